@@ -1,0 +1,49 @@
+# Needs Python 3.11 or newer and nothing else; everything goes into .venv.
+PYTHON  ?= python3
+RECIPES ?= elman lstm
+BENCHES ?= $(wildcard benchmarks/*.py)
+
+BIN      := .venv/bin
+INSTALL  := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+REQUIRES := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint wheel bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+run: .venv/.installed ## train two language models on the embedded text, compare them, write a report
+	$(BIN)/porism compare language $(RECIPES)
+
+test: .venv/.installed-dev ## run the tests on two workers
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+lint: .venv/.installed-dev ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+wheel: .venv/.installed-dev ## build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation
+
+bench: .venv/.installed-dev ## run every benchmark, or those in BENCHES="..."
+	@set -e; for bench in $(BENCHES); do echo $$bench; $(BIN)/python $$bench; done
+
+clean: ## remove .venv, build outputs and caches; runs/ stays
+	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo 'Porism needs Python 3.11 or newer, and "$(PYTHON)" is not: name another, for instance "make PYTHON=python3.12 run".' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.installed: .venv/bin/python $(REQUIRES)
+	$(INSTALL) -e ".[report]"
+	@touch $@
+
+# The tests need all that a run needs, so this stamp counts for both.
+.venv/.installed-dev: .venv/bin/python $(REQUIRES)
+	$(INSTALL) -e ".[dev]"
+	@touch .venv/.installed $@

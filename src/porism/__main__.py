@@ -1,0 +1,7 @@
+"""`python -m porism` is `porism`."""
+
+import sys
+
+from porism.cli import main
+
+sys.exit(main())

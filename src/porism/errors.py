@@ -1,0 +1,45 @@
+"""One base class, few leaves.
+
+Every message is one line that says what is wrong, what came, what was wanted and what to do. The command line prints it
+without a traceback and leaves with the class's exit code.
+"""
+
+
+class PorismError(Exception):
+    """Something a user can put right."""
+
+    exit_code = 2
+
+
+class ShapeError(PorismError, ValueError):
+    """A tensor or a size does not fit the layer."""
+
+
+class RecipeError(PorismError, ValueError):
+    """A recipe, a field of it or a command-line value that cannot be."""
+
+
+class DataError(PorismError, ValueError):
+    """Data that is missing, empty or not what it should be. The message names the file, and the line if it can."""
+
+
+class RunError(PorismError):
+    """A run folder or a checkpoint that cannot be used, or cannot be written."""
+
+
+class DeviceError(PorismError, RuntimeError):
+    """A device that is not there."""
+
+
+class TrainingError(PorismError, ArithmeticError):
+    """Training cannot go on, for instance because the loss is no number."""
+
+
+class MissingExtra(PorismError, ImportError):
+    """An optional package is not installed. The message names the extra that brings it."""
+
+
+class Interrupted(PorismError):
+    """Stopped from outside, with the run saved."""
+
+    exit_code = 130

@@ -1,0 +1,15 @@
+"""What holds for every test: one thread, so that workers do not fight for cores, and examples that repeat."""
+
+import os
+
+import torch
+from hypothesis import settings
+
+# For the processes a test starts as well.
+os.environ["OMP_NUM_THREADS"] = "1"
+torch.set_num_threads(1)
+
+# A shared machine is no stopwatch, so no deadline. Where a change is judged, the same examples are drawn every time.
+settings.register_profile("porism", deadline=None)
+settings.register_profile("porism-ci", deadline=None, derandomize=True)
+settings.load_profile("porism-ci" if os.environ.get("CI") else "porism")

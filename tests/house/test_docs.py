@@ -1,0 +1,152 @@
+"""What the documents say can be done: every command parses, every link leads somewhere."""
+
+import functools
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.house.conftest import Plant
+
+import porism
+from porism.cli import VERBS
+
+FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+PROMPT = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(?:python3? -m )?(?=(?:porism|make)\b)")
+# Taken out of the words before the verb sees them, so no verb lists it.
+EVERYWHERE = {"--debug"}
+SHELL_ENDS = {"|", "||", "&&", ";", ">", ">>", "<", "&"}
+
+Help = Callable[[str], str | None]
+"""The help text of a verb, or of the program for the empty string; None where there is no such verb."""
+
+
+def commands(text: str, program: str) -> Iterator[list[str]]:
+    """The words after a program's name, for each command in the code of a Markdown text.
+
+    >>> list(commands("Try `porism train language --set hidden=8`.", "porism"))
+    [['train', 'language', '--set', 'hidden=8']]
+    """
+    blocks = [block.replace("\\\n", " ") for block in FENCE.findall(text)]
+    lines = [line for block in blocks for line in block.splitlines()] + INLINE.findall(FENCE.sub("", text))
+    for line in lines:
+        bare = PROMPT.sub("", line.strip())
+        if bare.split(maxsplit=1)[:1] != [program] or bare == program:
+            continue
+        words = shlex.split(bare, comments=True)[1:]
+        ends = [i for i, word in enumerate(words) if word in SHELL_ENDS]
+        yield words[: ends[0]] if ends else words
+
+
+def unknown_commands(text: str, help_of: Help, targets: Iterable[str]) -> list[str]:
+    """The `porism` commands of a text with a verb or a flag that the program lacks, and `make` targets that are not."""
+    complaints = []
+    for words in commands(text, "porism"):
+        verb = "" if words[0].startswith("-") else words[0]
+        if verb.isupper():  # a placeholder, as in `porism VERB --help`
+            continue
+        known = help_of(verb)
+        if known is None:
+            complaints.append(f"porism {verb}: no such verb")
+            continue
+        flags = {found[0] for word in words if (found := re.match(r"--?[a-z][\w-]*", word.strip("[]()")))}
+        spoken = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", known))
+        complaints += [f"porism {verb}: no flag {flag}" for flag in sorted(flags - spoken - EVERYWHERE)]
+    for words in commands(text, "make"):
+        goals = [word for word in words if "=" not in word and not word.startswith("-")]
+        complaints += [f"make {goal}: no such target" for goal in goals if goal not in targets]
+    return complaints
+
+
+def broken_links(root: Path, pages: Iterable[Path]) -> list[str]:
+    """Links from a page to a file that is not there, as `page: link`. Links to the web are not followed."""
+    complaints = []
+    for page in pages:
+        for link in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+            target = link.split("#")[0]
+            if target and "://" not in link and not link.startswith("mailto:") and not (page.parent / target).exists():
+                complaints.append(f"{page.relative_to(root)}: {link}")
+    return complaints
+
+
+def make_targets(makefile: str) -> set[str]:
+    return set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+
+
+def documents(root: Path) -> list[Path]:
+    """The pages for people: at the root, in the folders for readers, and beside the code."""
+    below = (page for folder in ("docs", "examples", "benchmarks", "src") for page in (root / folder).rglob("*.md"))
+    return sorted([*root.glob("*.md"), *below])
+
+
+@pytest.fixture(scope="module")
+def help_of(repository: Path) -> Help:
+    """Asks the program itself."""
+    environment = {**os.environ, "PYTHONPATH": str(repository / "src"), "COLUMNS": "200", "NO_COLOR": "1"}
+
+    @functools.cache
+    def ask(verb: str) -> str | None:
+        if verb not in ("", *VERBS):
+            return None
+        words = [sys.executable, "-m", "porism", *([verb] if verb else []), "--help"]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        return done.stdout if done.returncode == 0 else None
+
+    return ask
+
+
+def test_every_command_in_the_documents_parses(repository: Path, help_of: Help) -> None:
+    targets = make_targets((repository / "Makefile").read_text(encoding="utf-8"))
+    pages = {page: page.read_text(encoding="utf-8") for page in documents(repository)}
+    assert any(words for text in pages.values() for words in commands(text, "porism"))
+    complaints = {page.name: unknown_commands(text, help_of, targets) for page, text in pages.items()}
+    assert {page: found for page, found in complaints.items() if found} == {}
+
+
+def test_every_link_leads_to_a_file(repository: Path) -> None:
+    assert broken_links(repository, documents(repository)) == []
+
+
+def test_few_public_names_and_each_is_there() -> None:
+    assert len(porism.__all__) <= 10
+    assert all(hasattr(porism, name) for name in porism.__all__)
+    assert set(porism.__all__) <= set(dir(porism))
+    with pytest.raises(AttributeError, match="module 'porism' has no attribute 'Elmann'"):
+        _ = porism.Elmann
+
+
+TRAIN_HELP = "usage: porism train [-h] [--set K=V] [--json] TASK"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaints"),
+    [
+        ("```\nporism train language --set hidden=8 --json --debug\n```", []),
+        (
+            "```sh\n$ porism train language \\\n  --sett hidden=8  # --no-matter\n```",
+            ["porism train: no flag --sett"],
+        ),
+        ("Say `porism tran language`.", ["porism tran: no such verb"]),
+        ("Say `python -m porism tran`.", ["porism tran: no such verb"]),
+        ("Say `porism train TASK [--se K=V]`.", ["porism train: no flag --se"]),
+        ("`porism train language | grep --color x`", []),
+        ("`porism VERB --anything`, `porism`, `porism.cost(model)`, porism tran", []),
+        ("`porism --versoin`", ["porism : no flag --versoin"]),
+        ("`make test`, `make PYTHON=python3.12 rum`", ["make rum: no such target"]),
+    ],
+)
+def test_an_unknown_command_is_found(text: str, complaints: list[str]) -> None:
+    known = {"": "usage: porism [-h] [--version]", "train": TRAIN_HELP}
+    assert unknown_commands(text, known.get, {"test"}) == complaints
+
+
+def test_a_broken_link_is_found(plant: Plant) -> None:
+    page = "[a](there.md#part) [b](gone.md) [c](https://example.org/x) [d](#here) ```\n[e](gone too)\n```"
+    root = plant({"docs/page.md": page, "docs/there.md": "[up](../docs/page.md)"})
+    assert broken_links(root, documents(root)) == ["docs/page.md: gone.md"]

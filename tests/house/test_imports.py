@@ -1,0 +1,129 @@
+"""Imports run downward only, and siblings leave each other alone."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.house.conftest import Plant
+
+ORDER = (
+    ("cli", "web"),
+    ("report", "sweep", "claims"),
+    ("tasks",),
+    ("train", "layers"),
+    ("cost",),
+    ("errors",),
+)
+HEIGHT = {room: -floor for floor, rooms in enumerate(ORDER) for room in rooms}
+
+# The two files at the door stand outside the order: the package points at what people import, the program at its verbs.
+DOORS = {"__init__": ("cost", "layers"), "__main__": ("cli",)}
+# What any room may read from the door, since it brings nothing with it.
+FREE = ("__version__",)
+
+# `import_module("porism.cost")` and f"porism.cli.{verb}" import as much as a statement does.
+MODULE_IN_A_STRING = re.compile(r"(porism(?:\.\w+)+)\.?")
+
+
+def imported_names(file: Path, package: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import of a file, wherever it stands, relative ones resolved.
+
+    `from porism.cost import B` yields `porism.cost.B`, because what is imported may itself be a module.
+    """
+    here = ("porism", *file.relative_to(package).parent.parts)
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), filename=str(file))):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                above = here[: len(here) - level + 1] if level else ()
+                base = [*above, *([module] if module else [])]
+                yield from ((node.lineno, ".".join([*base, alias.name])) for alias in names)
+            case ast.Constant(value=str(text)) if found := MODULE_IN_A_STRING.fullmatch(text):
+                yield node.lineno, found[1]
+
+
+def objection(here: tuple[str, ...], there: tuple[str, ...], tasks: set[str]) -> str | None:
+    """Why the module `here` may not import `there`, both as the parts below `porism`; None where it may."""
+    room, other = here[0], there[0] if there else "porism"
+    if room in DOORS:
+        return None if other in DOORS[room] else f"{room} may only point at {' and '.join(DOORS[room])}"
+    if other in FREE:
+        return None
+    if other not in HEIGHT:
+        return f"{other} is no room: import a name from the room that defines it"
+    if room not in HEIGHT:
+        return f"{room} has no place in the order: give it one"
+    if room == other:
+        sisters = room == "tasks" and here[1] in tasks and there[1:] and there[1] in tasks - {here[1]}
+        return f"the tasks {here[1]} and {there[1]} are sisters" if sisters else None
+    if HEIGHT[room] == HEIGHT[other]:
+        return f"{room} and {other} are siblings"
+    return f"{room} stands below {other}" if HEIGHT[room] < HEIGHT[other] else None
+
+
+def upward_imports(package: Path) -> list[str]:
+    """Every import inside a package that the order forbids, as `file:line: name: why`."""
+    tasks = {folder.name for folder in (package / "tasks").glob("*/")}
+    complaints = []
+    for file in sorted(package.rglob("*.py")):
+        here = file.relative_to(package).with_suffix("").parts
+        for line, name in imported_names(file, package):
+            top, *there = name.split(".")
+            if top == "porism" and (why := objection(here, tuple(there), tasks)):
+                complaints.append(f"{file.relative_to(package)}:{line}: {name}: {why}")
+    return complaints
+
+
+def test_imports_run_downward(repository: Path) -> None:
+    assert upward_imports(repository / "src/porism") == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "why"),
+    [
+        ("errors.py", "import porism.cost", "errors stands below cost"),
+        ("cost/formula.py", "from porism.layers import Elman", "cost stands below layers"),
+        ("cost/formula.py", "from ..layers.elman import layer", "cost stands below layers"),
+        ("layers/elman/layer.py", "from porism.train import loop", "layers and train are siblings"),
+        ("layers/elman/layer.py", "from ... import train", "layers and train are siblings"),
+        ("train/loop.py", "def late():\n    import porism.layers", "train and layers are siblings"),
+        ("train/loop.py", "if TYPE_CHECKING:\n    import porism.tasks", "train stands below tasks"),
+        ("train/loop.py", "import_module('porism.tasks.language')", "train stands below tasks"),
+        ("train/loop.py", "import_module(f'porism.tasks.{name}')", "train stands below tasks"),
+        ("tasks/words/data.py", "from porism.tasks.language import data", "the tasks words and language are sisters"),
+        ("tasks/words/data.py", "from ..language import data", "the tasks words and language are sisters"),
+        ("tasks/words/data.py", "import porism.report", "tasks stands below report"),
+        ("report/html.py", "import porism.sweep", "report and sweep are siblings"),
+        ("report/html.py", "import porism.cli.train", "report stands below cli"),
+        ("web/page.py", "import porism.cli", "web and cli are siblings"),
+        ("cli/train.py", "import porism", "porism is no room"),
+        ("cli/train.py", "from porism import Elman", "Elman is no room"),
+        ("attic/trunk.py", "import porism.cost", "attic has no place in the order"),
+        ("__init__.py", "from porism.train import loop", "__init__ may only point at cost and layers"),
+        ("__init__.py", "rooms = {'train': 'porism.train'}", "__init__ may only point at cost and layers"),
+        ("__main__.py", "import porism.train", "__main__ may only point at cli"),
+    ],
+)
+def test_a_forbidden_import_is_found(plant: Plant, file: str, text: str, why: str) -> None:
+    (complaint,) = upward_imports(plant({"tasks/language/data.py": "", file: text}))
+    assert complaint.startswith(f"{file}:{text.count(chr(10)) + 1}: porism")
+    assert why in complaint
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("cost/formula.py", "import torch\nfrom porism.errors import ShapeError"),
+        ("layers/elman/layer.py", "from porism.layers.readout import Readout\nfrom porism.cost import B, T"),
+        ("tasks/words/data.py", "from porism.layers import Elman\nfrom porism.train import loop\nfrom . import metric"),
+        ("tasks/__init__.py", "from porism.tasks.language import data"),
+        ("cli/train.py", "from porism import __version__\nimport porism.tasks, porism.report"),
+        ("__init__.py", "rooms = {'Cost': 'porism.cost'}"),
+        ("__main__.py", "from porism.cli import main"),
+    ],
+)
+def test_an_allowed_import_passes(plant: Plant, file: str, text: str) -> None:
+    assert upward_imports(plant({"tasks/language/data.py": "", file: text})) == []
