@@ -1,0 +1,38 @@
+"""The layer through torch's fused tanh and relu kernels: cuDNN on a GPU. The sigmoid goes in disguise."""
+
+import torch
+from torch import Tensor
+
+
+def fused(
+    x: Tensor, h0: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor | None, nonlinearity: str
+) -> Tensor:
+    """Every state h[1] to h[T], (T, B, H). Autograd sees through all of it."""
+    if nonlinearity == "sigmoid":
+        return (fused(x, *tanh_disguise(h0, weight_ih, weight_hh, bias), "tanh") + 1) / 2
+    kernel = torch.rnn_tanh if nonlinearity == "tanh" else torch.rnn_relu
+    # The kernels add two biases, and cuDNN keeps room for both even where there are none: ours is the first.
+    zero = torch.zeros_like(weight_hh[0])
+    weights = _in_one_chunk([weight_ih, weight_hh, zero if bias is None else bias, zero])
+    y, _ = kernel(x, h0.unsqueeze(0), weights, True, 1, 0.0, torch.is_grad_enabled(), False, False)
+    return y
+
+
+def tanh_disguise(
+    h0: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The first state, weights and bias of the tanh layer whose states g are 2 h - 1 of this sigmoid layer.
+
+    tanh(z / 2) = 2 sigmoid(z) - 1, so with h = (g + 1) / 2
+    g[t] = tanh((x[t] I + b + colsum(H) / 2) / 2 + g[t-1] H / 4).
+    """
+    # torch keeps H transposed: its column sums are the row sums of weight_hh.
+    shift = weight_hh.sum(1) / 2
+    return 2 * h0 - 1, weight_ih / 2, weight_hh / 4, (shift if bias is None else bias + shift) / 2
+
+
+def _in_one_chunk(weights: list[Tensor]) -> list[Tensor]:
+    """The same weights side by side in one piece of memory, as cuDNN asks (it warns and copies otherwise)."""
+    chunk = torch.cat([weight.flatten() for weight in weights])
+    parts = chunk.split([weight.numel() for weight in weights])
+    return [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]

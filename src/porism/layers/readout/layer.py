@@ -1,0 +1,215 @@
+"""The projection onto a vocabulary together with its softmax cross-entropy, which never holds all scores at once."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from porism.errors import ShapeError
+from porism.layers.autocast import autocast_dtype, without_autocast
+from porism.layers.derivative import first_derivative_only
+from porism.layers.readout.gradient import Gradient, accumulate
+
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
+
+
+def linear_cross_entropy(
+    h: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    reduction: str = "mean",
+    block: int | None = None,
+) -> Tensor:
+    """cross_entropy(h U + b, targets), a block of rows at a time.
+
+    >>> h, weight, targets = torch.randn(1280, 100, requires_grad=True), torch.randn(9, 100), torch.randint(9, (1280,))
+    >>> loss = linear_cross_entropy(h, weight, None, targets)
+    >>> torch.allclose(loss, nn.functional.cross_entropy(h @ weight.T, targets))
+    True
+
+    Where a gradient is needed it is computed on the way forward, while a block of scores is at hand: three matrix
+    products in all, and no scores are kept or computed twice. Under autocast the products and what they read are of its
+    type, the softmax among it; the loss and the sums over rows are float32.
+
+    Shapes: h (..., H), weight (V, H), bias (V), targets (...) -> a scalar, the `mean` or the `sum`. `block` is the
+    number of rows taken at once.
+    """
+    _check(h, weight, bias, targets, reduction, block)
+    chosen = autocast_dtype(h)
+    if chosen is None and weight.dtype != h.dtype:
+        raise ShapeError(
+            f"readout: h is {h.dtype}, weight is {weight.dtype}, wanted one type. Convert h with h.to({weight.dtype})."
+        )
+    operand = chosen or h.dtype
+    rows, V = h.reshape(-1, h.shape[-1]), len(weight)
+    if block is None:
+        block = _block_rows(len(rows), V * operand.itemsize, h.is_cuda)
+    # Asked here: inside an autograd.Function gradients are always off.
+    learns = torch.is_grad_enabled()
+    wanted = tuple(learns and part is not None and part.requires_grad for part in (h, weight, bias))
+    with without_autocast(h):
+        total: Tensor = _SummedLoss.apply(  # type: ignore[no-untyped-call]
+            rows, weight, bias, targets.reshape(-1).long(), operand, block, wanted
+        )
+        return total / len(rows) if reduction == "mean" else total
+
+
+class _SummedLoss(torch.autograd.Function):
+    """The sum of the losses. Its gradient is ready when it is: the backward pass only scales it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        operand: torch.dtype,
+        block: int,
+        wanted: tuple[bool, bool, bool],
+    ) -> Tensor:
+        exact = torch.promote_types(operand, torch.float32)
+        wanted_h, wanted_weight, wanted_bias = wanted
+        sums = Gradient(
+            torch.empty_like(h) if wanted_h else None,
+            torch.zeros_like(weight, dtype=exact) if wanted_weight else None,
+            torch.zeros_like(weight[:, 0], dtype=exact) if wanted_bias else None,
+        )
+        ctx.dtypes = h.dtype, weight.dtype, None if bias is None else bias.dtype
+        h, weight, bias = h.to(operand), weight.to(operand), None if bias is None else bias.to(operand)
+        z = h.new_empty(min(block, len(h)), len(weight))
+        total = h.new_zeros((), dtype=exact)
+        for start in range(0, len(h), block):
+            rows = slice(start, min(start + block, len(h)))
+            z_rows = z[: rows.stop - start]
+            if bias is None:
+                torch.mm(h[rows], weight.mT, out=z_rows)
+            else:
+                torch.addmm(bias, h[rows], weight.mT, out=z_rows)
+            if any(wanted):
+                losses = accumulate(z_rows, h[rows], weight, targets[rows], rows, sums)
+            else:
+                losses = nn.functional.cross_entropy(z_rows.to(exact), targets[rows], reduction="sum")
+            total += losses.sum()
+        ctx.save_for_backward(*sums)
+        return total
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        parts = [
+            None if part is None else (part * scale).to(dtype)
+            for part, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        ]
+        return *parts, None, None, None, None
+
+
+class Readout(nn.Module):
+    """From states to words: the projection onto a vocabulary, and its softmax cross-entropy.
+
+    z = h U + b,  loss = -log softmax(z)[y]
+
+    >>> readout, h, y = Readout(100, 10_000), torch.randn(35, 4, 100), torch.randint(10_000, (35, 4))
+    >>> readout.loss(h, y).shape        # T B H, T B -> a scalar, without ever holding T B V scores
+    torch.Size([])
+    >>> readout(h).shape                # the scores themselves, where they are wanted
+    torch.Size([35, 4, 10000])
+
+    `weight` ties the projection to a matrix that is already there, such as that of an embedding of the same width:
+    `Readout(100, 10_000, weight=embedding.weight)`.
+
+    Shapes: h (..., H) -> z (..., V); targets (...) -> a scalar.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        bias: bool = True,
+        weight: nn.Parameter | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        for name, size in (("width", width), ("vocabulary", vocabulary)):
+            if not isinstance(size, int) or size < 1:
+                raise ShapeError(f"readout: {name} is {size!r}. Give a whole number from 1 on.")
+        if weight is not None and tuple(weight.shape) != (vocabulary, width):
+            raise ShapeError(
+                f"readout: the tied weight is {tuple(weight.shape)}, wanted {(vocabulary, width)}: vocabulary, width. "
+                "Make the embedding as wide as the state, or leave out weight."
+            )
+        self.width = width
+        self.vocabulary = vocabulary
+        self.weight = (
+            nn.Parameter(torch.empty(vocabulary, width, device=device, dtype=dtype)) if weight is None else weight
+        )
+        self.bias = nn.Parameter(torch.empty_like(self.weight[:, 0], requires_grad=False)) if bias else None
+        self._tied = weight is not None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot-uniform weights, zero bias. A tied weight belongs to its owner and stays as it is."""
+        if not self._tied:
+            nn.init.xavier_uniform_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, h: Tensor) -> Tensor:
+        _check_width(h, self.weight)
+        return nn.functional.linear(h, self.weight, self.bias)
+
+    def loss(self, h: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+        """The cross-entropy in nats of predicting `targets` from `h`."""
+        return linear_cross_entropy(h, self.weight, self.bias, targets, reduction)
+
+    def extra_repr(self) -> str:
+        return f"{self.width}, {self.vocabulary}, bias={self.bias is not None}, tied={self._tied}"
+
+
+def _block_rows(rows: int, row_bytes: int, on_gpu: bool) -> int:
+    """Rows to take at once, in blocks of even size.
+
+    On a CPU a block of scores is to stay in the cache, yet be tall enough for the products to run at full speed; on a
+    GPU it only has to fit, and few launches are better.
+    """
+    budget = 2**28 if on_gpu else 10 * 2**20
+    most = max(64, budget // row_bytes)
+    blocks = -(-rows // most)
+    return -(-rows // blocks) if blocks else 1
+
+
+def _check_width(h: Tensor, weight: Tensor) -> None:
+    if h.dim() == 0 or h.shape[-1] != weight.shape[-1]:
+        raise ShapeError(
+            f"readout: h is {tuple(h.shape)}, wanted (..., {weight.shape[-1]}), the width of the weight "
+            f"{tuple(weight.shape)}. Pass the states, with their width last."
+        )
+
+
+def _check(h: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, reduction: str, block: int | None) -> None:
+    _check_width(h, weight)
+    V = len(weight)
+    if bias is not None and tuple(bias.shape) != (V,):
+        raise ShapeError(f"readout: bias is {tuple(bias.shape)}, wanted ({V},), one for each word. Reshape bias.")
+    if targets.shape != h.shape[:-1]:
+        raise ShapeError(
+            f"readout: targets are {tuple(targets.shape)}, wanted {tuple(h.shape[:-1])}, one for each row of h "
+            f"{tuple(h.shape)}. Pass the number of the right word for each state."
+        )
+    if targets.numel() == 0:
+        raise ShapeError(f"readout: targets are empty, {tuple(targets.shape)}, wanted one or more. Skip the batch.")
+    if targets.dtype not in _INTEGERS:
+        raise ShapeError(f"readout: targets are {targets.dtype}, wanted whole numbers. Convert with targets.long().")
+    if reduction not in ("mean", "sum"):
+        raise ShapeError(f"readout: reduction is {reduction!r}. Choose mean or sum.")
+    if block is not None and block < 1:
+        raise ShapeError(f"readout: block is {block}. Give a number of rows from 1 on, or leave it out.")
+    # On a GPU this would wait for the device, and no graph could be captured.
+    if targets.device.type == "cpu" and not torch.compiler.is_compiling():
+        least, most = (int(value) for value in torch.aminmax(targets))
+        if least < 0 or most >= V:
+            raise ShapeError(
+                f"readout: targets run from {least} to {most}, wanted 0 to {V - 1}. Use the layer's own vocabulary."
+            )
