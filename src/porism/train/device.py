@@ -1,0 +1,89 @@
+"""The machine: which device, which number format pays on it, how many threads, and what to say of it in a report."""
+
+import functools
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from porism import __version__
+from porism.errors import DeviceError
+
+
+def choose_device(wanted: str) -> torch.device:
+    """The device of that name; `auto` is the GPU where there is one."""
+    if wanted == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise DeviceError(f"there is no device {wanted!r}. Use --device auto, cpu or cuda.") from None
+    if device.type not in ("cpu", "cuda"):
+        raise DeviceError(f"device {wanted!r} is not supported. Use --device auto, cpu or cuda.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        found = torch.cuda.device_count()
+        raise DeviceError(f"device {wanted!r} is not there: torch sees {found} CUDA devices. Use --device cpu or auto.")
+    return device
+
+
+def choose_precision(wanted: str, device: torch.device) -> str:
+    """`fp32` or `bf16`; for `auto` bf16 exactly where this machine multiplies it clearly faster."""
+    if wanted != "auto":
+        return wanted
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    return "bf16" if cpu_gain_of_bf16() > 1.5 else "fp32"
+
+
+@functools.cache
+def cpu_gain_of_bf16() -> float:
+    """How many times faster this CPU multiplies bf16 than fp32: well above 1 with AMX, far below 1 in emulation."""
+    slow = _gain_at(rows=8)
+    # Emulated bf16 can be a hundred times slower: then there is no need to look at a product of real size.
+    return slow if slow < 0.5 else _gain_at(rows=512)
+
+
+def _gain_at(rows: int) -> float:
+    a, b = torch.ones(rows, 128), torch.ones(128, 2048)
+    return _seconds_of_product(a, b) / _seconds_of_product(a.bfloat16(), b.bfloat16())
+
+
+def _seconds_of_product(a: torch.Tensor, b: torch.Tensor) -> float:
+    a @ b  # the first one may compile a kernel
+    times: list[float] = []
+    while len(times) < 20 and sum(times) < 0.1:
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """What a report says of the machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "memory_gb": round(memory, 1),
+        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+    }
+
+
+def versions() -> dict[str, str]:
+    """What a report says of the software."""
+    return {"porism": __version__, "python": platform.python_version(), "torch": torch.__version__}
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,109 @@
+"""A recipe: every setting of a training, as a frozen dataclass with a name.
+
+>>> override(recipe, ["hidden=200", "learning_rate=0.01"])   # what `--set` does
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+
+from porism.errors import RecipeError
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Whole = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The settings every task has. A task's own recipe adds its model and its data."""
+
+    name: str
+    about: str
+    """One line for people who choose."""
+    epochs: Count = 50
+    patience: Whole = 2
+    """Stop when this many epochs and one more have passed since the best one."""
+    batch: Count = 64
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    learning_rate: Positive = 0.001
+    weight_decay: NotNegative = 0.0
+    clip: Positive | None = None
+    """Largest norm of the whole gradient."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate falls from its start to nothing over all epochs."""
+    warmup: Whole = 0
+    """Steps over which the learning rate rises from nothing first."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Of the large products while training; evaluation is always in fp32. `auto` takes bf16 where it is faster."""
+
+
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """The end of an error message: what was probably meant, else all there is."""
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+
+
+def pick(recipes: Mapping[str, AnyRecipe], name: str, task: str) -> AnyRecipe:
+    """The recipe of that name."""
+    if name not in recipes:
+        raise RecipeError(f"{task} has no recipe {name!r}. {nearest(name, list(recipes))}")
+    return recipes[name]
+
+
+def override(recipe: AnyRecipe, assignments: Sequence[str]) -> AnyRecipe:
+    """The recipe with some fields set from `field=value` texts."""
+    changes: dict[str, Any] = {}
+    known = [f.name for f in dataclasses.fields(recipe) if f.name not in ("name", "about")]
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise RecipeError(f"--set takes field=value, got {assignment!r}. Write for instance --set epochs=10.")
+        if key not in known:
+            raise RecipeError(f"recipe {recipe.name} has no field {key!r}. {nearest(key, known)}")
+        changes[key] = plain_value(value)
+    return from_fields(type(recipe), {**dataclasses.asdict(recipe), **changes})
+
+
+def plain_value(text: str) -> int | float | str | None:
+    """What a person means by a text: a number where it reads as one, nothing for none, else the text."""
+    if text.lower() in ("none", "null"):
+        return None
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def from_fields(kind: type[AnyRecipe], fields: Mapping[str, Any]) -> AnyRecipe:
+    """A recipe from plain values, each checked against its field's type and bounds."""
+    known = [f.name for f in dataclasses.fields(kind)]
+    for key in fields:
+        if key not in known:
+            raise RecipeError(f"recipe {fields.get('name', '')} has no field {key!r}. {nearest(key, known)}")
+    try:
+        return msgspec.convert(dict(fields), kind, strict=False)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, RecipeError):
+            raise error.__cause__ from None
+        wanted, _, place = str(error).partition(" - at `$.")
+        key = place.rstrip("`")
+        problem = f"{key}={fields.get(key)} cannot be" if key else "a field is missing"
+        wanted = wanted[:1].lower() + wanted[1:].replace("`", "")
+        raise RecipeError(f"recipe {fields.get('name', '')}: {problem}: {wanted}. Set it with --set.") from error
+
+
+def to_fields(recipe: Recipe) -> dict[str, Any]:
+    """Plain values for a file; a field that is None is left out, which `from_fields` reads back as the default."""
+    return {key: value for key, value in dataclasses.asdict(recipe).items() if value is not None}

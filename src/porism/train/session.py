@@ -1,0 +1,149 @@
+"""From a wish to a result: start or reopen a run, train it, evaluate it, write what came of it."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import sympy
+import torch
+from torch import nn
+
+from porism.errors import DataError
+from porism.train import checkpoint
+from porism.train.device import choose_device, choose_precision, hardware, versions
+from porism.train.loop import Training, evaluate
+from porism.train.recipe import Recipe, from_fields
+from porism.train.run import Facts, Run
+from porism.train.task import Task
+from porism.train.watch import Silence, Watcher
+
+
+def begin(
+    kind: type[Task],
+    recipe: Recipe,
+    out: Path,
+    *,
+    source: str | None = None,
+    device: str = "auto",
+    seed: int = 1,
+    overrides: Sequence[str] = (),
+) -> Training:
+    """A new run in the folder `out`."""
+    where = choose_device(device)
+    task = kind.load(recipe, source)
+    facts = Facts(
+        task=kind.name,
+        recipe=recipe.name,
+        seed=seed,
+        source=source,
+        device=str(where),
+        precision=choose_precision(recipe.precision, where),
+        threads=torch.get_num_threads(),
+        fingerprint=task.fingerprint(),
+        overrides=list(overrides),
+    )
+    return Training(task, Run.create(out, facts, recipe, task.assets()), where)
+
+
+def reopen(kind: type[Task], run: Run, watcher: Watcher | None = None) -> Training:
+    """A run that was stopped, at the place where it stopped."""
+    task = load_task(kind, run)
+    training = Training(task, run, choose_device(run.facts.device))
+    training.resume(watcher)
+    return training
+
+
+def load_task(kind: type[Task], run: Run) -> Task:
+    """The run's task with its data, which must be what it was."""
+    task = kind.load(recipe_of(kind, run), run.facts.source)
+    if task.fingerprint() != run.facts.fingerprint:
+        raise DataError(
+            f"the data of {run.path} has changed since the run began ({run.facts.source or 'the embedded default'}): "
+            f"its sha256 begins {task.fingerprint()[:12]}, {run.facts.fingerprint[:12]} was recorded. "
+            f"Bring the old data back, or start a new run."
+        )
+    return task
+
+
+def restore_task(kind: type[Task], run: Run) -> Task:
+    """The run's task without its data."""
+    return kind.restore(recipe_of(kind, run), run.assets)
+
+
+def recipe_of(kind: type[Task], run: Run) -> Recipe:
+    """The recipe a run was made by."""
+    return from_fields(type(kind.recipes[kind.default_recipe]), run.fields)
+
+
+def trained_model(task: Task, run: Run, device: torch.device, watcher: Watcher | None = None) -> nn.Module:
+    """The run's best model, ready to answer."""
+    saved, warning = checkpoint.load(run.path / "best")
+    if warning and watcher:
+        watcher.note(warning)
+    model = task.build().to(device)
+    checkpoint.load_model(model, saved)
+    return model.eval()
+
+
+def complete(training: Training, watcher: Watcher | None = None, checkpoint_every: float = 60.0) -> dict[str, Any]:
+    """Train to the end, evaluate the best model on every split, write metrics.json and return what it says."""
+    watcher = watcher or Silence()
+    try:
+        training.fit(watcher, checkpoint_every)
+    finally:
+        watcher.close()
+    task, model = training.task, training.model
+    metrics = {split: evaluate(task, model, split) for split in task.splits}
+    result = {
+        **summary(training, metrics),
+        "best_epoch": training.position.best_epoch,
+        "metric": task.metric,
+        "lower_is_better": task.lower_is_better,
+        "published": task.published(),
+        "limit": task.limit(),
+        "cost": cost_table(task),
+        "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in task.show(model)],
+        "hardware": hardware(training.device),
+        "versions": versions(),
+        "command": shlex.join(training.run.facts.command()),
+    }
+    training.run.write_metrics(result)
+    return result
+
+
+def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """The keys scripts rely on."""
+    at, facts = training.position, training.run.facts
+    return {
+        "task": facts.task,
+        "recipe": facts.recipe,
+        "run": str(training.run.path),
+        "seed": facts.seed,
+        "device": facts.device,
+        "parameters": count_parameters(training.model),
+        "epochs": at.epoch,
+        "seconds": round(at.seconds, 3),
+        f"{training.task.unit}_per_second": round(at.all_units / max(at.seconds, 1e-9), 1),
+        "metrics": metrics,
+    }
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Each parameter once, shared ones too."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def cost_table(task: Task) -> dict[str, Any]:
+    """The cost's formulas and their values for one unit, in total and by term."""
+    cost, letters = task.cost(), task.letters()
+
+    def row(formula: sympy.Expr) -> dict[str, Any]:
+        value = formula.subs({symbol: letters[symbol.name] for symbol in formula.free_symbols})
+        return {"formula": str(formula), "value": int(value)}
+
+    kinds = {"parameters": cost.parameters, "flops": cost.flops, "backward": cost.backward}
+    return {
+        kind: {**row(cost.total(kind)), "terms": {name: row(formula) for name, formula in terms.items()}}
+        for kind, terms in kinds.items()
+    }

@@ -1,0 +1,90 @@
+"""One training step: forward, backward, clip, update. On CUDA the step is captured once and replayed."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+
+from porism.train.task import Batch, Carry, Task
+
+Step = Callable[[Batch, Carry], tuple[Tensor, Carry]]
+"""Takes a batch and what the one before handed on; gives the loss, and what the next one is handed."""
+
+WARM_UP = 3
+"""Steps before a capture, in which the libraries choose their algorithms and allocate their workspaces."""
+
+
+def make_step(task: Task, model: nn.Module, optimizer: Optimizer, device: torch.device, precision: str) -> Step:
+    """The fastest step for the device."""
+    eager = EagerStep(task, model, optimizer, device, precision)
+    return CapturedStep(eager, device) if device.type == "cuda" else eager
+
+
+class EagerStep:
+    """The step as it is written."""
+
+    def __init__(
+        self, task: Task, model: nn.Module, optimizer: Optimizer, device: torch.device, precision: str
+    ) -> None:
+        self.task, self.model, self.optimizer, self.device = task, model, optimizer, device
+        self.half = precision == "bf16"
+
+    def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        self.optimizer.zero_grad(set_to_none=True)
+        # The cache of cast weights would outlive a capture, and every weight is cast once a step anyway.
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
+            loss, carry = self.task.loss(self.model, batch, carry)
+        loss.backward()
+        if self.task.recipe.clip is not None:
+            clip_grad_norm_(self.model.parameters(), self.task.recipe.clip)
+        self.optimizer.step()
+        return loss.detach(), carry
+
+
+class CapturedStep:
+    """The same step as one CUDA graph: no launch from Python inside it. A batch of another shape runs as written."""
+
+    def __init__(self, eager: EagerStep, device: torch.device) -> None:
+        self.eager = eager
+        self.stream = torch.cuda.Stream(device)
+        self.seen = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.batch: Batch = ()
+        self.carry: Carry = {}
+        self.loss = torch.empty(0)
+
+    def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        if self.graph is None:
+            if self.seen < WARM_UP:
+                self.seen += 1
+                return self._on_side_stream(batch, carry)
+            self._capture(batch, carry)
+        if [x.shape for x in batch] != [x.shape for x in self.batch]:
+            return self.eager(batch, carry)
+        for held, new in zip(self.batch, batch, strict=True):
+            held.copy_(new, non_blocking=True)
+        for name, new in carry.items():
+            if new is not self.carry[name]:
+                self.carry[name].copy_(new)
+        assert self.graph is not None
+        self.graph.replay()
+        return self.loss, self.carry
+
+    def _on_side_stream(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            result = self.eager(batch, carry)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return result
+
+    def _capture(self, batch: Batch, carry: Carry) -> None:
+        self.batch = tuple(x.clone() for x in batch)
+        self.carry = {name: x.clone() for name, x in carry.items()}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.loss, after = self.eager(self.batch, self.carry)
+            for name, held in self.carry.items():
+                held.copy_(after[name])
+        self.graph = graph

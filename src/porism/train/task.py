@@ -1,0 +1,113 @@
+"""What the training loop asks of a task: data, model, loss, metrics and predictions, all made from a recipe."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+
+from porism.cost import Cost
+from porism.train.recipe import Recipe
+
+Batch = tuple[Tensor, ...]
+Carry = dict[str, Tensor]
+"""What one batch hands to the next, such as the state of a recurrent net. Empty where batches are independent."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One answer of a trained model, for people: the prompt, what came of it, and what to know about it."""
+
+    prompt: str
+    output: str
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Task(ABC):
+    """One task on one set of data under one recipe.
+
+    `load` reads the data; `restore` needs none of it and serves a trained model.
+    """
+
+    name: ClassVar[str]
+    unit: ClassVar[str]
+    """What the rate counts, in the plural: `tokens`, `examples`."""
+    metric: ClassVar[str]
+    """The number on `valid` that picks the best epoch."""
+    lower_is_better: ClassVar[bool]
+    splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
+    recipes: ClassVar[Mapping[str, Recipe]]
+    default_recipe: ClassVar[str]
+    recipe: Recipe
+
+    @classmethod
+    @abstractmethod
+    def load(cls, recipe: Recipe, source: str | None) -> Self:
+        """The task with its data: from `source` (a file, a folder or a name), or the embedded default for None."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
+        """The task without data, from what `assets` gave: enough to build the model and to predict."""
+
+    @abstractmethod
+    def assets(self) -> dict[str, Any]:
+        """What `restore` needs, as plain JSON: a vocabulary, class names."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """The sha256 of the data as the model sees it, so that a run is never resumed on other data."""
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """A fresh model, its parameters drawn from torch's global generator."""
+
+    @abstractmethod
+    def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
+        """One pass over the training data. An index is a position, so a run resumes by counting on."""
+
+    @abstractmethod
+    def start(self, model: nn.Module) -> Carry:
+        """What the first batch of a pass is handed."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        """The mean loss of one batch, and what the next batch is handed."""
+
+    @abstractmethod
+    def count(self, batch: Batch) -> int:
+        """How many units a batch holds."""
+
+    @abstractmethod
+    def training_metrics(self, loss: float) -> dict[str, float]:
+        """The metrics that the mean training loss of an epoch tells, for the curve."""
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
+        """The metrics on one split. Called in evaluation mode and without gradients; changes nothing."""
+
+    @abstractmethod
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+        """Answers to a user's inputs."""
+
+    @abstractmethod
+    def show(self, model: nn.Module) -> list[Sample]:
+        """A few answers for the report."""
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """What the model costs, as named terms in the alphabet."""
+
+    @abstractmethod
+    def letters(self) -> dict[str, int]:
+        """The sizes behind the letters of `cost`, for one unit."""
+
+    def published(self) -> dict[str, dict[str, float]]:
+        """What others report for this recipe on this data: split to metrics. Empty where nobody does."""
+        return {}
+
+    def limit(self) -> dict[str, dict[str, float]]:
+        """The best any model can do on this data, where that is known: split to metrics."""
+        return {}
