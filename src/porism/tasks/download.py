@@ -1,0 +1,142 @@
+"""Public files: fetched once, checked by their sha256, kept in one folder.
+
+>>> ptb = PublicFile("ptb/ptb.test.txt", "https://.../ptb.test.txt", sha256="dd65dff3...")
+>>> fetch(ptb)                                     # doctest: +SKIP
+PosixPath('.../.cache/porism/ptb/ptb.test.txt')
+
+The folder is `$PORISM_DATA`, or `~/.cache/porism`. A file put there by hand is as good as a fetched one, and may be
+kept as `.gz` or `.xz`: the sha256 is that of the content.
+"""
+
+import gzip
+import hashlib
+import http.client
+import lzma
+import os
+import shutil
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from rich.console import Console
+from rich.progress import wrap_file
+
+from porism.errors import DataError
+
+COMPRESSED = (".gz", ".xz")
+TIMEOUT_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class PublicFile:
+    """Where a file belongs under the data folder, where the world keeps it, and how to know the right one."""
+
+    path: str
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Data known by name: what it is, on what terms, and its files, by split or by part. Embedded data has none."""
+
+    about: str
+    licence: str
+    files: Mapping[str, PublicFile] = field(default_factory=dict)
+
+    def folder(self) -> Path:
+        """Where its files belong."""
+        return data_folder() / Path(next(iter(self.files.values())).path).parent if self.files else data_folder()
+
+    def here(self) -> bool:
+        """Whether all of it is on this machine."""
+        return all(_kept(data_folder() / file.path) for file in self.files.values())
+
+
+def data_folder() -> Path:
+    """Where public data is kept: `$PORISM_DATA`, or `~/.cache/porism`."""
+    chosen = os.environ.get("PORISM_DATA")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "porism"
+
+
+def fetch(file: PublicFile, folder: Path | None = None) -> Path:
+    """The file on this machine, fetched if it is not there yet. What comes back has the right sha256."""
+    place = (folder or data_folder()) / file.path
+    kept = _kept(place)
+    return _checked(kept, file) if kept else _download(file, place)
+
+
+def read_content(path: Path) -> bytes:
+    """All bytes of a file, decompressed where its name ends in `.gz` or `.xz`."""
+    try:
+        stored = path.read_bytes()
+        return {".gz": gzip.decompress, ".xz": lzma.decompress}.get(path.suffix, bytes)(stored)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file. Check the path.") from None
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise DataError(
+            f"{path}: not a whole {path.suffix} file ({error}). Copy or compress it again, or give the plain file."
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check its permissions.") from None
+
+
+def _kept(place: Path) -> Path | None:
+    """The file at its place, plain or compressed, or None."""
+    return next((kept for end in ("", *COMPRESSED) if (kept := place.with_name(place.name + end)).is_file()), None)
+
+
+def _checked(kept: Path, file: PublicFile) -> Path:
+    found = hashlib.sha256(read_content(kept)).hexdigest()
+    if found != file.sha256:
+        raise DataError(
+            f"{kept}: its content has sha256 {found}, wanted {file.sha256}. Delete it to have {file.url} fetched."
+        )
+    return kept
+
+
+def _download(file: PublicFile, place: Path) -> Path:
+    """Into a temporary name beside the place, then renamed: a half-fetched file never looks like a whole one."""
+    by_hand = f"Or get it by hand from {file.url} and put it at {place} (sha256 {file.sha256})"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=place.name + ".", suffix=".part")
+    except OSError as error:
+        raise DataError(
+            f"{place.parent}: cannot be written ({error.strerror or error}). Set PORISM_DATA to a folder of yours."
+        ) from None
+    part = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as target:
+            _copy(file.url, target)
+        found = hashlib.sha256(part.read_bytes()).hexdigest()
+        if found != file.sha256:
+            raise DataError(
+                f"{file.url}: what came has sha256 {found}, wanted {file.sha256}; not kept. Try again. {by_hand}."
+            )
+        part.replace(place)
+    except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it holds the connection
+        reason = getattr(error, "reason", None) or error
+        raise DataError(f"{file.url}: could not be fetched ({reason}). Try again with a network. {by_hand}.") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return place
+
+
+def _copy(url: str, target: IO[bytes]) -> None:
+    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
+        size = response.headers.get("Content-Length")
+        if size is None or not sys.stderr.isatty():
+            shutil.copyfileobj(response, target)
+            return
+        name = url.rpartition("/")[2]
+        with wrap_file(response, int(size), description=name, console=Console(stderr=True), transient=True) as source:
+            shutil.copyfileobj(source, target)

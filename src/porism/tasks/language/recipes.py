@@ -1,0 +1,130 @@
+"""The recipes of the language task: the twelve rows of the published table, small ones for a first look, and the best.
+
+>>> RECIPES["table-02"].hidden
+100
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from porism.errors import RecipeError
+from porism.train.recipe import Count, Recipe, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageRecipe(Recipe):
+    """A recurrent language model and how it is trained."""
+
+    model: Literal["elman", "lstm"] = "elman"
+    activation: Literal["sigmoid", "tanh", "relu"] = "sigmoid"
+    """Of the Elman net."""
+    embedding: Count = 50
+    hidden: Count = 100
+    layers: Count = 1
+    steps: Count = 10
+    """Tokens of a window, through which the gradient runs back."""
+    keep: Share = 0.9
+    """Probability to keep an element of the embedded input, and of the state on its way to the projection."""
+    locked: bool = False
+    """Drop the same elements at every step of a window."""
+    keep_words: Share = 1.0
+    """Probability to keep a word of the vocabulary in a window's input."""
+    keep_recurrent: Share = 1.0
+    """Probability to keep a recurrent weight in a window (Elman net)."""
+    start: Literal["glorot", "orthogonal"] = "glorot"
+    """How the recurrent weights of the Elman net start."""
+    tied: bool = False
+    """One matrix for the embedding and the projection."""
+
+    def __post_init__(self) -> None:
+        if self.tied and self.embedding != self.hidden:
+            raise RecipeError(
+                f"recipe {self.name}: tied needs embedding and hidden of one size, got {self.embedding} and "
+                f"{self.hidden}. Use --set embedding={self.hidden} or --set tied=false."
+            )
+        if self.model == "lstm" and self.keep_recurrent < 1:
+            raise RecipeError(
+                f"recipe {self.name}: keep_recurrent={self.keep_recurrent:g} is for model=elman only, got model=lstm. "
+                f"Use --set keep_recurrent=1."
+            )
+
+
+# batch, embedding, hidden, patience, keep, learning rate; then perplexity on train, valid and test as published
+_TABLE = (
+    (64, 50, 100, 2, 0.9, 0.001, 125.56, 186.32, 167.33),
+    (128, 50, 100, 2, 0.9, 0.001, 121.88, 179.12, 159.64),
+    (128, 50, 200, 2, 0.9, 0.001, 107.50, 171.51, 155.67),
+    (128, 50, 100, 5, 0.9, 0.001, 115.81, 178.16, 160.75),
+    (128, 50, 100, 2, 0.2, 0.001, 340.10, 299.55, 261.87),
+    (128, 50, 100, 2, 0.6, 0.001, 176.91, 204.05, 179.25),
+    (128, 50, 100, 2, 0.9, 0.01, 105.40, 172.02, 158.97),
+    (64, 1000, 100, 5, 0.9, 0.001, 91.54, 183.35, 154.83),
+    (128, 1000, 100, 2, 0.9, 0.01, 136.97, 208.73, 193.57),
+    (128, 1000, 100, 2, 0.9, 0.001, 99.09, 166.33, 150.61),
+    (128, 1000, 200, 2, 0.9, 0.001, 82.02, 154.97, 142.12),
+    (256, 1000, 200, 2, 0.9, 0.001, 80.24, 151.32, 138.38),
+)
+
+TABLE = {
+    f"table-{number:02d}": LanguageRecipe(
+        name=f"table-{number:02d}",
+        about=f"row {number} of the published table: sigmoid Elman net on Penn Treebank",
+        batch=batch,
+        embedding=embedding,
+        hidden=hidden,
+        patience=patience,
+        keep=keep,
+        learning_rate=learning_rate,
+    )
+    for number, (batch, embedding, hidden, patience, keep, learning_rate, *_) in enumerate(_TABLE, 1)
+}
+
+PUBLISHED = {
+    name: {"train": {"perplexity": train}, "valid": {"perplexity": valid}, "test": {"perplexity": test}}
+    for name, (*_, train, valid, test) in zip(TABLE, _TABLE, strict=True)
+}
+
+_SMALL = (
+    LanguageRecipe(
+        name="elman",
+        about="a sigmoid Elman net that learns the embedded text in a minute",
+        batch=16,
+        steps=20,
+        embedding=128,
+        hidden=128,
+        keep=0.7,
+        learning_rate=0.003,
+        epochs=12,
+        schedule="cosine",
+    ),
+    LanguageRecipe(
+        name="lstm",
+        about="an LSTM of the same widths",
+        model="lstm",
+        batch=16,
+        steps=20,
+        embedding=128,
+        hidden=128,
+        keep=0.7,
+        learning_rate=0.003,
+        epochs=12,
+        schedule="cosine",
+    ),
+)
+
+_BEST = LanguageRecipe(
+    name="elman-best",
+    about="our best sigmoid Elman net on Penn Treebank",
+    batch=64,
+    steps=35,
+    embedding=1000,
+    hidden=1000,
+    tied=True,
+    keep=0.4,
+    learning_rate=0.001,
+    epochs=40,
+    patience=40,
+    schedule="cosine",
+)
+
+RECIPES: dict[str, LanguageRecipe] = {recipe.name: recipe for recipe in (*_SMALL, *TABLE.values(), _BEST)}
