@@ -1,0 +1,217 @@
+"""The plots: how the runs learned, over epochs and over seconds, and what their quality costs."""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from porism.errors import MissingExtra
+from porism.report.contest import Contest, Entry
+from porism.report.numbers import tick
+from porism.report.runs import Epoch, finite
+from porism.report.svg import INK, PAPER, adopt, gid, role
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.typing import RcKeyType
+
+CROWD = 3
+"""More runs than this do not fit in one plot with both train and valid."""
+STYLE: "dict[RcKeyType, Any]" = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "porism",
+    "text.parse_math": False,
+    "font.size": 10.0,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "figure.facecolor": "none",
+    "figure.figsize": (5.0, 3.4),
+    "figure.constrained_layout.use": True,
+}
+
+Painter = Callable[["Axes"], None]
+
+
+@dataclass(frozen=True)
+class Plot:
+    title: str
+    svg: str
+
+
+def plots(contest: Contest, prefix: str) -> list[Plot]:
+    """All plots of a contest. Every id in them starts with the prefix, so that several contests can share a page."""
+    names = {entry.number: entry.name for entry in contest.entries}
+    titled = [*_learning(contest), *_quality_against_cost(contest)]
+    return [
+        Plot(title, adopt(_draw(paint), title, names, f"{prefix}-{number}"))
+        for number, (title, paint) in enumerate(titled, 1)
+    ]
+
+
+def _draw(paint: Painter) -> str:
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra('plots need matplotlib, which is not installed: pip install "porism[report]"') from None
+    stream = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure()
+        axes = figure.subplots()
+        axes.grid(color=INK, alpha=0.12, linewidth=0.6)
+        axes.set_axisbelow(True)
+        paint(axes)
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    return stream.getvalue()
+
+
+def _learning(contest: Contest) -> list[tuple[str, Painter]]:
+    """The curves. Where training reports no metric, only its loss, that gets plots of its own."""
+    if share_plots(contest):
+        kinds = [(contest.metric, ["valid", "train"])]
+    else:
+        kinds = [(contest.metric, ["valid"]), (contest.metric if _measured(contest) else "loss", ["train"])]
+    return [
+        (
+            f"{' and '.join(splits).capitalize()} {metric.replace('_', ' ')} over {over}",
+            _curves(contest.entries, splits, metric, over),
+        )
+        for metric, splits in kinds
+        if any(_points(entry, split, metric) for entry in contest.entries for split in splits)
+        for over in ("epochs", "seconds")
+    ]
+
+
+def share_plots(contest: Contest) -> bool:
+    """Whether train and valid stand in one plot, train dashed: the same metric, and few enough runs."""
+    return _measured(contest) and len(contest.entries) <= CROWD
+
+
+def _measured(contest: Contest) -> bool:
+    return any(contest.metric in epoch.train for entry in contest.entries for epoch in entry.record.epochs)
+
+
+def _points(entry: Entry, split: str, metric: str) -> list[tuple[Epoch, float]]:
+    """Each epoch with its number, where that is one."""
+    scored = ((epoch, finite(getattr(epoch, split).get(metric))) for epoch in entry.record.epochs)
+    return [(epoch, score) for epoch, score in scored if score is not None]
+
+
+def _curves(entries: Sequence[Entry], splits: Sequence[str], metric: str, over: str) -> Painter:
+    def place(entry: Entry, epoch: Epoch) -> float:
+        return epoch.epoch if over == "epochs" else entry.record.seconds_until(epoch)
+
+    def paint(axes: "Axes") -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        for entry in entries:
+            colour, best = role(entry.number), entry.record.best
+            for split in splits:
+                points = _points(entry, split, metric)
+                beside = split == "train" and len(splits) > 1
+                axes.plot(
+                    [place(entry, epoch) for epoch, _ in points],
+                    [score for _, score in points],
+                    color=colour,
+                    linewidth=1.2 if beside else 1.8,
+                    linestyle="--" if beside else "-",
+                    # One epoch is a point, which a line does not show.
+                    marker="o" if len(points) == 1 else "",
+                    gid=gid(entry.number, split),
+                )
+                for epoch, score in points:
+                    if split == "valid" and epoch is best:
+                        axes.plot(place(entry, epoch), score, "o", markerfacecolor=PAPER, markeredgecolor=colour)
+        axes.set_xlabel("epoch" if over == "epochs" else "seconds of training")
+        axes.set_ylabel(metric.replace("_", " "))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=over == "epochs"))
+        if metric == "perplexity":
+            axes.set_yscale("log")
+            _plain_ticks(axes.yaxis)
+
+    return paint
+
+
+def _quality_against_cost(contest: Contest) -> list[tuple[str, Painter]]:
+    """A point a run against each cost, where there are two to compare."""
+    found = {entry.number: entry.record.metrics for entry in contest.ranked}
+    costs: dict[str, dict[int, float]] = {
+        "parameters": {n: metrics.parameters for n, metrics in found.items() if metrics and metrics.parameters},
+        f"forward FLOPs per {contest.unit}": {
+            n: metrics.flops for n, metrics in found.items() if metrics and metrics.flops
+        },
+    }
+    return [
+        (f"{contest.split.capitalize()} {contest.metric_name} against {what}", _scatter(contest, known, what))
+        for what, known in costs.items()
+        if len(known) > 1
+    ]
+
+
+def _scatter(contest: Contest, costs: Mapping[int, float], what: str) -> Painter:
+    scores = {entry.number: contest.score(entry) for entry in contest.ranked}
+    points = {n: (costs[n], score) for n, score in scores.items() if n in costs and score is not None}
+
+    def paint(axes: "Axes") -> None:
+        for entry in contest.ranked:
+            if entry.number not in points:
+                continue
+            (x, score), published, colour = points[entry.number], contest.published(entry), role(entry.number)
+            if published is not None:
+                axes.plot([x, x], [score, published], color=colour, linewidth=0.8, alpha=0.6)
+                axes.plot(x, published, "o", markerfacecolor=PAPER, markeredgecolor=colour)
+            axes.plot(x, score, "o", markersize=7, color=colour, gid=gid(entry.number, contest.split))
+        for limit in sorted({limit for entry in contest.entries if (limit := contest.limit(entry)) is not None}):
+            axes.axhline(limit, color=INK, linewidth=0.8, linestyle=":")
+            axes.text(0.01, limit, "limit", transform=axes.get_yaxis_transform(), fontsize=9, va="bottom")
+        axes.margins(0.12)
+        axes.set_xlabel(what)
+        axes.set_ylabel(f"{contest.split} {contest.metric_name}")
+        axes.set_xscale("log")
+        _plain_ticks(axes.xaxis)
+        if contest.metric == "perplexity":
+            axes.set_yscale("log")
+            _plain_ticks(axes.yaxis)
+        _number(axes, points)
+
+    return paint
+
+
+def _number(axes: "Axes", points: Mapping[int, tuple[float, float]]) -> None:
+    """The number of each run beside its point, moved up where it would cover another."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    # The layout is settled by drawing, and only then is it known where a point lies.
+    figure.draw_without_rendering()
+    dot = 72 / figure.dpi
+    taken: list[tuple[float, float]] = []
+    for number, point in sorted(points.items(), key=lambda item: axes.transData.transform(item[1])[1]):
+        x, y = axes.transData.transform(point) * dot
+        height = max([y, *(up + 9.5 for beside, up in taken if abs(beside - x) < 15)])
+        taken.append((x, height))
+        axes.annotate(f"{number}", point, (7, height - y - 3.5), textcoords="offset points", fontsize=9)
+
+
+def _plain_ticks(axis: "Axis") -> None:
+    """Plain numbers on a logarithmic axis, and enough of them where it spans less than a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    if high < 3 * low:
+        axis.set_major_locator(MaxNLocator(5))
+    elif high < 12 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+    else:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300 * low else (1.0,)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))

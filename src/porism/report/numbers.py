@@ -1,0 +1,108 @@
+"""Numbers as people read them."""
+
+import math
+
+MISSING = "–"
+MINUS = "\N{MINUS SIGN}"
+PREFIXES = ["", "k", "M", "G", "T", "P", "E"]
+
+
+def count(value: float | None) -> str:
+    """
+    >>> count(1525100)
+    '1,525,100'
+    """
+    if value is None:
+        return MISSING
+    return f"{value:,.0f}" if math.isfinite(value) else "infinite"
+
+
+def amount(value: float | None, unit: str = "") -> str:
+    """A large number with a prefix.
+
+    >>> amount(6_120_000, "FLOP"), amount(830)
+    ('6.1 MFLOP', '830')
+    """
+    if value is None:
+        return MISSING
+    scaled, prefix = _prefixed(value)
+    digits = 0 if abs(scaled) >= 99.95 or (not prefix and float(value).is_integer()) else 1
+    return f"{scaled:,.{digits}f} {prefix}{unit}".strip()
+
+
+def tick(value: float) -> str:
+    """A number on an axis: all its figures, less what floating point adds to them.
+
+    >>> tick(152.5), tick(2_400_000), tick(1500)
+    ('152.5', '2.4 M', '1.5 k')
+    """
+    scaled, prefix = _prefixed(value)
+    return f"{scaled:.6g} {prefix}".strip()
+
+
+def score(value: float | None) -> str:
+    """A metric, to four figures.
+
+    >>> score(138.384), score(0.97312), score(4.9)
+    ('138.4', '0.9731', '4.900')
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    return _signless(value, value)
+
+
+def difference(value: float, reference: float) -> str:
+    """How far a metric lies from a reference, to the decimals the metric is given with.
+
+    >>> difference(154.92, 159.64)
+    '−4.7'
+    """
+    gap = value - reference
+    text = _signless(abs(gap), value)
+    return text if not float(text.replace(",", "")) else f"{MINUS if gap < 0 else '+'}{text}"
+
+
+def gap(value: float, reference: float) -> str:
+    """The distance of two metrics without its sign, to the decimals of the first."""
+    return _signless(abs(value - reference), value)
+
+
+def percent(part: float) -> str:
+    """
+    >>> percent(0.0307), percent(0.42)
+    ('3.1 %', '42 %')
+    """
+    if 0 < part < 0.0005:
+        return "< 0.1 %"
+    return f"{100 * part:.{1 if part < 0.0995 else 0}f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """
+    >>> duration(7.71), duration(192), duration(3840)
+    ('7.7 s', '3 min 12 s', '1 h 04 min')
+    """
+    if seconds is None:
+        return MISSING
+    if seconds < 99.5:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def _prefixed(value: float) -> tuple[float, str]:
+    # What rounds to a thousand takes the next prefix.
+    exponent = next((n for n in range(len(PREFIXES)) if abs(value) < 999.5 * 1000**n), len(PREFIXES) - 1)
+    return value / 1000**exponent, PREFIXES[exponent]
+
+
+def _signless(value: float, scale: float) -> str:
+    """The value with as many decimals as give the scale four figures."""
+    if not math.isfinite(value):
+        return "infinite"
+    size = abs(scale)
+    decimals = 4 if size < 1 else 3 - math.floor(math.log10(size)) if size < 1000 else 0
+    return f"{value:,.{decimals}f}".replace("-", MINUS)

@@ -1,0 +1,75 @@
+"""One HTML file that holds everything: no other file, no network, no script."""
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from porism.errors import RunError
+from porism.report import sections
+from porism.report.contest import contests, entries_of
+from porism.report.runs import RunRecord, read_run
+from porism.report.summary import summarise
+
+
+def write_report(runs: Sequence[Path], to: Path, title: str | None = None, command: str | None = None) -> Path:
+    """The report of some runs, written to a file.
+
+    >>> write_report([Path("runs/table-02"), Path("runs/table-12")], Path("report.html"))
+    PosixPath('report.html')
+    """
+    if not runs:
+        raise RunError("no run to report on; wanted at least one folder. Name one that `porism train` wrote.")
+    if to.is_dir():
+        raise RunError(f"{to} is a folder; wanted a file to write the report to. Choose {to / 'report.html'}.")
+    text = page([read_run(run) for run in dict.fromkeys(runs)], title, command)
+    # Under another name first: a reader finds the old report or the whole new one.
+    writing = to.with_name(f".{to.name}.writing")
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        writing.write_text(text, encoding="utf-8")
+        writing.replace(to)
+    except OSError as error:
+        raise RunError(f"the report cannot be written to {to}: {error.strerror}. Choose another place.") from error
+    return to
+
+
+def page(records: Sequence[RunRecord], title: str | None = None, command: str | None = None) -> str:
+    """The whole document. The same records give the same text, byte for byte."""
+    entries = entries_of(records)
+    rounds = contests(entries)
+    several = len(rounds) > 1
+    tasks = " and ".join(dict.fromkeys(contest.task for contest in rounds)).capitalize()
+    about = entries[0].name if len(entries) == 1 else f"{len(entries)} runs compared"
+    name = escape(title or f"{tasks}: {about}")
+    body = [f"<header><h1>{name}</h1>"]
+    body += [sections.summary(summarise(contest), contest.place if several else None) for contest in rounds]
+    body += ["</header>", sections.results(entries)]
+    body += [sections.figures(contest, f"plot{number}", several) for number, contest in enumerate(rounds, 1)]
+    body += [
+        sections.published(rounds),
+        sections.costs(rounds),
+        sections.samples(entries),
+        sections.recipes(entries),
+        sections.histories(entries),
+        sections.made_by(command) if command else "",
+    ]
+    content = "\n".join(part for part in body if part)
+    style = files("porism.report").joinpath("page.css").read_text(encoding="utf-8")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{name}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+{content}
+</main>
+</body>
+</html>
+"""

@@ -1,0 +1,245 @@
+"""From a run's folder to a record of it.
+
+A run is `recipe.toml`, `events.jsonl` (append only) and, once it has finished, `metrics.json`.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from porism.errors import RunError
+
+Scores = dict[str, float | None]
+"""A metric's name to its value; None or no finite number where training went astray."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What `recipe.toml` says: the resolved recipe and the circumstances it ran under."""
+
+    task: str
+    recipe: str
+    seed: int
+    fields: dict[str, Any]
+    source: str = ""
+    """Empty for the task's embedded data."""
+    device: str = ""
+    precision: str = ""
+    threads: int | None = None
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the training data: the batches in it, and the seconds they took."""
+
+    epoch: int
+    step: int = 0
+    learning_rate: float | None = None
+    seconds: float = 0.0
+    train: Scores = field(default_factory=dict)
+    valid: Scores = field(default_factory=dict)
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Word:
+    """What the other events say."""
+
+    time: float | None = None
+    command: str | None = None
+    text: str = ""
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """One named part of a cost: its formula in the alphabet, and the number it comes to."""
+
+    formula: str = ""
+    value: float | int | None = None
+
+
+@dataclass(frozen=True)
+class Cost(Term):
+    """A cost in all, and the terms it is the sum of."""
+
+    terms: dict[str, Term] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the trained model answered to a prompt."""
+
+    prompt: str
+    output: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What `metrics.json` says. `rate` counts `unit`s a second: it stands there as `tokens_per_second` or the like."""
+
+    metric: str
+    lower_is_better: bool
+    metrics: dict[str, Scores]
+    parameters: int | None = None
+    epochs: int | None = None
+    best_epoch: int | None = None
+    seconds: float | None = None
+    unit: str | None = None
+    rate: float | None = None
+    published: dict[str, Scores] = field(default_factory=dict)
+    limit: dict[str, Scores] = field(default_factory=dict)
+    cost: dict[str, Cost] = field(default_factory=dict)
+    samples: tuple[Sample, ...] = ()
+    hardware: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    command: str | None = None
+
+    @property
+    def flops(self) -> float | None:
+        """Of the forward pass, for one unit."""
+        return self.cost["flops"].value if "flops" in self.cost else None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """All that is known of one run. `metrics` is None as long as it has not finished."""
+
+    path: Path
+    recipe: Recipe
+    epochs: tuple[Epoch, ...] = ()
+    started: float | None = None
+    command: str | None = None
+    resumes: int = 0
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+    reason: str | None = None
+    metrics: Metrics | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self.metrics is not None
+
+    @property
+    def best(self) -> Epoch | None:
+        """The epoch whose checkpoint counts."""
+        return next((epoch for epoch in reversed(self.epochs) if epoch.best), None)
+
+    def seconds_until(self, last: Epoch) -> float:
+        """The training time from the start to the end of an epoch."""
+        return sum(epoch.seconds for epoch in self.epochs if epoch.epoch <= last.epoch)
+
+    def score(self, split: str, metric: str) -> float | None:
+        """The measured number, where there is a finite one. An unfinished run has its best epoch's on `valid`."""
+        if self.metrics is not None:
+            return finite(self.metrics.metrics.get(split, {}).get(metric))
+        return finite(self.best.valid.get(metric)) if self.best and split == "valid" else None
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None for what is no number one can plot or rank."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def read_run(path: Path) -> RunRecord:
+    """The record of the run in a folder.
+
+    >>> read_run(Path("runs/table-02")).recipe.seed
+    1
+    """
+    path = Path(path)
+    recipe_file = path / "recipe.toml"
+    if not recipe_file.is_file():
+        found = "has no recipe.toml" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
+        raise RunError(f"{path} {found}; wanted a run's folder. Name one that `porism train` wrote.")
+    try:
+        raw = tomllib.loads(_text(recipe_file))
+    except tomllib.TOMLDecodeError as error:
+        raise _broken(f"{recipe_file}", f"not TOML: {error}") from None
+    recipe = _shaped(raw, Recipe, f"{recipe_file}")
+    record = RunRecord(path=path, recipe=recipe, metrics=_metrics(path / "metrics.json"))
+    for place, event in _events(path / "events.jsonl"):
+        record = _after(record, event, place)
+    return record
+
+
+def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord:
+    """The record as it stands after one more event. The last word on an epoch counts."""
+    match event.get("event"):
+        case "epoch":
+            new = _shaped(event, Epoch, place)
+            return replace(record, epochs=(*(done for done in record.epochs if done.epoch < new.epoch), new))
+        case "resume":
+            back = _shaped(event, Epoch, place)
+            # What came after the checkpoint is gone over again: later epochs, and the one it was taken in.
+            kept = (done for done in record.epochs if (done.epoch, done.step) <= (back.epoch, back.step))
+            return replace(record, epochs=tuple(kept), resumes=record.resumes + 1, interrupted=False, reason=None)
+        case "start":
+            start = _shaped(event, Word, place)
+            return replace(record, started=start.time, command=start.command)
+        case "interrupt":
+            return replace(record, interrupted=True)
+        case "note":
+            return replace(record, notes=(*record.notes, _shaped(event, Word, place).text))
+        case "finish":
+            return replace(record, reason=_shaped(event, Word, place).reason)
+        case _:
+            return record
+
+
+def _events(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each event with its file and line. A last line that was torn by a kill is no event."""
+    if not file.is_file():
+        return
+    lines = [(number, line) for number, line in enumerate(file.read_bytes().split(b"\n"), 1) if line.strip()]
+    for number, line in lines:
+        place = f"{file}, line {number}"
+        try:
+            event = json.loads(line.decode())
+        except ValueError as error:
+            if number == lines[-1][0]:
+                return
+            raise _broken(place, f"not JSON: {error}") from None
+        yield place, _shaped(event, dict[str, Any], place)
+
+
+def _metrics(file: Path) -> Metrics | None:
+    if not file.is_file():
+        return None
+    try:
+        raw = json.loads(_text(file))
+    except json.JSONDecodeError as error:
+        raise _broken(f"{file}, line {error.lineno}", f"not JSON: {error.msg}") from None
+    raw = _shaped(raw, dict[str, Any], f"{file}")
+    for key in raw:
+        if key.endswith("_per_second"):
+            raw |= {"unit": key.removesuffix("_per_second"), "rate": raw[key]}
+            break
+    return _shaped(raw, Metrics, f"{file}")
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _broken(f"{file}", f"not readable as text: {error}") from None
+
+
+def _shaped(raw: object, wanted: type[T], place: str) -> T:
+    try:
+        return msgspec.convert(raw, wanted)
+    except msgspec.ValidationError as error:
+        raise _broken(place, f"{error}") from None
+
+
+def _broken(place: str, why: str) -> RunError:
+    return RunError(f"{place}: {why}. Mend it, or leave this run out of the report.")

@@ -1,0 +1,156 @@
+"""A contest in words: who is best at what, by how much, at what cost, and how far that can be trusted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from porism.report import numbers
+from porism.report.contest import Contest, Entry
+
+
+@dataclass(frozen=True)
+class Model:
+    """The finished runs of one model, which differ by their seed alone, and what each came to."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    scores: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.scores)
+
+    @property
+    def parameters(self) -> float | None:
+        metrics = self.entries[0].record.metrics
+        return metrics.parameters if metrics else None
+
+    @property
+    def flops(self) -> float | None:
+        metrics = self.entries[0].record.metrics
+        return metrics.flops if metrics else None
+
+
+def summarise(contest: Contest) -> str:
+    """What the runs show, in a few sentences, and nothing they do not."""
+    ranked = contest.ranked
+    models = _models(contest, ranked)
+    if not models:
+        return "No run has come to a final number yet; below is what there is so far."
+    sentences = [_alone(contest, models[0])] if len(models) == 1 else _compared(contest, models)
+    sentences += _against_published(contest, ranked)
+    sentences += _against_limit(contest, ranked)
+    sentences += _trust(contest, models)
+    if unranked := [entry.name for entry in contest.entries if entry not in ranked]:
+        sentences.append(f"Not ranked for want of a final number: {', '.join(unranked)}.")
+    return " ".join(sentences)
+
+
+def _models(contest: Contest, ranked: Sequence[Entry]) -> list[Model]:
+    """The ranked entries by model, the best mean first."""
+    groups: dict[str, list[Entry]] = {}
+    for entry in ranked:
+        groups.setdefault(entry.model, []).append(entry)
+    models = [
+        Model(name, tuple(group), tuple(score for entry in group if (score := contest.score(entry)) is not None))
+        for name, group in groups.items()
+    ]
+    return sorted(models, key=lambda model: model.mean, reverse=contest.lower_is_better is False)
+
+
+def _alone(contest: Contest, model: Model) -> str:
+    record = model.entries[0].record
+    text = f"{model.name} reaches a {contest.split} {contest.metric_name} of {numbers.score(model.mean)}"
+    if len(model.entries) == 1 and record.metrics:
+        text += f" after {numbers.count(record.metrics.epochs)} epochs"
+        text += f" and {numbers.duration(record.metrics.seconds)} of training" if record.metrics.seconds else ""
+        text += f" on {record.recipe.device}" if record.recipe.device else ""
+    if model.parameters is not None:
+        text += f", with {numbers.count(model.parameters)} parameters"
+        text += f" and {numbers.amount(model.flops, 'FLOP')} forward per {contest.unit}" if model.flops else ""
+    return f"{text}."
+
+
+def _compared(contest: Contest, models: Sequence[Model]) -> list[str]:
+    best, second = models[:2]
+    lead = f"{numbers.gap(best.mean, second.mean)}"
+    if second.mean:
+        lead += f" ({numbers.percent(abs(best.mean - second.mean) / abs(second.mean))})"
+    direction = "below" if contest.lower_is_better else "above"
+    sentences = [
+        f"{best.name} is best of {len(models)} models: its {contest.split} {contest.metric_name} of "
+        f"{numbers.score(best.mean)} is {lead} {direction} that of the next best, {second.name}."
+    ]
+    costs = [
+        ratio
+        for ratio in (
+            _ratio(best.parameters, second.parameters, "parameters"),
+            _ratio(best.flops, second.flops, f"forward FLOPs per {contest.unit}"),
+        )
+        if ratio
+    ]
+    if costs:
+        sentences.append(f"It has {' and '.join(costs)}.")
+    sized = [(model.parameters, model) for model in models if model.parameters is not None]
+    smallest = min(sized, key=lambda pair: pair[0])[1] if sized else best
+    # The second has just been set beside the best, and sizes that tie make none of them the smallest.
+    if smallest not in (best, second) and [size for size, _ in sized].count(smallest.parameters or 0) == 1:
+        sentences.append(
+            f"The smallest, {smallest.name}, comes to {numbers.score(smallest.mean)} "
+            f"with {numbers.count(smallest.parameters)} parameters."
+        )
+    return sentences
+
+
+def _ratio(ours: float | None, theirs: float | None, what: str) -> str | None:
+    if not ours or not theirs:
+        return None
+    if ours == theirs:
+        return f"as many {what}"
+    times = f"{ours / theirs:.2g}" if ours / theirs < 99.5 else numbers.count(ours / theirs)
+    return f"about as many {what}" if times == "1" else f"{times} times the {what}"
+
+
+def _against_published(contest: Contest, ranked: Sequence[Entry]) -> list[str]:
+    pairs = [
+        (score, published)
+        for entry in ranked
+        if (score := contest.score(entry)) is not None and (published := contest.published(entry)) is not None
+    ]
+    if not pairs:
+        return []
+    if len(pairs) == 1 and len(ranked) == 1:
+        score, published = pairs[0]
+        side = "below" if score < published else "above"
+        return [f"That is {numbers.gap(score, published)} {side} the published {numbers.score(published)}."]
+    better = sum(score < published if contest.lower_is_better else score > published for score, published in pairs)
+    return [f"Published numbers bettered: {better} of {len(pairs)}."]
+
+
+def _against_limit(contest: Contest, ranked: Sequence[Entry]) -> list[str]:
+    limits = {limit for entry in ranked if (limit := contest.limit(entry)) is not None}
+    return [f"The best that any model can expect on this data is {numbers.score(limit)}." for limit in sorted(limits)]
+
+
+def _trust(contest: Contest, models: Sequence[Model]) -> list[str]:
+    """What a reader must know before relying on a difference."""
+    sentences = []
+    counts = [len(model.entries) for model in models]
+    if max(counts) == 1:
+        each = " each" if len(models) > 1 else ""
+        sentences.append(f"One seed{each}: how much of this is chance cannot be told from it.")
+    else:
+        best = models[0]
+        seeds = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+        sentences.append(
+            f"Means over {seeds} seeds; those of {best.name} run from "
+            f"{numbers.score(min(best.scores))} to {numbers.score(max(best.scores))}."
+        )
+        if len(models) > 1:
+            second = models[1]
+            overlap = min(best.scores) <= max(second.scores) and min(second.scores) <= max(best.scores)
+            verdict = "overlap with" if overlap else "do not overlap with"
+            sentences.append(f"They {verdict} those of {second.name}.")
+    if len({entry.record.recipe.fingerprint for entry in contest.entries}) > 1:
+        sentences.append("The runs did not all see the data in the same form (fingerprints differ): compare with care.")
+    return sentences

@@ -1,0 +1,165 @@
+"""The table of runs: one set of columns for the terminal and for the page."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from porism.report import numbers
+from porism.report.contest import Contest, Entry, contests, entries_of, splits_of
+from porism.report.runs import Metrics, RunRecord
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What people read, the number behind it, and whether it is the best of its column."""
+
+    text: str
+    value: float | None = None
+    best: bool = False
+
+
+CellOf = Callable[[Entry, Contest], Cell]
+
+
+@dataclass(frozen=True)
+class Column:
+    """`rank` says how soon a column gives way in a narrow terminal, the highest first; those of rank 0 stay."""
+
+    title: str
+    cells: tuple[Cell, ...]
+    numeric: bool = True
+    rank: int = 0
+
+
+def columns(entries: Sequence[Entry]) -> list[Column]:
+    """The columns that hold anything for these runs; one cell an entry, in their order."""
+    arena = {entry.number: contest for contest in contests(entries) for entry in contest.entries}
+    home = [arena[entry.number] for entry in entries]
+    tasks, sources = {contest.task for contest in home}, {contest.source for contest in home}
+    metrics, units = {contest.metric_name for contest in home}, {contest.unit for contest in home}
+    unit = min(units) if len(units) == 1 else "example"
+
+    def column(title: str, cell: CellOf, numeric: bool = True, rank: int = 0) -> Column:
+        cells = tuple(cell(entry, contest) for entry, contest in zip(entries, home, strict=True))
+        return Column(title, cells, numeric, rank)
+
+    made = [column("model", lambda entry, _: Cell(entry.name), numeric=False)]
+    if len(tasks) > 1:
+        made.append(column("task", lambda _, contest: Cell(contest.task), numeric=False))
+    if len(sources) > 1:
+        made.append(column("data", lambda _, contest: Cell(contest.source or "embedded data"), numeric=False))
+    made += [
+        column("parameters", _measured(lambda found: found.parameters, numbers.count), rank=2),
+        column(f"forward\nper {unit}", _measured(lambda found: found.flops, _flop_text), rank=4),
+        column("epochs", _epochs, rank=5),
+        column("training\ntime", _seconds, rank=3),
+        column(f"{unit}s/s", _measured(lambda found: found.rate, numbers.count), rank=7),
+    ]
+    if len(metrics) > 1:
+        made.append(column("metric", lambda _, contest: Cell(contest.metric_name), numeric=False))
+    made += [column(split, _score_on(split)) for split in splits_of(entry.record for entry in entries)]
+    made += [
+        column("published", lambda entry, contest: _score(contest.published(entry)), rank=1),
+        column("difference", _apart(Contest.published), rank=6),
+        column("limit", lambda entry, contest: _score(contest.limit(entry)), rank=8),
+        column("from the\nlimit", _apart(Contest.limit), rank=9),
+    ]
+    return [kept for kept in made if any(cell.text != numbers.MISSING for cell in kept.cells)]
+
+
+def judged_by(entries: Sequence[Entry]) -> str:
+    """What the numbers under the splits are, and which way is up."""
+    told = [
+        contest.metric_name
+        + {True: ", lower is better", False: ", higher is better", None: ""}[contest.lower_is_better]
+        for contest in contests(entries)
+    ]
+    return "; ".join(dict.fromkeys(told)).capitalize()
+
+
+def table(records: Sequence[RunRecord], width: int | None = None) -> Table:
+    """The table for a terminal, with as many columns as fit into its width.
+
+    >>> rich.print(table([read_run(Path("runs/table-02")), read_run(Path("runs/table-12"))]))
+    """
+    entries = entries_of(records)
+    room = width or shutil.get_terminal_size().columns
+    shown, left_out = columns(entries), list[str]()
+    paper = Console(width=10_000)
+    while paper.measure(made := _lay_out(shown, entries)).maximum > room:
+        last = max(shown, key=lambda column: column.rank)
+        if not last.rank:
+            break
+        shown.remove(last)
+        left_out.append(last.title.replace("\n", " "))
+    if left_out:
+        made.caption = f"No room for: {', '.join(left_out)}. The report has them."
+    return made
+
+
+def _lay_out(shown: Sequence[Column], entries: Sequence[Entry]) -> Table:
+    made = Table(title=escape(judged_by(entries)), box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    made.title_justify = made.caption_justify = "left"
+    for column in shown:
+        made.add_column(column.title, justify="right" if column.numeric else "left", no_wrap=column.numeric)
+    for row, entry in enumerate(entries):
+        cells = [column.cells[row] for column in shown]
+        texts = [f"[bold]{escape(cell.text)}[/bold]" if cell.best else escape(cell.text) for cell in cells]
+        if not entry.record.finished:
+            texts[0] += " [dim](unfinished)[/dim]"
+        made.add_row(*texts)
+    return made
+
+
+def _measured(pick: Callable[[Metrics], float | None], text: Callable[[float | None], str]) -> CellOf:
+    def cell(entry: Entry, _: Contest) -> Cell:
+        value = pick(entry.record.metrics) if entry.record.metrics else None
+        return Cell(text(value), value)
+
+    return cell
+
+
+def _flop_text(value: float | None) -> str:
+    return numbers.amount(value, "FLOP")
+
+
+def _epochs(entry: Entry, _: Contest) -> Cell:
+    record = entry.record
+    value = record.metrics.epochs if record.metrics and record.metrics.epochs is not None else len(record.epochs)
+    return Cell(numbers.count(value), value)
+
+
+def _seconds(entry: Entry, _: Contest) -> Cell:
+    record = entry.record
+    value = record.metrics.seconds if record.metrics else sum(epoch.seconds for epoch in record.epochs)
+    return Cell(numbers.duration(value), value)
+
+
+def _score(value: float | None, best: bool = False) -> Cell:
+    return Cell(numbers.score(value), value, best)
+
+
+def _score_on(split: str) -> CellOf:
+    def cell(entry: Entry, contest: Contest) -> Cell:
+        value = entry.record.score(split, contest.metric)
+        rivals = [other.record.score(split, contest.metric) for other in contest.entries if other.record.finished]
+        known = [rival for rival in rivals if rival is not None]
+        best = len(known) > 1 and entry.record.finished and value == (min if contest.lower_is_better else max)(known)
+        return _score(value, best)
+
+    return cell
+
+
+def _apart(reference_of: Callable[[Contest, Entry], float | None]) -> CellOf:
+    def cell(entry: Entry, contest: Contest) -> Cell:
+        value, reference = contest.score(entry), reference_of(contest, entry)
+        if value is None or reference is None:
+            return Cell(numbers.MISSING)
+        return Cell(numbers.difference(value, reference), value - reference)
+
+    return cell

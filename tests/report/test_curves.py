@@ -1,0 +1,94 @@
+"""The plots show every run, in the page's colours, the same every time."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.report.conftest import WriteRun, epoch, metrics, start
+
+from porism.report import read_run
+from porism.report.contest import contests, entries_of
+from porism.report.curves import Plot, plots
+
+pytest.importorskip("matplotlib")
+
+
+def drawn(*folders: Path, prefix: str = "plot") -> list[Plot]:
+    (contest,) = contests(entries_of([read_run(folder) for folder in folders]))
+    return plots(contest, prefix)
+
+
+def test_one_run_has_its_curves_over_epochs_and_seconds(write_run: WriteRun) -> None:
+    titles = [plot.title for plot in drawn(write_run(metrics=metrics()))]
+    assert titles == ["Valid and train perplexity over epochs", "Valid and train perplexity over seconds"]
+
+
+def test_two_finished_runs_are_set_against_their_costs(write_run: WriteRun) -> None:
+    folders = [write_run(name, recipe=name, metrics=metrics(150.0 + n)) for n, name in enumerate("ab")]
+    assert [plot.title for plot in drawn(*folders)][2:] == [
+        "Test perplexity against parameters",
+        "Test perplexity against forward FLOPs per token",
+    ]
+
+
+def test_many_runs_have_train_and_valid_apart(write_run: WriteRun) -> None:
+    titles = [plot.title for plot in drawn(*(write_run(name, recipe=name) for name in "abcd"))]
+    assert titles[::2] == ["Valid perplexity over epochs", "Train perplexity over epochs"]
+
+
+def test_where_training_reports_its_loss_alone_that_is_drawn(write_run: WriteRun) -> None:
+    events = [start(), epoch(1, 300.0) | {"train": {"loss": 6.1}}, epoch(2, 200.0) | {"train": {"loss": 5.1}}]
+    titles = [plot.title for plot in drawn(write_run(events=events))]
+    assert titles[::2] == ["Valid perplexity over epochs", "Train loss over epochs"]
+
+
+def test_a_run_that_has_just_begun_has_no_curves(write_run: WriteRun) -> None:
+    assert drawn(write_run(events=[start()])) == []
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+def test_an_epoch_without_a_number_is_left_out(write_run: WriteRun, value: float | None) -> None:
+    astray = epoch(2, 200.0) | {"valid": {"perplexity": value}, "train": {"perplexity": value}}
+    assert len(drawn(write_run(events=[start(), epoch(1, 300.0), astray]))) == 2
+
+
+def test_every_run_is_there_and_says_its_name(write_run: WriteRun) -> None:
+    folders = [write_run(f"{n}", recipe=f"<{n}>", metrics=metrics(150.0 + n)) for n in range(13)]
+    for plot in drawn(*folders):
+        assert all(f"<title>&lt;{n}&gt; (" in plot.svg for n in range(13))
+        assert {f"var(--series-{n})" for n in range(1, 13)} <= set(re.findall(r"var\(--series-\d+\)", plot.svg))
+        assert "var(--series-13)" not in plot.svg
+
+
+def test_no_colour_is_fixed(write_run: WriteRun) -> None:
+    folders = [write_run(name, recipe=name, metrics=metrics(150.0 + n)) for n, name in enumerate("ab")]
+    for plot in drawn(*folders):
+        assert "currentColor" in plot.svg
+        assert re.findall(r"(?:fill|stroke): ?#[0-9a-f]+", plot.svg) == []
+
+
+def test_no_id_is_used_twice_and_every_reference_leads_somewhere(write_run: WriteRun) -> None:
+    folders = [write_run(name, recipe=name, metrics=metrics(150.0 + n)) for n, name in enumerate("ab")]
+    everything = "".join(plot.svg for plot in [*drawn(*folders, prefix="one"), *drawn(*folders, prefix="two")])
+    ids = re.findall(r'\bid="([^"]+)"', everything)
+    assert len(ids) == len(set(ids)) > 0
+    assert set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', everything)) > set()
+    assert {a or b for a, b in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', everything)} <= set(ids)
+
+
+def test_the_same_runs_give_the_same_drawing(write_run: WriteRun) -> None:
+    folder = write_run(metrics=metrics())
+    assert drawn(folder) == drawn(folder)
+
+
+def test_a_metric_with_a_dollar_is_no_mathematics(write_run: WriteRun) -> None:
+    odd = metrics(metric="$\\frac$", metrics={"test": {"$\\frac$": 1.0}})
+    assert drawn(write_run(events=[start(), epoch(1, 2.0) | {"valid": {"$\\frac$": 1.0}}], metrics=odd))
+
+
+def test_numbers_beside_points_do_not_cover_each_other(write_run: WriteRun) -> None:
+    folders = [write_run(f"{n}", recipe=f"{n}", metrics=metrics(150.0 + 0.01 * n)) for n in range(1, 8)]
+    scatter = next(plot.svg for plot in drawn(*folders) if "against parameters" in plot.title)
+    heights = [float(y) for y in re.findall(r'<text [^>]*y="([\d.]+)"[^>]*>[1-7]</text>', scatter)]
+    assert len(heights) == 7
+    assert min(abs(a - b) for i, a in enumerate(heights) for b in heights[:i]) > 8

@@ -1,0 +1,217 @@
+"""The page holds everything, brings nothing in from outside, and trusts no text."""
+
+import os
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.report.conftest import WriteRun, metrics
+
+from porism.errors import RunError
+from porism.report import write_report
+
+HOSTILE = "<script>alert('x')</script><img src=http://example.org/x onerror=alert(1)>\"'&"
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+class Outline(HTMLParser):
+    """The tags, attributes, ids and text of a page, and a complaint where tags do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.words = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def report(to: Path, *folders: Path, title: str | None = None, command: str | None = None) -> tuple[str, Outline]:
+    text = write_report(folders, to / "report.html", title, command).read_text(encoding="utf-8")
+    return text, Outline(text)
+
+
+def assert_self_contained(text: str, outline: Outline) -> None:
+    loading = [
+        (name, value) for name, value in outline.attributes if name in ("src", "href", "action", "data", "srcset")
+    ]
+    assert all(name == "href" and value.startswith("#") for name, value in loading), loading
+    assert not {"script", "link", "iframe", "object", "embed", "img", "base"} & set(outline.tags)
+    assert not [name for name, _ in outline.attributes if name.startswith("on")]
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "@import" not in style
+    assert "url(" not in style
+
+
+def test_the_page_says_it_all(write_run: WriteRun, tmp_path: Path) -> None:
+    text, outline = report(tmp_path, write_run(metrics=metrics()), command="porism report run")
+    assert outline.open == []
+    assert "<h1>Language: table-02</h1>" in text
+    for words in (
+        "table-02 reaches a test perplexity of 154.9",
+        "1,525,100",
+        "30.0 kFLOP",
+        "in palo alto calif.",
+        "alto was read as <unk>",
+        "a processor",
+        "2.13",
+        "porism train language table-02 --device cpu --seed 1",
+        "porism report run",
+        "D width, H hidden width",
+        "started 25 February 2026, 06:13 UTC",
+    ):
+        assert words in outline.words, words
+    assert '<data value="154.92">154.9</data>' in text
+    assert "<math>" in text
+    assert_self_contained(text, outline)
+
+
+def test_no_text_becomes_markup(write_run: WriteRun, tmp_path: Path) -> None:
+    hostile = metrics(
+        metric=HOSTILE,
+        metrics={HOSTILE: {HOSTILE: 1.0}, "test": {HOSTILE: 1.0}},
+        published={HOSTILE: {HOSTILE: 2.0}, "test": {HOSTILE: 2.0}},
+        samples=[{"prompt": HOSTILE, "output": HOSTILE, "notes": [HOSTILE]}],
+        hardware={HOSTILE: HOSTILE},
+        versions={HOSTILE: HOSTILE},
+        cost={HOSTILE: {"formula": HOSTILE, "value": 1, "terms": {HOSTILE: {"formula": HOSTILE, "value": 1}}}},
+        command=HOSTILE,
+    )
+    folders = [
+        write_run(name, metrics=hostile, recipe=HOSTILE, task=HOSTILE, source=HOSTILE, field=[HOSTILE, name])
+        for name in "ab"
+    ]
+    hostile_events = [{"event": "note", "text": HOSTILE}, {"event": "finish", "reason": HOSTILE}]
+    folders.append(write_run("c", events=hostile_events, task=HOSTILE, recipe=HOSTILE, source="other"))
+    text, outline = report(tmp_path, *folders, title=HOSTILE, command=HOSTILE)
+    assert outline.open == []
+    assert "<script" not in text
+    assert "<img" not in text
+    assert outline.words.count("<script>alert('x')</script>") > 20
+    assert_self_contained(text, outline)
+
+
+def test_differences_between_recipes_are_marked(write_run: WriteRun, tmp_path: Path) -> None:
+    folders = write_run("a", hidden=100), write_run("b", recipe="table-03", hidden=200)
+    text, _ = report(tmp_path, *folders)
+    assert "<mark>100</mark>" in text
+    assert "<mark>200</mark>" in text
+    assert "<mark>elman</mark>" not in text
+    assert '<th scope="row">model</th><td>elman</td><td>elman</td>' in text
+
+
+def test_published_splits_stand_beside_the_measured(write_run: WriteRun, tmp_path: Path) -> None:
+    known = {"train": {"perplexity": 121.88}, "test": {"perplexity": 159.64}}
+    text, _ = report(tmp_path, write_run(metrics=metrics(published=known)))
+    assert "Measured beside published" in text
+    assert '<data value="121.88">121.9</data>' in text
+    assert "Measured beside published" not in report(tmp_path, write_run("b", metrics=metrics()))[0]
+
+
+def test_an_unfinished_run_is_labelled_and_drawn(write_run: WriteRun, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    text, outline = report(tmp_path, write_run())
+    assert '<span class="state">unfinished</span>' in text
+    assert "not finished" in outline.words
+    assert "<svg" in text
+
+
+def test_a_run_that_has_only_a_recipe_has_a_page(write_run: WriteRun, tmp_path: Path) -> None:
+    folder = write_run()
+    (folder / "events.jsonl").unlink()
+    _, outline = report(tmp_path, folder)
+    assert "No run has come to a final number yet" in outline.words
+
+
+def test_without_matplotlib_the_page_says_how_to_get_curves(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text, outline = report(tmp_path, write_run(metrics=metrics()))
+    assert 'pip install "porism[report]"' in outline.words
+    assert "<svg" not in text
+    assert "154.9" in outline.words
+
+
+def test_tasks_that_cannot_be_compared_are_kept_apart(write_run: WriteRun, tmp_path: Path) -> None:
+    folders = write_run("a", metrics=metrics(150.0)), write_run("b", source="manual", metrics=metrics(20.0))
+    _, outline = report(tmp_path, *folders)
+    assert "Language on ptb. " in outline.words
+    assert "Language on manual. " in outline.words
+    assert "is best of" not in outline.words
+
+
+def test_no_id_is_used_twice(write_run: WriteRun, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    _, outline = report(tmp_path, *(write_run(name, source=name, metrics=metrics()) for name in "ab"))
+    ids = [value for name, value in outline.attributes if name == "id"]
+    assert len(ids) == len(set(ids)) > 0
+
+
+def test_the_same_runs_give_the_same_bytes(write_run: WriteRun, tmp_path: Path) -> None:
+    folder = write_run(metrics=metrics())
+    first, second = report(tmp_path, folder)[0], report(tmp_path, folder)[0]
+    assert first == second
+
+
+def test_a_run_named_twice_is_shown_once(write_run: WriteRun, tmp_path: Path) -> None:
+    folder = write_run(metrics=metrics())
+    assert "<h1>Language: table-02</h1>" in report(tmp_path, folder, folder)[0]
+
+
+def test_every_colour_of_a_series_is_in_the_style_sheet_for_light_and_dark(write_run: WriteRun, tmp_path: Path) -> None:
+    text, _ = report(tmp_path, write_run())
+    assert all(len(re.findall(rf"--series-{n}: #", text)) == 2 for n in range(1, 13))
+
+
+def test_the_folder_is_made_and_nothing_else_left_in_it(write_run: WriteRun, tmp_path: Path) -> None:
+    folder = write_run()
+    write_report([folder], tmp_path / "new" / "deep" / "page.html")
+    assert [path.name for path in (tmp_path / "new" / "deep").iterdir()] == ["page.html"]
+
+
+def test_a_failed_write_leaves_the_old_report(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = tmp_path / "report.html"
+    to.write_text("old", encoding="utf-8")
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(
+        RunError, match=r"the report cannot be written to .*report\.html: No space left on device\. Choose"
+    ):
+        write_report([write_run()], to)
+    assert to.read_text(encoding="utf-8") == "old"
+
+
+def test_no_runs() -> None:
+    with pytest.raises(RunError, match="no run to report on; wanted at least one folder"):
+        write_report([], Path("report.html"))
+
+
+def test_a_folder_is_no_place_for_a_page(write_run: WriteRun, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"is a folder; wanted a file to write the report to\. Choose .*report\.html"):
+        write_report([write_run()], tmp_path)
