@@ -1,0 +1,95 @@
+"""The command line: one file a verb. A verb's own imports stay inside it, so that `porism --help` answers at once."""
+
+import contextlib
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from porism import __version__
+from porism.errors import PorismError
+
+VERBS = {
+    "train": "train a model, evaluate it, write a report",
+    "compare": "the same for several recipes, in one report",
+    "evaluate": "measure a trained model on a split",
+    "predict": "let a trained model answer",
+    "report": "one HTML page from one or more runs",
+    "data": "the data sets porism knows, and where they lie",
+    "check": "decide by machine whether the gradients are right",
+}
+"""Each verb is the module of its name, which holds a dataclass of its name with a method `run`."""
+
+EXAMPLES = """\
+examples:
+  porism train language                          the small recurrent net on the embedded text
+  porism compare language elman lstm             two models, one table, one report
+  porism train language table-02 --data ptb/     a published recipe on your copy of the data
+  porism predict runs/language-elman "a function is"
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 our fault, 2 the user's mistake, 130 interrupted."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if words[0] in ("-V", "--version"):
+        print(f"porism {__version__}")
+        return 0
+    debug = "--debug" in words
+    try:
+        return _run(words[0], [word for word in words[1:] if word != "--debug"])
+    except PorismError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"porism: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("porism: stopped at once. What was saved before is intact.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has left, as `head` does. Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(verb: str, words: list[str]) -> int:
+    if verb not in VERBS:
+        from porism.train.recipe import nearest
+
+        raise PorismError(f"there is no command {verb!r}. {nearest(verb, list(VERBS))} See porism --help.")
+    kind = getattr(import_module(f"porism.cli.{verb}"), verb.capitalize())
+    code: int = _parse(kind, verb, words).run()
+    return code
+
+
+def _parse(kind: Any, verb: str, words: list[str]) -> Any:
+    import tyro
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(kind, prog=f"porism {verb}", args=words, config=(tyro.conf.FlagCreatePairsOff,))
+    except SystemExit as leaving:
+        if leaving.code in (0, None):
+            raise
+        # tyro draws a box; here a mistake is one line.
+        lines = (line.strip("╭╮╰╯│─ ") for line in said.getvalue().splitlines())
+        text = " ".join(line for line in lines if line)
+        raise PorismError(text or f"these words make no porism {verb} command: {' '.join(words)}") from None
+
+
+def _overview() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {text}" for verb, text in VERBS.items())
+    return (
+        f"usage: porism VERB ...\n\n"
+        f"Neural architectures with their gradients, their costs and the tasks they learn.\n\n{verbs}\n\n"
+        f"Every verb explains itself with --help and takes --json: then the last line of standard output is one JSON\n"
+        f"object, and all else goes to standard error. --debug shows where an error came from.\n\n{EXAMPLES}"
+    )

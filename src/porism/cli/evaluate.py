@@ -1,0 +1,68 @@
+"""porism evaluate: measure a trained model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+
+@dataclass(kw_only=True)
+class Evaluate:
+    """Measure a run's best model on a split. Nothing is updated: twice gives the same number.
+
+    porism evaluate runs/language-elman
+    porism evaluate runs/language-elman --split valid --json
+    """
+
+    folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder that porism train printed."""
+    split: str = "test"
+    """train, valid or test."""
+    device: str | None = None
+    """auto, cpu or cuda. Left out: where it was trained, else cpu."""
+    json: bool = False
+    """Print the result as one JSON line on standard output, all else on standard error."""
+
+    def run(self) -> int:
+        import time
+
+        import torch
+
+        from porism.cli.output import console_for, print_json
+        from porism.tasks import find
+        from porism.train.device import choose_device
+        from porism.train.loop import evaluate
+        from porism.train.run import Run
+        from porism.train.session import count_parameters, load_task, trained_model
+        from porism.train.watch import ConsoleWatcher
+
+        console = console_for(self.json)
+        run = Run.open(self.folder)
+        wanted = self.device or ("cpu" if not torch.cuda.is_available() else run.facts.device)
+        device = choose_device(wanted)
+        task = load_task(find(run.facts.task), run)
+        model = trained_model(task, run, device, ConsoleWatcher(console))
+        start = time.monotonic()
+        metrics = evaluate(task, model, self.split)
+        seconds = time.monotonic() - start
+        for name, value in metrics.items():
+            console.print(f"{self.split} {name.replace('_', ' ')}: {value:.4f}", highlight=False)
+        if self.json:
+            before = run.metrics() or {}
+            rate = f"{task.unit}_per_second"
+            print_json(
+                {
+                    "task": run.facts.task,
+                    "recipe": run.facts.recipe,
+                    "run": str(run.path),
+                    "seed": run.facts.seed,
+                    "device": str(device),
+                    "parameters": count_parameters(model),
+                    "epochs": before.get("epochs"),
+                    "seconds": round(seconds, 3),
+                    rate: before.get(rate),
+                    "metrics": {self.split: metrics},
+                }
+            )
+        return 0

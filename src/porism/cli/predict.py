@@ -1,0 +1,64 @@
+"""porism predict: let a trained model answer."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from porism.cli.train import Assignments
+
+
+@dataclass(kw_only=True)
+class Predict:
+    """Let a run's best model answer. A language model continues each text.
+
+    porism predict runs/language-elman "a function is" "the object"
+    porism predict runs/language-elman "if" --set temperature=0.7 --set top_k=40 --set length=20
+    """
+
+    folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The folder that porism train printed."""
+    inputs: Annotated[Positional[list[str]], arg(metavar="INPUT...")]
+    """What to answer: for a language model the beginnings of texts."""
+    set: Assignments = field(default_factory=list)
+    """An option of the task; for language: length, temperature, top_k, top_p, seed."""
+    device: str = "cpu"
+    """auto, cpu or cuda."""
+    json: bool = False
+    """Print the result as one JSON line on standard output, all else on standard error."""
+
+    def run(self) -> int:
+        import dataclasses
+
+        from porism.cli.output import console_for, print_json
+        from porism.tasks import find
+        from porism.train.device import choose_device
+        from porism.train.run import Run
+        from porism.train.session import restore_task, trained_model
+        from porism.train.watch import ConsoleWatcher
+
+        console = console_for(self.json)
+        run = Run.open(self.folder)
+        task = restore_task(find(run.facts.task), run)
+        model = trained_model(task, run, choose_device(self.device), ConsoleWatcher(console))
+        samples = task.predict(model, self.inputs, self._options())
+        for sample in samples:
+            console.print(f"{sample.prompt} {sample.output}".strip(), highlight=False, markup=False, soft_wrap=True)
+            for note in sample.notes:
+                console.print(f"  ({note})", highlight=False, markup=False, soft_wrap=True)
+        if self.json:
+            print_json({"run": str(run.path), "predictions": [dataclasses.asdict(sample) for sample in samples]})
+        return 0
+
+    def _options(self) -> dict[str, Any]:
+        from porism.errors import RecipeError
+        from porism.train.recipe import plain_value
+
+        options: dict[str, Any] = {}
+        for assignment in self.set:
+            key, equals, value = assignment.partition("=")
+            if not equals:
+                raise RecipeError(f"--set takes option=value, got {assignment!r}. Write for instance --set length=20.")
+            options[key] = plain_value(value)
+        return options

@@ -1,0 +1,40 @@
+"""porism report: one HTML page from runs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from porism.errors import RunError
+
+
+@dataclass(kw_only=True)
+class Report:
+    """Write one HTML page with the table, the curves, the costs and the samples of one or more runs.
+
+    porism report runs/language-elman
+    porism report runs/language-elman runs/language-lstm --out comparison.html
+    """
+
+    folders: Annotated[Positional[list[Path]], arg(metavar="RUN...")]
+    """The folders that porism train printed."""
+    out: Path | None = None
+    """The page. Left out: report.html in the run's folder, or in this one for several runs."""
+    json: bool = False
+    """Print the result as one JSON line on standard output, all else on standard error."""
+
+    def run(self) -> int:
+        from porism.cli.output import console_for, print_json
+        from porism.report import read_run, table, write_report
+
+        if not self.folders:
+            raise RunError("which runs? Give one or more folders that porism train printed.")
+        console = console_for(self.json)
+        alone = self.folders[0] if len(self.folders) == 1 else Path()
+        path = write_report(self.folders, self.out or alone / "report.html")
+        console.print(table([read_run(folder) for folder in self.folders]))
+        console.print(f"report: {path}", highlight=False, soft_wrap=True)
+        if self.json:
+            print_json({"runs": [str(folder) for folder in self.folders], "report": str(path)})
+        return 0

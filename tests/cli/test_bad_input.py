@@ -1,0 +1,109 @@
+"""A user's mistake is one clear line on standard error and exit code 2."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tests.cli.conftest import TINY, Say
+
+from porism.train import checkpoint
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "one.txt").write_text("word")
+    (tmp_path / "binary.txt").write_bytes(bytes(range(256)) * 9)
+    (tmp_path / "broken.txt.gz").write_bytes(gzip.compress(b"the cat\n" * 999)[:-20])
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+MISTAKES = [
+    ("train language --data nowhere.txt", "nowhere.txt"),
+    ("train language --data empty.txt", "empty.txt"),
+    ("train language --data one.txt", "one.txt"),
+    ("train language --data binary.txt", "binary.txt"),
+    ("train language --data broken.txt.gz", "broken.txt.gz"),
+    ("train language --data folder", "folder"),
+    ("train language elmann", "language has no recipe 'elmann'. Did you mean elman?"),
+    ("train langauge", "there is no task 'langauge'. Did you mean language?"),
+    ("train", "which task?"),
+    ("train language --set hiden=3", "has no field 'hiden'. Did you mean hidden?"),
+    ("train language --set hidden=x", "hidden=x cannot be: expected int, got str"),
+    ("train language --set hidden=0", "hidden=0 cannot be: expected int >= 1"),
+    ("train language --set batch=100000", "100000 rows"),
+    ("train language --set tied=true --set embedding=5 --set hidden=6", "tied needs embedding and hidden of one size"),
+    ("train language --device tpu", "there is no device 'tpu'. Use --device auto, cpu or cuda."),
+    ("train language --device meta", "device 'meta' is not supported"),
+    ("train language --threads 0", "--threads takes a whole number from 1 on, got 0."),
+    ("train language --seed x", "--seed"),
+    ("train language --nonsense", "--nonsense"),
+    ("train --resume folder", "folder is not a run: it has no recipe.toml"),
+    ("train language nowhere/recipe.toml", "nowhere/recipe.toml cannot be read"),
+    ("compare language elman nothing", "language has no recipe 'nothing'"),
+    ("compare language elman --resume", "--resume needs --out"),
+    ("evaluate nowhere", "nowhere is not a run"),
+    ("predict folder hello", "folder is not a run"),
+    ("report folder", "folder has no recipe.toml"),
+    ("data fetch nothing", "nothing"),
+    ("check everything", "everything"),
+    ("trian language", "there is no command 'trian'. Did you mean train?"),
+]
+
+
+@pytest.mark.parametrize(("command", "message"), MISTAKES, ids=[command for command, _ in MISTAKES])
+def test_a_mistake_is_one_line_and_exit_2(say: Say, files: Path, command: str, message: str) -> None:
+    said = say(command.split())
+    assert said.code == 2
+    assert message in said.err
+    assert said.err.startswith("porism: ")
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    assert not (files / "runs").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device")
+def test_a_gpu_that_is_not_there(say: Say) -> None:
+    said = say(["train", "language", "--device", "cuda"])
+    assert said.code == 2
+    assert said.err == "porism: device 'cuda' is not there: torch sees 0 CUDA devices. Use --device cpu or auto.\n"
+
+
+def test_debug_shows_where_it_came_from(say: Say) -> None:
+    said = say(["train", "language", "elmann", "--debug"])
+    assert said.code == 2
+    assert "Traceback" in said.err
+
+
+def test_a_folder_with_a_run_is_not_overwritten(say: Say, text: Path) -> None:
+    assert say("train", "language", "--data", text, "--out", "run", TINY).code == 0
+    before = Path("run/metrics.json").read_bytes()
+    said = say("train", "language", "--data", text, "--out", "run", TINY)
+    assert said.code == 2
+    assert "run already holds a run. Go on with it by --resume run" in said.err
+    assert Path("run/metrics.json").read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounting a small disk needs root on Linux")
+def test_a_full_disk_leaves_no_half_written_checkpoint(say: Say, text: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", disk], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
+    try:
+        train = ("train", "language", "--data", text, "--out", disk / "run", TINY, "--set=hidden=60", "--set=epochs=9")
+        said = say(*train)
+        assert said.code == 2
+        assert f"porism: the disk is full: {disk / 'run'}" in said.err
+        assert said.err.count("\n") == 1
+        for folder in (disk / "run").iterdir():
+            if folder.is_dir():
+                checkpoint.read(folder)
+    finally:
+        subprocess.run(["umount", disk], check=True)

@@ -1,0 +1,127 @@
+"""Each verb does what its help says, and its last line of standard output is the JSON that scripts rely on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import TINY, Say
+
+from porism.cli import VERBS
+
+TRAIN_KEYS = {
+    "task", "recipe", "run", "seed", "device", "parameters", "epochs", "seconds", "tokens_per_second", "metrics",
+}  # fmt: skip
+
+
+def last_line(out: str) -> Any:
+    return json.loads(out.strip().splitlines()[-1])
+
+
+def test_train_then_evaluate_predict_and_report(say: Say, text: Path) -> None:
+    said = say(["train", "language", "elman", "--json", "--out", "run", "--device", "cpu", "--data"], text, TINY)
+    assert said.code == 0
+    assert said.out.count("\n") == 1
+    result = last_line(said.out)
+    assert result.keys() >= TRAIN_KEYS
+    assert set(result["metrics"]) == {"train", "valid", "test"}
+    assert set(result["metrics"]["test"]) == {"perplexity", "cross_entropy"}
+    assert result["parameters"] == result["cost"]["parameters"]["value"]
+    for name in ("recipe.toml", "events.jsonl", "last", "best", "metrics.json", "report.html"):
+        assert Path("run", name).exists(), name
+    again = last_line(say(["evaluate", "run", "--json"]).out)
+    assert again.keys() >= TRAIN_KEYS
+    assert again["metrics"] == {"test": result["metrics"]["test"]}
+    assert last_line(say(["evaluate", "run", "--split", "valid", "--json"]).out)["metrics"].keys() == {"valid"}
+    assert say(["evaluate", "run", "--split", "nothing"]).code == 2
+    text.unlink()
+    said = say("predict", "run", "the cat", "zzz", "--set=length=3", "--set=temperature=0", "--json")
+    first, second = last_line(said.out)["predictions"]
+    assert first["prompt"] == "the cat"
+    assert first["output"]
+    assert "zzz" in " ".join(second["notes"])
+    assert last_line(say(["report", "run", "--out", "page.html", "--json"]).out)["report"] == "page.html"
+    assert Path("page.html").read_text().startswith("<!doctype html>")
+
+
+def test_compare_makes_one_table_and_one_report(say: Say, text: Path) -> None:
+    command = ["compare", "language", "elman", "lstm", "--out", "both", "--data", str(text), *TINY]
+    said = say(command)
+    assert said.code == 0
+    assert "lstm" in said.out
+    assert "report: both/report.html" in said.out
+    before = Path("both/elman/metrics.json").stat().st_mtime_ns
+    result = last_line(say(command, "--resume", "--json").out)
+    assert [run["recipe"] for run in result["runs"]] == ["elman", "lstm"]
+    assert all(run.keys() >= TRAIN_KEYS for run in result["runs"])
+    assert Path(result["report"]).is_file()
+    assert Path("both/elman/metrics.json").stat().st_mtime_ns == before
+
+
+def test_a_run_repeats_from_its_recipe_file(say: Say, text: Path) -> None:
+    first = last_line(say(["train", "language", "--json", "--out", "one", "--seed", "3", "--data"], text, TINY).out)
+    again = last_line(
+        say(["train", "language", "one/recipe.toml", "--json", "--out", "two", "--seed", "3", "--data"], text).out
+    )
+    assert again["metrics"] == first["metrics"]
+
+
+def test_runs_get_new_folders(say: Say, text: Path) -> None:
+    for name in ("runs/language-elman", "runs/language-elman-2"):
+        assert last_line(say(["train", "language", "--json", "--data"], text, TINY).out)["run"] == name
+
+
+def test_ctrl_c_saves_and_resume_finishes(text: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "porism", "train", "language", "--data", str(text), "--out", "run", *TINY]
+    straight = subprocess.run([*command, "--set=epochs=60", "--set=patience=60", "--json", "--out", "straight"],
+                              capture_output=True, text=True, cwd=tmp_path, check=True)  # fmt: skip
+    process = subprocess.Popen([*command, "--set=epochs=60", "--set=patience=60"], cwd=tmp_path,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    events = tmp_path / "run/events.jsonl"
+    deadline = time.monotonic() + 60
+    while not (events.exists() and '"epoch"' in events.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip().splitlines()[-1] == "porism: stopped, and saved. Go on with: porism train --resume run"
+    resume = [sys.executable, "-m", "porism", "train", "--resume", "run", "--json"]
+    resumed = subprocess.run(resume, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert last_line(resumed.stdout)["metrics"] == last_line(straight.stdout)["metrics"]
+
+
+def test_check_gradients_passes(say: Say) -> None:
+    said = say(["check", "gradients", "--json"])
+    result = last_line(said.out)
+    assert said.code == 0
+    assert result["failed"] == 0
+    assert result["passed"] == len(result["checks"]) > 0
+    assert all(row.keys() == {"name", "verdict", "measured", "tolerance"} for row in result["checks"])
+    assert all(row["measured"] <= row["tolerance"] for row in result["checks"])
+
+
+def test_data_lists_what_is_known(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PORISM_DATA", str(tmp_path / "cache"))
+    listed = last_line(say(["data", "list", "--json"]).out)["data"]
+    assert {row["name"] for row in listed} >= {"manual", "synthetic", "ptb", "wikitext-2"}
+    path = last_line(say(["data", "path", "ptb", "--json"]).out)["path"]
+    assert path == str(tmp_path / "cache" / "ptb")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself_with_an_example(say: Say, verb: str) -> None:
+    said = say(verb, "--help")
+    assert said.code == 0
+    assert f"porism {verb}" in said.out
+    assert "--json" in said.out
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m porism data list | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, env={**os.environ})
+    assert done.stderr == ""
