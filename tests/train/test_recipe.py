@@ -8,8 +8,8 @@ RECIPE = RECIPES["table-02"]
 
 
 def test_override_takes_each_fields_type() -> None:
-    changed = override(RECIPE, ["hidden=200", "learning_rate=1e-2", "tied=true", "clip=0.5", "schedule=cosine"])
-    assert (changed.hidden, changed.learning_rate, changed.tied, changed.clip) == (200, 0.01, True, 0.5)
+    changed = override(RECIPE, ["hidden=200", "learning_rate=1e-2", "locked=true", "clip=.5", "schedule=cosine"])
+    assert (changed.hidden, changed.learning_rate, changed.locked, changed.clip) == (200, 0.01, True, 0.5)
     assert changed.schedule == "cosine"
     assert override(changed, ["clip=none"]).clip is None
     assert RECIPE.hidden == 100

@@ -41,13 +41,13 @@ def choose_precision(wanted: str, device: torch.device) -> str:
 @functools.cache
 def cpu_gain_of_bf16() -> float:
     """How many times faster this CPU multiplies bf16 than fp32: well above 1 with AMX, far below 1 in emulation."""
-    slow = _gain_at(rows=8)
-    # Emulated bf16 can be a hundred times slower: then there is no need to look at a product of real size.
-    return slow if slow < 0.5 else _gain_at(rows=512)
+    first = _gain_at(rows=64)
+    # Emulated bf16 can be a hundred times slower: then there is no need to wait for a product of real size.
+    return first if first < 0.3 else _gain_at(rows=512)
 
 
 def _gain_at(rows: int) -> float:
-    a, b = torch.ones(rows, 128), torch.ones(128, 2048)
+    a, b = torch.ones(rows, 128), torch.ones(128, 1024)
     return _seconds_of_product(a, b) / _seconds_of_product(a.bfloat16(), b.bfloat16())
 
 

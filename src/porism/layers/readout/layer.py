@@ -91,7 +91,8 @@ class _SummedLoss(torch.autograd.Function):
                 losses = accumulate(z_rows, h[rows], weight, targets[rows], rows, sums)
             else:
                 losses = nn.functional.cross_entropy(z_rows.to(exact), targets[rows], reduction="sum")
-            total += losses.sum()
+            # Not in place: torch.compile of torch 2.11 loses the gradient of an answer that was changed in place.
+            total = total + losses.sum()
         ctx.save_for_backward(*sums)
         return total
 
