@@ -78,7 +78,7 @@ class Compare:
             results.append(done)
         paths = [folder / recipe for recipe in self.recipes]
         report = write_report(paths, folder / "report.html", command=self._command())
-        console.print(table([read_run(path) for path in paths]))
+        console.print(table([read_run(path) for path in paths], console.width))
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
         if self.json:
             print_json({"runs": results, "report": str(report)})

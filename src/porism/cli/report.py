@@ -33,7 +33,7 @@ class Report:
         console = console_for(self.json)
         alone = self.folders[0] if len(self.folders) == 1 else Path()
         path = write_report(self.folders, self.out or alone / "report.html")
-        console.print(table([read_run(folder) for folder in self.folders]))
+        console.print(table([read_run(folder) for folder in self.folders], console.width))
         console.print(f"report: {path}", highlight=False, soft_wrap=True)
         if self.json:
             print_json({"runs": [str(folder) for folder in self.folders], "report": str(path)})

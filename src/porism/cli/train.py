@@ -56,7 +56,7 @@ class Train:
         console = console_for(self.json)
         result = self.train(console)
         folder = Path(result["run"])
-        console.print(table([read_run(folder)]))
+        console.print(table([read_run(folder)], console.width))
         console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
         if self.json:
             print_json(result)

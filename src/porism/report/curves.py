@@ -182,9 +182,17 @@ def _scatter(contest: Contest, costs: Mapping[int, float], what: str) -> Painter
         if contest.metric == "perplexity":
             axes.set_yscale("log")
             _plain_ticks(axes.yaxis)
+        _look_from_afar(axes, [score for _, score in points.values()])
         _number(axes, points)
 
     return paint
+
+
+def _look_from_afar(axes: "Axes", scores: Sequence[float]) -> None:
+    """Keeps at least a tenth of the middle in view on either side, lest chance differences fill the plot."""
+    middle = (min(scores) + max(scores)) / 2
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, middle - abs(middle) / 10), max(high, middle + abs(middle) / 10))
 
 
 def _number(axes: "Axes", points: Mapping[int, tuple[float, float]]) -> None:

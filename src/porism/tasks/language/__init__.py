@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from porism.cost import Cost
 from porism.errors import RecipeError
+from porism.tasks.language.corpora import PTB_FINGERPRINT
 from porism.tasks.language.cost import model_cost
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
 from porism.tasks.language.metric import Perplexity
@@ -23,7 +24,8 @@ EVALUATION_ROWS = 10
 EVALUATION_STEPS = 100
 OPTIONS = {"length": int, "temperature": int | float, "top_k": int, "top_p": int | float, "seed": int}
 """Of generation, with the numbers they take."""
-PROMPTS = ("in palo alto", "the latest news", "unfortunately", "")
+PROMPTS = ("in palo alto", "the latest news", "reporters", "unfortunately", "a function is", "the value of", "if the")
+"""For the report, which takes those whose words the model knows."""
 
 
 class Language(Task):
@@ -107,7 +109,8 @@ class Language(Task):
         return [generate(_own_model(model), self.vocabulary, prompt, **options) for prompt in inputs]
 
     def show(self, model: nn.Module) -> list[Sample]:
-        return self.predict(model, PROMPTS, {"temperature": 0.8, "length": 30})
+        known = [prompt for prompt in PROMPTS if all(word in self.vocabulary for word in prompt.split())]
+        return self.predict(model, [*known[:3], ""], {"temperature": 0.8, "length": 30})
 
     def cost(self) -> Cost:
         return model_cost(self.recipe)
@@ -116,7 +119,7 @@ class Language(Task):
         return {"B": 1, "T": 1, "V": len(self.vocabulary), "D": self.recipe.embedding, "H": self.recipe.hidden}
 
     def published(self) -> dict[str, dict[str, float]]:
-        return PUBLISHED.get(self.recipe.name, {}) if self.corpus.name == "ptb" else {}
+        return PUBLISHED.get(self.recipe.name, {}) if self.fingerprint() == PTB_FINGERPRINT else {}
 
     def limit(self) -> dict[str, dict[str, float]]:
         return {

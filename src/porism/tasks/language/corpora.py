@@ -9,6 +9,8 @@ WIKITEXT_URL = (
     "https://raw.githubusercontent.com/pytorch/examples/acc295dc7b90714f1bf47f06004fc19a7fe235c4"
     "/word_language_model/data/wikitext-2"
 )
+PTB_FINGERPRINT = "7e23ce2a54d55de64a874f37990da995321f8133bf737946eccb44fc07747ee3"
+"""Of the corpus as a model sees it, wherever its files came from: what others publish compares to this text alone."""
 
 PUBLIC = {
     "ptb": DataSet(

@@ -120,10 +120,11 @@ _BEST = LanguageRecipe(
     embedding=1000,
     hidden=1000,
     tied=True,
+    start="orthogonal",
     keep=0.4,
-    learning_rate=0.001,
-    epochs=40,
-    patience=40,
+    learning_rate=0.003,
+    epochs=25,
+    patience=25,
     schedule="cosine",
 )
 

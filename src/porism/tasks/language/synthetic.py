@@ -22,7 +22,7 @@ SEED = 1906
 STATES = 64
 SUCCESSORS = 8
 """How many words can follow a word. Few, so that a small net can learn every one of them from the training stream."""
-TOKENS = {"train": 200_000, "valid": 20_000, "test": 20_000}
+TOKENS = {"train": 200_000, "valid": 100_000, "test": 100_000}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,27 @@
+"""On the synthetic source a model's distance from the limit can be read off: it comes close, and never gets beyond."""
+
+from pathlib import Path
+
+from porism.tasks.language import Language
+from porism.tasks.language.recipes import RECIPES
+from porism.train.recipe import override
+from porism.train.session import begin, complete
+
+SETTINGS = [
+    "keep=1",
+    "batch=64",
+    "steps=10",
+    "embedding=32",
+    "hidden=96",
+    "learning_rate=0.02",
+    "epochs=6",
+    "precision=fp32",
+]
+
+
+def test_perplexity_comes_within_two_percent_of_the_true_entropy_and_never_beats_it(tmp_path: Path) -> None:
+    training = begin(Language, override(RECIPES["elman"], SETTINGS), tmp_path / "run", source="synthetic", device="cpu")
+    result = complete(training)
+    for split in ("valid", "test"):
+        measured, limit = result["metrics"][split]["perplexity"], result["limit"][split]["perplexity"]
+        assert limit <= measured <= 1.02 * limit
