@@ -42,9 +42,8 @@ def language_table(result: dict[str, Any]) -> list[str]:
     for row in result["rows"]:
         measured = " | ".join(f"{row['perplexity'][split]:.1f}" for split in ("train", "valid", "test"))
         published = f"{row['published']['test']:.1f}" if row["published"] else ""
-        lines.append(
-            f"| {row['recipe']} | {row['parameters']:,} | {row['epochs']} | {row['seconds']:.1f} | {measured} | {published} |"
-        )
+        effort = f"{row['parameters']:,} | {row['epochs']} | {row['seconds']:.1f}"
+        lines.append(f"| {row['recipe']} | {effort} | {measured} | {published} |")
     return lines
 
 
@@ -57,7 +56,7 @@ def written(text: str) -> str:
         result = json.loads((HERE / "results" / f"{name}.json").read_text())
         table = "\n".join([machine(result), "", *make(result)])
         pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
-        text, count = re.subn(pattern, lambda found, table=table: f"{found[1]}{table}{found[2]}", text, flags=re.S)
+        text, count = re.subn(pattern, lambda found, table=table: f"{found[1]}{table}{found[2]}", text, flags=re.DOTALL)
         if count != 1:
             raise SystemExit(f"README.md has {count} places for {name}, wanted 1.")
     return text
