@@ -14,7 +14,7 @@ PARTS = {"model": {"weight": torch.arange(6.0).view(2, 3)}, "random": {"cpu": to
 
 
 def save(folder: Path, step: int) -> None:
-    checkpoint.save(folder, PARTS, {"step": step, "loss": 0.1 + 0.2})
+    checkpoint.save(folder, PARTS, {"step": step, "loss": 0.1 + 0.2}, {"assets": {"vocabulary": ["ä", "b"]}})
 
 
 def test_what_is_saved_comes_back_to_the_bit(tmp_path: Path) -> None:
@@ -22,12 +22,13 @@ def test_what_is_saved_comes_back_to_the_bit(tmp_path: Path) -> None:
     found, warning = checkpoint.load(tmp_path / "last")
     assert warning is None
     assert found.state == {"step": 3, "loss": 0.1 + 0.2}
+    assert found.documents == {"assets": {"vocabulary": ["ä", "b"]}}
     for name, tensors in PARTS.items():
         for key, tensor in tensors.items():
             assert torch.equal(found.parts[name][key], tensor)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "random.safetensors", "state.json"])
+@pytest.mark.parametrize("file", ["model.safetensors", "random.safetensors", "assets.json", "state.json"])
 @pytest.mark.parametrize("damage", ["truncate", "flip", "remove"])
 def test_a_damaged_file_is_refused_by_name_and_the_one_before_is_used(tmp_path: Path, file: str, damage: str) -> None:
     folder = tmp_path / "last"

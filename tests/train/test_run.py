@@ -21,10 +21,9 @@ FACTS = Facts(
 
 
 def test_a_run_comes_back_from_its_folder(tmp_path: Path) -> None:
-    Run.create(tmp_path / "run", FACTS, RECIPES["elman"], {"vocabulary": ["ä", "b"]})
+    Run.create(tmp_path / "run", FACTS, RECIPES["elman"])
     found = Run.open(tmp_path / "run")
     assert found.facts == FACTS
-    assert found.assets == {"vocabulary": ["ä", "b"]}
     assert from_fields(LanguageRecipe, found.fields) == RECIPES["elman"]
     assert found.metrics() is None
 
@@ -35,7 +34,7 @@ def test_the_command_repeats_the_run() -> None:
 
 
 def test_a_torn_event_is_cut_off_before_the_next(tmp_path: Path) -> None:
-    run = Run.create(tmp_path, FACTS, RECIPES["elman"], {})
+    run = Run.create(tmp_path, FACTS, RECIPES["elman"])
     run.append("start", command="x")
     with (tmp_path / "events.jsonl").open("ab") as file:
         file.write(b'{"event": "epo')
@@ -45,9 +44,9 @@ def test_a_torn_event_is_cut_off_before_the_next(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
-    Run.create(tmp_path, FACTS, RECIPES["elman"], {})
+    Run.create(tmp_path, FACTS, RECIPES["elman"])
     with pytest.raises(RunError, match=f"{tmp_path} already holds a run. Go on with it by --resume"):
-        Run.create(tmp_path, FACTS, RECIPES["elman"], {})
+        Run.create(tmp_path, FACTS, RECIPES["elman"])
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -5,20 +5,22 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from porism.cli.options import Json
+
 
 @dataclass(kw_only=True)
 class Check:
     """Hold every gradient derived by hand against autograd and finite differences, in float64.
 
-    porism check gradients
-    porism check gradients --json
+    $ porism check gradients
+    $ porism check gradients --json
     """
 
     what: Annotated[Positional[Literal["gradients", "all"]], arg(metavar="WHAT")] = "all"
     """gradients, or all."""
-    seed: int = 0
+    seed: Annotated[int, arg(metavar="N")] = 0
     """Of the random inputs."""
-    json: bool = False
+    json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:

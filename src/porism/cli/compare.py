@@ -1,82 +1,58 @@
 """porism compare: several recipes, one table, one report."""
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from porism.cli.train import Assignments, Train, new_folder
+from porism.cli.options import TrainingOptions, new_folder, optional
 from porism.errors import RecipeError
 
 
 @dataclass(kw_only=True)
-class Compare:
+class Compare(TrainingOptions):
     """Train several recipes on the same data and put them side by side.
 
-    porism compare language elman lstm
-    porism compare language table-01 table-02 --data ptb/ --out ptb-table
-    porism compare language elman lstm --out ptb-table --resume
+    $ porism compare language elman lstm
+    $ porism compare language table-01 table-02 --data ptb/ --out ptb-table
+    $ porism compare language table-01 table-02 --data ptb/ --out ptb-table --resume
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
     """What to learn: language."""
     recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...")]
     """The recipes' names."""
-    set: Assignments = field(default_factory=list)
-    """Change a field of every recipe."""
-    data: str | None = None
-    """A file, a folder or a known name (see porism data). Left out: the embedded data."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
-    seed: int = 1
-    """The seed of every run."""
-    threads: int | None = None
-    """Threads on a CPU. Left out: all cores."""
-    out: Path | None = None
+    out: Annotated[Path | None, optional("FOLDER")] = None
     """The folder of the comparison, one run in it for each recipe. Left out: a new one under runs/."""
-    resume: bool = False
+    resume: Annotated[bool, optional()] = False
     """Keep what is done in --out, go on with what is not."""
-    json: bool = False
-    """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
         from porism.cli.output import console_for, print_json
         from porism.report import read_run, table, write_report
         from porism.tasks import find
         from porism.train.recipe import override, pick
-        from porism.train.run import Run
+        from porism.train.run import RECIPE, Run
 
+        kind = find(self.task)
         if not self.recipes:
-            raise RecipeError(f"which recipes? Choose from {', '.join(find(self.task).recipes)}.")
+            raise RecipeError(f"which recipes? Choose from {', '.join(kind.recipes)}.")
         if self.resume and self.out is None:
             raise RecipeError("--resume needs --out, the folder of the comparison to go on with.")
-        kind = find(self.task)
-        for recipe in self.recipes:
-            override(pick(kind.recipes, recipe, kind.name), self.set)
+        # All are checked before the first is trained.
+        wishes = {name: override(pick(kind.recipes, name, kind.name), self.set) for name in self.recipes}
         folder = self.out or new_folder(f"{self.task}-compare")
         console = console_for(self.json)
         results = []
-        for recipe in self.recipes:
-            path = folder / recipe
-            started = self.resume and (path / "recipe.toml").exists()
-            done = Run.open(path).metrics() if started else None
-            if done is None:
-                wish = Train(
-                    task=self.task,
-                    recipe=recipe,
-                    set=self.set,
-                    data=self.data,
-                    device=self.device,
-                    seed=self.seed,
-                    threads=self.threads,
-                    out=path,
-                    resume=path if started else None,
-                )
-                done = wish.train(console)
-            results.append(done)
-        paths = [folder / recipe for recipe in self.recipes]
+        for name, recipe in wishes.items():
+            path = folder / name
+            if self.resume and (path / RECIPE).exists():
+                results.append(Run.open(path).metrics() or self.train_on(path, console))
+            else:
+                results.append(self.train_new(kind, recipe, path, console))
+        paths = [folder / name for name in wishes]
         report = write_report(paths, folder / "report.html", command=self._command())
         console.print(table([read_run(path) for path in paths], console.width))
         console.print(f"report: {report}", highlight=False, soft_wrap=True)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from porism.cli.options import Json, optional
 from porism.errors import DataError
 
 
@@ -12,16 +13,16 @@ from porism.errors import DataError
 class Data:
     """List the data sets that --data knows by name, fetch one, or say where it lies.
 
-    porism data list
-    porism data fetch wikitext-2
-    porism data path ptb
+    $ porism data list
+    $ porism data fetch wikitext-2
+    $ porism data path ptb
     """
 
     action: Annotated[Positional[Literal["list", "fetch", "path"]], arg(metavar="list|fetch|path")] = "list"
     """What to do."""
-    name: Annotated[Positional[str | None], arg(metavar="NAME")] = None
+    name: Annotated[Positional[str | None], optional("NAME")] = None
     """A data set's name."""
-    json: bool = False
+    json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:

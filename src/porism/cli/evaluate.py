@@ -6,22 +6,24 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from porism.cli.options import Json, optional
+
 
 @dataclass(kw_only=True)
 class Evaluate:
     """Measure a run's best model on a split. Nothing is updated: twice gives the same number.
 
-    porism evaluate runs/language-elman
-    porism evaluate runs/language-elman --split valid --json
+    $ porism evaluate runs/language-elman
+    $ porism evaluate runs/language-elman --split valid --json
     """
 
     folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder that porism train printed."""
-    split: str = "test"
-    """train, valid or test."""
-    device: str | None = None
-    """auto, cpu or cuda. Left out: where it was trained, else cpu."""
-    json: bool = False
+    split: Annotated[str, arg(metavar="train|valid|test")] = "test"
+    """What to measure on."""
+    device: Annotated[str | None, optional("auto|cpu|cuda")] = None
+    """Left out: where it was trained, else the CPU."""
+    json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
@@ -34,7 +36,7 @@ class Evaluate:
         from porism.train.device import choose_device
         from porism.train.loop import evaluate
         from porism.train.run import Run
-        from porism.train.session import count_parameters, load_task, trained_model
+        from porism.train.session import best_checkpoint, count_parameters, load_task, trained_model
         from porism.train.watch import ConsoleWatcher
 
         console = console_for(self.json)
@@ -42,7 +44,7 @@ class Evaluate:
         wanted = self.device or ("cpu" if not torch.cuda.is_available() else run.facts.device)
         device = choose_device(wanted)
         task = load_task(find(run.facts.task), run)
-        model = trained_model(task, run, device, ConsoleWatcher(console))
+        model = trained_model(task, best_checkpoint(run, ConsoleWatcher(console)), device)
         start = time.monotonic()
         metrics = evaluate(task, model, self.split)
         seconds = time.monotonic() - start

@@ -6,15 +6,15 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from porism.cli.train import Assignments
+from porism.cli.options import Assignments, Json
 
 
 @dataclass(kw_only=True)
 class Predict:
     """Let a run's best model answer. A language model continues each text.
 
-    porism predict runs/language-elman "a function is" "the object"
-    porism predict runs/language-elman "if" --set temperature=0.7 --set top_k=40 --set length=20
+    $ porism predict runs/language-elman "a function is" "the object"
+    $ porism predict runs/language-elman "if" --set temperature=0.7 --set top_k=40 --set length=20
     """
 
     folder: Annotated[Positional[Path], arg(metavar="RUN")]
@@ -23,9 +23,9 @@ class Predict:
     """What to answer: for a language model the beginnings of texts."""
     set: Assignments = field(default_factory=list)
     """An option of the task; for language: length, temperature, top_k, top_p, seed."""
-    device: str = "cpu"
-    """auto, cpu or cuda."""
-    json: bool = False
+    device: Annotated[str, arg(metavar="auto|cpu|cuda")] = "cpu"
+    """Where to compute."""
+    json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
@@ -35,13 +35,14 @@ class Predict:
         from porism.tasks import find
         from porism.train.device import choose_device
         from porism.train.run import Run
-        from porism.train.session import restore_task, trained_model
+        from porism.train.session import best_checkpoint, restore_task, trained_model
         from porism.train.watch import ConsoleWatcher
 
         console = console_for(self.json)
         run = Run.open(self.folder)
-        task = restore_task(find(run.facts.task), run)
-        model = trained_model(task, run, choose_device(self.device), ConsoleWatcher(console))
+        saved = best_checkpoint(run, ConsoleWatcher(console))
+        task = restore_task(find(run.facts.task), run, saved)
+        model = trained_model(task, saved, choose_device(self.device))
         samples = task.predict(model, self.inputs, self._options())
         for sample in samples:
             console.print(f"{sample.prompt} {sample.output}".strip(), highlight=False, markup=False, soft_wrap=True)

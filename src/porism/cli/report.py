@@ -6,6 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from porism.cli.options import Json, optional
 from porism.errors import RunError
 
 
@@ -13,15 +14,15 @@ from porism.errors import RunError
 class Report:
     """Write one HTML page with the table, the curves, the costs and the samples of one or more runs.
 
-    porism report runs/language-elman
-    porism report runs/language-elman runs/language-lstm --out comparison.html
+    $ porism report runs/language-elman
+    $ porism report runs/language-elman runs/language-lstm --out comparison.html
     """
 
     folders: Annotated[Positional[list[Path]], arg(metavar="RUN...")]
     """The folders that porism train printed."""
-    out: Path | None = None
+    out: Annotated[Path | None, optional("FILE")] = None
     """The page. Left out: report.html in the run's folder, or in this one for several runs."""
-    json: bool = False
+    json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
@@ -28,17 +27,19 @@ STATE = "state.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a folder held: the named groups of tensors, and the plain state."""
+    """What a folder held: the named groups of tensors, the named documents, and the plain state."""
 
     folder: Path
     parts: dict[str, dict[str, Tensor]]
+    documents: dict[str, Any]
     state: dict[str, Any]
 
 
-def save(folder: Path, parts: Parts, state: Mapping[str, Any]) -> None:
+def save(folder: Path, parts: Parts, state: Mapping[str, Any], documents: Mapping[str, Any] | None = None) -> None:
     """Write a checkpoint so that `folder` is either the old one or the whole new one."""
     writing = folder.with_name(f".{folder.name}.writing")
     files = {f"{name}.safetensors": save_tensors(_plain(tensors)) for name, tensors in parts.items()}
+    files |= {f"{name}.json": json.dumps(content).encode() for name, content in (documents or {}).items()}
     body = {"state": dict(state), "files": {name: _digest(content) for name, content in files.items()}}
     files[STATE] = json.dumps({**body, "sha256": _digest(_canonical(body))}, indent=1).encode()
     size = sum(map(len, files.values()))
@@ -119,18 +120,19 @@ def exists(folder: Path) -> bool:
 def read(folder: Path) -> Checkpoint:
     """One checkpoint, every file of it checked."""
     body = _read_state(folder / STATE)
-    parts = {}
+    parts, documents = {}, {}
     for name, expected in body["files"].items():
         content = _read_bytes(folder / name)
         if _digest(content) != expected:
             raise RunError(
                 f"{folder / name} is damaged: its sha256 begins {_digest(content)[:12]}, {expected[:12]} was written."
             )
-        try:
-            parts[Path(name).stem] = load_tensors(content)
-        except SafetensorError as error:
-            raise RunError(f"{folder / name} is not a safetensors file: {error}.") from error
-    return Checkpoint(folder, parts, body["state"])
+        stem, _, kind = name.partition(".")
+        if kind == "json":
+            documents[stem] = json.loads(content)
+        else:
+            parts[stem] = load_tensors(content)
+    return Checkpoint(folder, parts, documents, body["state"])
 
 
 def _read_state(path: Path) -> dict[str, Any]:

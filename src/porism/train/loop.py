@@ -149,7 +149,7 @@ class Training:
             at.best, at.best_epoch = value, at.epoch
             tensors, aliases = checkpoint.model_tensors(self.model)
             state = {"epoch": at.epoch, "valid": valid, "aliases": aliases}
-            checkpoint.save(self.run.path / "best", {"model": tensors}, state)
+            checkpoint.save(self.run.path / "best", {"model": tensors}, state, {"assets": self.task.assets()})
         event: dict[str, Any] = {
             "epoch": at.epoch,
             "step": at.step,

@@ -17,7 +17,7 @@ from porism.errors import RunError
 from porism.train.checkpoint import cannot_write, write_atomically
 from porism.train.recipe import Recipe, to_fields
 
-RECIPE, EVENTS, METRICS, ASSETS, REPORT = "recipe.toml", "events.jsonl", "metrics.json", "assets.json", "report.html"
+RECIPE, EVENTS, METRICS = "recipe.toml", "events.jsonl", "metrics.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +49,14 @@ class Facts:
 class Run:
     """One run's folder, open for writing events and results."""
 
-    def __init__(self, path: Path, facts: Facts, fields: Mapping[str, Any], assets: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, facts: Facts, fields: Mapping[str, Any]) -> None:
         self.path = path
         self.facts = facts
         self.fields = dict(fields)
-        self.assets = dict(assets)
 
     @classmethod
-    def create(cls, path: Path, facts: Facts, recipe: Recipe, assets: Mapping[str, Any]) -> "Run":
-        """A new run. The recipe is written last: a folder that has it is a run."""
+    def create(cls, path: Path, facts: Facts, recipe: Recipe) -> "Run":
+        """A new run: a folder that has a recipe."""
         if (path / RECIPE).exists():
             raise RunError(f"{path} already holds a run. Go on with it by --resume {path}, or choose another --out.")
         fields = to_fields(recipe)
@@ -65,10 +64,9 @@ class Run:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(path, error, 0) from error
-        write_atomically(path / ASSETS, json.dumps(dict(assets)).encode())
         known = {key: value for key, value in dataclasses.asdict(facts).items() if value is not None}
         write_atomically(path / RECIPE, tomli_w.dumps({**known, "fields": fields}).encode())
-        return cls(path, facts, fields, assets)
+        return cls(path, facts, fields)
 
     @classmethod
     def open(cls, path: Path) -> "Run":
@@ -76,12 +74,7 @@ class Run:
         if not (path / RECIPE).is_file():
             wanted = "Give the folder that porism train printed" if path.exists() else "There is no such folder"
             raise RunError(f"{path} is not a run: it has no {RECIPE}. {wanted}; runs are made by porism train.")
-        facts, fields = read_recipe(path / RECIPE)
-        try:
-            assets = json.loads((path / ASSETS).read_bytes())
-        except (OSError, ValueError) as error:
-            raise RunError(f"{path / ASSETS} cannot be read: {error}.") from error
-        return cls(path, facts, fields, assets)
+        return cls(path, *read_recipe(path / RECIPE))
 
     def append(self, event: str, **facts: Any) -> None:
         """Add one line to the events."""

@@ -1,7 +1,7 @@
 """From a wish to a result: start or reopen a run, train it, evaluate it, write what came of it."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import nn
 
 from porism.errors import DataError
 from porism.train import checkpoint
+from porism.train.checkpoint import Checkpoint
 from porism.train.device import choose_device, choose_precision, hardware, versions
 from porism.train.loop import Training, evaluate
 from porism.train.recipe import Recipe, from_fields
@@ -27,6 +28,7 @@ def begin(
     source: str | None = None,
     device: str = "auto",
     seed: int = 1,
+    threads: int | None = None,
     overrides: Sequence[str] = (),
 ) -> Training:
     """A new run in the folder `out`."""
@@ -39,11 +41,13 @@ def begin(
         source=source,
         device=str(where),
         precision=choose_precision(recipe.precision, where),
-        threads=torch.get_num_threads(),
+        threads=threads or torch.get_num_threads(),
         fingerprint=task.fingerprint(),
         overrides=list(overrides),
     )
-    return Training(task, Run.create(out, facts, recipe, task.assets()), where)
+    run = Run.create(out, facts, recipe)
+    run.append("start", command=shlex.join(facts.command()))
+    return Training(task, run, where)
 
 
 def reopen(kind: type[Task], run: Run, watcher: Watcher | None = None) -> Training:
@@ -56,7 +60,7 @@ def reopen(kind: type[Task], run: Run, watcher: Watcher | None = None) -> Traini
 
 def load_task(kind: type[Task], run: Run) -> Task:
     """The run's task with its data, which must be what it was."""
-    task = kind.load(recipe_of(kind, run), run.facts.source)
+    task = kind.load(recipe_from(kind, run.fields), run.facts.source)
     if task.fingerprint() != run.facts.fingerprint:
         raise DataError(
             f"the data of {run.path} has changed since the run began ({run.facts.source or 'the embedded default'}): "
@@ -66,21 +70,26 @@ def load_task(kind: type[Task], run: Run) -> Task:
     return task
 
 
-def restore_task(kind: type[Task], run: Run) -> Task:
-    """The run's task without its data."""
-    return kind.restore(recipe_of(kind, run), run.assets)
+def recipe_from(kind: type[Task], fields: Mapping[str, Any]) -> Recipe:
+    """A task's recipe from the fields of a recipe.toml."""
+    return from_fields(type(kind.recipes[kind.default_recipe]), fields)
 
 
-def recipe_of(kind: type[Task], run: Run) -> Recipe:
-    """The recipe a run was made by."""
-    return from_fields(type(kind.recipes[kind.default_recipe]), run.fields)
-
-
-def trained_model(task: Task, run: Run, device: torch.device, watcher: Watcher | None = None) -> nn.Module:
-    """The run's best model, ready to answer."""
+def best_checkpoint(run: Run, watcher: Watcher) -> Checkpoint:
+    """The checkpoint that counts, or the one before it where that is damaged."""
     saved, warning = checkpoint.load(run.path / "best")
-    if warning and watcher:
+    if warning:
         watcher.note(warning)
+    return saved
+
+
+def restore_task(kind: type[Task], run: Run, saved: Checkpoint) -> Task:
+    """The run's task without its data."""
+    return kind.restore(recipe_from(kind, run.fields), saved.documents["assets"])
+
+
+def trained_model(task: Task, saved: Checkpoint, device: torch.device) -> nn.Module:
+    """A model with a checkpoint's parameters, ready to answer."""
     model = task.build().to(device)
     checkpoint.load_model(model, saved)
     return model.eval()

@@ -4,7 +4,7 @@
 100
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from porism.errors import RecipeError
@@ -68,7 +68,7 @@ _TABLE = (
 TABLE = {
     f"table-{number:02d}": LanguageRecipe(
         name=f"table-{number:02d}",
-        about=f"row {number} of the published table: sigmoid Elman net on Penn Treebank",
+        about=f"published row {number}: batch {batch}, widths {embedding} and {hidden}, keep {keep}",
         batch=batch,
         embedding=embedding,
         hidden=hidden,
@@ -84,33 +84,20 @@ PUBLISHED = {
     for name, (*_, train, valid, test) in zip(TABLE, _TABLE, strict=True)
 }
 
-_SMALL = (
-    LanguageRecipe(
-        name="elman",
-        about="a sigmoid Elman net that learns the embedded text in a minute",
-        batch=16,
-        steps=20,
-        embedding=128,
-        hidden=128,
-        keep=0.7,
-        learning_rate=0.003,
-        epochs=12,
-        schedule="cosine",
-    ),
-    LanguageRecipe(
-        name="lstm",
-        about="an LSTM of the same widths",
-        model="lstm",
-        batch=16,
-        steps=20,
-        embedding=128,
-        hidden=128,
-        keep=0.7,
-        learning_rate=0.003,
-        epochs=12,
-        schedule="cosine",
-    ),
+_ELMAN = LanguageRecipe(
+    name="elman",
+    about="a sigmoid Elman net that learns the embedded text in a minute",
+    batch=16,
+    steps=20,
+    embedding=128,
+    hidden=128,
+    keep=0.7,
+    learning_rate=0.003,
+    epochs=12,
+    schedule="cosine",
 )
+
+_LSTM = replace(_ELMAN, name="lstm", about="an LSTM of the same widths", model="lstm")
 
 _BEST = LanguageRecipe(
     name="elman-best",
@@ -130,4 +117,4 @@ _BEST = LanguageRecipe(
     schedule="cosine",
 )
 
-RECIPES: dict[str, LanguageRecipe] = {recipe.name: recipe for recipe in (*_SMALL, *TABLE.values(), _BEST)}
+RECIPES: dict[str, LanguageRecipe] = {recipe.name: recipe for recipe in (_ELMAN, _LSTM, *TABLE.values(), _BEST)}
