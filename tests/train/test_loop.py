@@ -117,3 +117,13 @@ def test_checkpoints_within_an_epoch_change_nothing(tiny: LanguageRecipe, text: 
     often = session.complete(begin(recipe, tmp_path / "often", text), checkpoint_every=0.0)
     never = session.complete(begin(recipe, tmp_path / "never", text), checkpoint_every=math.inf)
     assert timeless(often) == timeless(never)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_run_stopped_on_a_gpu_goes_on(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        session.complete(session.begin(Language, tiny, tmp_path / "run", source=text, device="cuda"), StopAt(77))
+    resumed = session.complete(session.reopen(Language, Run.open(tmp_path / "run")))
+    straight = session.complete(session.begin(Language, tiny, tmp_path / "straight", source=text, device="cuda"))
+    found, wanted = (result["metrics"]["test"]["perplexity"] for result in (resumed, straight))
+    assert found == pytest.approx(wanted, rel=0.02)

@@ -23,6 +23,8 @@ from porism.errors import RunError
 
 Parts = Mapping[str, Mapping[str, Tensor]]
 STATE = "state.json"
+FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
+"""What a system says when a disk, a quota or a file is full; not every system knows all three."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def save(folder: Path, parts: Parts, state: Mapping[str, Any], documents: Mappin
 
 def cannot_write(target: Path, error: OSError, size: int) -> RunError:
     """What to tell the user when the disk refuses."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in FULL:
         free = shutil.disk_usage(target.parent).free
         return RunError(
             f"the disk is full: {target} needs {size:,} bytes, {free:,} are free. What was saved before is intact; "
@@ -91,7 +93,12 @@ def _put_in_place(writing: Path, folder: Path) -> None:
         shutil.rmtree(previous, ignore_errors=True)
         folder.rename(previous)
     writing.rename(folder)
-    descriptor = os.open(folder.parent, os.O_RDONLY)
+    if os.name == "posix":  # elsewhere a folder cannot be opened, and renames are synced by the file system
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -63,12 +63,11 @@ def _seconds_of_product(a: torch.Tensor, b: torch.Tensor) -> float:
 
 def hardware(device: torch.device) -> dict[str, Any]:
     """What a report says of the machine."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "memory_gb": round(memory, 1),
+        "memory_gb": _memory_gb(),
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
     }
 
@@ -76,6 +75,13 @@ def hardware(device: torch.device) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """What a report says of the software."""
     return {"porism": __version__, "python": platform.python_version(), "torch": torch.__version__}
+
+
+def _memory_gb() -> float | None:
+    """None where the system does not tell."""
+    if not hasattr(os, "sysconf"):
+        return None
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
 
 
 def _cpu_name() -> str:
