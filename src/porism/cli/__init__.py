@@ -78,10 +78,18 @@ def _parse(kind: Any, verb: str, words: list[str]) -> Any:
     except SystemExit as leaving:
         if leaving.code in (0, None):
             raise
-        # tyro draws a box; here a mistake is one line.
-        lines = (line.strip("╭╮╰╯│─ ") for line in said.getvalue().splitlines())
-        text = " ".join(line for line in lines if line)
-        raise PorismError(text or f"these words make no porism {verb} command: {' '.join(words)}") from None
+        raise PorismError(f"{_out_of_the_box(said.getvalue())} See porism {verb} --help.") from None
+
+
+def _out_of_the_box(drawing: str) -> str:
+    """What tyro writes under a title, in a box where the terminal can draw one, as one line without the title."""
+    lines = [line.strip("│ ") for line in drawing.splitlines() if line.strip() and not line.startswith(("╭", "╰"))]
+    if len(lines) > 1 and not lines[1].strip("-"):
+        lines = lines[2:]
+    text = " ".join(line for line in lines if line.strip("─-"))
+    for end in ("Argument helptext:", "For full helptext"):
+        text = text.partition(end)[0]
+    return text.strip().rstrip(".") + "."
 
 
 def _overview() -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from porism.cli.options import Assignments, Json
+from porism.errors import RecipeError
 
 
 @dataclass(kw_only=True)
@@ -38,6 +39,8 @@ class Predict:
         from porism.train.session import best_checkpoint, restore_task, trained_model
         from porism.train.watch import ConsoleWatcher
 
+        if not self.inputs:
+            raise RecipeError('what is there to answer? Write porism predict RUN INPUT..., for instance "the object".')
         console = console_for(self.json)
         run = Run.open(self.folder)
         saved = best_checkpoint(run, ConsoleWatcher(console))
@@ -53,7 +56,6 @@ class Predict:
         return 0
 
     def _options(self) -> dict[str, Any]:
-        from porism.errors import RecipeError
         from porism.train.recipe import plain_value
 
         options: dict[str, Any] = {}
