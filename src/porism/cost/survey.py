@@ -1,0 +1,178 @@
+"""Which sizes to measure at: small ones to fit from, far ones to be proved wrong at.
+
+Sizes of different letters never coincide while fitting, and far sizes lie a prime number of steps away, so that nothing
+that repeats every few sizes looks constant.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import chain, islice
+from math import prod
+
+from sympy import nextprime
+
+from porism.cost.samples import Samples, Sizes
+
+Line = Callable[[int], int | None]
+
+# Both parities, and no two gaps alike.
+OFFSETS = (0, 1, 2, 4, 7, 11, 16, 22)
+# How many steps beyond a letter's first size are tried when sizes raise.
+REACH = 64
+# No padding in common use goes to a multiple above this, so a far size reaches beyond it.
+WIDEST_PADDING = 128
+
+
+def base_sizes(letters: Sequence[str], step: Mapping[str, int], first: int, gap: int) -> Sizes:
+    """A prime for each letter, or a multiple of its step, far enough apart that `gap` steps of one do not meet another.
+
+    >>> base_sizes(["B", "T", "D"], {"D": 8}, first=3, gap=8)
+    {'B': 3, 'T': 11, 'D': 24}
+    """
+    sizes: Sizes = {}
+    cursor = first
+    for letter in sorted(letters, key=lambda letter: step.get(letter, 1)):
+        stride = step.get(letter, 1)
+        sizes[letter] = nextprime(cursor - 1) if stride == 1 else -(-cursor // stride) * stride
+        cursor = sizes[letter] + gap * stride
+    return {letter: sizes[letter] for letter in letters}
+
+
+def extrapolate(sizes: Sequence[int], values: Sequence[int], size: int) -> Fraction:
+    """The polynomial of least degree through these values, somewhere else.
+
+    >>> extrapolate([1, 2, 4], [1, 4, 16], 10)
+    Fraction(100, 1)
+    """
+    return sum(
+        (
+            value * prod((Fraction(size - other, here - other) for other in sizes if other != here), start=Fraction(1))
+            for here, value in zip(sizes, values, strict=True)
+        ),
+        Fraction(0),
+    )
+
+
+def values_at(line: Line, sizes: Sequence[int]) -> list[int] | None:
+    """The counts at all of these sizes, or None when one is missing."""
+    values = [value for size in sizes if (value := line(size)) is not None]
+    return values if len(values) == len(sizes) else None
+
+
+def first_difference(line: Line, fitted: Sequence[int], values: Sequence[int], size: int, other: int, step: int) -> int:
+    """By halving: the size after `size` where the line leaves the polynomial of `values`, as it has at `other`."""
+    while other - size > step:
+        middle = size + (other - size) // (2 * step) * step
+        if line(middle) == extrapolate(fitted, values, middle):
+            size = middle
+        else:
+            other = middle
+    return other
+
+
+class Survey:
+    """The sizes around one base: `sizes(letter, n)` to fit from, `far(letter)` and `held_out()` to check at."""
+
+    def __init__(self, samples: Samples, base: Sizes, step: Mapping[str, int], degree: int) -> None:
+        self.samples = samples
+        self.base = base
+        self.step = {letter: step.get(letter, 1) for letter in base}
+        self.degree = degree
+        self._far: dict[str, int | None] = {}
+        self._sizes: dict[str, list[int]] = {}
+        self._untried: dict[str, Iterator[int]] = {}
+
+    def value(self, name: str, letter: str, size: int) -> int | None:
+        """A quantity on the line of one letter, with every other letter at its base."""
+        return self.samples.value(name, self.base | {letter: size})
+
+    def far(self, letter: str) -> int | None:
+        """A size well outside: beyond four times the base, every other letter's base and the widest padding."""
+        if letter not in self._far:
+            start, step = self.base[letter], self.step[letter]
+            beyond = (max(4 * start, max(self.base.values()) * 5 // 4) - start) // step
+            first = nextprime(max(beyond, WIDEST_PADDING // step, 16))
+            above = chain((first, first + 1), (-(-first // many) * many for many in (8, 12, 60)))
+            below = (*(nextprime(first // part) for part in (2, 4)), 13, 9, 6, 5, 3, -1, -2, -3, -4, 2, 1)
+            tried = (start + step * count for count in chain(above, below))
+            self._far[letter] = next((x for x in tried if self.samples.at(self.base | {letter: x}) is not None), None)
+        return self._far[letter]
+
+    def sizes(self, letter: str, count: int) -> list[int] | None:
+        """The first sizes of a letter that can be measured with every other letter at its base."""
+        far = self.far(letter)
+        known = self._sizes.setdefault(letter, [])
+        if letter not in self._untried:
+            start, step = self.base[letter], self.step[letter]
+            # Beyond the usual offsets, any size will do, below the base as well.
+            usual = chain(OFFSETS, (n for n in range(REACH) if n not in OFFSETS), range(-1, -start // step, -1))
+            self._untried[letter] = (start + step * offset for offset in usual)
+        while len(known) < count:
+            size = next(self._untried[letter], None)
+            if size is None:
+                return None
+            if size != far and self.samples.at(self.base | {letter: size}) is not None:
+                known.append(size)
+        return known[:count]
+
+    def degree_along(self, name: str, letter: str) -> int | None:
+        """The degree of a quantity in one letter, confirmed at the far size, or None where it is no polynomial."""
+        far = self.far(letter)
+        expected = None if far is None else self.value(name, letter, far)
+        if far is None or expected is None:
+            return None
+        for degree in range(self.degree + 1):
+            sizes = self.sizes(letter, degree + 1)
+            if sizes is None:
+                return None
+            values = values_at(partial(self.value, name, letter), sizes)
+            if values is not None and extrapolate(sizes, values, far) == expected:
+                return degree
+        return None
+
+    def held_out(self, used: Mapping[str, Sequence[int]]) -> list[Sizes]:
+        """Joint sizes to check at: three times the base, the letters in reverse order, five times, half.
+
+        No letter has a size there that it has while fitting: terms can vanish at such sizes and go unseen.
+        """
+        letters = list(self.base)
+        reverse = dict(zip(letters, reversed(self.base.values()), strict=True))
+        patterns = (
+            {letter: 3 * self.base[letter] for letter in letters},
+            {letter: self.base[letter] + 2 * reverse[letter] for letter in letters},
+            {letter: max(5 * self.base[letter], WIDEST_PADDING) for letter in letters},
+        )
+        found: list[Sizes] = []
+        for number, pattern in enumerate(patterns):
+            outside = {letter: max(size, (number + 1) * max(used[letter])) for letter, size in pattern.items()}
+            fresh = (sizes for sizes in self._variants(outside, number) if sizes not in found)
+            unused = (sizes for sizes in fresh if all(sizes[letter] not in used[letter] for letter in letters))
+            found += islice((sizes for sizes in unused if self.samples.at(sizes) is not None), 1)
+        half = {letter: max(self.base[letter] // self.step[letter] // 2, 1) * self.step[letter] for letter in letters}
+        half = {letter: max(size, min(2, self.base[letter])) for letter, size in half.items()}
+        if (
+            letters
+            and all(half[letter] not in used[letter] for letter in letters)
+            and self.samples.at(half) is not None
+        ):
+            found.append(half)
+        return found
+
+    def _variants(self, pattern: Sizes, number: int) -> Iterator[Sizes]:
+        """The pattern moved to primes of steps; then, should that be illegal, with some letters at legal sizes."""
+        moved: Sizes = {}
+        for letter, target in pattern.items():
+            steps = (target - self.base[letter]) // self.step[letter]
+            moved[letter] = self.base[letter] + self.step[letter] * nextprime(max(steps, 12) + number)
+        yield moved
+        legal = {letter: far for letter in pattern if (far := self.far(letter)) is not None}
+        for letter in legal:
+            yield moved | {letter: legal[letter]}
+        for letter in legal:
+            for offset in (3, 5, 6, -1, -2, 2, 1):
+                yield moved | {letter: self.base[letter] + offset * self.step[letter]}
+        yield legal
+        for letter in legal:
+            for offset in (3, 5, 6, -1, -2, 2, 1):
+                yield legal | {letter: self.base[letter] + offset * self.step[letter]}
