@@ -9,8 +9,8 @@ import pytest
 import torch
 from tests.layers.cases import CASES, Case, Inputs, Sizes
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
+from porism.cost.counting import count
 from porism.errors import ShapeError
 from porism.layers import Elman, Readout
 from porism.layers.check import LAYERS, gradients, relative_error
@@ -131,12 +131,11 @@ def test_cost_equals_the_count(case: Case, sizes: Sizes) -> None:
     layer, inputs = prepare(case, sizes)
     wanted = case.cost().at(**sizes)
     assert sum(parameter.numel() for parameter in layer.parameters()) == wanted["parameters"]
-    with FlopCounterMode(display=False) as forward, torch.no_grad():
-        case.run(layer, inputs)
-    assert forward.get_total_flops() == wanted["flops"]
-    with FlopCounterMode(display=False) as training:
-        case.run(layer, inputs).sum().backward()
-    assert training.get_total_flops() == wanted["flops"] + wanted["backward"]
+    with torch.no_grad():
+        assert count(case.run, layer, inputs, backward=False).flops == wanted["flops"]
+    training = count(case.run, layer, inputs)
+    assert training.flops + training.backward_flops == wanted["flops"] + wanted["backward"]
+    assert not training.uncounted
 
 
 @each_layer

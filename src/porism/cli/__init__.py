@@ -19,6 +19,7 @@ VERBS = {
     "predict": "let a trained model answer",
     "report": "one HTML page from one or more runs",
     "data": "the data sets porism knows, and where they lie",
+    "cost": "the closed formula of a layer, or of any module you bring",
     "check": "decide by machine whether the gradients are right",
 }
 """Each verb is the module of its name, which holds a dataclass of its name with a method `run`."""
@@ -28,6 +29,7 @@ examples:
   porism train language                          the small recurrent net on the embedded text
   porism compare language elman lstm             two models, one table, one report
   porism train language table-02 --data ptb/     a published recipe on your copy of the data
+  porism cost torch.nn:LSTM --with "50, 100" --input "T B D"
   porism predict runs/language-elman "a function is"
 """
 

@@ -1,5 +1,9 @@
 """What the layer costs. The README derives every term."""
 
+from collections.abc import Callable
+
+from torch import nn
+
 from porism.cost import B, Cost, D, H, T
 
 
@@ -32,3 +36,10 @@ def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) ->
         for direction in directions:
             total += one.with_prefix(f"l{layer}{direction}") if num_layers > 1 or bidirectional else one
     return total
+
+
+def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:
+    """What `porism cost elman` counts: the layer at any widths, and its input."""
+    from porism.layers.elman.layer import Elman
+
+    return lambda D, H: Elman(D, H), ("T B D",)

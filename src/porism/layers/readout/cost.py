@@ -1,5 +1,9 @@
 """What the layer costs. The README derives every term."""
 
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
 from porism.cost import B, Cost, H, T, V
 
 
@@ -8,13 +12,28 @@ def cost(bias: bool = True) -> Cost:
 
     >>> cost().total("parameters")
     V*(H + 1)
-    >>> cost().total("backward") / cost().total("flops")
+    >>> cost(bias=False).total("backward") / cost(bias=False).total("flops")
     2
     """
     return Cost(
         parameters={"weight": H * V} | ({"bias": V} if bias else {}),
         flops={"scores": 2 * B * T * H * V},
-        backward={"states": 2 * B * T * H * V, "weight": 2 * B * T * H * V},
+        backward={"states": 2 * B * T * H * V, "weight": 2 * B * T * H * V} | ({"bias": 2 * B * T * V} if bias else {}),
         # Not the scores, B T V, but the gradients themselves, which are ready after the forward pass.
         saved={"dh": B * T * H, "dweight": H * V} | ({"dbias": V} if bias else {}),
     )
+
+
+def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:
+    """What `porism cost readout` counts: the loss at any width and vocabulary, and its inputs."""
+    from porism.layers.readout.layer import Readout
+
+    class Loss(nn.Module):
+        def __init__(self, width: int, vocabulary: int) -> None:
+            super().__init__()
+            self.readout = Readout(width, vocabulary)
+
+        def forward(self, h: Tensor, targets: Tensor) -> Tensor:
+            return self.readout.loss(h, targets)
+
+    return lambda H, V: Loss(H, V), ("T B H", "T B : int")

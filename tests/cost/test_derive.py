@@ -1,0 +1,163 @@
+"""Formulas that fall out of code nobody annotated."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from sympy import expand
+from torch import Tensor, nn
+
+import porism
+import porism.cost
+from porism.cost import SYMBOLS, A, B, D, H, T, V
+from porism.cost.derive import derive
+from porism.cost.derived import Derived
+from porism.errors import RecipeError, ShapeError
+from porism.layers.check import LAYERS
+
+
+def same(formula: Any, wanted: Any) -> bool:
+    return bool(expand(formula - wanted) == 0)
+
+
+def test_the_room_is_its_own_door() -> None:
+    assert same(porism.cost(nn.Linear(64, 10), "B T D").flops, 1280 * B * T)  # type: ignore[operator]
+
+
+CASES: dict[str, tuple[Any, tuple[str, ...], Any, Any]] = {
+    "linear": (lambda D, H: nn.Linear(D, H), ("B D",), H * (D + 1), 2 * B * D * H),
+    "rnn": (lambda D, H: nn.RNN(D, H), ("T B D",), H * (D + H + 2), 2 * B * T * H * (D + H)),
+    "lstm": (lambda D, H: nn.LSTM(D, H), ("T B D",), 4 * H * (D + H + 2), 8 * B * H * T * (D + H)),
+    "embedding": (lambda V, D: nn.Embedding(V, D), ("B T : int",), V * D, 0),
+    "attention": (nn.functional.scaled_dot_product_attention, ("B A T D",) * 3, 0, 4 * A * B * T**2 * D),
+    "two layers": (
+        lambda D, H: nn.Sequential(nn.Linear(D, H), nn.ReLU(), nn.Linear(H, D)),
+        ("B D",),
+        2 * D * H + D + H,
+        4 * B * D * H,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_parameters_and_flops_are_what_a_hand_counts(case: tuple[Any, tuple[str, ...], Any, Any]) -> None:
+    target, inputs, parameters, flops = case
+    derived = derive(target, *inputs)
+    assert same(derived.parameters, parameters)
+    assert same(derived.flops, flops)
+    assert derived.verdict.startswith("exact on")
+    assert not derived.uncounted
+
+
+def test_a_letter_the_module_has_fixed_becomes_its_number() -> None:
+    derived = derive(nn.Linear(64, 10), "B T D")
+    assert derived.fixed == {"D": 64}
+    assert derived.letters == ("B", "T")
+    assert same(derived.flops, 1280 * B * T)
+    with pytest.raises(RecipeError, match="Linear has no letter D to set. D is fixed at 64. Letters: B, T."):
+        derived.at(B=1, T=1, D=64)
+
+
+def test_submodules_have_their_own_rows_and_the_whole_is_first() -> None:
+    derived = derive(lambda D, H: nn.Sequential(nn.Linear(D, H), nn.Tanh(), nn.Linear(H, 1)), "B D")
+    assert [row.path for row in derived] == ["", "0", "1", "2"]
+    assert same(derived.rows[1].fitted["flops"].formula, 2 * B * D * H)
+    assert same(derived.rows[3].fitted["flops"].formula, 2 * B * H)
+
+
+class Looping(nn.Module):
+    """A loop over a length, as people write it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.step = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = torch.zeros_like(x[0])
+        for now in x:
+            state = torch.tanh(self.step(state) + now)
+        return state
+
+
+def test_a_loop_over_a_length_is_part_of_the_formula() -> None:
+    assert same(derive(lambda D: Looping(D), "T B D").flops, 2 * B * T * D**2)
+
+
+def test_a_stride_leaves_a_floor_in_the_formula() -> None:
+    derived = derive(nn.Conv1d(1, 1, 3, stride=2), "B 1 T")
+    for size in (9, 10, 101, 1000):
+        assert derived.at(B=2, T=size)["flops"] == 2 * 2 * 3 * ((size - 3) // 2 + 1)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_layer_costs_by_hand_what_its_code_costs(name: str) -> None:
+    place = import_module(f"porism.layers.{name}.cost")
+    target, inputs = place.subject()
+    derived, hand = derive(target, *inputs), place.cost()
+    assert same(derived.parameters, hand.total("parameters"))
+    # The readout computes its gradient on the way forward, and no layer is asked for a gradient of its first state.
+    counted, by_hand = derived.flops + derived.backward, hand.total("flops") + hand.total("backward")
+    assert same(counted, by_hand - (2 * B * H**2 if name == "elman" else 0))
+
+
+@pytest.fixture(scope="module")
+def attention() -> Derived:
+    return derive(nn.functional.scaled_dot_product_attention, *("B 1 T 64",) * 3)
+
+
+@pytest.fixture(scope="module")
+def product() -> Derived:
+    return derive(lambda D: nn.Linear(D, D, bias=False), "B T D")
+
+
+def test_sizes_can_be_put_in(product: Derived) -> None:
+    assert product.at(B=2, T=3, D=5) == {"parameters": 25, "flops": 300, "backward": 600, "saved": 120}
+
+
+def test_a_budget_can_be_solved_for(attention: Derived) -> None:
+    length = attention.solve("T", "flops", 1e12, B=1)
+    assert attention.at(B=1, T=length)["flops"] <= 1e12 < attention.at(B=1, T=length + 1)["flops"]
+    with pytest.raises(RecipeError, match="exceed 1 at T=1. Give a larger budget."):
+        attention.solve("T", "flops", 1, B=1)
+
+
+def test_where_one_overtakes_the_other(attention: Derived, product: Derived) -> None:
+    # 4 T^2 64 against 2 T 4096: equal at T = 32.
+    assert attention.crossover(product, "T", B=1, D=64) == 33
+    assert product.crossover(attention, "T", B=1, D=64) == 1
+
+
+def test_formulas_can_be_taken_home(product: Derived) -> None:
+    assert product.latex("flops") == "2 B D^{2} T"
+    assert product.to_json(B=1, T=1, D=2)["at"]["flops"] == 8
+    assert product.to_json()["flops"] == "2*B*D**2*T"
+
+
+def raising(x: Tensor) -> Tensor:
+    raise RuntimeError("nothing works today")
+
+
+MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "a module that raises": (lambda: derive(raising, "B T"), "nothing works today"),
+    "letters and other things": (lambda: derive(lambda D, x: x, "B"), "takes D, x: letters and other things"),
+    "sizes that never fit": (lambda: derive(nn.Linear(4, 4), "B 5"), "cost:"),
+    "a kind that is none": (lambda: derive(nn.Linear(4, 4), "B 4").formula("speed"), "there is no kind 'speed'"),
+    "a missing size": (lambda: derive(nn.Linear(4, 4), "B 4").at(), "Linear needs numbers for B too"),
+    "a size of zero": (lambda: derive(nn.Linear(4, 4), "B 4").at(B=0), "B=0 is no size"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_clear_line(mistake: tuple[Callable[[], Any], str]) -> None:
+    make, message = mistake
+    with pytest.raises((ShapeError, RecipeError), match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_letters_outside_the_alphabet_are_letters_too() -> None:
+    derived = derive(nn.Linear(4, 2), "batch 4")
+    assert {str(symbol) for symbol in derived.flops.free_symbols} == {"batch"}
+    assert "batch" not in SYMBOLS
