@@ -110,7 +110,13 @@ class Language(Task):
 
     def show(self, model: nn.Module) -> list[Sample]:
         known = [prompt for prompt in PROMPTS if all(word in self.vocabulary for word in prompt.split())]
-        return self.predict(model, [*known[:3], ""], {"temperature": 0.8, "length": 30})
+        options = {"temperature": 0.8, "length": 30}
+        # Each prompt with its own luck: the same draws would make the answers alike.
+        return [
+            sample
+            for seed, prompt in enumerate([*known[:3], ""])
+            for sample in self.predict(model, [prompt], {**options, "seed": seed})
+        ]
 
     def cost(self) -> Cost:
         return model_cost(self.recipe)
