@@ -80,7 +80,7 @@ def test_nothing_is_pickled(repository: Path) -> None:
         (f"read /{'root'}/data.txt", "notes.md:2: a machine's path"),
         (f"open('/{'home'}/me/data.txt')", "notes.md:2: a machine's path"),
         (f"cd /{'work'}/here", "notes.md:2: a machine's path"),
-        (f"--index-url https://{'pypi'}.org/simple", "notes.md:2: a registry's host"),
+        (f"fetched from https://{'pypi'}.org/simple", "notes.md:2: a registry's host"),
         (f"from {'files.pythonhosted'}.org", "notes.md:2: a registry's host"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_forbidden_word_is_found(plant: Plant, text: str, complaint: str) -> N
     assert found.startswith(complaint)
 
 
-@pytest.mark.parametrize("text", ["https://example.org/home/page", "./work/notes", "the root/leaf", "PyPI"])
+@pytest.mark.parametrize("text", ["https://example.org/home/page", f"./{'work'}/notes", "the root/leaf", "PyPI"])
 def test_an_innocent_word_passes(plant: Plant, text: str) -> None:
     assert forbidden_words(plant({"notes.md": text}).iterdir()) == []
 

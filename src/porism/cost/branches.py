@@ -9,7 +9,7 @@ from sympy import Expr, Integer, Piecewise
 from porism.cost.basis import symbol
 from porism.cost.grid import fit_on_grid, polynomial_ladder
 from porism.cost.samples import Formula, Sizes
-from porism.cost.survey import Line, Survey, extrapolate, first_difference, values_at
+from porism.cost.survey import Line, Survey, extrapolate, first_difference, polynomials_from, values_at
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,7 @@ def find_threshold(line: Line, start: int, far: int, step: int, degree: int) -> 
     >>> find_threshold(lambda T: max(0, T - 20), start=11, far=97, step=1, degree=4)
     21
     """
-    for order in range(degree + 1):
-        fitted = [start + step * count for count in range(order + 1)]
-        values = values_at(line, fitted)
-        if values is None:
-            return None
-        agrees = fitted[-1] + step
-        if line(agrees) != extrapolate(fitted, values, agrees):
-            continue
+    for fitted, values, agrees in polynomials_from(line, start, step, degree):
         differs = first_difference(line, fitted, values, agrees, far, step)
         if _is_polynomial(line, differs, far, step, degree):
             return differs

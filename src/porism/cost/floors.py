@@ -8,7 +8,7 @@ from itertools import combinations, product
 from porism.cost.basis import Floor, Ladder, Rung, distinct_sizes, may_solve, solve
 from porism.cost.grid import fit_on_grid, polynomial_ladder
 from porism.cost.samples import Formula, Sizes
-from porism.cost.survey import Line, Survey, extrapolate, first_difference, values_at
+from porism.cost.survey import Line, Survey, extrapolate, first_difference, polynomials_from, values_at
 
 # Several floors at once are told apart in a run of neighbouring sizes: of this period, three and one to check.
 LONGEST_PERIOD = 16
@@ -88,21 +88,16 @@ def _find_jumps(line: Line, start: int, far: int, step: int) -> Ladder | None:
 
 def _next_jump(line: Line, start: int, step: int) -> int | None:
     """The first size at which the polynomial of the sizes from `start` on no longer holds."""
-    for order in range(3):
-        fitted = [start + step * count for count in range(order + 1)]
-        values = values_at(line, fitted)
-        if values is None:
-            return None
-        agrees = fitted[-1] + step
-        if line(agrees) != extrapolate(fitted, values, agrees):
-            continue
-        reach = 2
-        while reach <= LONGEST_JUMP:
-            differs = agrees + reach * step
-            if line(differs) != extrapolate(fitted, values, differs):
-                return first_difference(line, fitted, values, agrees, differs, step)
-            reach *= 2
+    found = next(polynomials_from(line, start, step, degree=2), None)
+    if found is None:
         return None
+    fitted, values, agrees = found
+    reach = 2
+    while reach <= LONGEST_JUMP:
+        differs = agrees + reach * step
+        if line(differs) != extrapolate(fitted, values, differs):
+            return first_difference(line, fitted, values, agrees, differs, step)
+        reach *= 2
     return None
 
 

@@ -60,6 +60,21 @@ def values_at(line: Line, sizes: Sequence[int]) -> list[int] | None:
     return values if len(values) == len(sizes) else None
 
 
+def polynomials_from(line: Line, start: int, step: int, degree: int) -> Iterator[tuple[list[int], list[int], int]]:
+    """By rising degree, the polynomials through the sizes from `start` on that hold one size further.
+
+    Each as the sizes it goes through, their values, and that further size.
+    """
+    for order in range(degree + 1):
+        fitted = [start + step * count for count in range(order + 1)]
+        values = values_at(line, fitted)
+        if values is None:
+            return
+        agrees = fitted[-1] + step
+        if line(agrees) == extrapolate(fitted, values, agrees):
+            yield fitted, values, agrees
+
+
 def first_difference(line: Line, fitted: Sequence[int], values: Sequence[int], size: int, other: int, step: int) -> int:
     """By halving: the size after `size` where the line leaves the polynomial of `values`, as it has at `other`."""
     while other - size > step:
