@@ -5,10 +5,10 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations, product
 
-from porism.cost.basis import Floor, Ladder, Rung, distinct_sizes, may_solve, solve
-from porism.cost.grid import fit_on_grid, polynomial_ladder
-from porism.cost.samples import Formula, Sizes
-from porism.cost.survey import Line, Survey, extrapolate, first_difference, polynomials_from, values_at
+from porism.cost.interpolation.basis import Floor, Ladder, Rung, distinct_sizes, may_solve, solve
+from porism.cost.interpolation.grid import fit_on_grid, polynomial_ladder
+from porism.cost.interpolation.samples import Formula, Sizes
+from porism.cost.interpolation.survey import Line, Survey, extrapolate, first_difference, polynomials_from, values_at
 
 # Several floors at once are told apart in a run of neighbouring sizes: of this period, three and one to check.
 LONGEST_PERIOD = 16

@@ -12,7 +12,7 @@ from math import prod
 
 from sympy import nextprime
 
-from porism.cost.samples import Samples, Sizes
+from porism.cost.interpolation.samples import Samples, Sizes
 
 Line = Callable[[int], int | None]
 

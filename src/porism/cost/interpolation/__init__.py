@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from sympy import Expr
 
-from porism.cost.branches import fit_branches
-from porism.cost.floors import LONGEST_JUMP, fit_floors
-from porism.cost.grid import fit_on_grid, polynomial_ladder
-from porism.cost.samples import Formula, Measure, Samples, Sizes
-from porism.cost.survey import Survey, base_sizes
+from porism.cost.interpolation.branches import fit_branches
+from porism.cost.interpolation.floors import LONGEST_JUMP, fit_floors
+from porism.cost.interpolation.grid import fit_on_grid, polynomial_ladder
+from porism.cost.interpolation.samples import Formula, Measure, Samples, Sizes
+from porism.cost.interpolation.survey import Survey, base_sizes
 from porism.errors import RecipeError
 
 __all__ = ["Fitted", "Measure", "interpolate"]

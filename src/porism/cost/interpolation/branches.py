@@ -6,10 +6,10 @@ from fractions import Fraction
 
 from sympy import Expr, Integer, Piecewise
 
-from porism.cost.basis import symbol
-from porism.cost.grid import fit_on_grid, polynomial_ladder
-from porism.cost.samples import Formula, Sizes
-from porism.cost.survey import Line, Survey, extrapolate, first_difference, polynomials_from, values_at
+from porism.cost.interpolation.basis import symbol
+from porism.cost.interpolation.grid import fit_on_grid, polynomial_ladder
+from porism.cost.interpolation.samples import Formula, Sizes
+from porism.cost.interpolation.survey import Line, Survey, extrapolate, first_difference, polynomials_from, values_at
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from porism.cost.basis import Combination, Ladder, powers
-from porism.cost.samples import Formula, Samples, Sizes
-from porism.cost.survey import Survey
+from porism.cost.interpolation.basis import Combination, Ladder, powers
+from porism.cost.interpolation.samples import Formula, Samples, Sizes
+from porism.cost.interpolation.survey import Survey
 
 Index = tuple[int, ...]
 
