@@ -5,7 +5,6 @@ python benchmarks/tables.py --check    fail when they are not what results/ says
 """
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,11 @@ def machine(result: dict[str, Any]) -> str:
 
 def language_training(result: dict[str, Any]) -> list[str]:
     lines = [
-        "| recipe | products in | Porism, tokens/s | plain loop, tokens/s | ratio | valid perplexity after one epoch |"
+        machine(result),
+        "",
+        "| recipe | products in | Porism, tokens/s | plain loop, tokens/s | ratio | valid perplexity after one epoch |",
+        "|---|---|---:|---:|---:|---:|",
     ]
-    lines.append("|---|---|---:|---:|---:|---:|")
     for found in result["results"]:
         quality = f"{found['valid_perplexity']:.1f}, plain {found['plain_valid_perplexity']:.1f}"
         lines.append(
@@ -37,8 +38,12 @@ def language_training(result: dict[str, Any]) -> list[str]:
 
 
 def language_table(result: dict[str, Any]) -> list[str]:
-    lines = ["| recipe | parameters | epochs | seconds | train | valid | test | published test |"]
-    lines.append("|---|---:|---:|---:|---:|---:|---:|---:|")
+    lines = [
+        machine(result),
+        "",
+        "| recipe | parameters | epochs | seconds | train | valid | test | published test |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
     for row in result["rows"]:
         measured = " | ".join(f"{row['perplexity'][split]:.1f}" for split in ("train", "valid", "test"))
         published = f"{row['published']['test']:.1f}" if row["published"] else ""
@@ -47,18 +52,44 @@ def language_table(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-TABLES = {"language_training": language_training, "language_table": language_table}
+def counters(result: dict[str, Any]) -> list[str]:
+    """The tally first, then every case: the forward pass by all counters, the backward pass by those that count it."""
+    rows, tally = result["rows"], result["tally"]
+    forward, backward = (list(rows[0][passed]["ratios"]) for passed in ("forward", "backward"))
+    packages = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if name != "porism")
+    lines = [
+        f"Counted with {packages}.",
+        "",
+        f"| counter, {len(rows)} cases | forward exact | off by two times or more | backward exact | off |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name in forward:
+        there, back = tally["forward"][name], tally["backward"].get(name, {"exact": "-", "off_by_two": "-"})
+        lines.append(f"| {name} | {there['exact']} | {there['off_by_two']} | {back['exact']} | {back['off_by_two']} |")
+    heads = ["case", "forward", *forward, "backward", *(f"{name}, back" for name in backward)]
+    lines += ["", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    for row in rows:
+        cells = [
+            cell
+            for passed in ("forward", "backward")
+            for cell in (row[passed]["formula"], *row[passed]["ratios"].values())
+        ]
+        lines.append(f"| {' | '.join([row['case'], *cells])} |")
+    return lines
+
+
+TABLES = {"counters": counters, "language_training": language_training, "language_table": language_table}
 
 
 def written(text: str) -> str:
     """The text with every table between its two marks made anew."""
     for name, make in TABLES.items():
         result = json.loads((HERE / "results" / f"{name}.json").read_text())
-        table = "\n".join([machine(result), "", *make(result)])
-        pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
-        text, count = re.subn(pattern, lambda found, table=table: f"{found[1]}{table}{found[2]}", text, flags=re.DOTALL)
-        if count != 1:
-            raise SystemExit(f"README.md has {count} places for {name}, wanted 1.")
+        start, end = f"<!-- {name} -->\n", "\n<!-- end -->"
+        if text.count(start) != 1:
+            raise SystemExit(f"README.md has {text.count(start)} places for {name}, wanted 1.")
+        before, _, rest = text.partition(start)
+        text = before + start + "\n".join(make(result)) + end + rest.partition(end)[2]
     return text
 
 

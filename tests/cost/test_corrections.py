@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -165,6 +166,18 @@ def test_a_sparse_factor_counts_what_it_stores_on_either_side() -> None:
         assert product(torch.randn(D, 2), stored, out_val=None) == 2 * D * 3
         # Row by column: column 0 of the transpose holds 1 and meets 1, column 1 holds 2 and meets 2.
         assert product(stored.t(), stored, out_val=None) == 2 * (1 * 1 + 2 * 2)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@pytest.mark.parametrize("place", ["meta", "fake"])
+def test_a_sparse_factor_of_shapes_only_is_no_silent_zero(layout: torch.layout, place: str) -> None:
+    stored = torch.eye(D).to_sparse(layout=layout)
+    shapes_only = stored.to("meta") if place == "meta" else FakeTensorMode().from_tensor(stored)
+    for name in ("mm", "mv"):
+        with pytest.raises(ValueError, match="a sparse matrix without values does not say how much it stores"):
+            CORRECTIONS[getattr(aten, name)](shapes_only, meta(D, H), out_val=None)
+    nothing = torch.zeros(D, D).to_sparse(layout=layout)  # a real one that stores nothing is known to
+    assert CORRECTIONS[aten.mm](nothing, meta(D, H), out_val=None) == 0
 
 
 def test_reals_take_half_a_complex_transform_and_a_point_takes_nothing() -> None:

@@ -21,6 +21,7 @@ VERBS = {
     "data": "the data sets porism knows, and where they lie",
     "cost": "the closed formula of a layer, or of any module you bring",
     "check": "decide by machine whether the gradients are right",
+    "bench": "measure against others, each benchmark a question",
 }
 """Each verb is the module of its name, which holds a dataclass of its name with a method `run`."""
 
@@ -66,7 +67,10 @@ def _run(verb: str, words: list[str]) -> int:
 
         raise PorismError(f"there is no command {verb!r}. {nearest(verb, list(VERBS))} See porism --help.")
     kind = getattr(import_module(f"porism.cli.{verb}"), verb.capitalize())
-    code: int = _parse(kind, verb, words).run()
+    # A verb that starts another program says which words are that program's.
+    words, passed_on = kind.divide(words) if hasattr(kind, "divide") else (words, None)
+    command = _parse(kind, verb, words)
+    code: int = command.run() if passed_on is None else command.run(passed_on)
     return code
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 aten = torch.ops.aten
 
@@ -55,6 +56,14 @@ def stored(matrix: Tensor) -> int:
     return (matrix._values() if matrix.layout == torch.sparse_coo else matrix.values()).numel()
 
 
+def _multiplied(matrix: Tensor) -> int:
+    """Elements of a factor that are multiplied: those it stores, which a sparse tensor of shapes only does not know."""
+    number = stored(matrix)
+    if not number and _is_sparse(matrix) and (matrix.is_meta or isinstance(matrix, FakeTensor)):
+        raise ValueError("a sparse matrix without values does not say how much it stores")
+    return number
+
+
 def _stored_along(matrix: Tensor, dim: int) -> Tensor:
     """How many elements each row (dim 0) or column (dim 1) of a sparse matrix stores."""
     return torch.bincount(matrix.to_sparse_coo().coalesce().indices()[dim], minlength=matrix.shape[dim])
@@ -65,9 +74,9 @@ def _product(left: Tensor, right: Tensor) -> int:
     if _is_sparse(left) and _is_sparse(right):
         return 2 * int((_stored_along(left, 1) * _stored_along(right, 0)).sum())
     if _is_sparse(left):
-        return 2 * stored(left) * right.shape[-1]
+        return 2 * _multiplied(left) * right.shape[-1]
     if _is_sparse(right):
-        return 2 * left.shape[-2] * stored(right)
+        return 2 * left.shape[-2] * _multiplied(right)
     return 2 * left.numel() * right.shape[-1]
 
 
@@ -85,19 +94,19 @@ def product_added(_summand: Tensor, left: Tensor, right: Tensor, *_: Any, **__: 
 @_counts("sparse_sampled_addmm")
 def sampled_product(pattern: Tensor, left: Tensor, _right: Tensor, *_: Any, **__: Any) -> int:
     """A dot product for each element that the pattern stores."""
-    return 2 * stored(pattern) * left.shape[-1]
+    return 2 * _multiplied(pattern) * left.shape[-1]
 
 
 @_counts("_sparse_mm_reduce_impl_backward")
 def sparse_reduce_backward(
     matrix: Tensor, gradient: Tensor, _weight: Tensor, _reduce: str, _arg: Tensor, output_mask: Sequence[bool], **_: Any
 ) -> int:
-    return sum(output_mask) * 2 * stored(matrix) * gradient.shape[-1]
+    return sum(output_mask) * 2 * _multiplied(matrix) * gradient.shape[-1]
 
 
 @_counts("mv")
 def matrix_vector(matrix: Tensor, _vector: Tensor, **_: Any) -> int:
-    return 2 * stored(matrix)
+    return 2 * _multiplied(matrix)
 
 
 @_counts("addmv")

@@ -1,0 +1,21 @@
+"""Inputs of the cases."""
+
+import torch
+from torch import Tensor
+
+
+def asking(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """An input that asks for a gradient."""
+    return torch.randn(*shape, dtype=dtype, requires_grad=True)
+
+
+def words(vocabulary: int, *shape: int) -> Tensor:
+    return torch.randint(vocabulary, shape)
+
+
+def graph(nodes: int, edges: int, layout: torch.layout, learned: bool = False) -> Tensor:
+    """A sparse square matrix with a one for each edge."""
+    places = torch.arange(edges) * (nodes * nodes // edges)
+    ends, ones = torch.stack([places // nodes, places % nodes]), torch.ones(edges)
+    matrix = torch.sparse_coo_tensor(ends, ones, (nodes, nodes), check_invariants=True)
+    return matrix.coalesce().to_sparse(layout=layout).requires_grad_(learned)
