@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Say
 
+from porism.tasks.language.recipes import RECIPES
+
 
 def test_a_layer_by_name_with_sizes_put_in(say: Say) -> None:
     said = say("cost", "elman", "--at", "B=32,T=100,D=50,H=100", "--json")
@@ -28,17 +30,62 @@ def test_a_module_somebody_brings(say: Say, tmp_path: Path) -> None:
     assert json.loads(said.out.splitlines()[-1])["flops"] == "1280*B*T"
 
 
+def test_a_recipe_brings_its_own_sizes(say: Say) -> None:
+    said = say("cost", "language/lstm", "--at", "V=1000", "--memory", "1MB", "--json")
+    result = json.loads(said.out.splitlines()[-1])
+    assert result["parameters"] == "4*D*H + D*V + 4*H**2 + H*V + 8*H + V"
+    recipe = RECIPES["lstm"]
+    D, H = recipe.embedding, recipe.hidden
+    assert result["at"]["parameters"] == 4 * H * (D + H + 2) + 1000 * (D + H + 1)
+    assert result["memory"]["optimizer"] > 2 * result["memory"]["parameters"]
+    assert result["fits"] == {"fits": False, "available": 10**6, "bytes": result["fits"]["bytes"]}
+    assert "does not fit" in said.err
+
+
+def test_one_against_another_in_words_and_as_a_picture(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "two_ways.py").write_text(
+        "from torch import nn\n"
+        "def square(D): return nn.Linear(D, D, bias=False)\n"
+        "def line(D): return nn.Linear(D, 64, bias=False)\n"
+    )
+    picture = tmp_path / "crossing.svg"
+    words = ["two_ways:square", "--input", "B D", "--against", "two_ways:line", "--along", "D", "--plot", str(picture)]
+    said = say("cost", words, "--json")
+    assert said.code == 0
+    result = json.loads(said.out.splitlines()[-1])["against"]
+    assert [one["crossing"] for one in result[:2]] == [65, 65]
+    assert "costs less than two_ways:line up to D=63, as much as two_ways:line at D=64" in said.err
+    assert "●" in said.err
+    assert picture.read_text().count("<svg") == 1
+
+
+def test_conventions_switch(say: Say) -> None:
+    said = say("cost", "torch.nn:Linear", "--with", "64, 10", "--input", "B D", "--macs", "--json")
+    result = json.loads(said.out.splitlines()[-1])
+    assert result["flops"] == "640*B"
+    assert result["conventions"].startswith("1 for a multiply-add")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["elmann"], "cost: there is no layer 'elmann'. Did you mean elman?"),
+        (["elmann"], "cost: there is no layer and no recipe 'elmann'. Did you mean elman?"),
+        (["language/elmann"], "Did you mean language/elman?"),
+        (["elman", "--input", "B"], "cost: --input and --with are for package.module:factory, and elman has its own"),
+        (
+            ["torch.nn:Tanh", "--input", "B T", "--at", "B=1,T=1", "--memory", "much"],
+            "--memory takes bytes, got 'much'",
+        ),
+        (["torch.nn:Tanh", "--input", "B T", "--multiples", "B"], "--multiples takes letters with sizes, got 'B'"),
+        (["torch.nn:Tanh", "--input", "B T", "--optimizer", "lion", "--at", "B=1,T=1"], "'lion' is no optimizer"),
+        (["torch.nn:Linear", "--input", "B D"], "cost: Linear cannot be made without arguments"),
         (["torch.nn:Linear"], "cost: what goes into torch.nn:Linear? Name its sizes"),
         (["torch.nn:Liner", "--input", "B D"], "cost: torch.nn:Liner cannot be found"),
         (["nowhere.at_all:build", "--input", "B"], "cost: nowhere.at_all:build cannot be found"),
         (["torch.nn:Linear", "--with", "x", "--input", "B D"], "cost: Linear(x) cannot be made"),
-        (["elman", "--at", "B"], "cost: --at takes letters with sizes, got 'B'"),
-        (["elman", "--at", "Q=3"], "has no letter Q to set"),
-        (["elman", "--at", "B=3"], "needs numbers for"),
+        (["torch.nn:Tanh", "--input", "B T", "--at", "B"], "cost: --at takes letters with sizes, got 'B'"),
+        (["torch.nn:Tanh", "--input", "B T", "--at", "Q=3"], "has no letter Q to set"),
+        (["torch.nn:Tanh", "--input", "B T", "--at", "B=3"], "needs numbers for"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(say: Say, words: list[str], message: str) -> None:

@@ -14,6 +14,8 @@ import porism.cost
 from porism.cost import SYMBOLS, A, B, D, H, T, V
 from porism.cost.derive import derive
 from porism.cost.derived import Derived
+from porism.cost.memory import OPTIMIZERS
+from porism.cost.table import folded
 from porism.errors import RecipeError, ShapeError
 from porism.layers.check import LAYERS
 
@@ -58,6 +60,11 @@ def test_a_letter_the_module_has_fixed_becomes_its_number() -> None:
     assert same(derived.flops, 1280 * B * T)
     with pytest.raises(RecipeError, match="Linear has no letter D to set. D is fixed at 64. Letters: B, T."):
         derived.at(B=1, T=1, D=64)
+
+
+def test_sizes_that_do_not_fit_are_tried_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    derive(nn.Linear(64, 10), "B T D")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_submodules_have_their_own_rows_and_the_whole_is_first() -> None:
@@ -133,6 +140,7 @@ def test_formulas_can_be_taken_home(product: Derived) -> None:
     assert product.latex("flops") == "2 B D^{2} T"
     assert product.to_json(B=1, T=1, D=2)["at"]["flops"] == 8
     assert product.to_json()["flops"] == "2*B*D**2*T"
+    assert "<mi>D</mi>" in product.mathml("flops")
 
 
 def raising(x: Tensor) -> Tensor:
@@ -142,7 +150,31 @@ def raising(x: Tensor) -> Tensor:
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a module that raises": (lambda: derive(raising, "B T"), "nothing works today"),
     "letters and other things": (lambda: derive(lambda D, x: x, "B"), "takes D, x: letters and other things"),
-    "sizes that never fit": (lambda: derive(nn.Linear(4, 4), "B 5"), "cost:"),
+    "sizes that never fit": (
+        lambda: derive(nn.Linear(4, 4), "B 5"),
+        "Linear runs at no size that was tried. At B=3 it raised RuntimeError: .* Check the inputs",
+    ),
+    "letters that clash": (
+        lambda: derive(nn.Bilinear(4, 5, 6), "B D", "B D"),
+        "Bilinear runs at no size that was tried.* a letter means the same size wherever it stands",
+    ),
+    "examples that clash": (
+        lambda: derive(nn.Bilinear(4, 5, 6), (torch.zeros(2, 4), "B D"), (torch.zeros(2, 5), "B D")),
+        "the letter D is 4 in one example and 5 in another",
+    ),
+    "an example with other sizes": (
+        lambda: derive(nn.Linear(4, 4), (torch.zeros(2, 4), "B 5")),
+        "'B 5' does not name the sizes of an example of .2, 4.",
+    ),
+    "a factory that raises": (lambda: derive(lambda D: nn.Linear(D, -D), "B D"), "<lambda> runs at no size"),
+    "multiples of a letter that is none": (
+        lambda: derive(nn.Linear(4, 4), "B 4", multiples={"Q": 2}),
+        "Linear has no letter Q to take multiples of. Letters: B.",
+    ),
+    "a letter that does not occur": (
+        lambda: derive(nn.Linear(4, 4), "B 4").at(B=1, Q=2),
+        "Linear has no letter Q to set. Letters: B.",
+    ),
     "a kind that is none": (lambda: derive(nn.Linear(4, 4), "B 4").formula("speed"), "there is no kind 'speed'"),
     "a missing size": (lambda: derive(nn.Linear(4, 4), "B 4").at(), "Linear needs numbers for B too"),
     "a size of zero": (lambda: derive(nn.Linear(4, 4), "B 4").at(B=0), "B=0 is no size"),
@@ -161,3 +193,51 @@ def test_letters_outside_the_alphabet_are_letters_too() -> None:
     derived = derive(nn.Linear(4, 2), "batch 4")
     assert {str(symbol) for symbol in derived.flops.free_symbols} == {"batch"}
     assert "batch" not in SYMBOLS
+
+
+def test_conventions_are_stated_and_switch() -> None:
+    derived = derive(lambda x: nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True).relu(), "B A T D")
+    assert same(derived.flops, 4 * A * B * T**2 * D)
+    assert derived.to_json()["conventions"].startswith("2 for a multiply-add, causal products in full")
+    assert same(derived.under(causal="half").flops, 2 * A * B * T**2 * D)
+    assert same(derived.under(multiply_add=1).backward, derived.backward / 2)
+    assert same(derived.under(elementwise=True).flops, derived.flops + A * B * T * D)
+    assert derived.under(multiply_add=1).titles["flops"] == "forward MACs"
+    assert derived.under(multiply_add=1, causal="half").at(A=1, B=1, T=4, D=2)["flops"] == 32
+    with pytest.raises(RecipeError, match="causal products count in 'full' or 'half', got 'quarter'"):
+        derived.under(causal="quarter")
+    with pytest.raises(RecipeError, match="conventions are multiply_add, causal, elementwise, got macs"):
+        derived.under(macs=True)
+
+
+def test_training_memory_equals_what_torch_keeps() -> None:
+    net = nn.Sequential(nn.Linear(6, 10), nn.Tanh(), nn.Linear(10, 3))
+    derived = derive(net, "B 6")
+    kinds: dict[str, torch.optim.Optimizer] = {
+        "sgd": torch.optim.SGD(net.parameters(), lr=0.1),
+        "momentum": torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9),
+        "rmsprop": torch.optim.RMSprop(net.parameters()),
+        "adagrad": torch.optim.Adagrad(net.parameters()),
+        "adam": torch.optim.Adam(net.parameters()),
+        "adamw": torch.optim.AdamW(net.parameters()),
+    }
+    assert set(kinds) == set(OPTIMIZERS)
+    for name, optimizer in kinds.items():
+        net(torch.zeros(2, 6)).sum().backward()
+        optimizer.step()
+        kept = [part for state in optimizer.state.values() for part in state.values() if isinstance(part, Tensor)]
+        assert derived.memory(name).optimizer == sum(tensor.nbytes for tensor in kept)
+    memory = derived.memory("adam")
+    assert memory.gradients == memory.parameters == sum(parameter.nbytes for parameter in net.parameters())
+    assert same(memory.total, memory.parameters * 4 + 4 * 4 + derived.saved)
+    with pytest.raises(RecipeError, match="'lion' is no optimizer known here. Choose from sgd, momentum"):
+        derived.memory("lion")
+
+
+def test_a_stack_of_equal_layers_is_one_row_of_the_table() -> None:
+    stack = derive(nn.Sequential(*(nn.Linear(4, 4) for _ in range(6)), nn.Linear(4, 9)), "B 4")
+    assert [(name, number) for name, number, _ in folded(stack)] == [
+        ("Sequential", 1),
+        ("* (Linear)", 6),
+        ("6 (Linear)", 1),
+    ]

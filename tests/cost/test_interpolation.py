@@ -11,6 +11,7 @@ from sympy import Expr, Piecewise, Symbol, expand, floor, sympify
 
 from porism.cost import SYMBOLS, B, C, D, H, T, W, X, Y
 from porism.cost.interpolation import Fitted, interpolate
+from porism.cost.interpolation.limits import Limits
 from porism.errors import RecipeError
 
 M = SYMBOLS["M"]
@@ -237,7 +238,7 @@ def test_sizes_that_raise_are_passed_over() -> None:
         return B * T * D * (D + T) + B * A * T**2
 
     A = SYMBOLS["A"]
-    fitted, _ = fit(heads, "BTDA", step={"D": 60})
+    fitted, _ = fit(heads, "BTDA", limits=Limits(step={"D": 60}))
     assert fitted.formula is not None
     assert expand(fitted.formula - (B * T * D * (D + T) + B * A * T**2)) == 0
 
@@ -250,7 +251,7 @@ def test_sizes_that_raise_are_passed_over() -> None:
 
 
 def test_steps_are_kept() -> None:
-    fitted, measure = fit(lambda B, T: B * (T // 4), "BT", step={"T": 4})
+    fitted, measure = fit(lambda B, T: B * (T // 4), "BT", limits=Limits(step={"T": 4}))
     assert fitted.formula == B * T / 4
     assert all(sizes["T"] % 4 == 0 for sizes in measure.asked)
 
@@ -287,11 +288,31 @@ def test_a_quantity_counted_at_some_sizes_only_has_no_formula() -> None:
             "cost: sizes to start from came for B. Give one for each of B, T.",
         ),
         ({"letters": ["B"], "start": {"B": 0}}, "cost: B=0 is no size. Give a whole number from 1 on."),
-        ({"letters": ["B"], "step": {"B": 0}}, "cost: B=0 is no size. Give a whole number from 1 on."),
         ({"letters": ["B"], "degree": -1}, "cost: a degree of -1 is none. Give a whole number from 0 on."),
     ],
 )
 def test_bad_requests(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RecipeError) as caught:
         interpolate(lambda sizes: {"q": 1}, **options)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"step": {"B": 0}}, "cost: B=0 is no size. Give a whole number from 1 on."),
+        ({"largest": {"L": 0}}, "cost: L=0 is no size. Give a whole number from 1 on."),
+        (
+            {"largest": {"L": 4}},
+            "cost: L up to 4 leaves too few sizes to find a formula and confirm it. Let it go to 5 or further.",
+        ),
+        (
+            {"largest": {"L": 14}, "step": {"L": 3}},
+            "cost: L up to 14 leaves too few sizes to find a formula and confirm it. Let it go to 15 or further.",
+        ),
+    ],
+)
+def test_bad_limits(limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        Limits(**limits)
     assert str(caught.value) == message

@@ -1,6 +1,8 @@
 """The bytes autograd keeps for the backward pass, equal to a hand count and to a walk over the graph."""
 
 from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +10,9 @@ from tests.cost.test_counting import B, D, H, T, V, real, sparse
 from torch import Tensor, nn
 
 from porism.cost.counting import count
+from porism.cost.derive import derive
 from porism.layers import Elman, Readout
+from porism.layers.check import LAYERS
 
 # torch says so of every CSR matrix, once a process.
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
@@ -94,3 +98,53 @@ def test_saved_bytes_are_the_same_without_memory() -> None:
         on_cpu = count(layer, *inputs).saved_bytes
         meta = [x.detach().to("meta").requires_grad_() for x in inputs[:1]] * len(inputs)
         assert count(layer.to("meta"), *meta).saved_bytes == on_cpu
+
+
+def kept_by_autograd(function: Callable[..., Any], *inputs: Tensor, parameters: list[nn.Parameter]) -> int:
+    """The bytes of every storage that autograd packs, on real tensors, less those of parameters."""
+    packed: dict[int, Tensor] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        packed[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        kept_alive = function(*inputs)
+    for parameter in parameters:
+        packed.pop(parameter.untyped_storage().data_ptr(), None)
+    del kept_alive
+    return sum(tensor.untyped_storage().nbytes() for tensor in packed.values())
+
+
+class SelfAttention(nn.MultiheadAttention):
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x, x, x, need_weights=False)[0]
+
+
+FORMULAS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "linear": (lambda D, H: nn.Linear(D, H), ("B T D",)),
+    "bilinear": (lambda D, H: nn.Bilinear(D, D, H), ("B D", "B D")),
+    "embedding": (lambda V, D: nn.Embedding(V, D), ("B T : int < V",)),
+    "convolution": (lambda C: nn.Conv2d(C, 2 * C, 3, stride=2, padding=1), ("B C 9 X",)),
+    "transposed convolution": (lambda C: nn.ConvTranspose1d(C, C, 3), ("B C T",)),
+    "recurrent net": (lambda D, H: nn.RNN(D, H), ("T B D",)),
+    "gated recurrent net": (lambda D, H: nn.GRU(D, H), ("T B D",)),
+    "attention": (lambda A, D: SelfAttention(A * D, A, batch_first=True), ("B T A*D",)),
+    "encoder layer": (lambda A, D: nn.TransformerEncoderLayer(A * D, A, 3 * D, 0.0), ("T B A*D",)),
+    "layer norm": (lambda D: nn.LayerNorm(D), ("B T D",)),
+    "batch norm": (lambda D: nn.BatchNorm1d(D), ("B D",)),
+    "group norm": (lambda C: nn.GroupNorm(2, 2 * C), ("B 2*C T",)),
+    "feed-forward": (lambda D, H: nn.Sequential(nn.Linear(D, H), nn.GELU(), nn.Linear(H, D)), ("B D",)),
+    "cross-entropy": (nn.functional.cross_entropy, ("B V", "B : int < V")),
+    "fused attention": (nn.functional.scaled_dot_product_attention, ("B A T D",) * 3),
+} | {name: import_module(f"porism.layers.{name}.cost").subject() for name in LAYERS}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_formula_gives_the_bytes_that_autograd_keeps_on_a_cpu(name: str) -> None:
+    derived = derive(FORMULAS[name][0], *FORMULAS[name][1])
+    for base in (2, 5, 12):
+        sizes = {letter: base + 2 * place for place, letter in enumerate(derived.letters)}
+        called, inputs, _ = derived.subject.call(sizes, torch.device("cpu"))
+        parameters = list(called.parameters()) if isinstance(called, nn.Module) else []
+        assert derived.at(**sizes)["saved"] == kept_by_autograd(called, *inputs, parameters=parameters), sizes

@@ -83,3 +83,19 @@ def test_percent(part: float, text: str) -> None:
 @given(st.floats(1e-3, 1e6))
 def test_a_score_reads_back_to_four_figures(value: float) -> None:
     assert float(numbers.score(value).replace(",", "")) == pytest.approx(value, rel=5e-4, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, numbers.MISSING),
+        (3.17e-5, "31.7 µs"),
+        (0.25, "250 ms"),
+        (0.9999, "1 s"),
+        (12.34, "12.3 s"),
+        (2e-9, "2 ns"),
+        (0.00099996, "1 ms"),
+    ],
+)
+def test_brief(seconds: float | None, text: str) -> None:
+    assert numbers.brief(seconds) == text

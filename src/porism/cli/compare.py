@@ -31,7 +31,7 @@ class Compare(TrainingOptions):
 
     def run(self) -> int:
         from porism.cli.output import console_for, print_json
-        from porism.report import read_run, table, write_report
+        from porism.report import costs_table, read_run, table, write_report
         from porism.tasks import find
         from porism.train.recipe import override, pick
         from porism.train.run import RECIPE, Run
@@ -54,7 +54,10 @@ class Compare(TrainingOptions):
                 results.append(self.train_new(kind, recipe, path, console))
         paths = [folder / name for name in wishes]
         report = write_report(paths, folder / "report.html", command=self._command())
-        console.print(table([read_run(path) for path in paths], console.width))
+        records = [read_run(path) for path in paths]
+        console.print(table(records, console.width))
+        if costs := costs_table(records):
+            console.print(costs)
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
         if self.json:
             print_json({"runs": results, "report": str(report)})

@@ -1,94 +1,172 @@
-"""porism cost: the closed formula of a layer, or of any module you bring."""
+"""porism cost: the closed formula of a layer, of a recipe, or of any module you bring."""
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from porism.cli.options import Json, optional
-from porism.errors import PorismError, RecipeError
+from porism.errors import RecipeError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from porism.cli.target import Target
     from porism.cost.derived import Derived
 
 
 @dataclass(kw_only=True)
 class Cost:
-    """Derive what a layer or any module costs, from its code: parameters, FLOPs forward and backward, bytes kept.
+    """Derive what a layer, a recipe's model or any module costs, from its code, and confirm it at sizes held out.
 
     $ porism cost elman --at B=32,T=100,D=50,H=100
+    $ porism cost language/lstm --at V=10000 --memory 24GB
     $ porism cost torch.nn:Linear --with "64, 10" --input "B T D"
     $ porism cost mypackage.models:build --input "B T D"         a factory whose arguments are letters
+    $ porism cost elman --against readout --at B=20,D=100,H=100  where one overtakes the other
     """
 
     target: Annotated[Positional[str], arg(metavar="TARGET")]
-    """A layer's name, or package.module:factory."""
+    """A layer's name, TASK/RECIPE, or package.module:factory."""
     input: Annotated[UseAppendAction[list[str]], arg(metavar='"B T D"')] = field(default_factory=list)
-    """The sizes of an input, letters or numbers; ": int" behind them for words or classes. Once for each input."""
+    """The sizes of an input: letters, numbers, arithmetic; ": int < V" behind them for words or classes. Once for each
+    input."""
     arguments: Annotated[str, arg(name="with", metavar='"64, 10"', help_behavior_hint="")] = ""
     """Numbers the factory is called with. Left out: its letters are varied."""
     at: Annotated[str, optional("B=32,T=100")] = ""
-    """Sizes to put in."""
+    """Sizes to put in. A recipe brings its own for those that are left out."""
+    multiples: Annotated[str, optional("D=8")] = ""
+    """Letters that something must divide, with the number."""
+    against: Annotated[str, optional("OTHER")] = ""
+    """Another target: say from which size on one costs more than the other, and draw it."""
+    along: Annotated[str, arg(metavar="LETTER")] = "T"
+    """The letter to go along in a comparison."""
+    plot: Annotated[Path | None, optional("FILE.svg")] = None
+    """Write the picture of a comparison to a file, too."""
+    macs: Annotated[bool, optional()] = False
+    """Count multiply-adds instead of floating-point operations."""
+    causal_half: Annotated[bool, optional()] = False
+    """Count half of what a kernel masks causally."""
+    elementwise: Annotated[bool, optional()] = False
+    """Count one operation for each element of elementwise work, too."""
+    optimizer: Annotated[str, arg(metavar="NAME")] = "adam"
+    """For the memory of training: sgd, momentum, rmsprop, adagrad, adam or adamw."""
+    memory: Annotated[str, optional("24GB")] = ""
+    """Say whether training fits into so much memory; needs sizes."""
+    measure: Annotated[bool, optional()] = False
+    """Predict the time of a pass from the device's measured peaks, and measure it beside; needs sizes."""
+    device: Annotated[str, arg(metavar="auto|cpu|cuda")] = "auto"
+    """Where to measure."""
     json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
         from porism.cli.output import console_for, print_json
+        from porism.cli.target import find
 
         console = console_for(self.json)
-        derived = self._derived()
+        sizes = self._check()
+        target = find(self.target, self.input, self.arguments)
+        derived = self._derive(target, console)
         console.print(derived.table())
-        sizes = self._sizes()
-        if sizes:
-            for kind, number in derived.at(**sizes).items():
-                console.print(f"{kind}: {number:,}", highlight=False)
+        if self.against:
+            result = derived.to_json() | {"against": self._compare(derived, sizes, console)}
+        else:
+            sizes = self._all_sizes(derived, sizes, target) if sizes or self.memory or self.measure else {}
+            result = derived.to_json(**sizes) | self._numbers(derived, sizes, console)
         if self.json:
-            print_json(derived.to_json(**sizes))
+            print_json(result)
         return 0
 
-    def _derived(self) -> "Derived":
-        from importlib import import_module
+    def _check(self) -> dict[str, int]:
+        """The sizes of --at. What can be seen to be wrong is said before anything is counted."""
+        from porism.cost.memory import check_optimizer
 
+        check_optimizer(self.optimizer)
+        if self.memory:
+            _bytes(self.memory)
+        _sizes("--multiples", self.multiples)
+        return _sizes("--at", self.at)
+
+    def _derive(self, target: "Target", console: "Console") -> "Derived":
+        from porism.cost.conventions import Conventions
         from porism.cost.derive import derive
-        from porism.layers.check import LAYERS
-        from porism.train.recipe import nearest
 
-        if self.target in LAYERS:
-            target, inputs = import_module(f"porism.layers.{self.target}.cost").subject()
-            return derive(target, *inputs)
-        if ":" not in self.target:
-            raise RecipeError(
-                f"cost: there is no layer {self.target!r}. {nearest(self.target, list(LAYERS))} "
-                "For a module of yours write package.module:factory."
-            )
-        if not self.input:
-            raise RecipeError(f'cost: what goes into {self.target}? Name its sizes, for instance --input "B T D".')
-        return derive(self._brought(), *self.input)
+        conventions = Conventions(1 if self.macs else 2, "half" if self.causal_half else "full", self.elementwise)
+        multiples = _sizes("--multiples", self.multiples)
+        with console.status(f"counting {target.name} at a few sizes"):
+            derived = derive(target.counted, *target.inputs, multiples=multiples, conventions=conventions)
+        return replace(derived, name=target.name)
 
-    def _brought(self) -> Any:
-        """The module or factory a user names."""
-        import os
-        import sys
-        from importlib import import_module
+    def _all_sizes(self, derived: "Derived", sizes: dict[str, int], target: "Target") -> dict[str, int]:
+        return {letter: size for letter, size in target.sizes.items() if letter in derived.letters} | sizes
 
-        place, _, name = self.target.partition(":")
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109  # the folder the user stands in, as `python -m` does
-        try:
-            found = getattr(import_module(place), name)
-        except (ImportError, AttributeError) as error:
-            raise PorismError(f"cost: {self.target} cannot be found: {error}.") from error
-        if not self.arguments:
-            return found
-        try:
-            return found(*(int(word) for word in self.arguments.split(",")))
-        except (TypeError, ValueError) as error:
-            raise PorismError(f"cost: {name}({self.arguments}) cannot be made: {error}.") from error
+    def _numbers(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
+        if not sizes:
+            return {}
+        titles = derived.titles
+        for kind, number in derived.at(**sizes).items():
+            console.print(f"{titles[kind]}: {number:,}", highlight=False)
+        found: dict[str, Any] = {}
+        parts = derived.memory(self.optimizer).at(**sizes)
+        found["memory"] = parts
+        shown = ", ".join(f"{name} {number:,}" for name, number in parts.items() if name != "total")
+        console.print(f"bytes in training with {self.optimizer}: {parts['total']:,} ({shown})", highlight=False)
+        if self.memory:
+            found["fits"] = self._fits(derived, sizes, console)
+        if self.measure:
+            found["time"] = self._time(derived, sizes, console)
+        return found
 
-    def _sizes(self) -> dict[str, int]:
-        sizes = {}
-        for part in filter(None, self.at.split(",")):
-            letter, equals, size = part.partition("=")
-            if not equals or not size.strip().isdigit():
-                raise RecipeError(f"cost: --at takes letters with sizes, got {part!r}. Write for instance B=32,T=100.")
-            sizes[letter.strip()] = int(size)
-        return sizes
+    def _fits(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
+        fit = derived.fits(_bytes(self.memory), self.optimizer, **sizes)
+        console.print(str(fit), highlight=False)
+        return {"fits": fit.fits, "bytes": fit.total, "available": fit.available}
+
+    def _time(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
+        from porism.train.device import choose_device
+
+        device = choose_device(self.device)
+        with console.status(f"measuring on {device}; the device's peaks are measured once and kept"):
+            timed = derived.time(device, **sizes)
+        console.print(timed.text, highlight=False)
+        return timed.to_json()
+
+    def _compare(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
+        from porism.cli.target import find
+        from porism.cost.comparing import compare_all, draw
+
+        other = self._derive(find(self.against, self.input if ":" in self.against else ()), console)
+        console.print(other.table())
+        comparisons = compare_all(derived, other, self.along, **sizes)
+        for comparison in comparisons:
+            console.print(comparison.sentence, highlight=False, soft_wrap=True)
+        drawn = next((one for one in comparisons if one.crossing), comparisons[0])
+        console.print(draw(drawn), highlight=False)
+        if self.plot:
+            from porism.report.crossing import write_crossing
+
+            write_crossing(drawn, self.plot)
+            console.print(f"picture: {self.plot}", highlight=False)
+        return [comparison.to_json() for comparison in comparisons]
+
+
+def _sizes(flag: str, text: str) -> dict[str, int]:
+    sizes = {}
+    for part in filter(None, text.split(",")):
+        letter, equals, size = part.partition("=")
+        if not equals or not size.strip().isdigit():
+            raise RecipeError(f"cost: {flag} takes letters with sizes, got {part!r}. Write for instance B=32,T=100.")
+        sizes[letter.strip()] = int(size)
+    return sizes
+
+
+def _bytes(text: str) -> int:
+    """`24GB`, `80GiB` or a plain number, as bytes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
+    if not found:
+        raise RecipeError(f"cost: --memory takes bytes, got {text!r}. Write for instance 24GB or 80GiB.")
+    number, prefix, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix.upper() or " "))

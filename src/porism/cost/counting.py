@@ -26,17 +26,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.utils._python_dispatch import (
-    TorchDispatchMode,
-    is_traceable_wrapper_subclass,
-    is_traceable_wrapper_subclass_type,
-)
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from porism.cost.corrections import CORRECTIONS
-from porism.cost.operators import FREE, base_name, elementwise_elements, is_elementwise, is_free
+from porism.cost.kernels import Kernel, work
+from porism.cost.operators import (
+    FREE,
+    base_name,
+    elementwise_elements,
+    is_elementwise,
+    is_free,
+    is_still,
+    moved_bytes,
+    named_arguments,
+)
+from porism.cost.saved import Saved
 from porism.errors import ShapeError
 
 Tally = dict[str, dict[str, int]]
@@ -59,16 +67,21 @@ class Count:
     """What one run did. The tallies go from a module's path ("" is the root) to an operator's name to a number.
 
     An operator counts for the innermost module that ran it, so the sum over all paths is the total, and the sum over a
-    path and those below it is that submodule's (`total(counted.forward, path)`).
+    path and those below it is that submodule's (`total(counted.forward, path)`). The causal tallies are those products
+    of `forward` and `backward` that a kernel was told to mask causally: of each, half is needed.
+    `kernels` lists every call that did work, in the order they ran.
     """
 
     forward: Tally
     backward: Tally
     elementwise_forward: Tally
     elementwise_backward: Tally
+    causal_forward: Tally
+    causal_backward: Tally
     uncounted: dict[str, int]
     saved: dict[str, int]
     parameters: Parameters
+    kernels: tuple[Kernel, ...] = ()
 
     @property
     def flops(self) -> int:
@@ -103,7 +116,7 @@ def count(function: Callable[..., Any], *args: Any, backward: bool = True, **kwa
     does is counted on the module it was made from.
     """
     function = getattr(function, "_orig_mod", function)
-    recorder, saved = _Recorder(function if isinstance(function, nn.Module) else None), _Saved()
+    recorder, saved = _Recorder(function if isinstance(function, nn.Module) else None), Saved()
     keeping = torch.autograd.graph.saved_tensors_hooks(
         lambda tensor: saved.keep(tensor, recorder.path), lambda kept: kept
     )
@@ -113,7 +126,7 @@ def count(function: Callable[..., Any], *args: Any, backward: bool = True, **kwa
             with keeping, recorder:
                 output = function(*args, **kwargs)
             kept = saved.bytes_by_path(parameters)
-            ends = [tensor for tensor in _tensors(output) if tensor.requires_grad]
+            ends = [tensor for tensor in tensors_of(output) if tensor.requires_grad]
             if backward and ends:
                 seeds = [torch.ones_like(tensor) for tensor in ends]
                 recorder.direction = "backward"
@@ -126,9 +139,12 @@ def count(function: Callable[..., Any], *args: Any, backward: bool = True, **kwa
         backward=recorder.products["backward"],
         elementwise_forward=recorder.elementwise["forward"],
         elementwise_backward=recorder.elementwise["backward"],
+        causal_forward=recorder.causal["forward"],
+        causal_backward=recorder.causal["backward"],
         uncounted=dict(sorted(recorder.uncounted.items())),
         saved=kept,
         parameters=_count_parameters(function) if isinstance(function, nn.Module) else Parameters(),
+        kernels=tuple(recorder.kernels),
     )
 
 
@@ -138,12 +154,20 @@ class _Recorder(TorchDispatchMode):
     # An operator that carries functions (flex attention) is counted by its formula or named as uncounted.
     supports_higher_order_operators = True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing is compiled here, and the guard against it would take a third of the time.
+        return False
+
     def __init__(self, root: nn.Module | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.products: dict[str, Tally] = {"forward": {}, "backward": {}}
         self.elementwise: dict[str, Tally] = {"forward": {}, "backward": {}}
+        self.causal: dict[str, Tally] = {"forward": {}, "backward": {}}
         self.uncounted: Counter[str] = Counter()
+        self.kernels: list[Kernel] = []
         self.direction = "forward"
+        self._still = 0
         self._paths: dict[nn.Module, str] = {}
         self._running: list[str] = []
         # Autograd numbers its nodes as the forward pass makes them: these are the numbers at which the module changed,
@@ -195,6 +219,8 @@ class _Recorder(TorchDispatchMode):
         self._node_paths.append(self._running[-1] if self._running else "")
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if operator is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
+            return args[0].fake_device  # asked for more often than all else together
         kwargs = kwargs or {}
         if any(is_traceable_wrapper_subclass_type(kind) for kind in types):
             return (
@@ -213,6 +239,7 @@ class _Recorder(TorchDispatchMode):
         packet = getattr(operator, "_overloadpacket", operator)
         name = str(packet).removeprefix("aten.")
         formula = PRODUCTS.get(packet)
+        elements = 0
         try:
             flops = formula(*args, **kwargs, out_val=out) if formula else 0
         except Exception:  # a formula that does not know this layout of its operator must not pass for a zero
@@ -220,69 +247,37 @@ class _Recorder(TorchDispatchMode):
             return
         if flops:
             self._add(self.products, name, flops)
+            if named_arguments(operator, args, kwargs).get("is_causal"):
+                self._add(self.causal, name, flops)
         elif is_elementwise(operator):
-            self._add(self.elementwise, name, elementwise_elements(operator, args, kwargs, out))
+            elements = elementwise_elements(operator, args, kwargs, out)
+            self._add(self.elementwise, name, elements)
         elif formula is None and not is_free(operator):
             self.uncounted[name] += 1
+        if is_still(operator):
+            self._still += 1
+            return
+        moved = moved_bytes(operator, args, kwargs, out)
+        asked = work(operator, args, kwargs, out, flops, moved)
+        self.kernels.append(Kernel(self.direction, self.path, name, flops, elements, moved, asked, 1 + self._still))
+        self._still = 0
 
     def _add(self, tallies: dict[str, Tally], name: str, number: int) -> None:
         operators = tallies[self.direction].setdefault(self.path, {})
         operators[name] = operators.get(name, 0) + number
 
 
-class _Saved:
-    """The storages that autograd keeps, by the module that first had them kept."""
-
-    def __init__(self) -> None:
-        self._storages: dict[int, tuple[str, torch.UntypedStorage]] = {}
-        self._parameters: set[int] = set()
-
-    def keep(self, tensor: Tensor, path: str) -> Tensor:
-        for storage in _storages(tensor):
-            # Held until the sum is made, so that no address is used twice.
-            self._storages.setdefault(storage._cdata, (path, storage))
-            if isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter):
-                self._parameters.add(storage._cdata)
-        return tensor
-
-    def bytes_by_path(self, parameters: list[nn.Parameter]) -> dict[str, int]:
-        left_out = self._parameters | {storage._cdata for tensor in parameters for storage in _storages(tensor)}
-        kept: Counter[str] = Counter()
-        for address, (path, storage) in self._storages.items():
-            if address not in left_out:
-                kept[path] += storage.nbytes()
-        return dict(kept)
-
-
-def _storages(tensor: Tensor) -> Iterator[torch.UntypedStorage]:
-    """The memory behind a tensor: one piece, or those of the tensors that a sparse or wrapped one is made of."""
-    if is_traceable_wrapper_subclass(tensor):
-        names, _context = tensor.__tensor_flatten__()
-        parts = [getattr(tensor, name) for name in names]
-    elif tensor.layout == torch.sparse_coo:
-        parts = [tensor._indices(), tensor._values()]
-    elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
-        parts = [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
-    elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
-        parts = [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
-    else:
-        parts = []
-        yield tensor.untyped_storage()
-    for part in parts:
-        yield from _storages(part)
-
-
-def _tensors(output: Any) -> Iterator[Tensor]:
+def tensors_of(output: Any) -> Iterator[Tensor]:
     """All tensors of a result, whatever it is wrapped in."""
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, Mapping):
-        yield from _tensors(list(output.values()))
+        yield from tensors_of(list(output.values()))
     elif isinstance(output, list | tuple):
         for value in output:
-            yield from _tensors(value)
+            yield from tensors_of(value)
     elif is_dataclass(output):
-        yield from _tensors([getattr(output, entry.name) for entry in fields(output)])
+        yield from tensors_of([getattr(output, entry.name) for entry in fields(output)])
 
 
 def _parameters(*used: Any) -> list[nn.Parameter]:

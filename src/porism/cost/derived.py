@@ -1,34 +1,62 @@
 """What was derived from a module's code: formulas, their numbers, and what follows from them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sympy
-from sympy import Expr, Symbol
+import torch
+from sympy import Expr
 
-from porism.cost.alphabet import SYMBOLS
+from porism.cost.conventions import Conventions
+from porism.cost.crossing import first_above, largest
 from porism.cost.interpolation import Fitted
+from porism.cost.interpolation.basis import symbol
+from porism.cost.memory import TrainingMemory, check_optimizer, training_memory
+from porism.cost.subject import Subject, dtype_of
 from porism.errors import RecipeError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-KINDS = {
-    "parameters": "parameters",
-    "flops": "forward FLOPs",
-    "backward": "backward FLOPs",
-    "saved": "bytes kept for the backward pass",
-}
+    from porism.cost.measuring.fit import Fit
+    from porism.cost.measuring.timing import Timed
+
+KINDS = ("parameters", "flops", "backward", "saved")
+TALLIES = (
+    *KINDS,
+    *("causal", "causal_backward", "elementwise", "elementwise_backward"),
+    *("parameter_bytes", "gradient_bytes", "trained_tensors"),
+)
+"""What is counted of every submodule; the kinds are made of these."""
 
 
 @dataclass(frozen=True)
 class ModuleRow:
-    """One submodule: where it sits, what it is, and its formula of each kind with all below it."""
+    """One submodule: where it sits, what it is, and the formula of each tally with all below it."""
 
     path: str
     kind: str
     fitted: Mapping[str, Fitted]
+
+    def formula(self, kind: str, conventions: Conventions) -> Expr | None:
+        """One kind of cost under given conventions; None where no formula was found."""
+        if kind not in ("flops", "backward"):
+            return self.fitted[kind].formula
+        parts = [self.fitted[tally].formula for tally in _tallies(kind)]
+        needed = [
+            part
+            for part, name in zip(parts, ("products", "causal", "elementwise"), strict=True)
+            if name in conventions.parts
+        ]
+        if any(part is None for part in needed):
+            return None
+        return conventions.join(*(sympy.Integer(0) if part is None else part for part in parts))
+
+
+def _tallies(kind: str) -> tuple[str, str, str]:
+    """The tallies of products, causal products and elementwise work that one direction's operations are made of."""
+    return ("flops", "causal", "elementwise") if kind == "flops" else (kind, f"causal_{kind}", f"elementwise_{kind}")
 
 
 @dataclass(frozen=True)
@@ -40,16 +68,25 @@ class Derived:
     8*B*H*T*(D + H)
     >>> lstm.at(B=32, T=100, D=50, H=100)["flops"]
     384000000
+    >>> lstm.under(multiply_add=1).flops
+    4*B*H*T*(D + H)
     """
 
     name: str
+    subject: Subject
     letters: tuple[str, ...]
     fixed: Mapping[str, int]
     """Letters whose size the module itself decides."""
     rows: tuple[ModuleRow, ...]
     """The whole first, then every submodule that costs something."""
-    uncounted: Mapping[str, int]
-    """Operations that compute something but have no formula here, with the number of calls."""
+    conventions: Conventions
+    multiples: Mapping[str, int]
+    """Letters whose formulas hold for multiples only."""
+
+    @property
+    def uncounted(self) -> Mapping[str, int]:
+        """Operations that compute something but have no formula here, with the number of calls."""
+        return self.subject.uncounted
 
     @property
     def parameters(self) -> Expr:
@@ -67,87 +104,156 @@ class Derived:
     def saved(self) -> Expr:
         return self.formula("saved")
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """What each kind is called."""
+        unit = self.conventions.unit
+        names = ("parameters", f"forward {unit}", f"backward {unit}", "bytes kept for the backward pass")
+        return dict(zip(KINDS, names, strict=True))
+
     def formula(self, kind: str) -> Expr:
         """The whole's formula of one kind. Where none was found, the error says why."""
         if kind not in KINDS:
             raise RecipeError(f"cost: there is no kind {kind!r}. Choose from {', '.join(KINDS)}.")
-        fitted = self.rows[0].fitted[kind]
-        if fitted.formula is None:
-            raise RecipeError(f"cost: no formula was found for the {KINDS[kind]} of {self.name}: {fitted.reason}")
-        return fitted.formula
+        formula = self.rows[0].formula(kind, self.conventions)
+        if formula is None:
+            raise RecipeError(
+                f"cost: no formula was found for the {self.titles[kind]} of {self.name}: {self._reason(kind)}. "
+                "Numbers can be counted: give sizes to .at or --at."
+            )
+        return formula
+
+    def under(self, **conventions: Any) -> "Derived":
+        """The same under other conventions: `multiply_add=1`, `causal="half"`, `elementwise=True`."""
+        try:
+            return replace(self, conventions=replace(self.conventions, **conventions))
+        except TypeError:
+            known = ", ".join(Conventions.__dataclass_fields__)
+            raise RecipeError(f"cost: conventions are {known}, got {', '.join(conventions)}.") from None
+
+    def memory(self, optimizer: str = "adam") -> TrainingMemory:
+        """Bytes that training takes, each part as a formula."""
+        check_optimizer(optimizer)
+        whole = self.rows[0].fitted
+        parts = {}
+        for tally in ("parameter_bytes", "gradient_bytes", "trained_tensors"):
+            formula = whole[tally].formula
+            if formula is None:
+                raise RecipeError(f"cost: no formula was found for the {tally.replace('_', ' ')} of {self.name}.")
+            parts[tally] = formula
+        return training_memory(optimizer, saved=self.saved, **parts)
 
     @property
     def verdict(self) -> str:
-        """One line: at which sizes the formulas were confirmed, and what they leave out."""
-        missing = [KINDS[kind] for kind, fitted in self.rows[0].fitted.items() if fitted.formula is None]
-        if missing:
-            return f"no formula for {', '.join(missing)}"
+        """One line: at which sizes the formulas were confirmed, what was run, and what they leave out."""
+        missing = [self.titles[kind] for kind in KINDS if self.rows[0].formula(kind, self.conventions) is None]
+        said = [f"no formula for {', '.join(missing)}" if missing else self._confirmed()]
+        said += [f"{letter} in multiples of {step}" for letter, step in self.multiples.items()]
+        if self.subject.needs_numbers:
+            said.append(f"counted on real tensors, since fake ones gave {self.subject.needs_numbers}")
+        if self.uncounted:
+            said.append(f"not counted: {', '.join(self.uncounted)}")
+        return "; ".join(said)
+
+    def _confirmed(self) -> str:
         checked = self.rows[0].fitted["flops"].checked
         ranges = (
             f"{letter} {min(sizes[letter] for sizes in checked)} to {max(sizes[letter] for sizes in checked)}"
             for letter in self.letters
         )
-        confirmed = f"exact on {len(checked)} held-out sizes ({', '.join(ranges)})" if self.letters else "counted"
-        return f"{confirmed}, not counted: {', '.join(self.uncounted)}" if self.uncounted else confirmed
+        return f"exact on {len(checked)} held-out sizes ({', '.join(ranges)})" if self.letters else "counted"
+
+    def _reason(self, kind: str) -> str:
+        tallies = _tallies(kind) if kind in ("flops", "backward") else (kind,)
+        reasons = (self.rows[0].fitted[tally].reason for tally in tallies)
+        return next(reason for reason in reasons if reason)
 
     def at(self, **letters: int) -> dict[str, int]:
-        """The number of each kind at given sizes."""
+        """The number of each kind at given sizes: from its formula, or counted there where none was found."""
         self._check(letters, self.letters)
-        sizes = {_symbol(letter): size for letter, size in letters.items()}
-        return {kind: int(self.formula(kind).subs(sizes)) for kind in KINDS}
+        sizes = {symbol(letter): size for letter, size in letters.items()}
+        formulas = {kind: self.rows[0].formula(kind, self.conventions) for kind in KINDS}
+        counted = self._counted(letters) if None in formulas.values() else {}
+        return {
+            kind: counted[kind] if formula is None else int(formula.subs(sizes)) for kind, formula in formulas.items()
+        }
 
-    def solve(self, letter: str, kind: str, budget: float, **letters: int) -> int:
-        """The largest size of a letter that stays within a budget of one kind, the other letters given."""
+    def _counted(self, letters: Mapping[str, int]) -> dict[str, int]:
+        quantities = self.subject.quantities({**self.fixed, **letters})
+        counted = {kind: quantities[f"{kind} "] for kind in KINDS}
+        for kind in ("flops", "backward"):
+            counted[kind] = int(
+                self.conventions.join(*(sympy.Integer(quantities[f"{tally} "]) for tally in _tallies(kind)))
+            )
+        return counted
+
+    def solve(self, letter: str, kind: str = "flops", budget: float = 0, **letters: int) -> int:
+        """The largest size of a letter that stays within a budget of one kind, the other letters given.
+
+        >>> attention.solve("T", "flops", 1e12, B=1)
+        """
         self._check(letters, [other for other in self.letters if other != letter])
-        formula = self.formula(kind).subs({_symbol(other): size for other, size in letters.items()})
-        if _symbol(letter) not in formula.free_symbols:
-            raise RecipeError(f"cost: the {KINDS[kind]} of {self.name} do not depend on {letter}: they are {formula}.")
-
-        def within(size: int) -> bool:
-            return bool(formula.subs({_symbol(letter): size}) <= budget)
-
-        return _largest(within, f"the {KINDS[kind]} of {self.name} exceed {budget:g} at {letter}=1")
+        formula = self.formula(kind).subs({symbol(other): size for other, size in letters.items()})
+        if symbol(letter) not in formula.free_symbols:
+            raise RecipeError(
+                f"cost: the {self.titles[kind]} of {self.name} do not depend on {letter}: they are {formula}."
+            )
+        return largest(
+            lambda size: bool(formula.subs({symbol(letter): size}) <= budget),
+            f"the {self.titles[kind]} of {self.name} exceed {budget:g} at {letter}=1",
+        )
 
     def crossover(self, other: "Derived", letter: str, kind: str = "flops", **letters: int) -> int | None:
-        """The smallest size of a letter from which this costs more than the other; None where it never does."""
-        ours, theirs = (
-            found.formula(kind).subs({_symbol(name): size for name, size in letters.items()}) for found in (self, other)
-        )
-        difference = sympy.expand(ours - theirs)
-        symbol = _symbol(letter)
-        if open_letters := difference.free_symbols - {symbol}:
-            missing = ", ".join(sorted(map(str, open_letters)))
-            raise RecipeError(f"cost: the comparison needs numbers for {missing} too. Give them by name.")
-        roots = [root for root in sympy.Poly(difference, symbol).nroots() if abs(sympy.im(root)) < 1e-9]
-        for size in sorted({1, *(max(1, int(sympy.floor(sympy.re(root))) + 1) for root in roots)}):
-            if difference.subs({symbol: size}) > 0:
-                return size
-        return None
+        """The smallest size of a letter at which this costs more than the other; None where it never does."""
+        given = {symbol(name): size for name, size in letters.items()}
+        return first_above(self.formula(kind).subs(given), other.formula(kind).subs(given), letter)
+
+    def time(self, device: torch.device | str = "cpu", **letters: int) -> "Timed":
+        """How long a pass forward and backward takes on a device at given sizes: predicted, and measured beside it."""
+        from porism.cost.measuring.timing import timed
+
+        self._check(letters, self.letters)
+        place = torch.device(device)
+        called, args, kwargs = self.subject.call({**self.fixed, **letters}, place)
+        return timed(called, args, kwargs, place, self.subject.dtype or dtype_of(called))
+
+    def fits(self, available: int, optimizer: str = "adam", **letters: int) -> "Fit":
+        """Whether a training step at given sizes stays within so many bytes, and what takes them."""
+        from porism.cost.measuring.fit import will_it_fit
+
+        self._check(letters, self.letters)
+        called, args, kwargs = self.subject.hollow_call({**self.fixed, **letters})
+        return will_it_fit(called, *args, device=available, optimizer=optimizer, **kwargs)
 
     def table(self) -> "Table":
         """Formulas by submodule, for a terminal."""
-        from rich.table import Table
+        from porism.cost.table import table
 
-        shown = Table("module", *KINDS.values())
-        for row in self.rows:
-            cells = [str(row.fitted[kind].formula or "?") for kind in KINDS]
-            shown.add_row(f"{row.path or self.name} ({row.kind})" if row.path else self.name, *cells)
-        shown.caption = self.verdict
-        return shown
+        return table(self)
 
     def latex(self, kind: str = "flops") -> str:
         """One formula for a paper."""
         return str(sympy.latex(self.formula(kind)))
 
+    def mathml(self, kind: str = "flops") -> str:
+        """One formula for a web page."""
+        return str(sympy.mathml(self.formula(kind), printer="presentation"))
+
     def to_json(self, **letters: int) -> dict[str, Any]:
         """The keys scripts rely on."""
-        formulas = {kind: str(self.rows[0].fitted[kind].formula) for kind in KINDS}
+        formulas = {kind: self.rows[0].formula(kind, self.conventions) for kind in KINDS}
+        texts = {kind: None if formula is None else str(formula) for kind, formula in formulas.items()}
         return {
-            "parameters": formulas["parameters"],
-            "flops": formulas["flops"],
-            "backward_flops": formulas["backward"],
-            "activation_bytes": formulas["saved"],
+            "parameters": texts["parameters"],
+            "flops": texts["flops"],
+            "backward_flops": texts["backward"],
+            "activation_bytes": texts["saved"],
             **({"at": self.at(**letters)} if letters else {}),
+            "fixed": dict(self.fixed),
+            "modules": {
+                row.path: {kind: str(row.formula(kind, self.conventions)) for kind in KINDS} for row in self.rows[1:]
+            },
+            "conventions": self.conventions.text,
             "uncounted": list(self.uncounted),
             "verdict": self.verdict,
         }
@@ -161,27 +267,11 @@ class Derived:
             if letter not in wanted:
                 fixed = f" {letter} is fixed at {self.fixed[letter]}." if letter in self.fixed else ""
                 raise RecipeError(
-                    f"cost: {self.name} has no letter {letter} to set.{fixed} Letters: {', '.join(wanted)}."
+                    f"cost: {self.name} has no letter {letter} to set.{fixed} Letters: {', '.join(wanted) or 'none'}."
                 )
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise RecipeError(f"cost: {letter}={size!r} is no size. Give a whole number from 1 on.")
+            if size % self.multiples.get(letter, 1):
+                raise RecipeError(f"cost: {letter}={size} is no multiple of {self.multiples[letter]}, as it was asked.")
         if missing := [letter for letter in wanted if letter not in letters]:
             raise RecipeError(f"cost: {self.name} needs numbers for {', '.join(missing)} too.")
-
-
-def _symbol(letter: str) -> Symbol:
-    return SYMBOLS.get(letter, Symbol(letter, integer=True, positive=True))
-
-
-def _largest(within: Any, refusal: str) -> int:
-    """The largest size a condition holds for, where it holds up to some size and not beyond: doubling, then halving."""
-    if not within(1):
-        raise RecipeError(f"cost: {refusal}. Give a larger budget.")
-    high = 2
-    while within(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if within(middle) else (low, middle)
-    return low

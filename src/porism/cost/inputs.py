@@ -1,8 +1,10 @@
 """Inputs whose sizes are letters: `"B T D"` stands for a tensor, to be made at any sizes."""
 
-import dataclasses
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import ast
+import inspect
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -10,92 +12,203 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 
-_DTYPES = {"float": None, "int": torch.int64, "bool": torch.bool}
+_ARITHMETIC: dict[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+KINDS = ("float", "data", "int", "bool")
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number, a letter, or what is computed from them.
+
+    >>> Size.parse("2*H+1").at({"H": 3})
+    7
+    """
+
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Size":
+        try:
+            tree = ast.parse(text, mode="eval").body
+            ok = all(
+                isinstance(node, ast.BinOp | ast.Name | ast.Load)
+                or type(node) in _ARITHMETIC
+                or (isinstance(node, ast.Constant) and type(node.value) is int)
+                for node in ast.walk(tree)
+            )
+        except SyntaxError:
+            ok = False
+        if not ok:
+            raise ShapeError(f"{text!r} is no size. Write letters, numbers and what follows from them: 'B T 64 2*H'")
+        return cls(text)
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        names = (node.id for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.Name))
+        return tuple(dict.fromkeys(names))
+
+    def at(self, letters: Mapping[str, int]) -> int:
+        return _value(ast.parse(self.text, mode="eval").body, letters)
+
+
+def _value(node: ast.AST, letters: Mapping[str, int]) -> int:
+    if isinstance(node, ast.Name):
+        return letters[node.id]
+    if isinstance(node, ast.BinOp):
+        return _ARITHMETIC[type(node.op)](_value(node.left, letters), _value(node.right, letters))
+    assert isinstance(node, ast.Constant)
+    assert isinstance(node.value, int)
+    return node.value
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor with a letter or a number for each size.
+    """A tensor with a letter, a number or some arithmetic for each size, and the kind of its elements.
 
-    >>> TensorSpec.parse("B T D").make({"B": 2, "T": 3, "D": 4}, torch.float32).shape
-    torch.Size([2, 3, 4])
-    >>> TensorSpec.parse("B T : int").dtype                # words, classes, indices
-    torch.int64
+    >>> TensorSpec.parse("B T A*D").make({"B": 2, "T": 3, "A": 2, "D": 4}, torch.float32).shape
+    torch.Size([2, 3, 8])
+    >>> TensorSpec.parse("B T : int < V").kind             # words below V; plain ": int" is all zeros
+    'int'
+
+    `float` asks for a gradient, as a layer inside a model is asked for one; `data` does not.
     """
 
-    sizes: tuple[str | int, ...]
+    sizes: tuple[Size, ...]
+    kind: str = "float"
+    below: Size | None = None
     dtype: torch.dtype | None = None
+    """Left out, a float tensor has that of the module, an integer one 64 bits."""
+    example: Mapping[str, int] = field(default_factory=dict)
+    """The sizes of the tensor this was read from, by their names."""
 
     @classmethod
     def parse(cls, text: str) -> "TensorSpec":
         shape, colon, kind = text.partition(":")
-        kind = kind.strip()
-        if colon and kind not in _DTYPES:
+        kind, less, below = (part.strip() for part in kind.partition("<"))
+        if colon and kind not in KINDS:
+            raise ShapeError(f"cost: the input {text!r} is of no known kind {kind!r}. Choose from {', '.join(KINDS)}.")
+        if less and kind != "int":
             raise ShapeError(
-                f"cost: the input {text!r} is of no known kind {kind!r}. Choose from {', '.join(_DTYPES)}."
+                f"cost: the input {text!r} has a bound, and only integers have one. Write ': int < {below}'."
             )
-        sizes: list[str | int] = []
-        for word in shape.split():
-            if not (word.isdigit() or word.isidentifier()):
-                raise ShapeError(
-                    f"cost: {word!r} in the input {text!r} is no size. Write letters or numbers: 'B T 64'."
-                )
-            sizes.append(int(word) if word.isdigit() else word)
-        if 0 in sizes:
+        try:
+            spec = cls(
+                tuple(Size.parse(word) for word in shape.split()), kind or "float", Size.parse(below) if less else None
+            )
+        except ShapeError as error:
+            raise ShapeError(f"cost: in the input {text!r}, {error}.") from None
+        if any(size.text == "0" for size in spec.sizes):
             raise ShapeError(f"cost: the input {text!r} has a size of zero. Give sizes from 1 on.")
-        return cls(tuple(sizes), _DTYPES[kind] if colon else None)
+        return spec
 
     @property
     def letters(self) -> tuple[str, ...]:
-        return tuple(size for size in self.sizes if isinstance(size, str))
+        sizes = (*self.sizes, *([self.below] if self.below else []))
+        return tuple(dict.fromkeys(letter for size in sizes for letter in size.letters))
 
-    def make(self, letters: Mapping[str, int], dtype: torch.dtype, device: str = "meta") -> Tensor:
-        """The tensor at given sizes. A float tensor asks for a gradient, as a layer inside a model is asked for one."""
-        shape = [letters[size] if isinstance(size, str) else size for size in self.sizes]
-        kind = self.dtype or dtype
-        if kind.is_floating_point:
-            return torch.zeros(shape, dtype=kind, device=device, requires_grad=True)
-        return torch.zeros(shape, dtype=kind, device=device)
+    def make(self, letters: Mapping[str, int], dtype: torch.dtype) -> Tensor:
+        """The tensor at given sizes."""
+        shape = [size.at(letters) for size in self.sizes]
+        if self.kind == "int":
+            if self.below is None:
+                return torch.zeros(shape, dtype=self.dtype or torch.int64)
+            # Where real numbers are needed they are the same in every run.
+            generator = torch.Generator().manual_seed(0)
+            return torch.randint(self.below.at(letters), shape, generator=generator, dtype=self.dtype or torch.int64)
+        if self.kind == "bool":
+            return torch.zeros(shape, dtype=torch.bool)
+        return torch.zeros(shape, dtype=self.dtype or dtype, requires_grad=self.kind == "float")
+
+
+@dataclass(frozen=True)
+class Made:
+    """An input that a function of letters makes: for what no text says, a graph without loops, lengths of a batch."""
+
+    make: Callable[..., Any]
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        return tuple(inspect.signature(self.make).parameters)
+
+    def at(self, letters: Mapping[str, int]) -> Any:
+        return self.make(**{letter: letters[letter] for letter in self.letters})
 
 
 def parse(value: Any) -> Any:
-    """The same nest of tuples, lists and mappings, each text a TensorSpec."""
+    """The same nest of tuples, lists and mappings, each text a TensorSpec, each function of letters a Made.
+
+    An example tensor with its names, `(x, "B T D")`, is a TensorSpec of the example's kind.
+    """
     if isinstance(value, str):
         return TensorSpec.parse(value)
+    if isinstance(value, tuple) and [type(part) for part in value] == [Tensor, str]:
+        return _named(*value)
     if isinstance(value, Mapping):
         return {key: parse(part) for key, part in value.items()}
     if isinstance(value, tuple | list):
         return type(value)(parse(part) for part in value)
+    if inspect.isfunction(value):
+        return Made(value)
     return value
 
 
-def specs(value: Any) -> Iterator[TensorSpec]:
-    """Every TensorSpec of a nest."""
-    if isinstance(value, TensorSpec):
+def _named(example: Tensor, text: str) -> TensorSpec:
+    """An example and the names of its sizes stand for all tensors of its kind."""
+    spec = TensorSpec.parse(text)
+    sizes = {size.text: length for size, length in zip(spec.sizes, example.shape, strict=False)}
+    wrong = any(name.isdigit() and int(name) != length for name, length in sizes.items())
+    if wrong or len(spec.sizes) != example.dim():
+        raise ShapeError(f"cost: {text!r} does not name the sizes of an example of {tuple(example.shape)}.")
+    if example.dtype.is_floating_point:
+        kind = "float" if example.requires_grad else "data"
+    else:
+        kind = "bool" if example.dtype == torch.bool else "int"
+    return replace(spec, kind=kind, dtype=example.dtype, example=sizes)
+
+
+def check(nest: Any) -> None:
+    """Does a letter have the same size in every example?"""
+    sizes: dict[str, int] = {}
+    for leaf in _leaves(nest):
+        for letter, size in leaf.example.items() if isinstance(leaf, TensorSpec) else ():
+            if sizes.setdefault(letter, size) != size:
+                raise ShapeError(
+                    f"cost: the letter {letter} is {sizes[letter]} in one example and {size} in another. "
+                    "Give sizes that differ different letters."
+                )
+
+
+def _leaves(value: Any) -> Iterator[TensorSpec | Made]:
+    if isinstance(value, TensorSpec | Made):
         yield value
     elif isinstance(value, Mapping):
         for part in value.values():
-            yield from specs(part)
+            yield from _leaves(part)
     elif isinstance(value, tuple | list):
         for part in value:
-            yield from specs(part)
+            yield from _leaves(part)
 
 
 def letters_of(value: Any) -> tuple[str, ...]:
     """The letters of a nest, in the order they appear."""
-    return tuple(dict.fromkeys(letter for spec in specs(value) for letter in spec.letters))
+    return tuple(dict.fromkeys(letter for leaf in _leaves(value) for letter in leaf.letters))
 
 
-def make(value: Any, letters: Mapping[str, int], dtype: torch.dtype, device: str = "meta") -> Any:
-    """The nest with every TensorSpec made at given sizes; anything else stays, tensors moved to the device."""
+def make(value: Any, letters: Mapping[str, int], dtype: torch.dtype) -> Any:
+    """The nest with every TensorSpec and every Made at given sizes; anything else stays."""
     if isinstance(value, TensorSpec):
-        return value.make(letters, dtype, device)
+        return value.make(letters, dtype)
+    if isinstance(value, Made):
+        return value.at(letters)
     if isinstance(value, Tensor):
-        return value.detach().to(device).requires_grad_(value.requires_grad)
+        return value.detach().requires_grad_(value.requires_grad)
     if isinstance(value, Mapping):
-        return {key: make(part, letters, dtype, device) for key, part in value.items()}
+        return {key: make(part, letters, dtype) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(make(part, letters, dtype, device) for part in value)
-    if dataclasses.is_dataclass(value):
-        raise ShapeError(f"cost: an input of type {type(value).__name__} cannot be sized. Give its tensors by name.")
+        return type(value)(make(part, letters, dtype) for part in value)
     return value

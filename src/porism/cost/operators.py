@@ -1,4 +1,4 @@
-"""What each operator of torch does, apart from the products: nothing that counts, or something an element."""
+"""What each operator of torch does apart from its products: elementwise work or none, and the bytes it moves."""
 
 from functools import cache
 from typing import Any
@@ -85,6 +85,38 @@ ADDED = {
     for name in names.split()
 }
 
+# No byte of a tensor is touched, as in a view.
+STILL = _names("""
+    empty empty_like empty_permuted empty_strided new_empty new_empty_strided lift lift_fresh resize resize_as set
+    _resize_output record_stream _unsafe_view as_strided t transpose squeeze unsqueeze swapaxes swapdims real imag
+    detach unsafe_split unsafe_split_with_sizes _efficientzerotensor _cudnn_init_dropout_state _local_scalar_dense
+    is_same_size is_pinned is_coalesced sparse_dim dense_dim _nnz _dimI _dimV _indices _values _coalesced
+    _assert_scalar _assert_tensor_metadata _sparse_coo_tensor_with_dims _sparse_coo_tensor_with_dims_and_tensors
+    _sparse_coo_tensor_unsafe _sparse_compressed_tensor_unsafe is_contiguous sym_is_contiguous is_strides_like_format
+    is_non_overlapping_and_dense size sym_size stride sym_stride numel sym_numel storage_offset sym_storage_offset dim
+    prim.device prim.layout
+""")
+
+RANDOM = _names("""
+    bernoulli normal uniform rand rand_like randn randn_like randint randint_like randperm random exponential geometric
+    cauchy log_normal
+""")
+
+# Written without being read first.
+FILLED = RANDOM | _names("""
+    zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full fill zero arange linspace logspace eye
+    scalar_tensor tril_indices triu_indices
+""")
+
+# Of the first argument only what comes out is read.
+PICKED = _names("""
+    index _unsafe_index _unsafe_masked_index index_select gather embedding take masked_select _embedding_bag
+    _embedding_bag_forward_only nll_loss_forward nll_loss2d_forward
+""")
+
+# The argument at this place is written without being read, or lends its shape only.
+UNREAD = {"copy": 0, "nll_loss_backward": 1, "nll_loss2d_backward": 1, "max_pool2d_with_indices_backward": 1}
+
 
 def _stored_elements(values: Any) -> int:
     return sum(stored(leaf) for leaf in tree_leaves(values) if isinstance(leaf, Tensor))
@@ -96,11 +128,63 @@ def elementwise_elements(operator: Any, args: Any, kwargs: Any, out: Any) -> int
         rows, indices, *_ = args
         return int(indices.numel() * rows.shape[1])
     if name in ADDED:
-        named = dict(zip((argument.name for argument in operator._schema.arguments), args, strict=False)) | kwargs
-        return _stored_elements(named[ADDED[name]])
+        return _stored_elements(named_arguments(operator, args, kwargs)[ADDED[name]])
     if name in REDUCTIONS or name.endswith("_backward"):
         return max(_stored_elements(value) for value in (*args, *kwargs.values()))
     return _stored_elements(out) or _stored_elements(args[:1])  # in place over a list, an operator returns nothing
+
+
+def moved_bytes(operator: Any, args: Any, kwargs: Any, out: Any) -> int:
+    """The bytes that a call reads and writes, each tensor once; none for a view and for memory that is only set aside.
+
+    A call that picks from a table reads what it picks, one that adds into a table reads and writes what it adds to.
+    """
+    if is_still(operator):
+        return 0
+    name = base_name(operator)
+    written = _bytes(out)
+    read = _bytes((args, {key: value for key, value in kwargs.items() if key != "out"}))
+    if name in FILLED:
+        return written
+    if name in PICKED:
+        return read - _bytes(args[0]) + 2 * written
+    if name in UNREAD:
+        return read - _bytes(args[UNREAD[name]]) + written
+    if ADDED.get(name) in ("source", "src", "values"):
+        return _added_bytes(operator, args, kwargs)
+    return read + written
+
+
+def _added_bytes(operator: Any, args: Any, kwargs: Any) -> int:
+    """Adding into the first argument: the summands and their places are read, the places read and written.
+
+    A call that is not in place copies the table before.
+    """
+    summands = named_arguments(operator, args, kwargs)[ADDED[base_name(operator)]]
+    copied = 0 if str(operator._overloadpacket).endswith("_") else 2 * _bytes(args[0])
+    return _bytes((args[1:], kwargs)) + 2 * _bytes(summands) + copied
+
+
+def _bytes(values: Any) -> int:
+    return sum(_stored_bytes(leaf) for leaf in tree_leaves(values) if isinstance(leaf, Tensor))
+
+
+def _stored_bytes(tensor: Tensor) -> int:
+    """Of a tensor that was expanded, what lies behind it."""
+    if tensor.layout != torch.strided:
+        return stored(tensor) * tensor.itemsize
+    elements = tensor.numel()
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        if stride == 0 and size > 1:
+            elements //= size
+    return elements * tensor.itemsize
+
+
+def named_arguments(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments of a call by the names that the operator's schema gives them; one without a schema names none."""
+    schema = getattr(operator, "_schema", None)
+    names = [argument.name for argument in schema.arguments] if schema else []
+    return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
 def base_name(operator: Any) -> str:
@@ -129,3 +213,9 @@ def is_elementwise(operator: Any) -> bool:
 def is_free(operator: Any) -> bool:
     name = base_name(operator)
     return getattr(operator, "is_view", False) or name in FREE or name.endswith(("_copy", "_like", "_scatter"))
+
+
+@cache
+def is_still(operator: Any) -> bool:
+    """Whether a call touches no byte of any tensor: a view, a question about a shape, memory set aside."""
+    return getattr(operator, "is_view", False) or base_name(operator) in STILL

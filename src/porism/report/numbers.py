@@ -93,6 +93,18 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
+def brief(seconds: float | None) -> str:
+    """A short time, to three figures.
+
+    >>> brief(0.0000317), brief(0.25), brief(12.34)
+    ('31.7 µs', '250 ms', '12.3 s')
+    """
+    if seconds is None:
+        return MISSING
+    exponent = next((n for n in range(3) if seconds >= 0.9995 / 1000**n), 3)
+    return f"{float(f'{seconds * 1000**exponent:.3g}'):g} {('s', 'ms', 'µs', 'ns')[exponent]}"
+
+
 def _prefixed(value: float) -> tuple[float, str]:
     # What rounds to a thousand takes the next prefix.
     exponent = next((n for n in range(len(PREFIXES)) if abs(value) < 999.5 * 1000**n), len(PREFIXES) - 1)

@@ -109,6 +109,23 @@ class Metrics:
         """Of the forward pass, for one unit."""
         return self.cost["flops"].value if "flops" in self.cost else None
 
+    @property
+    def training_flops(self) -> float | None:
+        """Of the passes forward and backward, for one unit."""
+        passes = [self.cost[kind].value for kind in ("flops", "backward") if kind in self.cost]
+        known = [value for value in passes if value is not None]
+        return sum(known) if len(known) == 2 else None
+
+    @property
+    def seconds_per_unit(self) -> float | None:
+        """What one unit took in training: both passes, the update, and all around them."""
+        return 1 / self.rate if self.rate else None
+
+    @property
+    def flops_per_second(self) -> float | None:
+        """What the machine made of it."""
+        return self.training_flops * self.rate if self.training_flops and self.rate else None
+
 
 @dataclass(frozen=True)
 class RunRecord:

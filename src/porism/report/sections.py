@@ -10,7 +10,7 @@ from porism.report import curves, numbers
 from porism.report.contest import Contest, Entry, splits_of
 from porism.report.formula import letters, mathml
 from porism.report.markup import badge, facts, fold, name_cell, number_cell, plain, scrolled, section
-from porism.report.runs import Cost, RunRecord
+from porism.report.runs import Cost, Metrics, RunRecord
 from porism.report.table import columns, judged_by
 
 COST_TITLES = {
@@ -106,13 +106,30 @@ def costs(contests: Iterable[Contest]) -> str:
     folds = [
         fold(
             entry,
-            "".join(_cost(kind, cost, unit) for kind, cost in metrics.cost.items()),
+            "".join(_cost(kind, cost, unit) for kind, cost in metrics.cost.items()) + _measured(metrics, unit),
             opened=len(counted) == 1,
-            aside=f"{numbers.count(metrics.parameters)} parameters, {numbers.amount(metrics.flops, 'FLOP')} per {unit}",
+            aside=_costs_in_brief(metrics, unit),
         )
         for entry, unit, metrics in counted
     ]
     return section("What it costs", key + "".join(folds))
+
+
+def _costs_in_brief(metrics: Metrics, unit: str) -> str:
+    brief = f"{numbers.count(metrics.parameters)} parameters, {numbers.amount(metrics.flops, 'FLOP')} per {unit}"
+    seconds = metrics.seconds_per_unit
+    return f"{brief}, {numbers.brief(seconds)} measured" if seconds else brief
+
+
+def _measured(metrics: Metrics, unit: str) -> str:
+    """The time that training took, beside what it had to compute."""
+    if metrics.seconds_per_unit is None or metrics.training_flops is None:
+        return ""
+    return (
+        f'<p class="aside">Measured in training: {numbers.brief(metrics.seconds_per_unit)} per {unit} for both passes '
+        f"and the update, {numbers.amount(metrics.flops_per_second, 'FLOP/s')} of the "
+        f"{numbers.amount(metrics.training_flops, 'FLOP')} that the formulas give.</p>"
+    )
 
 
 def _cost(kind: str, cost: Cost, unit: str) -> str:

@@ -1,7 +1,7 @@
 """What the training loop asks of a task: data, model, loss, metrics and predictions, all made from a recipe."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -103,6 +103,11 @@ class Task(ABC):
     @abstractmethod
     def letters(self) -> dict[str, int]:
         """The sizes behind the letters of `cost`, for one unit."""
+
+    @classmethod
+    @abstractmethod
+    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
+        """What `porism cost` counts of a recipe: model and loss at any sizes, the inputs, the recipe's own sizes."""
 
     def published(self) -> dict[str, dict[str, float]]:
         """What others report for this recipe on this data: split to metrics. Empty where nobody does."""

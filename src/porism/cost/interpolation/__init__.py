@@ -7,14 +7,13 @@ from sympy import Expr
 
 from porism.cost.interpolation.branches import fit_branches
 from porism.cost.interpolation.floors import LONGEST_JUMP, fit_floors
-from porism.cost.interpolation.grid import fit_on_grid, polynomial_ladder
-from porism.cost.interpolation.samples import Formula, Measure, Samples, Sizes
-from porism.cost.interpolation.survey import Survey, base_sizes
+from porism.cost.interpolation.grid import Found, fit_polynomials
+from porism.cost.interpolation.limits import Limits
+from porism.cost.interpolation.samples import Measure, Samples, Sizes
+from porism.cost.interpolation.survey import Survey
 from porism.errors import RecipeError
 
 __all__ = ["Fitted", "Measure", "interpolate"]
-
-_Found = tuple[Formula, tuple[Sizes, ...]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ def interpolate(
     letters: Sequence[str],
     start: Mapping[str, int] | None = None,
     degree: int = 4,
-    step: Mapping[str, int] | None = None,
+    limits: Limits | None = None,
 ) -> dict[str, Fitted]:
     """The closed formula of every quantity that `measure` counts, with exact coefficients.
 
@@ -49,27 +48,25 @@ def interpolate(
     True
 
     Polynomials come first, then polynomials in floors (strides, padding to a multiple), then two polynomials with a
-    threshold between them. `degree` bounds the power of a single letter. Sizes of a letter in `step` are multiples of
-    its step, and the formula is then confirmed for such multiples only. Sizes at which the measure raises are
-    passed over; when it raises at every size, the first error is raised.
+    threshold between them. `degree` bounds the power of a single letter; `limits` are letters that go in steps, whose
+    formula is then confirmed for multiples only, and letters that go so far only. Sizes at which the measure raises
+    are passed over; when it raises at every size, the first error is raised.
 
     A formula agrees with every count that was made, at least two of them at sizes that played no part in finding it.
     """
-    step = dict(step or {})
-    _check_request(letters, start, degree, step)
-    samples = Samples(measure)
-    close = dict(start or base_sizes(letters, step, first=3, gap=8))
-    first = _legal_base(samples, close, step)
+    limits = limits or Limits()
+    _check_request(letters, start, degree)
+    samples = Samples(measure, limits.allow)
+    first = _legal_base(samples, dict(start or limits.base(letters)), limits)
     if first is None:
         raise samples.error or RecipeError("cost: nothing could be measured at any size. Give sizes to start from.")
     names = samples.names()
-    survey = Survey(samples, first, step, degree)
-    found, odd = _fit(survey, names, prune=True)
-    if left := [name for name in names if name not in found and name not in odd]:
+    found, odd = _fit(Survey(samples, first, limits, degree), names, prune=True)
+    if left := [name for name in names if name not in found and name not in odd and samples.everywhere(name)]:
         # A term can vanish at the base by chance, and a branch can lie below it: look again from lower sizes.
-        lower = _legal_base(samples, base_sizes(letters, step, first=2, gap=3), step)
+        lower = _legal_base(samples, limits.base(letters, first=2, gap=3), limits)
         if lower is not None:
-            again, branching = _fit(Survey(samples, lower, step, degree), left, prune=False)
+            again, branching = _fit(Survey(samples, lower, limits, degree), left, prune=False)
             found |= again
             odd |= branching
     verdicts: dict[str, Fitted] = {}
@@ -79,9 +76,7 @@ def interpolate(
     return {name: verdicts[name] for name in samples.names()}
 
 
-def _check_request(
-    letters: Sequence[str], start: Mapping[str, int] | None, degree: int, step: Mapping[str, int]
-) -> None:
+def _check_request(letters: Sequence[str], start: Mapping[str, int] | None, degree: int) -> None:
     if len(set(letters)) != len(letters):
         raise RecipeError(f"cost: the letters {', '.join(letters)} name one twice. Name each letter once.")
     if start is not None and set(start) != set(letters):
@@ -89,47 +84,53 @@ def _check_request(
             f"cost: sizes to start from came for {', '.join(start) or 'no letter'}. "
             f"Give one for each of {', '.join(letters) or 'no letter'}."
         )
-    for letter, size in (*(start or {}).items(), *step.items()):
+    for letter, size in (start or {}).items():
         if size < 1:
             raise RecipeError(f"cost: {letter}={size} is no size. Give a whole number from 1 on.")
     if degree < 0:
         raise RecipeError(f"cost: a degree of {degree} is none. Give a whole number from 0 on.")
 
 
-def _legal_base(samples: Samples, base: Sizes, step: Mapping[str, int]) -> Sizes | None:
+def _legal_base(samples: Samples, base: Sizes, limits: Limits) -> Sizes | None:
     """The base or, where the measure raises, a multiple of it that has more divisors, perhaps with one letter small."""
     for many in (1, 2, 4, 8, 12, 60):
-        scaled = {letter: size * many for letter, size in base.items()}
-        for sizes in (scaled, *(scaled | {letter: 4} for letter in base if step.get(letter, 1) == 1)):
+        scaled = limits.scaled(base, many)
+        for sizes in (scaled, *(scaled | {letter: 4} for letter in base if limits.step_of(letter) == 1)):
             if samples.at(sizes) is not None:
                 return sizes
     return None
 
 
-def _fit(survey: Survey, names: Sequence[str], prune: bool) -> tuple[dict[str, _Found], dict[str, tuple[str, ...]]]:
-    """What is found around one base, and the letters in which the quantities that are no polynomials are none."""
-    degrees = {name: {letter: survey.degree_along(name, letter) for letter in survey.base} for name in names}
+def _fit(survey: Survey, names: Sequence[str], prune: bool) -> tuple[dict[str, Found], dict[str, tuple[str, ...]]]:
+    """What is found around one base, and the letters in which the quantities that are no polynomials are none.
+
+    With `prune` off nothing is taken from what a letter's own line shows but its highest power.
+    """
+    samples = survey.samples
+    powers = {name: {letter: survey.powers_along(name, letter) for letter in survey.base} for name in names}
     odd = {
         name: letters
-        for name, along in degrees.items()
-        if (letters := tuple(letter for letter, degree in along.items() if degree is None))
+        for name, along in powers.items()
+        if (letters := tuple(letter for letter, found in along.items() if found is None))
     }
-    plain = [name for name in names if name not in odd]
-    highest = {letter: max((degrees[name][letter] or 0 for name in plain), default=0) for letter in survey.base}
-    ladders = {letter: polynomial_ladder(survey, letter, degree) for letter, degree in highest.items()}
-    found = fit_on_grid(survey, plain, ladders, prune) if plain else {}
-    waiting = list(odd)
+    plain = {
+        name: {letter: found if prune else range(found.stop) for letter, found in along.items() if found is not None}
+        for name, along in powers.items()
+        if name not in odd
+    }
+    found = fit_polynomials(survey, plain, prune)
+    waiting = [name for name in odd if samples.everywhere(name)]
     while waiting:
         name = waiting[0]
-        piecewise = fit_branches(survey, name, odd[name]) or fit_floors(survey, name, degrees[name])
-        twins = next(group for group in survey.samples.twins(waiting) if name in group)
-        if piecewise and survey.samples.agree(name, piecewise[0]):
+        piecewise = fit_branches(survey, name, odd[name]) or fit_floors(survey, name, powers[name])
+        twins = next(group for group in samples.twins(waiting) if name in group)
+        if piecewise and samples.agree(name, piecewise[0]):
             found |= dict.fromkeys(twins, piecewise)
         waiting = [other for other in waiting if other not in twins]
     return found, odd
 
 
-def _verdict(samples: Samples, name: str, found: _Found | None, odd: Sequence[str], degree: int) -> Fitted:
+def _verdict(samples: Samples, name: str, found: Found | None, odd: Sequence[str], degree: int) -> Fitted:
     if not samples.everywhere(name):
         return Fitted(None, (), "it is counted at some sizes and not at others")
     # Counts made after this quantity was settled, for the sake of others, may still prove its formula wrong.

@@ -50,11 +50,6 @@ class Rung:
         return prod(floors, start=symbol(letter) ** self.power)
 
 
-def powers(degree: int) -> tuple[Rung, ...]:
-    """1, x, x^2, ..."""
-    return tuple(Rung(power) for power in range(degree + 1))
-
-
 def solve(rows: Sequence[Sequence[int]], right: Sequence[int]) -> list[Fraction] | None:
     """An exact solution of rows @ x = right, or None. Columns that depend on earlier ones get the coefficient 0.
 

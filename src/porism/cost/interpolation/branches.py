@@ -7,7 +7,7 @@ from fractions import Fraction
 from sympy import Expr, Integer, Piecewise
 
 from porism.cost.interpolation.basis import symbol
-from porism.cost.interpolation.grid import fit_on_grid, polynomial_ladder
+from porism.cost.interpolation.grid import fit_polynomials
 from porism.cost.interpolation.samples import Formula, Sizes
 from porism.cost.interpolation.survey import Line, Survey, extrapolate, first_difference, polynomials_from, values_at
 
@@ -62,8 +62,8 @@ def fit_branches(survey: Survey, name: str, letters: Sequence[str]) -> tuple[For
         margin = sum(8 * step[other] * slope for other, slope in threshold.slopes if slope > 0)
         beyond = -(-(threshold.limit(survey.base) + margin) // step[letter]) * step[letter]
         below, above = (survey.samples.restricted(side) for side in (threshold.below, threshold.above))
-        low = _fit_side(Survey(below, survey.base | raised, step, survey.degree), name)
-        high = low and _fit_side(Survey(above, survey.base | {letter: beyond}, step, survey.degree), name)
+        low = _fit_side(Survey(below, survey.base | raised, survey.limits, survey.degree), name)
+        high = low and _fit_side(Survey(above, survey.base | {letter: beyond}, survey.limits, survey.degree), name)
         if low and high:
             return Branches(threshold, low[0], high[0]), (*low[1], *high[1])
     return None
@@ -96,11 +96,8 @@ def _is_polynomial(line: Line, start: int, far: int, step: int, degree: int) -> 
 
 
 def _fit_side(survey: Survey, name: str) -> tuple[Formula, tuple[Sizes, ...]] | None:
-    degrees = {letter: survey.degree_along(name, letter) for letter in survey.base}
-    ladders = {
-        letter: polynomial_ladder(survey, letter, degree) for letter, degree in degrees.items() if degree is not None
-    }
-    return fit_on_grid(survey, [name], ladders).get(name) if len(ladders) == len(degrees) else None
+    powers = {letter: found for letter in survey.base if (found := survey.powers_along(name, letter)) is not None}
+    return fit_polynomials(survey, {name: powers}).get(name) if len(powers) == len(survey.base) else None
 
 
 def _locate(survey: Survey, name: str, letter: str) -> Threshold | None:

@@ -18,20 +18,21 @@ LONGEST_JUMP = 512
 
 
 def fit_floors(
-    survey: Survey, name: str, degrees: Mapping[str, int | None]
+    survey: Survey, name: str, powers: Mapping[str, range | None]
 ) -> tuple[Formula, tuple[Sizes, ...]] | None:
-    """A polynomial in floors of the letters that have no degree, and in the other letters."""
+    """A polynomial in floors of the letters that have no powers, and in the other letters."""
     ladders: dict[str, Ladder] = {}
-    for letter, degree in degrees.items():
-        if degree is not None:
-            ladders[letter] = polynomial_ladder(survey, letter, degree)
+    for letter, found in powers.items():
+        if found is not None:
+            ladders[letter] = polynomial_ladder(survey, letter, found)
             continue
         far, line = survey.far(letter), partial(survey.value, name, letter)
         ladder = far and find_floors(line, survey.base[letter], far, survey.step[letter], survey.degree)
         if not ladder:
             return None
         ladders[letter] = ladder
-    return fit_on_grid(survey, [name], ladders).get(name)
+    held_out = survey.held_out({letter: ladder.sizes for letter, ladder in ladders.items()})
+    return fit_on_grid(survey, [name], ladders, held_out).get(name)
 
 
 def find_floors(line: Line, start: int, far: int, step: int, degree: int) -> Ladder | None:

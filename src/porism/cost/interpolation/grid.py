@@ -9,11 +9,13 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from porism.cost.interpolation.basis import Combination, Ladder, powers
+from porism.cost.interpolation.basis import Combination, Ladder, Rung
 from porism.cost.interpolation.samples import Formula, Samples, Sizes
 from porism.cost.interpolation.survey import Survey
 
 Index = tuple[int, ...]
+Found = tuple[Formula, tuple[Sizes, ...]]
+"""A formula and the held-out sizes that confirm it."""
 
 
 class Grid:
@@ -111,24 +113,38 @@ def _just_below(index: Index) -> list[Index]:
     return [(*index[:i], index[i] - 1, *index[i + 1 :]) for i in range(len(index)) if index[i]]
 
 
-def polynomial_ladder(survey: Survey, letter: str, degree: int) -> Ladder:
-    """Powers of a letter. The survey has found that many sizes already when it knows the degree."""
-    return Ladder(powers(degree), tuple(survey.sizes(letter, degree + 1) or ()))
+def polynomial_ladder(survey: Survey, letter: str, powers: range) -> Ladder:
+    """Powers of a letter. The survey has found that many sizes already when it knows the powers."""
+    return Ladder(tuple(Rung(power) for power in powers), tuple(survey.sizes(letter, len(powers)) or ()))
+
+
+def fit_polynomials(survey: Survey, powers: Mapping[str, Mapping[str, range]], prune: bool = True) -> dict[str, Found]:
+    """Joint formulas of quantities in given powers of each letter. All share the sizes to fit from and to check at."""
+    groups: dict[tuple[range, ...], list[str]] = {}
+    for name, along in powers.items():
+        groups.setdefault(tuple(along[letter] for letter in survey.base), []).append(name)
+    highest = [max(map(len, ranges)) for ranges in zip(*groups, strict=True)]
+    used = {letter: survey.sizes(letter, count) or [] for letter, count in zip(survey.base, highest, strict=False)}
+    held_out = survey.held_out(used) if groups else []
+    found: dict[str, Found] = {}
+    for ranges, names in groups.items():
+        ladders = {letter: polynomial_ladder(survey, letter, r) for letter, r in zip(survey.base, ranges, strict=True)}
+        found |= fit_on_grid(survey, names, ladders, held_out, prune)
+    return found
 
 
 def fit_on_grid(
-    survey: Survey, names: Sequence[str], ladders: Mapping[str, Ladder], prune: bool = True
-) -> dict[str, tuple[Formula, tuple[Sizes, ...]]]:
+    survey: Survey, names: Sequence[str], ladders: Mapping[str, Ladder], held_out: Sequence[Sizes], prune: bool = True
+) -> dict[str, Found]:
     """Joint formulas with the held-out sizes that confirm them; none for a quantity that differs at any count."""
-    held_out = survey.held_out({letter: ladder.sizes for letter, ladder in ladders.items()})
-    if not names or (len(held_out) < 3 and survey.base):
+    if len(held_out) < 3 and survey.base:
         return {}
     # The first held-out size says when to stop, so it proves nothing; the others are looked at afterwards only.
     probe, confirming = (held_out[0], tuple(held_out[1:])) if held_out else ({}, ())
     grid = Grid(survey.samples, ladders, names, probe)
     grid.walk(prune, survey.degree)
     fitted = grid.fitted()
-    found: dict[str, tuple[Formula, tuple[Sizes, ...]]] = {}
+    found: dict[str, Found] = {}
     for twins in survey.samples.twins(fitted):
         formula = grid.formula(twins[0])
         if survey.samples.agree(twins[0], formula):

@@ -28,17 +28,16 @@ class Samples:
     A size at which the measure raises gives None; the first error is kept in `error`.
     """
 
-    def __init__(self, measure: Measure) -> None:
+    def __init__(self, measure: Measure, inside: Inside = lambda sizes: True) -> None:
         self._measure = measure
         self._known: dict[tuple[tuple[str, int], ...], Mapping[str, int] | None] = {}
-        self._inside: Inside = lambda sizes: True
+        self._inside = inside
         self._whole: Samples = self
         self.error: Exception | None = None
 
     def restricted(self, inside: Inside) -> "Samples":
         """The same memory seen through a window: outside of it there is nothing to measure."""
-        part = Samples(self._measure)
-        part._inside = inside
+        part = Samples(self._measure, lambda sizes: self._inside(sizes) and inside(sizes))
         part._whole = self._whole
         return part
 

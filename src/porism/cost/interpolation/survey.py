@@ -12,6 +12,7 @@ from math import prod
 
 from sympy import nextprime
 
+from porism.cost.interpolation.limits import Limits
 from porism.cost.interpolation.samples import Samples, Sizes
 
 Line = Callable[[int], int | None]
@@ -24,30 +25,18 @@ REACH = 64
 WIDEST_PADDING = 128
 
 
-def base_sizes(letters: Sequence[str], step: Mapping[str, int], first: int, gap: int) -> Sizes:
-    """A prime for each letter, or a multiple of its step, far enough apart that `gap` steps of one do not meet another.
-
-    >>> base_sizes(["B", "T", "D"], {"D": 8}, first=3, gap=8)
-    {'B': 3, 'T': 11, 'D': 24}
-    """
-    sizes: Sizes = {}
-    cursor = first
-    for letter in sorted(letters, key=lambda letter: step.get(letter, 1)):
-        stride = step.get(letter, 1)
-        sizes[letter] = nextprime(cursor - 1) if stride == 1 else -(-cursor // stride) * stride
-        cursor = sizes[letter] + gap * stride
-    return {letter: sizes[letter] for letter in letters}
-
-
-def extrapolate(sizes: Sequence[int], values: Sequence[int], size: int) -> Fraction:
-    """The polynomial of least degree through these values, somewhere else.
+def extrapolate(sizes: Sequence[int], values: Sequence[int], size: int, lowest: int = 0) -> Fraction:
+    """The polynomial of least degree through these values, somewhere else; no power in it is below the lowest.
 
     >>> extrapolate([1, 2, 4], [1, 4, 16], 10)
     Fraction(100, 1)
+    >>> extrapolate([4], [16], 10, lowest=2)
+    Fraction(100, 1)
     """
-    return sum(
+    return size**lowest * sum(
         (
-            value * prod((Fraction(size - other, here - other) for other in sizes if other != here), start=Fraction(1))
+            Fraction(value, here**lowest)
+            * prod((Fraction(size - other, here - other) for other in sizes if other != here), start=Fraction(1))
             for here, value in zip(sizes, values, strict=True)
         ),
         Fraction(0),
@@ -89,10 +78,11 @@ def first_difference(line: Line, fitted: Sequence[int], values: Sequence[int], s
 class Survey:
     """The sizes around one base: `sizes(letter, n)` to fit from, `far(letter)` and `held_out()` to check at."""
 
-    def __init__(self, samples: Samples, base: Sizes, step: Mapping[str, int], degree: int) -> None:
+    def __init__(self, samples: Samples, base: Sizes, limits: Limits, degree: int) -> None:
         self.samples = samples
         self.base = base
-        self.step = {letter: step.get(letter, 1) for letter in base}
+        self.limits = limits
+        self.step = {letter: limits.step_of(letter) for letter in base}
         self.degree = degree
         self._far: dict[str, int | None] = {}
         self._sizes: dict[str, list[int]] = {}
@@ -111,6 +101,8 @@ class Survey:
             above = chain((first, first + 1), (-(-first // many) * many for many in (8, 12, 60)))
             below = (*(nextprime(first // part) for part in (2, 4)), 13, 9, 6, 5, 3, -1, -2, -3, -4, 2, 1)
             tried = (start + step * count for count in chain(above, below))
+            if letter in self.limits.largest:
+                tried = iter(self.limits.unused(letter, [start]))
             self._far[letter] = next((x for x in tried if self.samples.at(self.base | {letter: x}) is not None), None)
         return self._far[letter]
 
@@ -131,19 +123,25 @@ class Survey:
                 known.append(size)
         return known[:count]
 
-    def degree_along(self, name: str, letter: str) -> int | None:
-        """The degree of a quantity in one letter, confirmed at the far size, or None where it is no polynomial."""
+    def powers_along(self, name: str, letter: str) -> range | None:
+        """The powers of one letter in a quantity, confirmed at the far size, or None where it is no polynomial.
+
+        The fewest that will do: most quantities are multiples of the batch, and then one size of it tells all.
+        """
         far = self.far(letter)
         expected = None if far is None else self.value(name, letter, far)
         if far is None or expected is None:
             return None
-        for degree in range(self.degree + 1):
-            sizes = self.sizes(letter, degree + 1)
+        for count in range(1, self.degree + 2):
+            sizes = self.sizes(letter, count)
             if sizes is None:
                 return None
             values = values_at(partial(self.value, name, letter), sizes)
-            if values is not None and extrapolate(sizes, values, far) == expected:
-                return degree
+            if values is None:
+                return None
+            for lowest in range(self.degree + 2 - count):
+                if extrapolate(sizes, values, far, lowest) == expected:
+                    return range(lowest, lowest + count)
         return None
 
     def held_out(self, used: Mapping[str, Sequence[int]]) -> list[Sizes]:
@@ -161,11 +159,13 @@ class Survey:
         found: list[Sizes] = []
         for number, pattern in enumerate(patterns):
             outside = {letter: max(size, (number + 1) * max(used[letter])) for letter, size in pattern.items()}
+            outside |= self._small(used, number)
             fresh = (sizes for sizes in self._variants(outside, number) if sizes not in found)
             unused = (sizes for sizes in fresh if all(sizes[letter] not in used[letter] for letter in letters))
             found += islice((sizes for sizes in unused if self.samples.at(sizes) is not None), 1)
         half = {letter: max(self.base[letter] // self.step[letter] // 2, 1) * self.step[letter] for letter in letters}
         half = {letter: max(size, min(2, self.base[letter])) for letter, size in half.items()}
+        half |= self._small(used, len(patterns))
         if (
             letters
             and all(half[letter] not in used[letter] for letter in letters)
@@ -174,10 +174,20 @@ class Survey:
             found.append(half)
         return found
 
+    def _small(self, used: Mapping[str, Sequence[int]], number: int) -> Sizes:
+        """A size for each letter that goes so far only: another one each time, as long as there are others."""
+        unused = {
+            letter: self.limits.unused(letter, used[letter]) for letter in self.base if letter in self.limits.largest
+        }
+        return {letter: sizes[number % len(sizes)] for letter, sizes in unused.items() if sizes}
+
     def _variants(self, pattern: Sizes, number: int) -> Iterator[Sizes]:
         """The pattern moved to primes of steps; then, should that be illegal, with some letters at legal sizes."""
         moved: Sizes = {}
         for letter, target in pattern.items():
+            if letter in self.limits.largest:
+                moved[letter] = target
+                continue
             steps = (target - self.base[letter]) // self.step[letter]
             moved[letter] = self.base[letter] + self.step[letter] * nextprime(max(steps, 12) + number)
         yield moved

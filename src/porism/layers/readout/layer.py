@@ -207,8 +207,8 @@ def _check(h: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, redu
         raise ShapeError(f"readout: reduction is {reduction!r}. Choose mean or sum.")
     if block is not None and block < 1:
         raise ShapeError(f"readout: block is {block}. Give a number of rows from 1 on, or leave it out.")
-    # On a GPU this would wait for the device, and no graph could be captured.
-    if targets.device.type == "cpu" and not torch.compiler.is_compiling():
+    # On a GPU this would wait for the device, and no graph could be captured; a stand-in for a tensor has no numbers.
+    if targets.device.type == "cpu" and type(targets) is Tensor and not torch.compiler.is_compiling():
         least, most = (int(value) for value in torch.aminmax(targets))
         if least < 0 or most >= V:
             raise ShapeError(

@@ -1,7 +1,7 @@
 """The language task: predict the next word."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from porism.cost import Cost
 from porism.errors import RecipeError
 from porism.tasks.language.corpora import PTB_FINGERPRINT
-from porism.tasks.language.cost import model_cost
+from porism.tasks.language.cost import model_cost, subject
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
 from porism.tasks.language.metric import Perplexity
 from porism.tasks.language.model import LanguageModel
@@ -123,6 +123,10 @@ class Language(Task):
 
     def letters(self) -> dict[str, int]:
         return {"B": 1, "T": 1, "V": len(self.vocabulary), "D": self.recipe.embedding, "H": self.recipe.hidden}
+
+    @classmethod
+    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
+        return subject(_own(recipe))
 
     def published(self) -> dict[str, dict[str, float]]:
         return PUBLISHED.get(self.recipe.name, {}) if self.fingerprint() == PTB_FINGERPRINT else {}

@@ -1,8 +1,14 @@
 """What a language model costs, as named terms: V words, D embedding width, H hidden width."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
+from torch import Tensor, nn
+
 from porism.cost import B, Cost, D, H, T, V
 from porism.layers.elman.cost import cost as elman_cost
 from porism.layers.readout.cost import cost as readout_cost
+from porism.tasks.language.model import LanguageModel
 from porism.tasks.language.recipes import LanguageRecipe
 
 
@@ -25,3 +31,25 @@ def _lstm_cost(layers: int) -> Cost:
         # Each product has two in its backward pass: one for the weight, one for what came in.
         backward={"input": 16 * B * T * H * widths, "recurrent": 16 * layers * B * T * H**2},
     )
+
+
+class _Loss(nn.Module):
+    """A model with its loss, from a state of zeros."""
+
+    def __init__(self, recipe: LanguageRecipe, vocabulary: int) -> None:
+        super().__init__()
+        self.model = LanguageModel(recipe, vocabulary)
+
+    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        loss, _carry = self.model.loss(tokens, targets, self.model.start(tokens.shape[1]))
+        return loss
+
+
+def subject(recipe: LanguageRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
+    """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
+    inputs = ("T B : int < V", "T B : int < V")
+    sizes = {"B": recipe.batch, "T": recipe.steps, "D": recipe.embedding, "H": recipe.hidden}
+    if recipe.tied:
+        del sizes["H"]
+        return lambda V, D: _Loss(replace(recipe, embedding=D, hidden=D), V), inputs, sizes
+    return lambda V, D, H: _Loss(replace(recipe, embedding=D, hidden=H), V), inputs, sizes

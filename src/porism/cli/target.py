@@ -1,0 +1,70 @@
+"""From what a user names to what is counted: a layer, a recipe, or anything of a package."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from porism.errors import PorismError, RecipeError
+
+
+@dataclass(frozen=True)
+class Target:
+    """A module, function or factory with its inputs, and the sizes that go without saying."""
+
+    name: str
+    counted: Any
+    inputs: tuple[Any, ...]
+    sizes: dict[str, int] = field(default_factory=dict)
+
+
+def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
+    """What `porism cost` is asked about.
+
+    >>> find("elman").inputs
+    ('T B D',)
+    >>> find("language/elman").sizes["H"]
+    200
+    >>> find("torch.nn:Linear", ["B T D"], "64, 10").counted
+    Linear(in_features=64, out_features=10, bias=True)
+    """
+    from porism.layers.check import LAYERS
+    from porism.tasks import TASKS
+    from porism.tasks import find as find_task
+    from porism.train.recipe import nearest
+
+    if ":" in text:
+        if not inputs:
+            raise RecipeError(f'cost: what goes into {text}? Name its sizes, for instance --input "B T D".')
+        return Target(text, _brought(text, arguments), tuple(inputs))
+    if inputs or arguments:
+        raise RecipeError(f"cost: --input and --with are for package.module:factory, and {text} has its own.")
+    if text in LAYERS:
+        return Target(text, *import_module(f"porism.layers.{text}.cost").subject())
+    tasks = {name: find_task(name) for name in TASKS}
+    recipes = {f"{name}/{recipe}": (task, recipe) for name, task in tasks.items() for recipe in task.recipes}
+    if text in recipes:
+        task, recipe = recipes[text]
+        return Target(text, *task.subject(task.recipes[recipe]))
+    raise RecipeError(
+        f"cost: there is no layer and no recipe {text!r}. {nearest(text, [*LAYERS, *recipes])} "
+        "For a module of yours write package.module:factory."
+    )
+
+
+def _brought(text: str, arguments: str) -> Any:
+    """The module or factory a user names."""
+    place, _, name = text.partition(":")
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109  # the folder the user stands in, as `python -m` does
+    try:
+        found = getattr(import_module(place), name)
+    except (ImportError, AttributeError) as error:
+        raise PorismError(f"cost: {text} cannot be found: {error}.") from error
+    if not arguments:
+        return found
+    try:
+        return found(*(int(word) for word in arguments.split(",")))
+    except (TypeError, ValueError) as error:
+        raise PorismError(f"cost: {name}({arguments}) cannot be made: {error}.") from error

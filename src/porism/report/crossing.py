@@ -1,0 +1,41 @@
+"""Two costs over one letter, as a picture in a file: where one overtakes the other."""
+
+import math
+from pathlib import Path
+
+from porism.cost.comparing import Comparison
+from porism.errors import MissingExtra, RunError
+
+COLOURS = ("#2563a8", "#c2571a")
+
+
+def write_crossing(comparison: Comparison, file: Path) -> None:
+    """Draw both costs, doubling along both axes, and mark where their order changes. The suffix tells the format."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra('plots need matplotlib, which is not installed: pip install "porism[report]"') from None
+    middle = math.log2(comparison.crossing or 1024)
+    sizes = sorted({max(1, round(2 ** (middle - 5 + step / 8))) for step in range(81)})
+    with matplotlib.rc_context({"svg.hashsalt": "porism", "axes.spines.top": False, "axes.spines.right": False}):
+        figure = Figure(figsize=(6.0, 3.8), constrained_layout=True)
+        axes = figure.subplots()
+        for name, colour, values in zip(comparison.names, COLOURS, comparison.values(sizes), strict=True):
+            axes.loglog(sizes, values, color=colour, label=name)
+        if comparison.crossing:
+            axes.axvline(comparison.crossing, color="0.5", linewidth=0.8, linestyle=":")
+            axes.annotate(
+                f" {comparison.letter} = {comparison.crossing:,}",
+                (comparison.crossing, 0.02),
+                xycoords=("data", "axes fraction"),
+            )
+        axes.set_xlabel(comparison.letter)
+        axes.set_ylabel(comparison.title)
+        axes.legend(frameon=False)
+        try:
+            figure.savefig(file)
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"the picture cannot be written to {file}: {error}. Name a file that ends in .svg or .png."
+            ) from error

@@ -1,0 +1,35 @@
+"""Formula, number and measured time of each model, in a terminal and on the page."""
+
+import pytest
+from rich.console import Console
+from tests.report.conftest import WriteRun, metrics
+
+from porism.report import costs_table, read_run, write_report
+
+COST = {
+    "flops": {"formula": "2*B*H*T*(D + H)", "value": 30_000, "terms": {}},
+    "backward": {"formula": "4*B*H*T*(D + H)", "value": 60_000, "terms": {}},
+}
+
+
+def test_a_row_has_the_formula_the_numbers_and_the_time(write_run: WriteRun) -> None:
+    run = write_run(metrics=metrics(cost=COST, tokens_per_second=20_000.0))
+    console = Console(width=160, color_system=None)
+    with console.capture() as capture:
+        console.print(costs_table([read_run(run)]))
+    row = capture.get().strip().splitlines()[-1]
+    # 90,000 operations in 50 microseconds.
+    for text in ("table-02", "2*B*H*T*(D + H)", "30.0 kFLOP", "90.0 kFLOP", "50 µs", "1.8 GFLOP/s"):
+        assert text in row
+
+
+def test_runs_that_did_not_finish_have_no_costs(write_run: WriteRun) -> None:
+    assert costs_table([read_run(write_run())]) is None
+
+
+@pytest.mark.parametrize(("cost", "told"), [(COST, True), ({"flops": COST["flops"]}, False)])
+def test_the_page_tells_the_measured_time_beside_the_formulas(write_run: WriteRun, cost: object, told: bool) -> None:
+    run = write_run(metrics=metrics(cost=cost, tokens_per_second=20_000.0))
+    page = write_report([run], run / "report.html").read_text(encoding="utf-8")
+    assert ("Measured in training: 50 µs per token" in page) is told
+    assert "50 µs measured" in page
