@@ -1,7 +1,9 @@
 """Neural architectures with their gradients, their costs and the tasks they learn.
 
->>> from porism import Elman
->>> layer = Elman(50, 100)
+>>> import porism
+>>> layer = porism.Elman(50, 100)
+>>> porism.cost(layer, "T B 50").flops                 # the formula, from the code
+30000*B*T
 
 The names below load on first use, so that `import porism` costs nothing.
 """
@@ -10,17 +12,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from porism import cost
     from porism.cost import Cost
-    from porism.layers import Elman, Readout
+    from porism.layers import Attention, Elman, Readout
 
 __version__ = "0.1.0"
 
-__all__ = ["Cost", "Elman", "Readout"]
+__all__ = ["Attention", "Cost", "Elman", "Readout", "cost"]
 
-_ROOMS = {"Cost": "porism.cost", "Elman": "porism.layers", "Readout": "porism.layers"}
+_ROOMS = {
+    "Attention": "porism.layers",
+    "Cost": "porism.cost",
+    "Elman": "porism.layers",
+    "Readout": "porism.layers",
+}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "cost":
+        return import_module("porism.cost")
     if name not in _ROOMS:
         raise AttributeError(f"module 'porism' has no attribute {name!r}")
     return getattr(import_module(_ROOMS[name]), name)

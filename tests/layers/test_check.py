@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from porism.errors import RecipeError
-from porism.layers.check import GradientCase, check_case, gradients, relative_error
+from porism.layers.check import LAYERS, GradientCase, check_case, gradients, relative_error
 
 POINT = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
 
@@ -49,5 +49,5 @@ def test_checks_are_plain_json_and_repeat() -> None:
 
 
 def test_an_unknown_layer_is_named() -> None:
-    with pytest.raises(RecipeError, match=r"there is no layer 'elmann'\. Choose from elman, readout"):
+    with pytest.raises(RecipeError, match=f"there is no layer 'elmann'. Choose from {', '.join(LAYERS)}."):
         gradients(["elmann"])

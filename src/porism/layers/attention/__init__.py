@@ -1,0 +1,5 @@
+"""Softmax attention: softmax(q k^T / sqrt(D)) v."""
+
+from porism.layers.attention.layer import Attention, softmax_attention, softmax_decode
+
+__all__ = ["Attention", "softmax_attention", "softmax_decode"]

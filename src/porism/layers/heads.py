@@ -1,0 +1,333 @@
+"""What every attention layer shares: projections into heads and back, called as torch.nn.MultiheadAttention is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, normalize
+
+from porism.errors import ShapeError
+from porism.layers.autocast import autocast_dtype
+
+
+class Heads(nn.Module):
+    """Queries, keys and values in heads, and the way back. A layer that derives from it says how heads attend.
+
+    o = attend(x W_Q, x W_K, x W_V) W_O
+
+    >>> layer = Attention(512, 8, batch_first=True)                 # or WindowAttention, TaylorAttention, ...
+    >>> y, _ = layer(torch.randn(2, 100, 512))                      # B T A*D -> B T A*D
+    >>> layer.load_state_dict(nn.MultiheadAttention(512, 8).state_dict())
+    <All keys matched successfully>
+
+    It is called as `torch.nn.MultiheadAttention` is, has the same parameters, and starts from the same weights. It
+    differs where that one cannot be followed or should not be: `key` and `value` may be left out, `need_weights` is off
+    unless asked for, `is_causal` needs no mask beside it, and a query that sees no key gives 0 instead of NaN.
+
+    - `key_heads`: fewer key and value heads than query heads, each shared by several
+    - `head_dim`, `value_dim`: widths of a head's keys and values; embed_dim / num_heads unless told otherwise
+    - `out_proj=False`: no W_O; the heads side by side, num_heads * value_dim wide, are the answer
+    - `scale`: what logits are multiplied by; 1 / sqrt(head_dim) unless told otherwise
+    - `normalize`: q and k are divided by their norms, and a learned temperature for each head takes the place of the
+      scale. It starts at sqrt(head_dim), where the logits of random vectors deviate by 1, as they do without it.
+
+    Shapes: query (T, B, embed_dim), key (S, B, kdim), value (S, B, vdim) -> (T, B, embed_dim); batch_first swaps the
+    first two, and the batch may be missing. Masks are those of nn.MultiheadAttention: True is left out.
+    """
+
+    # nn.TransformerEncoderLayer takes the weights past the layer if this says they are those of plain attention.
+    _qkv_same_embed_dim = False
+
+    q_proj_weight: nn.Parameter
+    k_proj_weight: nn.Parameter
+    v_proj_weight: nn.Parameter
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        *,
+        key_heads: int | None = None,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        out_proj: bool = True,
+        scale: float | None = None,
+        normalize: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        _check_sizes(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            kdim=kdim,
+            vdim=vdim,
+            key_heads=key_heads,
+            head_dim=head_dim,
+            value_dim=value_dim,
+        )
+        if not 0 <= dropout < 1:
+            raise ShapeError(f"attention: dropout is {dropout!r}. Give the probability of dropping, from 0 to below 1.")
+        if normalize and scale is not None:
+            raise ShapeError(
+                f"attention: normalize has a learned temperature, and scale is {scale}. Leave out one of the two."
+            )
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
+        self.dropout = float(dropout)
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self.batch_first = batch_first
+        self.key_heads = num_heads if key_heads is None else key_heads
+        self.head_dim = embed_dim // num_heads if head_dim is None else head_dim
+        self.value_dim = embed_dim // num_heads if value_dim is None else value_dim
+        self.scale = 1.0 if normalize else scale
+        A, G, D, H = self.num_heads, self.key_heads, self.head_dim, self.value_dim
+        self._widths = A * D, G * D, G * H
+
+        def parameter(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+
+        if self.kdim == self.vdim == embed_dim:
+            self.in_proj_weight = parameter(sum(self._widths), embed_dim)
+        else:
+            for name, out, width in zip("qkv", self._widths, (embed_dim, self.kdim, self.vdim), strict=True):
+                self.register_parameter(f"{name}_proj_weight", parameter(out, width))
+        self.in_proj_bias = parameter(sum(self._widths)) if bias else None
+        self.temperature = parameter(A) if normalize else None
+        self.out_proj = nn.Linear(A * H, embed_dim, bias, device, dtype) if out_proj else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As nn.MultiheadAttention: Glorot-uniform weights, zero biases. W_O has its own way, that of nn.Linear."""
+        for name, weight in self.named_parameters(recurse=False):
+            if name.endswith("proj_weight"):
+                nn.init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            nn.init.zeros_(self.in_proj_bias)
+        if self.out_proj is not None and self.out_proj.bias is not None:
+            nn.init.zeros_(self.out_proj.bias)
+        if self.temperature is not None:
+            nn.init.constant_(self.temperature, self.head_dim**0.5)
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        key_padding: Tensor | None,
+        cumulative_lengths: Sequence[int] | Tensor | None,
+        is_causal: bool,
+    ) -> Tensor:
+        """q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) -> (B, A, T, H), with `self.scale` and `self.dropout`."""
+        raise NotImplementedError
+
+    def attend_densely(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        key_padding: Tensor | None,
+        attn_mask: Tensor | None,
+        is_causal: bool,
+        need_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """As `attend`, with a mask of any form (True is left out, numbers are added), and all weights where needed."""
+        asked = "need_weights=True" if need_weights else "attn_mask"
+        raise ShapeError(
+            f"attention: {type(self).__name__} never holds all pairs, and {asked} asks for them. "
+            "Leave it out, or take Attention."
+        )
+
+    def decode_heads(self, q: Tensor, k: Tensor, v: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """New tokens that continue a text, in the shapes of `attend`; their answer, and the state after them."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+        cumulative_lengths: Sequence[int] | Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The answer, and None or the weights (B, T, S), those of every head unless averaged: (B, A, T, S)."""
+        key = query if key is None else key
+        value = key if value is None else value
+        self._check_inputs(query, key, value)
+        if is_causal:
+            attn_mask = None  # it is the causal one then: nn.MultiheadAttention asks for it beside is_causal
+        unbatched = query.dim() == 2
+        key_padding = None if key_padding_mask is None else _padding(key_padding_mask)
+        if key_padding is not None and unbatched:
+            key_padding = key_padding.unsqueeze(0)
+        q, k, v = self._project(query, key, value)
+        weights = None
+        if attn_mask is None and not need_weights:
+            heads = self.attend(
+                q, k, v, key_padding=key_padding, cumulative_lengths=cumulative_lengths, is_causal=is_causal
+            )
+        elif cumulative_lengths is not None:
+            raise ShapeError(
+                "attention: cumulative_lengths came with a mask or need_weights. Pad the texts with key_padding_mask."
+            )
+        else:
+            heads, weights = self.attend_densely(
+                q,
+                k,
+                v,
+                key_padding=key_padding,
+                attn_mask=None if attn_mask is None else self._dense_mask(attn_mask, q, k),
+                is_causal=is_causal,
+                need_weights=need_weights,
+            )
+        if weights is not None:
+            weights = weights.mean(1) if average_attn_weights else weights
+            weights = weights.squeeze(0) if unbatched else weights
+        return self._join(heads, unbatched), weights
+
+    def decode(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """New tokens x that continue a text, and the state after those before: the answer equals the causal pass.
+
+        >>> state = None
+        >>> for token in torch.randn(10, 1, 1, 512):                # T B A*D, one at a time
+        ...     y, state = layer.decode(token, state)
+        """
+        self._check_inputs(x, x, x)
+        heads, state = self.decode_heads(*self._project(x, x, x), state)
+        return self._join(heads, unbatched=x.dim() == 2), state
+
+    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """From the layer's inputs to heads: (B, A, T, D), (B, G, S, D), (B, G, S, H)."""
+        if "in_proj_weight" in self._parameters and query is key and key is value:
+            q, k, v = linear(query, self.in_proj_weight, self.in_proj_bias).split(self._widths, -1)
+        else:
+            if "in_proj_weight" in self._parameters:
+                weights = self.in_proj_weight.split(self._widths)
+            else:
+                weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+            biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self._widths)
+            q, k, v = (linear(x, *parts) for x, *parts in zip((query, key, value), weights, biases, strict=True))
+        q, k, v = (
+            self._split(x, heads) for x, heads in ((q, self.num_heads), (k, self.key_heads), (v, self.key_heads))
+        )
+        if self.temperature is not None:
+            # Under autocast the temperature is of a wider type than the products.
+            q, k = (
+                (normalize(q, dim=-1) * self.temperature[:, None, None]).to(v.dtype),
+                normalize(k, dim=-1).to(v.dtype),
+            )
+        return q, k, v
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        """(B, T, A*D), (T, B, A*D) or (T, A*D) as (B, A, T, D)."""
+        x = x.unflatten(-1, (heads, x.shape[-1] // heads))
+        if x.dim() == 3:
+            return x.transpose(0, 1).unsqueeze(0)
+        return x.transpose(1, 2) if self.batch_first else x.permute(1, 2, 0, 3)
+
+    def _join(self, heads: Tensor, unbatched: bool) -> Tensor:
+        """(B, A, T, H) as the input had its sizes, with W_O where there is one."""
+        first = self.batch_first or unbatched
+        x = (heads.transpose(1, 2) if first else heads.permute(2, 0, 1, 3)).flatten(-2)
+        x = x.squeeze(0) if unbatched else x
+        if self.out_proj is None:
+            return x
+        output: Tensor = self.out_proj(x)
+        return output
+
+    def _dense_mask(self, mask: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        """A mask (T, S) or (B * A, T, S) as one that fits (B, A, T, S)."""
+        (B, A, T, _), S = q.shape, k.shape[2]
+        if tuple(mask.shape) == (T, S):
+            return mask
+        if tuple(mask.shape) == (B * A, T, S):
+            return mask.view(B, A, T, S)
+        raise ShapeError(
+            f"attention: attn_mask is {tuple(mask.shape)}, wanted {(T, S)} for all or {(B * A, T, S)} for each head. "
+            "Give a row for each query and a column for each key."
+        )
+
+    def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        widths = {"query": self.embed_dim, "key": self.kdim, "value": self.vdim}
+        order = "(B, T, width), batch_first," if self.batch_first else "(T, B, width)"
+        for (name, width), x in zip(widths.items(), (query, key, value), strict=True):
+            shape = tuple(x.shape)
+            if len(shape) not in (2, 3) or len(shape) != query.dim():
+                raise ShapeError(
+                    f"attention: {name} is {shape}, {len(shape)} dimensions, wanted {order} or (T, width) without a "
+                    "batch, for query, key and value alike. Add the missing dimension with unsqueeze."
+                )
+            if shape[-1] != width:
+                raise ShapeError(
+                    f"attention: {name} is {shape}, width {shape[-1]}, wanted width {width}. "
+                    f"Build the layer for {shape[-1]}, or project {name} first."
+                )
+        batch = 0 if self.batch_first else 1
+        if key.shape[:-1] != value.shape[:-1] or (query.dim() == 3 and query.shape[batch] != key.shape[batch]):
+            raise ShapeError(
+                f"attention: query is {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)}, "
+                "wanted one batch, and a value for every key. Give those of the same texts."
+            )
+        weight = next(self.parameters())
+        if query.dtype != weight.dtype and autocast_dtype(query) is None:
+            raise ShapeError(
+                f"attention: query is {query.dtype}, the weights are {weight.dtype}, wanted one type. "
+                f"Convert query with query.to({weight.dtype})."
+            )
+
+    def extra_repr(self) -> str:
+        options = ("dropout", "kdim", "vdim", "batch_first", "key_heads", "head_dim", "value_dim", "scale")
+        settings = [f"{option}={getattr(self, option)!r}" for option in options]
+        return ", ".join([str(self.embed_dim), str(self.num_heads), *settings])
+
+
+def divisors(number: int) -> list[int]:
+    """Every number that divides it, from 1 up."""
+    return [part for part in range(1, number + 1) if number % part == 0]
+
+
+def _padding(mask: Tensor) -> Tensor:
+    """True for a pad. A mask of numbers, as nn.TransformerEncoderLayer makes it, has -inf there and 0 elsewhere."""
+    if not mask.is_floating_point():
+        return mask
+    padding = mask == -torch.inf
+    # Whether other numbers stand there only the CPU can tell without waiting, and only where there are numbers.
+    if mask.device.type == "cpu" and type(mask) is Tensor and not torch.compiler.is_compiling():
+        rest = mask[~padding & (mask != 0)]
+        if rest.numel():
+            raise ShapeError(
+                f"attention: key_padding_mask adds {rest[0].item():g}, wanted -inf for a pad and 0 for a key. "
+                "Give a mask of bool, True for a pad."
+            )
+    return padding
+
+
+def _check_sizes(**sizes: int | None) -> None:
+    for name, size in sizes.items():
+        if size is not None and (not isinstance(size, int) or size < 1):
+            raise ShapeError(f"attention: {name} is {size!r}. Give a whole number from 1 on.")
+    width, A, G = sizes["embed_dim"], sizes["num_heads"], sizes["key_heads"]
+    assert width is not None
+    assert A is not None
+    if width % A and (sizes["head_dim"] is None or sizes["value_dim"] is None):
+        raise ShapeError(
+            f"attention: width {width} does not split into {A} heads (remainder {width % A}). "
+            f"Choose heads from {divisors(width)}, or give head_dim and value_dim."
+        )
+    if G is not None and A % G:
+        raise ShapeError(
+            f"attention: {A} query heads do not share {G} key heads evenly. Choose key_heads from {divisors(A)}."
+        )

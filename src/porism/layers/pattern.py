@@ -1,0 +1,116 @@
+"""Which keys a query looks at, by their places: one definition for the masks, the counts and the pictures."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from porism.errors import ShapeError
+
+Kind = Literal["full", "causal", "sliding", "block", "block-causal"]
+KINDS: tuple[Kind, ...] = ("full", "causal", "sliding", "block", "block-causal")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Query i looks at key j:
+
+    - full: always
+    - causal: j <= i
+    - sliding: the `window` keys up to and including its own place, and `ahead` after it; with a `dilation` d every d-th
+    - block: the keys of its own block of `window`; with `causal_inside` those up to its own place
+    - block-causal: the keys of its own block of `window`, whole, and of all blocks before
+
+    >>> print(Pattern("sliding", window=2).drawn(4))
+    ■ · · ·
+    ■ ■ · ·
+    · ■ ■ ·
+    · · ■ ■
+
+    A query's place is its index, plus an offset where it continues a text. Keys are at their index.
+    """
+
+    kind: Kind = "full"
+    window: int | None = None
+    ahead: int = 0
+    dilation: int = 1
+    causal_inside: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ShapeError(f"attention: there is no pattern {self.kind!r}. Choose from {', '.join(KINDS)}.")
+        windowed = self.kind in ("sliding", "block", "block-causal")
+        if windowed and (self.window is None or self.window < 1):
+            raise ShapeError(
+                f"attention: a {self.kind} pattern has a window of {self.window}. Give a number from 1 on."
+            )
+        if not windowed and self.window is not None:
+            raise ShapeError(f"attention: a {self.kind} pattern has no window, got {self.window}. Leave it out.")
+        if self.kind != "sliding" and (self.ahead, self.dilation) != (0, 1):
+            raise ShapeError(f"attention: ahead and dilation are for a sliding pattern, and this one is {self.kind}.")
+        if self.ahead < 0 or self.dilation < 1:
+            raise ShapeError(
+                f"attention: ahead is {self.ahead} and dilation {self.dilation}. Give numbers from 0 and from 1 on."
+            )
+        if self.causal_inside and self.kind != "block":
+            raise ShapeError(f"attention: causal_inside is for a block pattern, and this one is {self.kind}.")
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether some query looks at a key after its own place, so that no text can be decoded word by word."""
+        inside = self.kind == "block" and not self.causal_inside
+        return self.kind in ("full", "block-causal") or inside or self.ahead > 0
+
+    def sees(self, query: Tensor, key: Tensor) -> Tensor:
+        """Whether the query at one place looks at the key at another, for places that broadcast."""
+        behind = query - key
+        if self.kind == "full":
+            return torch.ones_like(behind, dtype=torch.bool)
+        if self.kind == "causal":
+            return behind >= 0
+        assert self.window is not None
+        if self.kind == "sliding":
+            reach = (behind < self.window * self.dilation) & (behind >= -self.ahead * self.dilation)
+            return reach & (behind % self.dilation == 0) if self.dilation > 1 else reach
+        blocks = query // self.window - key // self.window
+        if self.kind == "block-causal":
+            return blocks >= 0
+        return (blocks == 0) & (behind >= 0) if self.causal_inside else blocks == 0
+
+    def mask(self, T: int, S: int, offset: int = 0, device: torch.device | None = None) -> Tensor:
+        """True where a query (T) looks at a key (S)."""
+        query, key = (torch.arange(length, device=device) for length in (T, S))
+        return self.sees(query[:, None] + offset, key[None, :])
+
+    def pairs(self, T: int, S: int | None = None) -> int:
+        """How many pairs of query and key are looked at.
+
+        >>> Pattern("causal").pairs(5), Pattern("sliding", window=2).pairs(5), Pattern("block", window=2).pairs(5)
+        (15, 9, 9)
+        """
+        return int(self._keys_seen(torch.arange(T), T if S is None else S).sum())
+
+    def _keys_seen(self, query: Tensor, S: int) -> Tensor:
+        """How many of S keys the query at a place looks at, without a look at each of them."""
+        if self.kind == "full":
+            return torch.full_like(query, S)
+        if self.kind == "causal":
+            return (query + 1).clamp(max=S)
+        assert self.window is not None
+        if self.kind == "sliding":
+            # Those m = -ahead ... window - 1 for which the key m * dilation places behind is there.
+            nearest = ((query - S).floor_divide(self.dilation) + 1).clamp(min=-self.ahead)
+            furthest = query.floor_divide(self.dilation).clamp(max=self.window - 1)
+            return (furthest - nearest + 1).clamp(min=0)
+        start = query // self.window * self.window
+        end = (query + 1 if self.causal_inside else start + self.window).clamp(max=S)
+        return end if self.kind == "block-causal" else (end - start).clamp(min=0)
+
+    def drawn(self, T: int, S: int | None = None) -> str:
+        """The picture that textbooks have: a row a query, a column a key."""
+        rows = self.mask(T, T if S is None else S).tolist()
+        return "\n".join(" ".join("■" if seen else "·" for seen in row) for row in rows)
+
+
+FULL, CAUSAL = Pattern(), Pattern("causal")

@@ -1,0 +1,49 @@
+"""Texts of different lengths end to end, without padding between them, and the padded batch that they stand for.
+
+>>> packed = torch.randn(1, 8, 10, 64)                     # 8 heads, 3 + 5 + 2 tokens of width 64
+>>> padded, padding = unpack(packed, starts([0, 3, 8, 10], 10))
+>>> padded.shape, padding.sum(1)
+(torch.Size([3, 8, 5, 64]), tensor([2, 0, 3]))
+>>> torch.equal(pack(padded, starts([0, 3, 8, 10], 10)), packed)
+True
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from porism.errors import ShapeError
+
+
+def starts(cumulative_lengths: Sequence[int] | Tensor, T: int) -> list[int]:
+    """Where each text starts and the last one ends, checked: from 0 to T, never falling."""
+    found = cumulative_lengths.tolist() if isinstance(cumulative_lengths, Tensor) else list(cumulative_lengths)
+    rising = all(before <= after for before, after in pairwise(found))
+    if len(found) < 2 or found[0] != 0 or found[-1] != T or not rising:
+        raise ShapeError(
+            f"attention: cumulative lengths are {found}, wanted numbers that rise from 0 to {T}, the tokens in all. "
+            "Give where each text starts, and the end."
+        )
+    return found
+
+
+def unpack(x: Tensor, borders: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """From (1, A, sum of lengths, D) to (texts, A, longest, D), padded with zeros, and True where a token is a pad."""
+    if x.shape[0] != 1:
+        raise ShapeError(
+            f"attention: with cumulative lengths the batch is 1, got {tuple(x.shape)}. Put texts end to end."
+        )
+    lengths = [end - start for start, end in pairwise(borders)]
+    longest = max(lengths)
+    texts = x[0].split(lengths, dim=1)  # A T_i D each
+    padded = torch.stack([torch.nn.functional.pad(text, (0, 0, 0, longest - text.shape[1])) for text in texts])
+    places = torch.arange(longest, device=x.device)
+    return padded, places >= torch.tensor(lengths, device=x.device)[:, None]
+
+
+def pack(x: Tensor, borders: Sequence[int]) -> Tensor:
+    """Back from a padded batch: what stands on pads is left out."""
+    lengths = [end - start for start, end in pairwise(borders)]
+    return torch.cat([text[:, :length] for text, length in zip(x, lengths, strict=True)], dim=1)[None]
