@@ -9,7 +9,7 @@ from porism.cost.interpolation.samples import Sizes
 from porism.errors import RecipeError
 
 FEWEST_SIZES = 5
-"""Two to fit a line from, one far away on it, two to confirm at."""
+"""Those from 2 on: two to fit a line from, two to confirm at."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,13 @@ class Limits:
         return {letter: size if letter in self.largest else size * many for letter, size in sizes.items()}
 
     def unused(self, letter: str, used: Sequence[int]) -> list[int]:
-        """The sizes of a letter with a largest that are not among these, the largest first."""
+        """The sizes of a letter with a largest that are not among these, the largest first.
+
+        A size of 1 is often a special case, a single layer is first and last at once, so it is left out.
+        """
         step = self.step_of(letter)
         top = self.largest[letter] // step * step
-        return [size for size in range(top, 0, -step) if size not in used]
+        return [size for size in range(top, 1, -step) if size not in used]
 
     def base(self, letters: Sequence[str], first: int = 3, gap: int = 8) -> Sizes:
         """A prime for each letter, or a multiple of its step, far enough apart that `gap` steps do not meet another.
