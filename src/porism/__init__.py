@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from porism import cost
     from porism.cost import Cost
-    from porism.layers import Attention, Elman, Readout
+    from porism.layers import Attention, Elman, HybridAttention, Readout, TaylorAttention, WindowAttention
 
 __version__ = "0.1.0"
 
-__all__ = ["Attention", "Cost", "Elman", "Readout", "cost"]
+__all__ = [
+    "Attention",
+    "Cost",
+    "Elman",
+    "HybridAttention",
+    "Readout",
+    "TaylorAttention",
+    "WindowAttention",
+    "cost",
+]
 
-_ROOMS = {
-    "Attention": "porism.layers",
-    "Cost": "porism.cost",
-    "Elman": "porism.layers",
-    "Readout": "porism.layers",
-}
+_ROOMS = dict.fromkeys(__all__, "porism.layers") | {"Cost": "porism.cost"}
 
 
 def __getattr__(name: str) -> Any:

@@ -100,4 +100,4 @@ def test_a_mistake_is_one_clear_line(
     attention: Derived, product: Derived, letters: dict[str, int], along: str, message: str
 ) -> None:
     with pytest.raises(RecipeError, match=message):
-        compare(attention, product, along, **letters)
+        compare(attention, product, along, "flops", **letters)

@@ -142,9 +142,13 @@ FORMULAS: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_the_formula_gives_the_bytes_that_autograd_keeps_on_a_cpu(name: str) -> None:
-    derived = derive(FORMULAS[name][0], *FORMULAS[name][1])
+    place = import_module(f"porism.layers.{name}.cost") if name in LAYERS else None
+    multiples = getattr(place, "MULTIPLES", {})
+    derived = derive(FORMULAS[name][0], *FORMULAS[name][1], multiples=multiples)
     for base in (2, 5, 12):
-        sizes = {letter: base + 2 * place for place, letter in enumerate(derived.letters)}
+        sizes = {
+            letter: (base + 2 * number) * multiples.get(letter, 1) for number, letter in enumerate(derived.letters)
+        }
         called, inputs, _ = derived.subject.call(sizes, torch.device("cpu"))
         parameters = list(called.parameters()) if isinstance(called, nn.Module) else []
         assert derived.at(**sizes)["saved"] == kept_by_autograd(called, *inputs, parameters=parameters), sizes

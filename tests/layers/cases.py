@@ -7,13 +7,26 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from porism.cost import Cost
-from porism.layers import Elman, Readout
+from porism.cost import Cost, D, T
+from porism.layers import Attention, Elman, Readout, softmax_attention
+from porism.layers.attention import naive as attention_naive
+from porism.layers.attention.cost import cost as attention_cost
+from porism.layers.attention.layer import Cache
 from porism.layers.elman import naive as elman_naive
 from porism.layers.elman.cost import cost as elman_cost
+from porism.layers.hybrid import HybridAttention, hybrid_attention
+from porism.layers.hybrid import naive as hybrid_naive
+from porism.layers.hybrid.cost import cost as hybrid_cost
+from porism.layers.pattern import Pattern
 from porism.layers.readout import linear_cross_entropy
 from porism.layers.readout import naive as readout_naive
 from porism.layers.readout.cost import cost as readout_cost
+from porism.layers.taylor import TaylorAttention, TaylorState, taylor_attention, taylor_decode
+from porism.layers.taylor import naive as taylor_naive
+from porism.layers.taylor.cost import cost as taylor_cost
+from porism.layers.window import WindowAttention, window_attention, window_decode
+from porism.layers.window import naive as window_naive
+from porism.layers.window.cost import cost as window_cost
 
 Sizes = dict[str, int]
 Inputs = dict[str, Tensor]
@@ -161,4 +174,339 @@ READOUT = Case(
     ),
 )
 
-CASES = {"elman": ELMAN, "readout": READOUT}
+# The contract's sizes say nothing of heads.
+_HEADS = 3
+
+
+def _naive_attention(layer: Attention, inputs: Inputs) -> Tensor:
+    def one_head(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention_naive.softmax_attention(q, k, v, torch.ones((), dtype=torch.bool))
+
+    W, b, W_O, b_O = layer.parameters()
+    return attention_naive.multi_head(inputs["x"], W, b, W_O, b_O, _HEADS, one_head)
+
+
+_ATTENTION = Attention(12, 3, batch_first=True)
+
+
+def _attend(q: tuple[int, ...] = (2, 4, 7, 3), k: tuple[int, ...] = (2, 4, 7, 3), **options: Any) -> Callable[[], Any]:
+    v = options.pop("v", k)
+    return lambda: softmax_attention(torch.zeros(q), torch.zeros(k), torch.zeros(v), **options)
+
+
+ATTENTION = Case(
+    build=lambda n: Attention(_HEADS * n["D"], _HEADS, batch_first=True),
+    inputs=lambda n: {"x": torch.randn(n["B"], n["T"], _HEADS * n["D"])},
+    run=lambda layer, inputs: layer(inputs["x"])[0],
+    naive=_naive_attention,
+    cost=lambda: attention_cost(heads=_HEADS),
+    mistakes=(
+        Mistake("no heads", lambda: Attention(12, 0), r"num_heads is 0\. Give a whole number from 1 on\."),
+        Mistake(
+            "heads that do not divide",
+            lambda: Attention(12, 5),
+            r"width 12 does not split into 5 heads \(remainder 2\)\. Choose heads from \[1, 2, 3, 4, 6, 12\]",
+        ),
+        Mistake(
+            "key heads that do not divide",
+            lambda: Attention(12, 6, key_heads=4),
+            r"6 query heads do not share 4 key heads evenly\. Choose key_heads from \[1, 2, 3, 6\]",
+        ),
+        Mistake("all dropped", lambda: Attention(12, 3, dropout=1.0), r"dropout is 1\.0\. Give the probability"),
+        Mistake(
+            "two scales",
+            lambda: Attention(12, 3, scale=1.0, normalize=True),
+            r"normalize has a learned temperature, and scale is 1\.0\. Leave out one",
+        ),
+        Mistake(
+            "width",
+            lambda: _ATTENTION(torch.zeros(2, 7, 11)),
+            r"query is \(2, 7, 11\), width 11, wanted width 12\. Build the layer for 11, or project query first",
+        ),
+        Mistake(
+            "a vector", lambda: _ATTENTION(torch.zeros(12)), r"query is \(12,\), 1 dimensions, wanted \(B, T, width"
+        ),
+        Mistake(
+            "another batch",
+            lambda: _ATTENTION(torch.zeros(2, 7, 12), torch.zeros(3, 7, 12)),
+            r"query is \(2, 7, 12\), key \(3, 7, 12\) and value \(3, 7, 12\), wanted one batch",
+        ),
+        Mistake(
+            "a key without a value",
+            lambda: _ATTENTION(torch.zeros(2, 7, 12), torch.zeros(2, 5, 12), torch.zeros(2, 4, 12)),
+            r"wanted one batch, and a value for every key\. Give those of the same texts",
+        ),
+        Mistake(
+            "type",
+            lambda: _ATTENTION(torch.zeros(2, 7, 12, dtype=torch.float64)),
+            r"query is torch\.float64, the weights are torch\.float32, wanted one type\. Convert query with",
+        ),
+        Mistake(
+            "mask of another size",
+            lambda: _ATTENTION(torch.zeros(2, 7, 12), attn_mask=torch.zeros(7, 6)),
+            r"attn_mask is \(7, 6\), wanted \(7, 7\) for all or \(6, 7, 7\) for each head",
+        ),
+        Mistake("three sizes", _attend(q=(4, 7, 3)), r"q is \(4, 7, 3\), wanted 4 sizes: batch, heads, length, width"),
+        Mistake("width of keys", _attend(k=(2, 4, 7, 5)), r"k is \(2, 4, 7, 5\), wanted batch 2 and width 3 as in q"),
+        Mistake("values", _attend(v=(2, 4, 6, 3)), r"v is \(2, 4, 6, 3\), wanted \(2, 4, 7\) and any width, as in k"),
+        Mistake("groups", _attend(k=(2, 3, 7, 3)), r"4 query heads do not share 3 key heads evenly"),
+        Mistake(
+            "padding",
+            _attend(key_padding=torch.zeros(2, 6).bool()),
+            r"key_padding is \(2, 6\) of torch\.bool, wanted \(2, 7\) of bool, True where a key is only padding",
+        ),
+        Mistake("dropout", _attend(dropout_p=1.0), r"dropout_p is 1\.0\. Give the probability"),
+        Mistake(
+            "mask",
+            _attend(mask=torch.zeros(3, 7, 7)),
+            r"mask is \(3, 7, 7\), wanted one that broadcasts to \(2, 4, 7, 7\)",
+        ),
+        Mistake(
+            "mask of numbers",
+            _attend(mask=torch.zeros(7, 7).int()),
+            r"mask is torch\.int32, wanted bool, True for a pair to look at, or numbers to add",
+        ),
+        Mistake(
+            "lengths that do not add up",
+            _attend(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cumulative_lengths=[0, 3, 6]),
+            r"cumulative lengths are \[0, 3, 6\], wanted numbers that rise from 0 to 7, the tokens in all",
+        ),
+        Mistake(
+            "a batch end to end",
+            _attend(cumulative_lengths=[0, 3, 7]),
+            r"with cumulative lengths the batch is 1, got \(2, 4, 7, 3\)\. Put texts end to end",
+        ),
+        Mistake(
+            "lengths and another text",
+            _attend(q=(1, 4, 7, 3), k=(1, 4, 6, 3), cumulative_lengths=[0, 7]),
+            r"each text attends to itself, and 7 queries came with 6 keys\. Pad the texts",
+        ),
+        Mistake(
+            "lengths and an offset",
+            _attend(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cumulative_lengths=[0, 7], offset=1),
+            r"cumulative_lengths came with key_padding, a mask or an offset\. Texts end to end need none",
+        ),
+    ),
+)
+
+
+def _naive_hybrid(layer: HybridAttention, inputs: Inputs) -> Tensor:
+    def one_head(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return hybrid_naive.hybrid_attention(q, k, v, window=_HYBRID_WINDOW)
+
+    W, b, W_O, b_O = layer.parameters()
+    return attention_naive.multi_head(inputs["x"], W, b, W_O, b_O, _HEADS, one_head)
+
+
+# Short enough for the contract's lengths to have keys beyond it.
+_HYBRID_WINDOW = 3
+
+
+def _attend_hybrid(**options: Any) -> Callable[[], Any]:
+    return lambda: hybrid_attention(*torch.zeros(3, 2, 4, 7, 3), **{"window": 3, **options})
+
+
+HYBRID = Case(
+    build=lambda n: HybridAttention(_HEADS * n["D"], _HEADS, window=_HYBRID_WINDOW, batch_first=True),
+    inputs=lambda n: {"x": torch.randn(n["B"], n["T"], _HEADS * n["D"])},
+    run=lambda layer, inputs: layer(inputs["x"])[0],
+    naive=_naive_hybrid,
+    cost=lambda: hybrid_cost(heads=_HEADS, window=_HYBRID_WINDOW, causal=False, width=D, length=T),
+    mistakes=(
+        Mistake("no window", _attend_hybrid(window=0), r"window is 0\. Give a whole number from 1 on"),
+        Mistake("odd order", _attend_hybrid(order=3), r"order 3 is odd.*Choose 2 or 4, or set allow_odd=True"),
+        Mistake("dropout", _attend_hybrid(dropout_p=0.5), r"dropout_p is 0\.5, and far keys have no single weights"),
+        Mistake("block", _attend_hybrid(pattern=Pattern("block", window=3)), r"is block, wanted full or causal"),
+        Mistake("layer", lambda: HybridAttention(12, 3, window=0), r"window is 0\. Give a whole number from 1 on"),
+    ),
+)
+
+
+def _naive_window(layer: WindowAttention, inputs: Inputs) -> Tensor:
+    def one_head(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return window_naive.window_attention(q, k, v, layer.pattern)
+
+    W, b, W_O, b_O = layer.parameters()
+    return attention_naive.multi_head(inputs["x"], W, b, W_O, b_O, _HEADS, one_head)
+
+
+_NEAR = Pattern("sliding", window=3)
+
+
+def _attend_near(
+    q: tuple[int, ...] = (2, 4, 7, 3), k: tuple[int, ...] = (2, 4, 7, 3), pattern: Pattern = _NEAR, **options: Any
+) -> Callable[[], Any]:
+    v = options.pop("v", k)
+    attend = options.pop("attend", window_attention)
+    return lambda: attend(torch.zeros(q), torch.zeros(k), torch.zeros(v), pattern=pattern, **options)
+
+
+WINDOW = Case(
+    build=lambda n: WindowAttention(_HEADS * n["D"], _HEADS, window=5, batch_first=True),
+    inputs=lambda n: {"x": torch.randn(n["B"], n["T"], _HEADS * n["D"])},
+    run=lambda layer, inputs: layer(inputs["x"])[0],
+    naive=_naive_window,
+    cost=lambda: window_cost(heads=_HEADS, window=5),
+    mistakes=(
+        Mistake(
+            "no window",
+            lambda: WindowAttention(12, 3, 0),
+            r"a sliding pattern has a window of 0\. Give a number from 1",
+        ),
+        Mistake(
+            "ahead of a block",
+            lambda: WindowAttention(12, 3, 4, kind="block", ahead=1),
+            r"ahead and dilation are for a sliding pattern, and this one is block",
+        ),
+        Mistake(
+            "a pattern without a window", lambda: WindowAttention(12, 3, 4, kind="full"), r"full pattern has no win"
+        ),
+        Mistake(
+            "all blocks before",
+            lambda: WindowAttention(12, 3, 4, kind="block-causal"),
+            r"a block-causal pattern looks at all blocks before, not at a window\. Take softmax_attention, or a block",
+        ),
+        Mistake(
+            "all blocks before, heads", _attend_near(pattern=Pattern("block-causal", window=3)), r"not at a window"
+        ),
+        Mistake(
+            "no such pattern",
+            lambda: WindowAttention(12, 3, 4, kind="slide"),  # type: ignore[arg-type]
+            r"there is no pattern 'slide'\. Choose from full, causal, sliding",
+        ),
+        Mistake(
+            "weights",
+            lambda: WindowAttention(12, 3, 4)(torch.zeros(7, 2, 12), need_weights=True),
+            r"WindowAttention never holds all pairs, and need_weights=True asks for them\. Leave it out",
+        ),
+        Mistake("groups", _attend_near(k=(2, 3, 7, 3)), r"4 query heads do not share 3 key heads evenly"),
+        Mistake("values", _attend_near(v=(2, 4, 6, 3)), r"v is \(2, 4, 6, 3\), wanted \(2, 4, 7\) and any width"),
+        Mistake(
+            "padding", _attend_near(key_padding=torch.zeros(2, 6).bool()), r"key_padding is \(2, 6\) of torch\.bool"
+        ),
+        Mistake("dropout", _attend_near(dropout_p=-0.1), r"dropout_p is -0\.1\. Give the probability"),
+        Mistake(
+            "lengths that do not add up",
+            _attend_near(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cumulative_lengths=[0, 3, 6]),
+            r"cumulative lengths are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
+        ),
+        Mistake(
+            "lengths and another text",
+            _attend_near(q=(1, 4, 7, 3), k=(1, 4, 6, 3), cumulative_lengths=[0, 7]),
+            r"each text attends to itself, and 7 queries came with 6 keys\. Pad the texts",
+        ),
+        Mistake(
+            "lengths and an offset",
+            _attend_near(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cumulative_lengths=[0, 7], offset=1),
+            r"cumulative_lengths came with key_padding or an offset\. Texts end to end need none",
+        ),
+        Mistake(
+            "decoding ahead",
+            _attend_near(attend=window_decode, pattern=Pattern("sliding", window=3, ahead=1)),
+            r"this sliding pattern looks at tokens that are not there yet, so it cannot be decoded\. Choose causal",
+        ),
+        Mistake(
+            "decoding whole blocks",
+            _attend_near(attend=window_decode, pattern=Pattern("block", window=3)),
+            r"this block pattern looks at tokens that are not there yet",
+        ),
+        Mistake(
+            "decoding another text",
+            _attend_near(attend=window_decode, k=(2, 4, 6, 3)),
+            r"decoding takes a key for each new token, got 7 queries and 6 keys\. Give those of the new tokens only",
+        ),
+        Mistake(
+            "another state",
+            _attend_near(attend=window_decode, state=Cache(torch.zeros(2, 4, 2, 3), torch.zeros(2, 4, 2, 5))),
+            r"the state has values of \(2, 4, 2, 5\), the new ones are \(2, 4, 7, 3\)\. Pass the state that the same",
+        ),
+    ),
+)
+
+
+def _naive_taylor(layer: TaylorAttention, inputs: Inputs) -> Tensor:
+    W, b, W_O, b_O = layer.parameters()
+    return attention_naive.multi_head(inputs["x"], W, b, W_O, b_O, _HEADS, taylor_naive.taylor_attention)
+
+
+def _attend_by_series(
+    attend: Callable[..., Any] = taylor_attention, T: int = 7, S: int = 7, **options: Any
+) -> Callable[[], Any]:
+    q, k, v = (torch.zeros(2, 4, length, width) for length, width in ((T, 3), (S, 3), (S, 5)))
+    return lambda: attend(q, k, v, **options)
+
+
+TAYLOR = Case(
+    build=lambda n: TaylorAttention(_HEADS * n["D"], _HEADS, batch_first=True, warn_above=None),
+    inputs=lambda n: {"x": torch.randn(n["B"], n["T"], _HEADS * n["D"])},
+    run=lambda layer, inputs: layer(inputs["x"])[0],
+    naive=_naive_taylor,
+    cost=lambda: taylor_cost(heads=_HEADS),
+    mistakes=(
+        Mistake(
+            "odd order",
+            lambda: TaylorAttention(12, 3, order=3),
+            r"order 3 is odd, .* weights can turn negative.* Choose",
+        ),
+        Mistake(
+            "no order", lambda: TaylorAttention(12, 3, order=0), r"order is 0\. Give an even whole number from 2 on"
+        ),
+        Mistake(
+            "map",
+            lambda: TaylorAttention(12, 3, map="turned"),
+            r"there is no map 'turned'\. Choose from exact, rolled, ordered, diagonal\.",
+        ),
+        Mistake(
+            "map of another order",
+            lambda: TaylorAttention(12, 3, map="rolled", order=4),
+            r"the rolled map is of order 2, and order is 4\. Choose exact or ordered\.",
+        ),
+        Mistake(
+            "window",
+            lambda: TaylorAttention(12, 3, pattern=Pattern("sliding", window=3)),
+            r"a sliding pattern forgets keys, and a running sum cannot\. Use WindowAttention for windows, or Hybrid",
+        ),
+        Mistake(
+            "dropout", lambda: TaylorAttention(12, 3, dropout=0.1), r"dropout is 0\.1, and the series has no single"
+        ),
+        Mistake("limit", lambda: TaylorAttention(12, 3, warn_above=-1), r"warn_above is -1\. Give an error above 0"),
+        Mistake("heads that do not divide", lambda: TaylorAttention(12, 5), r"width 12 does not split into 5 heads"),
+        Mistake(
+            "dropout of weights", _attend_by_series(dropout_p=0.1), r"dropout_p is 0\.1, and the series has no single"
+        ),
+        Mistake(
+            "lengths that do not add up",
+            _attend_by_series(cumulative_lengths=[0, 3, 6]),
+            r"cumulative lengths are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
+        ),
+        Mistake(
+            "lengths and another text",
+            _attend_by_series(S=6, cumulative_lengths=[0, 7]),
+            r"each text attends to itself, and 7 queries came with 6 keys\. Pad the texts",
+        ),
+        Mistake(
+            "lengths and an offset",
+            _attend_by_series(cumulative_lengths=[0, 7], offset=1),
+            r"cumulative_lengths came with key_padding or an offset\. Texts end to end need none",
+        ),
+        Mistake(
+            "decoding another text",
+            _attend_by_series(taylor_decode, S=6),
+            r"decoding takes a key for each new token, and 7 queries came with 6 keys\. Give those of the new tokens",
+        ),
+        Mistake(
+            "another state",
+            _attend_by_series(taylor_decode, state=TaylorState(torch.zeros(2, 4, 10, 3), torch.zeros(2, 4, 10))),
+            r"the state is \(2, 4, 10, 3\) and \(2, 4, 10\), wanted \(2, 4, 10, 5\) and \(2, 4, 10\): batch, key heads",
+        ),
+    ),
+)
+
+CASES = {
+    "attention": ATTENTION,
+    "elman": ELMAN,
+    "hybrid": HYBRID,
+    "readout": READOUT,
+    "taylor": TAYLOR,
+    "window": WINDOW,
+}

@@ -95,7 +95,7 @@ class Cost:
         from porism.cost.derive import derive
 
         conventions = Conventions(1 if self.macs else 2, "half" if self.causal_half else "full", self.elementwise)
-        multiples = _sizes("--multiples", self.multiples)
+        multiples = target.multiples | _sizes("--multiples", self.multiples)
         with console.status(f"counting {target.name} at a few sizes"):
             derived = derive(target.counted, *target.inputs, multiples=multiples, conventions=conventions)
         return replace(derived, name=target.name)

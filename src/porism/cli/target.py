@@ -18,6 +18,7 @@ class Target:
     counted: Any
     inputs: tuple[Any, ...]
     sizes: dict[str, int] = field(default_factory=dict)
+    multiples: dict[str, int] = field(default_factory=dict)
 
 
 def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
@@ -42,7 +43,9 @@ def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
     if inputs or arguments:
         raise RecipeError(f"cost: --input and --with are for package.module:factory, and {text} has its own.")
     if text in LAYERS:
-        return Target(text, *import_module(f"porism.layers.{text}.cost").subject())
+        place = import_module(f"porism.layers.{text}.cost")
+        counted, own_inputs = place.subject()
+        return Target(text, counted, own_inputs, multiples=getattr(place, "MULTIPLES", {}))
     tasks = {name: find_task(name) for name in TASKS}
     recipes = {f"{name}/{recipe}": (task, recipe) for name, task in tasks.items() for recipe in task.recipes}
     if text in recipes:

@@ -1,0 +1,143 @@
+"""The backward pass by hand: a line of maths above a line of code, no autograd. The README derives every line.
+
+u_j = [v_j, 1], w_ij = exp(s_ij) for near keys and P(s_ij) for far ones, n_i = exp(-m_i) sum of w_ij u_j, and the answer
+is o_i = n_i / t_i with t_i the last element of n_i. m_i goes out of the quotient, so it counts as a constant. dO is the
+gradient that reaches the answer, g that reaches n. Nothing was kept but operands, answer, t and m.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from porism.layers.hybrid.sums import Passed, logits
+from porism.layers.hybrid.walks import Sights, Step, Task, between, leaving, spans, walks
+from porism.layers.hybrid.weights import weights
+from porism.layers.taylor.features import FeatureMap
+from porism.layers.taylor.operands import Operands
+from porism.layers.taylor.spans import pieces
+from porism.layers.taylor.sums import fold, inverse
+
+
+class Gradient(NamedTuple):
+    """What reaches the queries (B, A, T, D), keys (B, G, S, D), values (B, G, S, H) and the first state (N, M, H+1)."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    state: Tensor
+
+
+@torch.no_grad()
+def gradient(
+    dO: Tensor,
+    passed: Passed,
+    operands: Operands,
+    phi: FeatureMap,
+    task: Task,
+    sights: Sights,
+    state: Tensor,
+    dstate: Tensor,
+    resumed: bool = False,
+) -> Gradient:
+    """From the gradients that reach the answer and the last state. `state` is the first one; both are overwritten."""
+    q, k, v = operands.q, operands.k, operands.v
+    T, S = q.shape[2], k.shape[2]
+    # Sums over many pairs, so in full precision.
+    dq, dk, dv = (torch.zeros_like(x, dtype=operands.dtype) for x in (q, k, v))
+    d = Gradient(dq, dk, dv, dstate)
+    for queries in spans(T):
+        keys = between(task, queries, S)
+        if keys.stop > keys.start:
+            g = _reaches_sums(dO, passed, operands, queries)
+            _pairs_back(g, passed, operands, task, sights, queries, keys, d)
+    behind, *ahead = walks(task, T, S, resumed)
+    if task.return_state:
+        # The keys that no query of these read were folded into the state that was returned.
+        folded = behind[-1].fresh.stop if behind else 0
+        _reaches_keys(operands, phi, dstate, slice(folded, leaving(task, S)), d)
+    _walk_back(dO, passed, operands, phi, behind, state, dstate, d)
+    for walk in ahead:
+        _walk_back(dO, passed, operands, phi, walk, torch.zeros_like(state), torch.zeros_like(state), d)
+    return Gradient(dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dstate)
+
+
+def _reaches_sums(dO: Tensor, passed: Passed, operands: Operands, queries: slice) -> Tensor:
+    """g, (N, R n, H+1)."""
+    o, t = (operands.rows(x, queries) for x in (passed.answer, passed.totals))
+    # o_i = n_i / t_i, so dn_i = dO_i / t_i
+    dn = operands.rows(dO, queries) * inverse(t)
+    # dt_i = - dO_i . n_i / t_i^2 = - dn_i . o_i
+    return torch.cat([dn, -(dn * o).sum(-1, keepdim=True)], dim=-1)
+
+
+def _pairs_back(
+    g: Tensor,
+    passed: Passed,
+    operands: Operands,
+    task: Task,
+    sights: Sights,
+    queries: slice,
+    keys: slice,
+    d: Gradient,
+) -> None:
+    """What pairs that were looked at one by one send to their query, key and value."""
+    x, y, u = operands.queries(queries), operands.keys(keys), operands.values(keys)
+    sight, s = sights.of(queries, keys), logits(operands, queries, keys)
+    m = operands.rows(passed.peaks, queries).view(*s.shape[:-1], 1)
+    # dw_ij = u_j . g_i
+    dw = g @ u.mT
+    # ds_ij = dw_ij w'_ij                the slope: exp(s) again where near, the series of one order less where far
+    ds = dw * weights(s, sight, task.order - 1, m).view_as(dw)
+    # dq_i = sum of ds_ij k_j, dk_j = sum of ds_ij q_i
+    _add_queries(operands, d.q, queries, y @ ds.mT)
+    operands.add_keys(d.k, keys, x @ ds)
+    # du_j = sum of w_ij g_i
+    w = weights(s, sight, task.order, m).view_as(dw)
+    operands.add_values(d.v, keys, w.mT @ g)
+
+
+def _walk_back(
+    dO: Tensor,
+    passed: Passed,
+    operands: Operands,
+    phi: FeatureMap,
+    walk: list[Step],
+    state: Tensor,
+    dstate: Tensor,
+    d: Gradient,
+) -> None:
+    """What the sums over far keys send: to queries along the walk, to keys and values on the way back."""
+    for step in walk:
+        fold(operands, phi, state, step.fresh)
+        g = _reaches_far_sums(dO, passed, operands, step.queries)
+        # dphi(q_i) = sum of phi(k_j) (u_j . g_i)                 the sum over keys is the state
+        dx = phi.pull_back(operands.queries(step.queries), state @ g.mT)
+        _add_queries(operands, d.q, step.queries, dx)
+    for step in reversed(walk):
+        g = _reaches_far_sums(dO, passed, operands, step.queries)
+        # dstate += sum of phi(q_i) g_i                            over the queries that read the state
+        torch.baddbmm(dstate, phi(operands.queries(step.queries)), g, out=dstate)
+        _reaches_keys(operands, phi, dstate, step.fresh, d)
+
+
+def _reaches_far_sums(dO: Tensor, passed: Passed, operands: Operands, queries: slice) -> Tensor:
+    # n_i = ... + exp(-m_i) phi(q_i) . state
+    return _reaches_sums(dO, passed, operands, queries) * torch.exp(-operands.rows(passed.peaks, queries))
+
+
+def _reaches_keys(operands: Operands, phi: FeatureMap, dstate: Tensor, keys: slice, d: Gradient) -> None:
+    """What keys and values that were folded into a state get from its gradient."""
+    for few in pieces(keys):
+        y, u = operands.keys(few), operands.values(few)
+        # dphi(k_j) = dstate u_j
+        operands.add_keys(d.k, few, phi.pull_back(y, dstate @ u.mT))
+        # du_j = phi(k_j) dstate
+        operands.add_values(d.v, few, phi(y).mT @ dstate)
+
+
+def _add_queries(operands: Operands, dq: Tensor, queries: slice, columns: Tensor) -> None:
+    """Adds columns, times the scale, to their place in dq."""
+    part = torch.empty_like(dq[:, :, queries])
+    operands.write_queries(part, slice(None), columns)
+    dq[:, :, queries] += part

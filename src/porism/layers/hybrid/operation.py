@@ -1,0 +1,146 @@
+"""The functional form: exact near, series far, in one pass over the length."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from porism.errors import ShapeError
+from porism.layers.autocast import autocast_dtype, without_autocast
+from porism.layers.hybrid.function import features, hybrid
+from porism.layers.hybrid.state import HybridState
+from porism.layers.hybrid.walks import Task, leaving
+from porism.layers.operands import check, scale_of
+from porism.layers.pattern import CAUSAL, FULL, Pattern
+from porism.layers.taylor.series import check_order
+from porism.layers.taylor.state import TaylorState
+from porism.layers.taylor.texts import Texts
+
+
+def hybrid_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    window: int,
+    order: int = 2,
+    pattern: Pattern = FULL,
+    scale: float | None = None,
+    key_padding: Tensor | None = None,
+    cumulative_lengths: Sequence[int] | Tensor | None = None,
+    dropout_p: float = 0.0,
+    offset: int = 0,
+    allow_odd: bool = False,
+) -> Tensor:
+    """Attention to all keys: with softmax's weight exp(s) where |i - j| < window, and with its series beyond.
+
+    >>> q, k, v = torch.randn(2, 8, 1000, 16), torch.randn(2, 2, 1000, 16), torch.randn(2, 2, 1000, 64)
+    >>> hybrid_attention(q, k, v, window=64, pattern=Pattern("causal")).shape      # 8 query heads share 2 key heads
+    torch.Size([2, 8, 1000, 64])
+
+    Both kinds of weight share one denominator, so that this is softmax attention but for the series' error on far keys.
+    Time and memory are linear in the length. A query that looks at no key gives 0.
+
+    - `window`: W, from 1 on; the W keys up to and including a query's own place are near, in a full pattern also the
+      W - 1 after it
+    - `order`: K, even; an odd one needs `allow_odd`, since its weights can turn negative
+    - `pattern`: full or causal
+    - `key_padding`: (B, S), True for a key that is only padding
+    - `cumulative_lengths`: where texts start that lie end to end in a batch of 1, and the end
+    - `offset`: the place of the first query
+
+    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
+    """
+    check_settings(window, order, pattern, dropout_p, allow_odd)
+    check(q, k, v, key_padding)
+    task = Task(window, order, pattern.kind == "causal", scale_of(q, scale), offset)
+    if cumulative_lengths is None:
+        return _attend(q, k, v, key_padding, task)[0]
+    texts = Texts(q, k, v, cumulative_lengths, key_padding, offset)
+    return texts.end_to_end(_attend(*texts.padded, task)[0])
+
+
+def hybrid_decode(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    state: HybridState | None = None,
+    *,
+    window: int,
+    order: int = 2,
+    pattern: Pattern = CAUSAL,
+    scale: float | None = None,
+    key_padding: Tensor | None = None,
+    allow_odd: bool = False,
+) -> tuple[Tensor, HybridState]:
+    """New tokens that continue a text: what the whole text in one causal pass would answer for them, and the state.
+
+    >>> q, k, v = torch.randn(3, 2, 8, 10, 16)                          # three times B A T D
+    >>> _, state = hybrid_decode(q[:, :, :9], k[:, :, :9], v[:, :, :9], window=4)
+    >>> y, state = hybrid_decode(q[:, :, 9:], k[:, :, 9:], v[:, :, 9:], state, window=4)
+    >>> state.k.shape, state.far.sums.shape                             # as large after ten tokens as after a million
+    (torch.Size([2, 8, 3, 16]), torch.Size([2, 8, 161, 16]))
+
+    Gradients flow through the state too. `key_padding` is that of the new tokens, (B, T).
+    """
+    check_settings(window, order, pattern, 0.0, allow_odd)
+    check(q, k, v, key_padding)
+    if pattern.looks_ahead:
+        raise ShapeError(
+            f"hybrid: a {pattern.kind} pattern looks at tokens that are not there yet, so it cannot be decoded. "
+            "Choose causal."
+        )
+    if k.shape[2] != q.shape[2]:
+        raise ShapeError(
+            f"hybrid: decoding takes a key for each new token, and {q.shape[2]} queries came with {k.shape[2]} keys. "
+            "Give those of the new tokens only: the state has the others."
+        )
+    before, first = 0, None
+    if state is not None:
+        state.check(k, v, window, features(order, q.shape[3]))
+        before, first = state.k.shape[2], state.far.joined().flatten(0, 1)
+        if key_padding is not None or state.padding is not None:
+            parts = ((state.padding, state.k), (key_padding, k))
+            key_padding = torch.cat([_no_padding(keys) if pads is None else pads for pads, keys in parts], 1)
+        k, v = torch.cat([state.k, k], 2), torch.cat([state.v, v], 2)
+    # Places count from the first key of the state.
+    task = Task(window, order, True, scale_of(q, scale), before, return_state=True)
+    answer, last = _attend(q, k, v, key_padding, task, first)
+    gone = leaving(task, k.shape[2])
+    far = TaylorState.split(last.unflatten(0, k.shape[:2]))
+    # Copies: a view would hold on to the memory of all that has left the window.
+    near_k, near_v = (x[:, :, gone:].clone() for x in (k, v))
+    padding = None if key_padding is None else key_padding[:, gone:].clone()
+    return answer, HybridState(near_k, near_v, far, padding)
+
+
+def check_settings(window: int, order: int, pattern: Pattern, dropout_p: float, allow_odd: bool) -> None:
+    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+        raise ShapeError(
+            f"hybrid: window is {window!r}. Give a whole number from 1 on, or take taylor_attention, which has none."
+        )
+    check_order(order, allow_odd)
+    if pattern.kind not in ("full", "causal"):
+        raise ShapeError(
+            f"hybrid: the pattern is {pattern.kind}, wanted full or causal: near keys are those in the window, and all "
+            "others are far. Use WindowAttention for windows alone, or TaylorAttention for block-causal."
+        )
+    if dropout_p:
+        raise ShapeError(
+            f"hybrid: dropout_p is {dropout_p}, and far keys have no single weights to drop: they live in sums. "
+            "Set it to 0, or drop from the answer."
+        )
+
+
+def _no_padding(k: Tensor) -> Tensor:
+    return k.new_zeros((k.shape[0], k.shape[2]), dtype=torch.bool)
+
+
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task, first: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The answer and the last state (N, M, H+1)."""
+    chosen = autocast_dtype(q)
+    q, k, v = (q, k, v) if chosen is None else (x.to(chosen) for x in (q, k, v))
+    with without_autocast(q):
+        return hybrid(q, k, v, key_padding, first, task)

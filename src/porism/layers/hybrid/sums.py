@@ -1,0 +1,70 @@
+"""The forward pass: far keys out of running sums, the others pair by pair, and one division for both."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from porism.layers.hybrid.walks import Sights, Task, between, leaving, spans, walks
+from porism.layers.hybrid.weights import peaks, weights
+from porism.layers.taylor.features import FeatureMap
+from porism.layers.taylor.operands import Operands
+from porism.layers.taylor.sums import fold, inverse
+
+
+class Passed(NamedTuple):
+    """The answer (B, A, T, H), each query's sum of weights times exp(-m), and its m: (B, A, T, 1)."""
+
+    answer: Tensor
+    totals: Tensor
+    peaks: Tensor
+
+
+def forward(
+    operands: Operands, phi: FeatureMap, task: Task, sights: Sights, state: Tensor, resumed: bool = False
+) -> Passed:
+    """The state (N, M, H+1) is moved on in place, past all keys that leave the window if it is to be returned."""
+    (B, A, T, _), S, H = operands.q.shape, operands.k.shape[2], operands.H
+    far = _far_sums(operands, phi, task, state, resumed)
+    # Tokens before heads in memory, as a projection after it reads them.
+    answer = operands.q.new_empty(B, T, A, H).transpose(1, 2)
+    totals, all_peaks = state.new_empty(B, A, T, 1), state.new_zeros(B, A, T, 1)
+    for queries in spans(T):
+        keys = between(task, queries, S)
+        sums = operands.rows(far, queries)
+        if keys.stop > keys.start:
+            s = logits(operands, queries, keys)
+            sight = sights.of(queries, keys)
+            # m_i = max(0, the largest near s_ij)
+            m = peaks(s, sight.near)
+            w = weights(s, sight, task.order, m)
+            m = m.view(*sums.shape[:2], 1)
+            # n_i = exp(-m_i) (sum of near exp(s_ij) [v_j, 1] + sum of far P(s_ij) [v_j, 1])
+            sums = torch.baddbmm(sums * torch.exp(-m), w.view(*sums.shape[:2], -1), operands.values(keys))
+            operands.write_rows(all_peaks, queries, m)
+        # o_i = n_i / t_i, t_i the last element of n_i
+        operands.write_rows(answer, queries, sums[..., :H] * inverse(sums[..., H:]))
+        operands.write_rows(totals, queries, sums[..., H:])
+    return Passed(answer, totals, all_peaks)
+
+
+def logits(operands: Operands, queries: slice, keys: slice) -> Tensor:
+    """s_ij = scale q_i . k_j, (B, G, A / G, queries, keys)."""
+    s = operands.queries(queries).mT @ operands.keys(keys)
+    return s.view(operands.B, operands.G, operands.R, queries.stop - queries.start, -1)
+
+
+def _far_sums(operands: Operands, phi: FeatureMap, task: Task, state: Tensor, resumed: bool) -> Tensor:
+    """The sums of P(s_ij) [v_j, 1] over the keys that are far from a query's whole span: (B, A, T, H+1)."""
+    (B, A, T, _), S = operands.q.shape, operands.k.shape[2]
+    far = state.new_zeros(B, A, T, operands.H + 1)
+    behind, *ahead = walks(task, T, S, resumed)
+    for walk, sums in ((behind, state), *((walk, torch.zeros_like(state)) for walk in ahead)):
+        for step in walk:
+            fold(operands, phi, sums, step.fresh)
+            # sum of P(s_ij) [v_j, 1] = phi(q_i) . sum of phi(k_j) [v_j, 1]
+            read = phi(operands.queries(step.queries)).mT @ sums
+            operands.write_rows(far, step.queries, operands.rows(far, step.queries) + read)
+    if task.return_state:
+        fold(operands, phi, state, slice(behind[-1].fresh.stop if behind else 0, leaving(task, S)))
+    return far
