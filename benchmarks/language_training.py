@@ -24,9 +24,10 @@ import tyro
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.tasks.language import EVALUATION_ROWS, EVALUATION_STEPS, Language
+from porism.tasks.language import EVALUATION_ROWS, Language
 from porism.tasks.language.data import Windows, rows
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
+from porism.tasks.language.recurrent import EVALUATION_STEPS
 from porism.train.device import hardware, versions
 from porism.train.recipe import override
 from porism.train.session import begin

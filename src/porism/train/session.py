@@ -144,15 +144,18 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def cost_table(task: Task) -> dict[str, Any]:
-    """The cost's formulas and their values for one unit, in total and by term."""
+    """The cost's formulas and their values, in total and by term: operations are those of one unit."""
     cost, letters = task.cost(), task.letters()
 
-    def row(formula: sympy.Expr) -> dict[str, Any]:
-        value = formula.subs({symbol: letters[symbol.name] for symbol in formula.free_symbols})
-        return {"formula": str(formula), "value": int(value)}
+    def row(formula: sympy.Expr, units: int) -> dict[str, Any]:
+        value = formula.subs({symbol: letters[symbol.name] for symbol in formula.free_symbols}) / units
+        return {"formula": str(formula), "value": int(value) if value.is_integer else float(value)}
 
-    kinds = {"parameters": cost.parameters, "flops": cost.flops, "backward": cost.backward}
+    kinds = {"parameters": 1, "flops": task.units(), "backward": task.units()}
     return {
-        kind: {**row(cost.total(kind)), "terms": {name: row(formula) for name, formula in terms.items()}}
-        for kind, terms in kinds.items()
+        kind: {
+            **row(cost.total(kind), units),
+            "terms": {name: row(formula, units) for name, formula in cost.terms(kind).items()},
+        }
+        for kind, units in kinds.items()
     }

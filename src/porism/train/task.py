@@ -102,7 +102,11 @@ class Task(ABC):
 
     @abstractmethod
     def letters(self) -> dict[str, int]:
-        """The sizes behind the letters of `cost`, for one unit."""
+        """The sizes behind the letters of `cost`, for as many units as `units` says."""
+
+    def units(self) -> int:
+        """How many units the sizes of `letters` stand for."""
+        return 1
 
     @classmethod
     @abstractmethod

@@ -12,7 +12,7 @@ from porism.tasks.language.corpora import PTB_FINGERPRINT
 from porism.tasks.language.cost import model_cost, subject
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
 from porism.tasks.language.metric import Perplexity
-from porism.tasks.language.model import LanguageModel
+from porism.tasks.language.model import LanguageModel, build
 from porism.tasks.language.predict import generate
 from porism.tasks.language.recipes import PUBLISHED, RECIPES, LanguageRecipe
 from porism.tasks.language.vocabulary import Vocabulary
@@ -21,7 +21,6 @@ from porism.train.task import Batch, Carry, Sample, Task
 
 EVALUATION_ROWS = 10
 """Few rows, so that hardly a word is predicted without its context and hardly one falls into the remainder."""
-EVALUATION_STEPS = 100
 OPTIONS = {"length": int, "temperature": int | float, "top_k": int, "top_p": int | float, "seed": int}
 """Of generation, with the numbers they take."""
 PROMPTS = ("in palo alto", "the latest news", "reporters", "unfortunately", "a function is", "the value of", "if the")
@@ -72,7 +71,7 @@ class Language(Task):
         return self.corpus.fingerprint()
 
     def build(self) -> LanguageModel:
-        return LanguageModel(self.recipe, len(self.vocabulary))
+        return build(self.recipe, len(self.vocabulary))
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         # Windows come in the order of the text, since each starts from the state the one before ended in.
@@ -95,7 +94,7 @@ class Language(Task):
         net, meter = _own_model(model), Perplexity()
         device = net.embedding.weight.device
         carry = net.start(EVALUATION_ROWS)
-        for tokens, targets in self._windows(split, EVALUATION_ROWS, EVALUATION_STEPS):
+        for tokens, targets in self._windows(split, EVALUATION_ROWS, net.evaluation_steps):
             loss, carry = net.loss(tokens.to(device), targets.to(device), carry)
             meter.add(loss.double() * targets.numel(), targets.numel())
         return meter.metrics()
@@ -122,7 +121,13 @@ class Language(Task):
         return model_cost(self.recipe)
 
     def letters(self) -> dict[str, int]:
-        return {"B": 1, "T": 1, "V": len(self.vocabulary), "D": self.recipe.embedding, "H": self.recipe.hidden}
+        recipe = self.recipe
+        sizes = {"B": 1, "T": self.units(), "V": len(self.vocabulary), "H": recipe.hidden}
+        return sizes | ({"A": recipe.heads} if recipe.attends else {"D": recipe.embedding})
+
+    def units(self) -> int:
+        # What a word costs that looks back depends on how far it can: on the window it is in.
+        return self.recipe.steps if self.recipe.attends else 1
 
     @classmethod
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:

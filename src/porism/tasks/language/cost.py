@@ -5,21 +5,65 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from porism.cost import B, Cost, D, H, T, V
+from porism.cost import A, B, Cost, D, H, T, V
+from porism.layers.attention.cost import cost as attention_cost
 from porism.layers.elman.cost import cost as elman_cost
+from porism.layers.hybrid.cost import cost as hybrid_cost
 from porism.layers.readout.cost import cost as readout_cost
-from porism.tasks.language.model import LanguageModel
+from porism.layers.taylor.cost import cost as taylor_cost
+from porism.layers.window.cost import cost as window_cost
+from porism.tasks.language.model import build
 from porism.tasks.language.recipes import LanguageRecipe
 
 
 def model_cost(recipe: LanguageRecipe) -> Cost:
     """The cost of a whole model for B rows of T tokens."""
+    if recipe.attends:
+        return _attending_cost(recipe)
     recurrent = _lstm_cost(recipe.layers) if recipe.model == "lstm" else elman_cost(recipe.layers)
+    return Cost(parameters={"embedding": V * D}) + recurrent.with_prefix("recurrent") + _projection(recipe)
+
+
+def _projection(recipe: LanguageRecipe) -> Cost:
     projection = readout_cost().with_prefix("projection")
-    if recipe.tied:
-        shared = {name: term for name, term in projection.parameters.items() if "bias" in name}
-        projection = Cost(shared, projection.flops, projection.backward, projection.saved)
-    return Cost(parameters={"embedding": V * D}) + recurrent.with_prefix("recurrent") + projection
+    if not recipe.tied:
+        return projection
+    shared = {name: term for name, term in projection.parameters.items() if "bias" in name}
+    return Cost(shared, projection.flops, projection.backward, projection.saved)
+
+
+def _attending_cost(recipe: LanguageRecipe) -> Cost:
+    """A heads share the width H: what the layers call D, the width of a head, is H / A here."""
+    inner = recipe.feed_forward * H
+    product = 2 * B * T * H * inner
+    block = _attention_cost(recipe).with_prefix("attention") + Cost(
+        parameters={"norms": 4 * H, "feed-forward": 2 * H * inner + inner + H},
+        flops={"feed-forward": 2 * product},
+        backward={"feed-forward": 4 * product},
+    )
+    blocks = Cost(
+        **{
+            kind: {name: recipe.layers * term.subs(D, H / A) for name, term in block.terms(kind).items()}
+            for kind in ("parameters", "flops", "backward")
+        }
+    )
+    return Cost(parameters={"embedding": V * H, "norm": 2 * H}) + blocks + _projection(recipe)
+
+
+def _attention_cost(recipe: LanguageRecipe) -> Cost:
+    temperature = Cost(parameters={"temperature": A})
+    match recipe.model:
+        case "window":
+            return window_cost(window=recipe.window)
+        case "taylor":
+            return (
+                taylor_cost(causal=True, map="rolled" if recipe.order == 2 else "exact", order=recipe.order)
+                + temperature
+            )
+        case "hybrid":
+            return hybrid_cost(window=recipe.window, order=recipe.order, width=D, length=T) + temperature
+        case _:
+            return attention_cost()
 
 
 def _lstm_cost(layers: int) -> Cost:
@@ -38,7 +82,7 @@ class _Loss(nn.Module):
 
     def __init__(self, recipe: LanguageRecipe, vocabulary: int) -> None:
         super().__init__()
-        self.model = LanguageModel(recipe, vocabulary)
+        self.model = build(recipe, vocabulary)
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
         loss, _carry = self.model.loss(tokens, targets, self.model.start(tokens.shape[1]))
@@ -49,6 +93,15 @@ def subject(recipe: LanguageRecipe) -> tuple[Callable[..., nn.Module], tuple[str
     """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
     inputs = ("T B : int < V", "T B : int < V")
     sizes = {"B": recipe.batch, "T": recipe.steps, "D": recipe.embedding, "H": recipe.hidden}
+    if recipe.attends:
+        # The heads' width is the letter that may be anything: then heads divide the width.
+        width = recipe.hidden // recipe.heads
+        sizes = {"B": recipe.batch, "T": recipe.steps, "A": recipe.heads, "D": width}
+        return (
+            lambda V, A, D: _Loss(replace(recipe, embedding=A * D, hidden=A * D, heads=A), V),
+            inputs,
+            sizes,
+        )
     if recipe.tied:
         del sizes["H"]
         return lambda V, D: _Loss(replace(recipe, embedding=D, hidden=D), V), inputs, sizes

@@ -1,70 +1,67 @@
-"""Recurrent language models: embed, run through time, project onto the vocabulary.
+"""Language models: embed the words, let a net run over them, project onto the vocabulary.
 
-    e[t] = x[t] L,   h[t] = sigmoid(h[t-1] H + e[t] I + b1),   yhat[t] = softmax(h[t] U + b2)
-
-Dropout acts on e[t] and on h[t] on its way to the projection, never on the recurrent path or the carried state.
+e[t] = x[t] L,   h = net(e),   yhat[t] = softmax(h[t] U + b2)
 """
 
-import math
+from abc import abstractmethod
 from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from porism.layers.dropout import dropout
-from porism.layers.elman import Elman
 from porism.layers.readout import Readout
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.train.task import Carry
 
 
 class LanguageModel(nn.Module):
-    """An embedding, a recurrent net and a readout.
+    """An embedding, a net that a kind of model brings, and a readout.
 
-    Shapes: tokens (T, B) -> logits (T, B, V). The carry holds `h` (layers, B, H), and `c` too for an LSTM.
+    Shapes: tokens (T, B) -> logits (T, B, V).
     """
 
     def __init__(self, recipe: LanguageRecipe, vocabulary: int) -> None:
         super().__init__()
         self.recipe = recipe
         self.embedding = nn.Embedding(vocabulary, recipe.embedding)
+        self.build_net()
         shared = self.embedding.weight if recipe.tied else None
-        self.recurrent = _recurrent(recipe)
         self.readout = Readout(recipe.hidden, vocabulary, weight=cast(nn.Parameter | None, shared))
-        _start(self)
+        self.draw_weights()
 
+    @abstractmethod
+    def build_net(self) -> None:
+        """The modules between the embedding and the readout."""
+
+    @abstractmethod
+    def draw_weights(self) -> None:
+        """How the parameters start."""
+
+    @property
+    @abstractmethod
+    def evaluation_steps(self) -> int:
+        """Tokens of a window when the model is evaluated; what came before is in the carry."""
+
+    @abstractmethod
     def start(self, batch: int) -> Carry:
-        """The state at the start of a pass: zero."""
-        names = ("h", "c") if self.recipe.model == "lstm" else ("h",)
-        like = self.embedding.weight
-        return {name: like.new_zeros(self.recipe.layers, batch, self.recipe.hidden) for name in names}
+        """What the first window of a pass is handed."""
+
+    @abstractmethod
+    def run(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        """The states (T, B, H) that the readout reads, and what the next window is handed."""
 
     def loss(self, tokens: Tensor, targets: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
-        """Mean cross-entropy in nats, and the state after the last token, cut off from the gradient."""
-        hidden, carry = self._run(tokens, carry)
-        return self.readout.loss(self._drop(hidden), targets), {name: x.detach() for name, x in carry.items()}
+        """Mean cross-entropy in nats, and the carry, cut off from the gradient."""
+        hidden, carry = self.run(tokens, carry)
+        return self.readout.loss(self.drop(hidden), targets), {name: x.detach() for name, x in carry.items()}
 
     def logits(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """What the net says of each next word, before the softmax."""
-        hidden, carry = self._run(tokens, carry)
-        return self.readout(self._drop(hidden)), carry
+        hidden, carry = self.run(tokens, carry)
+        return self.readout(self.drop(hidden)), carry
 
-    def _run(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
-        embedded = self._drop(self._embed(tokens))  # T B D
-        state = (carry["h"], carry["c"]) if self.recipe.model == "lstm" else carry["h"]
-        if self.training and self.recipe.keep_recurrent < 1:
-            dropped = {
-                name: dropout(weight, self.recipe.keep_recurrent)
-                for name, weight in self.recurrent.named_parameters()
-                if name.startswith("weight_hh")
-            }
-            hidden, state = functional_call(self.recurrent, dropped, (embedded, state))
-        else:
-            hidden, state = self.recurrent(embedded, state)
-        return hidden, dict(zip(("h", "c"), state, strict=True)) if self.recipe.model == "lstm" else {"h": state}
-
-    def _embed(self, tokens: Tensor) -> Tensor:
+    def embed(self, tokens: Tensor) -> Tensor:
         embedded: Tensor = self.embedding(tokens)
         if not self.training or self.recipe.keep_words == 1:
             return embedded
@@ -73,7 +70,7 @@ class LanguageModel(nn.Module):
         kept = dropout(weight.new_ones(weight.shape[0], 1), self.recipe.keep_words)  # V 1
         return embedded * kept[tokens]
 
-    def _drop(self, x: Tensor) -> Tensor:
+    def drop(self, x: Tensor) -> Tensor:
         if not self.training:
             return x
         if not self.recipe.locked:
@@ -81,44 +78,11 @@ class LanguageModel(nn.Module):
         return x * dropout(torch.ones_like(x[:1]), self.recipe.keep)
 
 
-def _recurrent(recipe: LanguageRecipe) -> nn.Module:
-    between = 1 - recipe.keep if recipe.layers > 1 else 0.0
-    if recipe.model == "lstm":
-        return nn.LSTM(recipe.embedding, recipe.hidden, recipe.layers, dropout=between)
-    return Elman(recipe.embedding, recipe.hidden, recipe.layers, nonlinearity=recipe.activation, dropout=between)
+def build(recipe: LanguageRecipe, vocabulary: int) -> LanguageModel:
+    """The model a recipe asks for."""
+    # Both derive from the class above.
+    from porism.tasks.language.attending import AttendingModel
+    from porism.tasks.language.recurrent import RecurrentModel
 
-
-def _start(model: LanguageModel) -> None:
-    """Glorot-uniform weights, zero biases."""
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            nn.init.xavier_uniform_(parameter)
-        else:
-            nn.init.zeros_(parameter)
-    if not model.recipe.tied:
-        # Glorot's bound counts the inputs that are summed, and of a word's V inputs one is on.
-        bound = math.sqrt(6 / (1 + model.recipe.embedding))
-        nn.init.uniform_(model.embedding.weight, -bound, bound)
-    if isinstance(model.recurrent, nn.LSTM):
-        for name, parameter in model.recurrent.named_parameters():
-            if name.startswith("bias_ih"):
-                # An LSTM that starts by remembering learns sooner: the forget gate is the second quarter.
-                nn.init.ones_(parameter.chunk(4)[1])
-    elif model.recipe.start == "orthogonal":
-        _start_orthogonal(model.recurrent, model.recipe)
-
-
-@torch.no_grad()
-def _start_orthogonal(net: nn.Module, recipe: LanguageRecipe) -> None:
-    """The recurrent weights orthogonal, so that a state lasts.
-
-    A sigmoid net is a tanh net in disguise (see the layer's README): for a state to last it needs four times the
-    weights, and a bias that takes out the half every sigmoid adds.
-    """
-    weights = dict(net.named_parameters())
-    for layer in range(recipe.layers):
-        recurrent = weights[f"weight_hh_l{layer}"]
-        nn.init.orthogonal_(recurrent, gain=4 if recipe.activation == "sigmoid" else 1)
-        if recipe.activation == "sigmoid":
-            weights[f"weight_ih_l{layer}"].mul_(2)
-            weights[f"bias_ih_l{layer}"].copy_(-recurrent.sum(1) / 2)
+    kind = RecurrentModel if recipe.model in ("elman", "lstm") else AttendingModel
+    return kind(recipe, vocabulary)

@@ -13,9 +13,9 @@ from porism.train.recipe import Count, Recipe, Share
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRecipe(Recipe):
-    """A recurrent language model and how it is trained."""
+    """A language model and how it is trained."""
 
-    model: Literal["elman", "lstm"] = "elman"
+    model: Literal["elman", "lstm", "attention", "window", "taylor", "hybrid"] = "elman"
     activation: Literal["sigmoid", "tanh", "relu"] = "sigmoid"
     """Of the Elman net."""
     embedding: Count = 50
@@ -29,6 +29,14 @@ class LanguageRecipe(Recipe):
     """Drop the same elements at every step of a window."""
     keep_words: Share = 1.0
     """Probability to keep a word of the vocabulary in a window's input."""
+    heads: Count = 4
+    """Of an attending model."""
+    feed_forward: Count = 2
+    """Of an attending model: how many times as wide as its states the net behind each attention is."""
+    window: Count = 32
+    """Words that are looked at exactly (window and hybrid)."""
+    order: Count = 2
+    """Of the exponential's series (taylor and hybrid)."""
     keep_recurrent: Share = 1.0
     """Probability to keep a recurrent weight in a window (Elman net)."""
     start: Literal["glorot", "orthogonal"] = "glorot"
@@ -42,11 +50,25 @@ class LanguageRecipe(Recipe):
                 f"recipe {self.name}: tied needs embedding and hidden of one size, got {self.embedding} and "
                 f"{self.hidden}. Use --set embedding={self.hidden} or --set tied=false."
             )
-        if self.model == "lstm" and self.keep_recurrent < 1:
+        if self.model != "elman" and self.keep_recurrent < 1:
             raise RecipeError(
-                f"recipe {self.name}: keep_recurrent={self.keep_recurrent:g} is for model=elman only, got model=lstm. "
-                f"Use --set keep_recurrent=1."
+                f"recipe {self.name}: keep_recurrent={self.keep_recurrent:g} is for model=elman only, got "
+                f"model={self.model}. Use --set keep_recurrent=1."
             )
+        if self.attends and self.embedding != self.hidden:
+            raise RecipeError(
+                f"recipe {self.name}: an attending model has one width, got embedding={self.embedding} and "
+                f"hidden={self.hidden}. Use --set embedding={self.hidden}."
+            )
+        if self.attends and self.hidden % self.heads:
+            raise RecipeError(
+                f"recipe {self.name}: hidden={self.hidden} does not split into {self.heads} heads. "
+                f"Use --set heads={max(n for n in range(1, self.heads) if self.hidden % n == 0)}."
+            )
+
+    @property
+    def attends(self) -> bool:
+        return self.model not in ("elman", "lstm")
 
 
 # batch, embedding, hidden, patience, keep, learning rate; then perplexity on train, valid and test as published
@@ -99,6 +121,30 @@ _ELMAN = LanguageRecipe(
 
 _LSTM = replace(_ELMAN, name="lstm", about="an LSTM of the same widths", model="lstm")
 
+_ATTENTION = LanguageRecipe(
+    name="attention",
+    about="softmax attention over all words before, of the Elman net's size",
+    model="attention",
+    batch=16,
+    steps=64,
+    embedding=128,
+    hidden=128,
+    keep=0.7,
+    learning_rate=0.003,
+    epochs=12,
+    schedule="cosine",
+    warmup=20,
+)
+
+_ATTENDING = (
+    _ATTENTION,
+    replace(_ATTENTION, name="window", about="softmax attention over the last 16 words", model="window", window=16),
+    replace(_ATTENTION, name="taylor", about="attention by the exponential's series of order 2", model="taylor"),
+    replace(
+        _ATTENTION, name="hybrid", about="exact for the last 16 words, the series beyond", model="hybrid", window=16
+    ),
+)
+
 _BEST = LanguageRecipe(
     name="elman-best",
     about="our best sigmoid Elman net on Penn Treebank",
@@ -117,4 +163,6 @@ _BEST = LanguageRecipe(
     schedule="cosine",
 )
 
-RECIPES: dict[str, LanguageRecipe] = {recipe.name: recipe for recipe in (_ELMAN, _LSTM, *TABLE.values(), _BEST)}
+RECIPES: dict[str, LanguageRecipe] = {
+    recipe.name: recipe for recipe in (_ELMAN, _LSTM, *_ATTENDING, *TABLE.values(), _BEST)
+}
