@@ -202,7 +202,8 @@ def step(module: nn.Module, inputs: Inputs) -> Callable[[], None]:
 
     def answer() -> Tensor:
         output = module(*inputs)
-        return output[0] if isinstance(output, tuple) else output
+        y: Tensor = output[0] if isinstance(output, tuple) else output
+        return y
 
     seed = torch.ones_like(answer())
 

@@ -78,7 +78,32 @@ def counters(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-TABLES = {"counters": counters, "language_training": language_training, "language_table": language_table}
+def roofline(result: dict[str, Any]) -> list[str]:
+    """Predicted over measured time of every layer, a column a size."""
+    sizes = list(dict.fromkeys(found["size"] for found in result["results"]))
+    layers: dict[str, dict[str, dict[str, Any]]] = {}
+    for found in result["results"]:
+        layers.setdefault(found["layer"], {})[found["size"]] = found
+    lines = [
+        f"{machine(result)} {result['dtype']}, median error {100 * result['median_error']:.1f} %, "
+        f"every case within {result['worst_factor']:.2f} times.",
+        "",
+        f"| predicted / measured (bound by) | {' | '.join(sizes)} |",
+        f"|---|{'---:|' * len(sizes)}",
+    ]
+    for layer, by_size in layers.items():
+        cells = [f"{by_size[size]['ratio']:.2f} ({by_size[size]['bound']})" for size in sizes]
+        lines.append(f"| {layer} | {' | '.join(cells)} |")
+    return lines
+
+
+TABLES = {
+    "counters": counters,
+    "roofline_cuda": roofline,
+    "roofline_cuda_bf16": roofline,
+    "language_training": language_training,
+    "language_table": language_table,
+}
 
 
 def written(text: str) -> str:
