@@ -86,13 +86,16 @@ def test_integer_valued_polynomials_are_recovered(terms: dict[tuple[int, ...], i
 @pytest.mark.parametrize(
     ("count", "letters", "formula", "calls"),
     [
-        (lambda B, T, D, H: 8 * B * H * T * (D + H), "BTDH", 8 * B * H * T * (D + H), 30),
-        (lambda B, T, D, M: 4 * B * D * T * (2 * D + M + T), "BTDM", 4 * B * D * T * (2 * D + M + T), 36),
+        (lambda B, T, D, H: 8 * B * H * T * (D + H), "BTDH", 8 * B * H * T * (D + H), 11),
+        (lambda B, T, D, M: 4 * B * D * T * (2 * D + M + T), "BTDM", 4 * B * D * T * (2 * D + M + T), 12),
         (lambda B, T, D, H: (B + 2 * T + 3 * D - H + 1) ** 4, "BTDH", (B + 2 * T + 3 * D - H + 1) ** 4, 80),
-        (lambda B, T, D, H: D * H + H, "BTDH", H * (D + 1), 14),
-        (lambda T: T * (T + 1) // 2, "T", T * (T + 1) / 2, 7),
+        (lambda B, T, D, H: D * H + H, "BTDH", H * (D + 1), 10),
+        (lambda T: T * (T + 1) // 2, "T", T * (T + 1) / 2, 6),
         (lambda B, T: 0, "BT", sympify(0), 7),
-        (lambda T, D: (T - 11) * (D - 11), "TD", (T - 11) * (D - 11), 30),
+        (lambda T, D: (T - 11) * (D - 11), "TD", (T - 11) * (D - 11), 16),
+        # At the first sizes, where T is 11, these are multiples of B and are not elsewhere.
+        (lambda B, T: B * T + 5 * (T - 11), "BT", B * T + 5 * T - 55, 16),
+        (lambda B, T: B * T**2 + (T - 11) ** 2, "BT", B * T**2 + T**2 - 22 * T + 121, 19),
     ],
 )
 def test_polynomials_come_factored_at_few_sizes(
@@ -254,6 +257,56 @@ def test_steps_are_kept() -> None:
     fitted, measure = fit(lambda B, T: B * (T // 4), "BT", limits=Limits(step={"T": 4}))
     assert fitted.formula == B * T / 4
     assert all(sizes["T"] % 4 == 0 for sizes in measure.asked)
+
+
+def test_a_letter_with_a_largest_stays_within_it() -> None:
+    L = Symbol("L", integer=True, positive=True)
+    limits = Limits(largest={"L": 6})
+    fitted, measure = fit(lambda B, T, L: B * T * (3 * L + T), "BTL", limits=limits)
+    assert fitted.formula == B * T * (3 * L + T)
+    assert {sizes["L"] for sizes in measure.asked} == {2, 3, 4, 5, 6}
+    assert {sizes["L"] for sizes in fitted.checked} == {4, 5, 6}
+    cubic, _ = fit(lambda B, L: B * L**3 + L, "BL", limits=limits)
+    assert cubic.formula == L * (B * L**2 + 1)
+    # At the first sizes a cube of L alone. Five sizes of L are too few for all powers below it.
+    hidden, _ = fit(lambda B, L: B * L**3 + (B - 5) * (L + 7), "BL", limits=Limits(largest={"L": 5}))
+    assert hidden.formula is None
+    assert hidden.reason
+    halved, _ = fit(lambda B, L: B * (L // 2), "BL", limits=limits)
+    assert halved.formula is None
+    both, measure = fit(lambda L, K: 7 + L * K, "LK", limits=Limits(largest={"L": 6, "K": 10}, step={"K": 2}))
+    assert both.formula == L * SYMBOLS["K"] + 7
+    assert all(sizes["K"] in (2, 4, 6, 8, 10) and sizes["L"] <= 6 for sizes in measure.asked)
+
+
+def test_a_quantity_that_a_larger_stack_adds_costs_no_counts() -> None:
+    def layers(B: int, L: int) -> dict[str, int]:
+        return {"all": B * L} | {f"layer {layer}": B * (layer + 1 < L) for layer in range(L)}
+
+    limits = Limits(largest={"L": 6})
+    measure = Counted(layers)
+    fitted = interpolate(measure, ["B", "L"], limits=limits)
+    assert fitted["all"].formula == B * Symbol("L", integer=True, positive=True)
+    assert fitted["layer 0"].formula == B
+    assert fitted["layer 5"].formula is None
+    assert len(measure.asked) <= 24
+
+
+def test_many_letters_need_few_counts() -> None:
+    A, T, V = SYMBOLS["A"], SYMBOLS["T"], SYMBOLS["V"]
+
+    def transformer(B: int, T: int, A: int, D: int, H: int, V: int) -> dict[str, int]:
+        width = A * D
+        return {
+            "parameters": 4 * width**2 + 3 * width * H + 2 * V * width,
+            "flops": 2 * B * T * width * (4 * width + 3 * H + 2 * T + V),
+        }
+
+    measure = Counted(transformer)
+    fitted = interpolate(measure, list("BTADHV"))
+    assert fitted["parameters"].formula == A * D * (4 * A * D + 3 * H + 2 * V)
+    assert fitted["flops"].formula == 2 * A * B * D * T * (4 * A * D + 3 * H + 2 * T + V)
+    assert len(measure.asked) <= 26
 
 
 def test_the_start_is_kept() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensor,
     FakeTensorMode,
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
@@ -157,7 +158,7 @@ class Subject:
         try:
             called = self._produced(target, sizes) if self.factory else target
             if isinstance(called, nn.Module) and self.dtype is not None:
-                called = called.to(self.dtype)
+                called = self._converted(called, self.dtype)
             dtype = self.dtype or dtype_of(called)
             return called, specs.make(self.inputs, sizes, dtype), specs.make(self.named, sizes, dtype)
         except PorismError:
@@ -198,12 +199,19 @@ class Subject:
         self.needs_numbers = reason
         return True
 
-    def _emptied(self, module: nn.Module) -> nn.Module:
+    def _converted(self, module: nn.Module, dtype: torch.dtype) -> nn.Module:
+        """The module in another number format. Torch cannot put other weights in the place of fake ones."""
+        if any(isinstance(weight, FakeTensor) for weight in module.parameters()):
+            return self._emptied(module, dtype)
+        return module.to(dtype)
+
+    def _emptied(self, module: nn.Module, dtype: torch.dtype | None = None) -> nn.Module:
         """The same module without its weights: copied, each tensor replaced by one of its shape that holds nothing."""
         empty: dict[int, Any] = {}
         with self._mode:
             for tensor in _tensors(module):
-                hollow = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+                kind = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
+                hollow = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind)
                 if isinstance(tensor, nn.Parameter):
                     hollow = nn.Parameter(hollow, tensor.requires_grad)
                 empty[id(tensor)] = hollow

@@ -23,12 +23,13 @@ def fit_floors(
     """A polynomial in floors of the letters that have no powers, and in the other letters."""
     ladders: dict[str, Ladder] = {}
     for letter, found in powers.items():
+        ladder: Ladder | None = None
         if found is not None:
-            ladders[letter] = polynomial_ladder(survey, letter, found)
-            continue
-        far, line = survey.far(letter), partial(survey.value, name, letter)
-        ladder = far and find_floors(line, survey.base[letter], far, survey.step[letter], survey.degree)
-        if not ladder:
+            ladder = polynomial_ladder(survey, letter, found)
+        elif (far := survey.far(letter)) is not None:
+            line = partial(survey.value, name, letter)
+            ladder = find_floors(line, survey.base[letter], far, survey.step[letter], survey.degree)
+        if ladder is None:
             return None
         ladders[letter] = ladder
     held_out = survey.held_out({letter: ladder.sizes for letter, ladder in ladders.items()})

@@ -113,9 +113,10 @@ def _just_below(index: Index) -> list[Index]:
     return [(*index[:i], index[i] - 1, *index[i + 1 :]) for i in range(len(index)) if index[i]]
 
 
-def polynomial_ladder(survey: Survey, letter: str, powers: range) -> Ladder:
-    """Powers of a letter. The survey has found that many sizes already when it knows the powers."""
-    return Ladder(tuple(Rung(power) for power in powers), tuple(survey.sizes(letter, len(powers)) or ()))
+def polynomial_ladder(survey: Survey, letter: str, powers: range) -> Ladder | None:
+    """Powers of a letter, where there are as many sizes of it that can be measured."""
+    sizes = survey.sizes(letter, len(powers))
+    return None if sizes is None else Ladder(tuple(Rung(power) for power in powers), tuple(sizes))
 
 
 def fit_polynomials(survey: Survey, powers: Mapping[str, Mapping[str, range]], prune: bool = True) -> dict[str, Found]:
@@ -123,12 +124,18 @@ def fit_polynomials(survey: Survey, powers: Mapping[str, Mapping[str, range]], p
     groups: dict[tuple[range, ...], list[str]] = {}
     for name, along in powers.items():
         groups.setdefault(tuple(along[letter] for letter in survey.base), []).append(name)
-    highest = [max(map(len, ranges)) for ranges in zip(*groups, strict=True)]
-    used = {letter: survey.sizes(letter, count) or [] for letter, count in zip(survey.base, highest, strict=False)}
-    held_out = survey.held_out(used) if groups else []
-    found: dict[str, Found] = {}
+    fitting: list[tuple[dict[str, Ladder], list[str]]] = []
     for ranges, names in groups.items():
-        ladders = {letter: polynomial_ladder(survey, letter, r) for letter, r in zip(survey.base, ranges, strict=True)}
+        tried = {letter: polynomial_ladder(survey, letter, r) for letter, r in zip(survey.base, ranges, strict=True)}
+        ladders = {letter: ladder for letter, ladder in tried.items() if ladder is not None}
+        if len(ladders) == len(tried):
+            fitting.append((ladders, names))
+    used = {
+        letter: max((ladders[letter].sizes for ladders, _ in fitting), key=len, default=()) for letter in survey.base
+    }
+    held_out = survey.held_out(used) if fitting else []
+    found: dict[str, Found] = {}
+    for ladders, names in fitting:
         found |= fit_on_grid(survey, names, ladders, held_out, prune)
     return found
 

@@ -42,7 +42,11 @@ class Limits:
         return self.step.get(letter, 1)
 
     def allow(self, sizes: Mapping[str, int]) -> bool:
-        return all(sizes[letter] <= most for letter, most in self.largest.items())
+        """May these sizes be asked for?
+
+        Of a letter with a largest a size of 1 is left out: a single layer is first and last at once, a special case.
+        """
+        return all(1 < sizes[letter] <= most for letter, most in self.largest.items())
 
     def without(self, letters: Container[str]) -> "Limits":
         """The same for the other letters."""
@@ -54,10 +58,7 @@ class Limits:
         return {letter: size if letter in self.largest else size * many for letter, size in sizes.items()}
 
     def unused(self, letter: str, used: Sequence[int]) -> list[int]:
-        """The sizes of a letter with a largest that are not among these, the largest first.
-
-        A size of 1 is often a special case, a single layer is first and last at once, so it is left out.
-        """
+        """The sizes of a letter with a largest that are not among these, the largest first."""
         step = self.step_of(letter)
         top = self.largest[letter] // step * step
         return [size for size in range(top, 1, -step) if size not in used]

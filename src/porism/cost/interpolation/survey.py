@@ -33,9 +33,10 @@ def extrapolate(sizes: Sequence[int], values: Sequence[int], size: int, lowest: 
     >>> extrapolate([4], [16], 10, lowest=2)
     Fraction(100, 1)
     """
-    return size**lowest * sum(
+    return sum(
         (
-            Fraction(value, here**lowest)
+            value
+            * Fraction(size, here) ** lowest
             * prod((Fraction(size - other, here - other) for other in sizes if other != here), start=Fraction(1))
             for here, value in zip(sizes, values, strict=True)
         ),
@@ -100,9 +101,8 @@ class Survey:
             first = nextprime(max(beyond, WIDEST_PADDING // step, 16))
             above = chain((first, first + 1), (-(-first // many) * many for many in (8, 12, 60)))
             below = (*(nextprime(first // part) for part in (2, 4)), 13, 9, 6, 5, 3, -1, -2, -3, -4, 2, 1)
-            tried = (start + step * count for count in chain(above, below))
-            if letter in self.limits.largest:
-                tried = iter(self.limits.unused(letter, [start]))
+            outside = (start + step * count for count in chain(above, below))
+            tried = self.limits.unused(letter, [start]) if letter in self.limits.largest else outside
             self._far[letter] = next((x for x in tried if self.samples.at(self.base | {letter: x}) is not None), None)
         return self._far[letter]
 
