@@ -150,7 +150,7 @@ def test_decoding_equals_one_pass(lengths: list[int], map: str | None, order: in
 
 @each_pattern
 def test_any_pass_may_start_from_a_state_and_give_one(pattern: Pattern) -> None:
-    # A prefix that every later query looks at: whole blocks of 270 and of 100 and of 5.
+    # Every pattern has a border at 2700, so that later queries look at all keys before it.
     q, k, v = operands(2700 + 13, 2700 + 13, B=1, D=2, H=1)
     before, after = ([x[:, :, part] for x in (q, k, v)] for part in (slice(2700), slice(2700, None)))
     first, state = taylor_attention(*before, pattern=pattern, return_state=True)
