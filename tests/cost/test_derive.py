@@ -249,3 +249,14 @@ def test_a_stack_of_equal_layers_is_one_row_of_the_table() -> None:
         ("* (Linear)", 6),
         ("6 (Linear)", 1),
     ]
+
+
+def test_a_batch_of_one_that_goes_another_way_is_told_of_and_counted() -> None:
+    derived = derive(lambda x: x @ x.mT if len(x) > 1 else 2 * x, "B T")
+    assert derived.flops == 2 * B**2 * T
+    assert (
+        "; forward FLOPs from B=2 on; backward FLOPs from B=2 on; bytes kept for the backward pass from B=2 on"
+        in derived.verdict
+    )
+    assert derived.at(B=1, T=7) == {"parameters": 0, "flops": 0, "backward": 0, "saved": 0}
+    assert derived.at(B=2, T=7)["flops"] == 56

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -226,11 +227,9 @@ class _Recorder(TorchDispatchMode):
             return (
                 NotImplemented  # a ragged or distributed tensor knows what to do, and the tensors inside it come here
             )
-        if not isinstance(operator, HigherOrderOperator) and base_name(operator) not in FREE:
+        if _is_composite(operator):
             with self:
-                parts = operator.decompose(*args, **kwargs)
-            if parts is not NotImplemented:
-                return parts
+                return operator.decompose(*args, **kwargs)
         out = operator(*args, **kwargs)
         self._record(operator, args, kwargs, out)
         return out
@@ -265,6 +264,15 @@ class _Recorder(TorchDispatchMode):
     def _add(self, tallies: dict[str, Tally], name: str, number: int) -> None:
         operators = tallies[self.direction].setdefault(self.path, {})
         operators[name] = operators.get(name, 0) + number
+
+
+@cache
+def _is_composite(operator: Any) -> bool:
+    """Is it made of other operators, which are then counted in its place? Asked at every call, so remembered."""
+    if isinstance(operator, HigherOrderOperator) or base_name(operator) in FREE:
+        return False
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return key in operator.py_kernels or torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key)
 
 
 def tensors_of(output: Any) -> Iterator[Tensor]:

@@ -149,6 +149,9 @@ class Derived:
         missing = [self.titles[kind] for kind in KINDS if self.rows[0].formula(kind, self.conventions) is None]
         said = [f"no formula for {', '.join(missing)}" if missing else self._confirmed()]
         said += [f"{letter} in multiples of {step}" for letter, step in self.multiples.items()]
+        for kind in KINDS:
+            from_on = [f"{letter}={size}" for letter, size in self._least(kind).items()]
+            said += [f"{self.titles[kind]} from {' and '.join(from_on)} on"] if from_on else []
         if self.subject.needs_numbers:
             said.append(f"counted on real tensors, since fake ones gave {self.subject.needs_numbers}")
         if self.uncounted:
@@ -163,16 +166,31 @@ class Derived:
         )
         return f"exact on {len(checked)} held-out sizes ({', '.join(ranges)})" if self.letters else "counted"
 
+    def _least(self, kind: str) -> dict[str, int]:
+        """The sizes from which on the formula of one kind holds, of letters for which that is not the smallest."""
+        least: dict[str, int] = {}
+        for tally in self._parts(kind):
+            for letter, size in self.rows[0].fitted[tally].least.items():
+                least[letter] = max(size, least.get(letter, 1))
+        return least
+
+    def _parts(self, kind: str) -> tuple[str, ...]:
+        return _tallies(kind) if kind in ("flops", "backward") else (kind,)
+
     def _reason(self, kind: str) -> str:
-        tallies = _tallies(kind) if kind in ("flops", "backward") else (kind,)
-        reasons = (self.rows[0].fitted[tally].reason for tally in tallies)
+        reasons = (self.rows[0].fitted[tally].reason for tally in self._parts(kind))
         return next(reason for reason in reasons if reason)
 
     def at(self, **letters: int) -> dict[str, int]:
-        """The number of each kind at given sizes: from its formula, or counted there where none was found."""
+        """The number of each kind at given sizes: from its formula, or counted there where no formula holds."""
         self._check(letters, self.letters)
         sizes = {symbol(letter): size for letter, size in letters.items()}
-        formulas = {kind: self.rows[0].formula(kind, self.conventions) for kind in KINDS}
+        formulas = {
+            kind: self.rows[0].formula(kind, self.conventions)
+            if all(letters[letter] >= size for letter, size in self._least(kind).items())
+            else None
+            for kind in KINDS
+        }
         counted = self._counted(letters) if None in formulas.values() else {}
         return {
             kind: counted[kind] if formula is None else int(formula.subs(sizes)) for kind, formula in formulas.items()

@@ -1,7 +1,7 @@
 """From counts at a few sizes to a closed formula, proved at sizes that were held out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from sympy import Expr
 
@@ -9,7 +9,7 @@ from porism.cost.interpolation.branches import fit_branches
 from porism.cost.interpolation.floors import LONGEST_JUMP, fit_floors
 from porism.cost.interpolation.grid import Found, fit_polynomials
 from porism.cost.interpolation.limits import Limits
-from porism.cost.interpolation.samples import Measure, Samples, Sizes
+from porism.cost.interpolation.samples import Formula, Measure, Samples, Sizes
 from porism.cost.interpolation.survey import Survey
 from porism.errors import RecipeError
 
@@ -23,6 +23,8 @@ class Fitted:
     formula: Expr | None
     checked: tuple[dict[str, int], ...] = ()
     reason: str = ""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """Letters whose smallest sizes are no case of the formula, with the size from which it holds."""
 
 
 def interpolate(
@@ -53,6 +55,8 @@ def interpolate(
     are passed over; when it raises at every size, the first error is raised.
 
     A formula agrees with every count that was made, at least two of them at sizes that played no part in finding it.
+    The smallest size of each letter is counted last, since code often goes another way there (torch lays out a batch of
+    one as it likes); where that is no case of the formula, `least` says from where on it holds.
     """
     limits = limits or Limits()
     _check_request(letters, start, degree)
@@ -61,19 +65,48 @@ def interpolate(
     if first is None:
         raise samples.error or RecipeError("cost: nothing could be measured at any size. Give sizes to start from.")
     names = samples.names()
-    found, odd = _fit(Survey(samples, first, limits, degree), names, prune=True)
-    if left := [name for name in names if name not in found and name not in odd and samples.everywhere(name)]:
+    survey = Survey(samples, first, limits, degree)
+    found, odd = _fit(survey, names, whole=False, prune=True)
+
+    def left() -> list[str]:
+        return [name for name in names if name not in found and name not in odd and samples.everywhere(name)]
+
+    if waiting := left():
+        # What is a multiple of a letter at the base may be none elsewhere: look again for all its powers.
+        again, branching = _fit(survey, waiting, whole=True, prune=True)
+        found, odd = found | again, odd | branching
+    if (waiting := left()) and (lower := _legal_base(samples, limits.base(letters, first=2, gap=3), limits)):
         # A term can vanish at the base by chance, and a branch can lie below it: look again from lower sizes.
-        lower = _legal_base(samples, limits.base(letters, first=2, gap=3), limits)
-        if lower is not None:
-            again, branching = _fit(Survey(samples, lower, limits, degree), left, prune=False)
-            found |= again
-            odd |= branching
+        again, branching = _fit(Survey(samples, lower, limits, degree), waiting, whole=True, prune=False)
+        found, odd = found | again, odd | branching
     verdicts: dict[str, Fitted] = {}
     for twins in samples.twins(samples.names()):
         one = next((found[name] for name in twins if name in found), None)
         verdicts |= dict.fromkeys(twins, _verdict(samples, twins[0], one, odd.get(twins[0], ()), degree))
-    return {name: verdicts[name] for name in samples.names()}
+    verdicts = {name: verdicts[name] for name in samples.names()}
+    formulas = {
+        name: found[name][0] for name, fitted in verdicts.items() if name in found and fitted.formula is not None
+    }
+    least = _least(survey, formulas)
+    return {name: replace(fitted, least=least.get(name, {})) for name, fitted in verdicts.items()}
+
+
+def _least(survey: Survey, formulas: Mapping[str, Formula]) -> dict[str, Sizes]:
+    """For formulas that do not hold at the smallest size of a letter: the first size from which on they do."""
+    least: dict[str, Sizes] = {}
+    for letter, step in survey.step.items():
+        wrong = set(formulas)
+        for size in range(step, survey.base[letter], step):
+            sizes = survey.base | {letter: size}
+            counted = survey.samples.at(sizes)
+            if counted is None:
+                break
+            wrong = {name for name in wrong if name in counted and formulas[name](sizes) != counted[name]}
+            for name in wrong:
+                least.setdefault(name, {})[letter] = size + step
+            if not wrong:
+                break
+    return least
 
 
 def _check_request(letters: Sequence[str], start: Mapping[str, int] | None, degree: int) -> None:
@@ -101,20 +134,19 @@ def _legal_base(samples: Samples, base: Sizes, limits: Limits) -> Sizes | None:
     return None
 
 
-def _fit(survey: Survey, names: Sequence[str], prune: bool) -> tuple[dict[str, Found], dict[str, tuple[str, ...]]]:
-    """What is found around one base, and the letters in which the quantities that are no polynomials are none.
-
-    With `prune` off nothing is taken from what a letter's own line shows but its highest power.
-    """
+def _fit(
+    survey: Survey, names: Sequence[str], whole: bool, prune: bool
+) -> tuple[dict[str, Found], dict[str, tuple[str, ...]]]:
+    """What is found around one base, and the letters in which the quantities that are no polynomials are none."""
     samples = survey.samples
-    powers = {name: {letter: survey.powers_along(name, letter) for letter in survey.base} for name in names}
+    powers = {name: {letter: survey.powers_along(name, letter, whole) for letter in survey.base} for name in names}
     odd = {
         name: letters
         for name, along in powers.items()
         if (letters := tuple(letter for letter, found in along.items() if found is None))
     }
     plain = {
-        name: {letter: found if prune else range(found.stop) for letter, found in along.items() if found is not None}
+        name: {letter: found for letter, found in along.items() if found is not None}
         for name, along in powers.items()
         if name not in odd
     }

@@ -123,10 +123,11 @@ class Survey:
                 known.append(size)
         return known[:count]
 
-    def powers_along(self, name: str, letter: str) -> range | None:
+    def powers_along(self, name: str, letter: str, whole: bool = False) -> range | None:
         """The powers of one letter in a quantity, confirmed at the far size, or None where it is no polynomial.
 
-        The fewest that will do: most quantities are multiples of the batch, and then one size of it tells all.
+        The fewest that will do: most quantities are multiples of the batch, and then one size of it tells all. Asked
+        for as a whole, they start from 0.
         """
         far = self.far(letter)
         expected = None if far is None else self.value(name, letter, far)
@@ -139,7 +140,7 @@ class Survey:
             values = values_at(partial(self.value, name, letter), sizes)
             if values is None:
                 return None
-            for lowest in range(self.degree + 2 - count):
+            for lowest in range(1 if whole else self.degree + 2 - count):
                 if extrapolate(sizes, values, far, lowest) == expected:
                     return range(lowest, lowest + count)
         return None
