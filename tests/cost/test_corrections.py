@@ -57,9 +57,22 @@ def gather_neighbours(layout: torch.layout) -> Callable[[], None]:
         (gather_neighbours(torch.sparse_csr), 2 * 2 * D * H),
         (lambda: nn.Bilinear(D, H, T)(torch.randn(B, D), torch.randn(B, H)), 2 * B * T * H * (D + 1)),
         (lambda: torch.mv(torch.randn(T, D), torch.randn(D)), 2 * T * D),
+        (lambda: torch.zeros(T, H).addmm_(torch.randn(T, D), torch.randn(D, H)), 2 * T * D * H),
+        (lambda: torch.zeros(B, T, H).baddbmm_(torch.randn(B, T, D), torch.randn(B, D, H)), 2 * B * T * D * H),
         (lambda: torch.fft.fft(torch.randn(B, 8, dtype=torch.complex64)), 5 * B * 8 * 3),
     ],
-    ids=["attention", "depthwise", "grouped", "sparse coo", "sparse csr", "bilinear", "mv", "fft"],
+    ids=[
+        "attention",
+        "depthwise",
+        "grouped",
+        "sparse coo",
+        "sparse csr",
+        "bilinear",
+        "mv",
+        "addmm in place",
+        "baddbmm in place",
+        "fft",
+    ],
 )
 def test_torch_counts_right_with_them_and_wrong_without(work: Callable[[], Any], by_hand: int) -> None:
     assert flops(work, CORRECTIONS) == by_hand

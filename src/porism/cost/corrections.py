@@ -32,14 +32,15 @@ CORRECTIONS: dict[Any, Formula] = {}
 
 
 def _counts(*operators: str) -> Callable[[Formula], Formula]:
-    """Enter a formula under the aten operators of these names; a version of torch may lack some."""
+    """Enter a formula under the aten operators of these names, in place too; a version of torch may lack some."""
 
     def enter(formula: Formula) -> Formula:
         # torch's counter hands over shapes unless asked for the tensors; only those know a sparse layout.
         formula._get_raw = True  # type: ignore[attr-defined]
         for name in operators:
-            if hasattr(aten, name):
-                CORRECTIONS[getattr(aten, name)] = formula
+            for spelled in (name, f"{name}_"):
+                if hasattr(aten, spelled):
+                    CORRECTIONS[getattr(aten, spelled)] = formula
         return formula
 
     return enter
