@@ -113,3 +113,22 @@ def test_what_cannot_be_asked_is_refused() -> None:
         will_it_fit(mlp(), torch.randn(B, D), optimizer="adan")
     with pytest.raises(DeviceError, match="^fit: 1024 bytes are no device to measure on. Name one"):
         will_it_fit(mlp(), torch.randn(B, D), device=1024, measure=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    ("build", "make"),
+    [
+        (
+            lambda: nn.Sequential(nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024)),
+            lambda: torch.randn(16384, 1024),
+        ),
+        (lambda: nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True), lambda: torch.randn(32, 512, 512)),
+    ],
+    ids=["mlp", "encoder layer"],
+)
+def test_on_a_gpu_the_kernels_are_its_own(build: Callable[[], nn.Module], make: Callable[[], Tensor]) -> None:
+    fit = will_it_fit(build(), make(), device="cuda", measure=True)
+    assert fit.measured is not None
+    # Libraries take workspaces of some megabytes, and the allocator rounds.
+    assert abs(fit.measured - fit.total) <= 0.05 * fit.measured, str(fit)

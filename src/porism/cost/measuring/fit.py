@@ -13,6 +13,7 @@ import copy
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -100,7 +101,7 @@ def will_it_fit(
         "available": device if isinstance(device, int) else _memory(place),
         "measured": _measured_peak(called, inputs, named, place, optimizer) if measure else None,
     }
-    peak = predicted_peak(called, inputs, named)
+    peak = predicted_peak(called, inputs, named, place)
     moving = {role: peak[role] for role in ("gradients", "activations", "transient")}
     backward = Fit(moment="backward pass", **moving, **shared)
     update = Fit(
@@ -113,14 +114,20 @@ def will_it_fit(
     return max(backward, update, key=lambda fit: fit.total)
 
 
-def predicted_peak(called: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]) -> dict[str, int]:
-    """The bytes by role at the worst moment of a forward and backward pass, found without memory or arithmetic."""
+def predicted_peak(
+    called: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any], device: torch.device
+) -> dict[str, int]:
+    """The bytes by role at the worst moment of a forward and backward pass, found without memory or arithmetic.
+
+    Kernels are those of the device: one may keep what another computes again.
+    """
+    hollow_like = partial(_hollow, device=device)
     mode = detect_fake_mode([*_owned(called), *tensors_of([list(inputs), named])])
     with mode or FakeTensorMode(allow_non_fake_inputs=True):
         hollow = called
         if isinstance(called, nn.Module):
-            hollow = copy.deepcopy(called, {id(tensor): _hollow(tensor) for tensor in _owned(called)})
-        args, kwargs = tree_map_only(Tensor, _hollow, (inputs, named))
+            hollow = copy.deepcopy(called, {id(tensor): hollow_like(tensor) for tensor in _owned(called)})
+        args, kwargs = tree_map_only(Tensor, hollow_like, (inputs, named))
         live = Live()
         live.hold("parameters", _owned(hollow))
         live.hold("activations", tensors_of([list(args), kwargs]))
@@ -129,11 +136,11 @@ def predicted_peak(called: Callable[..., Any], inputs: tuple[Any, ...], named: d
     return live.peak
 
 
-def _hollow(tensor: Tensor) -> Tensor:
-    """A tensor of the same shape and type without content, on the CPU."""
+def _hollow(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the same shape and type without content."""
     if isinstance(tensor, FakeTensor):
         return tensor
-    empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(empty, tensor.requires_grad)
     return empty.requires_grad_(tensor.requires_grad)
