@@ -15,7 +15,7 @@ from porism.train.recipe import override
 from porism.train.session import cost_table, count_parameters
 from porism.train.task import Task
 
-SMALL: Mapping[str, list[str]] = {"language": ["hidden=8", "embedding=8", "batch=4", "steps=5"]}
+SMALL: Mapping[str, list[str]] = {"language": ["hidden=8", "embedding=8", "heads=4", "batch=4", "steps=5"]}
 """For each task the assignments that make its default recipe small."""
 INPUTS: Mapping[str, list[str]] = {"language": ["the object", "zzzz"]}
 

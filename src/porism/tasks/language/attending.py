@@ -75,18 +75,18 @@ class Block(nn.Module):
 
 
 def attention(recipe: LanguageRecipe) -> Heads:
-    """The layer for a recipe's `model`."""
+    """The layer for a recipe's `model`. All norm their queries and keys, so that they differ in nothing else."""
     width, heads = recipe.hidden, recipe.heads
     match recipe.model:
         case "window":
-            return WindowAttention(width, heads, recipe.window)
+            return WindowAttention(width, heads, recipe.window, normalize=True)
         case "taylor":
             # It is not to stand in for softmax but to be trained as it is: how far they are apart is no defect here.
             return TaylorAttention(width, heads, order=recipe.order, normalize=True, warn_above=None)
         case "hybrid":
             return HybridAttention(width, heads, window=recipe.window, order=recipe.order, normalize=True)
         case _:
-            return Attention(width, heads)
+            return Attention(width, heads, normalize=True)
 
 
 def places(T: int, width: int, device: torch.device) -> Tensor:

@@ -37,7 +37,7 @@ def _attending_cost(recipe: LanguageRecipe) -> Cost:
     inner = recipe.feed_forward * H
     product = 2 * B * T * H * inner
     block = _attention_cost(recipe).with_prefix("attention") + Cost(
-        parameters={"norms": 4 * H, "feed-forward": 2 * H * inner + inner + H},
+        parameters={"temperature": A, "norms": 4 * H, "feed-forward": 2 * H * inner + inner + H},
         flops={"feed-forward": 2 * product},
         backward={"feed-forward": 4 * product},
     )
@@ -51,17 +51,13 @@ def _attending_cost(recipe: LanguageRecipe) -> Cost:
 
 
 def _attention_cost(recipe: LanguageRecipe) -> Cost:
-    temperature = Cost(parameters={"temperature": A})
     match recipe.model:
         case "window":
             return window_cost(window=recipe.window)
         case "taylor":
-            return (
-                taylor_cost(causal=True, map="rolled" if recipe.order == 2 else "exact", order=recipe.order)
-                + temperature
-            )
+            return taylor_cost(causal=True, map="rolled" if recipe.order == 2 else "exact", order=recipe.order)
         case "hybrid":
-            return hybrid_cost(window=recipe.window, order=recipe.order, width=D, length=T) + temperature
+            return hybrid_cost(window=recipe.window, order=recipe.order, width=D, length=T)
         case _:
             return attention_cost()
 

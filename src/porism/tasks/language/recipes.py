@@ -125,25 +125,31 @@ _ATTENTION = LanguageRecipe(
     name="attention",
     about="softmax attention over all words before, of the Elman net's size",
     model="attention",
-    batch=16,
-    steps=64,
+    batch=8,
+    steps=40,
     embedding=128,
     hidden=128,
     keep=0.7,
     learning_rate=0.003,
-    epochs=12,
+    epochs=6,
     schedule="cosine",
     warmup=20,
 )
 
-_ATTENDING = (
-    _ATTENTION,
-    replace(_ATTENTION, name="window", about="softmax attention over the last 16 words", model="window", window=16),
-    replace(_ATTENTION, name="taylor", about="attention by the exponential's series of order 2", model="taylor"),
-    replace(
-        _ATTENTION, name="hybrid", about="exact for the last 16 words, the series beyond", model="hybrid", window=16
-    ),
-)
+
+def _mechanisms(softmax: LanguageRecipe, suffix: str, window: int) -> tuple[LanguageRecipe, ...]:
+    """The same model and training with each way to attend, from softmax over all words."""
+    ways = {
+        "window": f"softmax attention over the last {window} words",
+        "taylor": "attention by the exponential's series of order 2",
+        "hybrid": f"exact for the last {window} words, the series beyond",
+    }
+    others = (
+        replace(softmax, name=way + suffix, about=about, model=way, window=window)  # type: ignore[arg-type]
+        for way, about in ways.items()
+    )
+    return softmax, *others
+
 
 _BEST = LanguageRecipe(
     name="elman-best",
@@ -163,6 +169,31 @@ _BEST = LanguageRecipe(
     schedule="cosine",
 )
 
+_LARGE_ATTENTION = LanguageRecipe(
+    name="attention-ptb",
+    about="two layers of softmax attention on Penn Treebank, of the best Elman net's size",
+    model="attention",
+    batch=32,
+    steps=64,
+    embedding=512,
+    hidden=512,
+    heads=16,
+    layers=2,
+    tied=True,
+    keep=0.6,
+    optimizer="adamw",
+    weight_decay=0.03,
+    learning_rate=0.001,
+    epochs=20,
+    patience=20,
+    schedule="cosine",
+    warmup=200,
+)
+
 RECIPES: dict[str, LanguageRecipe] = {
-    recipe.name: recipe for recipe in (_ELMAN, _LSTM, *_ATTENDING, *TABLE.values(), _BEST)
+    recipe.name: recipe
+    for recipe in (
+        *(_ELMAN, _LSTM, *_mechanisms(_ATTENTION, "", window=16)),
+        *(*TABLE.values(), _BEST, *_mechanisms(_LARGE_ATTENTION, "-ptb", window=16)),
+    )
 }
