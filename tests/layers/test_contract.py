@@ -52,11 +52,14 @@ def _poisoned_memory() -> Iterator[None]:
 
 
 def prepare(case: Case, sizes: Sizes, dtype: torch.dtype = torch.float64) -> tuple[nn.Module, Inputs]:
-    """A layer and inputs for it; all that can asks for a gradient. Biases are drawn too: zeros would hide them."""
+    """A layer and inputs for it; all that can asks for a gradient. Biases are drawn too: zeros would hide them.
+
+    The wider a matrix, the smaller its numbers: logits in the hundreds would test the rounding and not the layer.
+    """
     layer = case.build(sizes).to(torch.float64)
     inputs = {n: v.double() if v.is_floating_point() else v for n, v in case.inputs(sizes).items()}
     for parameter in layer.parameters():
-        nn.init.normal_(parameter, std=0.5)
+        nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.5)
     inputs = {n: v.to(dtype).requires_grad_() if v.is_floating_point() else v for n, v in inputs.items()}
     return layer.to(dtype), inputs
 
