@@ -1,0 +1,45 @@
+"""One model that nobody here wrote, with its letters."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from porism.cost.alphabet import ALPHABET
+from porism.cost.derive import derive
+from porism.cost.derived import Derived
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, the inputs it is asked with, and what its letters mean.
+
+    >>> CASES["gpt2"].derive().flops
+    2*A*B*D*T*(12*A*D*L + 2*L*T + V)
+    """
+
+    name: str
+    target: Callable[..., nn.Module]
+    """A function of letters that makes the model, or of nothing where the model is what it is."""
+    inputs: Mapping[str, Any]
+    letters: Mapping[str, str]
+    """What a letter means here, where the alphabet does not say it already."""
+    published: Mapping[str, int]
+    """The sizes of a model of this kind that people use: the formulas are held against a count there too."""
+    stays_a_number: str
+    """What is not varied."""
+    multiples: Mapping[str, int] = field(default_factory=dict)
+    largest: Mapping[str, int] = field(default_factory=dict)
+    dtype: torch.dtype | None = None
+
+    def derive(self) -> Derived:
+        target = self.target if self.target.__code__.co_argcount else self.target()
+        return derive(
+            target, dtype=self.dtype, multiples=dict(self.multiples), largest=dict(self.largest), **self.inputs
+        )
+
+    def meanings(self, letters: tuple[str, ...]) -> dict[str, str]:
+        """What each of these letters means."""
+        return {letter: self.letters.get(letter) or ALPHABET[letter] for letter in letters}

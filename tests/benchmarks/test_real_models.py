@@ -1,0 +1,160 @@
+"""Formulas of models that nobody here wrote are those of the textbook."""
+
+import json
+import resource
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sympy import Symbol, expand
+
+from porism.cost import SYMBOLS, B, D, E, H, N, T
+from porism.cost.subject import Subject
+
+transformers = pytest.importorskip("transformers", reason="the models are those of the transformers package")
+pytest.importorskip("torch_geometric", reason="the graph layers are those of PyTorch Geometric")
+
+import real_models  # noqa: E402  behind the checks above
+from real_model_cases import CASES, Case  # noqa: E402
+from real_model_cases.graphs import edges  # noqa: E402
+from real_model_cases.text import gpt2, llama  # noqa: E402
+
+L = Symbol("L", integer=True, positive=True)
+RESULT = json.loads((Path(real_models.__file__).parent / "results" / "real_models.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    before = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    yield
+    transformers.logging.set_verbosity(before)
+
+
+def narrowed(case: Case, target: Any) -> Case:
+    """The same case in the letters B, T and D and with one layer, for the sake of time."""
+    return replace(case, target=target, largest={})
+
+
+def test_gpt2() -> None:
+    width = 3 * D
+    derived = narrowed(CASES["gpt2"], lambda D: gpt2(3, D, 50, 1)).derive()
+    # Words and 1,024 positions; 4 + 8 squares of the width, 13 widths of biases and norms in the layer; a last norm.
+    assert expand(derived.parameters - ((50 + 1024) * width + 12 * width**2 + 13 * width + 2 * width)) == 0
+    # A token meets every matrix, and every other token in the scores and in the sum of values.
+    products = B * T * (12 * width**2 + 2 * T * width + width * 50)
+    assert expand(derived.flops - 2 * products) == 0
+    # Every product goes back by two.
+    assert expand(derived.backward - 4 * products) == 0
+    assert derived.uncounted == {}
+    assert derived.subject.needs_numbers == ""
+
+
+def test_llama() -> None:
+    width = 2 * D
+    derived = narrowed(CASES["llama"], lambda D: llama(2, D, 7, 50, 1)).derive()
+    # Words in and out; four squares, three matrices of the feed-forward part and two norms in the layer; a last norm.
+    matrices = 4 * width**2 + 3 * width * 7 + width * 50
+    assert expand(derived.parameters - (matrices + width * 50 + 2 * width + width)) == 0
+    assert expand(derived.flops - 2 * B * T * (matrices + 2 * T * width)) == 0
+    # A fused kernel computes the scores once more: five products for two.
+    assert expand(derived.backward - 2 * B * T * (2 * matrices + 5 * T * width)) == 0
+    assert "D in multiples of 2" in derived.verdict
+
+
+def test_gcnconv() -> None:
+    derived = CASES["gcnconv"].derive()
+    assert expand(derived.parameters - (D * H + H)) == 0
+    assert expand(derived.flops - 2 * N * D * H) == 0
+    # The edges and a loop a node: a degree each, its root a node, two factors of it and their products for an edge...
+    loops = E + N
+    normalised = loops + N + 2 * loops
+    # ...then a message an edge is multiplied and added, and a bias is added to every node.
+    propagated = 2 * loops * H + N * H
+    assert expand(derived.under(elementwise=True).flops - derived.flops - normalised - propagated) == 0
+
+
+def test_a_number_of_layers_is_a_letter() -> None:
+    inputs = {"input_ids": "2 5 : int"}
+    derived = replace(CASES["llama"], target=lambda L: llama(2, 6, 7, 50, L), inputs=inputs, multiples={}).derive()
+    matrices = 4 * 12**2 + 3 * 12 * 7
+    assert expand(derived.parameters - L * (matrices + 2 * 12) - 12 * (2 * 50 + 1)) == 0
+    assert {row.path for row in derived.rows if row.path.count(".") == 2} >= {"model.layers.0", "model.layers.1"}
+    assert all(row.formula("flops", derived.conventions) is not None for row in derived.rows)
+
+
+def test_weights_that_are_looked_at_while_they_are_drawn_need_no_numbers() -> None:
+    vit = CASES["vit"]
+    subject = Subject(vit.target, (), dict(vit.inputs))
+    counted = subject.count({"B": 1, "P": 2, "A": 2, "D": 3, "H": 5, "L": 1})
+    assert subject.needs_numbers == ""
+    # A token for each of four patches and one more.
+    assert counted.flops == 2 * (4 * 768 * 6 + 5 * (4 * 36 + 2 * 30) + 2 * 25 * 6 + 6 * 1000)
+
+
+def test_experts_in_two_bytes_need_no_numbers() -> None:
+    mixtral = CASES["mixtral"]
+    subject = Subject(mixtral.target, (), dict(mixtral.inputs), mixtral.dtype)
+    counted = subject.count({"B": 1, "T": 3, "A": 1, "D": 8, "H": 16, "V": 5, "G": 4, "L": 1})
+    assert subject.needs_numbers == ""
+    assert counted.uncounted == {}
+    # Keys and values have a quarter of the width; a token meets the router and two experts.
+    assert counted.flops == 2 * 3 * (2 * 32 * 32 + 2 * 32 * 8 + 2 * 3 * 32 + 32 * 4 + 2 * 3 * 32 * 16 + 32 * 5)
+
+
+def test_seven_billion_parameters_in_little_memory() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    case = CASES["llama-7b"]
+    counted = Subject(case.target(), (), dict(case.inputs)).count({"B": 1, "T": 7})
+    matrices = 32 * (4 * 4096**2 + 3 * 4096 * 11008) + 4096 * 32000
+    assert counted.parameters.count == 6_738_415_616
+    assert counted.flops == 2 * 7 * (matrices + 32 * 2 * 7 * 4096)
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 10**9
+
+
+def test_edges_make_no_loops() -> None:
+    for nodes, count in [(2, 1), (2, 7), (7, 2), (7, 63)]:
+        source, target = edges(nodes, count)
+        assert source.shape == target.shape == (count,)
+        assert not torch.equal(source, target)
+        assert int((source == target).sum()) == 0
+        assert max(int(source.max()), int(target.max())) < nodes
+
+
+def test_the_result_has_every_model_and_no_failure() -> None:
+    assert [result["model"] for result in RESULT["results"]] == list(CASES)
+    assert [real_models.failures(result) for result in RESULT["results"]] == [[]] * len(CASES)
+    assert all(formula for result in RESULT["results"] for formula in result["formulas"].values())
+
+
+def test_a_wrong_formula_an_uncounted_operator_and_a_slow_run_are_failures() -> None:
+    large = next(result for result in RESULT["results"] if result["model"] == real_models.LARGE)
+    wrong = large | {"predicted": large["predicted"] | {"flops": 1}, "uncounted": ["roll"], "seconds": 61.0}
+    counted = f"{large['counted']['flops']:,}"
+    assert real_models.failures(wrong) == [
+        "roll was not counted",
+        f"flops is {counted} at the published sizes, 1 by its formula",
+        f"it took 61.0 s and {large['peak_bytes'] / 1e9:.2f} GB",
+    ]
+
+
+def test_the_table_has_every_formula_and_what_stays_a_number() -> None:
+    table = real_models.markdown(RESULT)
+    for result in RESULT["results"]:
+        assert f"**{result['model']}**" in table
+        assert result["stays_a_number"] in table
+        assert all(f"`{formula}`" in table for formula in result["formulas"].values())
+
+
+def test_every_letter_has_a_meaning_and_published_sizes() -> None:
+    for case in CASES.values():
+        target = case.target if case.target.__code__.co_argcount else case.target()
+        letters = Subject(target, (), dict(case.inputs), case.dtype).letters
+        assert set(case.published) == set(letters)
+        assert set(case.meanings(letters)) == set(letters)
+        assert set(case.letters) <= {*letters, *SYMBOLS}
