@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Say
 
+from porism.layers.pattern import Pattern
 from porism.tasks.language.recipes import RECIPES
 
 
@@ -66,6 +67,42 @@ def test_conventions_switch(say: Say) -> None:
     assert result["conventions"].startswith("1 for a multiply-add")
 
 
+def test_a_pattern_is_drawn_at_the_sizes_put_in(say: Say) -> None:
+    said = say("cost", "window", "--draw", "--at", "T=8,W=3")
+    assert said.code == 0
+    assert said.err == ""
+    pictures = said.out.strip().split("\n\n")
+    assert f"sliding, window 3: 21 pairs\n{Pattern('sliding', window=3).drawn(8)}" in pictures
+
+
+def test_drawing_counts_nothing(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(*_: object, **__: object) -> None:
+        raise AssertionError("a picture needs no count")
+
+    monkeypatch.setattr("porism.cost.derive.derive", count)
+    assert say("cost", "window", "--draw").code == 0
+    with pytest.raises(AssertionError, match="a picture needs no count"):
+        say("cost", "window")
+
+
+@pytest.mark.parametrize(
+    ("layer", "marks", "titles"),
+    [
+        ("attention", "■·", ["full: 49 pairs", "causal: 28 pairs"]),
+        ("taylor", "▒·", ["full: 49 pairs by the series", "causal: 28 pairs by the series"]),
+        ("hybrid", "■▒·", ["full, window 3: 29 pairs, and 20 by the series", "causal, window 3: 18 pairs, and 10 by"]),
+    ],
+)
+def test_every_layer_that_attends_can_be_drawn(say: Say, layer: str, marks: str, titles: list[str]) -> None:
+    said = say("cost", layer, "--draw", "--at", "T=7", "--json")
+    assert said.code == 0
+    drawing = json.loads(said.out)["drawing"]
+    assert drawing == said.err.strip()
+    assert [part.startswith(title) for part, title in zip(drawing.split("\n\n"), titles, strict=False)] == [True, True]
+    assert set(drawing) >= set(marks)
+    assert not set(drawing) & (set("■▒·") - set(marks))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -86,6 +123,11 @@ def test_conventions_switch(say: Say) -> None:
         (["torch.nn:Tanh", "--input", "B T", "--at", "B"], "cost: --at takes letters with sizes, got 'B'"),
         (["torch.nn:Tanh", "--input", "B T", "--at", "Q=3"], "has no letter Q to set"),
         (["torch.nn:Tanh", "--input", "B T", "--at", "B=3"], "needs numbers for"),
+        (["elman", "--draw"], "cost: elman cannot be drawn. Choose from attention, hybrid, taylor, window."),
+        (["language/lstm", "--draw"], "cost: language/lstm cannot be drawn. Choose from attention"),
+        (["window", "--draw", "--at", "T=65"], "cost: T=65 does not fit a picture. Give T from 1 to 64"),
+        (["window", "--draw", "--at", "B=2"], "cost: a picture has no letter B to set. It has T, W."),
+        (["window", "--draw", "--at", "W=0"], "a sliding pattern has a window of 0. Give a number from 1 on."),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(say: Say, words: list[str], message: str) -> None:

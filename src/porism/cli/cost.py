@@ -26,6 +26,7 @@ class Cost:
     $ porism cost torch.nn:Linear --with "64, 10" --input "B T D"
     $ porism cost mypackage.models:build --input "B T D"         a factory whose arguments are letters
     $ porism cost elman --against readout --at B=20,D=100,H=100  where one overtakes the other
+    $ porism cost window --draw --at T=8,W=3                     who looks at whom
     """
 
     target: Annotated[Positional[str], arg(metavar="TARGET")]
@@ -45,6 +46,8 @@ class Cost:
     """The letter to go along in a comparison."""
     plot: Annotated[Path | None, optional("FILE.svg")] = None
     """Write the picture of a comparison to a file, too."""
+    draw: Annotated[bool, optional()] = False
+    """Draw which keys a layer that attends looks at, at the T and W of --at. Nothing is counted then."""
     macs: Annotated[bool, optional()] = False
     """Count multiply-adds instead of floating-point operations."""
     causal_half: Annotated[bool, optional()] = False
@@ -69,6 +72,8 @@ class Cost:
         console = console_for(self.json)
         sizes = self._check()
         target = find(self.target, self.input, self.arguments)
+        if self.draw:
+            return self._draw(target, sizes, console)
         derived = self._derive(target, console)
         console.print(derived.table())
         if self.against:
@@ -89,6 +94,18 @@ class Cost:
             _bytes(self.memory)
         _sizes("--multiples", self.multiples)
         return _sizes("--at", self.at)
+
+    def _draw(self, target: "Target", sizes: dict[str, int], console: "Console") -> int:
+        from porism.cli.output import print_json
+        from porism.cli.target import drawable
+
+        if target.drawing is None:
+            raise RecipeError(f"cost: {target.name} cannot be drawn. Choose from {', '.join(drawable())}.")
+        drawing = target.drawing(sizes)
+        console.print(drawing, highlight=False, markup=False, soft_wrap=True)
+        if self.json:
+            print_json({"drawing": drawing})
+        return 0
 
     def _derive(self, target: "Target", console: "Console") -> "Derived":
         from porism.cost.conventions import Conventions

@@ -2,9 +2,10 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from porism.errors import PorismError, RecipeError
@@ -19,6 +20,8 @@ class Target:
     inputs: tuple[Any, ...]
     sizes: dict[str, int] = field(default_factory=dict)
     multiples: dict[str, int] = field(default_factory=dict)
+    drawing: Callable[[Mapping[str, int]], str] | None = None
+    """Pictures at sizes, where there is something to draw."""
 
 
 def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
@@ -43,9 +46,10 @@ def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
     if inputs or arguments:
         raise RecipeError(f"cost: --input and --with are for package.module:factory, and {text} has its own.")
     if text in LAYERS:
-        place = import_module(f"porism.layers.{text}.cost")
+        place = _cost_of(text)
         counted, own_inputs = place.subject()
-        return Target(text, counted, own_inputs, multiples=getattr(place, "MULTIPLES", {}))
+        multiples, drawing = getattr(place, "MULTIPLES", {}), getattr(place, "drawing", None)
+        return Target(text, counted, own_inputs, multiples=multiples, drawing=drawing)
     tasks = {name: find_task(name) for name in TASKS}
     recipes = {f"{name}/{recipe}": (task, recipe) for name, task in tasks.items() for recipe in task.recipes}
     if text in recipes:
@@ -55,6 +59,17 @@ def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
         f"cost: there is no layer and no recipe {text!r}. {nearest(text, [*LAYERS, *recipes])} "
         "For a module of yours write package.module:factory."
     )
+
+
+def drawable() -> list[str]:
+    """The layers that can be drawn."""
+    from porism.layers.check import LAYERS
+
+    return [layer for layer in LAYERS if hasattr(_cost_of(layer), "drawing")]
+
+
+def _cost_of(layer: str) -> ModuleType:
+    return import_module(f"porism.layers.{layer}.cost")
 
 
 def _brought(text: str, arguments: str) -> Any:

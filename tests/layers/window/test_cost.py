@@ -84,5 +84,7 @@ def test_drawing_shows_the_patterns_and_counts_their_pairs() -> None:
     ]
     assert parts[1].split("\n", 1)[1] == Pattern("sliding", window=2).drawn(7)
     assert len(drawing({}).split("\n\n")[0].splitlines()) == 9
-    with pytest.raises(RecipeError, match=r"T=16384 is too long for a picture\. Give T up to 64"):
+    with pytest.raises(
+        RecipeError, match=r"T=16384 does not fit a picture\. Give T from 1 to 64, for instance --at T=8,W=3"
+    ):
         drawing({"T": 16384})

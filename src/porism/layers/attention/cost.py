@@ -1,11 +1,13 @@
-"""What the layer costs. The README derives every term."""
+"""What the layer costs, and pictures of the patterns it costs that for. The README derives every term."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sympy import Expr, sympify
 from torch import nn
 
 from porism.cost import A, B, Cost, D, T
+from porism.layers.pattern import CAUSAL, FULL
+from porism.layers.picture import picture, sizes
 
 
 def core(heads: Expr | int = A, key_heads: Expr | int | None = None, width: Expr = D) -> Cost:
@@ -68,3 +70,16 @@ def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:
     from porism.layers.attention.layer import Attention
 
     return lambda A, D: Attention(A * D, A, batch_first=True), ("B T A*D",)
+
+
+def drawing(letters: Mapping[str, int]) -> str:
+    """What `porism cost attention --draw` shows: a row a query, a column a key.
+
+    >>> print(drawing({"T": 3}).split("\\n\\n")[1])
+    causal: 6 pairs
+    ■ · ·
+    ■ ■ ·
+    ■ ■ ■
+    """
+    (length,) = sizes(letters, T=8)
+    return "\n\n".join(picture(pattern.kind, length, pattern) for pattern in (FULL, CAUSAL))

@@ -1,12 +1,14 @@
-"""What the layer costs. The README derives every term."""
+"""What the layer costs, and pictures of the patterns it costs that for. The README derives every term."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sympy import Expr, Integer, Max, Min, floor, sympify
 from torch import nn
 
 from porism.cost import A, B, Cost, D, H, T
 from porism.layers.hybrid.walks import LENGTH
+from porism.layers.pattern import CAUSAL, FULL, Pattern
+from porism.layers.picture import picture, sizes
 from porism.layers.taylor.cost import features
 
 WINDOW, WIDTH, TEXT = 64, 16, 2 * LENGTH
@@ -148,9 +150,24 @@ def subject() -> tuple[Callable[[int], nn.Module], tuple[str, ...]]:
     from counts would take long.
     """
     from porism.layers.hybrid.layer import HybridAttention
-    from porism.layers.pattern import CAUSAL
 
     def build(A: int) -> nn.Module:
         return HybridAttention(WIDTH * A, A, window=WINDOW, pattern=CAUSAL, batch_first=True)
 
     return build, (f"B {TEXT} {WIDTH}*A",)
+
+
+def drawing(letters: Mapping[str, int]) -> str:
+    """What `porism cost hybrid --draw` shows: a row a query, a column a key, ■ softmax's weight and ▒ its series'.
+
+    >>> print(drawing({"T": 4, "W": 2}).split("\\n\\n")[1])
+    causal, window 2: 7 pairs, and 3 by the series
+    ■ · · ·
+    ■ ■ · ·
+    ▒ ■ ■ ·
+    ▒ ▒ ■ ■
+    """
+    length, window = sizes(letters, T=8, W=3)
+    both_sides, behind = Pattern("sliding", window, ahead=window - 1), Pattern("sliding", window)
+    full = picture(f"full, window {window}", length, both_sides, FULL)
+    return f"{full}\n\n{picture(f'causal, window {window}', length, behind, CAUSAL)}"

@@ -1,12 +1,14 @@
-"""What the layer costs. The README derives every term."""
+"""What the layer costs, and pictures of the patterns it costs that for. The README derives every term."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import factorial
 
 from sympy import Expr, Integer, floor, prod, sympify
 from torch import nn
 
 from porism.cost import A, B, Cost, D, H, M, T
+from porism.layers.pattern import CAUSAL, FULL, Pattern
+from porism.layers.picture import picture, sizes
 from porism.layers.taylor.features import choose_map
 from porism.layers.taylor.spans import LENGTH
 
@@ -130,3 +132,17 @@ def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:
 def subject_cost() -> Cost:
     """The cost by hand of what `subject` has counted."""
     return cost(map="exact")
+
+
+def drawing(letters: Mapping[str, int]) -> str:
+    """What `porism cost taylor --draw` shows: a row a query, a column a key.
+
+    >>> print(drawing({"T": 3, "W": 2}).split("\\n\\n")[2])
+    block-causal, window 2: 7 pairs by the series
+    ▒ ▒ ·
+    ▒ ▒ ·
+    ▒ ▒ ▒
+    """
+    length, window = sizes(letters, T=8, W=3)
+    patterns = {"full": FULL, "causal": CAUSAL, f"block-causal, window {window}": Pattern("block-causal", window)}
+    return "\n\n".join(picture(name, length, series=pattern) for name, pattern in patterns.items())

@@ -6,16 +6,15 @@ from sympy import Expr, Piecewise, floor
 from torch import nn
 
 from porism.cost import A, Cost, T, W
-from porism.errors import RecipeError
 from porism.layers.attention.cost import cost as attention_cost
 from porism.layers.pattern import CAUSAL, Kind, Pattern
+from porism.layers.picture import picture, sizes
 from porism.layers.window.blocks import ROWS
 
 MULTIPLES = {"T": ROWS}
 """The lengths that `porism cost window` counts at: those without a rest, for which the formula is short."""
 
 _PRODUCTS = ("scores", "values", "scores again", "dV", "dP", "dQ", "dK")
-_LARGEST_PICTURE = 64
 
 
 def pairs(kind: Kind = "sliding", window: Expr | int = W, ahead: Expr | int = 0) -> Expr:
@@ -82,11 +81,7 @@ def drawing(letters: Mapping[str, int]) -> str:
     ■ ■ ·
     · ■ ■
     """
-    length, window = letters.get("T", 8), letters.get("W", 3)
-    if length > _LARGEST_PICTURE:
-        raise RecipeError(
-            f"cost: T={length} is too long for a picture. Give T up to {_LARGEST_PICTURE}, for instance --at T=8,W=3."
-        )
+    length, window = sizes(letters, T=8, W=3)
     patterns = {
         "causal": CAUSAL,
         f"sliding, window {window}": Pattern("sliding", window),
@@ -95,6 +90,4 @@ def drawing(letters: Mapping[str, int]) -> str:
         f"block, window {window}": Pattern("block", window),
         f"block, window {window}, causal inside": Pattern("block", window, causal_inside=True),
     }
-    return "\n\n".join(
-        f"{name}: {pattern.pairs(length)} pairs\n{pattern.drawn(length)}" for name, pattern in patterns.items()
-    )
+    return "\n\n".join(picture(name, length, pattern) for name, pattern in patterns.items())
