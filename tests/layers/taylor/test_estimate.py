@@ -11,7 +11,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from porism.cost.counting import count
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.taylor import SeriesWarning, TaylorAttention, series_error, taylor_attention
-from porism.layers.taylor.estimate import Watch
+from porism.layers.taylor.estimate import _places
+from porism.layers.taylor.watch import Watch
 
 LIMIT = 0.05
 
@@ -118,6 +119,53 @@ def test_the_price_is_bounded() -> None:
     assert series_error(q, k, v, pairs=2**18) == pytest.approx(measured(q, k, v), rel=0.15)
     # At least one query of one text, and not the first: that one looks at a single key.
     assert series_error(q, k, v, pattern=CAUSAL, pairs=1) > 0
+
+
+@pytest.mark.parametrize("pattern", [FULL, CAUSAL], ids=lambda pattern: pattern.kind)
+def test_near_a_limit_it_looks_at_more_queries_until_the_side_is_right(pattern: Pattern) -> None:
+    wrong_by_few = 0
+    for deviation in torch.linspace(0.36, 0.5, 60).tolist():
+        q, k, v = operands(deviation, T=512, D=8, H=8)
+        error = series_error(q, k, v, pattern=pattern, pairs=q.shape[1] * 512 * 512)
+        few: dict[str, Any] = {"pattern": pattern, "pairs": q.shape[1] * 512 * 64}
+        wrong_by_few += (series_error(q, k, v, **few) > LIMIT) != (error > LIMIT)
+        assert (series_error(q, k, v, limit=LIMIT, **few) > LIMIT) == (error > LIMIT), (deviation, error)
+    assert wrong_by_few > 0
+
+
+def test_it_looks_at_no_more_queries_than_it_takes() -> None:
+    q, k, v = operands(1.0, T=2048, A=2, D=8, H=8)
+    few = count(lambda: series_error(q, k, v, pairs=2**19)).flops
+    assert count(lambda: series_error(q, k, v, pairs=2**19, limit=LIMIT)).flops == few  # 39 % is no matter of doubt
+    assert count(lambda: series_error(q, k, v, pairs=2**19, limit=series_error(q, k, v))).flops > few
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("T", [0, 1, 2, 63, 1000, 131072])
+@pytest.mark.parametrize("most", [0, 1, 7, 256, 2000])
+def test_the_queries_looked_at_stand_for_all(T: int, most: int, alike: bool) -> None:
+    places, weight = _places(T, most, alike)
+    assert len(places) <= max(1, most)
+    assert float(weight.sum()) == pytest.approx(T)
+    assert places.tolist() == sorted(set(places.tolist()))
+    assert all(0 <= place < T for place in places)
+    # Where the first ones matter most, they all are among them if there are enough of any.
+    if not alike and most >= 256:
+        assert set(range(min(T, 8))) <= set(places.tolist())
+
+
+def test_an_empty_text_has_no_error() -> None:
+    q, k, v = (x[:, :, :0] for x in operands(1.0))
+    assert series_error(q, k, v, pattern=CAUSAL, limit=LIMIT) == 0
+
+
+def test_pads_behind_texts_are_no_queries() -> None:
+    q, k, v = operands(0.8, T=40, D=4)
+    packed = series_error(q, k, v, cumulative_lengths=[0, 30, 33, 40])
+    parts = list(zip(*(x.split([30, 3, 7], 2) for x in (q, k, v)), strict=True))
+    wanted = [scaled_dot_product_attention(q, k, v) for q, k, v in parts]
+    off = [taylor_attention(q, k, v) - answer for (q, k, v), answer in zip(parts, wanted, strict=True)]
+    assert packed == pytest.approx(float(torch.cat(off, 2).norm() / torch.cat(wanted, 2).norm()), rel=1e-4)
 
 
 def test_it_looks_where_attention_looks() -> None:

@@ -1,13 +1,14 @@
 """Softmax attention over any pattern, through the fused kernels of torch."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 
 from porism.errors import ShapeError
+from porism.layers.attention.cache import Cache
 from porism.layers.attention.mask import Mask, dense_mask
 from porism.layers.derivative import first_derivative_only
 from porism.layers.heads import Heads
@@ -63,14 +64,6 @@ def softmax_attention(
     return _fused(q, k, v, limits, causal, scale_of(q, scale), dropout_p)
 
 
-class Cache(NamedTuple):
-    """The keys (B, G, S, D) and values (B, G, S, H) of all tokens so far; (B, S), True for a pad, if there was one."""
-
-    k: Tensor
-    v: Tensor
-    padding: Tensor | None = None
-
-
 def softmax_decode(
     q: Tensor,
     k: Tensor,
@@ -97,29 +90,12 @@ def softmax_decode(
             f"attention: a {pattern.kind} pattern looks at tokens that are not there yet, so it cannot be decoded. "
             "Choose causal, sliding without ahead, or block with causal_inside."
         )
-    before = 0
-    if state is not None:
-        _check_state(state, k, v)
-        before = state.k.shape[2]
-        if key_padding is not None or state.padding is not None:
-            parts = ((state.padding, state.k), (key_padding, k))
-            key_padding = torch.cat([_no_padding(keys) if pads is None else pads for pads, keys in parts], 1)
-        k, v = torch.cat([state.k, k], 2), torch.cat([state.v, v], 2)
-    answer = softmax_attention(q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, offset=before)
-    return answer, Cache(k, v, key_padding)
-
-
-def _check_state(state: Cache, k: Tensor, v: Tensor) -> None:
-    for name, kept, new in (("keys", state.k, k), ("values", state.v, v)):
-        if kept.shape[:2] != new.shape[:2] or kept.shape[3] != new.shape[3]:
-            raise ShapeError(
-                f"attention: the state has {name} of {tuple(kept.shape)}, the new ones are {tuple(new.shape)}. "
-                "Pass the state that the same batch gave."
-            )
-
-
-def _no_padding(k: Tensor) -> Tensor:
-    return k.new_zeros((k.shape[0], k.shape[2]), dtype=torch.bool)
+    tokens = Cache(k, v, key_padding).behind(state)
+    before = tokens.length - k.shape[2]
+    answer = softmax_attention(
+        q, tokens.k, tokens.v, pattern=pattern, scale=scale, key_padding=tokens.padding, offset=before
+    )
+    return answer, tokens
 
 
 class Attention(Heads):
@@ -174,7 +150,7 @@ class Attention(Heads):
         limits = dense_mask(q, k, CAUSAL if is_causal else FULL, 0, key_padding, mask)
         dropout_p = self.dropout if self.training else 0.0
         if need_weights:
-            weights = _weights(q, k, limits, scale_of(q, self.scale), dropout_p)
+            weights = all_weights(q, k, limits, scale_of(q, self.scale), dropout_p)
             return weights @ share(v, q.shape[1]), weights
         return _fused(q, k, v, limits, False, scale_of(q, self.scale), dropout_p), None
 
@@ -213,9 +189,9 @@ def _fast_with_groups(q: Tensor, limits: Mask | None) -> bool:
     return not q.is_cuda or (limits is None and q.dtype in (torch.float16, torch.bfloat16))
 
 
-def _weights(q: Tensor, k: Tensor, limits: Mask | None, scale: float, dropout_p: float) -> Tensor:
+def all_weights(q: Tensor, k: Tensor, limits: Mask | None, scale: float, dropout_p: float = 0.0) -> Tensor:
     """All weights at once, (B, A, T, S)."""
-    logits = scale * (q @ share(k, q.shape[1]).mT)
+    logits = (scale * q) @ share(k, q.shape[1]).mT
     weights = (logits if limits is None else limits.added_to(logits)).softmax(-1)
     return dropout(weights if limits is None else weights.masked_fill(limits.blind, 0), dropout_p)
 

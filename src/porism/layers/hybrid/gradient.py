@@ -14,8 +14,8 @@ from porism.layers.hybrid.sums import Passed, logits
 from porism.layers.hybrid.walks import Sights, Step, Task, between, leaving, spans, walks
 from porism.layers.hybrid.weights import weights
 from porism.layers.taylor.features import FeatureMap
+from porism.layers.taylor.gradient import reaches_keys
 from porism.layers.taylor.operands import Operands
-from porism.layers.taylor.spans import pieces
 from porism.layers.taylor.sums import fold, inverse
 
 
@@ -55,7 +55,7 @@ def gradient(
     if task.return_state:
         # The keys that no query of these read were folded into the state that was returned.
         folded = behind[-1].fresh.stop if behind else 0
-        _reaches_keys(operands, phi, dstate, slice(folded, leaving(task, S)), d)
+        reaches_keys(operands, phi, dstate, slice(folded, leaving(task, S)), d.k, d.v)
     _walk_back(dO, passed, operands, phi, behind, state, dstate, d)
     for walk in ahead:
         _walk_back(dO, passed, operands, phi, walk, torch.zeros_like(state), torch.zeros_like(state), d)
@@ -118,22 +118,12 @@ def _walk_back(
         g = _reaches_far_sums(dO, passed, operands, step.queries)
         # dstate += sum of phi(q_i) g_i                            over the queries that read the state
         torch.baddbmm(dstate, phi(operands.queries(step.queries)), g, out=dstate)
-        _reaches_keys(operands, phi, dstate, step.fresh, d)
+        reaches_keys(operands, phi, dstate, step.fresh, d.k, d.v)
 
 
 def _reaches_far_sums(dO: Tensor, passed: Passed, operands: Operands, queries: slice) -> Tensor:
     # n_i = ... + exp(-m_i) phi(q_i) . state
     return _reaches_sums(dO, passed, operands, queries) * torch.exp(-operands.rows(passed.peaks, queries))
-
-
-def _reaches_keys(operands: Operands, phi: FeatureMap, dstate: Tensor, keys: slice, d: Gradient) -> None:
-    """What keys and values that were folded into a state get from its gradient."""
-    for few in pieces(keys):
-        y, u = operands.keys(few), operands.values(few)
-        # dphi(k_j) = dstate u_j
-        operands.add_keys(d.k, few, phi.pull_back(y, dstate @ u.mT))
-        # du_j = phi(k_j) dstate
-        operands.add_values(d.v, few, phi(y).mT @ dstate)
 
 
 def _add_queries(operands: Operands, dq: Tensor, queries: slice, columns: Tensor) -> None:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
+from porism.layers.attention.cache import Cache
 from porism.layers.autocast import autocast_dtype, without_autocast
 from porism.layers.hybrid.function import features, hybrid
 from porism.layers.hybrid.state import HybridState
-from porism.layers.hybrid.walks import Task, leaving
+from porism.layers.hybrid.walks import Task
 from porism.layers.operands import check, scale_of
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.taylor.series import check_order
@@ -56,7 +56,7 @@ def hybrid_attention(
     task = Task(window, order, pattern.kind == "causal", scale_of(q, scale), offset)
     if cumulative_lengths is None:
         return _attend(q, k, v, key_padding, task)[0]
-    texts = Texts(q, k, v, cumulative_lengths, key_padding, offset)
+    texts = Texts(q, k, v, cumulative_lengths, key_padding, offset, layer="hybrid")
     return texts.end_to_end(_attend(*texts.padded, task)[0])
 
 
@@ -78,7 +78,7 @@ def hybrid_decode(
     >>> q, k, v = torch.randn(3, 2, 8, 10, 16)                          # three times B A T D
     >>> _, state = hybrid_decode(q[:, :, :9], k[:, :, :9], v[:, :, :9], window=4)
     >>> y, state = hybrid_decode(q[:, :, 9:], k[:, :, 9:], v[:, :, 9:], state, window=4)
-    >>> state.k.shape, state.far.sums.shape                             # as large after ten tokens as after a million
+    >>> state.near.k.shape, state.far.sums.shape                        # as large after ten tokens as after a million
     (torch.Size([2, 8, 3, 16]), torch.Size([2, 8, 161, 16]))
 
     Gradients flow through the state too. `key_padding` is that of the new tokens, (B, T).
@@ -95,23 +95,16 @@ def hybrid_decode(
             f"hybrid: decoding takes a key for each new token, and {q.shape[2]} queries came with {k.shape[2]} keys. "
             "Give those of the new tokens only: the state has the others."
         )
-    before, first = 0, None
+    tokens = Cache(k, v, key_padding).behind(None if state is None else state.near, layer="hybrid")
+    first = None
     if state is not None:
-        state.check(k, v, window, features(order, q.shape[3]))
-        before, first = state.k.shape[2], state.far.joined().flatten(0, 1)
-        if key_padding is not None or state.padding is not None:
-            parts = ((state.padding, state.k), (key_padding, k))
-            key_padding = torch.cat([_no_padding(keys) if pads is None else pads for pads, keys in parts], 1)
-        k, v = torch.cat([state.k, k], 2), torch.cat([state.v, v], 2)
+        state.check(window, (*k.shape[:2], features(order, q.shape[3]), v.shape[3]))
+        first = state.far.joined().flatten(0, 1)
     # Places count from the first key of the state.
-    task = Task(window, order, True, scale_of(q, scale), before, return_state=True)
-    answer, last = _attend(q, k, v, key_padding, task, first)
-    gone = leaving(task, k.shape[2])
+    task = Task(window, order, True, scale_of(q, scale), tokens.length - k.shape[2], return_state=True)
+    answer, last = _attend(q, tokens.k, tokens.v, tokens.padding, task, first)
     far = TaylorState.split(last.unflatten(0, k.shape[:2]))
-    # Copies: a view would hold on to the memory of all that has left the window.
-    near_k, near_v = (x[:, :, gone:].clone() for x in (k, v))
-    padding = None if key_padding is None else key_padding[:, gone:].clone()
-    return answer, HybridState(near_k, near_v, far, padding)
+    return answer, HybridState(tokens.last(window - 1), far)
 
 
 def check_settings(window: int, order: int, pattern: Pattern, dropout_p: float, allow_odd: bool) -> None:
@@ -119,7 +112,7 @@ def check_settings(window: int, order: int, pattern: Pattern, dropout_p: float, 
         raise ShapeError(
             f"hybrid: window is {window!r}. Give a whole number from 1 on, or take taylor_attention, which has none."
         )
-    check_order(order, allow_odd)
+    check_order(order, allow_odd, layer="hybrid")
     if pattern.kind not in ("full", "causal"):
         raise ShapeError(
             f"hybrid: the pattern is {pattern.kind}, wanted full or causal: near keys are those in the window, and all "
@@ -130,10 +123,6 @@ def check_settings(window: int, order: int, pattern: Pattern, dropout_p: float, 
             f"hybrid: dropout_p is {dropout_p}, and far keys have no single weights to drop: they live in sums. "
             "Set it to 0, or drop from the answer."
         )
-
-
-def _no_padding(k: Tensor) -> Tensor:
-    return k.new_zeros((k.shape[0], k.shape[2]), dtype=torch.bool)
 
 
 def _attend(

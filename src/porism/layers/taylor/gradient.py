@@ -68,12 +68,12 @@ def gradient(
     # The keys behind the last span's were folded into the state that was returned, and into nothing else.
     folded = plan[-1].fresh.stop if plan else 0
     if task.return_state:
-        _reaches_keys(operands, phi, dstate, slice(folded, k.shape[2]), dk, dv)
+        reaches_keys(operands, phi, dstate, slice(folded, k.shape[2]), dk, dv)
     for span in reversed(plan):
         # dstate += sum of phi(q_i) g_i                          over the queries that read the state
         g = _reaches_sums(dz, answer, totals, operands, span)
         torch.baddbmm(dstate, phi(operands.queries(span.queries)), g, out=dstate)
-        _reaches_keys(operands, phi, dstate, span.fresh, dk, dv)
+        reaches_keys(operands, phi, dstate, span.fresh, dk, dv)
     return Gradient(dq, dk.to(k.dtype), dv.to(v.dtype), dstate)
 
 
@@ -86,7 +86,7 @@ def _reaches_sums(dz: Tensor, answer: Tensor, totals: Tensor, operands: Operands
     return torch.cat([dn, -(dn * z).sum(-1, keepdim=True)], dim=-1)
 
 
-def _reaches_keys(operands: Operands, phi: FeatureMap, dstate: Tensor, keys: slice, dk: Tensor, dv: Tensor) -> None:
+def reaches_keys(operands: Operands, phi: FeatureMap, dstate: Tensor, keys: slice, dk: Tensor, dv: Tensor) -> None:
     """What keys and values that were folded into the state get from its gradient, added to dk and dv."""
     for few in pieces(keys):
         y, u = operands.keys(few), operands.values(few)

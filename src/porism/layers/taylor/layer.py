@@ -8,12 +8,13 @@ from torch import Tensor, nn
 from porism.errors import ShapeError
 from porism.layers.heads import Heads
 from porism.layers.pattern import CAUSAL, FULL, Pattern
-from porism.layers.taylor.estimate import Watch, series_error
+from porism.layers.taylor.estimate import series_error
 from porism.layers.taylor.features import choose_map
 from porism.layers.taylor.operation import taylor_attention, taylor_decode
 from porism.layers.taylor.series import check_order
 from porism.layers.taylor.spans import check_pattern
 from porism.layers.taylor.state import TaylorState
+from porism.layers.taylor.watch import Watch
 
 __all__ = ["TaylorAttention", "taylor_attention", "taylor_decode"]
 
@@ -101,6 +102,7 @@ class TaylorAttention(Heads):
                 key_padding=key_padding,
                 cumulative_lengths=cumulative_lengths,
                 allow_odd=self.allow_odd,
+                limit=self.watch.limit,
             )
             self.watch.judge(error, self.order)
         return taylor_attention(

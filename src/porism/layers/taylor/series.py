@@ -21,13 +21,13 @@ def exponential(s: Tensor, order: int) -> Tensor:
     return total
 
 
-def check_order(order: int, allow_odd: bool) -> None:
+def check_order(order: int, allow_odd: bool, layer: str = "taylor") -> None:
     """A whole number from 1 on; odd only where that was asked for."""
     if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise ShapeError(f"taylor: order is {order!r}. Give an even whole number from 2 on.")
+        raise ShapeError(f"{layer}: order is {order!r}. Give an even whole number from 2 on.")
     if order % 2 and not allow_odd:
         choice = f"{order - 1} or {order + 1}" if order > 1 else "2"
         raise ShapeError(
-            f"taylor: order {order} is odd, and an odd series falls below zero for low logits, so weights can turn "
+            f"{layer}: order {order} is odd, and an odd series falls below zero for low logits, so weights can turn "
             f"negative and their sum can vanish. Choose {choice}, or set allow_odd=True."
         )

@@ -22,10 +22,10 @@ class TaylorState(NamedTuple):
     def joined(self) -> Tensor:
         return torch.cat([self.sums, self.weights.unsqueeze(-1)], dim=-1)
 
-    def check(self, wanted: tuple[int, int, int, int]) -> None:
+    def check(self, wanted: tuple[int, int, int, int], layer: str = "taylor") -> None:
         """Refuses a state of another layer or batch; wanted are B, G, M and H."""
         if tuple(self.sums.shape) != wanted or tuple(self.weights.shape) != wanted[:-1]:
             raise ShapeError(
-                f"taylor: the state is {tuple(self.sums.shape)} and {tuple(self.weights.shape)}, wanted {wanted} and "
+                f"{layer}: the state is {tuple(self.sums.shape)} and {tuple(self.weights.shape)}, wanted {wanted} and "
                 f"{wanted[:-1]}: batch, key heads, features, value width. Pass the state that the same layer gave."
             )

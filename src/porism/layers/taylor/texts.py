@@ -19,15 +19,16 @@ class Texts:
         cumulative_lengths: Sequence[int] | Tensor,
         key_padding: Tensor | None,
         offset: int,
+        layer: str = "taylor",
     ) -> None:
         T, S = q.shape[2], k.shape[2]
         if key_padding is not None or offset:
             raise ShapeError(
-                "taylor: cumulative_lengths came with key_padding or an offset. Texts end to end need none."
+                f"{layer}: cumulative_lengths came with key_padding or an offset. Texts end to end need none."
             )
         if T != S:
             raise ShapeError(
-                f"taylor: with cumulative lengths each text attends to itself, and {T} queries came with {S} keys. "
+                f"{layer}: with cumulative lengths each text attends to itself, and {T} queries came with {S} keys. "
                 "Pad the texts with key_padding."
             )
         self._borders = starts(cumulative_lengths, T)

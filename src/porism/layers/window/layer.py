@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.layer import Cache, softmax_attention, softmax_decode
+from porism.layers.attention.cache import Cache
+from porism.layers.attention.layer import softmax_attention, softmax_decode
 from porism.layers.autocast import autocast_dtype, without_autocast
 from porism.layers.heads import Heads
 from porism.layers.operands import check, scale_of
@@ -155,29 +155,19 @@ def window_decode(
         )
     if pattern.window is None:
         return softmax_decode(q, k, v, state, pattern=pattern, scale=scale, key_padding=key_padding)
-    before = 0
-    if state is not None:
-        _check_state(state, k, v)
-        before = state.k.shape[2]
-        if key_padding is not None or state.padding is not None:
-            pads = (_no_padding(x.k) if x.padding is None else x.padding for x in (state, Cache(k, v, key_padding)))
-            key_padding = torch.cat([*pads], 1)
-        k, v = torch.cat([state.k, k], 2), torch.cat([state.v, v], 2)
+    tokens = Cache(k, v, key_padding).behind(state)
+    before = tokens.length - k.shape[2]
     # Places count from the first token of the state. It opens a block where there are blocks, so that all fall right.
-    answer = window_attention(q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, offset=before)
-    S = k.shape[2]
-    gone = S - min(S, _reach(pattern, S))
-    return answer, Cache(k[:, :, gone:], v[:, :, gone:], None if key_padding is None else key_padding[:, gone:])
+    answer = window_attention(
+        q, tokens.k, tokens.v, pattern=pattern, scale=scale, key_padding=tokens.padding, offset=before
+    )
+    return answer, tokens.last(_reach(pattern, tokens.length))
 
 
 def _reach(pattern: Pattern, S: int) -> int:
     """How many of S tokens so far the next one may look at."""
     assert pattern.window is not None
     return S % pattern.window if pattern.kind == "block" else (pattern.window - 1) * pattern.dilation
-
-
-def _no_padding(k: Tensor) -> Tensor:
-    return torch.zeros(k.shape[0], k.shape[2], dtype=torch.bool, device=k.device)
 
 
 class WindowAttention(Heads):
@@ -263,12 +253,3 @@ def _check_kind(pattern: Pattern) -> None:
             "attention: a block-causal pattern looks at all blocks before, not at a window. "
             "Take softmax_attention, or a block pattern with causal_inside."
         )
-
-
-def _check_state(state: Cache, k: Tensor, v: Tensor) -> None:
-    for name, kept, new in (("keys", state.k, k), ("values", state.v, v)):
-        if kept.shape[:2] != new.shape[:2] or kept.shape[3] != new.shape[3]:
-            raise ShapeError(
-                f"attention: the state has {name} of {tuple(kept.shape)}, the new ones are {tuple(new.shape)}. "
-                "Pass the state that the same batch gave."
-            )
