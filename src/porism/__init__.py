@@ -14,22 +14,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from porism import cost
     from porism.cost import Cost
-    from porism.layers import Attention, Elman, HybridAttention, Readout, TaylorAttention, WindowAttention
+    from porism.layers import (
+        Attention,
+        AutoAttention,
+        Elman,
+        HybridAttention,
+        Readout,
+        TaylorAttention,
+        WindowAttention,
+    )
+    from porism.layers.mechanism import attention
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Attention",
+    "AutoAttention",
     "Cost",
     "Elman",
     "HybridAttention",
     "Readout",
     "TaylorAttention",
     "WindowAttention",
+    "attention",
     "cost",
 ]
 
-_ROOMS = dict.fromkeys(__all__, "porism.layers") | {"Cost": "porism.cost"}
+_ROOMS = dict.fromkeys(__all__, "porism.layers") | {"Cost": "porism.cost", "attention": "porism.layers.mechanism"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,23 +1,43 @@
 """The architectures. Each folder holds one: its equations, oracle, layer, gradient by hand and cost."""
 
-from porism.layers.attention import Attention, softmax_attention
+from porism.layers.attention import Attention, Cache, softmax_attention, softmax_decode
 from porism.layers.elman import Elman
-from porism.layers.hybrid import HybridAttention, hybrid_attention
+from porism.layers.hybrid import HybridAttention, HybridState, hybrid_attention, hybrid_decode
+from porism.layers.mechanism import AutoAttention, Choice, choose
 from porism.layers.pattern import Pattern
 from porism.layers.readout import Readout
-from porism.layers.taylor import TaylorAttention, taylor_attention
-from porism.layers.window import WindowAttention, window_attention
+from porism.layers.taylor import (
+    SeriesWarning,
+    TaylorAttention,
+    TaylorState,
+    series_error,
+    taylor_attention,
+    taylor_decode,
+)
+from porism.layers.window import WindowAttention, window_attention, window_decode
 
 __all__ = [
     "Attention",
+    "AutoAttention",
+    "Cache",
+    "Choice",
     "Elman",
     "HybridAttention",
+    "HybridState",
     "Pattern",
     "Readout",
+    "SeriesWarning",
     "TaylorAttention",
+    "TaylorState",
     "WindowAttention",
+    "choose",
     "hybrid_attention",
+    "hybrid_decode",
+    "series_error",
     "softmax_attention",
+    "softmax_decode",
     "taylor_attention",
+    "taylor_decode",
     "window_attention",
+    "window_decode",
 ]

@@ -130,5 +130,5 @@ def test_what_cannot_be_asked_is_refused() -> None:
 def test_on_a_gpu_the_kernels_are_its_own(build: Callable[[], nn.Module], make: Callable[[], Tensor]) -> None:
     fit = will_it_fit(build(), make(), device="cuda", measure=True)
     assert fit.measured is not None
-    # Libraries take workspaces of some megabytes, and the allocator rounds.
-    assert abs(fit.measured - fit.total) <= 0.05 * fit.measured, str(fit)
+    # Never too much, as the CPU's kernels would have it; what kernels take inside, for partial sums, is hidden.
+    assert 0.85 * fit.measured <= fit.total <= fit.measured, str(fit)

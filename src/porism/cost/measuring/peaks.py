@@ -4,16 +4,11 @@
 >>> peaks.flops, peaks.bandwidth                        # a second, of the best product and of the largest copy
 """
 
-import os
-import platform
-import re
-import warnings
-from pathlib import Path
-
 import msgspec
 import torch
 
 from porism import __version__
+from porism.cost.measuring import kept
 from porism.cost.measuring.clock import using_threads, wait_for
 from porism.cost.measuring.overheads import Overheads, overheads
 from porism.cost.measuring.probes import Bench
@@ -71,54 +66,15 @@ def of(
     if device.type == "cuda" and not torch.cuda.is_available():
         raise DeviceError("peaks: device cuda is not there, torch sees no CUDA device. Use cpu.")
     threads = threads or torch.get_num_threads()
-    file = _place(device, dtype, threads)
-    if not refresh and (kept := _read(file)) is not None:
-        return kept
+    file = kept.place("peaks", device, dtype, threads)
+    known = None if refresh else kept.read(file, Peaks)
+    if known is not None and known.version == __version__:
+        return known
     with using_threads(threads):
         peaks = _measured(device, dtype, threads, patience)
     if peaks.disturbed <= DISTURBED:
-        _write(file, peaks)
+        kept.write(file, peaks)
     return peaks
-
-
-def _place(device: torch.device, dtype: torch.dtype, threads: int) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    parts = [_name(device), f"{threads} threads", str(dtype).removeprefix("torch."), f"torch {torch.__version__}"]
-    return cache / "porism" / "peaks" / (re.sub(r"[^\w.-]+", "-", "_".join(parts)) + ".json")
-
-
-def _name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    cpuinfo = Path("/proc/cpuinfo")
-    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.is_file() else ""
-    found = re.search(r"model name\s*: (.+)", text) or re.search(r"CPU part\s*: (.+)", text)
-    return f"{platform.machine()} {found[1].strip() if found else platform.processor()}".strip()
-
-
-def _read(file: Path) -> Peaks | None:
-    try:
-        kept = msgspec.json.decode(file.read_bytes(), type=Peaks)
-    except (OSError, msgspec.DecodeError):
-        return None
-    return kept if kept.version == __version__ else None
-
-
-def _write(file: Path, peaks: Peaks) -> None:
-    """Under another name first, so that nobody ever reads half a file. Where nothing can be kept, that is said."""
-    text = msgspec.json.encode(peaks)
-    part = file.with_suffix(f".{os.getpid()}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(text)
-        part.replace(file)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        warnings.warn(
-            f"peaks: what was measured cannot be kept in {file.parent}: {error}. "
-            "Let XDG_CACHE_HOME name a folder that can be written.",
-            stacklevel=3,
-        )
 
 
 def _measured(device: torch.device, dtype: torch.dtype, threads: int, patience: float) -> Peaks:
@@ -127,7 +83,7 @@ def _measured(device: torch.device, dtype: torch.dtype, threads: int, patience: 
         _wake(device)
     rates, disturbed = survey(bench.probes(), device, patience)
     return Peaks(
-        device=_name(device),
+        device=kept.name(device),
         kind=device.type,
         threads=threads,
         dtype=str(dtype).removeprefix("torch."),

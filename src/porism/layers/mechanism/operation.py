@@ -1,0 +1,210 @@
+"""Attention by the mechanism that is asked for, or by the cheapest."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from operator import index
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from porism.errors import ShapeError
+from porism.layers.autocast import autocast_dtype
+from porism.layers.mechanism.choice import Choice, decide, measure
+from porism.layers.mechanism.question import Question, simplest
+from porism.layers.mechanism.ways import ORDER, WAYS, Options
+from porism.layers.operands import check
+from porism.layers.pattern import FULL, Pattern
+from porism.layers.ragged import starts
+from porism.layers.taylor.series import check_order
+
+CHOOSING = ("auto", "series")
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mechanism: str = "auto",
+    pattern: Pattern = FULL,
+    scale: float | None = None,
+    key_padding: Tensor | None = None,
+    cumulative_lengths: Sequence[int] | Tensor | None = None,
+    dropout_p: float = 0.0,
+    offset: int = 0,
+    order: int | None = None,
+    window: int | None = None,
+    state: None = None,
+) -> Tensor:
+    """Attention by the mechanism that is asked for; "auto" is the cheapest that computes what is asked for.
+
+    >>> q, k, v = torch.randn(3, 1, 8, 4096, 64)
+    >>> near = Pattern("sliding", window=64)
+    >>> y = attention(q, k, v, pattern=near)
+    >>> print(choose(q, k, v, pattern=near))
+    window: 3.1 ms predicted against 41 ms for softmax with a dense mask (T=4,096, W=64; cpu, calibrated 2026-11-15)
+
+    "auto" never leaves the class of what is asked for: all that it chooses among gives the same numbers, up to
+    rounding. What may be approximated has to be said, by `order` and `window`:
+
+    - neither: softmax over the pattern, by "softmax" (torch's fused kernel, with a dense mask where it needs one),
+      "window" (only the pairs in a window) or "dense softmax" (plain products, where all weights fit)
+    - `order`: the series of that order may stand in for the exponential: also "taylor" and "dense taylor"
+    - `order` and `window`: the same, but keys nearer than the window stay exact: also "hybrid"
+
+    All these are mechanisms that can be named; "series" is the cheaper one of the two ways to take the series. The
+    first choice between mechanisms measures them on the device, which takes a few seconds, and keeps what it found.
+
+    - `pattern`, `scale`, `key_padding`, `cumulative_lengths`, `dropout_p`, `offset`: see `softmax_attention`
+    - `state`: none; a text is continued by the decoding function of a mechanism, as `softmax_decode`
+
+    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
+    """
+    check_settings(mechanism, order, window, state)
+    options = Options(pattern, scale, key_padding, cumulative_lengths, dropout_p, offset, order, window)
+    if mechanism in CHOOSING:
+        facts = _facts(q, k, v, options)
+        mechanism = str(_chosen(mechanism, *facts))
+        options = options._replace(pattern=simplest(pattern, facts.T, facts.S, offset))
+    return WAYS[mechanism].attend(q, k, v, options)
+
+
+def choose(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mechanism: str = "auto",
+    pattern: Pattern = FULL,
+    key_padding: Tensor | None = None,
+    cumulative_lengths: Sequence[int] | Tensor | None = None,
+    dropout_p: float = 0.0,
+    offset: int = 0,
+    order: int | None = None,
+    window: int | None = None,
+    refresh: bool = False,
+) -> Choice:
+    """What `attention` would choose for these arguments, what each way was expected to take, and why: `print` it.
+
+    `refresh` measures the ways on the device again. Dropout is not part of what was measured.
+    """
+    check_settings(mechanism, order, window)
+    if mechanism not in CHOOSING:
+        raise ShapeError(
+            f"attention: mechanism {mechanism!r} leaves nothing to choose. Give {' or '.join(map(repr, CHOOSING))}."
+        )
+    options = Options(pattern, None, key_padding, cumulative_lengths, dropout_p, offset, order, window)
+    facts = _facts(q, k, v, options)
+    if refresh:
+        _decided.cache_clear()
+        measure(_question(mechanism, torch.get_num_threads(), *facts), mechanism)
+    return _decide(mechanism, *facts)
+
+
+class _Facts(NamedTuple):
+    """What there is to know of the tensors without a look into them, as plain as the compiler's constants are."""
+
+    B: int
+    A: int
+    T: int
+    S: int
+    D: int
+    H: int
+    pattern: tuple[Any, ...]
+    offset: int
+    padded: bool
+    ragged: bool
+    keeps_all: bool
+    backward: bool
+    order: int | None
+    window: int | None
+    device: torch.device
+    dtype: torch.dtype
+    hollow: bool
+
+
+def _facts(q: Tensor, k: Tensor, v: Tensor, options: Options) -> _Facts:
+    if not q.dim() == k.dim() == v.dim() == 4:
+        check(q, k, v)  # which says so; all else is left to the way that is chosen
+    # A size that the compiler holds for a variable becomes a constant by this.
+    B, A, T, D = (index(size) for size in q.shape)
+    S, H = index(k.shape[2]), index(v.shape[3])
+    ragged = options.cumulative_lengths is not None
+    if options.cumulative_lengths is not None:
+        lengths = [end - start for start, end in pairwise(starts(options.cumulative_lengths, T))]
+        B, T, S = len(lengths), max(lengths), max(lengths)
+    pattern = options.pattern
+    return _Facts(
+        *(B, A, T, S, D, H),
+        # Field by field: of a pattern that is made while it traces, the compiler would hand on an empty one.
+        pattern=(pattern.kind, pattern.window, pattern.ahead, pattern.dilation, pattern.causal_inside),
+        offset=options.offset,
+        padded=options.key_padding is not None or (ragged and pattern.looks_ahead),
+        ragged=ragged,
+        keeps_all=not options.dropout_p,
+        backward=torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad),
+        order=options.order,
+        window=options.window,
+        device=q.device,
+        dtype=autocast_dtype(q) or q.dtype,
+        hollow=isinstance(q, FakeTensor) or q.is_meta,
+    )
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _chosen(mechanism: str, *facts: Any) -> str:
+    """The compiler calls this while it traces, and takes the answer for a constant of these sizes."""
+    return _decide(mechanism, *facts).name
+
+
+def _decide(mechanism: str, *facts: Any) -> Choice:
+    threads, hollow = torch.get_num_threads(), facts[-1]
+    if hollow:
+        # What cannot be measured now may be known the next time.
+        return decide(_question(mechanism, threads, *facts), mechanism)
+    return _decided(mechanism, threads, *facts)
+
+
+@lru_cache(maxsize=10_000)
+def _decided(mechanism: str, threads: int, *facts: Any) -> Choice:
+    return decide(_question(mechanism, threads, *facts), mechanism)
+
+
+def _question(mechanism: str, threads: int, *facts: Any) -> Question:
+    found = _Facts(*facts)._asdict()
+    pattern = simplest(Pattern(*found["pattern"]), found["T"], found["S"], found["offset"])
+    order = ORDER if mechanism == "series" and found["order"] is None else found["order"]
+    found |= {"pattern": pattern, "order": order, "device": str(found["device"]), "threads": threads}
+    return Question(**found)
+
+
+def check_settings(mechanism: str, order: int | None, window: int | None, state: object = None) -> None:
+    known = (*CHOOSING, *WAYS)
+    if mechanism not in known:
+        raise ShapeError(f"attention: there is no mechanism {mechanism!r}. Choose from {', '.join(map(repr, known))}.")
+    if state is not None:
+        raise ShapeError(
+            "attention: a state came, and every mechanism has one of its own. Continue a text with softmax_decode, "
+            "window_decode, taylor_decode or hybrid_decode."
+        )
+    if order is not None:
+        check_order(order, allow_odd=False)
+        if mechanism not in ("auto", "series", "taylor", "dense taylor", "hybrid"):
+            raise ShapeError(
+                f"attention: order is {order}, and mechanism {mechanism!r} has no series. Leave it out, or take 'auto'."
+            )
+    if window is not None and window < 1:
+        raise ShapeError(f"attention: window is {window}. Give a whole number from 1 on: the keys that stay exact.")
+    if window is not None and mechanism not in ("auto", "hybrid"):
+        raise ShapeError(
+            f"attention: window is {window}, and mechanism {mechanism!r} has none beside its pattern's. "
+            "Give it to the pattern, or take 'hybrid'."
+        )
+    if window is not None and mechanism == "auto" and order is None:
+        raise ShapeError(
+            f"attention: window is {window} without an order, so there is no series beyond it. Give order=2 too, or "
+            "give the window to the pattern."
+        )
