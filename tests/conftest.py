@@ -9,6 +9,10 @@ from hypothesis import settings
 os.environ["OMP_NUM_THREADS"] = "1"
 torch.set_num_threads(1)
 
+# Without a GPU kernels run in Triton's interpreter. Triton looks at this when it is imported, which parts of torch do.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 # A shared machine is no stopwatch, so no deadline. Where a change is judged, the same examples are drawn every time.
 settings.register_profile("porism", deadline=None)
 settings.register_profile("porism-ci", deadline=None, derandomize=True)

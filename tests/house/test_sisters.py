@@ -10,18 +10,23 @@ LAYER = ("README.md", "__init__.py", "naive.py", "layer.py", "gradient.py", "cos
 TASK = ("README.md", "__init__.py", "data.py", "model.py", "metric.py", "predict.py", "recipes.py")
 # A kernel is written where it pays.
 KERNELS = ("triton.py", "numba.py")
+# One chooses among layers, one is what kernels share: no layers themselves.
+GUESTS = ("mechanism", "kernels")
 
 
 def folders(parent: Path) -> list[Path]:
     return sorted(path for path in parent.glob("*/") if path.is_dir() and path.name != "__pycache__")
 
 
-def missing_files(family: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> list[str]:
-    """What a sister lacks: a required file, or one that has become a habit.
+def missing_files(
+    family: Path, required: tuple[str, ...], optional: tuple[str, ...] = (), guests: tuple[str, ...] = ()
+) -> list[str]:
+    """What a sister lacks: a required file, or one that has become a habit. Guests are no sisters.
 
     A habit is a file that two sisters or more have and at least half of them. What one sister alone has is her own.
     """
-    held = {sister.name: {path.name for path in sister.iterdir() if path.is_file()} for sister in folders(family)}
+    sisters = [sister for sister in folders(family) if sister.name not in guests]
+    held = {sister.name: {path.name for path in sister.iterdir() if path.is_file()} for sister in sisters}
     counts = Counter(name for files in held.values() for name in files)
     habits = {name for name, count in counts.items() if count >= max(2, len(held) / 2)}
     wanted = (habits | set(required)) - set(optional)
@@ -37,7 +42,7 @@ def rooms_without_tests(package: Path, tests: Path) -> list[str]:
 def test_every_layer_has_the_same_files(repository: Path) -> None:
     layers = repository / "src/porism/layers"
     assert folders(layers)
-    assert missing_files(layers, LAYER, KERNELS) == []
+    assert missing_files(layers, LAYER, KERNELS, GUESTS) == []
 
 
 def test_every_task_has_the_same_files(repository: Path) -> None:

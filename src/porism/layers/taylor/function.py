@@ -8,6 +8,7 @@ from torch import Tensor
 from porism.layers.autocast import without_autocast
 from porism.layers.derivative import first_derivative_only
 from porism.layers.pattern import Kind, Pattern
+from porism.layers.taylor import kernels
 from porism.layers.taylor.features import MAPS, feature_map
 from porism.layers.taylor.gradient import Gradient, gradient
 from porism.layers.taylor.operands import Operands
@@ -33,6 +34,8 @@ def series(
 def pass_forward(
     task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None = None, first: Tensor | None = None
 ) -> Passed:
+    if kernels.serves(task, q, k, v):
+        return kernels.forward(task, q, k, v, key_padding, first)
     operands = Operands(q, k, v, key_padding, task.scale)
     phi = feature_map(task.map, task.order, operands.no_columns)
     state = operands.first_state(phi.count, first)
@@ -52,6 +55,8 @@ def pass_backward(
     answer: Tensor,
     totals: Tensor,
 ) -> Gradient:
+    if kernels.serves(task, q, k, v):
+        return kernels.backward(task, dz, dlast, q, k, v, key_padding, first, answer, totals)
     operands = Operands(q, k, v, key_padding, task.scale)
     phi = feature_map(task.map, task.order, operands.no_columns)
     state = operands.first_state(phi.count, first)

@@ -9,6 +9,7 @@ from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
 from porism.layers.operands import check, scale_of
 from porism.layers.pattern import CAUSAL, FULL, Pattern
+from porism.layers.taylor import kernels
 from porism.layers.taylor.features import MAPS, choose_map
 from porism.layers.taylor.function import series
 from porism.layers.taylor.series import check_order
@@ -138,6 +139,10 @@ def taylor_decode(
             f"taylor: decoding takes a key for each new token, and {q.shape[2]} queries came with {k.shape[2]} keys. "
             "Give those of the new tokens only: the state has the others."
         )
+    task = _task(q, order, map, CAUSAL, scale, 0, allow_odd)
+    if state is not None and autocast_dtype(q) is None and kernels.decodes(task, q, k, v, state):
+        _check_state(state, k, v, task)
+        return kernels.decode(task, q, k, v, key_padding, state)
     return taylor_attention(
         q,
         k,
@@ -167,10 +172,14 @@ def _attend(
     """The answer, and the last state if it is to be returned."""
     first = None
     if state is not None:
-        state.check((*k.shape[:2], MAPS[task.map].size(task.order, q.shape[-1]), v.shape[-1]))
+        _check_state(state, k, v, task)
         first = state.joined().flatten(0, 1)
     chosen = autocast_dtype(q)
     q, k, v = (q, k, v) if chosen is None else (x.to(chosen) for x in (q, k, v))
     with without_autocast(q):
         answer, last = series(q, k, v, key_padding, first, task)
     return answer, TaylorState.split(last.unflatten(0, k.shape[:2])) if task.return_state else None
+
+
+def _check_state(state: TaylorState, k: Tensor, v: Tensor, task: Task) -> None:
+    state.check((*k.shape[:2], MAPS[task.map].size(task.order, k.shape[-1]), v.shape[-1]))

@@ -6,9 +6,13 @@ import torch
 from torch import Tensor
 
 from porism.layers.derivative import first_derivative_only
+from porism.layers.kernels import available
 from porism.layers.pattern import Pattern
 from porism.layers.window import fused, gradient
 from porism.layers.window.blocks import Blocks, Cut
+
+WIDEST = 256
+"""The widest queries, keys and values for which there is a kernel."""
 
 
 def attend(
@@ -23,13 +27,48 @@ def attend(
 ) -> Tensor:
     """A sliding (not dilated) or block pattern: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) -> (B, A, T, H).
 
-    A weight is kept with probability `keep`. The fused kernel knows no dropout, and runs on CPUs only: elsewhere, and
-    with dropout, the blocks go the way of `gradient.py`.
+    A weight is kept with probability `keep`. A GPU has a kernel of ours and a CPU a fused one of torch's. Neither knows
+    dropout: with it, and where there is no kernel, the blocks go the way of `gradient.py`.
     """
-    by_kernel = q.device.type == "cpu" and keep == 1
-    operation = _Fused if by_kernel else _ByHand
-    answer: Tensor = operation.apply(q, k, v, key_padding, pattern, scale, offset, keep)  # type: ignore[no-untyped-call]
+    operation: type[torch.autograd.Function] = _ByHand
+    if keep == 1 and available(q) and max(q.shape[-1], v.shape[-1]) <= WIDEST and min(q.numel(), v.numel()) > 0:
+        operation = _ByKernel
+    elif keep == 1 and q.device.type == "cpu":
+        operation = _Fused
+    answer: Tensor = operation.apply(q, k, v, key_padding, pattern, scale, offset, keep)
     return answer
+
+
+class _ByKernel(torch.autograd.Function):
+    """Keeps q, k, v, the answer and a number a row."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        key_padding: Tensor | None,
+        pattern: Pattern,
+        scale: float,
+        offset: int,
+        keep: float,
+    ) -> Tensor:
+        from porism.layers.window import triton
+
+        out, logs = triton.forward(q, k, v, pattern, scale, key_padding, offset)
+        ctx.save_for_backward(q, k, v, key_padding, out, logs)
+        ctx.options = pattern, scale, offset
+        return out
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, dO: Tensor) -> tuple[Tensor | None, ...]:
+        from porism.layers.window import triton
+
+        q, k, v, key_padding, out, logs = ctx.saved_tensors
+        pattern, scale, offset = ctx.options
+        return *triton.backward(dO, q, k, v, out, logs, pattern, scale, key_padding, offset), *(None,) * 5
 
 
 class _Fused(torch.autograd.Function):

@@ -1,0 +1,31 @@
+"""What the kernels of all layers share: where they run, and how they read tokens."""
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor, nn
+
+DEVICES = {"cuda"}
+"""Where kernels run. Triton's interpreter would take the CPU's tensors too, to see whether kernels are right."""
+
+NUMBERS = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def available(q: Tensor) -> bool:
+    """Whether kernels can run on q. While operations are counted or faked they are torch's, which can be seen."""
+    return (
+        q.device.type in DEVICES
+        and q.dtype in NUMBERS
+        and type(q) in (Tensor, nn.Parameter)
+        and not torch._C._len_torch_dispatch_stack()
+        and _is_supported(q.device)
+    )
+
+
+@cache
+def _is_supported(device: torch.device) -> bool:
+    """Triton is there, and bfloat16 products on the device."""
+    if find_spec("triton") is None:
+        return False
+    return device.type != "cuda" or torch.cuda.get_device_capability(device) >= (8, 0)

@@ -1,0 +1,81 @@
+"""Tokens as kernels read and write them: a tile of rows, with zeros beyond the text and beyond a row's end.
+
+Pointers stand at the first token of a chunk or a tile, and places are counted from there: they fit in 32 bits, which
+loops then count with, however long the text is. `length` is how many tokens there are from the pointer on.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rows(
+    x: tl.tensor,
+    start: tl.tensor,
+    stride: tl.tensor,
+    length: tl.tensor,
+    TOKENS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+) -> tl.tensor:
+    """(TOKENS, TILE), from `start` on; a token's WIDTH elements lie side by side."""
+    token = tl.arange(0, TOKENS)
+    column = tl.arange(0, TILE)
+    inside = (start + token < length)[:, None] & (column < WIDTH)[None, :]
+    place = x + (start + token)[:, None] * stride + column[None, :]
+    return tl.load(place, mask=inside, other=0.0)
+
+
+@triton.jit
+def write_rows(
+    x: tl.tensor,
+    stride: tl.tensor,
+    length: tl.tensor,
+    value: tl.tensor,
+    TOKENS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+) -> None:
+    """The opposite of `rows`, from the pointer on."""
+    token = tl.arange(0, TOKENS)
+    column = tl.arange(0, TILE)
+    inside = (token < length)[:, None] & (column < WIDTH)[None, :]
+    tl.store(x + token[:, None] * stride + column[None, :], value.to(x.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def numbers(x: tl.tensor, start: tl.tensor, length: tl.tensor, TOKENS: tl.constexpr) -> tl.tensor:
+    """(TOKENS): one number a token."""
+    token = start + tl.arange(0, TOKENS)
+    return tl.load(x + token, mask=token < length, other=0.0)
+
+
+@triton.jit
+def kept(
+    padding: tl.tensor, start: tl.tensor, length: tl.tensor, TOKENS: tl.constexpr, PADDED: tl.constexpr
+) -> tl.tensor:
+    """(TOKENS): true for a key of the text, false for one that is only padding, or beyond the end."""
+    token = start + tl.arange(0, TOKENS)
+    inside = token < length
+    if PADDED:
+        inside = inside & (tl.load(padding + token, mask=inside, other=1) == 0)
+    return inside
+
+
+@triton.jit
+def write_numbers(x: tl.tensor, length: tl.tensor, value: tl.tensor, TOKENS: tl.constexpr) -> None:
+    """The opposite of `numbers`, from the pointer on."""
+    token = tl.arange(0, TOKENS)
+    tl.store(x + token, value, mask=token < length)
+
+
+@triton.jit
+def up_to(LEAD: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr) -> tl.tensor:
+    """(QUERIES, KEYS): which keys causal queries look at; the first one stands LEAD places behind the first key."""
+    return tl.arange(0, KEYS)[None, :] <= (LEAD + tl.arange(0, QUERIES))[:, None]
+
+
+@triton.jit
+def inverse(total: tl.tensor) -> tl.tensor:
+    """1 / total, and 0 for a query that looks at no key, whose total is 0 exactly."""
+    return tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))

@@ -1,0 +1,288 @@
+"""Both passes as launches: chunks by themselves, a scan over chunks, then every tile of tokens by itself."""
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from porism.layers.taylor.gradient import Gradient
+from porism.layers.taylor.kernels.border import Tiles, from_tiles, to_tiles
+from porism.layers.taylor.kernels.gradient import reach_keys, reach_queries
+from porism.layers.taylor.kernels.outputs import answer_queries
+from porism.layers.taylor.kernels.scan import scan
+from porism.layers.taylor.kernels.sizes import SCAN, STEP, Launch, chunk, features, sizes
+from porism.layers.taylor.kernels.states import sum_chunks
+from porism.layers.taylor.kernels.step import move_on
+from porism.layers.taylor.state import TaylorState
+from porism.layers.taylor.sums import Task
+
+
+class Slots(NamedTuple):
+    """For every chunk the sums over all before it, or behind it; for a pass that looks everywhere one slot for all.
+
+    Sums (N, slots, M, H), weights (N, slots, M); `last` is the sum of all, for those who asked.
+    """
+
+    sums: Tensor
+    weights: Tensor
+    last: Tiles | None
+
+
+class Pass:
+    """Operands whose tokens lie in whole rows, and what every kernel is told of them."""
+
+    def __init__(self, task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> None:
+        self.q, self.k, self.v = (_in_whole_rows(x) for x in (q, k, v))
+        (self.B, self.A, self.T, self.D), (self.G, self.S), self.H = q.shape, k.shape[1:3], v.shape[3]
+        self.R, self.N = self.A // self.G, self.B * self.G
+        self.scale = task.scale
+        self.causal = task.pattern.kind == "causal"
+        # A pointer that is never followed where there is no padding.
+        self.padding = self.k if key_padding is None else key_padding.to(torch.uint8).contiguous()
+        # Products are of this type. Sums over a text pass the range of float16.
+        self.number = torch.bfloat16 if q.dtype == torch.bfloat16 else torch.float32
+        H_tile = max(16, triton.next_power_of_2(self.H))
+        self.sizes = sizes(self.D, self.H, self.number)
+        self.chunk = chunk(self.D, max(self.T, self.S), self.causal)
+        self.state = (features(self.D), H_tile)
+        self.constants: dict[str, Any] = {
+            "PADDED": key_padding is not None,
+            "R": self.R,
+            "D": self.D,
+            "D_TILE": max(16, self.D),
+            "H": self.H,
+            "H_TILE": H_tile,
+            "M": self.state[0],
+            "CHUNK": self.chunk,
+            "NUMBER": tl.bfloat16 if self.number == torch.bfloat16 else tl.float32,
+            "PRECISION": "tf32" if q.dtype == torch.float16 else "tf32x3",
+        }
+
+    def before(self, first: Tensor | None, want_last: bool) -> Slots | None:
+        """The sums over the keys that stand before each chunk; None where there are none."""
+        chunks = triton.cdiv(self.S, self.chunk)
+        # Before the last chunk stand all but itself.
+        parts = chunks if want_last or not self.causal else chunks - 1
+        if parts == 0 and first is None:
+            return None
+        sums, weights = self._sum(self.k, self.v, parts, queries=False)
+        tiles = None if first is None else to_tiles(first, self.D, *self.state)
+        return self._scan(sums, weights, tiles, chunks, shift=1, backward=False, want_last=want_last)
+
+    def behind(
+        self, dz: Tensor, inverses: Tensor, slopes: Tensor, dlast: Tensor | None, want_first: bool
+    ) -> Slots | None:
+        """The sums over the queries that stand behind each chunk; None where there are none."""
+        chunks = triton.cdiv(self.T, self.chunk)
+        skipped = 0 if want_first or not self.causal else 1
+        if chunks == skipped and dlast is None:
+            return None
+        sums, weights = self._sum(self.q, dz, chunks - skipped, queries=True, inverses=inverses, slopes=slopes)
+        tiles = None if dlast is None else to_tiles(dlast, self.D, *self.state, gradient=True)
+        return self._scan(sums, weights, tiles, chunks, shift=skipped - 1, backward=True, want_last=want_first)
+
+    def _sum(
+        self,
+        x: Tensor,
+        y: Tensor,
+        parts: int,
+        queries: bool,
+        inverses: Tensor | None = None,
+        slopes: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The sums over single chunks, (N, parts, M, H), and weights, (N, parts, M)."""
+        sums = x.new_empty(self.N, parts, *self.state, dtype=self.number)
+        weights = x.new_empty(self.N, parts, self.state[0], dtype=torch.float32)
+        if parts == 0:
+            return sums, weights
+        launch = self.sizes.sum
+        T = x.shape[2]
+        skipped = triton.cdiv(T, self.chunk) - parts if queries else 0
+        tiles = launch.met
+        groups = self.state[0] // (launch.features * tiles)
+        sum_chunks[(groups * parts * self.N,)](
+            x, y, self.padding, x if inverses is None else inverses, x if slopes is None else slopes, sums, weights,
+            *x.stride()[:3], *y.stride()[:3], T, self.G, parts, skipped, self.scale,
+            QUERIES=queries, TOKENS=launch.own, TILES=tiles, **self._launched(launch, R=self.R if queries else 1),
+        )  # fmt: skip
+        return sums, weights
+
+    def _scan(
+        self,
+        sums: Tensor,
+        weights: Tensor,
+        first: Tiles | None,
+        chunks: int,
+        shift: int,
+        backward: bool,
+        want_last: bool,
+    ) -> Slots:
+        slots = chunks if self.causal else 1
+        M, H_tile = self.state
+        slot_sums = sums.new_empty(self.N, slots, M, H_tile)
+        slot_weights = weights.new_empty(self.N, slots, M)
+        last = None
+        if want_last:
+            last = weights.new_empty(self.N, M, H_tile), weights.new_empty(self.N, M)
+        blocks = triton.cdiv(M * H_tile, SCAN.own) + triton.cdiv(M, SCAN.own)
+        scan[(blocks * self.N,)](
+            sums, weights, *(first or (sums, weights)), slot_sums, slot_weights, *(last or (sums, weights)),
+            sums.shape[1], slots, shift,
+            REVERSED=backward, EVERY=self.causal, FIRST=first is not None, LAST=want_last, M=M, H_TILE=H_tile,
+            AHEAD=SCAN.stages, ELEMENTS=SCAN.own, **SCAN.options,
+        )  # fmt: skip
+        return Slots(slot_sums, slot_weights, last)
+
+    def _tiles(self, launch: Launch) -> int:
+        """How many tiles the features fill that are products."""
+        return -(-(self.D // 2 + 2) * self.D // launch.features)
+
+    def _launched(self, launch: Launch, **constants: Any) -> dict[str, Any]:
+        return {**self.constants, **constants, "F": launch.features, **launch.options}
+
+    def answer(self, slots: Slots | None, first: bool, answer: Tensor, totals: Tensor) -> None:
+        launch = self.sizes.answer
+        sums, weights = (self.q, self.q) if slots is None else slots[:2]
+        answer_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
+            self.q, self.k, self.v, self.padding, sums, weights, answer, totals,
+            *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3], *answer.stride()[:3],
+            self.T, self.A, 1 if slots is None else sums.shape[1], self._tiles(launch), self.scale,
+            CAUSAL=self.causal, STATE=slots is not None, FIRST=first, QUERIES=launch.own, KEYS=launch.met,
+            **self._launched(launch),
+        )  # fmt: skip
+
+    def reach_queries(
+        self,
+        slots: Slots | None,
+        first: bool,
+        answer: Tensor,
+        totals: Tensor,
+        dz: Tensor,
+        dq: Tensor,
+        inverses: Tensor,
+        slopes: Tensor,
+    ) -> None:
+        launch = self.sizes.reach_queries
+        sums, weights = (self.q, self.q) if slots is None else slots[:2]
+        reach_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
+            self.q, self.k, self.v, self.padding, sums, weights, answer, totals, dz, dq, inverses, slopes,
+            *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
+            *answer.stride()[:3], *dz.stride()[:3], *dq.stride()[:3],
+            self.T, self.A, 1 if slots is None else sums.shape[1], self._tiles(launch), self.scale,
+            CAUSAL=self.causal, STATE=slots is not None, FIRST=first, QUERIES=launch.own, KEYS=launch.met,
+            **self._launched(launch),
+        )  # fmt: skip
+
+    def reach_keys(
+        self,
+        slots: Slots | None,
+        last: bool,
+        inverses: Tensor,
+        slopes: Tensor,
+        dz: Tensor,
+        dk: Tensor,
+        dv: Tensor,
+    ) -> None:
+        launch = self.sizes.reach_keys
+        sums, weights = (self.q, self.q) if slots is None else slots[:2]
+        reach_keys[(triton.cdiv(self.S, launch.own) * self.N,)](
+            self.q, self.k, self.v, self.padding, sums, weights, inverses, slopes, dz, dk, dv,
+            *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
+            *dz.stride()[:3], *dk.stride()[:3], *dv.stride()[:3],
+            self.S, self.G, 1 if slots is None else sums.shape[1], self._tiles(launch), self.scale,
+            CAUSAL=self.causal, STATE=slots is not None, LAST=last, KEYS=launch.own, QUERIES=launch.met,
+            **self._launched(launch),
+        )  # fmt: skip
+
+
+def forward(
+    task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The answer (B, A, T, H), the sums of weights (B, A, T, 1), and the last state if it is to be returned."""
+    if first is not None and task.return_state and q.shape[2] == k.shape[2] == 1:
+        before = TaylorState.split(first.float().unflatten(0, k.shape[:2]))
+        last = torch.empty_like(first, dtype=torch.float32)
+        answer, totals = step(
+            task.scale, q, k, v, key_padding, before, TaylorState.split(last.unflatten(0, k.shape[:2]))
+        )
+        return answer, totals, last
+    this = Pass(task, q, k, v, key_padding)
+    slots = this.before(first, task.return_state)
+    # Tokens before heads in memory, as a projection after it reads them.
+    answer = q.new_empty(this.B, this.T, this.A, this.H).transpose(1, 2)
+    totals = q.new_empty(this.B, this.A, this.T, 1, dtype=torch.float32)
+    this.answer(slots, first is not None, answer, totals)
+    if slots is None or slots.last is None:
+        return answer, totals, totals.new_empty(0)
+    return answer, totals, from_tiles(slots.last, this.D, this.H)
+
+
+def backward(
+    task: Task,
+    dz: Tensor,
+    dlast: Tensor | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    first: Tensor | None,
+    answer: Tensor,
+    totals: Tensor,
+) -> Gradient:
+    """The sums before each chunk are made once more: to keep them would cost a quarter of what is kept already."""
+    this = Pass(task, q, k, v, key_padding)
+    if not task.return_state:
+        dlast = None
+    dz = _in_whole_rows(dz)
+    dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+    dq_rows, dk_rows, dv_rows = (_in_whole_rows(x) for x in (dq, dk, dv))
+    inverses, slopes = torch.empty_like(totals), torch.empty_like(totals)
+    before = this.before(first, want_last=False)
+    this.reach_queries(before, first is not None, answer, totals, dz, dq_rows, inverses, slopes)
+    behind = this.behind(dz, inverses, slopes, dlast, want_first=first is not None)
+    this.reach_keys(behind, dlast is not None, inverses, slopes, dz, dk_rows, dv_rows)
+    for whole, written in ((dq, dq_rows), (dk, dk_rows), (dv, dv_rows)):
+        if whole is not written:
+            whole.copy_(written)
+    if first is None:
+        # No state came in, so nobody looks at what reaches it.
+        dstate = totals.new_empty(this.N, 1 + this.D + (this.D // 2 + 1) * this.D, this.H + 1)
+    else:
+        assert behind is not None
+        assert behind.last is not None
+        dstate = from_tiles(behind.last, this.D, this.H, gradient=True)
+    return Gradient(dq, dk, dv, dstate)
+
+
+def step(
+    scale: float,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    before: TaylorState,
+    after: TaylorState,
+) -> tuple[Tensor, Tensor]:
+    """The answer (B, A, 1, H) and the sums of weights for one token more; the state that it leaves goes to `after`."""
+    q, k, v, sums, _ = (_in_whole_rows(x) for x in (q, k, v, *before))
+    (B, A, _, D), G, H = q.shape, k.shape[1], v.shape[3]
+    answer = q.new_empty(B, 1, A, H).transpose(1, 2)
+    totals = q.new_empty(B, A, 1, 1, dtype=torch.float32)
+    R_tile = triton.next_power_of_2(A // G)
+    columns = min(STEP.own, max(16, triton.next_power_of_2(H)))
+    move_on[(B * G, triton.cdiv(H, columns))](
+        q, k, v, k if key_padding is None else key_padding.to(torch.uint8).contiguous(),
+        sums, before.weights, answer, totals, *after,
+        *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *sums.stride()[:3], *before.weights.stride(),
+        *after.sums.stride()[1:3], *after.weights.stride()[1:], G, scale,
+        PADDED=key_padding is not None, R=A // G, R_TILE=R_tile, D=D, H=H, COLUMNS=columns,
+        F=max(1, STEP.features // R_tile), **STEP.options,
+    )  # fmt: skip
+    return answer, totals
+
+
+def _in_whole_rows(x: Tensor) -> Tensor:
+    """With the elements of a token side by side: as it is, or a copy."""
+    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()

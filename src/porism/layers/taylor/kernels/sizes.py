@@ -1,0 +1,116 @@
+"""How large the pieces are that a kernel works on: the one table to tune.
+
+Chunks. A causal pass over chunks of C tokens writes a state a chunk, reads and writes it in the scan and reads it once
+more: 4 M (H + 1) / C numbers a token, M = D^2 / 2 + 2 D + 1. Pairs within a chunk are weighed one by one, about C / 2
+of them a token, 2 (D + H) operations each. Larger chunks move fewer bytes and weigh more pairs. M grows with D^2 and
+all else with D, so C = 16 D keeps the two in step. For values of width 64 in bfloat16 states then move 396 bytes a
+token and head at D = 16, 660 at 32 and 1,155 at 64, beside 320, 384 and 512 of the token's own; pairs are a third of
+all operations at D = 16 and a ninth at 64. A pass that looks everywhere weighs none, and takes chunks of 64 D.
+"""
+
+import math
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+
+FEATURES = 64
+"""Features in a tile: the rows that one group of four warps multiplies at once."""
+
+MOST_OWNED = 128
+"""The most tokens that a program may own: no chunk is shorter."""
+
+WIDTHS = (8, 16, 32, 64)
+"""Widths of queries and keys that divide a tile."""
+
+
+class Launch(NamedTuple):
+    """Tokens whose rows a program owns, tokens it meets at a time, features at a time, and how it is compiled.
+
+    Chunks are of whole tiles that a program owns, and those of whole tiles that it meets: `met` divides `own`.
+    """
+
+    own: int
+    met: int
+    features: int
+    warps: int
+    stages: int
+    registers: int | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"num_warps": self.warps, "num_stages": self.stages, "maxnreg": self.registers, "enable_fp_fusion": True}
+
+
+class Sizes(NamedTuple):
+    """A launch for each kernel; what `sum` meets at a time are not tokens but tiles of features."""
+
+    sum: Launch
+    answer: Launch
+    reach_queries: Launch
+    reach_keys: Launch
+
+
+SCAN = Launch(own=512, met=1, features=1, warps=4, stages=8)
+"""Here tokens are numbers of a state, which a program carries through all chunks."""
+
+STEP = Launch(own=64, met=1, features=16, warps=4, stages=1)
+"""One token: a program owns some columns of a head's values, and goes through the features, shared by query heads."""
+
+# By bytes of a number, then up to a width of keys and a width of values: the first row that is large enough.
+_TABLE = {
+    2: {
+        (16, 64): Sizes(
+            Launch(32, 3, 64, 4, 3), Launch(64, 64, 32, 4, 4), Launch(64, 64, 32, 4, 4), Launch(64, 32, 32, 4, 2)
+        ),
+        (32, 64): Sizes(
+            Launch(32, 5, 64, 4, 3), Launch(64, 64, 64, 4, 3), Launch(64, 64, 32, 4, 3), Launch(64, 32, 32, 4, 2)
+        ),
+        (64, 64): Sizes(
+            Launch(32, 5, 64, 4, 2), Launch(64, 64, 64, 4, 3), Launch(64, 64, 64, 4, 3), Launch(64, 64, 64, 4, 3)
+        ),
+        (32, 128): Sizes(
+            Launch(32, 1, 64, 4, 3), Launch(64, 32, 32, 4, 2), Launch(64, 32, 32, 4, 2), Launch(64, 32, 32, 4, 2)
+        ),
+        (64, 128): Sizes(
+            Launch(32, 1, 64, 4, 3), Launch(64, 32, 64, 4, 2), Launch(64, 32, 64, 4, 2), Launch(64, 32, 64, 4, 2)
+        ),
+        (64, 256): Sizes(
+            Launch(32, 1, 64, 8, 1), Launch(64, 32, 64, 8, 1), Launch(64, 32, 64, 8, 1), Launch(64, 32, 64, 8, 1)
+        ),
+    },
+    # Products of float32 are three of half the precision, each with operands in registers: small tiles.
+    4: {
+        (16, 64): Sizes(
+            Launch(32, 1, 64, 4, 1), Launch(64, 32, 32, 4, 1), Launch(64, 32, 32, 4, 1), Launch(64, 32, 32, 4, 1)
+        ),
+        (32, 128): Sizes(
+            Launch(16, 1, 64, 4, 1), Launch(16, 16, 32, 8, 1), Launch(16, 16, 32, 8, 1), Launch(16, 16, 32, 8, 1)
+        ),
+        (64, 128): Sizes(
+            Launch(16, 1, 64, 4, 1), Launch(16, 16, 64, 8, 1), Launch(16, 16, 64, 8, 1), Launch(16, 16, 64, 8, 1)
+        ),
+    },
+}
+
+WIDEST = {bytes: max(H for _, H in rows) for bytes, rows in _TABLE.items()}
+"""The widest values, by bytes of a number."""
+
+
+@cache
+def sizes(D: int, H: int, dtype: torch.dtype) -> Sizes:
+    """The launches for queries and keys of width D and values of width H, multiplied as numbers of a type."""
+    found = next(row for widths, row in _TABLE[dtype.itemsize].items() if widths[0] >= D and widths[1] >= H)
+    # No more tiles at a time than there are, and F is a multiple of D.
+    tiles = math.gcd(found.sum.met, features(D) // found.sum.features)
+    return found._replace(sum=found.sum._replace(met=tiles))
+
+
+def features(D: int) -> int:
+    """M: the features of a vector in whole tiles."""
+    return FEATURES * -(-((D // 2 + 2) * D + 1) // FEATURES)
+
+
+def chunk(D: int, T: int, causal: bool) -> int:
+    """C: tokens in a chunk, for texts of T; a power of two."""
+    return min(16 * D if causal else 64 * D, max(MOST_OWNED, 1 << (T - 1).bit_length()))
