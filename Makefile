@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and nothing else; everything goes into .venv.
 PYTHON  ?= python3
-RECIPES ?= elman lstm
+RECIPES ?= elman attention window taylor hybrid
 BENCHES ?= $(wildcard benchmarks/*.py)
 
 BIN      := .venv/bin
@@ -13,7 +13,7 @@ REQUIRES := pyproject.toml constraints.txt
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-run: .venv/.installed ## train two language models on the embedded text, compare them, write a report
+run: .venv/.installed ## train five language models on the embedded text, compare them, write a report
 	$(BIN)/porism compare language $(RECIPES)
 
 test: .venv/.installed-dev ## run the tests on two workers

@@ -11,6 +11,8 @@ from typing import Any
 
 import tyro
 
+import real_models
+
 HERE = Path(__file__).parent
 
 
@@ -97,10 +99,78 @@ def roofline(result: dict[str, Any]) -> list[str]:
     return lines
 
 
+def attention_error(result: dict[str, Any]) -> list[str]:
+    """Both errors at the longest text, how the hybrid fared at all of them, and where the series warned."""
+    rows, longest = result["rows"], max(row["T"] for row in result["rows"])
+    lines = [
+        f"torch {result['versions']['torch']}, float64, heads of width {result['width']}, {result['seeds']} seeds."
+    ]
+    for kind in ("weights", "answer"):
+        cells: dict[str, dict[str, str]] = {}
+        for row in (row for row in rows if row["T"] == longest):
+            numbers = " / ".join(f"{row[kind][name]:.2g}" for name in ("hybrid", "window", "series"))
+            remark = "" if row["hybrid_is_closest"][kind] else " †"
+            cells.setdefault(f"W = {row['W']}, order {row['order']}", {})[f"{row['deviation']:g}"] = numbers + remark
+        lines += ["", *grid(f"{kind}, T = {longest}: hybrid / window / series", cells)]
+    tally: dict[str, dict[str, str]] = {}
+    for part in dict.fromkeys(row["T"] // row["W"] for row in rows):
+        settings = [row["hybrid_is_closest"] for row in rows if row["T"] // row["W"] == part]
+        for kind in ("weights", "answer"):
+            holds = sum(setting[kind] for setting in settings)
+            tally.setdefault(f"W = T / {part}", {})[kind] = f"{holds} of {len(settings)}"
+    lengths = ", ".join(str(length) for length in dict.fromkeys(row["T"] for row in rows))
+    lines += ["", *grid(f"settings in which the hybrid is closest, T = {lengths}", tally)]
+    return [*lines, "", *series_warnings(result)]
+
+
+def series_warnings(result: dict[str, Any]) -> list[str]:
+    """The two neighbouring deviations between which the error passes the limit, and how many warnings were right."""
+    inputs = result["watched"]
+    cells: dict[str, dict[str, str]] = {}
+    for one in inputs:
+        setting = f"order {one['order']}, D = {one['D']}, {one['pattern']}"
+        of_setting = [row for row in inputs if all(row[name] == one[name] for name in ("order", "D", "pattern", "T"))]
+        below = max(row["deviation"] for row in of_setting if row["measured"] <= result["limit"])
+        above = min(row["deviation"] for row in of_setting if row["measured"] > result["limit"])
+        right = sum(row["rightly"] for row in of_setting)
+        cell = f"{below:.2f} and {above:.2f}, {right} of {len(of_setting)} right"
+        cells.setdefault(setting, {})[f"T = {one['T']}"] = cell
+    return grid(f"the error passes {100 * result['limit']:.0f} % between deviations", cells)
+
+
+def decoding(result: dict[str, Any]) -> list[str]:
+    part, tokens = result["part"], result["sizes"]["T"]
+    sizes = ", ".join(f"{letter} = {size}" for letter, size in result["sizes"].items())
+    lines = [
+        f"{machine(result)} float32, {sizes}, order 2.",
+        "",
+        f"| mechanism | µs a token, first {part} | second | last | last / second | bytes of state after {part} | "
+        f"after {tokens:,} | difference to one pass, float32 | float64 |",
+        f"|---|{'---:|' * 8}",
+    ]
+    for row in result["results"]:
+        times = " | ".join(f"{row[part]:,.0f}" for part in ("first_us", "second_us", "last_us"))
+        differences = " | ".join(f"{row['differences'][dtype]:.0e}" for dtype in ("float32", "float64"))
+        states = f"{row['early_bytes']:,} | {row['last_bytes']:,}"
+        lines.append(f"| {row['mechanism']} | {times} | {row['growth']:.2f} | {states} | {differences} |")
+    return lines
+
+
+def grid(corner: str, cells: dict[str, dict[str, str]]) -> list[str]:
+    """A table of rows by name, each with the same columns by name."""
+    columns = list(next(iter(cells.values())))
+    rows = [f"| {name} | {' | '.join(row[column] for column in columns)} |" for name, row in cells.items()]
+    return [f"| {corner} | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}", *rows]
+
+
 TABLES = {
     "counters": counters,
+    "real_models": lambda result: real_models.markdown(result).splitlines(),
+    "roofline_cpu": roofline,
     "roofline_cuda": roofline,
     "roofline_cuda_bf16": roofline,
+    "attention_error": attention_error,
+    "decoding": decoding,
     "language_training": language_training,
     "language_table": language_table,
 }

@@ -220,6 +220,7 @@ def test_weights_that_take_much_memory_or_little_time_less_are_not_held(device: 
     length = int((MOST_WEIGHTS / 4) ** 0.5)
     assert choose(*operands(length, B=1, A=1, G=1, dtype=torch.float32)).name == "dense softmax"
     assert choose(*operands(length + 1, B=1, A=1, G=1, dtype=torch.float32)).name == "softmax"
+    assert choose(*operands(2**10, B=1, A=8, G=8, dtype=torch.float32)).name == "softmax"  # as many as the limit
     assert choose(*operands(dtype=torch.bfloat16)).name == "softmax"
     for ratio, name in ((0.97, "softmax"), (0.9, "dense softmax")):
         device.forget()

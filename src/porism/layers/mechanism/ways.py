@@ -16,7 +16,8 @@ from porism.layers.taylor.operation import taylor_attention
 from porism.layers.window.layer import window_attention
 
 MOST_WEIGHTS = 2**25
-"""Bytes of weights that a choice may hold at once. A backward pass needs a few times as much."""
+"""Bytes of weights from which on a choice does not hold them all. A backward pass needs a few times as much, and tensors
+of this size are new memory from the system every time, which takes as long as the products."""
 
 ORDER = 2
 """The order of a series that was asked for without one."""
@@ -201,7 +202,7 @@ def _order(options: Options) -> int:
 
 def _fits_densely(asked: Question) -> bool:
     single = asked.dtype in (torch.float32, torch.float64) and not asked.ragged and asked.keeps_all
-    return single and asked.heads * asked.T * asked.S * asked.dtype.itemsize <= MOST_WEIGHTS
+    return single and asked.heads * asked.T * asked.S * asked.dtype.itemsize < MOST_WEIGHTS
 
 
 def _check_dense(name: str, options: Options) -> None:
