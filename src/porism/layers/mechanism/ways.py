@@ -16,8 +16,8 @@ from porism.layers.taylor.operation import taylor_attention
 from porism.layers.window.layer import window_attention
 
 MOST_WEIGHTS = 2**25
-"""Bytes of weights from which on a choice does not hold them all. A backward pass needs a few times as much, and tensors
-of this size are new memory from the system every time, which takes as long as the products."""
+"""Bytes of weights from which on a choice does not hold them all. A backward pass needs a few times as much, and
+tensors of this size are new memory from the system every time, which takes as long as the products."""
 
 ORDER = 2
 """The order of a series that was asked for without one."""
