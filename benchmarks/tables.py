@@ -163,6 +163,24 @@ def grid(corner: str, cells: dict[str, dict[str, str]]) -> list[str]:
     return [f"| {corner} | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}", *rows]
 
 
+def mechanism(result: dict[str, Any]) -> list[str]:
+    """What was chosen and what was best, case by case."""
+    rows = result["results"]
+    lines = [
+        f"{machine(result)} Forward and backward, fp32. The best was chosen in {result['right']} of {len(rows)} cases; "
+        f"at worst the choice took {result['worst']:.2f} times as long.",
+        "",
+        "| case | chosen | ms | best | ms | ratio |",
+        "|---|---|---:|---|---:|---:|",
+    ]
+    for row in rows:
+        took, best = (row["measured_ms"][name] for name in ("auto", row["best"]))
+        lines.append(
+            f"| {row['case']} | {row['chosen']} | {took:,.1f} | {row['best']} | {best:,.1f} | {row['ratio']:.2f} |"
+        )
+    return lines
+
+
 TABLES = {
     "counters": counters,
     "real_models": lambda result: real_models.markdown(result).splitlines(),
@@ -171,6 +189,7 @@ TABLES = {
     "roofline_cuda_bf16": roofline,
     "attention_error": attention_error,
     "decoding": decoding,
+    "mechanism": mechanism,
     "language_training": language_training,
     "language_table": language_table,
 }
