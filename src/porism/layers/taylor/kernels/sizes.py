@@ -54,7 +54,7 @@ class Sizes(NamedTuple):
 SCAN = Launch(own=512, met=1, features=1, warps=4, stages=8)
 """Here tokens are numbers of a state, which a program carries through all chunks."""
 
-STEP = Launch(own=64, met=1, features=16, warps=4, stages=1)
+STEP = Launch(own=64, met=1, features=32, warps=1, stages=1)
 """One token: a program owns some columns of a head's values, and goes through the features, shared by query heads."""
 
 # By bytes of a number, then up to a width of keys and a width of values: the first row that is large enough.
