@@ -33,3 +33,13 @@ def test_the_page_tells_the_measured_time_beside_the_formulas(write_run: WriteRu
     page = write_report([run], run / "report.html").read_text(encoding="utf-8")
     assert ("Measured in training: 50 µs per token" in page) is told
     assert "50 µs measured" in page
+
+
+def test_a_formula_with_sizes_put_in_says_which(write_run: WriteRun) -> None:
+    cost = {kind: {**found, "at": "A=4, T=40"} for kind, found in COST.items()}
+    run = write_run(metrics=metrics(cost=cost))
+    console = Console(width=160, color_system=None)
+    with console.capture() as capture:
+        console.print(costs_table([read_run(run)]))
+    assert "2*B*H*T*(D + H), at A=4, T=40" in capture.get()
+    assert "at A=4, T=40" in write_report([run], run / "report.html").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from porism.errors import DataError, RecipeError
 from porism.tasks import TASKS, find
 from porism.train.loop import evaluate
 from porism.train.recipe import override
-from porism.train.session import cost_table, count_parameters
+from porism.train.session import LONGEST_FORMULA, cost_table, count_parameters
 from porism.train.task import Task
 
 SMALL: Mapping[str, list[str]] = {"language": ["hidden=8", "embedding=8", "heads=4", "batch=4", "steps=5"]}
@@ -100,6 +100,16 @@ def test_the_cost_counts_every_parameter(task: Task) -> None:
         small = override(recipe, SMALL[task.name])
         other = type(task)(small, task.vocabulary)  # type: ignore[attr-defined, call-arg]
         assert cost_table(other)["parameters"]["value"] == count_parameters(other.build()), name
+
+
+def test_the_cost_is_shown_in_formulas_that_can_be_read(task: Task) -> None:
+    for recipe in task.recipes.values():
+        table = cost_table(type(task)(recipe, task.vocabulary))  # type: ignore[attr-defined, call-arg]
+        for kind in table.values():
+            assert len(kind["formula"]) <= 2 * LONGEST_FORMULA, recipe.name
+            # Whatever was put into it, the formula comes to the sum of its terms.
+            assert kind["value"] == pytest.approx(sum(term["value"] for term in kind["terms"].values()))
+            assert len(kind["formula"]) <= LONGEST_FORMULA or "at" in kind
 
 
 def test_the_fingerprint_is_of_the_data(task: Task) -> None:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from porism.report import numbers
 from porism.report.contest import contests, entries_of
-from porism.report.runs import RunRecord
+from porism.report.runs import Metrics, RunRecord
 
 
 def costs_table(records: Sequence[RunRecord]) -> Table | None:
@@ -31,10 +31,15 @@ def costs_table(records: Sequence[RunRecord]) -> Table | None:
     for entry, _, metrics in rows:
         made.add_row(
             escape(entry.name),
-            metrics.cost["flops"].formula if "flops" in metrics.cost else numbers.MISSING,
+            _formula(metrics),
             numbers.amount(metrics.flops, "FLOP"),
             numbers.amount(metrics.training_flops, "FLOP"),
             numbers.brief(metrics.seconds_per_unit),
             numbers.amount(metrics.flops_per_second, "FLOP/s"),
         )
     return made
+
+
+def _formula(metrics: Metrics) -> str:
+    flops = metrics.cost.get("flops")
+    return flops.formula + flops.remark if flops else numbers.MISSING

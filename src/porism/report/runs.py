@@ -69,9 +69,15 @@ class Term:
 
 @dataclass(frozen=True)
 class Cost(Term):
-    """A cost in all, and the terms it is the sum of."""
+    """A cost in all, the sizes that were put into its formula, and the terms it is the sum of."""
 
+    at: str = ""
     terms: dict[str, Term] = field(default_factory=dict)
+
+    @property
+    def remark(self) -> str:
+        """Which sizes the formula is for, to stand behind it."""
+        return f", at {self.at}" if self.at else ""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def _cost(kind: str, cost: Cost, unit: str) -> str:
         + number_cell(numbers.percent(term.value / cost.value) if term.value is not None and cost.value else "")
         for name, term in cost.terms.items()
     ]
-    total = f'<th scope="row">in all</th><td>{mathml(cost.formula)}</td>' + number_cell(
+    total = f'<th scope="row">in all</th><td>{mathml(cost.formula)}{escape(cost.remark)}</td>' + number_cell(
         numbers.count(cost.value), cost.value
     )
     return scrolled(head, rows, title, f"{total}<td></td>")

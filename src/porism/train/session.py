@@ -138,6 +138,10 @@ def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[st
     }
 
 
+LONGEST_FORMULA = 100
+"""Letters of text in which a total is shown without sizes put in."""
+
+
 def count_parameters(model: nn.Module) -> int:
     """Each parameter once, shared ones too."""
     return sum(p.numel() for p in model.parameters())
@@ -152,9 +156,19 @@ def cost_table(task: Task) -> dict[str, Any]:
         return {"formula": str(formula), "value": int(value) if value.is_integer else float(value)}
 
     kinds = {"parameters": 1, "flops": task.units(), "backward": task.units()}
+
+    def total(kind: str, units: int) -> dict[str, Any]:
+        """Formulas with branches on a length fill a page in all letters; their terms have them."""
+        formula = cost.total(kind)
+        put_in = {symbol: letters[symbol.name] for symbol in formula.free_symbols if symbol.name in ("A", "T")}
+        if len(str(formula)) <= LONGEST_FORMULA or not put_in:
+            return row(formula, units)
+        at = ", ".join(sorted(f"{symbol}={size}" for symbol, size in put_in.items()))
+        return {**row(formula, units), "formula": str(sympy.factor(formula.subs(put_in))), "at": at}
+
     return {
         kind: {
-            **row(cost.total(kind), units),
+            **total(kind, units),
             "terms": {name: row(formula, units) for name, formula in cost.terms(kind).items()},
         }
         for kind, units in kinds.items()

@@ -131,7 +131,7 @@ _ATTENTION = LanguageRecipe(
     hidden=128,
     keep=0.8,
     learning_rate=0.003,
-    epochs=6,
+    epochs=4,
     schedule="cosine",
     warmup=20,
 )
