@@ -1,5 +1,6 @@
 """The options that every verb which trains has, and what they do."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,8 +46,19 @@ class TrainingOptions:
     json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
-    def train_new(self, kind: "type[Task]", recipe: "Recipe", out: Path, console: "Console") -> dict[str, Any]:
-        """Train a recipe into a new folder, write its report and return what metrics.json says."""
+    def train_new(
+        self,
+        kind: "type[Task]",
+        recipe: "Recipe",
+        out: Path,
+        console: "Console",
+        overrides: Sequence[str] | None = None,
+        seed: int | None = None,
+    ) -> dict[str, Any]:
+        """Train a recipe into a new folder, write its report and return what metrics.json says.
+
+        overrides: the assignments that made the recipe what it is, if others than --set.
+        """
         from porism.train.session import begin
 
         training = begin(
@@ -55,9 +67,9 @@ class TrainingOptions:
             out,
             source=self._source(kind.name),
             device=self.device,
-            seed=self.seed,
+            seed=self.seed if seed is None else seed,
             threads=self._checked_threads(),
-            overrides=self.set,
+            overrides=self.set if overrides is None else overrides,
         )
         return self._complete(training, console)
 

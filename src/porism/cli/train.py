@@ -62,13 +62,18 @@ class Train(TrainingOptions):
 
         from porism.cli.output import print_json
 
-        known = self._kind().recipes
+        kind = self._kind()
         shown = Table("recipe", "what it is")
-        for recipe in known.values():
-            shown.add_row(recipe.name, recipe.about)
+        known: dict[str, list[dict[str, str]]] = {}
+        for name, choices in (("recipes", kind.recipes), ("questions", kind.questions)):
+            known[name] = [{"name": choice.name, "about": choice.about} for choice in choices.values()]
+            for choice in known[name]:
+                shown.add_row(*choice.values())
         console.print(shown)
+        if kind.questions:
+            console.print(f"Questions take several runs: porism compare {kind.name} {next(iter(kind.questions))}")
         if self.json:
-            print_json({"recipes": [{"name": recipe.name, "about": recipe.about} for recipe in known.values()]})
+            print_json(known)
         return 0
 
     def _kind(self) -> "type[Task]":
@@ -84,6 +89,10 @@ class Train(TrainingOptions):
         from porism.train.session import recipe_from
 
         kind = self._kind()
+        if self.recipe in kind.questions:
+            raise RecipeError(
+                f"{self.recipe} is a question, which takes several runs: porism compare {kind.name} {self.recipe}"
+            )
         if self.recipe is not None and self.recipe.endswith(".toml"):
             recipe = recipe_from(kind, read_recipe(Path(self.recipe))[1])
         else:

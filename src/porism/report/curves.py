@@ -1,12 +1,11 @@
 """The plots: how the runs learned, over epochs and over seconds, and what their quality costs."""
 
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from porism.errors import MissingExtra
 from porism.report.contest import Contest, Entry
+from porism.report.drawing import Painter, draw
 from porism.report.numbers import tick
 from porism.report.runs import Epoch, finite
 from porism.report.svg import INK, PAPER, adopt, gid, role
@@ -14,32 +13,9 @@ from porism.report.svg import INK, PAPER, adopt, gid, role
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.typing import RcKeyType
 
 CROWD = 3
 """More runs than this do not fit in one plot with both train and valid."""
-STYLE: "dict[RcKeyType, Any]" = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "porism",
-    "text.parse_math": False,
-    "font.size": 10.0,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.facecolor": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.7,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "figure.facecolor": "none",
-    "figure.figsize": (5.0, 3.4),
-    "figure.constrained_layout.use": True,
-}
-
-Painter = Callable[["Axes"], None]
 
 
 @dataclass(frozen=True)
@@ -53,26 +29,9 @@ def plots(contest: Contest, prefix: str) -> list[Plot]:
     names = {entry.number: entry.name for entry in contest.entries}
     titled = [*_learning(contest), *_quality_against_cost(contest)]
     return [
-        Plot(title, adopt(_draw(paint), title, names, f"{prefix}-{number}"))
+        Plot(title, adopt(draw(paint), title, names, f"{prefix}-{number}"))
         for number, (title, paint) in enumerate(titled, 1)
     ]
-
-
-def _draw(paint: Painter) -> str:
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra('plots need matplotlib, which is not installed: pip install "porism[report]"') from None
-    stream = io.StringIO()
-    with matplotlib.rc_context(STYLE):
-        figure = Figure()
-        axes = figure.subplots()
-        axes.grid(color=INK, alpha=0.12, linewidth=0.6)
-        axes.set_axisbelow(True)
-        paint(axes)
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    return stream.getvalue()
 
 
 def _learning(contest: Contest) -> list[tuple[str, Painter]]:

@@ -7,13 +7,23 @@ from pathlib import Path
 
 from porism.errors import RunError
 from porism.report import sections
+from porism.report.answer import answer, answered
 from porism.report.contest import contests, entries_of
+from porism.report.exhibits import exhibits
+from porism.report.models import has_seeds, seeds
 from porism.report.runs import RunRecord, read_run
 from porism.report.summary import summarise
+from porism.train.question import Question
 
 
-def write_report(runs: Sequence[Path], to: Path, title: str | None = None, command: str | None = None) -> Path:
-    """The report of some runs, written to a file.
+def write_report(
+    runs: Sequence[Path],
+    to: Path,
+    title: str | None = None,
+    command: str | None = None,
+    question: Question | None = None,
+) -> Path:
+    """The report of some runs, written to a file; with the answer to a question, where they were made for one.
 
     >>> write_report([Path("runs/table-02"), Path("runs/table-12")], Path("report.html"))
     PosixPath('report.html')
@@ -22,7 +32,7 @@ def write_report(runs: Sequence[Path], to: Path, title: str | None = None, comma
         raise RunError("no run to report on; wanted at least one folder. Name one that `porism train` wrote.")
     if to.is_dir():
         raise RunError(f"{to} is a folder; wanted a file to write the report to. Choose {to / 'report.html'}.")
-    text = page([read_run(run) for run in dict.fromkeys(runs)], title, command)
+    text = page([read_run(run) for run in dict.fromkeys(runs)], title, command, question)
     # Under another name first: a reader finds the old report or the whole new one.
     writing = to.with_name(f".{to.name}.writing")
     try:
@@ -34,7 +44,12 @@ def write_report(runs: Sequence[Path], to: Path, title: str | None = None, comma
     return to
 
 
-def page(records: Sequence[RunRecord], title: str | None = None, command: str | None = None) -> str:
+def page(
+    records: Sequence[RunRecord],
+    title: str | None = None,
+    command: str | None = None,
+    question: Question | None = None,
+) -> str:
     """The whole document. The same records give the same text, byte for byte."""
     entries = entries_of(records)
     rounds = contests(entries)
@@ -44,11 +59,13 @@ def page(records: Sequence[RunRecord], title: str | None = None, command: str | 
     name = escape(title or f"{tasks}: {about}")
     body = [f"<header><h1>{name}</h1>"]
     body += [sections.summary(summarise(contest), contest.place if several else None) for contest in rounds]
-    body += ["</header>", sections.results(entries)]
+    body += ["</header>", answered(answer(question, records)) if question else ""]
+    body += [seeds(rounds) if has_seeds(rounds) else "", sections.results(entries)]
     body += [sections.figures(contest, f"plot{number}", several) for number, contest in enumerate(rounds, 1)]
     body += [
         sections.published(rounds),
         sections.costs(rounds),
+        exhibits(entries),
         sections.samples(entries),
         sections.recipes(entries),
         sections.histories(entries),

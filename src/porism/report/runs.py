@@ -1,6 +1,7 @@
 """From a run's folder to a record of it.
 
-A run is `recipe.toml`, `events.jsonl` (append only) and, once it has finished, `metrics.json`.
+A run is `recipe.toml`, `events.jsonl` (append only) and, once it has finished, `metrics.json`, with `exhibits.json` and
+`outcomes.json` where there is more to show.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from porism.errors import RunError
+from porism.train.exhibit import AnyExhibit
 
 Scores = dict[str, float | None]
 """A metric's name to its value; None or no finite number where training went astray."""
@@ -105,6 +107,7 @@ class Metrics:
     published: dict[str, Scores] = field(default_factory=dict)
     limit: dict[str, Scores] = field(default_factory=dict)
     cost: dict[str, Cost] = field(default_factory=dict)
+    facts: dict[str, int | float | str] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     hardware: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
@@ -147,6 +150,9 @@ class RunRecord:
     notes: tuple[str, ...] = ()
     reason: str | None = None
     metrics: Metrics | None = None
+    exhibits: tuple[AnyExhibit, ...] = ()
+    outcomes: dict[str, str] = field(default_factory=dict)
+    """A split to a digit an example: 1 where the model was right."""
 
     @property
     def finished(self) -> bool:
@@ -189,7 +195,13 @@ def read_run(path: Path) -> RunRecord:
     except tomllib.TOMLDecodeError as error:
         raise _broken(f"{recipe_file}", f"not TOML: {error}") from None
     recipe = _shaped(raw, Recipe, f"{recipe_file}")
-    record = RunRecord(path=path, recipe=recipe, metrics=_metrics(path / "metrics.json"))
+    record = RunRecord(
+        path=path,
+        recipe=recipe,
+        metrics=_metrics(path / "metrics.json"),
+        exhibits=_shaped(_json(path / "exhibits.json", []), tuple[AnyExhibit, ...], f"{path / 'exhibits.json'}"),
+        outcomes=_shaped(_json(path / "outcomes.json", {}), dict[str, str], f"{path / 'outcomes.json'}"),
+    )
     for place, event in _events(path / "events.jsonl"):
         record = _after(record, event, place)
     return record
@@ -236,18 +248,24 @@ def _events(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _metrics(file: Path) -> Metrics | None:
-    if not file.is_file():
+    if (found := _json(file, None)) is None:
         return None
-    try:
-        raw = json.loads(_text(file))
-    except json.JSONDecodeError as error:
-        raise _broken(f"{file}, line {error.lineno}", f"not JSON: {error.msg}") from None
-    raw = _shaped(raw, dict[str, Any], f"{file}")
+    raw = _shaped(found, dict[str, Any], f"{file}")
     for key in raw:
         if key.endswith("_per_second"):
             raw |= {"unit": key.removesuffix("_per_second"), "rate": raw[key]}
             break
     return _shaped(raw, Metrics, f"{file}")
+
+
+def _json(file: Path, absent: object) -> object:
+    """What a file holds, or what it means that there is none."""
+    if not file.is_file():
+        return absent
+    try:
+        return json.loads(_text(file))
+    except json.JSONDecodeError as error:
+        raise _broken(f"{file}, line {error.lineno}", f"not JSON: {error.msg}") from None
 
 
 def _text(file: Path) -> str:

@@ -1,40 +1,16 @@
 """A contest in words: who is best at what, by how much, at what cost, and how far that can be trusted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import fmean
 
 from porism.report import numbers
 from porism.report.contest import Contest, Entry
-
-
-@dataclass(frozen=True)
-class Model:
-    """The finished runs of one model, which differ by their seed alone, and what each came to."""
-
-    name: str
-    entries: tuple[Entry, ...]
-    scores: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        return fmean(self.scores)
-
-    @property
-    def parameters(self) -> float | None:
-        metrics = self.entries[0].record.metrics
-        return metrics.parameters if metrics else None
-
-    @property
-    def flops(self) -> float | None:
-        metrics = self.entries[0].record.metrics
-        return metrics.flops if metrics else None
+from porism.report.models import Model, models_of
 
 
 def summarise(contest: Contest) -> str:
     """What the runs show, in a few sentences, and nothing they do not."""
     ranked = contest.ranked
-    models = _models(contest, ranked)
+    models = models_of(contest)
     if not models:
         return "No run has come to a final number yet; below is what there is so far."
     sentences = [_alone(contest, models[0])] if len(models) == 1 else _compared(contest, models)
@@ -44,18 +20,6 @@ def summarise(contest: Contest) -> str:
     if unranked := [entry.name for entry in contest.entries if entry not in ranked]:
         sentences.append(f"Not ranked for want of a final number: {', '.join(unranked)}.")
     return " ".join(sentences)
-
-
-def _models(contest: Contest, ranked: Sequence[Entry]) -> list[Model]:
-    """The ranked entries by model, the best mean first."""
-    groups: dict[str, list[Entry]] = {}
-    for entry in ranked:
-        groups.setdefault(entry.model, []).append(entry)
-    models = [
-        Model(name, tuple(group), tuple(score for entry in group if (score := contest.score(entry)) is not None))
-        for name, group in groups.items()
-    ]
-    return sorted(models, key=lambda model: model.mean, reverse=contest.lower_is_better is False)
 
 
 def _alone(contest: Contest, model: Model) -> str:

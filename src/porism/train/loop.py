@@ -3,6 +3,8 @@
 import math
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -202,13 +204,20 @@ class Training:
 
 
 def evaluate(task: Task, model: nn.Module, split: str) -> dict[str, float]:
-    """The metrics on one split: no dropout, no gradient, nothing updated."""
+    """The metrics on one split; nothing is updated."""
     if split not in task.splits:
         raise RunError(f"{task.name} has no split {split!r}. Choose from {', '.join(task.splits)}.")
+    with answering(model):
+        return task.evaluate(model, split)
+
+
+@contextmanager
+def answering(model: nn.Module) -> Iterator[None]:
+    """No dropout, no gradient, and afterwards the model learns on if it did."""
     training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            return task.evaluate(model, split)
+            yield
     finally:
         model.train(training)

@@ -1,11 +1,14 @@
-"""A run is a folder: what was asked (recipe.toml), what happened (events.jsonl), what came of it (metrics.json)."""
+"""A run is a folder: what was asked (recipe.toml), what happened (events.jsonl), what came of it (metrics.json).
+
+Where the task has them, there are pictures and the like (exhibits.json), and which examples were right (outcomes.json).
+"""
 
 import dataclasses
 import json
 import os
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,11 @@ import tomli_w
 
 from porism.errors import RunError
 from porism.train.checkpoint import cannot_write, write_atomically
+from porism.train.exhibit import AnyExhibit
 from porism.train.recipe import Recipe, to_fields
 
 RECIPE, EVENTS, METRICS = "recipe.toml", "events.jsonl", "metrics.json"
+EXHIBITS, OUTCOMES = "exhibits.json", "outcomes.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +95,17 @@ class Run:
     def write_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Write the results."""
         write_atomically(self.path / METRICS, json.dumps(dict(metrics), indent=1).encode())
+
+    def write_exhibits(self, exhibits: Sequence[AnyExhibit]) -> None:
+        """Write what there is to look at; nothing where there is nothing."""
+        if exhibits:
+            write_atomically(self.path / EXHIBITS, msgspec.json.encode(exhibits))
+
+    def write_outcomes(self, outcomes: Mapping[str, Sequence[bool]]) -> None:
+        """Write which examples of which split the model was right on, a digit each."""
+        told = {split: "".join(str(int(one)) for one in right) for split, right in outcomes.items() if right}
+        if told:
+            write_atomically(self.path / OUTCOMES, json.dumps(told).encode())
 
     def metrics(self) -> dict[str, Any] | None:
         """The results, where the run has come to its end."""

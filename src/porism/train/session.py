@@ -13,7 +13,7 @@ from porism.errors import DataError
 from porism.train import checkpoint
 from porism.train.checkpoint import Checkpoint
 from porism.train.device import choose_device, choose_precision, hardware, versions
-from porism.train.loop import Training, evaluate
+from porism.train.loop import Training, answering, evaluate
 from porism.train.recipe import Recipe, from_fields
 from porism.train.run import Facts, Run
 from porism.train.task import Task
@@ -104,6 +104,9 @@ def complete(training: Training, watcher: Watcher | None = None, checkpoint_ever
         watcher.close()
     task, model = training.task, training.model
     metrics = {split: evaluate(task, model, split) for split in task.splits}
+    with answering(model):
+        samples, exhibits = task.show(model), task.exhibits(model)
+        outcomes = {split: task.outcomes(model, split) for split in task.splits if split == "test"}
     result = {
         **summary(training, metrics),
         "best_epoch": training.position.best_epoch,
@@ -112,11 +115,15 @@ def complete(training: Training, watcher: Watcher | None = None, checkpoint_ever
         "published": task.published(),
         "limit": task.limit(),
         "cost": cost_table(task),
-        "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in task.show(model)],
+        "facts": task.facts(),
+        "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in samples],
         "hardware": hardware(training.device),
         "versions": versions(),
         "command": shlex.join(training.run.facts.command()),
     }
+    training.run.write_exhibits(exhibits)
+    training.run.write_outcomes(outcomes)
+    # Last, since a run that has metrics is done.
     training.run.write_metrics(result)
     return result
 

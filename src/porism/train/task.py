@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from porism.cost import Cost
+from porism.train.exhibit import AnyExhibit
+from porism.train.question import Question
 from porism.train.recipe import Recipe
 
 Batch = tuple[Tensor, ...]
@@ -34,12 +36,14 @@ class Task(ABC):
     name: ClassVar[str]
     unit: ClassVar[str]
     """What the rate counts, in the plural: `tokens`, `examples`."""
-    metric: ClassVar[str]
-    """The number on `valid` that picks the best epoch."""
-    lower_is_better: ClassVar[bool]
+    metric: str
+    """The number on `valid` that picks the best epoch. It may depend on the recipe."""
+    lower_is_better: bool
     splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
     recipes: ClassVar[Mapping[str, Recipe]]
     default_recipe: ClassVar[str]
+    questions: ClassVar[Mapping[str, Question]] = {}
+    """What several recipes answer together, by name."""
     recipe: Recipe
 
     @classmethod
@@ -95,6 +99,18 @@ class Task(ABC):
     @abstractmethod
     def show(self, model: nn.Module) -> list[Sample]:
         """A few answers for the report."""
+
+    def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
+        """What else there is to look at in the report: pictures, a confusion matrix, a map."""
+        return []
+
+    def outcomes(self, model: nn.Module, split: str) -> list[bool]:
+        """Which examples of a split the model is right on, in their order, for tests in pairs. Empty where none is."""
+        return []
+
+    def facts(self) -> dict[str, int | float | str]:
+        """What sets models apart beside their cost: how far they see, how many steps wait for one another."""
+        return {}
 
     @abstractmethod
     def cost(self) -> Cost:

@@ -36,8 +36,8 @@ class Language(Task):
 
     name: ClassVar[str] = "language"
     unit: ClassVar[str] = "tokens"
-    metric: ClassVar[str] = "perplexity"
-    lower_is_better: ClassVar[bool] = True
+    metric = "perplexity"
+    lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = "elman"
 

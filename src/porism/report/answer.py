@@ -1,0 +1,141 @@
+"""What the runs of a question allow to be said: the settings that suit each recipe, and whether one is better."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from statistics import fmean
+
+from porism.report import numbers
+from porism.report.contest import Contest, Entry, contests, entries_of
+from porism.report.markup import number_cell, scrolled, section
+from porism.report.models import Model, models_of, trusted
+from porism.report.runs import RunRecord
+from porism.report.statistics import CONFIDENCE, Interval, interval, mcnemar
+from porism.train.question import Question
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models over the same seeds: by how much the first is ahead, and a p-value a seed on the same examples."""
+
+    first: Model
+    second: Model
+    lead: Interval
+    chances: tuple[float, ...]
+
+    @property
+    def is_clear(self) -> bool:
+        """Both over seeds and, where examples can be paired, in most of them."""
+        agreed = not self.chances or sum(p < 1 - CONFIDENCE for p in self.chances) > len(self.chances) / 2
+        return self.lead.excludes_zero and agreed
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question, what its recipes came to at the settings chosen on `valid`, and the best against every other."""
+
+    question: Question
+    contest: Contest
+    models: tuple[Model, ...]
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        told = [_reached(self.contest, model) for model in self.models]
+        return [*told, *(_compared(self.contest, comparison) for comparison in self.comparisons)]
+
+
+def answer(question: Question, records: Sequence[RunRecord]) -> Answer:
+    """From all runs of a question that have finished."""
+    contest = contests(entries_of(records))[0]
+    by_recipe: dict[str, list[Model]] = {}
+    for model in models_of(contest):
+        by_recipe.setdefault(model.entries[0].record.recipe.recipe, []).append(model)
+    chosen = [_best_on_valid(contest, models) for models in by_recipe.values()]
+    chosen.sort(key=lambda model: model.mean, reverse=not contest.lower_is_better)
+    comparisons = [_compare(contest, chosen[0], other) for other in chosen[1:]]
+    return Answer(question, contest, tuple(chosen), tuple(comparisons))
+
+
+def answered(found: Answer) -> str:
+    """The answer as a part of the page."""
+    contest = found.contest
+    names = list(dict.fromkeys(name for model in found.models for name in _facts(model)))
+    head = "<th>model</th><th class=number>seeds</th><th class=number>valid</th>"
+    head += f"<th class=number>{contest.split}</th><th class=number>parameters</th>"
+    head += f"<th class=number>forward per {escape(contest.unit)}</th><th class=number>training time</th>"
+    head += "".join(f"<th class=number>{escape(name)}</th>" for name in names)
+    rows = []
+    for model in found.models:
+        cells = [number_cell(trusted(model.over_seeds(contest, split))) for split in ("valid", contest.split)]
+        seconds = fmean(entry.record.metrics.seconds or 0.0 for entry in model.entries if entry.record.metrics)
+        cells += [number_cell(numbers.count(model.parameters)), number_cell(numbers.amount(model.flops, "FLOP"))]
+        cells += [number_cell(numbers.duration(seconds))]
+        cells += [number_cell(_text(_facts(model).get(name))) for name in names]
+        rows.append(f'<th scope="row">{escape(model.name)}</th>{number_cell(str(len(model.entries)))}{"".join(cells)}')
+    text = "".join(f"<p>{escape(sentence)}</p>" for sentence in found.sentences)
+    return section(found.question.about, text + scrolled(head, rows, "the answer"))
+
+
+def _best_on_valid(contest: Contest, models: Sequence[Model]) -> Model:
+    def on_valid(model: Model) -> float:
+        found = model.over_seeds(contest, "valid")
+        return found.mean if found else float("inf") * (1 if contest.lower_is_better else -1)
+
+    return min(models, key=on_valid) if contest.lower_is_better else max(models, key=on_valid)
+
+
+def _compare(contest: Contest, first: Model, second: Model) -> Comparison:
+    theirs = {entry.record.recipe.seed: entry for entry in second.entries}
+    pairs = [(entry, theirs[seed]) for entry in first.entries if (seed := entry.record.recipe.seed) in theirs]
+    leads = [_lead(contest, ours, others) for ours, others in pairs]
+    outcomes = [(ours.record.outcomes.get("test"), others.record.outcomes.get("test")) for ours, others in pairs]
+    chances = [mcnemar(ours, others) for ours, others in outcomes if ours and others]
+    return Comparison(first, second, interval(leads), tuple(chances))
+
+
+def _lead(contest: Contest, ours: Entry, theirs: Entry) -> float:
+    """How much better, as a positive number."""
+    gap = (contest.score(ours) or 0.0) - (contest.score(theirs) or 0.0)
+    return -gap if contest.lower_is_better else gap
+
+
+def _reached(contest: Contest, model: Model) -> str:
+    over = len(model.entries)
+    among = "one seed" if over == 1 else f"{over} seeds, with its {100 * CONFIDENCE:.0f} % interval"
+    reached = trusted(model.over_seeds(contest, contest.split))
+    return f"{model.name}: {contest.split} {contest.metric_name} {reached} over {among}."
+
+
+def _compared(contest: Contest, found: Comparison) -> str:
+    first, second = found.first.name, found.second.name
+    if found.lead.margin is None:
+        return f"One seed cannot tell {first} from {second}: add seeds."
+    low, high = (
+        numbers.difference(found.first.mean + end, found.first.mean) for end in (found.lead.low, found.lead.high)
+    )
+    ahead = f"{first} is ahead of {second} by {numbers.gap(found.lead.mean, 0.0)} ({low} to {high})"
+    if found.chances:
+        clear = sum(p < 1 - CONFIDENCE for p in found.chances)
+        ahead += (
+            f"; McNemar's test on the same {contest.unit}s gives p from {min(found.chances):.2g} to "
+            f"{max(found.chances):.2g}, below {1 - CONFIDENCE:.2f} in {clear} of {len(found.chances)} seeds"
+        )
+    if found.is_clear:
+        return f"{ahead}. So {first} is the better of the two on this data."
+    if found.lead.excludes_zero:
+        return (
+            f"{ahead}. So {first} comes out ahead over seeds, but single runs do not show it on a test set this small."
+        )
+    return f"{ahead}. The interval holds 0, so from these runs nothing can be concluded about which is better."
+
+
+def _facts(model: Model) -> dict[str, int | float | str]:
+    metrics = model.entries[0].record.metrics
+    return metrics.facts if metrics else {}
+
+
+def _text(fact: int | float | str | None) -> str:
+    if fact is None:
+        return numbers.MISSING
+    return fact if isinstance(fact, str) else numbers.count(fact) if isinstance(fact, int) else numbers.score(fact)

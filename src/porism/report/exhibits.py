@@ -1,0 +1,139 @@
+"""What models have to show, as HTML: pictures, matrices, curves, maps and tables."""
+
+import base64
+import io
+from collections.abc import Iterable
+from functools import singledispatch
+from html import escape
+from typing import TYPE_CHECKING
+
+from porism.errors import MissingExtra
+from porism.report import numbers
+from porism.report.contest import Entry
+from porism.report.drawing import Painter, draw
+from porism.report.markup import fold, number_cell, scrolled, section
+from porism.report.svg import adopt, role, series
+from porism.train.exhibit import AnyExhibit, Lines, Matrix, Picture, Pictures, Points, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SMALLEST_PICTURE = 96
+"""Pixels of the screen that a picture's longer side takes at least: small ones are enlarged."""
+
+
+def exhibits(entries: Iterable[Entry]) -> str:
+    """A fold a run, open where there is only one."""
+    shown = [entry for entry in entries if entry.record.exhibits]
+    folds = []
+    for entry in shown:
+        parts = [article(exhibit, f"show{entry.number}-{place}") for place, exhibit in enumerate(entry.record.exhibits)]
+        folds.append(fold(entry, "".join(parts), opened=len(shown) == 1))
+    return section("What there is to see", "".join(folds)) if folds else ""
+
+
+def article(exhibit: AnyExhibit, prefix: str) -> str:
+    """One exhibit under its title; every id in it starts with the prefix."""
+    about = f'<p class="aside">{escape(exhibit.about)}</p>' if exhibit.about else ""
+    try:
+        content = _content(exhibit, prefix)
+    except MissingExtra as missing:
+        content = f'<p class="missing">Not drawn here: {escape(str(missing))}</p>'
+    return f"<article><h3>{escape(exhibit.title)}</h3>{about}{content}</article>"
+
+
+@singledispatch
+def _content(exhibit: object, prefix: str) -> str:
+    raise TypeError(f"there is no way to draw {type(exhibit).__name__}.")
+
+
+@_content.register
+def _(exhibit: Pictures, prefix: str) -> str:
+    shown = "".join(f"<li>{_image(one)}<span>{escape(one.caption)}</span></li>" for one in exhibit.pictures)
+    return f'<ul class="pictures">{shown}</ul>'
+
+
+@_content.register
+def _(exhibit: Matrix, prefix: str) -> str:
+    """Every cell on a shade of its share of the row."""
+    head = "<th></th>" + "".join(f"<th class=number>{escape(name)}</th>" for name in exhibit.columns)
+    rows = []
+    for name, counts in zip(exhibit.rows, exhibit.counts, strict=True):
+        whole = max(1, sum(counts))
+        cells = "".join(
+            f'<td class=number style="--share: {100 * count / whole:.0f}%">{numbers.count(count)}</td>'
+            for count in counts
+        )
+        rows.append(f'<th scope="row">{escape(name)}</th>{cells}')
+    return f'<div class="matrix">{scrolled(head, rows, exhibit.title)}</div>'
+
+
+@_content.register
+def _(exhibit: Lines, prefix: str) -> str:
+    def paint(axes: "Axes") -> None:
+        for number, points in enumerate(exhibit.lines.values(), 1):
+            axes.plot(*zip(*points, strict=True), color=role(number), marker="o", markersize=3)
+        axes.set_xlabel(exhibit.x)
+        axes.set_ylabel(exhibit.y)
+        if exhibit.log_x:
+            axes.set_xscale("log", base=2)
+        if exhibit.log_y:
+            axes.set_yscale("log")
+
+    return _plot(paint, exhibit.title, list(exhibit.lines), prefix)
+
+
+@_content.register
+def _(exhibit: Points, prefix: str) -> str:
+    def paint(axes: "Axes") -> None:
+        for number, points in enumerate(exhibit.groups.values(), 1):
+            x, y = zip(*points, strict=True)
+            axes.scatter(x, y, color=role(number), s=6, linewidths=0, alpha=0.8)
+        axes.set_xticks([])
+        axes.set_yticks([])
+
+    return _plot(paint, exhibit.title, list(exhibit.groups), prefix)
+
+
+@_content.register
+def _(exhibit: Table, prefix: str) -> str:
+    numeric = [
+        all(isinstance(row[place], int | float) for row in exhibit.rows) for place in range(len(exhibit.columns))
+    ]
+    head = "".join(
+        f"<th{' class=number' * number}>{escape(name)}</th>"
+        for name, number in zip(exhibit.columns, numeric, strict=True)
+    )
+    rows = ["".join(_cell(value) for value in row) for row in exhibit.rows]
+    return scrolled(head, rows, exhibit.title)
+
+
+def _cell(value: str | int | float) -> str:
+    if isinstance(value, str):
+        return f"<td>{escape(value)}</td>"
+    return number_cell(numbers.count(value) if isinstance(value, int) else numbers.score(value), value)
+
+
+def _plot(paint: Painter, title: str, names: list[str], prefix: str) -> str:
+    legend = "".join(
+        f'<li><span class="dot" style="--run: var(--series-{series(number)})"></span>{escape(name)}</li>'
+        for number, name in enumerate(names, 1)
+    )
+    return f'<ul class="legend">{legend}</ul><figure>{adopt(draw(paint), title, {}, prefix)}</figure>'
+
+
+def _image(picture: Picture) -> str:
+    """As PNG within the page."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtra('pictures need pillow, which is not installed: pip install "porism[report]"') from None
+    stream = io.BytesIO()
+    size = picture.width, picture.height
+    Image.frombytes("L" if picture.colours == 1 else "RGB", size, picture.pixels).save(stream, format="PNG")
+    times = max(1, -(-SMALLEST_PICTURE // max(size)))
+    data = base64.b64encode(stream.getvalue()).decode()
+    return (
+        f'<img src="data:image/png;base64,{data}" width="{times * picture.width}" height="{times * picture.height}" '
+        f'alt="{escape(picture.caption)}">'
+    )

@@ -1,0 +1,78 @@
+"""What a trained model has to show beside numbers: plain data in `exhibits.json`, which the report draws.
+
+>>> Matrix(title="Confusion on test", rows=["cat", "dog"], columns=["cat", "dog"], counts=[[48, 2], [5, 45]])
+"""
+
+import msgspec
+import torch
+from torch import Tensor
+
+from porism.errors import ShapeError
+
+
+class Exhibit(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Something to look at, with a title and a sentence or two on what it is."""
+
+    title: str
+    about: str = ""
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of pixels from the top, each pixel one byte of grey or three of red, green and blue."""
+
+    pixels: bytes
+    width: int
+    height: int
+    colours: int = 1
+    caption: str = ""
+
+
+class Pictures(Exhibit, frozen=True, kw_only=True):
+    pictures: list[Picture]
+
+
+class Matrix(Exhibit, frozen=True, kw_only=True):
+    """Counts by row and column: what something is, and what it was taken for."""
+
+    rows: list[str]
+    columns: list[str]
+    counts: list[list[int]]
+
+
+class Lines(Exhibit, frozen=True, kw_only=True):
+    """Curves by name over one axis."""
+
+    x: str
+    y: str
+    lines: dict[str, list[tuple[float, float]]]
+    log_x: bool = False
+    log_y: bool = False
+
+
+class Points(Exhibit, frozen=True, kw_only=True):
+    """A map: places in the plane by the group they belong to."""
+
+    groups: dict[str, list[tuple[float, float]]]
+
+
+class Table(Exhibit, frozen=True, kw_only=True):
+    columns: list[str]
+    rows: list[list[str | int | float]]
+
+
+AnyExhibit = Pictures | Matrix | Lines | Points | Table
+
+
+def picture(image: Tensor, caption: str = "") -> Picture:
+    """From numbers between 0 and 1, (1, Y, X) or (3, Y, X).
+
+    >>> picture(torch.rand(1, 28, 28), "a 3, taken for an 8")
+    """
+    if image.ndim != 3 or image.shape[0] not in (1, 3):
+        raise ShapeError(
+            f"a picture takes (1, Y, X) or (3, Y, X), got {tuple(image.shape)}. Pick one image of a batch."
+        )
+    colours, height, width = image.shape
+    grey = image.detach().float().mul(255).round().clamp(0, 255).to(torch.uint8)
+    pixels = grey.permute(1, 2, 0).contiguous().cpu().numpy().tobytes()
+    return Picture(pixels=pixels, width=width, height=height, colours=colours, caption=caption)
