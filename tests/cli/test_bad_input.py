@@ -51,6 +51,7 @@ MISTAKES = [
     ("train language nowhere/recipe.toml", "nowhere/recipe.toml cannot be read"),
     ("compare language elman nothing", "language has no recipe 'nothing'"),
     ("compare language elman --resume", "--resume needs --out"),
+    ("compare language elman --seeds 0", "--seeds takes a whole number from 1 on, got 0"),
     ("evaluate nowhere", "nowhere is not a run"),
     ("predict folder hello", "folder is not a run"),
     ("predict folder", "what is there to answer?"),

@@ -13,6 +13,8 @@ import pytest
 from tests.cli.conftest import TINY, Say
 
 from porism.cli import VERBS
+from porism.tasks.language import Language
+from porism.train.question import Question
 
 TRAIN_KEYS = {
     "task", "recipe", "run", "seed", "device", "parameters", "epochs", "seconds", "tokens_per_second", "metrics",
@@ -61,6 +63,43 @@ def test_compare_makes_one_table_and_one_report(say: Say, text: Path) -> None:
     assert all(run.keys() >= TRAIN_KEYS for run in result["runs"])
     assert Path(result["report"]).is_file()
     assert Path("both/elman/metrics.json").stat().st_mtime_ns == before
+
+
+def test_compare_tells_means_over_seeds(say: Say, text: Path) -> None:
+    command = [
+        "compare",
+        "language",
+        "elman",
+        "--seeds",
+        "2",
+        "--seed",
+        "7",
+        "--out",
+        "many",
+        "--data",
+        str(text),
+        *TINY,
+    ]
+    said = say(command)
+    assert said.code == 0
+    assert "±" in said.out
+    assert sorted(path.name for path in Path("many").iterdir() if path.is_dir()) == ["elman-seed-7", "elman-seed-8"]
+    assert [run["seed"] for run in last_line(say(command, "--resume", "--json").out)["runs"]] == [7, 8]
+
+
+def test_a_question_is_trained_and_answered(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Question("size-question", "Does size help?", ("elman", "lstm"), {"learning_rate": (0.1, 0.01)}, seeds=2)
+    monkeypatch.setattr(Language, "questions", {asked.name: asked})
+    said = say(["compare", "language", "size-question", "--out", "asked", "--data", str(text), *TINY])
+    assert said.code == 0
+    assert "Does size help?" in said.out
+    assert "is ahead of" in said.out
+    assert len([path for path in Path("asked").iterdir() if path.is_dir()]) == 8
+    told = say(["train", "language", "size-question"])
+    assert told.code == 2
+    assert "porism compare language size-question" in told.err
+    assert say(["compare", "language", "elman", "size-question"]).code == 2
+    assert "size-question" in say(["train", "language", "--recipes"]).out
 
 
 def test_a_run_repeats_from_its_recipe_file(say: Say, text: Path) -> None:

@@ -1,0 +1,72 @@
+"""Pictures, matrices, curves, maps and tables on the page."""
+
+import base64
+import io
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from tests.report.conftest import WriteRun, metrics
+
+from porism.errors import RunError, ShapeError
+from porism.report import read_run, write_report
+from porism.train.exhibit import AnyExhibit, Lines, Matrix, Pictures, Points, Table, picture
+
+SHOWN: list[AnyExhibit] = [
+    Pictures(title="Worst", about="Wrong & sure.", pictures=[picture(torch.rand(1, 3, 5), "a <3>, taken for an 8")]),
+    Matrix(title="Confusion", rows=["cat", "dog"], columns=["cat", "dog"], counts=[[48, 2], [0, 0]]),
+    Lines(title="Depth", x="layers", y="energy", lines={"row": [(2, 1.0), (4, 0.5)], "none": [(2, 1.0)]}, log_x=True),
+    Points(title="Map", groups={"one": [(0.0, 1.0), (1.0, 2.0)], "two": [(3.0, 1.0)]}),
+    Table(title="By class", columns=["class", "accuracy", "count"], rows=[["cat", 0.96, 12_345]]),
+]
+
+
+@pytest.fixture
+def page(write_run: WriteRun, tmp_path: Path) -> str:
+    run = write_run(metrics=metrics())
+    (run / "exhibits.json").write_bytes(msgspec.json.encode(SHOWN))
+    return write_report([run], tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_what_was_written_is_read_back(write_run: WriteRun) -> None:
+    run = write_run(metrics=metrics())
+    (run / "exhibits.json").write_bytes(msgspec.json.encode(SHOWN))
+    assert list(read_run(run).exhibits) == SHOWN
+
+
+def test_every_exhibit_stands_under_its_title(page: str) -> None:
+    assert re.findall(r"<article><h3>(\w[\w ]*)</h3>", page)[:5] == ["Worst", "Confusion", "Depth", "Map", "By class"]
+    assert "a &lt;3&gt;, taken for an 8" in page
+    assert "Wrong &amp; sure." in page
+    assert "12,345" in page
+
+
+def test_a_picture_holds_the_pixels_it_was_given(page: str) -> None:
+    image = pytest.importorskip("PIL.Image")
+    data = re.search(r"data:image/png;base64,([^\"]+)", page)
+    assert data
+    read = image.open(io.BytesIO(base64.b64decode(data.group(1))))
+    assert read.size == (5, 3)
+    first = SHOWN[0]
+    assert isinstance(first, Pictures)
+    assert read.tobytes() == first.pictures[0].pixels
+
+
+def test_a_cell_is_shaded_by_its_share_of_the_row(page: str) -> None:
+    assert re.findall(r'style="--share: (\d+)%"', page) == ["96", "4", "0", "0"]
+
+
+def test_a_picture_is_one_image_of_one_or_three_colours() -> None:
+    assert picture(torch.tensor([[[0.0, 0.5, 1.0, 2.0]]])).pixels == bytes([0, 128, 255, 255])
+    assert picture(torch.rand(3, 2, 2)).colours == 3
+    with pytest.raises(ShapeError, match=r"a picture takes \(1, Y, X\) or \(3, Y, X\), got \(4, 1, 8, 8\)"):
+        picture(torch.rand(4, 1, 8, 8))
+
+
+def test_broken_exhibits_name_their_file(write_run: WriteRun) -> None:
+    run = write_run(metrics=metrics())
+    (run / "exhibits.json").write_text('[{"type": "Film"}]')
+    with pytest.raises(RunError, match=r"exhibits.json: .*Film"):
+        read_run(run)
