@@ -7,9 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from porism.errors import ShapeError
-from porism.layers import Attention, softmax_attention
+from porism.layers import (
+    Attention,
+    HybridAttention,
+    TaylorAttention,
+    WindowAttention,
+    kernels,
+    softmax_attention,
+)
 from porism.layers.check import relative_error
 from porism.layers.heads import Heads
+from porism.layers.pattern import CAUSAL
 
 E, A, B, T, S = 12, 3, 2, 7, 5
 OPTIONS: list[dict[str, Any]] = [
@@ -283,3 +291,23 @@ def test_the_description_tells_the_sizes() -> None:
     assert text.startswith(
         "Attention(\n  12, 3, dropout=0.0, kdim=12, vdim=12, batch_first=False, key_heads=1, head_dim=4"
     )
+
+
+def test_the_description_tells_which_code_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = [
+        TaylorAttention(32, 2, pattern=CAUSAL).float(),
+        HybridAttention(32, 2, window=4, pattern=CAUSAL).float(),
+        WindowAttention(32, 2, window=4).float(),
+    ]
+    assert all("kernel='torch'" in repr(layer) for layer in layers)
+    monkeypatch.setattr(kernels, "DEVICES", {"cpu"})
+    pytest.importorskip("triton")
+    assert all("kernel='triton'" in repr(layer) for layer in layers)
+    # No kernel has an order of 4, doubles, or looks ahead with both kinds of weights.
+    others = [
+        TaylorAttention(32, 2, order=4).float(),
+        TaylorAttention(32, 2).double(),
+        HybridAttention(32, 2, window=4).float(),
+        Attention(32, 2).float(),
+    ]
+    assert all("kernel='torch'" in repr(layer) for layer in others)

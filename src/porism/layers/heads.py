@@ -288,9 +288,19 @@ class Heads(nn.Module):
                 f"Convert query with query.to({weight.dtype})."
             )
 
+    def kernel(self) -> str:
+        """Which code answers where the layer is now, at its precision: "triton" for a kernel of ours, else "torch"."""
+        weight = next(self.parameters())
+        return self.kernel_for(weight.new_empty(0, self.num_heads, 0, self.head_dim))
+
+    def kernel_for(self, q: Tensor) -> str:
+        """The same for queries like these, (B, A, T, D)."""
+        return "torch"
+
     def extra_repr(self) -> str:
         options = ("dropout", "kdim", "vdim", "batch_first", "key_heads", "head_dim", "value_dim", "scale")
         settings = [f"{option}={getattr(self, option)!r}" for option in options]
+        settings.append(f"kernel={self.kernel()!r}")
         return ", ".join([str(self.embed_dim), str(self.num_heads), *settings])
 
 

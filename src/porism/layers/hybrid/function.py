@@ -7,6 +7,7 @@ from torch import Tensor
 
 from porism.layers.autocast import without_autocast
 from porism.layers.derivative import first_derivative_only
+from porism.layers.hybrid import kernels
 from porism.layers.hybrid.gradient import Gradient, gradient
 from porism.layers.hybrid.sums import Passed, forward
 from porism.layers.hybrid.walks import Sights, Task
@@ -34,6 +35,9 @@ def pass_forward(
     q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, task: Task
 ) -> tuple[Passed, Tensor]:
     """What was computed, and the last state, which holds nothing unless it was asked for."""
+    if kernels.serves(task, q, k, v, first):
+        passed = kernels.forward(task, q, k, v, key_padding)
+        return passed, passed.totals.new_empty(0)
     operands, phi, sights = _prepared(q, k, v, key_padding, task)
     state = operands.first_state(phi.count, first)
     passed = forward(operands, phi, task, sights, state, resumed=first is not None)
@@ -51,6 +55,8 @@ def pass_backward(
     passed: Passed,
     task: Task,
 ) -> Gradient:
+    if kernels.serves(task, q, k, v, first):
+        return kernels.backward(task, dO, q, k, v, key_padding, passed)
     operands, phi, sights = _prepared(q, k, v, key_padding, task)
     state = operands.first_state(phi.count, first)
     dstate = operands.first_state(phi.count, dlast if task.return_state else None)

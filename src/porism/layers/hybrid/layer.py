@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from porism.layers.heads import Heads
+from porism.layers.hybrid.kernels import kernel_in_use
 from porism.layers.hybrid.operation import check_settings, hybrid_attention, hybrid_decode
 from porism.layers.hybrid.state import HybridState
 from porism.layers.pattern import CAUSAL, FULL, Pattern
@@ -74,6 +75,9 @@ class HybridAttention(Heads):
     def decode_heads(self, q: Tensor, k: Tensor, v: Tensor, state: HybridState | None) -> tuple[Tensor, HybridState]:
         settings: dict[str, Any] = {"window": self.window, "order": self.order, "allow_odd": self.allow_odd}
         return hybrid_decode(q, k, v, state, scale=self.scale, **settings)
+
+    def kernel_for(self, q: Tensor) -> str:
+        return kernel_in_use(q, self.value_dim, self.order) if self.pattern == CAUSAL else "torch"
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, window={self.window}, order={self.order}, {self.pattern}"

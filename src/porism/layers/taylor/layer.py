@@ -10,6 +10,7 @@ from porism.layers.heads import Heads
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.taylor.estimate import series_error
 from porism.layers.taylor.features import choose_map
+from porism.layers.taylor.kernels import kernel_in_use
 from porism.layers.taylor.operation import taylor_attention, taylor_decode
 from porism.layers.taylor.series import check_order
 from porism.layers.taylor.spans import check_pattern
@@ -125,6 +126,9 @@ class TaylorAttention(Heads):
                 "Choose causal."
             )
         return taylor_decode(q, k, v, state, order=self.order, map=self.map, scale=self.scale, allow_odd=self.allow_odd)
+
+    def kernel_for(self, q: Tensor) -> str:
+        return kernel_in_use(q, self.value_dim, self.order, self.map)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, order={self.order}, map={self.map!r}, {self.pattern}"

@@ -15,7 +15,7 @@ from porism.layers.operands import check, scale_of
 from porism.layers.pattern import CAUSAL, FULL, Kind, Pattern
 from porism.layers.ragged import pack, starts, unpack
 from porism.layers.window.dilation import Interleaved
-from porism.layers.window.passes import attend
+from porism.layers.window.passes import attend, kernel_in_use
 
 __all__ = ["WindowAttention", "window_attention", "window_decode"]
 
@@ -228,6 +228,9 @@ class WindowAttention(Heads):
 
     def decode_heads(self, q: Tensor, k: Tensor, v: Tensor, state: Cache | None) -> tuple[Tensor, Cache]:
         return window_decode(q, k, v, state, pattern=self.pattern, scale=self.scale)
+
+    def kernel_for(self, q: Tensor) -> str:
+        return kernel_in_use(q, self.value_dim)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, {self.pattern}"

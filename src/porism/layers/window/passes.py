@@ -31,12 +31,17 @@ def attend(
     dropout: with it, and where there is no kernel, the blocks go the way of `gradient.py`.
     """
     operation: type[torch.autograd.Function] = _ByHand
-    if keep == 1 and available(q) and max(q.shape[-1], v.shape[-1]) <= WIDEST and min(q.numel(), v.numel()) > 0:
+    if keep == 1 and kernel_in_use(q, v.shape[-1]) == "triton" and min(q.numel(), v.numel()) > 0:
         operation = _ByKernel
     elif keep == 1 and q.device.type == "cpu":
         operation = _Fused
     answer: Tensor = operation.apply(q, k, v, key_padding, pattern, scale, offset, keep)
     return answer
+
+
+def kernel_in_use(q: Tensor, H: int) -> str:
+    """Which code answers queries like these (B, A, T, D), with values of width H: "triton", or "torch"."""
+    return "triton" if available(q) and max(q.shape[-1], H) <= WIDEST else "torch"
 
 
 class _ByKernel(torch.autograd.Function):

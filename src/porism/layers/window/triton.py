@@ -21,6 +21,9 @@ from porism.layers.pattern import Pattern
 
 LOG2_E = 1.4426950408889634
 
+SIZES = ["T", "S", "A", "G", "window", "ahead", "offset"]
+"""Numbers that Triton would compile a kernel for once more where they are 1, or multiples of 16."""
+
 
 class Launch(NamedTuple):
     """Rows that a program owns, rows it meets at a time, and how it is compiled."""
@@ -74,7 +77,7 @@ def _logits(
     return tl.where(seen, s, float("-inf"))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _attend(
     q: tl.tensor, k: tl.tensor, v: tl.tensor, padding: tl.tensor, answer: tl.tensor, logs: tl.tensor,
     q_batch: tl.tensor, q_head: tl.tensor, q_token: tl.tensor,
@@ -128,7 +131,7 @@ def _attend(
     write_numbers(logs + n * T + begin, T - query, log, OWN)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _reach_queries(
     do: tl.tensor, q: tl.tensor, k: tl.tensor, v: tl.tensor, padding: tl.tensor,
     answer: tl.tensor, logs: tl.tensor, shares: tl.tensor, dq: tl.tensor,
@@ -182,7 +185,7 @@ def _reach_queries(
     write_rows(dq + batch * dq_batch + head * dq_head + begin * dq_token, dq_token, T - query, dx, OWN, D, D_TILE)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _reach_keys(
     do: tl.tensor, q: tl.tensor, k: tl.tensor, v: tl.tensor, padding: tl.tensor,
     logs: tl.tensor, shares: tl.tensor, dk: tl.tensor, dv: tl.tensor,

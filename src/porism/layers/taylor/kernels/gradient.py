@@ -9,7 +9,7 @@ import triton.language as tl
 
 from porism.layers.kernels.products import product
 from porism.layers.kernels.tokens import inverse, kept, numbers, rows, up_to, write_numbers, write_rows
-from porism.layers.taylor.kernels.features import linear, repeats, turns
+from porism.layers.taylor.kernels.reads import reach_keys_through_state, reach_queries_through_state
 
 
 @triton.jit
@@ -89,23 +89,12 @@ def reach_queries(
     chunk = block // (CHUNK // QUERIES) if CAUSAL else 0
 
     if STATE:
-        sums += (n // R * slots + chunk) * M * H_TILE
-        weights += (n // R * slots + chunk) * M
-        column = tl.arange(0, H_TILE)
-        repeat = repeats(D, D_TILE, F, NUMBER)
-        left = product(x, repeat, PRECISION)
-        dleft = tl.zeros((QUERIES, F), tl.float32)
-        for tile in range(tl.where((chunk > 0) | FIRST | (not CAUSAL), tiles, 0)):
-            feature = tile * F + tl.arange(0, F)
-            state = tl.load(sums + feature[:, None] * H_TILE + column[None, :])
-            weight = tl.load(weights + feature)
-            # dphi(q_i) = sum of phi(k_j) [v_j, 1] . g_i
-            dphi = product(g, tl.trans(state), PRECISION) - a[:, None] * weight[None, :]
-            # phi_f = x_i x_(i+s): each factor gets dphi times the other
-            turn = turns(tile, 0.5, D, D_TILE, F, NUMBER)
-            dleft += dphi * (product(x, turn, PRECISION) - linear(tile, D, F)[None, :])
-            dx += product((dphi * left).to(NUMBER), tl.trans(turn), PRECISION)
-        dx += product(dleft.to(NUMBER), tl.trans(repeat), PRECISION)
+        # Nothing stands before the first chunk but a state that was given.
+        read = tl.where((chunk > 0) | FIRST | (not CAUSAL), tiles, 0)
+        dx = reach_queries_through_state(
+            dx, x, g, a, sums, weights, n // R * slots + chunk, read,
+            D, D_TILE, H_TILE, M, F, QUERIES, NUMBER, PRECISION,
+        )  # fmt: skip
 
     if CAUSAL:
         # From here on places are counted from the start of the chunk.
@@ -116,12 +105,12 @@ def reach_queries(
         place = (block - chunk * (CHUNK // QUERIES)) * QUERIES
         stop = T - chunk * CHUNK
         for start in range(0, place, KEYS):
-            dx = _reach_queries_within(
+            dx = reach_queries_within(
                 dx, x, g, a, k, v, padding, start, k_token, v_token, stop,
                 None, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
             )  # fmt: skip
         for i in tl.static_range(QUERIES // KEYS):
-            dx = _reach_queries_within(
+            dx = reach_queries_within(
                 dx, x, g, a, k, v, padding, place + i * KEYS, k_token, v_token, stop,
                 -i * KEYS, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
             )  # fmt: skip
@@ -131,7 +120,7 @@ def reach_queries(
 
 
 @triton.jit
-def _reach_queries_within(
+def reach_queries_within(
     dx: tl.tensor,
     x: tl.tensor,
     g: tl.tensor,
@@ -250,42 +239,24 @@ def reach_keys(
             of_m = inverses + (n * R + shared) * S + begin
             of_a = slopes + (n * R + shared) * S + begin
             for start in range(KEYS, tl.minimum(((chunk + 1) * (CHUNK // KEYS) - block) * KEYS, length), QUERIES):
-                dy, du = _reach_keys_within(
+                dy, du = reach_keys_within(
                     dy, du, scaled, u, of_q, of_dz, of_m, of_a, start, q_token, dz_token, length,
                     None, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
                 )  # fmt: skip
             for i in tl.static_range(KEYS // QUERIES):
-                dy, du = _reach_keys_within(
+                dy, du = reach_keys_within(
                     dy, du, scaled, u, of_q, of_dz, of_m, of_a, i * QUERIES, q_token, dz_token, length,
                     i * QUERIES, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
                 )  # fmt: skip
         dy *= scale
 
     if STATE:
-        y = y.to(NUMBER)
-        sums += (n * slots + chunk) * M * H_TILE
-        weights += (n * slots + chunk) * M
-        column = tl.arange(0, H_TILE)
-        repeat = repeats(D, D_TILE, F, NUMBER)
-        # The feature 1 stands behind those that are products, and needs none.
-        products: tl.constexpr = (D // 2 + 2) * D
-        du += tl.load(sums + products * H_TILE + column).to(tl.float32)[None, :]
-        left = product(y, repeat, PRECISION)
-        dleft = tl.zeros((KEYS, F), tl.float32)
         # Nothing stands behind the last chunk but what reaches a state that was returned.
-        for tile in range(tl.where((chunk < slots - 1) | LAST | (not CAUSAL), tiles, 0)):
-            feature = tile * F + tl.arange(0, F)
-            state = tl.load(sums + feature[:, None] * H_TILE + column[None, :])
-            weight = tl.load(weights + feature)
-            turn = turns(tile, 1.0, D, D_TILE, F, NUMBER)
-            right = product(y, turn, PRECISION) - linear(tile, D, F)[None, :]
-            # du_j = phi(k_j) . sum of phi(q_i) g_i
-            du += product((left * right).to(NUMBER), state, PRECISION)
-            # dphi(k_j) = sum of phi(q_i) g_i . [v_j, 1]
-            dphi = product(u, tl.trans(state), PRECISION) - weight[None, :]
-            dleft += dphi * right
-            dy += product((dphi * left).to(NUMBER), tl.trans(turn), PRECISION)
-        dy += product(dleft.to(NUMBER), tl.trans(repeat), PRECISION)
+        read = tl.where((chunk < slots - 1) | LAST | (not CAUSAL), tiles, 0)
+        dy, du = reach_keys_through_state(
+            dy, du, y.to(NUMBER), u, sums, weights, n * slots + chunk, read,
+            D, D_TILE, H_TILE, M, F, KEYS, NUMBER, PRECISION,
+        )  # fmt: skip
 
     if PADDED:
         keep = kept(padding + batch * S + begin, 0, length, KEYS, PADDED).to(tl.float32)[:, None]
@@ -296,7 +267,7 @@ def reach_keys(
 
 
 @triton.jit
-def _reach_keys_within(
+def reach_keys_within(
     dy: tl.tensor,
     du: tl.tensor,
     scaled: tl.tensor,

@@ -5,7 +5,7 @@ import triton.language as tl
 
 from porism.layers.kernels.products import product
 from porism.layers.kernels.tokens import inverse, kept, rows, up_to, write_numbers, write_rows
-from porism.layers.taylor.kernels.features import linear, repeats, turns
+from porism.layers.taylor.kernels.reads import read_state
 
 
 @triton.jit
@@ -68,27 +68,14 @@ def answer_queries(
     x = (x.to(tl.float32) * scale).to(NUMBER)
     z = tl.zeros((QUERIES, H_TILE), tl.float32)
     total = tl.zeros((QUERIES,), tl.float32)
-    products: tl.constexpr = (D // 2 + 2) * D
     chunk = block // (CHUNK // QUERIES) if CAUSAL else 0
 
     if STATE:
-        sums += (n // R * slots + chunk) * M * H_TILE
-        weights += (n // R * slots + chunk) * M
-        column = tl.arange(0, H_TILE)
-        # The feature 1 stands behind those that are products, and needs none.
-        z += tl.load(sums + products * H_TILE + column).to(tl.float32)[None, :]
-        total += tl.load(weights + products)
-        left = product(x, repeats(D, D_TILE, F, NUMBER), PRECISION)
         # Nothing stands before the first chunk but a state that was given.
-        for tile in range(tl.where((chunk > 0) | FIRST | (not CAUSAL), tiles, 0)):
-            feature = tile * F + tl.arange(0, F)
-            state = tl.load(sums + feature[:, None] * H_TILE + column[None, :])
-            weight = tl.load(weights + feature)
-            # sum of w_ij [v_j, 1] = phi(q_i) . sum of phi(k_j) [v_j, 1]
-            right = product(x, turns(tile, 0.5, D, D_TILE, F, NUMBER), PRECISION) - linear(tile, D, F)[None, :]
-            phi = left * right
-            z += product(phi.to(NUMBER), state, PRECISION)
-            total += tl.sum(phi * weight[None, :], 1)
+        read = tl.where((chunk > 0) | FIRST | (not CAUSAL), tiles, 0)
+        z, total = read_state(
+            z, total, x, sums, weights, n // R * slots + chunk, read, D, D_TILE, H_TILE, M, F, NUMBER, PRECISION
+        )
 
     if CAUSAL:
         # From here on places are counted from the start of the chunk.
@@ -99,13 +86,13 @@ def answer_queries(
         place = (block - chunk * (CHUNK // QUERIES)) * QUERIES
         stop = T - chunk * CHUNK
         for start in range(0, place, KEYS):
-            z, total = _weigh(
+            z, total = weigh(
                 z, total, x, k, v, padding, start, k_token, v_token, stop,
                 None, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
             )  # fmt: skip
         # On the diagonal a query looks at some of the keys only.
         for i in tl.static_range(QUERIES // KEYS):
-            z, total = _weigh(
+            z, total = weigh(
                 z, total, x, k, v, padding, place + i * KEYS, k_token, v_token, stop,
                 -i * KEYS, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
             )  # fmt: skip
@@ -116,7 +103,7 @@ def answer_queries(
 
 
 @triton.jit
-def _weigh(
+def weigh(
     z: tl.tensor,
     total: tl.tensor,
     x: tl.tensor,
