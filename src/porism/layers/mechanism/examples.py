@@ -58,13 +58,22 @@ WINDOWED = (
 LONGER, MORE = 8, 4
 """On a GPU texts are so many times as long, unless all weights are held, and there are so many times as many heads."""
 
+NARROW, WIDE = 16, 64
+"""The widths on a GPU, where each is compiled for itself: the series' features are of narrow keys, all else is wide."""
+
+LARGEST = (8, 1248, 24, 24)
+"""One more on a GPU for ways whose time grows with the length: since widths do not grow there, heads do."""
+
 
 def examples(kind: str, device: str, **place: Any) -> list[Question]:
     """What to time for a kind of call."""
     longer, more = (1, 1) if device == "cpu" else (1 if kind.startswith("dense") else LONGER, MORE)
+    linear = LINEAR if device == "cpu" else (*LINEAR, LARGEST)
 
     def ask(heads: int, T: int, D: int, H: int, pattern: Pattern, window: int | None = None) -> Question:
         A, T = heads * more, T * longer
+        if device != "cpu":
+            D, H = NARROW if "taylor" in kind or "hybrid" in kind else WIDE, WIDE
         limits: dict[str, Any] = {"pattern": pattern, "order": ORDER, "window": window}
         return Question(B=1, A=A, T=T, S=T, D=D, H=H, device=device, **limits, **place)
 
@@ -82,7 +91,7 @@ def examples(kind: str, device: str, **place: Any) -> list[Question]:
         case "window in blocks":
             return [ask(A, T, D, D, Pattern("block", window=W)) for A, T, D, W in WINDOWED]
         case "taylor" | "causal taylor":
-            return [ask(*sizes, FULL if kind == "taylor" else CAUSAL) for sizes in LINEAR]
+            return [ask(*sizes, FULL if kind == "taylor" else CAUSAL) for sizes in linear]
         case _:
-            windows = zip(LINEAR, cycle((24, 48, 96)), strict=False)
+            windows = zip(linear, cycle((24, 48, 96)), strict=False)
             return [ask(*sizes, FULL if kind == "hybrid" else CAUSAL, window) for sizes, window in windows]
