@@ -1,0 +1,45 @@
+"""What `porism check gradients` compares for this layer."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from porism.layers.check import GradientCase
+from porism.layers.grid import naive, walk
+from porism.layers.grid.cells import GATES
+from porism.layers.grid.diagonals import CORNERS
+from porism.layers.grid.naive import ACTIVATIONS
+from porism.layers.grid.walk import Task
+
+B, C, H, Y, X = 2, 3, 4, 3, 5
+
+
+def cases(seed: int) -> Iterator[GradientCase]:
+    """Each activation and each corner once, and the LSTM."""
+    draw = torch.Generator().manual_seed(seed)
+    for activation, corner in zip((*ACTIVATIONS, "tanh"), CORNERS, strict=True):
+        yield _case(draw, Task("simple", activation, corner))
+    yield _case(draw, Task("lstm", "", "top-left"))
+
+
+def _case(draw: torch.Generator, task: Task) -> GradientCase:
+    width = GATES[task.cell] * H
+    shapes = {"x": (B, C, Y, X), "W_in": (C, width), "W_left": (H, width), "W_top": (H, width), "b": (width,)}
+    at = {name: torch.randn(shape, generator=draw, dtype=torch.float64) for name, shape in shapes.items()}
+    dy = torch.randn(B, H, Y, X, generator=draw, dtype=torch.float64)
+
+    def weighted_states(x: Tensor, W_in: Tensor, W_left: Tensor, W_top: Tensor, b: Tensor) -> Tensor:
+        x = naive.turned(x, task.corner)
+        if task.cell == "lstm":
+            h = naive.grid_lstm(x, W_in, W_left, W_top, b)
+        else:
+            h = naive.grid(x, W_in, W_left, W_top, b, task.activation)
+        return (naive.turned(h, task.corner) * dy).sum()
+
+    weights = at["W_in"].mT, at["W_left"].mT, at["W_top"].mT
+    y, kept = walk.forward(at["x"], *weights, at["b"], task)
+    dx, dW_in, dW_left, dW_top, db = walk.backward(dy, at["x"], *weights, y, kept, task, wanted_x=True)
+    assert dx is not None
+    by_hand = {"x": dx, "W_in": dW_in.mT, "W_left": dW_left.mT, "W_top": dW_top.mT, "b": db}
+    return GradientCase(f"{task.activation or task.cell}.{task.corner}", weighted_states, at, by_hand)

@@ -1,0 +1,89 @@
+"""The order of a walk: anti-diagonal after anti-diagonal, each one's rows side by side in memory.
+
+A batch of images (B, Y, X, ...) is taken apart into B Y X rows, a pixel of an image each. In the order of the walk come
+first the pixels of diagonal 0, then those of diagonal 1, and so on; within a diagonal from top to bottom, and within a
+pixel the images of the batch. So a diagonal is one piece of memory, and so are those of its pixels that have a left
+neighbour, and the neighbours: both lie on the diagonal before, in the same order.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right")
+"""Where a walk can start."""
+
+
+class Step(NamedTuple):
+    """One diagonal: its rows, those with a left neighbour and the neighbours, those with a top one and the neighbours.
+
+    `right` and `left` are of one length, as are `below` and `above`; they are empty on the first diagonal, and where
+    the image is one pixel wide or high.
+    """
+
+    pixels: slice
+    right: slice
+    left: slice
+    below: slice
+    above: slice
+
+
+def steps(B: int, Y: int, X: int) -> list[Step]:
+    """The Y + X - 1 diagonals of an image.
+
+    >>> [step.pixels for step in steps(1, 2, 2)]
+    [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)]
+    >>> steps(1, 2, 2)[1].left, steps(1, 2, 2)[2].left        # the right one of the last has the lower one before
+    (slice(0, 1, None), slice(2, 3, None))
+    """
+    found: list[Step] = []
+    start, before = 0, 0
+    for diagonal in range(Y + X - 1):
+        # Pixel (row, diagonal - row) lies inside for these rows of the image.
+        top, bottom = max(0, diagonal - X + 1), min(Y, diagonal + 1)
+        top_before = max(0, diagonal - X)
+
+        def rows(first: int, last: int, begin: int, highest: int) -> slice:
+            return slice((begin + first - highest) * B, (begin + max(first, last) - highest) * B)
+
+        with_left, with_top = (top, min(bottom, diagonal)), (max(top, 1), bottom)
+        found.append(
+            Step(
+                rows(top, bottom, start, top),
+                rows(*with_left, start, top),
+                rows(*with_left, before, top_before),
+                rows(*with_top, start, top),
+                rows(with_top[0] - 1, with_top[1] - 1, before, top_before),
+            )
+        )
+        start, before = start + bottom - top, start
+    return found
+
+
+def order(B: int, Y: int, X: int, corner: str, device: torch.device) -> Tensor:
+    """(B Y X): which row of a batch (B, Y, X, ...) comes when, on a walk from a corner.
+
+    >>> order(1, 2, 3, "top-left", torch.device("cpu")).tolist()
+    [0, 1, 3, 2, 4, 5]
+    """
+    vertical, horizontal = corner.split("-")
+    row, column = torch.arange(Y, device=device), torch.arange(X, device=device)
+    # The sort is stable, so that a diagonal goes from the walk's first row to its last.
+    walk = (row[:, None] + column).flatten().argsort(stable=True)
+    row = Y - 1 - row if vertical == "bottom" else row
+    column = X - 1 - column if horizontal == "right" else column
+    pixels = (row[:, None] * X + column).flatten()[walk]
+    images = torch.arange(B, device=device) * (Y * X)
+    return (pixels[:, None] + images).flatten()
+
+
+def by_diagonals(image: Tensor, order: Tensor) -> Tensor:
+    """(B, C, Y, X) -> (B Y X, C), in the order of the walk."""
+    return image.permute(0, 2, 3, 1).reshape(len(order), image.shape[1]).index_select(0, order)
+
+
+def by_rows(walked: Tensor, order: Tensor, B: int, Y: int, X: int) -> Tensor:
+    """The opposite: (B Y X, H) -> (B, H, Y, X), the channels of a pixel side by side in memory."""
+    rows = torch.empty_like(walked).index_copy_(0, order, walked)
+    return rows.view(B, Y, X, walked.shape[1]).permute(0, 3, 1, 2)

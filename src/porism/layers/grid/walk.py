@@ -1,0 +1,83 @@
+"""Both passes as a walk over diagonals in torch's own operations, on any device.
+
+States are summed up in float32 at least: rounding errors would be fed back at every step.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from porism.layers.grid.cells import GATES, LSTM, Cell, Simple
+from porism.layers.grid.diagonals import by_diagonals, by_rows, order, steps
+from porism.layers.grid.gradient import Back, Gradient, LSTMBack, SimpleBack, gradient
+
+
+class Task(NamedTuple):
+    """What is computed at a pixel, and from which corner on."""
+
+    cell: str
+    activation: str
+    corner: str
+
+
+def empty_kept(x: Tensor, H: int, task: Task) -> Tensor:
+    """Room for what the way back needs beside the operands and the answer: the gates and the memory of an LSTM."""
+    B, _, Y, X = x.shape
+    size = (B * Y * X, 6 * H) if task.cell == "lstm" else (0,)
+    return x.new_empty(size, dtype=_exact(x))
+
+
+def forward(
+    x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Tensor | None, task: Task
+) -> tuple[Tensor, Tensor]:
+    """The states (B, H, Y, X), and what else the way back needs: x (B, C, Y, X), weights as torch keeps them."""
+    (B, _, Y, X), H = x.shape, weight_left.shape[1]
+    places = order(B, Y, X, task.corner, x.device)
+    pixels, W_in, W_left, W_top = (
+        part.to(_exact(x)) for part in (by_diagonals(x, places), weight_in.mT, weight_left.mT, weight_top.mT)
+    )
+    # Products read a matrix that lies as they need it twice as fast as its transpose.
+    W_left, W_top = W_left.contiguous(), W_top.contiguous()
+    h, kept = pixels.new_empty(B * Y * X, H), empty_kept(x, H, task)
+    cell: Cell = LSTM(kept, h) if task.cell == "lstm" else Simple(h, task.activation)
+    sums = cell.sums
+    if bias is None:
+        torch.mm(pixels, W_in, out=sums)
+    else:
+        torch.addmm(bias.to(_exact(x)), pixels, W_in, out=sums)
+    for step in steps(B, Y, X):
+        if step.right.stop > step.right.start:
+            sums[step.right].addmm_(h[step.left], W_left)
+        if step.below.stop > step.below.start:
+            sums[step.below].addmm_(h[step.above], W_top)
+        cell.finish(step)
+    return by_rows(h.to(x.dtype), places, B, Y, X), kept
+
+
+def backward(
+    dy: Tensor,
+    x: Tensor,
+    weight_in: Tensor,
+    weight_left: Tensor,
+    weight_top: Tensor,
+    y: Tensor,
+    kept: Tensor,
+    task: Task,
+    wanted_x: bool,
+) -> Gradient:
+    """What reaches x (B, C, Y, X), where it is wanted, and the parameters."""
+    B, _, Y, X = x.shape
+    places = order(B, Y, X, task.corner, x.device)
+    dh, h, pixels = (by_diagonals(image, places).to(_exact(x)) for image in (dy, y, x))
+    weight_in, weight_left, weight_top = (weight.to(_exact(x)) for weight in (weight_in, weight_left, weight_top))
+    back: Back = SimpleBack(dh, h, task.activation)
+    if task.cell == "lstm":
+        back = LSTMBack(dh, kept, dh.new_empty(len(dh), GATES["lstm"] * dh.shape[1]), torch.zeros_like(dh))
+    dx, *parameters = gradient(back, pixels, h, weight_in, weight_left, weight_top, steps(B, Y, X), wanted_x)
+    image = None if dx is None else by_rows(dx.to(x.dtype), places, B, Y, X)
+    return Gradient(image, *(parameter.to(x.dtype) for parameter in parameters))
+
+
+def _exact(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
