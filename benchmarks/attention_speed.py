@@ -23,6 +23,7 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from memory import peak_bytes
 from porism.layers import Pattern, taylor_attention, window_attention
 from porism.train.device import hardware, versions
 
@@ -102,12 +103,6 @@ def once(way: str, T: int) -> None:
     start = time.perf_counter()
     step(attend, inputs(T, D))()
     print(json.dumps({"seconds": time.perf_counter() - start, "peak_bytes": peak_bytes()}))
-
-
-def peak_bytes() -> int:
-    """The most memory this process has held. What getrusage tells would count its parent, from which it was forked."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status["VmHWM"].removesuffix("kB")) * 1024
 
 
 def main(

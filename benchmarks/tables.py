@@ -11,7 +11,7 @@ from pathlib import Path
 import tyro
 
 import real_models
-from readme import attention, cost, language
+from readme import attention, cost, language, layers
 
 HERE = Path(__file__).parent
 
@@ -24,8 +24,11 @@ TABLES = {
     "attention_error": attention.attention_error,
     "attention_speed": attention.attention_speed,
     "series_gpu": attention.series_gpu,
+    "window_gpu": attention.window_gpu,
     "decoding": attention.decoding,
     "mechanism": attention.mechanism,
+    "grid_cuda": layers.grid,
+    "graphs_cuda": layers.graphs,
     "language_training": language.language_training,
     "language_table": language.language_table,
     "language_attention": language.language_attention,
