@@ -14,6 +14,13 @@ from porism.layers.attention.cost import cost as attention_cost
 from porism.layers.attention.layer import Cache
 from porism.layers.elman import naive as elman_naive
 from porism.layers.elman.cost import cost as elman_cost
+from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures
+from porism.layers.gcn import naive as gcn_naive
+from porism.layers.gcn.cost import cost as gcn_cost
+from porism.layers.gcn.graph import Outline
+from porism.layers.grid import Grid, grid
+from porism.layers.grid import naive as grid_naive
+from porism.layers.grid.cost import cost as grid_cost
 from porism.layers.hybrid import HybridAttention, hybrid_attention
 from porism.layers.hybrid import naive as hybrid_naive
 from porism.layers.hybrid.cost import cost as hybrid_cost
@@ -21,6 +28,10 @@ from porism.layers.pattern import Pattern
 from porism.layers.readout import linear_cross_entropy
 from porism.layers.readout import naive as readout_naive
 from porism.layers.readout.cost import cost as readout_cost
+from porism.layers.skipgram import SkipGram, sampled_loss
+from porism.layers.skipgram import naive as skipgram_naive
+from porism.layers.skipgram import skipgram as skipgram_loss
+from porism.layers.skipgram.cost import cost as skipgram_cost
 from porism.layers.taylor import TaylorAttention, TaylorState, taylor_attention, taylor_decode
 from porism.layers.taylor import naive as taylor_naive
 from porism.layers.taylor.cost import cost as taylor_cost
@@ -111,6 +122,89 @@ ELMAN = Case(
             "type",
             lambda: _ELMAN(torch.zeros(3, 2, 7, dtype=torch.float64)),
             r"x is torch\.float64, weight_ih is torch\.float32, wanted one type\. Convert x with x\.to",
+        ),
+    ),
+)
+
+
+def _naive_grid(layer: Grid, inputs: Inputs) -> Tensor:
+    weight_in, weight_left, weight_top, bias = layer.parameters()
+    return grid_naive.grid(inputs["x"], weight_in.mT, weight_left.mT, weight_top.mT, bias)
+
+
+_GRID = Grid(3, 5)
+
+
+def _grid(x: tuple[int, ...] = (2, 3, 4, 6), **parts: Any) -> Callable[[], Tensor]:
+    weights = {"weight_in": torch.zeros(5, 3), "weight_left": torch.zeros(5, 5), "weight_top": torch.zeros(5, 5)}
+    return lambda: grid(torch.zeros(x), **{**weights, **parts})
+
+
+GRID = Case(
+    build=lambda n: Grid(n["C"], n["H"], bias=True),
+    inputs=lambda n: {"x": torch.randn(n["B"], n["C"], n["Y"], n["X"])},
+    run=lambda layer, inputs: layer(inputs["x"]),
+    naive=_naive_grid,
+    cost=lambda: grid_cost(bias=True),
+    mistakes=(
+        Mistake("no hidden", lambda: Grid(3, 0), r"hidden is 0\. Give a whole number from 1 on\."),
+        Mistake("no input", lambda: Grid(-1, 5), r"in_channels is -1\. Give"),
+        Mistake("part of a unit", lambda: Grid(3, 1.5), r"hidden is 1\.5\. Give"),  # type: ignore[arg-type]
+        Mistake(
+            "activation",
+            lambda: Grid(3, 5, activation="sigmoids"),
+            r"activation is 'sigmoids'\. Choose from sigmoid, tanh, relu\.",
+        ),
+        Mistake("cell", lambda: Grid(3, 5, cell="gru"), r"cell is 'gru'\. Choose from simple, lstm\."),
+        Mistake(
+            "activation of an lstm",
+            lambda: Grid(3, 5, cell="lstm", activation="relu"),
+            r"activation is 'relu', and an lstm cell has its own\. Leave it out\.",
+        ),
+        Mistake("combine", lambda: Grid(3, 5, combine="mean"), r"combine is 'mean'\. Choose from sum, concatenate\."),
+        Mistake(
+            "three corners",
+            lambda: Grid(3, 5, corners=3),
+            r"corners is 3\. Give 1, 2 or 4, or names from top-left, top",
+        ),
+        Mistake(
+            "no corner", lambda: Grid(3, 5, corners=()), r"corners is \(\)\. Give each of top-left.*, and one or more"
+        ),
+        Mistake(
+            "a corner twice",
+            lambda: Grid(3, 5, corners=("top-left", "top-left")),
+            r"corners is \('top-left', 'top-left'\)\. Give each of .* once at most",
+        ),
+        Mistake("a corner that is none", lambda: Grid(3, 5, corners=["left"]), r"corners is \['left'\]\. Give each of"),
+        Mistake(
+            "a corner of one walk", _grid(corner="left"), r"corner is 'left'\. Choose from top-left, top-right, bot"
+        ),
+        Mistake(
+            "channels",
+            lambda: _GRID(torch.zeros(2, 4, 6, 3)),
+            r"x is \(2, 4, 6, 3\), 4 channels, wanted 3, the in_channels\. Build the layer with in_channels=4, or",
+        ),
+        Mistake(
+            "a matrix",
+            lambda: _GRID(torch.zeros(3, 7)),
+            r"x is \(3, 7\), 2 dimensions, wanted \(B, C, Y, X\) or \(C, Y",
+        ),
+        Mistake("no batch", _grid(x=(3, 4, 6)), r"x is \(3, 4, 6\), wanted \(B, C, Y, X\)\. Reshape x\."),
+        Mistake(
+            "no rows", lambda: _GRID(torch.zeros(2, 3, 0, 6)), r"x is \(2, 3, 0, 6\), no pixels, wanted \(B, C, Y, X"
+        ),
+        Mistake("no columns", _grid(x=(2, 3, 4, 0)), r"x is \(2, 3, 4, 0\), no pixels, wanted"),
+        Mistake(
+            "weight",
+            _grid(weight_top=torch.zeros(5, 4)),
+            r"weight_top is \(5, 4\), wanted \(5, 5\) for x \(2, 3, 4, 6\) and 5 hidden units\. Reshape weight_top",
+        ),
+        Mistake("bias", _grid(bias=torch.zeros(4)), r"bias is \(4,\), wanted \(5,\) for x"),
+        Mistake("gates", _grid(cell="lstm"), r"weight_in is \(5, 3\), wanted \(25, 3\) for x"),
+        Mistake(
+            "type",
+            lambda: _GRID(torch.zeros(2, 3, 4, 6, dtype=torch.float64)),
+            r"x is torch\.float64, weight_in is torch\.float32, wanted one type\. Convert x with x\.to",
         ),
     ),
 )
@@ -502,11 +596,218 @@ TAYLOR = Case(
     ),
 )
 
+
+class _OnGraph(GraphConvolution):
+    """A convolution with a graph of N nodes and E stored entries, a loop for each node among them."""
+
+    def __init__(self, n: Sizes) -> None:
+        super().__init__(n["D"], n["H"])
+        self.nodes = n["N"]
+        # Each node to the one after it, then to the one after that.
+        number = torch.arange(n["E"] - n["N"], device="cpu")
+        self.edges = torch.stack([number % n["N"], (number % n["N"] + 1 + number // n["N"]) % n["N"]])
+        weightless = torch.get_default_device().type == "meta"
+        self.graph = Outline(n["N"], n["E"]) if weightless else Graph.from_edges(self.edges, n["N"])
+
+
+def _run_gcn(layer: _OnGraph, inputs: Inputs) -> Tensor:
+    y: Tensor = layer(inputs["x"], layer.graph.to(inputs["x"].device))
+    return y
+
+
+def _naive_gcn(layer: _OnGraph, inputs: Inputs) -> Tensor:
+    A, edge = (matrix(layer.edges, layer.nodes) for matrix in (gcn_naive.adjacency, gcn_naive.is_edge))
+    Ahat = gcn_naive.normalised(A, edge, layer.normalisation)
+    return gcn_naive.graph_convolution(inputs["x"], Ahat, layer.weight, layer.bias)
+
+
+_PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+_ON_PATH = Graph.from_edges(_PATH)
+_GCN = GraphConvolution(5, 4)
+
+
+def _weighted(*weights: float) -> Graph:
+    return Graph.from_edges(_PATH, weights=torch.tensor(weights))
+
+
+GCN = Case(
+    build=_OnGraph,
+    inputs=lambda n: {"x": torch.randn(n["N"], n["D"])},
+    run=_run_gcn,
+    naive=_naive_gcn,
+    cost=gcn_cost,
+    mistakes=(
+        Mistake("no width", lambda: GraphConvolution(5, 0), r"out_width is 0\. Give a whole number from 1 on"),
+        Mistake(
+            "normalisation",
+            lambda: GraphConvolution(5, 4, normalisation="rows"),
+            r"normalisation is 'rows'\. Choose from none, row, symmetric, softmax\.",
+        ),
+        Mistake(
+            "beyond",
+            lambda: Graph.from_edges(_PATH, nodes=2),
+            r"edge_index runs from 0 to 2, and 2 nodes are numbered 0 to 1\. Number the nodes from 0 on",
+        ),
+        Mistake("below", lambda: Graph.from_edges(_PATH - 1), r"edge_index runs from -1 to 1, and 2 nodes are"),
+        Mistake("an edge a row", lambda: Graph.from_edges(_PATH.T), r"edge_index is \(4, 2\), wanted \(2, E\).*Transp"),
+        Mistake("fractions", lambda: Graph.from_edges(_PATH.float(), 3), r"edge_index is torch\.float32, wanted whole"),
+        Mistake("no edges", lambda: Graph.from_edges(_PATH[:, :0]), r"the graph has no edges, so .* Give nodes too"),
+        Mistake("no nodes", lambda: Graph.from_edges(_PATH[:, :0], 0), r"the graph has 0 nodes\. Give a whole number"),
+        Mistake("too few weights", lambda: _weighted(1, 2), r"weights are \(2,\), wanted \(4,\), one for each edge"),
+        Mistake("no number", lambda: _weighted(1, 1, float("nan"), 1), r"the weight of edge 2 is nan, wanted a number"),
+        Mistake(
+            "learned weights",
+            lambda: Graph.from_edges(_PATH, weights=torch.ones(4, requires_grad=True)),
+            r"weights ask for a gradient, and a graph is normalised once.* Give weights\.detach\(\)",
+        ),
+        Mistake(
+            "degree below 0",
+            lambda: _weighted(-3, 1, 1, 1).propagation("row"),
+            r"the weights that node 1 hears sum to -1, and row divides by the sum\. Give weights from 0 on",
+        ),
+        Mistake(
+            "not square", lambda: Graph.from_scipy(torch.zeros(2, 3)), r"the matrix is .*wanted as many rows as col"
+        ),
+        Mistake(
+            "another graph",
+            lambda: _GCN(torch.zeros(4, 5), _ON_PATH),
+            r"x is \(4, 5\), wanted \(3, D\): a row for each of the graph's 3 nodes",
+        ),
+        Mistake(
+            "width",
+            lambda: _GCN(torch.zeros(3, 6), _ON_PATH),
+            r"x is \(3, 6\), width 6, and the weight is \(5, 4\), wanted \(6, H\)\. Build the layer with in_width=6",
+        ),
+        Mistake("edges for a graph", lambda: _GCN(torch.zeros(3, 5), _PATH), r"the graph is a Tensor, wanted a Graph"),
+        Mistake(
+            "type",
+            lambda: _GCN(torch.zeros(3, 5).double(), _ON_PATH),
+            r"x is torch\.float64, weight is torch\.float32, wanted one type\. Convert x with x\.to",
+        ),
+        Mistake(
+            "no features", lambda: SparseFeatures.from_dense(torch.zeros(3)), r"features are \(3,\) of torch\.float"
+        ),
+        Mistake(
+            "all dropped",
+            lambda: SparseFeatures.from_dense(torch.zeros(3, 5)).dropout(1),
+            r"dropout is 1\. Give the probability",
+        ),
+        Mistake(
+            "propagated for another layer",
+            lambda: _GCN(Propagated.of(torch.zeros(3, 5), _ON_PATH, "row"), _ON_PATH),
+            r"x was propagated with normalisation='row', and the layer has normalisation='symmetric'\. Propagate it",
+        ),
+        Mistake(
+            "propagated, and learned",
+            lambda: Propagated.of(torch.zeros(3, 5, requires_grad=True), _ON_PATH),
+            r"x asks for a gradient, so it changes, and Ahat x with it\. Give x to the layer",
+        ),
+        Mistake(
+            "another device",
+            lambda: _GCN(torch.zeros(3, 5), _ON_PATH.to("meta")),
+            r"the graph is on meta, the weight on cpu\. Move it once, with graph\.to\('cpu'\)",
+        ),
+    ),
+)
+
+
+def _naive_skipgram(layer: SkipGram, inputs: Inputs) -> Tensor:
+    words, contexts = inputs["word"], inputs["context"]
+    return skipgram_naive.loss(layer.words[words], layer.contexts, contexts) / len(words)
+
+
+_PAIR = torch.tensor([0, 3])
+
+
+def _skipgram(
+    words: Any = _PAIR, contexts: Any = _PAIR, samples: Any = None, estimator: str = "full"
+) -> Callable[[], Tensor]:
+    return lambda: SkipGram(9, 5, estimator)(words, contexts, samples)
+
+
+def _sampled(estimator: str = "nce", **parts: Any) -> Callable[[], Tensor]:
+    operands = {"v": torch.zeros(2, 5), "U": torch.zeros(9, 5), "contexts": _PAIR, "q": torch.full((9,), 1 / 9)}
+    samples = torch.zeros(2, 3, dtype=torch.long)
+    return lambda: sampled_loss(**{**operands, "samples": samples, **parts}, estimator=estimator)
+
+
+SKIPGRAM = Case(
+    build=lambda n: SkipGram(n["V"], n["D"]),
+    inputs=lambda n: {name: torch.randint(n["V"], (n["B"],)) for name in ("word", "context")},
+    run=lambda layer, inputs: layer(inputs["word"], inputs["context"]),
+    naive=_naive_skipgram,
+    cost=skipgram_cost,
+    mistakes=(
+        Mistake("no words", lambda: SkipGram(0, 5), r"vocabulary is 0\. Give a whole number from 1 on\."),
+        Mistake("no width", lambda: SkipGram(9, 0), r"width is 0\. Give"),
+        Mistake("no samples", lambda: SkipGram(9, 5, "nce", samples=0), r"samples is 0\. Give"),
+        Mistake(
+            "estimator",
+            lambda: SkipGram(9, 5, "softmax"),
+            r"estimator is 'softmax'\. Choose from full, uniform, importance, self-normalised, sampled-softmax, nce",
+        ),
+        Mistake("estimator of a sample", _sampled("full"), r"estimator is 'full'\. Choose from uniform, importance"),
+        Mistake(
+            "uniform by frequency",
+            lambda: SkipGram(9, 5, "uniform", frequencies=torch.ones(9)),
+            r"uniform draws all words alike, and frequencies were given\. Leave them out, or take importance\.",
+        ),
+        Mistake(
+            "frequencies of others",
+            lambda: SkipGram(9, 5, frequencies=torch.ones(8)),
+            r"frequencies are \(8,\), wanted \(9,\)\. Give one number for each word",
+        ),
+        Mistake(
+            "words that never occur",
+            lambda: SkipGram(2, 5, frequencies=torch.tensor([3, 0])),
+            r"frequencies run from 0 to 3, wanted numbers above 0\. Leave words that never occur out",
+        ),
+        Mistake("a matrix of words", _skipgram(words=_PAIR[None]), r"words are \(1, 2\), wanted \(B,\)\. Flatten them"),
+        Mistake("too few contexts", _skipgram(contexts=_PAIR[:1]), r"contexts are \(1,\), wanted \(2,\), as many as w"),
+        Mistake("none", _skipgram(words=_PAIR[:0], contexts=_PAIR[:0]), r"words are empty, \(0,\), wanted one or more"),
+        Mistake(
+            "fractions", _skipgram(words=torch.zeros(2)), r"words are torch\.float32, wanted whole numbers\. Convert"
+        ),
+        Mistake("beyond", _skipgram(words=_PAIR + 6), r"words run from 6 to 9, wanted 0 to 8\. Number the words"),
+        Mistake("below", _skipgram(contexts=_PAIR - 1), r"contexts run from -1 to 2, wanted 0 to 8"),
+        Mistake(
+            "samples of other pairs",
+            _skipgram(samples=torch.zeros(3, 4).long(), estimator="nce"),
+            r"samples are \(3, 4\), wanted \(2, m\) with m from 1 on, some for each pair\. Leave them out",
+        ),
+        Mistake(
+            "samples beyond",
+            _sampled(samples=torch.full((2, 3), 9)),
+            r"samples run from 9 to 9, wanted 0 to 8\. Number",
+        ),
+        Mistake(
+            "probabilities of others", _sampled(q=torch.ones(8)), r"q is \(8,\), wanted \(9,\)\. Give a probability"
+        ),
+        Mistake(
+            "widths",
+            lambda: skipgram_loss(torch.zeros(2, 5), torch.zeros(9, 4), _PAIR),
+            r"v is \(2, 5\) and U \(9, 4\), wanted \(B, D\) and \(V, D\) of one width",
+        ),
+        Mistake(
+            "type", _sampled(v=torch.zeros(2, 5).double()), r"v is torch\.float64, U is torch\.float32, wanted one t"
+        ),
+        Mistake("reduction", _sampled(reduction="none"), r"reduction is 'none'\. Choose mean or sum\."),
+        Mistake(
+            "a step of all rows",
+            lambda: SkipGram(9, 5).descend(_PAIR, _PAIR, rate=0.1),
+            r"full reaches every row\. Use an optimiser, or choose another estimator",
+        ),
+    ),
+)
+
 CASES = {
     "attention": ATTENTION,
     "elman": ELMAN,
+    "gcn": GCN,
+    "grid": GRID,
     "hybrid": HYBRID,
     "readout": READOUT,
+    "skipgram": SKIPGRAM,
     "taylor": TAYLOR,
     "window": WINDOW,
 }

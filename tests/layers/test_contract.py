@@ -17,11 +17,11 @@ from porism.layers.check import LAYERS, gradients, relative_error
 
 # Odd sizes, each letter once at 1 and once at something large.
 SIZES: list[Sizes] = [
-    {"B": 1, "T": 1, "D": 1, "H": 1, "V": 1},
-    {"B": 2, "T": 7, "D": 1, "H": 63, "V": 7},
-    {"B": 7, "T": 2, "D": 63, "H": 7, "V": 2},
-    {"B": 63, "T": 1, "D": 2, "H": 1, "V": 63},
-    {"B": 1, "T": 63, "D": 7, "H": 2, "V": 1},
+    {"B": 1, "T": 1, "D": 1, "H": 1, "V": 1, "C": 1, "Y": 1, "X": 1, "N": 1, "E": 1},
+    {"B": 2, "T": 7, "D": 1, "H": 63, "V": 7, "C": 2, "Y": 3, "X": 7, "N": 7, "E": 23},
+    {"B": 7, "T": 2, "D": 63, "H": 7, "V": 2, "C": 63, "Y": 7, "X": 1, "N": 2, "E": 3},
+    {"B": 63, "T": 1, "D": 2, "H": 1, "V": 63, "C": 7, "Y": 1, "X": 2, "N": 63, "E": 200},
+    {"B": 1, "T": 63, "D": 7, "H": 2, "V": 1, "C": 1, "Y": 2, "X": 63, "N": 2, "E": 4},
 ]
 EXACT = 1e-12
 GRADIENT = 1e-10
@@ -216,7 +216,7 @@ def test_inductor_compiles_layers_together() -> None:
 
 @each_layer
 def test_runs_without_memory_for_the_numbers(case: Case) -> None:
-    sizes = {"B": 7, "T": 2, "D": 1000, "H": 10**6, "V": 10**6}
+    sizes = {"B": 7, "T": 2, "D": 1000, "H": 10**6, "V": 10**6, "C": 3, "Y": 2, "X": 5, "N": 7, "E": 23}
     with torch.device("meta"):
         layer, inputs = case.build(sizes), case.inputs(sizes)
     case.run(layer, inputs).sum().backward()

@@ -2,10 +2,13 @@
 
 from porism.layers.attention import Attention, Cache, softmax_attention, softmax_decode
 from porism.layers.elman import Elman
+from porism.layers.gcn import Graph, GraphConvolution
+from porism.layers.grid import Grid
 from porism.layers.hybrid import HybridAttention, HybridState, hybrid_attention, hybrid_decode
 from porism.layers.mechanism import AutoAttention, Choice, choose
 from porism.layers.pattern import Pattern
 from porism.layers.readout import Readout
+from porism.layers.skipgram import SkipGram
 from porism.layers.taylor import (
     SeriesWarning,
     TaylorAttention,
@@ -22,11 +25,15 @@ __all__ = [
     "Cache",
     "Choice",
     "Elman",
+    "Graph",
+    "GraphConvolution",
+    "Grid",
     "HybridAttention",
     "HybridState",
     "Pattern",
     "Readout",
     "SeriesWarning",
+    "SkipGram",
     "TaylorAttention",
     "TaylorState",
     "WindowAttention",

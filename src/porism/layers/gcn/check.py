@@ -1,0 +1,57 @@
+"""What `porism check gradients` compares for this layer."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from porism.layers.check import GradientCase
+from porism.layers.gcn import naive
+from porism.layers.gcn.features import SparseFeatures
+from porism.layers.gcn.gradient import layer_gradient, project_gradient
+from porism.layers.gcn.graph import Graph
+from porism.layers.gcn.normalise import NORMALISATIONS
+
+N, D, H = 7, 3, 5
+
+EDGES = torch.tensor([[0, 0, 1, 2, 2, 3, 3, 5, 5], [1, 2, 0, 3, 3, 3, 0, 2, 0]])
+"""Directed, one edge twice, one loop; nodes 4 and 6 have no edge."""
+
+
+def cases(seed: int) -> Iterator[GradientCase]:
+    draw = torch.Generator().manual_seed(seed)
+    for normalisation in NORMALISATIONS:
+        for project_first in (True, False):
+            yield _layer(draw, normalisation, project_first)
+    yield _sparse(draw)
+
+
+def _layer(draw: torch.Generator, normalisation: str, project_first: bool) -> GradientCase:
+    weights = torch.rand(EDGES.shape[1], generator=draw, dtype=torch.float64)
+    Ahat = naive.normalised(naive.adjacency(EDGES, N, weights), naive.is_edge(EDGES, N), normalisation)
+    at = {"x": _normal(draw, N, D), "weight": _normal(draw, D, H), "bias": _normal(draw, H)}
+    dy = _normal(draw, N, H)
+
+    def weighted(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return (naive.graph_convolution(x, Ahat, weight, bias) * dy).sum()
+
+    propagation = Graph.from_edges(EDGES, N, weights).propagation(normalisation, dtype=torch.float64)
+    hand = layer_gradient(dy, at["x"], at["weight"], propagation.there, propagation.back, project_first)
+    order = "weight first" if project_first else "graph first"
+    return GradientCase(f"{normalisation}, {order}", weighted, at, hand._asdict())
+
+
+def _sparse(draw: torch.Generator) -> GradientCase:
+    """The product of sparse features with a weight."""
+    dense = _normal(draw, N, D) * (torch.rand(N, D, generator=draw) < 0.5)
+    x, dz = SparseFeatures.from_dense(dense), _normal(draw, N, H)
+
+    def weighted(weight: Tensor) -> Tensor:
+        return ((dense @ weight) * dz).sum()
+
+    at = {"weight": _normal(draw, D, H)}
+    return GradientCase("sparse features", weighted, at, {"weight": project_gradient(dz, x.back)})
+
+
+def _normal(draw: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=draw, dtype=torch.float64)

@@ -1,0 +1,63 @@
+"""What the layer costs. The README derives every term."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sympy import Expr, Min
+from torch import nn
+
+from porism.cost import Cost, D, E, H, N
+
+
+def cost(bias: bool = True) -> Cost:
+    """The cost of `GraphConvolution(D, H)` on x (N, D) that asks for a gradient too.
+
+    E counts what A + I stores, the loops among it.
+
+    >>> cost().total("parameters")
+    H*(D + 1)
+    >>> cost().total("flops")
+    2*(D*H*N + E*Min(D, H))
+    """
+    # Spreading happens on the narrower side of W, there and back.
+    return _cost(Min(D, H), bias)
+
+
+def project_first_cost(bias: bool = True) -> Cost:
+    """The cost of Ahat (x W), whatever the widths.
+
+    >>> project_first_cost().total("flops")
+    2*H*(D*N + E)
+    """
+    return _cost(H, bias)
+
+
+def propagate_first_cost(bias: bool = True) -> Cost:
+    """The cost of (Ahat x) W, whatever the widths.
+
+    >>> propagate_first_cost().total("flops")
+    2*D*(E + H*N)
+    """
+    return _cost(D, bias)
+
+
+def _cost(spread_width: Expr, bias: bool) -> Cost:
+    return Cost(
+        parameters={"weight": D * H} | ({"bias": H} if bias else {}),
+        flops={"projection": 2 * N * D * H, "propagation": 2 * E * spread_width},
+        backward={
+            "projection": 2 * N * D * H,
+            "projection's weight": 2 * N * D * H,
+            "propagation": 2 * E * spread_width,
+        },
+        # x where W comes first, Ahat x where it does not.
+        saved={"features": N * D},
+    )
+
+
+def subject() -> tuple[Callable[[int, int], nn.Module], tuple[Any, ...]]:
+    """What `porism cost gcn` counts: the layer at any widths, its input, and a graph of which only sizes are known."""
+    from porism.layers.gcn.graph import Outline
+    from porism.layers.gcn.layer import GraphConvolution
+
+    return lambda D, H: GraphConvolution(D, H), ("N D", lambda N, E: Outline(N, E))

@@ -1,0 +1,215 @@
+"""What people import: the word vectors, and the loss of predicting contexts by the softmax or an estimate of it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from porism.errors import ShapeError
+from porism.layers.autocast import without_autocast
+from porism.layers.derivative import first_derivative_only
+from porism.layers.readout import linear_cross_entropy
+from porism.layers.skipgram.estimators import ESTIMATORS, Estimate, estimate
+from porism.layers.skipgram.gradient import gathered, sampled_gradient
+from porism.layers.skipgram.noise import POWER, Noise
+
+CHOICES = ("full", *ESTIMATORS)
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
+
+
+def skipgram(v: Tensor, U: Tensor, contexts: Tensor, reduction: str = "mean") -> Tensor:
+    """-log softmax(U v)[j], exactly.
+
+    >>> skipgram(torch.zeros(3, 5), torch.zeros(9, 5), torch.tensor([0, 4, 8]))     # log 9
+    tensor(2.1972)
+
+    Shapes: v (B, D), U (V, D), contexts (B,) -> a scalar, the `mean` or the `sum`.
+    """
+    _check_operands(v, U)
+    _check_words("contexts", contexts, (len(v),), len(U))
+    _check_reduction(reduction)
+    return linear_cross_entropy(v, U, None, contexts, reduction)
+
+
+def sampled_loss(
+    v: Tensor, U: Tensor, contexts: Tensor, samples: Tensor, q: Tensor, estimator: str, reduction: str = "mean"
+) -> Tensor:
+    """The loss of an estimator, whose gradient is the estimate. `uniform` and `importance` give the exact loss.
+
+    >>> v, U, j = torch.zeros(3, 5), torch.zeros(9, 5), torch.tensor([0, 4, 8])
+    >>> k, q = torch.randint(9, (3, 7)), torch.full((9,), 1 / 9)
+    >>> sampled_loss(v, U, j, k, q, "self-normalised")
+    tensor(2.1972)
+
+    Shapes: v (B, D), U (V, D), contexts (B,), samples (B, m), q (V,) what they were drawn with -> a scalar.
+    """
+    _check_operands(v, U)
+    _check_words("contexts", contexts, (len(v),), len(U))
+    _check_samples(samples, len(v), len(U))
+    if tuple(q.shape) != (len(U),):
+        raise ShapeError(f"skipgram: q is {tuple(q.shape)}, wanted ({len(U)},). Give a probability for each word.")
+    if estimator not in ESTIMATORS:
+        raise ShapeError(f"skipgram: estimator is {estimator!r}. Choose from {', '.join(ESTIMATORS)}.")
+    _check_reduction(reduction)
+    with without_autocast(v):
+        total: Tensor = _SampledLoss.apply(v, U, contexts.long(), samples.long(), q, estimator)  # type: ignore[no-untyped-call]
+        return total / len(v) if reduction == "mean" else total
+
+
+class _SampledLoss(torch.autograd.Function):
+    """The sum of the losses. What the backward pass needs of the samples is one number each."""
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor, estimator: str) -> Tensor:
+        found = estimate(estimator, v, U, j, k, q)
+        ctx.save_for_backward(v, U, j, k, found.context, found.samples)
+        return found.losses.sum()
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        v, U, j, k, context, samples = ctx.saved_tensors
+        hand = sampled_gradient(Estimate(scale, context * scale, samples * scale), v, U, j, k)
+        return hand.v, gathered(hand, U) if ctx.needs_input_grad[1] else None, None, None, None, None
+
+
+class SkipGram(nn.Module):
+    """Vectors of words that predict the words around them.
+
+    loss = -log softmax(U v_i)[j], or what `estimator` makes of it from `samples` words drawn from the noise
+
+    >>> model = SkipGram(10_000, 100, "negative", samples=5)
+    >>> words, contexts = torch.randint(10_000, (512,)), torch.randint(10_000, (512,))
+    >>> loss = model(words, contexts)                           # B, B -> a scalar: 6 log 2, since U begins at 0
+    >>> model.descend(words, contexts, rate=0.025)              # a step without V D gradients
+    tensor(4.1589)
+
+    `frequencies` (V,) are the words' numbers in the text: noise is drawn in proportion to their power 0.75, and without
+    them all words alike. Samples that are given, (B, m), are taken to come from there.
+
+    Shapes: words (B,), contexts (B,), samples (B, m) -> a scalar.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        estimator: str = "full",
+        samples: int = 5,
+        frequencies: Tensor | None = None,
+        power: float = POWER,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        for name, size in (("vocabulary", vocabulary), ("width", width), ("samples", samples)):
+            if not isinstance(size, int) or size < 1:
+                raise ShapeError(f"skipgram: {name} is {size!r}. Give a whole number from 1 on.")
+        if estimator not in CHOICES:
+            raise ShapeError(f"skipgram: estimator is {estimator!r}. Choose from {', '.join(CHOICES)}.")
+        if estimator == "uniform" and frequencies is not None:
+            raise ShapeError(
+                "skipgram: uniform draws all words alike, and frequencies were given. "
+                "Leave them out, or take importance."
+            )
+        if frequencies is not None and tuple(frequencies.shape) != (vocabulary,):
+            raise ShapeError(
+                f"skipgram: frequencies are {tuple(frequencies.shape)}, wanted ({vocabulary},). "
+                "Give one number for each word."
+            )
+        self.vocabulary, self.width, self.estimator, self.samples = vocabulary, width, estimator, samples
+        # No buffer: a module that is cast to half precision would lose digits of the probabilities.
+        self.noise = Noise.uniform(vocabulary) if frequencies is None else Noise.of_frequencies(frequencies, power)
+        self.words = nn.Parameter(torch.empty(vocabulary, width, device=device, dtype=dtype))
+        self.contexts = nn.Parameter(torch.empty_like(self.words, requires_grad=False))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As in word2vec: small vectors of words, zeros for contexts."""
+        nn.init.uniform_(self.words, -0.5 / self.width, 0.5 / self.width)
+        nn.init.zeros_(self.contexts)
+
+    def forward(self, words: Tensor, contexts: Tensor, samples: Tensor | None = None) -> Tensor:
+        _check_words("words", words, None, self.vocabulary)
+        _check_words("contexts", contexts, tuple(words.shape), self.vocabulary)
+        v = nn.functional.embedding(words, self.words)
+        if self.estimator == "full":
+            return skipgram(v, self.contexts, contexts)
+        noise = self._noise_here()
+        k = noise.draw((len(words), self.samples)) if samples is None else samples
+        return sampled_loss(v, self.contexts, contexts, k, noise.probabilities, self.estimator)
+
+    @torch.no_grad()
+    def descend(self, words: Tensor, contexts: Tensor, rate: float, samples: Tensor | None = None) -> Tensor:
+        """A step of plain gradient descent on the sum of the losses, in place; answers their mean before it.
+
+        Only rows that were reached are touched, where an optimiser would walk through all V of them.
+        """
+        _check_words("words", words, None, self.vocabulary)
+        _check_words("contexts", contexts, tuple(words.shape), self.vocabulary)
+        if self.estimator == "full":
+            raise ShapeError("skipgram: full reaches every row. Use an optimiser, or choose another estimator.")
+        noise = self._noise_here()
+        j, k = contexts.long(), noise.draw((len(words), self.samples)) if samples is None else samples
+        _check_samples(k, len(words), self.vocabulary)
+        v = self.words[words]
+        found = estimate(self.estimator, v, self.contexts, j, k.long(), noise.probabilities)
+        hand = sampled_gradient(found, v, self.contexts, j, k.long())
+        self.words.index_add_(0, words, hand.v, alpha=-rate)
+        self.contexts.index_add_(0, hand.rows.flatten(), hand.u.flatten(0, 1), alpha=-rate)
+        return found.losses.mean()
+
+    def extra_repr(self) -> str:
+        return f"{self.vocabulary}, {self.width}, estimator={self.estimator!r}, samples={self.samples}"
+
+    def _noise_here(self) -> Noise:
+        """The noise where the words are."""
+        self.noise = self.noise.to(self.words.device)
+        return self.noise
+
+
+def _check_operands(v: Tensor, U: Tensor) -> None:
+    if v.dim() != 2 or U.dim() != 2 or v.shape[1] != U.shape[1]:
+        raise ShapeError(
+            f"skipgram: v is {tuple(v.shape)} and U {tuple(U.shape)}, wanted (B, D) and (V, D) of one width. "
+            "Reshape them."
+        )
+    if v.dtype != U.dtype:
+        raise ShapeError(f"skipgram: v is {v.dtype}, U is {U.dtype}, wanted one type. Convert v with v.to({U.dtype}).")
+
+
+def _check_samples(samples: Tensor, batch: int, vocabulary: int) -> None:
+    if samples.dim() != 2 or samples.shape[0] != batch or samples.shape[1] == 0:
+        raise ShapeError(
+            f"skipgram: samples are {tuple(samples.shape)}, wanted ({batch}, m) with m from 1 on, some for each pair. "
+            "Leave them out to have them drawn."
+        )
+    _check_words("samples", samples, tuple(samples.shape), vocabulary)
+
+
+def _check_words(name: str, words: Tensor, shape: tuple[int, ...] | None, vocabulary: int) -> None:
+    if shape is None:
+        if words.dim() != 1:
+            raise ShapeError(f"skipgram: {name} are {tuple(words.shape)}, wanted (B,). Flatten them.")
+    elif tuple(words.shape) != shape:
+        raise ShapeError(
+            f"skipgram: {name} are {tuple(words.shape)}, wanted {shape}, as many as words. "
+            "Pass pairs of a word and a context."
+        )
+    if words.numel() == 0:
+        raise ShapeError(f"skipgram: {name} are empty, {tuple(words.shape)}, wanted one or more. Skip the batch.")
+    if words.dtype not in _INTEGERS:
+        raise ShapeError(f"skipgram: {name} are {words.dtype}, wanted whole numbers. Convert with {name}.long().")
+    # On a GPU this would wait for the device, and no graph could be captured; a stand-in for a tensor has no numbers.
+    if words.device.type == "cpu" and type(words) is Tensor and not torch.compiler.is_compiling():
+        least, most = (int(value) for value in torch.aminmax(words))
+        if least < 0 or most >= vocabulary:
+            raise ShapeError(
+                f"skipgram: {name} run from {least} to {most}, wanted 0 to {vocabulary - 1}. "
+                "Number the words by the layer's own vocabulary."
+            )
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in ("mean", "sum"):
+        raise ShapeError(f"skipgram: reduction is {reduction!r}. Choose mean or sum.")

@@ -1,0 +1,68 @@
+"""Sparse features are the dense ones without their zeros."""
+
+import pytest
+import scipy.sparse  # type: ignore[import-untyped]
+import torch
+
+from porism.layers.gcn import SparseFeatures
+
+P = 0.3
+
+
+def drawn(N: int, D: int) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(0)
+    return torch.randn(N, D, generator=draw) * (torch.rand(N, D, generator=draw) < 0.3)
+
+
+@pytest.mark.parametrize(("N", "D"), [(1, 1), (2, 7), (63, 5), (7, 63)])
+def test_dense_and_back(N: int, D: int) -> None:
+    x = drawn(N, D)
+    sparse = SparseFeatures.from_dense(x)
+    assert sparse.shape == (N, D)
+    assert torch.equal(sparse.to_dense(), x)
+    assert torch.equal(sparse.back.to_dense(N), x.T)
+    assert sparse.there.stored == int((x != 0).sum())
+
+
+def test_from_scipy_adds_up_what_is_there_twice_and_leaves_its_matrix_alone() -> None:
+    matrix = scipy.sparse.coo_matrix(([1.0, 2.0, 4.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 3))
+    assert SparseFeatures.from_scipy(matrix).to_dense().tolist() == [[0.0, 3.0, 0.0], [4.0, 0.0, 0.0]]
+    assert matrix.nnz == 3
+
+
+def test_rows_are_divided_by_their_sums() -> None:
+    x = torch.tensor([[1.0, 3.0], [0.0, 0.0], [0.0, 5.0]])
+    wanted = [[0.25, 0.75], [0.0, 0.0], [0.0, 1.0]]
+    assert SparseFeatures.from_dense(x).row_normalised().to_dense().tolist() == wanted
+
+
+def test_dropout_drops_stored_entries_as_dense_dropout_would() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(300, 200) * (torch.arange(200) % 2)
+    dropped = SparseFeatures.from_dense(x).dropout(P).to_dense()
+    assert dropped[:, ::2].abs().sum() == 0
+    kept = dropped[:, 1::2]
+    assert kept.unique().tolist() == pytest.approx([0.0, 1 / (1 - P)], rel=1e-4)
+    # Three deviations of a mean of 30 000 draws.
+    assert float((kept == 0).float().mean()) == pytest.approx(P, abs=3 * (P * (1 - P) / kept.numel()) ** 0.5)
+
+
+def test_the_transposed_matrix_drops_the_same_entries() -> None:
+    torch.manual_seed(0)
+    dropped = SparseFeatures.from_dense(drawn(63, 17)).dropout(0.5)
+    assert torch.equal(dropped.back.to_dense(63), dropped.to_dense().T)
+
+
+def test_nothing_is_dropped_where_nothing_is_learned() -> None:
+    x = SparseFeatures.from_dense(drawn(7, 5))
+    assert x.dropout(0.5, training=False) is x
+    assert x.dropout(0.0) is x
+
+
+def test_another_type_and_device() -> None:
+    x = SparseFeatures.from_dense(drawn(7, 5))
+    assert x.to(dtype=torch.float64).dtype == torch.float64
+    assert torch.equal(x.to(dtype=torch.float64).to_dense(), drawn(7, 5).double())
+    moved = x.to("meta")
+    assert moved.device.type == moved.back.values.device.type == "meta"
+    assert repr(x) == f"SparseFeatures(7, 5, stored={x.there.stored})"

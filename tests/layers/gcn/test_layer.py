@@ -1,0 +1,180 @@
+"""The layer equals the oracle on graphs of every kind, in every order of its products."""
+
+import copy
+import shutil
+from typing import Any
+
+import pytest
+import torch
+from tests.layers.gcn.graphs import dense, drawn
+from torch import Tensor
+
+from porism.layers.check import relative_error
+from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures, graph_convolution, naive
+from porism.layers.gcn.normalise import NORMALISATIONS
+from porism.layers.gcn.order import project_first
+
+EXACT = 1e-12
+SIZES = (1, 2, 7, 63, 257)
+# torch.compile itself calls what torch deprecates.
+compiling = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(0)
+
+
+def leaves(N: int, D: int, H: int) -> tuple[Tensor, Tensor, Tensor]:
+    x, weight, bias = (torch.randn(size, dtype=torch.float64).requires_grad_() for size in ((N, D), (D, H), (H,)))
+    return x, weight, bias
+
+
+def with_gradients(y: Tensor, variables: tuple[Tensor, ...]) -> list[Tensor]:
+    weights = torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view_as(y)
+    return [y, *torch.autograd.grad(y, variables, weights)]
+
+
+def largest_error(found: list[Tensor], wanted: list[Tensor]) -> float:
+    return max(relative_error(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("N", SIZES)
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+@pytest.mark.parametrize("self_loops", [True, False], ids=["loops", "no loops"])
+@pytest.mark.parametrize("weighted", [True, False], ids=["weighted", "unweighted"])
+def test_layer_equals_the_oracle(N: int, normalisation: str, self_loops: bool, weighted: bool) -> None:
+    edges, weights = drawn(N, weighted)
+    Ahat = dense(edges, N, weights, normalisation, self_loops)
+    graph = Graph.from_edges(edges, N, weights)
+    for D, H in ((5, 2), (2, 5)):
+        x, weight, bias = leaves(N, D, H)
+        found = graph_convolution(x, graph, weight, bias, normalisation, self_loops)
+        # The oracle's loop over nodes is held to this product by the contract.
+        wanted = Ahat @ x @ weight + bias
+        assert (
+            largest_error(with_gradients(found, (x, weight, bias)), with_gradients(wanted, (x, weight, bias))) <= EXACT
+        )
+
+
+def test_the_oracle_sums_over_neighbours() -> None:
+    edges, weights = drawn(7)
+    Ahat = dense(edges, 7, weights, "symmetric")
+    x, weight, bias = leaves(7, 3, 2)
+    found = naive.network(x, Ahat, [(weight, bias), (weight[:2], None)])
+    assert relative_error(found, Ahat @ torch.relu(Ahat @ x @ weight + bias) @ weight[:2]) <= EXACT
+
+
+@pytest.mark.parametrize(("D", "H"), [(5, 2), (2, 5), (3, 3)])
+@pytest.mark.parametrize("asks", ["all", "weights", "x", "nothing"])
+def test_both_orders_give_the_same(monkeypatch: pytest.MonkeyPatch, D: int, H: int, asks: str) -> None:
+    edges, weights = drawn(63)
+    graph = Graph.from_edges(edges, 63, weights)
+    x, weight, bias = leaves(63, D, H)
+    x.requires_grad_(asks in ("all", "x"))
+    for part in (weight, bias):
+        part.requires_grad_(asks in ("all", "weights"))
+    variables = tuple(part for part in (x, weight, bias) if part.requires_grad)
+    answers = []
+    for first in (True, False):
+        monkeypatch.setattr("porism.layers.gcn.layer.project_first", lambda *_, first=first: first)
+        y = graph_convolution(x, graph, weight, bias)
+        answers.append(with_gradients(y, variables) if variables else [y])
+    assert largest_error(*answers) <= EXACT
+
+
+@pytest.mark.parametrize(
+    ("D", "H", "learns_weight", "learns_x", "wanted"),
+    [
+        (1433, 16, True, False, True),
+        (16, 7, True, True, True),
+        (7, 16, True, True, False),
+        (64, 64, True, True, True),
+        (64, 64, True, False, False),
+        (64, 32, True, False, True),
+        (64, 33, True, False, False),
+        (64, 63, False, False, True),
+    ],
+)
+def test_the_cheaper_order_is_chosen(D: int, H: int, learns_weight: bool, learns_x: bool, wanted: bool) -> None:
+    assert project_first(D, H, learns_weight, learns_x) is wanted
+
+
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_sparse_features_equal_dense_ones(normalisation: str) -> None:
+    edges, weights = drawn(63)
+    graph = Graph.from_edges(edges, 63, weights)
+    x, weight, bias = leaves(63, 17, 5)
+    given = x.detach() * (torch.rand(63, 17) < 0.2)
+    found = graph_convolution(SparseFeatures.from_dense(given), graph, weight, bias, normalisation)
+    wanted = graph_convolution(given, graph, weight, bias, normalisation)
+    assert largest_error(with_gradients(found, (weight, bias)), with_gradients(wanted, (weight, bias))) <= EXACT
+
+
+@pytest.mark.parametrize("D", [3, 5])
+def test_features_propagated_once_serve_every_step(D: int) -> None:
+    edges, weights = drawn(7)
+    graph = Graph.from_edges(edges, 7, weights)
+    x, weight, bias = leaves(7, D, 4)
+    once = Propagated.of(x.detach(), graph)
+    found, wanted = graph_convolution(once, graph, weight, bias), graph_convolution(x, graph, weight, bias)
+    assert largest_error(with_gradients(found, (weight, bias)), with_gradients(wanted, (weight, bias))) <= EXACT
+
+
+def test_a_graph_learns_nothing_and_keeps_nothing() -> None:
+    """The weights of a graph are no parameters, and what a layer computes leaves them as they are."""
+    edges, weights = drawn(7)
+    graph = Graph.from_edges(edges, 7, weights)
+    before = graph.propagation(dtype=torch.float64).there.values.clone()
+    layer = GraphConvolution(3, 2, dtype=torch.float64)
+    layer(torch.randn(7, 3, dtype=torch.float64), graph).sum().backward()
+    assert torch.equal(graph.propagation(dtype=torch.float64).there.values, before)
+    assert set(layer.state_dict()) == {"weight", "bias"}
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_autocast_answers_in_its_type(kind: str) -> None:
+    edges, _ = drawn(7)
+    graph, layer, x = Graph.from_edges(edges, 7), GraphConvolution(3, 2), torch.randn(7, 3)
+    given: Any = SparseFeatures.from_dense(x) if kind == "sparse" else x
+    with torch.autocast("cpu", torch.bfloat16):
+        y = layer(given, graph)
+    assert y.dtype == torch.bfloat16
+    assert relative_error(y.float(), layer(x, graph)) <= 2e-2
+    y.sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.dtype == torch.float32
+
+
+@compiling
+@pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "aot_eager",
+        pytest.param("inductor", marks=pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")),
+    ],
+)
+def test_a_network_compiles_whole(kind: str, backend: str) -> None:
+    torch.compiler.reset()
+    edges, weights = drawn(7)
+    graph = Graph.from_edges(edges, 7, weights)
+    first, second = GraphConvolution(6, 3).double(), GraphConvolution(3, 2).double()
+    x = torch.randn(7, 6, dtype=torch.float64)
+    given: Any = {"dense": x, "sparse": SparseFeatures.from_dense(x), "propagated": Propagated.of(x, graph)}[kind]
+
+    def scores() -> Tensor:
+        answer: Tensor = second(torch.relu(first(given, graph)), graph)
+        return answer
+
+    variables = (*first.parameters(), *second.parameters())
+    compiled = torch.compile(scores, fullgraph=True, backend=backend)
+    assert largest_error(with_gradients(compiled(), variables), with_gradients(scores(), variables)) <= EXACT
+
+
+def test_a_copy_of_a_layer_and_its_graph_stand_alone() -> None:
+    edges, _ = drawn(7)
+    graph, layer, x = Graph.from_edges(edges, 7), GraphConvolution(3, 2), torch.randn(7, 3)
+    twin, other = copy.deepcopy(layer), copy.deepcopy(graph)
+    assert torch.equal(twin(x, other), layer(x, graph))
+    assert repr(layer) == "GraphConvolution(3, 2, normalisation='symmetric', self_loops=True, bias=True)"

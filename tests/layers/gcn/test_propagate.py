@@ -1,0 +1,135 @@
+"""Every kernel of the sparse product gives the same numbers."""
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tests.layers.gcn.graphs import drawn, star
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from porism.layers import kernels
+from porism.layers.check import relative_error
+from porism.layers.gcn import Graph, propagate
+from porism.layers.gcn.csr import Csr
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+KERNELS = ("numba", "triton", "torch")
+# The size of a sum's rounding errors, by the type it is summed in and answered in.
+TOLERANCES = {torch.float64: 1e-13, torch.float32: 1e-5, torch.bfloat16: 1e-2}
+
+Product = Callable[[Csr, Tensor, Tensor | None], Tensor]
+
+
+@pytest.fixture(params=KERNELS)
+def product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Product:
+    """The product by one kernel alone; without a GPU Triton's interpreter runs its kernel, on the CPU."""
+    kernel = request.param
+    if kernel != "torch":
+        pytest.importorskip(kernel, reason=f"{kernel} is an extra")
+    monkeypatch.setattr(propagate, "_installed", lambda package: package == kernel)
+    if kernel == "triton":
+        monkeypatch.setattr(kernels, "DEVICES", {DEVICE})
+        return lambda matrix, x, bias: propagate.product(
+            matrix.to(DEVICE), x.to(DEVICE), None if bias is None else bias.to(DEVICE)
+        ).cpu()
+    return propagate.product
+
+
+def matrix_of(N: int, dtype: torch.dtype) -> Csr:
+    edges, weights = drawn(N)
+    matrix: Csr = Graph.from_edges(edges, N, weights).propagation(dtype=dtype).there
+    return matrix
+
+
+@pytest.mark.parametrize("N", [1, 2, 31])
+@pytest.mark.parametrize("H", [1, 33])
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("biased", [True, False], ids=["bias", "no bias"])
+def test_a_kernel_equals_the_dense_product(product: Product, N: int, H: int, dtype: torch.dtype, biased: bool) -> None:
+    torch.manual_seed(0)
+    matrix = matrix_of(N, dtype)
+    x, bias = torch.randn(N, H).to(dtype), torch.randn(H).to(dtype) if biased else None
+    found = product(matrix, x, bias)
+    wanted = matrix.to_dense(N).double() @ x.double() + (0 if bias is None else bias.double())
+    assert found.dtype == dtype
+    assert relative_error(found.double(), wanted) <= TOLERANCES[dtype]
+
+
+def test_a_row_of_many_entries_and_rows_of_none(product: Product) -> None:
+    """The hub of a star, and nodes without an edge at both ends."""
+    starts, columns, values = star(300).propagation("row", False).there
+    ends = torch.tensor([len(columns)] * 3)
+    matrix = Csr(torch.cat([torch.zeros(2).long(), starts, ends]), columns, values)
+    x = torch.randn(301, 3)
+    assert relative_error(product(matrix, x, None), matrix.to_dense(301) @ x) <= 1e-5
+
+
+def test_no_entries_at_all(product: Product) -> None:
+    empty = Csr(torch.zeros(4).long(), torch.zeros(0).int(), torch.zeros(0))
+    assert product(empty, torch.randn(5, 2), torch.tensor([1.0, 2.0])).tolist() == [[1.0, 2.0]] * 3
+
+
+def test_rows_that_lie_apart_in_memory(product: Product) -> None:
+    matrix = matrix_of(7, torch.float32)
+    x = torch.randn(4, 7).T
+    assert relative_error(product(matrix, x, None), matrix.to_dense(7) @ x) <= 1e-5
+
+
+def test_a_nan_is_passed_on_to_who_hears_it(product: Product) -> None:
+    path = Graph.from_edges(torch.tensor([[0, 1], [1, 2]])).propagation("row").there
+    x = torch.tensor([[float("nan")], [1.0], [float("inf")]])
+    assert product(path, x, None).flatten().tolist() == pytest.approx([float("nan")] * 2 + [float("inf")], nan_ok=True)
+
+
+def test_parts_of_the_work_cover_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many threads as there may be, whatever the machine has: the bits are those of one."""
+    kernel = pytest.importorskip("porism.layers.gcn.numba")
+    matrix = matrix_of(63, torch.float32)
+    x, first = torch.randn(63, 5), torch.zeros(5)
+    answers = []
+    for parts in (1, 2, 3, 7, 200):
+        answer = torch.full((63, 5), float("nan"))
+        operands = [part.numpy() for part in (*matrix, x, first, answer)]
+        kernel._add_rows(*operands, x.data_ptr(), x.shape[1] * x.itemsize, parts)
+        answers.append(answer)
+    assert all(torch.equal(answer, answers[0]) for answer in answers)
+    assert not answers[0].isnan().any()
+
+
+def test_two_threads_may_ask_at_once() -> None:
+    matrix = matrix_of(257, torch.float32)
+    x = torch.randn(257, 300)
+    wanted, answers = propagate.product(matrix, x), []
+    threads = [threading.Thread(target=lambda: answers.append(propagate.product(matrix, x))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [torch.equal(answer, wanted) for answer in answers] == [True] * 4
+
+
+def test_the_fallback_serves_where_numba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(propagate, "_installed", propagate._installed.__wrapped__)
+    by_torch, called = propagate._by_torch, []
+
+    def noting(*args: Any) -> Tensor:
+        called.append(args)
+        return by_torch(*args)
+
+    monkeypatch.setattr(propagate, "_by_torch", noting)
+    propagate.product(matrix_of(7, torch.float32), torch.randn(7, 3))
+    assert len(called) == 1
+
+
+def test_torchs_own_counter_sees_it() -> None:
+    from porism.cost.corrections import CORRECTIONS
+
+    matrix = matrix_of(7, torch.float32)
+    with FlopCounterMode(display=False, custom_mapping=CORRECTIONS) as counter:
+        propagate.product(matrix, torch.randn(7, 3))
+    assert counter.get_total_flops() == 2 * matrix.stored * 3
