@@ -30,7 +30,7 @@ class Compare(TrainingOptions):
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
-    """What to learn: language."""
+    """What to learn: language, images or graphs."""
     recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...|QUESTION")]
     """The recipes' names, or the name of one question."""
     seeds: Annotated[int | None, optional("N")] = None
@@ -89,9 +89,11 @@ class Compare(TrainingOptions):
     ) -> dict[str, Any]:
         from porism.train.run import RECIPE, Run
 
+        # Where runs are many, a page for each would take longer than some of them do.
+        report = path.name == trial.recipe
         if self.resume and (path / RECIPE).exists():
-            return Run.open(path).metrics() or self.train_on(path, console)
-        return self.train_new(kind, recipe, path, console, [*trial.assignments, *self.set], trial.seed)
+            return Run.open(path).metrics() or self.train_on(path, console, report)
+        return self.train_new(kind, recipe, path, console, [*trial.assignments, *self.set], trial.seed, report)
 
     def _tell(self, paths: list[Path], question: "Question | None", console: "Console") -> None:
         """The tables for a terminal: one row a run, or one a model where there are many runs of each."""

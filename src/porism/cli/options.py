@@ -54,6 +54,7 @@ class TrainingOptions:
         console: "Console",
         overrides: Sequence[str] | None = None,
         seed: int | None = None,
+        report: bool = True,
     ) -> dict[str, Any]:
         """Train a recipe into a new folder, write its report and return what metrics.json says.
 
@@ -71,9 +72,9 @@ class TrainingOptions:
             threads=self._checked_threads(),
             overrides=self.set if overrides is None else overrides,
         )
-        return self._complete(training, console)
+        return self._complete(training, console, report)
 
-    def train_on(self, folder: Path, console: "Console") -> dict[str, Any]:
+    def train_on(self, folder: Path, console: "Console", report: bool = True) -> dict[str, Any]:
         """Go on with a run where it stopped."""
         from porism.tasks import find
         from porism.train.run import Run
@@ -81,9 +82,9 @@ class TrainingOptions:
         from porism.train.watch import ConsoleWatcher
 
         run = Run.open(folder)
-        return self._complete(reopen(find(run.facts.task), run, ConsoleWatcher(console)), console)
+        return self._complete(reopen(find(run.facts.task), run, ConsoleWatcher(console)), console, report)
 
-    def _complete(self, training: Any, console: "Console") -> dict[str, Any]:
+    def _complete(self, training: Any, console: "Console", report: bool) -> dict[str, Any]:
         from porism.report import write_report
         from porism.train.session import complete
         from porism.train.watch import Audience, ConsoleWatcher, TensorBoardWatcher, Watcher
@@ -95,7 +96,8 @@ class TrainingOptions:
         where = f"on {facts.device} in {facts.precision}"
         console.print(f"{facts.task} {facts.recipe} {where}: {path}", highlight=False, soft_wrap=True)
         result = complete(training, Audience(*watchers), self.checkpoint_every)
-        write_report([path], path / "report.html")
+        if report:
+            write_report([path], path / "report.html")
         return result
 
     def _source(self, task: str) -> str | None:

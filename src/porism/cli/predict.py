@@ -12,18 +12,20 @@ from porism.errors import RecipeError
 
 @dataclass(kw_only=True)
 class Predict:
-    """Let a run's best model answer. A language model continues each text.
+    """Let a run's best model answer. A language model continues each text, an image model names what a picture shows.
 
     $ porism predict runs/language-elman "a function is" "the object"
     $ porism predict runs/language-elman "if" --set temperature=0.7 --set top_k=40 --set length=20
+    $ porism predict runs/images-grid-4 three.png
     """
 
     folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder that porism train printed."""
     inputs: Annotated[Positional[list[str]], arg(metavar="INPUT...")]
-    """What to answer: for a language model the beginnings of texts."""
+    """What to answer: for a language model the beginnings of texts, for an image model files of pictures."""
     set: Assignments = field(default_factory=list)
-    """An option of the task; for language: length, temperature, top_k, top_p, seed."""
+    """An option of the task; for language: length, temperature, top_k, top_p, seed; for completed images: out, rows,
+    seed."""
     device: Annotated[str, arg(metavar="auto|cpu|cuda")] = "cpu"
     """Where to compute."""
     json: Json = False

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from porism.report.contest import Contest, Entry
-from porism.report.drawing import Painter, draw
-from porism.report.numbers import tick
+from porism.report.drawing import Painter, draw, plain_ticks
 from porism.report.runs import Epoch, finite
 from porism.report.svg import INK, PAPER, adopt, gid, role
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 CROWD = 3
 """More runs than this do not fit in one plot with both train and valid."""
@@ -96,7 +94,7 @@ def _curves(entries: Sequence[Entry], splits: Sequence[str], metric: str, over: 
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=over == "epochs"))
         if metric == "perplexity":
             axes.set_yscale("log")
-            _plain_ticks(axes.yaxis)
+            plain_ticks(axes.yaxis)
 
     return paint
 
@@ -137,10 +135,10 @@ def _scatter(contest: Contest, costs: Mapping[int, float], what: str) -> Painter
         axes.set_xlabel(what)
         axes.set_ylabel(f"{contest.split} {contest.metric_name}")
         axes.set_xscale("log")
-        _plain_ticks(axes.xaxis)
+        plain_ticks(axes.xaxis)
         if contest.metric == "perplexity":
             axes.set_yscale("log")
-            _plain_ticks(axes.yaxis)
+            plain_ticks(axes.yaxis)
         _look_from_afar(axes, [score for _, score in points.values()])
         _number(axes, points)
 
@@ -167,18 +165,3 @@ def _number(axes: "Axes", points: Mapping[int, tuple[float, float]]) -> None:
         height = max([y, *(up + 9.5 for beside, up in taken if abs(beside - x) < 15)])
         taken.append((x, height))
         axes.annotate(f"{number}", point, (7, height - y - 3.5), textcoords="offset points", fontsize=9)
-
-
-def _plain_ticks(axis: "Axis") -> None:
-    """Plain numbers on a logarithmic axis, and enough of them where it spans less than a decade."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    low, high = axis.get_view_interval()
-    if high < 3 * low:
-        axis.set_major_locator(MaxNLocator(5))
-    elif high < 12 * low:
-        axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
-    else:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300 * low else (1.0,)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))

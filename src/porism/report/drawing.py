@@ -5,10 +5,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from porism.errors import MissingExtra
+from porism.report.numbers import tick
 from porism.report.svg import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.typing import RcKeyType
 
 STYLE: "dict[RcKeyType, Any]" = {
@@ -50,3 +52,18 @@ def draw(paint: Painter) -> str:
         paint(axes)
         figure.savefig(stream, format="svg", metadata={"Date": None})
     return stream.getvalue()
+
+
+def plain_ticks(axis: "Axis") -> None:
+    """Plain numbers on a logarithmic axis, and enough of them where it spans less than a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    if high < 3 * low:
+        axis.set_major_locator(MaxNLocator(5))
+    elif high < 12 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+    else:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300 * low else (1.0,)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))

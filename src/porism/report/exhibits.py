@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from porism.errors import MissingExtra
 from porism.report import numbers
 from porism.report.contest import Entry
-from porism.report.drawing import Painter, draw
+from porism.report.drawing import Painter, draw, plain_ticks
 from porism.report.markup import fold, number_cell, scrolled, section
 from porism.report.svg import adopt, role, series
 from porism.train.exhibit import AnyExhibit, Lines, Matrix, Picture, Pictures, Points, Table
@@ -75,10 +75,13 @@ def _(exhibit: Lines, prefix: str) -> str:
             axes.plot(*zip(*points, strict=True), color=role(number), marker="o", markersize=3)
         axes.set_xlabel(exhibit.x)
         axes.set_ylabel(exhibit.y)
-        if exhibit.log_x:
-            axes.set_xscale("log", base=2)
-        if exhibit.log_y:
-            axes.set_yscale("log")
+        for axis, scale, is_log in (
+            (axes.xaxis, axes.set_xscale, exhibit.log_x),
+            (axes.yaxis, axes.set_yscale, exhibit.log_y),
+        ):
+            if is_log:
+                scale("log")
+                plain_ticks(axis)
 
     return _plot(paint, exhibit.title, list(exhibit.lines), prefix)
 

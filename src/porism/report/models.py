@@ -1,7 +1,7 @@
 """Runs that differ by their seed alone are one model: what it comes to, and how far that can be trusted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from statistics import fmean
 
@@ -52,6 +52,14 @@ def models_of(contest: Contest) -> list[Model]:
         for name, group in groups.items()
     ]
     return sorted(models, key=lambda model: model.mean, reverse=contest.lower_is_better is False)
+
+
+def representatives(contest: Contest) -> Contest:
+    """The contest with one run of each model, the first: what many runs would say over and over is said once."""
+    first: dict[str, Entry] = {}
+    for entry in contest.entries:
+        first.setdefault(entry.model, entry)
+    return replace(contest, entries=tuple(first.values()))
 
 
 def has_seeds(contests: Sequence[Contest]) -> bool:

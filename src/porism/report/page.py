@@ -10,7 +10,7 @@ from porism.report import sections
 from porism.report.answer import answer, answered
 from porism.report.contest import contests, entries_of
 from porism.report.exhibits import exhibits
-from porism.report.models import has_seeds, seeds
+from porism.report.models import has_seeds, representatives, seeds
 from porism.report.runs import RunRecord, read_run
 from porism.report.summary import summarise
 from porism.train.question import Question
@@ -60,15 +60,21 @@ def page(
     body = [f"<header><h1>{name}</h1>"]
     body += [sections.summary(summarise(contest), contest.place if several else None) for contest in rounds]
     body += ["</header>", answered(answer(question, records)) if question else ""]
-    body += [seeds(rounds) if has_seeds(rounds) else "", sections.results(entries)]
-    body += [sections.figures(contest, f"plot{number}", several) for number, contest in enumerate(rounds, 1)]
+    told = rounds
+    if has_seeds(rounds):
+        told = [representatives(contest) for contest in rounds]
+        body += [seeds(rounds), sections.one_of_each(len(entries))]
+    else:
+        body.append(sections.results(entries))
+    shown = [entry for contest in told for entry in contest.entries]
+    body += [sections.figures(contest, f"plot{number}", several) for number, contest in enumerate(told, 1)]
     body += [
-        sections.published(rounds),
-        sections.costs(rounds),
-        exhibits(entries),
-        sections.samples(entries),
-        sections.recipes(entries),
-        sections.histories(entries),
+        sections.published(told),
+        sections.costs(told),
+        exhibits(shown),
+        sections.samples(shown),
+        sections.recipes(shown),
+        sections.histories(shown),
         sections.made_by(command) if command else "",
     ]
     content = "\n".join(part for part in body if part)

@@ -41,6 +41,14 @@ def results(entries: Sequence[Entry]) -> str:
     return section("Results", f'<p class="aside">{escape(judged_by(entries))}.</p>' + scrolled(head, rows, "results"))
 
 
+def one_of_each(runs: int) -> str:
+    """What stands below where runs are many."""
+    return (
+        f'<p class="aside">Of these {numbers.count(runs)} runs one of each model, its first, is shown below. '
+        "<code>porism report RUN</code> shows any other.</p>"
+    )
+
+
 def published(contests: Iterable[Contest]) -> str:
     """Measured beside published, split by split, where more than one split is published."""
     parts = []
