@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,17 @@ from porism.train.recipe import override
 from porism.train.session import LONGEST_FORMULA, cost_table, count_parameters
 from porism.train.task import Task
 
-SMALL: Mapping[str, list[str]] = {"language": ["hidden=8", "embedding=8", "heads=4", "batch=4", "steps=5"]}
+SMALL: Mapping[str, list[str]] = {
+    "language": ["hidden=8", "embedding=8", "heads=4", "batch=4", "steps=5"],
+    "images": ["hidden=8", "batch=16"],
+    "graphs": ["hidden=8", "passes=30"],
+}
 """For each task the assignments that make its default recipe small."""
-INPUTS: Mapping[str, list[str]] = {"language": ["the object", "zzzz"]}
+INPUTS: Mapping[str, list[str]] = {
+    "language": ["the object", "zzzz"],
+    "images": [str(Path(__file__).parent / "images" / "seven.pgm")],
+    "graphs": ["5", "karate"],
+}
 
 
 @pytest.fixture(scope="module", params=TASKS)
@@ -98,13 +107,13 @@ def test_assets_are_plain_and_bring_the_model_back(task: Task) -> None:
 def test_the_cost_counts_every_parameter(task: Task) -> None:
     for name, recipe in task.recipes.items():
         small = override(recipe, SMALL[task.name])
-        other = type(task)(small, task.vocabulary)  # type: ignore[attr-defined, call-arg]
+        other = type(task).restore(small, task.assets())
         assert cost_table(other)["parameters"]["value"] == count_parameters(other.build()), name
 
 
 def test_the_cost_is_shown_in_formulas_that_can_be_read(task: Task) -> None:
     for recipe in task.recipes.values():
-        table = cost_table(type(task)(recipe, task.vocabulary))  # type: ignore[attr-defined, call-arg]
+        table = cost_table(type(task).restore(recipe, task.assets()))
         for kind in table.values():
             assert len(kind["formula"]) <= 2 * LONGEST_FORMULA, recipe.name
             # Whatever was put into it, the formula comes to the sum of its terms.

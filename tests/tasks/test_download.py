@@ -55,6 +55,24 @@ def test_a_file_put_there_by_hand_is_not_fetched(suffix: str, compress: type[byt
     assert read_content(kept) == CONTENT
 
 
+def test_an_address_of_a_compressed_file_gives_one_that_is_kept_so(server: str, tmp_path: Path) -> None:
+    (tmp_path / "served" / "text.txt.gz").write_bytes(gzip.compress(CONTENT))
+    file = PublicFile("text.txt", f"{server}/text.txt.gz", SHA256)
+    place = fetch(file, tmp_path / "data")
+    assert place == tmp_path / "data" / "text.txt.gz"
+    assert read_content(place) == CONTENT
+    (tmp_path / "served" / "text.txt.gz").unlink()
+    assert fetch(file, tmp_path / "data") == place
+
+
+def test_an_md5_serves_where_only_that_is_published(server: str, tmp_path: Path) -> None:
+    md5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
+    assert fetch(PublicFile("text.txt", f"{server}/text.txt", md5=md5), tmp_path / "data").read_bytes() == CONTENT
+    other = PublicFile("other.txt", f"{server}/text.txt", md5="0" * 32)
+    with pytest.raises(DataError, match=f"what came has md5 {md5}, wanted {'0' * 32}; not kept"):
+        fetch(other, tmp_path / "data")
+
+
 def test_a_kept_file_with_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_bytes(b"other")
     found = hashlib.sha256(b"other").hexdigest()

@@ -8,7 +8,7 @@ from porism.tasks.download import DataSet
 from porism.train.recipe import nearest
 from porism.train.task import Task
 
-TASKS = {"language": "Language"}
+TASKS = {"language": "Language", "images": "Images", "graphs": "Graphs"}
 """A folder's name to the class that ties it together."""
 
 

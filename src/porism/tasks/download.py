@@ -1,11 +1,11 @@
-"""Public files: fetched once, checked by their sha256, kept in one folder.
+"""Public files: fetched once, checked by their sha256 (or md5, where only that is published), kept in one folder.
 
 >>> ptb = PublicFile("ptb/ptb.test.txt", "https://.../ptb.test.txt", sha256="dd65dff3...")
 >>> fetch(ptb)                                     # doctest: +SKIP
 PosixPath('.../.cache/porism/ptb/ptb.test.txt')
 
 The folder is `$PORISM_DATA`, or `~/.cache/porism`. A file put there by hand is as good as a fetched one, and may be
-kept as `.gz` or `.xz`: the sha256 is that of the content.
+kept as `.gz` or `.xz`: the sha256 is that of the content. An address that ends so gives a file that is kept so.
 """
 
 import gzip
@@ -39,7 +39,21 @@ class PublicFile:
 
     path: str
     url: str
-    sha256: str
+    sha256: str = ""
+    md5: str = ""
+
+    @property
+    def digest(self) -> str:
+        """
+        >>> PublicFile("a.npz", "https://.../a.npz", md5="c68d92d5...").digest
+        'md5 c68d92d5...'
+        """
+        return f"sha256 {self.sha256}" if self.sha256 else f"md5 {self.md5}"
+
+    def digest_of(self, content: bytes) -> str:
+        """The same of some content, which is right where the two agree."""
+        kind = "sha256" if self.sha256 else "md5"
+        return f"{kind} {hashlib.new(kind, content, usedforsecurity=False).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -66,17 +80,18 @@ def data_folder() -> Path:
 
 
 def fetch(file: PublicFile, folder: Path | None = None) -> Path:
-    """The file on this machine, fetched if it is not there yet. What comes back has the right sha256."""
+    """The file on this machine, fetched if it is not there yet. What comes back has the right digest."""
     place = (folder or data_folder()) / file.path
     kept = _kept(place)
     return _checked(kept, file) if kept else _download(file, place)
 
 
-def read_content(path: Path) -> bytes:
-    """All bytes of a file, decompressed where its name ends in `.gz` or `.xz`."""
+def read_content(path: Path, suffix: str | None = None) -> bytes:
+    """All bytes of a file, decompressed where its name (or `suffix`, for a file by another name) ends in .gz or .xz."""
     try:
         stored = path.read_bytes()
-        return {".gz": gzip.decompress, ".xz": lzma.decompress}.get(path.suffix, bytes)(stored)
+        kind = path.suffix if suffix is None else suffix
+        return {".gz": gzip.decompress, ".xz": lzma.decompress}.get(kind, bytes)(stored)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file. Check the path.") from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
@@ -93,17 +108,24 @@ def _kept(place: Path) -> Path | None:
 
 
 def _checked(kept: Path, file: PublicFile) -> Path:
-    found = hashlib.sha256(read_content(kept)).hexdigest()
-    if found != file.sha256:
+    found = file.digest_of(read_content(kept))
+    if found != file.digest:
         raise DataError(
-            f"{kept}: its content has sha256 {found}, wanted {file.sha256}. Delete it to have {file.url} fetched."
+            f"{kept}: its content has {found}, wanted {_value(file)}. Delete it to have {file.url} fetched."
         )
     return kept
 
 
+def _value(file: PublicFile) -> str:
+    return file.sha256 or file.md5
+
+
 def _download(file: PublicFile, place: Path) -> Path:
     """Into a temporary name beside the place, then renamed: a half-fetched file never looks like a whole one."""
-    by_hand = f"Or get it by hand from {file.url} and put it at {place} (sha256 {file.sha256})"
+    packed = Path(file.url).suffix if Path(file.url).suffix in COMPRESSED and place.suffix not in COMPRESSED else ""
+    place = place.with_name(place.name + packed)
+    inside = " of what is in it" if packed else ""
+    by_hand = f"Or get it by hand from {file.url} and put it at {place} ({file.digest}{inside})"
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=place.name + ".", suffix=".part")
@@ -115,10 +137,10 @@ def _download(file: PublicFile, place: Path) -> Path:
     try:
         with os.fdopen(descriptor, "wb") as target:
             _copy(file.url, target)
-        found = hashlib.sha256(part.read_bytes()).hexdigest()
-        if found != file.sha256:
+        found = file.digest_of(read_content(part, packed))
+        if found != file.digest:
             raise DataError(
-                f"{file.url}: what came has sha256 {found}, wanted {file.sha256}; not kept. Try again. {by_hand}."
+                f"{file.url}: what came has {found}, wanted {_value(file)}; not kept. Try again. {by_hand}."
             )
         part.replace(place)
     except (OSError, http.client.HTTPException) as error:

@@ -147,7 +147,8 @@ class Training:
         if not math.isfinite(value):
             raise TrainingError(self._no_number(f"{self.task.metric} on valid is {value}"))
         better = at.best is None or (value < at.best if self.task.lower_is_better else value > at.best)
-        if better:
+        kept = better or recipe.select == "final"
+        if kept:
             at.best, at.best_epoch = value, at.epoch
             tensors, aliases = checkpoint.model_tensors(self.model)
             state = {"epoch": at.epoch, "valid": valid, "aliases": aliases}
@@ -159,7 +160,7 @@ class Training:
             "seconds": round(at.epoch_seconds, 3),
             "train": self.task.training_metrics(at.loss / at.units),
             "valid": valid,
-            "best": better,
+            "best": kept,
         }
         if at.epoch - at.best_epoch > recipe.patience:
             at.finished = f"no better for {at.epoch - at.best_epoch} epochs"

@@ -30,6 +30,8 @@ class Recipe:
     epochs: Count = 50
     patience: Whole = 2
     """Stop when this many epochs and one more have passed since the best one."""
+    select: Literal["best", "final"] = "best"
+    """Which epoch's model counts: the best on valid, or the last whatever it is, after all epochs."""
     batch: Count = 64
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: Positive = 0.001

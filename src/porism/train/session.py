@@ -165,9 +165,11 @@ def cost_table(task: Task) -> dict[str, Any]:
     kinds = {"parameters": 1, "flops": task.units(), "backward": task.units()}
 
     def total(kind: str, units: int) -> dict[str, Any]:
-        """Formulas with branches on a length fill a page in all letters; their terms have them."""
+        """Formulas with branches or steps along a length fill a page in all letters; their terms have them."""
         formula = cost.total(kind)
-        put_in = {symbol: letters[symbol.name] for symbol in formula.free_symbols if symbol.name in ("A", "T")}
+        put_in = {
+            symbol: letters[symbol.name] for symbol in formula.free_symbols if symbol.name in ("A", "T", "Y", "X")
+        }
         if len(str(formula)) <= LONGEST_FORMULA or not put_in:
             return row(formula, units)
         at = ", ".join(sorted(f"{symbol}={size}" for symbol, size in put_in.items()))

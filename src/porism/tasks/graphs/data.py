@@ -1,0 +1,121 @@
+"""The graphs of the task: where they come from, and how they are split.
+
+>>> load_graph("karate").graph
+Graph(nodes=34, edges=156)
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from porism.errors import DataError
+from porism.layers.gcn import Graph, SparseFeatures
+from porism.tasks.download import DataSet, data_folder
+from porism.tasks.graphs.karate import karate
+from porism.tasks.graphs.labelled import SPLITS, UNKNOWN, Features, LabelledGraph
+from porism.tasks.graphs.npz import read_npz
+from porism.tasks.graphs.partition import partition
+from porism.tasks.graphs.planetoid import PUBLIC, planetoid_files, read_planetoid, read_public
+from porism.tasks.graphs.splits import split_randomly
+from porism.tasks.graphs.tables import NODES, read_tables
+from porism.train.recipe import nearest
+
+__all__ = ["CATALOGUE", "SPLITS", "Features", "LabelledGraph", "from_object", "load_graph", "read_graph"]
+
+CATALOGUE = {
+    "karate": DataSet("Zachary's karate club: 34 members, two factions, one label each: the default", "none needed"),
+    "partition": DataSet("a planted partition of three groups, whose best possible accuracy is known", "none needed"),
+    **PUBLIC,
+}
+"""Graphs known by name. Anything else is a path."""
+
+
+def load_graph(source: str | None = None, split: str = "given", seed: int = 0) -> LabelledGraph:
+    """The graph of a name (`karate`, `partition`, `cora`, `citeseer`) or of a path, ready to learn from.
+
+    split: `given` as the data says, where it says so, or `random` from the seed.
+    """
+    data = read_graph(source)
+    if not data.classes:
+        raise DataError(f"{data.name}: no node has a label, so there is nothing to learn. Add labels to some.")
+    return split_randomly(data, seed) if split == "random" or not data.splits else data
+
+
+def read_graph(source: str | None = None) -> LabelledGraph:
+    """The graph as it is: perhaps without a split, perhaps without labels."""
+    source = "karate" if source is None else source
+    if source in CATALOGUE:
+        return _known(source, data_folder())
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise DataError(
+            f"{source}: no such file or folder, and no graph of that name. {nearest(source.lower(), list(CATALOGUE))}"
+        )
+    return _read_folder(path) if path.is_dir() else read_npz(path)
+
+
+# Many runs of one comparison learn from one graph, and building it takes as long as some of them.
+@lru_cache(maxsize=4)
+def _known(name: str, _folder: Path) -> LabelledGraph:
+    embedded = {"karate": karate, "partition": partition}
+    return embedded[name]() if name in embedded else read_public(name)
+
+
+def _read_folder(folder: Path) -> LabelledGraph:
+    if (folder / NODES).exists():
+        return read_tables(folder)
+    found = planetoid_files(folder)
+    if len(found) > 1:
+        raise DataError(f"{folder}: files of {' and '.join(found)}. Put those of one graph into a folder of their own.")
+    if not found:
+        raise DataError(
+            f"{folder}: no graph in this folder. Put nodes.csv and edges.csv into it, or Planetoid's files."
+        )
+    name, files = next(iter(found.items()))
+    return read_planetoid(files, name)
+
+
+def from_object(graph: Any, features: Any = None, labels: Any = None, name: str = "graph") -> LabelledGraph:
+    """A graph of PyTorch Geometric, networkx or scipy, to train on or to label.
+
+    >>> from_object(networkx.karate_club_graph(), torch.eye(34)).graph           # doctest: +SKIP
+    Graph(nodes=34, edges=156)
+
+    A `Data` of PyTorch Geometric brings its own features, labels and masks. Features are a tensor, an array or a sparse
+    matrix of scipy, (N, D); without any, every node has one of its own. Labels (N) are whole numbers, -1 where unknown.
+    """
+    splits: dict[str, torch.Tensor] = {}
+    if isinstance(graph, Graph):
+        made = graph
+    elif hasattr(graph, "edge_index"):
+        made = Graph.from_pyg(graph)
+        features = graph.x if features is None else features
+        labels = getattr(graph, "y", None) if labels is None else labels
+        masks = {split: getattr(graph, f"{'val' if split == 'valid' else split}_mask", None) for split in SPLITS}
+        splits = {split: mask.nonzero()[:, 0] for split, mask in masks.items() if mask is not None}
+    elif hasattr(graph, "tocoo"):
+        made = Graph.from_scipy(graph)
+    elif hasattr(graph, "is_directed"):
+        made = Graph.from_networkx(graph)
+    else:
+        raise DataError(
+            f"{name}: a {type(graph).__name__} is no graph. Give a Graph, a Data of PyTorch Geometric, a graph of "
+            "networkx or a sparse matrix of scipy."
+        )
+    known = torch.full((made.nodes,), UNKNOWN) if labels is None else torch.as_tensor(labels).long()
+    classes = tuple(f"class {number}" for number in range(int(known.max()) + 1))
+    data = LabelledGraph(name, made, _as_features(features, made.nodes), known, classes)
+    return replace(data, splits=splits, split_name="as it came") if len(splits) == len(SPLITS) else data
+
+
+def _as_features(features: Any, nodes: int) -> Features:
+    if features is None:
+        return SparseFeatures.from_dense(torch.eye(nodes))
+    if isinstance(features, SparseFeatures):
+        return features
+    if hasattr(features, "tocsr"):
+        return SparseFeatures.from_scipy(features)
+    return torch.as_tensor(features).float()

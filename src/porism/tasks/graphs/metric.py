@@ -1,0 +1,40 @@
+"""How many nodes are labelled right: in all, class by class, and what each class is taken for."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from porism.train.exhibit import Matrix, Table
+
+
+def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
+    """Accuracy and mean cross-entropy in nats. logits (n, V), labels (n).
+
+    >>> measure(torch.tensor([[0.0, 0.0], [0.0, 0.0]]), torch.tensor([0, 1]))
+    {'accuracy': 0.5, 'cross_entropy': 0.6931471805599453}
+    """
+    return {
+        "accuracy": float((logits.argmax(1) == labels).double().mean()),
+        "cross_entropy": float(functional.cross_entropy(logits.double(), labels)),
+    }
+
+
+def confusion(said: Tensor, labels: Tensor, classes: tuple[str, ...]) -> Matrix:
+    """What each class was taken for. said and labels (n)."""
+    count = len(classes)
+    counts = torch.bincount(labels * count + said, minlength=count**2).view(count, count)
+    return Matrix(
+        title="Confusion on test",
+        about="A row is what nodes are, a column what they were taken for.",
+        rows=list(classes),
+        columns=list(classes),
+        counts=counts.tolist(),
+    )
+
+
+def by_class(matrix: Matrix) -> Table:
+    """Each class's nodes and how many of them were recognised."""
+    rows: list[list[str | int | float]] = []
+    for place, (name, counts) in enumerate(zip(matrix.rows, matrix.counts, strict=True)):
+        rows.append([name, sum(counts), counts[place], f"{counts[place] / sum(counts):.1%}" if sum(counts) else ""])
+    return Table(title="Accuracy by class on test", columns=["class", "nodes", "right", "accuracy"], rows=rows)

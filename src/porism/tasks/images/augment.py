@@ -1,0 +1,49 @@
+"""Training images that differ a little every time. All on the images' device, with nothing that waits for a number."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def shifted(images: Tensor, most: int) -> Tensor:
+    """Every image moved by up to `most` pixels in each direction, by its own luck; what comes in is zero.
+
+    >>> shifted(torch.ones(8, 1, 28, 28), most=2).shape
+    torch.Size([8, 1, 28, 28])
+    """
+    B, _, Y, X = images.shape
+    wide = functional.pad(images, (most, most, most, most))
+    down, right = torch.randint(0, 2 * most + 1, (2, B, 1), device=images.device)
+    rows = down + torch.arange(Y, device=images.device)  # B Y
+    columns = right + torch.arange(X, device=images.device)  # B X
+    image = torch.arange(B, device=images.device)[:, None, None]
+    # Indices on both sides of a slice put what they pick in front: B Y X C.
+    return wide[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def flipped(images: Tensor) -> Tensor:
+    """Half of the images mirrored left to right, by luck."""
+    mirrored = torch.rand(len(images), 1, 1, 1, device=images.device) < 0.5
+    return torch.where(mirrored, images.flip(3), images)
+
+
+def turned(images: Tensor, degrees: float, zoom: float) -> Tensor:
+    """Every image turned by up to so many degrees and made larger or smaller by up to a share `zoom`, about its middle.
+
+    >>> turned(torch.ones(8, 1, 28, 28), degrees=10, zoom=0.1).shape
+    torch.Size([8, 1, 28, 28])
+    """
+    angle, scale = torch.rand(2, len(images), device=images.device) * 2 - 1
+    angle, scale = angle * math.radians(degrees), 1 + scale * zoom
+    across, along = scale * angle.cos(), scale * angle.sin()
+    nothing = torch.zeros_like(across)
+    # Where each pixel of the new image is found in the old one: a rotation and no translation.
+    rows = torch.stack(
+        [torch.stack([across, -along, nothing], 1), torch.stack([along, across, nothing], 1)], 1
+    )  # B 2 3
+    # In bfloat16 a place would be off by a good part of a pixel.
+    with torch.autocast(images.device.type, enabled=False):
+        places = functional.affine_grid(rows, list(images.shape), align_corners=False)
+        return functional.grid_sample(images, places, align_corners=False)

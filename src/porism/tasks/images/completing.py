@@ -1,0 +1,99 @@
+"""A net that says what the next pixel may be, from all that come before it, row by row from the top left."""
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from porism.layers import Grid
+from porism.tasks.images.recipes import ImagesRecipe
+
+
+class Completing(nn.Module):
+    """Two walks a layer, which together see every pixel before one, and never that one.
+
+    >>> model = Completing(replace(RECIPES["complete"], levels=16), channels=1)
+    >>> model(torch.randint(0, 16, (8, 1, 28, 28))).shape
+    torch.Size([8, 1, 16, 28, 28])
+
+    Pixels come in one of `levels` greys. The channels of a pixel are predicted each for itself, from the pixels before.
+
+    Shapes: levels (B, C, Y, X) whole numbers -> logits (B, C, levels, Y, X).
+    """
+
+    def __init__(self, recipe: ImagesRecipe, channels: int) -> None:
+        super().__init__()
+        self.channels, self.levels = channels, recipe.levels
+        # One more channel of ones: outside the image all is zero, so that an edge can be told from black.
+        widths = [channels + 1, *[recipe.hidden] * recipe.layers]
+        self.layers = nn.ModuleList(
+            Causal(recipe, before, width, first=layer == 0) for layer, (before, width) in enumerate(pairwise(widths))
+        )
+        self.wider = nn.Conv2d(recipe.hidden, 2 * recipe.hidden, 1)
+        self.readout = nn.Conv2d(2 * recipe.hidden, channels * recipe.levels, 1)
+
+    def forward(self, levels: Tensor) -> Tensor:
+        x = 2 * levels.to(self.readout.weight.dtype) / (self.levels - 1) - 1
+        x = torch.cat([x, torch.ones_like(x[:, :1])], 1)  # B, C + 1, Y, X
+        first, *others = self.layers
+        x = first(x)  # B, H, Y, X
+        for layer in others:
+            x = x + layer(x)
+        logits: Tensor = self.readout(torch.relu(self.wider(x)))
+        B, _, Y, X = logits.shape
+        return logits.view(B, self.channels, self.levels, Y, X)
+
+
+class Causal(nn.Module):
+    """A walk from the top left, which sees the columns to the left, and one from the top right over the rows above.
+
+    The first sees (j' <= j, i' < i), the second (j' < j, i' >= i), j rows and i columns: together all that comes
+    before pixel (j, i) when an image is read like a text. For that, the first layer moves the image of the first walk
+    one pixel to the right; behind it a state knows only of pixels before its own, so it may be seen at its own place.
+    The image of the second walk moves one row down in every layer.
+
+    Shapes: x (B, C, Y, X) -> (B, H, Y, X).
+    """
+
+    def __init__(self, recipe: ImagesRecipe, before: int, width: int, first: bool) -> None:
+        super().__init__()
+        self.first = first
+        activation = None if recipe.cell == "lstm" else recipe.activation
+        self.left, self.right = (
+            Grid(before, width, activation, bias=True, cell=recipe.cell, corners=(corner,))
+            for corner in ("top-left", "top-right")
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        to_the_right = nn.functional.pad(x, (1, -1)) if self.first else x
+        down = nn.functional.pad(x, (0, 0, 1, -1))
+        states: Tensor = self.left(to_the_right) + self.right(down)
+        return states
+
+
+def quantise(images: Tensor, levels: int) -> Tensor:
+    """Bytes as the nearest of so many levels from below.
+
+    >>> quantise(torch.tensor([0, 15, 16, 255], dtype=torch.uint8), 16)
+    tensor([ 0,  0,  1, 15])
+    """
+    return images.long() * levels // 256
+
+
+@torch.no_grad()
+def complete(model: Completing, levels: Tensor, given_rows: int, seed: int = 0) -> Tensor:
+    """The same images (B, C, Y, X) with every row from `given_rows` on drawn pixel by pixel from the model.
+
+    Nothing of the rows to be drawn is looked at. The same seed gives the same images, on any device.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    made = levels.clone()
+    made[:, :, given_rows:] = 0
+    _, _, Y, X = made.shape
+    for row in range(given_rows, Y):
+        for column in range(X):
+            logits = model(made[:, :, : row + 1])[..., row, column]  # B C levels
+            chances = logits.double().softmax(-1).cpu().flatten(0, 1)
+            drawn = torch.multinomial(chances, 1, generator=draw).view(made.shape[:2])
+            made[:, :, row, column] = drawn.to(made.device)
+    return made

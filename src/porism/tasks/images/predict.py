@@ -1,0 +1,83 @@
+"""What a trained model says of a picture in a file."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from porism.errors import DataError, RecipeError
+from porism.tasks.images.completing import Completing, complete, quantise
+from porism.tasks.images.imageset import Shape
+from porism.tasks.images.pictures import fitting_picture, write_picture
+from porism.tasks.images.recipes import ImagesRecipe
+from porism.train.recipe import nearest
+from porism.train.task import Sample
+
+NAMED = 3
+"""Classes that are told of."""
+COMPLETING_OPTIONS = {"out": str, "rows": int, "seed": int}
+
+
+def likeliest(chances: Tensor, classes: Sequence[str]) -> str:
+    """
+    >>> likeliest(torch.tensor([0.1, 0.7, 0.2]), ["cat", "dog", "horse"])
+    'dog (0.700), horse (0.200), cat (0.100)'
+    """
+    best = chances.argsort(descending=True, stable=True)[:NAMED].tolist()
+    return ", ".join(f"{classes[label]} ({float(chances[label]):.3f})" for label in best)
+
+
+@torch.no_grad()
+def classify(model: nn.Module, path: str, shape: Shape, classes: Sequence[str], recipe: ImagesRecipe) -> Sample:
+    """The classes a picture is likeliest of; the details have the chances of all."""
+    pixels, notes = fitting_picture(Path(path).expanduser(), shape)
+    device = next(model.parameters()).device
+    chances = model(pixels[None].to(device).float() / recipe.divisor)[0].double().softmax(0).cpu()
+    told = dict(zip(classes, chances.tolist(), strict=True))
+    return Sample(path, likeliest(chances, classes), notes, {"class": classes[int(chances.argmax())], "chances": told})
+
+
+@torch.no_grad()
+def go_on(
+    model: Completing,
+    path: str,
+    shape: Shape,
+    recipe: ImagesRecipe,
+    *,
+    out: str | None = None,
+    rows: int | None = None,
+    seed: int = 0,
+) -> Sample:
+    """What a picture costs the model, and with `out` the file in which it is completed from its first `rows` rows."""
+    pixels, notes = fitting_picture(Path(path).expanduser(), shape)
+    levels = quantise(pixels[None], recipe.levels).to(next(model.parameters()).device)
+    chances = model(levels).double().log_softmax(2)  # 1 C levels Y X
+    bits = float(-chances.gather(2, levels[:, :, None]).mean() / torch.log(torch.tensor(2.0)))
+    rows = shape.rows // 2 if rows is None else rows
+    if not 0 <= rows <= shape.rows:
+        raise RecipeError(f"completing an image: rows is {rows}, wanted 0 to {shape.rows}, the rows that are given.")
+    if out is None:
+        notes = (*notes, "write the picture with its lower half completed by --set out=FILE.png")
+    else:
+        made = complete(model, levels, rows, seed)[0].cpu()
+        write_picture(Path(out).expanduser(), (made * 255 / (recipe.levels - 1)).round().to(torch.uint8))
+        notes = (*notes, f"completed from its first {rows} rows: {out}")
+    return Sample(path, f"{bits:.3f} bits per dimension", notes, {"bits_per_dimension": bits})
+
+
+def check_options(options: Mapping[str, Any], completing: bool, inputs: int) -> None:
+    """Refuses options that there are not, or not so."""
+    known = COMPLETING_OPTIONS if completing else {}
+    for key, value in options.items():
+        if key not in known:
+            there = nearest(key, list(known)) if known else "It takes none."
+            raise RecipeError(
+                f"{'completing' if completing else 'classifying'} an image has no option {key!r}. {there}"
+            )
+        if not isinstance(value, known[key]):
+            wanted = "a file's name" if known[key] is str else "a whole number"
+            raise RecipeError(f"completing an image: {key} takes {wanted}, got {value!r}. Write --set {key}=VALUE.")
+    if "out" in options and inputs > 1:
+        raise DataError(f"completing an image: one file is written, and {inputs} pictures came. Give one at a time.")

@@ -1,0 +1,113 @@
+"""What a user's picture gets for an answer, and what is said of what was done to it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from porism.errors import DataError, RecipeError
+from porism.tasks.images import Images
+from porism.tasks.images.data import Shape
+from porism.tasks.images.pictures import fitting_picture
+
+SEVEN = str(Path(__file__).parent / "seven.pgm")
+Make = Callable[[str], Images]
+
+
+def test_the_chances_of_all_classes(digits_task: Make) -> None:
+    task = digits_task("pooled")
+    model = task.build().eval()
+    (answer,) = task.predict(model, [SEVEN], {})
+    chances = answer.details["chances"]
+    assert list(chances) == list(task.classes)
+    assert sum(chances.values()) == pytest.approx(1)
+    best = max(chances, key=chances.__getitem__)
+    assert answer.output.startswith(f"{best} ({chances[best]:.3f}), ")
+    assert answer.notes == ()
+
+
+def test_a_picture_is_read_as_the_training_images_are(digits_task: Make, tmp_path: Path) -> None:
+    task = digits_task("pooled")
+    image = task.images.splits["test"].images[0]
+    Image.fromarray(image[0].numpy()).save(tmp_path / "digit.png")
+    assert torch.equal(fitting_picture(tmp_path / "digit.png", task.shape).pixels, image)
+
+
+def test_what_is_changed_is_said(tmp_path: Path) -> None:
+    Image.new("RGB", (20, 30), (200, 200, 200)).save(tmp_path / "large.png")
+    pixels, notes = fitting_picture(tmp_path / "large.png", Shape(1, 8, 9))
+    assert notes == ("read as grey", "resized from 30 x 20 to 8 x 9")
+    assert pixels.shape == (1, 8, 9)
+    assert (pixels == 200).all()
+    Image.new("L", (9, 8), 7).save(tmp_path / "grey.png")
+    pixels, notes = fitting_picture(tmp_path / "grey.png", Shape(3, 8, 9))
+    assert notes == ("grey, read as colour",)
+    assert pixels.shape == (3, 8, 9)
+
+
+@pytest.mark.parametrize(
+    ("picture", "value"),
+    [
+        (Image.new("RGBA", (4, 4), (0, 0, 0, 0)), 255),
+        (Image.new("1", (4, 4), 1), 255),
+        (Image.new("P", (4, 4), 0), 0),
+        (Image.fromarray(np.full((4, 4), 65535 // 2, np.uint16)), 127),
+    ],
+    ids=["transparent", "black and white", "palette", "16 bits"],
+)
+def test_pictures_of_every_kind(picture: Image.Image, value: int, tmp_path: Path) -> None:
+    picture.save(tmp_path / "odd.png")
+    assert (fitting_picture(tmp_path / "odd.png", Shape(1, 4, 4)).pixels == value).all()
+
+
+def test_a_file_that_is_no_picture(digits_task: Make, tmp_path: Path) -> None:
+    task = digits_task("pooled")
+    model = task.build().eval()
+    (tmp_path / "notes.txt").write_text("hello")
+    for name, message in (("nowhere.png", "no such file"), ("notes.txt", "not a picture"), ("", "a folder")):
+        path = tmp_path / name
+        with pytest.raises(DataError, match=f"{path}: {message}"):
+            task.predict(model, [str(path)], {})
+
+
+def test_a_completed_picture_is_written_when_asked(digits_task: Make, tmp_path: Path) -> None:
+    task = digits_task("complete")
+    torch.manual_seed(1)
+    model = task.build().eval()
+    (told,) = task.predict(model, [SEVEN], {})
+    assert told.output.endswith(" bits per dimension")
+    assert "--set out=FILE.png" in told.notes[-1]
+    out = tmp_path / "made.png"
+    (made,) = task.predict(model, [SEVEN], {"out": str(out), "rows": 3})
+    assert made.notes[-1] == f"completed from its first 3 rows: {out}"
+    pixels = np.asarray(Image.open(out))
+    given = np.asarray(Image.open(SEVEN)).astype(int) * 16 // 256 * 17
+    assert np.array_equal(pixels[:3], given[:3])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "message"),
+    [
+        ("pooled", {"rows": 3}, "classifying an image has no option 'rows'. It takes none."),
+        ("complete", {"row": 3}, "completing an image has no option 'row'. Did you mean rows?"),
+        ("complete", {"rows": "x"}, "rows takes a whole number, got 'x'"),
+        ("complete", {"rows": 9}, "rows is 9, wanted 0 to 8"),
+    ],
+)
+def test_options_that_there_are_not(digits_task: Make, recipe: str, options: dict[str, int], message: str) -> None:
+    task = digits_task(recipe)
+    with pytest.raises(RecipeError) as caught:
+        task.predict(task.build().eval(), [SEVEN], options)
+    assert message in str(caught.value)
+
+
+def test_a_picture_that_cannot_be_written(digits_task: Make, tmp_path: Path) -> None:
+    task = digits_task("complete")
+    model = task.build().eval()
+    with pytest.raises(DataError, match="made.xyz: cannot be written"):
+        task.predict(model, [SEVEN], {"out": str(tmp_path / "made.xyz"), "rows": 7})
+    with pytest.raises(DataError, match="one file is written, and 2 pictures came"):
+        task.predict(model, [SEVEN, SEVEN], {"out": "made.png"})
