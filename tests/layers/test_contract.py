@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.layers.cases import CASES, Case, Inputs, Sizes
+from tests.layers.cases import CASES
+from tests.layers.cases.case import Case, Inputs, Sizes
 from torch import Tensor, nn
 
 from porism.cost.counting import count

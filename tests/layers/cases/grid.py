@@ -1,0 +1,95 @@
+"""The case of grid."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tests.layers.cases.case import Case, Inputs, Mistake
+from torch import Tensor
+
+from porism.layers.grid import Grid, grid
+from porism.layers.grid import naive as grid_naive
+from porism.layers.grid.cost import cost as grid_cost
+
+
+def _naive_grid(layer: Grid, inputs: Inputs) -> Tensor:
+    weight_in, weight_left, weight_top, bias = layer.parameters()
+    return grid_naive.grid(inputs["x"], weight_in.mT, weight_left.mT, weight_top.mT, bias)
+
+
+_GRID = Grid(3, 5)
+
+
+def _grid(x: tuple[int, ...] = (2, 3, 4, 6), **parts: Any) -> Callable[[], Tensor]:
+    weights = {"weight_in": torch.zeros(5, 3), "weight_left": torch.zeros(5, 5), "weight_top": torch.zeros(5, 5)}
+    return lambda: grid(torch.zeros(x), **{**weights, **parts})
+
+
+GRID = Case(
+    build=lambda n: Grid(n["C"], n["H"], bias=True),
+    inputs=lambda n: {"x": torch.randn(n["B"], n["C"], n["Y"], n["X"])},
+    run=lambda layer, inputs: layer(inputs["x"]),
+    naive=_naive_grid,
+    cost=lambda: grid_cost(bias=True),
+    mistakes=(
+        Mistake("no hidden", lambda: Grid(3, 0), r"hidden is 0\. Give a whole number from 1 on\."),
+        Mistake("no input", lambda: Grid(-1, 5), r"in_channels is -1\. Give"),
+        Mistake("part of a unit", lambda: Grid(3, 1.5), r"hidden is 1\.5\. Give"),  # type: ignore[arg-type]
+        Mistake(
+            "activation",
+            lambda: Grid(3, 5, activation="sigmoids"),
+            r"activation is 'sigmoids'\. Choose from sigmoid, tanh, relu\.",
+        ),
+        Mistake("cell", lambda: Grid(3, 5, cell="gru"), r"cell is 'gru'\. Choose from simple, lstm\."),
+        Mistake(
+            "activation of an lstm",
+            lambda: Grid(3, 5, cell="lstm", activation="relu"),
+            r"activation is 'relu', and an lstm cell has its own\. Leave it out\.",
+        ),
+        Mistake("combine", lambda: Grid(3, 5, combine="mean"), r"combine is 'mean'\. Choose from sum, concatenate\."),
+        Mistake(
+            "three corners",
+            lambda: Grid(3, 5, corners=3),
+            r"corners is 3\. Give 1, 2 or 4, or names from top-left, top",
+        ),
+        Mistake(
+            "no corner", lambda: Grid(3, 5, corners=()), r"corners is \(\)\. Give each of top-left.*, and one or more"
+        ),
+        Mistake(
+            "a corner twice",
+            lambda: Grid(3, 5, corners=("top-left", "top-left")),
+            r"corners is \('top-left', 'top-left'\)\. Give each of .* once at most",
+        ),
+        Mistake("a corner that is none", lambda: Grid(3, 5, corners=["left"]), r"corners is \['left'\]\. Give each of"),
+        Mistake(
+            "a corner of one walk", _grid(corner="left"), r"corner is 'left'\. Choose from top-left, top-right, bot"
+        ),
+        Mistake(
+            "channels",
+            lambda: _GRID(torch.zeros(2, 4, 6, 3)),
+            r"x is \(2, 4, 6, 3\), 4 channels, wanted 3, the in_channels\. Build the layer with in_channels=4, or",
+        ),
+        Mistake(
+            "a matrix",
+            lambda: _GRID(torch.zeros(3, 7)),
+            r"x is \(3, 7\), 2 dimensions, wanted \(B, C, Y, X\) or \(C, Y",
+        ),
+        Mistake("no batch", _grid(x=(3, 4, 6)), r"x is \(3, 4, 6\), wanted \(B, C, Y, X\)\. Reshape x\."),
+        Mistake(
+            "no rows", lambda: _GRID(torch.zeros(2, 3, 0, 6)), r"x is \(2, 3, 0, 6\), no pixels, wanted \(B, C, Y, X"
+        ),
+        Mistake("no columns", _grid(x=(2, 3, 4, 0)), r"x is \(2, 3, 4, 0\), no pixels, wanted"),
+        Mistake(
+            "weight",
+            _grid(weight_top=torch.zeros(5, 4)),
+            r"weight_top is \(5, 4\), wanted \(5, 5\) for x \(2, 3, 4, 6\) and 5 hidden units\. Reshape weight_top",
+        ),
+        Mistake("bias", _grid(bias=torch.zeros(4)), r"bias is \(4,\), wanted \(5,\) for x"),
+        Mistake("gates", _grid(cell="lstm"), r"weight_in is \(5, 3\), wanted \(25, 3\) for x"),
+        Mistake(
+            "type",
+            lambda: _GRID(torch.zeros(2, 3, 4, 6, dtype=torch.float64)),
+            r"x is torch\.float64, weight_in is torch\.float32, wanted one type\. Convert x with x\.to",
+        ),
+    ),
+)

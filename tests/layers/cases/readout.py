@@ -1,0 +1,72 @@
+"""The case of readout."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tests.layers.cases.case import Case, Inputs, Mistake
+from torch import Tensor, nn
+
+from porism.layers import Readout
+from porism.layers.readout import linear_cross_entropy
+from porism.layers.readout import naive as readout_naive
+from porism.layers.readout.cost import cost as readout_cost
+
+
+def _run_readout(layer: Readout, inputs: Inputs) -> Tensor:
+    return layer.loss(inputs["h"], inputs["targets"], reduction="sum")
+
+
+def _naive_readout(layer: Readout, inputs: Inputs) -> Tensor:
+    h, targets = inputs["h"].flatten(0, -2), inputs["targets"].flatten()
+    return readout_naive.cross_entropy(h, layer.weight, layer.bias, targets)
+
+
+def _loss(h: tuple[int, ...] = (3, 5), targets: Tensor | None = None, **options: Any) -> Callable[[], Tensor]:
+    targets = torch.zeros(3, dtype=torch.long) if targets is None else targets
+    return lambda: linear_cross_entropy(torch.zeros(h), torch.zeros(9, 5), torch.zeros(9), targets, **options)
+
+
+READOUT = Case(
+    build=lambda n: Readout(n["H"], n["V"]),
+    inputs=lambda n: {"h": torch.randn(n["T"], n["B"], n["H"]), "targets": torch.randint(n["V"], (n["T"], n["B"]))},
+    run=_run_readout,
+    naive=_naive_readout,
+    cost=readout_cost,
+    mistakes=(
+        Mistake("no width", lambda: Readout(0, 9), r"width is 0\. Give a whole number from 1 on\."),
+        Mistake("no words", lambda: Readout(5, 0), r"vocabulary is 0\. Give"),
+        Mistake(
+            "tied to another width",
+            lambda: Readout(5, 9, weight=nn.Parameter(torch.zeros(9, 6))),
+            r"the tied weight is \(9, 6\), wanted \(9, 5\): vocabulary, width\. Make the embedding as wide",
+        ),
+        Mistake("width", _loss(h=(3, 6)), r"h is \(3, 6\), wanted \(\.\.\., 5\), the width of the weight \(9, 5\)"),
+        Mistake(
+            "width of the scores", lambda: Readout(5, 9)(torch.zeros(3, 6)), r"h is \(3, 6\), wanted \(\.\.\., 5\)"
+        ),
+        Mistake("too few", _loss(h=(4, 5)), r"targets are \(3,\), wanted \(4,\), one for each row of h \(4, 5\)"),
+        Mistake(
+            "none", _loss(h=(0, 5), targets=torch.zeros(0).long()), r"targets are empty, \(0,\), wanted one or more"
+        ),
+        Mistake(
+            "fractions", _loss(targets=torch.zeros(3)), r"targets are torch\.float32, wanted whole numbers\. Convert"
+        ),
+        Mistake(
+            "beyond", _loss(targets=torch.tensor([0, 9, 2])), r"targets run from 0 to 9, wanted 0 to 8\. Use the layer"
+        ),
+        Mistake("below", _loss(targets=torch.tensor([0, -1, 2])), r"targets run from -1 to 2, wanted 0 to 8"),
+        Mistake("reduction", _loss(reduction="none"), r"reduction is 'none'\. Choose mean or sum\."),
+        Mistake("block", _loss(block=0), r"block is 0\. Give a number of rows from 1 on"),
+        Mistake(
+            "bias",
+            lambda: linear_cross_entropy(torch.zeros(3, 5), torch.zeros(9, 5), torch.zeros(5), torch.zeros(3).long()),
+            r"bias is \(5,\), wanted \(9,\), one for each word",
+        ),
+        Mistake(
+            "type",
+            lambda: Readout(5, 9).loss(torch.zeros(3, 5, dtype=torch.float64), torch.zeros(3).long()),
+            r"h is torch\.float64, weight is torch\.float32, wanted one type\. Convert h with h\.to\(torch\.float32\)",
+        ),
+    ),
+)

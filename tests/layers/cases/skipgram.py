@@ -1,0 +1,103 @@
+"""The case of skipgram."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tests.layers.cases.case import Case, Inputs, Mistake
+from torch import Tensor
+
+from porism.layers.skipgram import SkipGram, sampled_loss
+from porism.layers.skipgram import naive as skipgram_naive
+from porism.layers.skipgram import skipgram as skipgram_loss
+from porism.layers.skipgram.cost import cost as skipgram_cost
+
+
+def _naive_skipgram(layer: SkipGram, inputs: Inputs) -> Tensor:
+    words, contexts = inputs["word"], inputs["context"]
+    return skipgram_naive.loss(layer.words[words], layer.contexts, contexts) / len(words)
+
+
+_PAIR = torch.tensor([0, 3])
+
+
+def _skipgram(
+    words: Any = _PAIR, contexts: Any = _PAIR, samples: Any = None, estimator: str = "full"
+) -> Callable[[], Tensor]:
+    return lambda: SkipGram(9, 5, estimator)(words, contexts, samples)
+
+
+def _sampled(estimator: str = "nce", **parts: Any) -> Callable[[], Tensor]:
+    operands = {"v": torch.zeros(2, 5), "U": torch.zeros(9, 5), "contexts": _PAIR, "q": torch.full((9,), 1 / 9)}
+    samples = torch.zeros(2, 3, dtype=torch.long)
+    return lambda: sampled_loss(**{**operands, "samples": samples, **parts}, estimator=estimator)
+
+
+SKIPGRAM = Case(
+    build=lambda n: SkipGram(n["V"], n["D"]),
+    inputs=lambda n: {name: torch.randint(n["V"], (n["B"],)) for name in ("word", "context")},
+    run=lambda layer, inputs: layer(inputs["word"], inputs["context"]),
+    naive=_naive_skipgram,
+    cost=skipgram_cost,
+    mistakes=(
+        Mistake("no words", lambda: SkipGram(0, 5), r"vocabulary is 0\. Give a whole number from 1 on\."),
+        Mistake("no width", lambda: SkipGram(9, 0), r"width is 0\. Give"),
+        Mistake("no samples", lambda: SkipGram(9, 5, "nce", samples=0), r"samples is 0\. Give"),
+        Mistake(
+            "estimator",
+            lambda: SkipGram(9, 5, "softmax"),
+            r"estimator is 'softmax'\. Choose from full, uniform, importance, self-normalised, sampled-softmax, nce",
+        ),
+        Mistake("estimator of a sample", _sampled("full"), r"estimator is 'full'\. Choose from uniform, importance"),
+        Mistake(
+            "uniform by frequency",
+            lambda: SkipGram(9, 5, "uniform", frequencies=torch.ones(9)),
+            r"uniform draws all words alike, and frequencies were given\. Leave them out, or take importance\.",
+        ),
+        Mistake(
+            "frequencies of others",
+            lambda: SkipGram(9, 5, frequencies=torch.ones(8)),
+            r"frequencies are \(8,\), wanted \(9,\)\. Give one number for each word",
+        ),
+        Mistake(
+            "words that never occur",
+            lambda: SkipGram(2, 5, frequencies=torch.tensor([3, 0])),
+            r"frequencies run from 0 to 3, wanted numbers above 0\. Leave words that never occur out",
+        ),
+        Mistake("a matrix of words", _skipgram(words=_PAIR[None]), r"words are \(1, 2\), wanted \(B,\)\. Flatten them"),
+        Mistake("too few contexts", _skipgram(contexts=_PAIR[:1]), r"contexts are \(1,\), wanted \(2,\), as many as w"),
+        Mistake("none", _skipgram(words=_PAIR[:0], contexts=_PAIR[:0]), r"words are empty, \(0,\), wanted one or more"),
+        Mistake(
+            "fractions", _skipgram(words=torch.zeros(2)), r"words are torch\.float32, wanted whole numbers\. Convert"
+        ),
+        Mistake("beyond", _skipgram(words=_PAIR + 6), r"words run from 6 to 9, wanted 0 to 8\. Number the words"),
+        Mistake("below", _skipgram(contexts=_PAIR - 1), r"contexts run from -1 to 2, wanted 0 to 8"),
+        Mistake(
+            "samples of other pairs",
+            _skipgram(samples=torch.zeros(3, 4).long(), estimator="nce"),
+            r"samples are \(3, 4\), wanted \(2, m\) with m from 1 on, some for each pair\. Leave them out",
+        ),
+        Mistake(
+            "samples beyond",
+            _sampled(samples=torch.full((2, 3), 9)),
+            r"samples run from 9 to 9, wanted 0 to 8\. Number",
+        ),
+        Mistake(
+            "probabilities of others", _sampled(q=torch.ones(8)), r"q is \(8,\), wanted \(9,\)\. Give a probability"
+        ),
+        Mistake(
+            "widths",
+            lambda: skipgram_loss(torch.zeros(2, 5), torch.zeros(9, 4), _PAIR),
+            r"v is \(2, 5\) and U \(9, 4\), wanted \(B, D\) and \(V, D\) of one width",
+        ),
+        Mistake(
+            "type", _sampled(v=torch.zeros(2, 5).double()), r"v is torch\.float64, U is torch\.float32, wanted one t"
+        ),
+        Mistake("reduction", _sampled(reduction="none"), r"reduction is 'none'\. Choose mean or sum\."),
+        Mistake(
+            "a step of all rows",
+            lambda: SkipGram(9, 5).descend(_PAIR, _PAIR, rate=0.1),
+            r"full reaches every row\. Use an optimiser, or choose another estimator",
+        ),
+    ),
+)
