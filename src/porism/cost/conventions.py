@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from sympy import Expr, factor
+from sympy import Expr
 
+from porism.cost.factored import factored
 from porism.errors import RecipeError
 
 
@@ -52,4 +53,4 @@ class Conventions:
             products = products - causal / 2
         if self.multiply_add == 1:
             products = products / 2
-        return factor(products + (elementwise if self.elementwise else 0))
+        return factored(products + (elementwise if self.elementwise else 0))

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field, fields
 from typing import Self
 
-from sympy import Expr, factor, sympify
+from sympy import Expr, sympify
 
 from porism.cost.alphabet import ALPHABET, SYMBOLS
+from porism.cost.factored import factored
 from porism.errors import RecipeError
 
 Terms = dict[str, Expr]
@@ -52,7 +53,7 @@ class Cost:
 
     def total(self, kind: str) -> Expr:
         """The sum of one kind's terms, factored."""
-        return factor(sum(self.terms(kind).values(), start=sympify(0)))
+        return factored(sum(self.terms(kind).values(), start=sympify(0)))
 
     def at(self, **letters: int) -> dict[str, int]:
         """The total of every kind with numbers for the letters. A letter that no term needs changes nothing."""

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, fields
 
-from sympy import Expr, factor
+from sympy import Expr
 
+from porism.cost.factored import factored
 from porism.cost.interpolation.basis import symbol
 from porism.errors import RecipeError
 
@@ -22,7 +23,7 @@ class TrainingMemory:
 
     @property
     def total(self) -> Expr:
-        return factor(self.parameters + self.gradients + self.optimizer + self.activations)
+        return factored(self.parameters + self.gradients + self.optimizer + self.activations)
 
     def at(self, **letters: int) -> dict[str, int]:
         """The bytes of each part, and their sum, at given sizes."""
@@ -43,6 +44,6 @@ def training_memory(
     return TrainingMemory(
         parameters=parameter_bytes,
         gradients=gradient_bytes,
-        optimizer=factor(states * gradient_bytes + counter * trained_tensors),
+        optimizer=factored(states * gradient_bytes + counter * trained_tensors),
         activations=saved,
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SMALLEST_PICTURE = 96
-"""Pixels of the screen that a picture's longer side takes at least: small ones are enlarged."""
+"""Pixels of the screen that a picture's shorter side takes at least: small ones are enlarged."""
 
 
 def exhibits(entries: Iterable[Entry]) -> str:
@@ -49,7 +49,10 @@ def _content(exhibit: object, prefix: str) -> str:
 
 @_content.register
 def _(exhibit: Pictures, prefix: str) -> str:
-    shown = "".join(f"<li>{_image(one)}<span>{escape(one.caption)}</span></li>" for one in exhibit.pictures)
+    shown = "".join(
+        f'<li style="width: {_enlarged(one) * one.width}px">{_image(one)}<span>{escape(one.caption)}</span></li>'
+        for one in exhibit.pictures
+    )
     return f'<ul class="pictures">{shown}</ul>'
 
 
@@ -125,6 +128,11 @@ def _plot(paint: Painter, title: str, names: list[str], prefix: str) -> str:
     return f'<ul class="legend">{legend}</ul><figure>{adopt(draw(paint), title, {}, prefix)}</figure>'
 
 
+def _enlarged(picture: Picture) -> int:
+    """How many pixels of the screen one of the picture's takes, down and across."""
+    return max(1, -(-SMALLEST_PICTURE // min(picture.width, picture.height)))
+
+
 def _image(picture: Picture) -> str:
     """As PNG within the page."""
     try:
@@ -132,9 +140,8 @@ def _image(picture: Picture) -> str:
     except ImportError:
         raise MissingExtra('pictures need pillow, which is not installed: pip install "porism[report]"') from None
     stream = io.BytesIO()
-    size = picture.width, picture.height
+    size, times = (picture.width, picture.height), _enlarged(picture)
     Image.frombytes("L" if picture.colours == 1 else "RGB", size, picture.pixels).save(stream, format="PNG")
-    times = max(1, -(-SMALLEST_PICTURE // max(size)))
     data = base64.b64encode(stream.getvalue()).decode()
     return (
         f'<img src="data:image/png;base64,{data}" width="{times * picture.width}" height="{times * picture.height}" '

@@ -9,6 +9,7 @@ import sympy
 import torch
 from torch import nn
 
+from porism.cost.factored import factored
 from porism.errors import DataError
 from porism.train import checkpoint
 from porism.train.checkpoint import Checkpoint
@@ -173,7 +174,7 @@ def cost_table(task: Task) -> dict[str, Any]:
         if len(str(formula)) <= LONGEST_FORMULA or not put_in:
             return row(formula, units)
         at = ", ".join(sorted(f"{symbol}={size}" for symbol, size in put_in.items()))
-        return {**row(formula, units), "formula": str(sympy.factor(formula.subs(put_in))), "at": at}
+        return {**row(formula, units), "formula": str(factored(formula.subs(put_in))), "at": at}
 
     return {
         kind: {

@@ -7,8 +7,9 @@ import torch
 from tests.layers.gcn.graphs import dense, drawn, star
 
 from porism.layers.check import relative_error
-from porism.layers.gcn import Graph, naive
+from porism.layers.gcn import Graph, GraphConvolution, naive
 from porism.layers.gcn.csr import Csr
+from porism.layers.gcn.graph import Outline
 from porism.layers.gcn.normalise import NORMALISATIONS
 
 EXACT = 1e-12
@@ -158,3 +159,13 @@ def test_a_matrix_of_rows_is_what_it_says() -> None:
     matrix = Csr(torch.tensor([0, 0, 2]), torch.tensor([2, 0]).int(), torch.tensor([1.0, 2.0]))
     assert (matrix.height, matrix.stored) == (2, 2)
     assert matrix.to_dense(3).tolist() == [[0.0, 0.0, 0.0], [2.0, 0.0, 1.0]]
+
+
+def test_an_outline_can_be_gone_through() -> None:
+    """Sizes are all that is known of it, and none of its memory is left to chance."""
+    outline = Outline(63, 400)
+    x = torch.randn(63, 5, requires_grad=True)
+    y = GraphConvolution(5, 4)(x, outline)
+    y.sum().backward()
+    assert torch.equal(y, torch.zeros(63, 4))
+    assert all(part.count_nonzero() == 0 for part in outline.propagation().there)

@@ -11,9 +11,10 @@ from functools import cache, cached_property
 from math import prod
 
 import numpy as np
-from sympy import Expr, Integer, Rational, Symbol, factor, floor
+from sympy import Expr, Integer, Rational, Symbol, floor
 
 from porism.cost.alphabet import SYMBOLS
+from porism.cost.factored import factored
 
 
 def symbol(letter: str) -> Symbol:
@@ -169,4 +170,4 @@ def _factored(combination: Combination) -> Expr:
         )
         for rungs, weight in combination.terms
     )
-    return factor(sum(terms, start=Integer(0)))
+    return factored(sum(terms, start=Integer(0)))

@@ -141,17 +141,20 @@ class Graph:
 
 
 class Outline(Graph):
-    """A graph of which only the sizes are known: N nodes, E stored entries with all loops. To count with."""
+    """A graph of which only the sizes are known: N nodes, E stored entries with all loops. To count with.
+
+    Its rows are empty, so that whoever goes through them reads nothing.
+    """
 
     def __init__(self, nodes: int, stored: int, device: torch.device | str | None = None) -> None:
-        starts = torch.empty(nodes + 1, dtype=torch.int64, device=device)
-        super().__init__(Neighbours(starts, torch.empty(stored, dtype=torch.int32, device=device), None))
+        starts = torch.zeros(nodes + 1, dtype=torch.int64, device=device)
+        super().__init__(Neighbours(starts, torch.zeros(stored, dtype=torch.int32, device=device), None))
 
     def propagation(
         self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
     ) -> Propagation:
         starts, columns, _ = self._heard[False]
-        values = columns.new_empty(columns.shape, dtype=torch.promote_types(dtype, torch.float32))
+        values = columns.new_zeros(columns.shape, dtype=torch.promote_types(dtype, torch.float32))
         return Propagation(Csr(starts, columns, values), Csr(starts, columns, values))
 
 

@@ -86,8 +86,8 @@ def subject(recipe: GraphRecipe) -> tuple[Callable[..., nn.Module], tuple[Any, .
     """The net and its loss at any sizes on sparse features, the inputs, and the recipe's own sizes."""
 
     def features(N: int, D: int, M: int) -> SparseFeatures:
-        there = Csr(_empty(N + 1), _empty(M).int(), torch.empty(M))
-        return SparseFeatures(there, D, Transposition(_empty(D + 1), _empty(M).int(), torch.zeros(M).long()))
+        there = Csr(_zeros(N + 1), _zeros(M).int(), torch.zeros(M))
+        return SparseFeatures(there, D, Transposition(_zeros(D + 1), _zeros(M).int(), torch.zeros(M).long()))
 
     inputs = (features, lambda N, E: Outline(N, E), "N : int < V")
     if recipe.model == "appnp":
@@ -96,5 +96,5 @@ def subject(recipe: GraphRecipe) -> tuple[Callable[..., nn.Module], tuple[Any, .
     return lambda D, H, V: _Loss(replace(recipe, hidden=H), D, V), inputs, {"H": recipe.hidden}
 
 
-def _empty(size: int) -> Tensor:
-    return torch.empty(size, dtype=torch.int64)
+def _zeros(size: int) -> Tensor:
+    return torch.zeros(size, dtype=torch.int64)
