@@ -73,6 +73,17 @@ def test_patience_stops_and_the_best_epoch_counts(tiny: LanguageRecipe, text: st
     assert events[-1]["reason"] == "no better for 2 epochs"
 
 
+def test_the_final_epoch_counts_where_a_recipe_says_so(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
+    settings = ["epochs=3", "patience=0", "learning_rate=0.3", "schedule=constant", "select=final"]
+    result = session.complete(begin(override(tiny, settings), tmp_path / "run", text))
+    events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
+    curve = [event["valid"]["perplexity"] for event in events if event["event"] == "epoch"]
+    # It is not the best one, and patience does not end it.
+    assert curve[-1] > min(curve)
+    assert result["best_epoch"] == result["epochs"] == 3
+    assert result["metrics"]["valid"]["perplexity"] == curve[-1]
+
+
 def test_evaluating_changes_nothing_and_gives_the_same_number_twice(task: Language) -> None:
     torch.manual_seed(1)
     model = task.build()
