@@ -92,9 +92,11 @@ def _(exhibit: Lines, prefix: str) -> str:
 @_content.register
 def _(exhibit: Points, prefix: str) -> str:
     def paint(axes: "Axes") -> None:
+        # Thousands of dots are small, a few can be seen from afar.
+        size = min(40.0, max(6.0, 2000 / sum(map(len, exhibit.groups.values()))))
         for number, points in enumerate(exhibit.groups.values(), 1):
             x, y = zip(*points, strict=True)
-            axes.scatter(x, y, color=role(number), s=6, linewidths=0, alpha=0.8)
+            axes.scatter(x, y, color=role(number), s=size, linewidths=0, alpha=0.8)
         axes.set_xticks([])
         axes.set_yticks([])
 
