@@ -215,3 +215,15 @@ def test_no_runs() -> None:
 def test_a_folder_is_no_place_for_a_page(write_run: WriteRun, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"is a folder; wanted a file to write the report to\. Choose .*report\.html"):
         write_report([write_run()], tmp_path)
+
+
+def test_what_all_runs_share_is_told_once_at_the_top(write_run: WriteRun, tmp_path: Path) -> None:
+    runs = [
+        write_run(
+            f"run-{seed}", metrics=metrics(facts={"split": "public, 140 to learn from", "steps": seed}), seed=seed
+        )
+        for seed in (1, 2)
+    ]
+    head = write_report(runs, tmp_path / "report.html").read_text(encoding="utf-8").partition("</header>")[0]
+    assert head.count("public, 140 to learn from") == 1
+    assert "steps" not in head

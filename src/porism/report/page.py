@@ -58,7 +58,9 @@ def page(
     about = entries[0].name if len(entries) == 1 else f"{len(entries)} runs compared"
     name = escape(title or f"{tasks}: {about}")
     body = [f"<header><h1>{name}</h1>"]
-    body += [sections.summary(summarise(contest), contest.place if several else None) for contest in rounds]
+    for contest in rounds:
+        body.append(sections.summary(summarise(contest), contest.place if several else None))
+        body.append(sections.shared_facts(contest.entries))
     body += ["</header>", answered(answer(question, records)) if question else ""]
     told = rounds
     if has_seeds(rounds):

@@ -25,6 +25,15 @@ def summary(text: str, place: str | None) -> str:
     return f'<p class="summary">{lead}{escape(text)}</p>'
 
 
+def shared_facts(entries: Sequence[Entry]) -> str:
+    """What the task tells of its data and models, as far as it is the same for all runs: the split for instance."""
+    told = [entry.record.metrics.facts for entry in entries if entry.record.metrics]
+    same = (
+        {name: value for name, value in told[0].items() if all(one.get(name) == value for one in told)} if told else {}
+    )
+    return facts(same)
+
+
 def results(entries: Sequence[Entry]) -> str:
     """The table of runs: what each costs and what it reaches."""
     shown = columns(entries)
