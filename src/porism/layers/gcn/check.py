@@ -1,4 +1,4 @@
-"""What `porism check gradients` compares for this layer."""
+"""What `porism check` compares for this layer: gradients by hand, and kernels."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,9 @@ from porism.layers.gcn import naive
 from porism.layers.gcn.features import SparseFeatures
 from porism.layers.gcn.gradient import layer_gradient, project_gradient
 from porism.layers.gcn.graph import Graph
+from porism.layers.gcn.layer import graph_convolution
 from porism.layers.gcn.normalise import NORMALISATIONS
+from porism.layers.kernels.check import KernelCase
 
 N, D, H = 7, 3, 5
 
@@ -55,3 +57,19 @@ def _sparse(draw: torch.Generator) -> GradientCase:
 
 def _normal(draw: torch.Generator, *shape: int) -> Tensor:
     return torch.randn(shape, generator=draw, dtype=torch.float64)
+
+
+def kernel_cases(seed: int) -> Iterator[KernelCase]:
+    draw = torch.Generator().manual_seed(seed)
+    graph, edge = Graph.from_edges(EDGES, N), naive.is_edge(EDGES, N)
+    for normalisation in NORMALISATIONS:
+        at = {"x": _normal(draw, N, D), "weight": _normal(draw, D, H), "bias": _normal(draw, H)}
+        Ahat = naive.normalised(naive.adjacency(EDGES, N), edge, normalisation)
+
+        def convolved(x: Tensor, weight: Tensor, bias: Tensor, normalisation: str = normalisation) -> Tensor:
+            return graph_convolution(x, graph.to(x.device), weight, bias, normalisation)
+
+        def by_loops(x: Tensor, weight: Tensor, bias: Tensor, Ahat: Tensor = Ahat) -> Tensor:
+            return naive.graph_convolution(x, Ahat, weight, bias)
+
+        yield KernelCase(normalisation, convolved, by_loops, {name: part.float() for name, part in at.items()})

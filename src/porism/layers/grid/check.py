@@ -1,6 +1,7 @@
-"""What `porism check gradients` compares for this layer."""
+"""What `porism check` compares for this layer: gradients by hand, and kernels."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -9,8 +10,10 @@ from porism.layers.check import GradientCase
 from porism.layers.grid import naive, walk
 from porism.layers.grid.cells import GATES
 from porism.layers.grid.diagonals import CORNERS
+from porism.layers.grid.layer import grid
 from porism.layers.grid.naive import ACTIVATIONS
 from porism.layers.grid.walk import Task
+from porism.layers.kernels.check import KernelCase
 
 B, C, H, Y, X = 2, 3, 4, 3, 5
 
@@ -43,3 +46,20 @@ def _case(draw: torch.Generator, task: Task) -> GradientCase:
     assert dx is not None
     by_hand = {"x": dx, "W_in": dW_in.mT, "W_left": dW_left.mT, "W_top": dW_top.mT, "b": db}
     return GradientCase(f"{task.activation or task.cell}.{task.corner}", weighted_states, at, by_hand)
+
+
+def kernel_cases(seed: int) -> Iterator[KernelCase]:
+    draw = torch.Generator().manual_seed(seed)
+    shapes = {"x": (B, C, Y, X), "W_in": (H, C), "W_left": (H, H), "W_top": (H, H), "b": (H,)}
+    for activation, corner in zip(ACTIVATIONS, CORNERS[1:], strict=True):
+        at = {name: torch.randn(shape, generator=draw) / 2 for name, shape in shapes.items()}
+        yield KernelCase(
+            f"{activation}.{corner}",
+            partial(grid, activation=activation, corner=corner),
+            partial(_oracle, activation=activation, corner=corner),
+            at,
+        )
+
+
+def _oracle(x: Tensor, W_in: Tensor, W_left: Tensor, W_top: Tensor, b: Tensor, activation: str, corner: str) -> Tensor:
+    return naive.turned(naive.grid(naive.turned(x, corner), W_in.mT, W_left.mT, W_top.mT, b, activation), corner)

@@ -1,6 +1,8 @@
-"""What `porism check gradients` compares for this layer."""
+"""What `porism check` compares for this layer: gradients by hand, and kernels."""
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -8,7 +10,9 @@ from torch import Tensor
 from porism.layers.check import GradientCase
 from porism.layers.hybrid import naive
 from porism.layers.hybrid.function import pass_backward, pass_forward
+from porism.layers.hybrid.operation import hybrid_attention
 from porism.layers.hybrid.walks import LENGTH, Task
+from porism.layers.kernels.check import KernelCase
 from porism.layers.pattern import CAUSAL, FULL
 
 B, D, H = 2, 3, 2
@@ -60,3 +64,14 @@ def _case(
     passed, _ = pass_forward(*operands, task)
     hand = pass_backward(dO, None, *operands, passed, task)
     return GradientCase(name, weighted, at, {"q": hand.q, "k": hand.k, "v": hand.v})
+
+
+def kernel_cases(seed: int) -> Iterator[KernelCase]:
+    draw = torch.Generator().manual_seed(seed)
+    for window in (5, 33):
+        sizes = {"q": (1, 2, 65, 8), "k": (1, 1, 65, 8), "v": (1, 1, 65, 7)}
+        at = {part: torch.randn(size, generator=draw) for part, size in sizes.items()}
+        options: dict[str, Any] = {"window": window, "pattern": CAUSAL, "scale": SCALE}
+        yield KernelCase(
+            f"window of {window}", partial(hybrid_attention, **options), partial(naive.hybrid_attention, **options), at
+        )

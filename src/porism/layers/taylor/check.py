@@ -1,15 +1,19 @@
-"""What `porism check gradients` compares for this layer."""
+"""What `porism check` compares for this layer: gradients by hand, and kernels."""
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from porism.layers.check import GradientCase
+from porism.layers.kernels.check import KernelCase
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.taylor import naive
 from porism.layers.taylor.features import choose_map
 from porism.layers.taylor.function import pass_backward, pass_forward
+from porism.layers.taylor.operation import taylor_attention
 from porism.layers.taylor.sums import Task
 
 B, D, H = 2, 3, 2
@@ -58,3 +62,14 @@ def _case(
     answer, totals, _ = pass_forward(task, **at, key_padding=padding)
     hand = pass_backward(task, dz, None, **at, key_padding=padding, first=None, answer=answer, totals=totals)
     return GradientCase(name, weighted, at, {"q": hand.q, "k": hand.k, "v": hand.v})
+
+
+def kernel_cases(seed: int) -> Iterator[KernelCase]:
+    draw = torch.Generator().manual_seed(seed)
+    for name, pattern in (("causal", CAUSAL), ("full", FULL)):
+        sizes = {"q": (1, 2, 65, 8), "k": (1, 1, 65, 8), "v": (1, 1, 65, 7)}
+        at = {part: torch.randn(size, generator=draw) for part, size in sizes.items()}
+        options: dict[str, Any] = {"pattern": pattern, "scale": SCALE}
+        yield KernelCase(
+            name, partial(taylor_attention, **options), partial(naive.taylor_attention, order=2, **options), at
+        )

@@ -1,15 +1,18 @@
-"""What `porism check gradients` compares for this layer."""
+"""What `porism check` compares for this layer: gradients by hand, and kernels."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from porism.layers.check import GradientCase
+from porism.layers.kernels.check import KernelCase
 from porism.layers.pattern import Pattern
 from porism.layers.window import naive
 from porism.layers.window.blocks import ROWS
 from porism.layers.window.gradient import gradient
+from porism.layers.window.layer import window_attention
 
 D, H = 2, 3
 LONG = ROWS + 3
@@ -53,3 +56,13 @@ def _case(
 
     hand = gradient(dO, at["q"], at["k"], at["v"], pattern, 0.7, padding, offset)
     return GradientCase(name, weighted, at, hand._asdict())
+
+
+def kernel_cases(seed: int) -> Iterator[KernelCase]:
+    draw = torch.Generator().manual_seed(seed)
+    for name, pattern in (("sliding", Pattern("sliding", window=5)), ("block", Pattern("block", window=33))):
+        sizes = {"q": (1, 2, 65, 8), "k": (1, 1, 65, 8), "v": (1, 1, 65, 8)}
+        at = {part: torch.randn(size, generator=draw) for part, size in sizes.items()}
+        yield KernelCase(
+            name, partial(window_attention, pattern=pattern), partial(naive.window_attention, pattern=pattern), at
+        )
