@@ -35,6 +35,10 @@ class TrainingError(PorismError, ArithmeticError):
     """Training cannot go on, for instance because the loss is no number."""
 
 
+class ClaimError(PorismError, ValueError):
+    """A claim of the ledger that cannot be decided as it is written."""
+
+
 class MissingExtra(PorismError, ImportError):
     """An optional package is not installed. The message names the extra that brings it."""
 

@@ -1,0 +1,54 @@
+"""From a claim to a decision: both of its forms before the judge."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from porism.claims.claim import Claim, Empirical, Finding, Statement
+
+Outcome = Literal["pass", "fail", "open"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of a claim.
+
+    outcome: `pass` where the judge found what the ledger says, `fail` where not, `open` where only training tells.
+    stated, other: what was found for the statement, and for its rival or its correction.
+    """
+
+    claim: Statement
+    outcome: Outcome
+    stated: Finding | None
+    other: Finding | None
+    seconds: float
+
+
+def decide(claim: Statement) -> Decision:
+    """
+    >>> decide(ledger()["000-24"]).outcome
+    'pass'
+    """
+    start = time.perf_counter()
+    stated, other, right = _heard(claim)
+    outcome: Outcome = "open" if stated is None else "pass" if right else "fail"
+    return Decision(claim, outcome, stated, other, time.perf_counter() - start)
+
+
+def _heard(claim: Statement) -> tuple[Finding | None, Finding | None, bool]:
+    """The findings, and whether they are those that the verdict asks for."""
+    if isinstance(claim, Empirical):
+        known = claim.known() if claim.known else None
+        return known, None, known is not None and known.agrees
+    assert isinstance(claim, Claim)
+    stated = _judged(claim, claim.stated)
+    if claim.verdict == "holds":
+        other = _judged(claim, claim.rival)
+        return stated, other, stated.agrees and not other.agrees
+    other = _judged(claim, claim.corrected)
+    return stated, other, other.agrees and not stated.agrees
+
+
+def _judged(claim: Claim[Any], form: Any) -> Finding:
+    finding: Finding = claim.judge(form)
+    return finding

@@ -1,0 +1,115 @@
+"""Numbers that were found beside numbers that a form gives."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from porism.claims.claim import Finding
+
+Case = tuple[str, Any, Any]
+"""Where; what is true there; what the form gives. Numbers, or tensors of them."""
+
+ROUNDING = 1e-12
+"""Relative error that float64 may bring."""
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """What a form gives where it cannot be computed."""
+
+    why: str
+
+
+def tried(form: Callable[..., Any], *arguments: Any) -> Any:
+    """What a form gives; Impossible where its shapes do not fit together or a matrix has no inverse.
+
+    >>> tried(lambda a: a @ a, torch.ones(2, 3)).why
+    'mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)'
+    """
+    try:
+        return form(*arguments)
+    except (RuntimeError, ArithmeticError, IndexError, ValueError) as error:
+        return Impossible(str(error).splitlines()[0])
+
+
+def compared(cases: Iterable[Case], tolerance: float = ROUNDING) -> Finding:
+    """The largest difference over all cases, as a part of the largest number that is true there (at least 1e-300).
+
+    >>> compared([("at 2", 4.0, 2.0**2), ("at 3", 9.0, 3.0**2)]).agrees
+    True
+
+    A form that gives another shape is infinitely far away, and one that gives no number too.
+    """
+    worst, seen, told = -1.0, 0, ""
+    for where, true, given in cases:
+        seen += 1
+        error = float("inf") if isinstance(given, Impossible) else difference(_tensor(true), _tensor(given))
+        if error > worst:
+            worst, told = error, f"{where}: {_told(true, given)}"
+    if not seen:
+        return Finding(float("nan"), tolerance, "nothing was compared")
+    plural = "case" if seen == 1 else "cases"
+    if worst <= tolerance:
+        return Finding(
+            worst, tolerance, f"equal in {seen} {plural}, to {worst:.0e}" if worst else f"equal in {seen} {plural}"
+        )
+    return Finding(worst, tolerance, told)
+
+
+def counted_equal(cases: Iterable[tuple[str, int, Any]]) -> Finding:
+    """The number of cases in which whole numbers differ; evidence is the first of them.
+
+    >>> counted_equal([("D=3", 27, 3 * 3**2), ("D=5", 75, 3 * 5**2)]).evidence
+    'equal in 2 cases'
+    """
+    listed = list(cases)
+    wrong = [case for case in listed if case[1] != case[2]]
+    if not listed:
+        return Finding(float("nan"), 0, "nothing was counted")
+    if not wrong:
+        return Finding(0, 0, f"equal in {len(listed)} case{'s' if len(listed) > 1 else ''}")
+    where, true, given = wrong[0]
+    return Finding(len(wrong), 0, f"{where}: {true:,} counted, {_number(float(given))} stated")
+
+
+def difference(true: Tensor, given: Tensor) -> float:
+    """The largest difference, as a part of the largest number of `true`; infinite for another shape or no number."""
+    if true.shape != given.shape:
+        return float("inf")
+    error = float((true - given).abs().max() / true.abs().max().clamp(min=1e-300)) if true.numel() else 0.0
+    return error if error == error else float("inf")
+
+
+def _tensor(value: Any) -> Tensor:
+    return value.detach().double() if isinstance(value, Tensor) else torch.tensor(_floats(value), dtype=torch.float64)
+
+
+def _floats(value: Any) -> Any:
+    """Numbers of SymPy among them."""
+    return [_floats(item) for item in value] if isinstance(value, Sequence) else float(value)
+
+
+def _told(true: Any, given: Any) -> str:
+    """Both, or the place where they differ most."""
+    if isinstance(given, Impossible):
+        return f"{given.why}"
+    one, other = _tensor(true), _tensor(given)
+    if one.shape != other.shape:
+        return f"{_size(one)} is true, {_size(other)} stated"
+    if one.numel() == 1:
+        return f"{_number(one.item())} is true, {_number(other.item())} stated"
+    at = int((one - other).abs().nan_to_num(torch.inf).argmax())
+    place = ", ".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), one.shape))
+    values = (_number(x.flatten()[at].item()) for x in (one, other))
+    return f"{next(values)} is true at ({place}), {next(values)} stated"
+
+
+def _size(x: Tensor) -> str:
+    return " by ".join(map(str, x.shape)) if x.ndim else "one number"
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if abs(value) < 1e15 and value == int(value) else f"{value:.4g}"
