@@ -58,6 +58,10 @@ MISTAKES = [
     ("report folder", "folder has no recipe.toml"),
     ("data fetch nothing", "nothing"),
     ("check everything", "invalid choice 'everything'"),
+    ("check claims --topic graph", "the ledger has no topic 'graph'. Did you mean graphs?"),
+    ("check claims --id 000-99", "the ledger has no claim '000-99'. Did you mean 000-"),
+    ("check gradients --topic graphs", "--topic, --id and --out are for claims, got gradients"),
+    ("check claims --id 000-24 --out ledger.txt", "written as .html or .md, got ledger.txt"),
     ("trian language", "there is no command 'trian'. Did you mean train?"),
 ]
 

@@ -1,5 +1,6 @@
 """Each verb does what its help says, and its last line of standard output is the JSON that scripts rely on."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import TINY, Say
 
+from porism.claims import Finding, ledger
 from porism.cli import VERBS
 from porism.tasks.language import Language
 from porism.train.question import Question
@@ -142,6 +144,29 @@ def test_check_gradients_passes(say: Say) -> None:
     assert result["passed"] == len(result["checks"]) > 0
     assert all(row.keys() == {"name", "verdict", "measured", "tolerance"} for row in result["checks"])
     assert all(row["measured"] <= row["tolerance"] for row in result["checks"])
+
+
+def test_check_claims_decides_and_writes_the_ledger(say: Say) -> None:
+    said = say(["check", "claims", "--topic", "graphs", "--out", "ledger.html", "--json"])
+    result = last_line(said.out)
+    assert said.code == 0
+    assert result["failed"] == 0
+    rows = {row["name"]: row for row in result["checks"]}
+    assert result["passed"] == len(rows)
+    assert rows["000-24"].items() >= {"verdict": "pass", "ledger": "wrong", "topic": "graphs"}.items()
+    assert rows["000-24"]["measured"] <= rows["000-24"]["tolerance"]
+    assert "000-24" in Path("ledger.html").read_text()
+    alone = say(["check", "claims", "--id", "000-24"])
+    assert "1 passed, 0 failed" in alone.out
+
+
+def test_check_leaves_with_1_when_a_claim_fails(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = dict(ledger())
+    claims["000-24"] = dataclasses.replace(claims["000-24"], judge=lambda form: Finding(0.0, 1.0, "all is well"))  # type: ignore[call-arg]
+    monkeypatch.setattr("porism.claims.ledger", lambda: claims)
+    said = say(["check", "claims", "--topic", "graphs"])
+    assert said.code == 1
+    assert "1 failed" in said.out
 
 
 def test_data_lists_what_is_known(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def spoken(formula: str) -> str:
         ("ceiling(T*W)", "⌈T W⌉"),
         ("Min(T, W)", "min(T,W)"),
         ("sqrt(D)", "D"),
+        ("d_i*d_j", "di dj"),
         ("E*N", "E N"),
     ],
 )

@@ -20,7 +20,7 @@ VERBS = {
     "report": "one HTML page from one or more runs",
     "data": "the data sets porism knows, and where they lie",
     "cost": "the closed formula of a layer, or of any module you bring",
-    "check": "decide by machine whether the gradients are right",
+    "check": "decide by machine: gradients, kernels, and the ledger of claims",
     "bench": "measure against others, each benchmark a question",
 }
 """Each verb is the module of its name, which holds a dataclass of its name with a method `run`."""

@@ -1,45 +1,159 @@
 """porism check: decide by machine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from porism.cli.options import Json
+from porism.cli.options import Json, optional
+from porism.errors import RecipeError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from porism.claims import Decision
+    from porism.layers.check import Check as Comparison
+
+What = Literal["gradients", "kernels", "claims", "all"]
 
 
 @dataclass(kw_only=True)
 class Check:
-    """Hold every gradient derived by hand against autograd and finite differences, in float64.
+    """Decide by machine: gradients derived by hand against autograd and finite differences, GPU kernels against their
+    oracles (in Triton's interpreter where there is no GPU), and the ledger of textbook claims.
 
     $ porism check gradients
-    $ porism check gradients --json
+    $ porism check claims --topic attention
+    $ porism check claims --id 000-24
+    $ porism check claims --out ledger.html
+    $ porism check all --json
     """
 
-    what: Annotated[Positional[Literal["gradients", "all"]], arg(metavar="WHAT")] = "all"
-    """gradients, or all."""
+    what: Annotated[Positional[What], arg(metavar="WHAT")] = "all"
+    """gradients, kernels, claims, or all."""
+    topic: Annotated[str | None, optional("TOPIC")] = None
+    """Only the claims of a topic."""
+    id: Annotated[str | None, optional("ID")] = None
+    """Only the claim of that number."""
+    out: Annotated[Path | None, optional("FILE")] = None
+    """Write the ledger to a file, .html to look at or .md."""
     seed: Annotated[int, arg(metavar="N")] = 0
-    """Of the random inputs."""
+    """Of the random inputs of gradients and kernels."""
     json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
-        import dataclasses
-
-        from rich.table import Table
-
         from porism.cli.output import console_for, print_json
-        from porism.layers.check import gradients
 
+        if self.what not in ("claims", "all") and (self.topic or self.id or self.out):
+            raise RecipeError(f"--topic, --id and --out are for claims, got {self.what}. Write porism check claims.")
         console = console_for(self.json)
-        checks = gradients(seed=self.seed)
-        shown = Table("check", "verdict", "measured", "tolerance")
-        for check in checks:
-            shown.add_row(check.name, check.verdict, f"{check.measured:.1e}", f"{check.tolerance:.0e}")
-        failed = sum(check.verdict != "pass" for check in checks)
-        console.print(shown)
-        console.print(f"{len(checks) - failed} passed, {failed} failed", highlight=False)
+        rows: list[dict[str, Any]] = []
+        if self.what in ("gradients", "all"):
+            from porism.layers.check import gradients
+
+            rows += _compared(gradients(seed=self.seed), console)
+        if self.what in ("kernels", "all"):
+            from porism.layers.kernels.check import check_kernels
+
+            rows += _compared(check_kernels(seed=self.seed), console)
+        if self.what in ("claims", "all"):
+            rows += self._claims(console)
+        counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("pass", "fail", "open")}
+        still_open = f", {counts['open']} need training" if counts["open"] else ""
+        console.print(f"{counts['pass']} passed, {counts['fail']} failed{still_open}", highlight=False)
         if self.json:
-            rows = [dataclasses.asdict(check) for check in checks]
-            print_json({"checks": rows, "passed": len(checks) - failed, "failed": failed})
-        return 1 if failed else 0
+            print_json({"checks": rows, "passed": counts["pass"], "failed": counts["fail"], "open": counts["open"]})
+        return 1 if counts["fail"] else 0
+
+    def _claims(self, console: "Console") -> list[dict[str, Any]]:
+        from rich.progress import track
+
+        from porism.claims import decide
+
+        chosen = _chosen(self.topic, self.id)
+        decisions = [
+            decide(claim) for claim in track(chosen, "deciding", console=console, disable=not console.is_terminal)
+        ]
+        _print_decisions(decisions, console)
+        if self.out:
+            _write(decisions, self.out)
+            console.print(f"written to {self.out}", highlight=False, soft_wrap=True)
+        return [_plain(decision) for decision in decisions]
+
+
+def _compared(checks: "Sequence[Comparison]", console: "Console") -> list[dict[str, Any]]:
+    import dataclasses
+
+    from rich.table import Table
+
+    shown = Table("check", "verdict", "measured", "tolerance")
+    for check in checks:
+        shown.add_row(check.name, check.verdict, f"{check.measured:.1e}", f"{check.tolerance:.0e}")
+    console.print(shown)
+    return [dataclasses.asdict(check) for check in checks]
+
+
+def _chosen(topic: str | None, number: str | None) -> list[Any]:
+    from porism.claims import TOPICS, ledger
+    from porism.train.recipe import nearest
+
+    claims = ledger()
+    if topic is not None and topic not in TOPICS:
+        raise RecipeError(f"the ledger has no topic {topic!r}. {nearest(topic, list(TOPICS))}")
+    if number is not None and number not in claims:
+        raise RecipeError(f"the ledger has no claim {number!r}. {nearest(number, list(claims))}")
+    return [claim for claim in claims.values() if topic in (None, claim.topic) and number in (None, claim.id)]
+
+
+def _print_decisions(decisions: "Sequence[Decision]", console: "Console") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table("claim", "statement", "verdict", "check", "seen")
+    for decision in decisions:
+        claim = decision.claim
+        seen = decision.stated.evidence if decision.stated else getattr(claim, "command", "")
+        shown.add_row(claim.id, Text(claim.says), claim.verdict, decision.outcome, Text(seen))
+    console.print(shown)
+
+
+def _plain(decision: "Decision") -> dict[str, Any]:
+    """As scripts read it: `measured` and `tolerance` are those of the form that is right."""
+    claim = decision.claim
+    right = decision.stated if claim.verdict in ("holds", "empirical") else decision.other
+    return {
+        "name": claim.id,
+        "verdict": decision.outcome,
+        "measured": right.measured if right else None,
+        "tolerance": right.tolerance if right else None,
+        "topic": claim.topic,
+        "says": claim.says,
+        "ledger": claim.verdict,
+        "precise": claim.precise,
+        "evidence": decision.stated.evidence if decision.stated else "",
+        "seconds": round(decision.seconds, 3),
+    }
+
+
+def _write(decisions: "Sequence[Decision]", to: Path) -> None:
+    from porism.claims import TOPICS
+    from porism.report.ledger import Row, write_ledger
+
+    rows = []
+    for decision in decisions:
+        claim = decision.claim
+        rows.append(
+            Row(
+                claim.id, claim.topic, claim.where, claim.says, claim.verdict, claim.precise, claim.formulas,
+                decision.outcome,
+                stated=decision.stated.evidence if decision.stated else "",
+                other=decision.other.evidence if decision.other else "",
+                command=getattr(claim, "command", ""),
+                needs=getattr(claim, "needs", ""),
+                picture=claim.picture() if claim.picture and to.suffix == ".html" else None,
+            )
+        )  # fmt: skip
+    write_ledger(rows, TOPICS, to)

@@ -43,6 +43,9 @@ def _set(node: ast.expr) -> tuple[str, int]:
             raise NotAFormula
         case ast.Constant(value=int() | float() as value):
             return f"<mn>{value:,}</mn>", ATOM
+        case ast.Name(id=name) if "_" in name.strip("_"):
+            letter, _, index = name.partition("_")
+            return f"<msub><mi>{escape(letter)}</mi><mi>{escape(index)}</mi></msub>", ATOM
         case ast.Name(id=name):
             return f"<mi>{escape(name)}</mi>", ATOM
         case ast.UnaryOp(op=ast.USub(), operand=operand):

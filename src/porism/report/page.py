@@ -1,14 +1,14 @@
-"""One HTML file that holds everything: no other file, no network, no script."""
+"""The report of some runs: what came of them, what they cost, what they have to show."""
 
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 from porism.errors import RunError
 from porism.report import sections
 from porism.report.answer import answer, answered
 from porism.report.contest import contests, entries_of
+from porism.report.document import document, write
 from porism.report.exhibits import exhibits
 from porism.report.models import has_seeds, representatives, seeds
 from porism.report.runs import RunRecord, read_run
@@ -30,18 +30,8 @@ def write_report(
     """
     if not runs:
         raise RunError("no run to report on; wanted at least one folder. Name one that `porism train` wrote.")
-    if to.is_dir():
-        raise RunError(f"{to} is a folder; wanted a file to write the report to. Choose {to / 'report.html'}.")
     text = page([read_run(run) for run in dict.fromkeys(runs)], title, command, question)
-    # Under another name first: a reader finds the old report or the whole new one.
-    writing = to.with_name(f".{to.name}.writing")
-    try:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        writing.write_text(text, encoding="utf-8")
-        writing.replace(to)
-    except OSError as error:
-        raise RunError(f"the report cannot be written to {to}: {error.strerror}. Choose another place.") from error
-    return to
+    return write(text, to)
 
 
 def page(
@@ -80,21 +70,4 @@ def page(
         sections.made_by(command) if command else "",
     ]
     content = "\n".join(part for part in body if part)
-    style = files("porism.report").joinpath("page.css").read_text(encoding="utf-8")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{name}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<main>
-{content}
-</main>
-</body>
-</html>
-"""
+    return document(name, content)
