@@ -16,8 +16,8 @@ from porism.errors import Interrupted, RunError, TrainingError
 from porism.train import checkpoint, optimizer
 from porism.train.interrupt import Interrupt
 from porism.train.run import Run
-from porism.train.step import Step, make_step
-from porism.train.task import Carry, Task
+from porism.train.step import make_step
+from porism.train.task import Carry, Step, Task
 from porism.train.watch import Silence, Watcher
 
 

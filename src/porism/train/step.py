@@ -1,23 +1,21 @@
 """One training step: forward, backward, clip, update. On CUDA the step is captured once and replayed."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
-from porism.train.task import Batch, Carry, Task
-
-Step = Callable[[Batch, Carry], tuple[Tensor, Carry]]
-"""Takes a batch and what the one before handed on; gives the loss, and what the next one is handed."""
+from porism.train.task import Batch, Carry, Step, Task
 
 WARM_UP = 3
 """Steps before a capture, in which the libraries choose their algorithms and allocate their workspaces."""
 
 
 def make_step(task: Task, model: nn.Module, optimizer: Optimizer, device: torch.device, precision: str) -> Step:
-    """The fastest step for the device."""
+    """The task's own step, or the fastest for the device."""
+    own = task.step(model)
+    if own is not None:
+        return own
     eager = EagerStep(task, model, optimizer, device, precision)
     return CapturedStep(eager, device) if device.type == "cuda" else eager
 

@@ -15,6 +15,8 @@ from porism.train.recipe import Recipe
 Batch = tuple[Tensor, ...]
 Carry = dict[str, Tensor]
 """What one batch hands to the next, such as the state of a recurrent net. Empty where batches are independent."""
+Step = Callable[[Batch, Carry], tuple[Tensor, Carry]]
+"""Takes a batch and what the one before handed on; gives the loss, and what the next one is handed."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,13 @@ class Task(ABC):
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         """The mean loss of one batch, and what the next batch is handed."""
+
+    def step(self, model: nn.Module) -> Step | None:
+        """The task's own way to train the model on a batch, where it has a faster one than autograd and an optimizer.
+
+        It may ask torch for the run's seed. The loop falls back on `loss` where this is None.
+        """
+        return None
 
     @abstractmethod
     def count(self, batch: Batch) -> int:
