@@ -7,7 +7,7 @@ import pytest
 
 from porism.claims import Claim, Empirical, Finding, decide
 from porism.claims.judges import compared
-from porism.errors import ClaimError
+from porism.errors import ClaimError, MissingExtra
 
 Formula = Callable[[float], float]
 
@@ -69,3 +69,11 @@ def test_only_training_decides_what_is_empirical() -> None:
     assert decide(Empirical(**common)).outcome == "open"
     assert decide(Empirical(**common, known=lambda: Finding(0, 0, ""))).outcome == "pass"
     assert decide(Empirical(**common, known=lambda: Finding(1, 0, ""))).outcome == "fail"
+
+
+def test_a_missing_package_leaves_a_claim_open() -> None:
+    def judge(form: Formula) -> Finding:
+        raise MissingExtra("it needs numba: pip install it")
+
+    decision = decide(claim("holds", judge=judge, rival=twice))
+    assert (decision.outcome, decision.missing) == ("open", "it needs numba: pip install it")

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from porism.claims.judges import compared, counted_equal, slope, tallied, tried
+from porism.claims.judges import answered, compared, counted_equal, slope, tallied, tried
 from porism.claims.judges.tally import product, softmax, sum_of
 
 SIZE = st.integers(1, 7)
@@ -63,3 +63,10 @@ def test_noted_numbers_are_numbers() -> None:
 
 def test_an_exponent_far_out() -> None:
     assert slope(lambda n: 5 * n**3 + n**2, [10, 10**6, 10**7]) == pytest.approx(3)
+
+
+def test_answers_of_yes_and_no() -> None:
+    assert not answered([]).agrees
+    assert answered([("Is 1 odd?", True, True)]).agrees
+    found = answered([("Is 1 odd?", True, True), ("Is 2 odd?", False, True)])
+    assert (found.measured, found.evidence) == (1, "Is 2 odd? No is true, yes stated; wrong in 1 of 2 cases")

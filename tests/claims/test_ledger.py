@@ -13,6 +13,26 @@ CLAIMS = list(ledger().values())
 DECIDED: list[Claim[Any]] = [claim for claim in CLAIMS if isinstance(claim, Claim)]
 
 
+SOURCES = {
+    "000": (3, 12, 7, 3, 7),
+    "001": (17, 10, 11, 17, 3),
+    "002": (5, 2, 5, 7, 3),
+    "003": (23, 9, 10, 3, 8),
+    "004": (7, 6, 3, 7, 1),
+}
+"""How many statements of each source have each of VERDICTS."""
+
+
+def test_the_ledger_is_whole() -> None:
+    found = {source: tuple(_count(source, verdict) for verdict in VERDICTS) for source in SOURCES}
+    assert found == SOURCES
+    assert len(CLAIMS) == sum(map(sum, SOURCES.values()))
+
+
+def _count(source: str, verdict: str) -> int:
+    return sum(claim.id.startswith(source) and claim.verdict == verdict for claim in CLAIMS)
+
+
 @pytest.mark.parametrize("claim", DECIDED, ids=lambda claim: claim.id)
 def test_the_judge_finds_what_the_ledger_says(claim: Claim[Any]) -> None:
     decision = decide(claim)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from porism.claims.claim import Claim, Empirical, Finding, Statement
+from porism.errors import MissingExtra
 
 Outcome = Literal["pass", "fail", "open"]
 
@@ -13,8 +14,10 @@ Outcome = Literal["pass", "fail", "open"]
 class Decision:
     """What became of a claim.
 
-    outcome: `pass` where the judge found what the ledger says, `fail` where not, `open` where only training tells.
+    outcome: `pass` where the judge found what the ledger says, `fail` where not, `open` where only training tells, or
+        where a package is missing.
     stated, other: what was found for the statement, and for its rival or its correction.
+    missing: what to install, where that keeps the claim open.
     """
 
     claim: Statement
@@ -22,6 +25,7 @@ class Decision:
     stated: Finding | None
     other: Finding | None
     seconds: float
+    missing: str = ""
 
 
 def decide(claim: Statement) -> Decision:
@@ -30,7 +34,10 @@ def decide(claim: Statement) -> Decision:
     'pass'
     """
     start = time.perf_counter()
-    stated, other, right = _heard(claim)
+    try:
+        stated, other, right = _heard(claim)
+    except MissingExtra as error:
+        return Decision(claim, "open", None, None, time.perf_counter() - start, missing=str(error))
     outcome: Outcome = "open" if stated is None else "pass" if right else "fail"
     return Decision(claim, outcome, stated, other, time.perf_counter() - start)
 

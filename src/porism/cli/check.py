@@ -62,7 +62,7 @@ class Check:
         if self.what in ("claims", "all"):
             rows += self._claims(console)
         counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("pass", "fail", "open")}
-        still_open = f", {counts['open']} need training" if counts["open"] else ""
+        still_open = f", {counts['open']} open" if counts["open"] else ""
         console.print(f"{counts['pass']} passed, {counts['fail']} failed{still_open}", highlight=False)
         if self.json:
             print_json({"checks": rows, "passed": counts["pass"], "failed": counts["fail"], "open": counts["open"]})
@@ -115,7 +115,7 @@ def _print_decisions(decisions: "Sequence[Decision]", console: "Console") -> Non
     shown = Table("claim", "statement", "verdict", "check", "seen")
     for decision in decisions:
         claim = decision.claim
-        seen = decision.stated.evidence if decision.stated else getattr(claim, "command", "")
+        seen = decision.stated.evidence if decision.stated else decision.missing or getattr(claim, "command", "")
         shown.add_row(claim.id, Text(claim.says), claim.verdict, decision.outcome, Text(seen))
     console.print(shown)
 
@@ -152,7 +152,7 @@ def _write(decisions: "Sequence[Decision]", to: Path) -> None:
                 stated=decision.stated.evidence if decision.stated else "",
                 other=decision.other.evidence if decision.other else "",
                 command=getattr(claim, "command", ""),
-                needs=getattr(claim, "needs", ""),
+                needs=decision.missing or getattr(claim, "needs", ""),
                 picture=claim.picture() if claim.picture and to.suffix == ".html" else None,
             )
         )  # fmt: skip

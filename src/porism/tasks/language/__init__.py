@@ -14,8 +14,9 @@ from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
 from porism.tasks.language.metric import Perplexity
 from porism.tasks.language.model import LanguageModel, build
 from porism.tasks.language.predict import generate
-from porism.tasks.language.recipes import PUBLISHED, RECIPES, LanguageRecipe
+from porism.tasks.language.recipes import PUBLISHED, QUESTIONS, RECIPES, LanguageRecipe
 from porism.tasks.language.vocabulary import Vocabulary
+from porism.train.question import Question
 from porism.train.recipe import Recipe, nearest
 from porism.train.task import Batch, Carry, Sample, Task
 
@@ -39,6 +40,7 @@ class Language(Task):
     metric = "perplexity"
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
+    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
     default_recipe: ClassVar[str] = "elman"
 
     def __init__(self, recipe: LanguageRecipe, vocabulary: Vocabulary, corpus: Corpus | None = None) -> None:

@@ -14,12 +14,14 @@ from torch import Tensor
 
 from porism.errors import DataError, RecipeError
 from porism.tasks.download import DataSet
-from porism.tasks.language.corpora import PUBLIC, read_public
-from porism.tasks.language.embedded import manual
-from porism.tasks.language.files import SPLITS, Text, read_text
+from porism.tasks.language.corpora import read_public
+from porism.tasks.language.files import Text, read_text
 from porism.tasks.language.synthetic import synthetic
 from porism.tasks.language.vocabulary import Vocabulary
 from porism.tasks.language.windows import Windows, rows
+from porism.tasks.manual import manual
+from porism.tasks.public_texts import PUBLIC
+from porism.tasks.text_files import SPLITS
 from porism.train.recipe import nearest
 
 __all__ = ["CATALOGUE", "Corpus", "Vocabulary", "Windows", "load_corpus", "rows"]

@@ -1,4 +1,5 @@
-"""The recipes of the language task: the twelve rows of the published table, small ones for a first look, and the best.
+"""The recipes of the language task: the twelve rows of the published table, small ones for a first look, and the best;
+and the questions that runs with many settings answer.
 
 >>> RECIPES["table-02"].hidden
 100
@@ -8,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from porism.errors import RecipeError
+from porism.train.question import Question
 from porism.train.recipe import Count, Recipe, Share
 
 
@@ -195,5 +197,25 @@ RECIPES: dict[str, LanguageRecipe] = {
     for recipe in (
         *(_ELMAN, _LSTM, *_mechanisms(_ATTENTION, "", window=16)),
         *(*TABLE.values(), _BEST, *_mechanisms(_LARGE_ATTENTION, "-ptb", window=16)),
+    )
+}
+
+QUESTIONS = {
+    question.name: question
+    for question in (
+        Question(
+            "steps-question",
+            "How much does it matter through how many steps the gradient runs back?",
+            ("table-02",),
+            {"steps": (1, 3, 10, 30, 100)},
+            seeds=3,
+        ),
+        Question(
+            "rate-question",
+            "With early stopping, how much do learning rate and batch matter?",
+            ("table-02", "table-10"),
+            {"learning_rate": (0.0003, 0.001, 0.003, 0.01), "batch": (64, 128, 256)},
+            seeds=3,
+        ),
     )
 }

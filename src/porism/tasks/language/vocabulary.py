@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from porism.errors import DataError, RecipeError
+from porism.tasks.text_files import EOS
 
-EOS = "<eos>"
-"""The end of a line."""
+__all__ = ["EOS", "UNK", "Vocabulary"]
+
 UNK = "<unk>"
 """Any word that is not in the vocabulary."""
 

@@ -1,0 +1,23 @@
+"""The experiment that the source reports: two decoders on one encoder, trained on LJ Speech."""
+
+from porism.tasks.speech.ljspeech import PUBLIC
+from porism.tasks.speech.recipes import PUBLISHED
+
+COMMAND = "porism compare speech lstm-ljspeech attention-ljspeech --data ljspeech --seeds 3"
+NEEDS = f"LJSpeech-1.1.tar.bz2, from {PUBLIC['ljspeech'].files['all'].url}, or: porism data fetch ljspeech"
+
+BEFORE, AFTER = (PUBLISHED[f"{decoder}-ljspeech"]["test"] for decoder in ("lstm", "attention"))
+"""What was measured with the LSTM, and with attention."""
+
+
+def gain(metric: str) -> float:
+    """What attention adds to a metric.
+
+    >>> round(gain("jaccard"), 3)
+    0.049
+    """
+    return AFTER[metric] - BEFORE[metric]
+
+
+def relative_gain(metric: str) -> float:
+    return gain(metric) / BEFORE[metric]

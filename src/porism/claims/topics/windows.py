@@ -1,0 +1,173 @@
+"""Attention within windows: how many pairs are looked at, and how far a token sees through several layers.
+
+Patterns are those of the layer; how far a token sees is where its Jacobian is not zero.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from porism.claims.claim import Claim, Finding, Statement
+from porism.claims.judges import compared, counted_equal, slope
+from porism.claims.topics.attention.orders import ONE_HEAD, grows_like
+from porism.claims.topics.attention.scalar import SINGLE, counts, operations
+from porism.layers import WindowAttention
+from porism.layers.pattern import CAUSAL, FULL, Kind, Pattern
+from porism.train.exhibit import Lines
+
+WINDOWS: tuple[Kind, ...] = ("sliding", "block")
+FAR = (2**12, 2**16)
+TOLERANCE = 0.01
+"""On an exponent: at these lengths the start of the text, where windows are not full, still shows a little."""
+
+
+def pairs_before(form: Callable[[int], float]) -> Finding:
+    """form(T) against the pairs of the causal pattern: exponentials in a scalar run, and the layer's own count."""
+    scalar = ((f"T={T}", counts(T, 2, 1, 2, CAUSAL)["softmax"].exp, form(T)) for T in (1, 2, 3, 7))
+    return counted_equal([*scalar, *((f"T={T:,}", CAUSAL.pairs(T), form(T)) for T in (63, 4096))])
+
+
+def work_in_windows(form: Callable[[int, int, int], float]) -> Finding:
+    """form(T, D, W) against the exponents of pairs times D, in sliding windows and in blocks."""
+    ways: dict[str, Callable[[int], tuple[int, int, int]]] = {
+        "T grows": lambda far: (far, 8, 8),
+        "T and W grow alike": lambda far: (far, 8, far // 8),
+        "T grows and W as its root": lambda far: (far, 8, int(far**0.5)),
+        "T and D grow alike": lambda far: (far, far, 8),
+    }
+
+    def exponents(sizes: Callable[[int], tuple[int, int, int]], kind: Kind) -> tuple[float, float]:
+        def work(T: int, D: int, W: int) -> int:
+            return Pattern(kind, W).pairs(T) * D
+
+        return slope(lambda far: work(*sizes(far)), FAR), slope(lambda far: form(*sizes(far)), FAR)
+
+    cases = (
+        (f"{kind}, as {way}: exponent", *exponents(sizes, kind)) for way, sizes in ways.items() for kind in WINDOWS
+    )
+    return compared(cases, TOLERANCE)
+
+
+@cache
+def tokens_seen(kind: Kind, window: int, depth: int, T: int) -> int:
+    """From how many tokens the last one hears through layers on top of each other: where its Jacobian is not zero."""
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(depth)
+        layers = [WindowAttention(2, 1, window, kind=kind, batch_first=True, dtype=torch.float64) for _ in range(depth)]
+        x = torch.randn(T, 2, dtype=torch.float64)
+
+    def last(x: Tensor) -> Tensor:
+        for layer in layers:
+            x, _ = layer(x[None])
+            x = x[0]
+        return x[-1]
+
+    slopes = torch.autograd.functional.jacobian(last, x)  # (2, T, 2)
+    return int((slopes != 0).any(-1).any(0).sum())
+
+
+def context(form: Callable[[int, int], tuple[int, int]]) -> Finding:
+    """form(W, depth) -> tokens seen through (sliding windows, blocks) against Jacobians."""
+    cases: list[tuple[str, int, int]] = []
+    for W in (1, 2, 3, 5):
+        for depth in (1, 2, 4):
+            for kind, given in zip(WINDOWS, form(W, depth), strict=True):
+                cases.append((f"{kind}, W={W}, {depth} layers", tokens_seen(kind, W, depth, T=5 * W), given))
+    return counted_equal(cases)
+
+
+def _pairs_by_length() -> Lines:
+    lengths = [2**power for power in range(6, 17)]
+    patterns = {
+        "all": FULL,
+        "those before": CAUSAL,
+        "a sliding window of 64": Pattern("sliding", 64),
+        "blocks of 64": Pattern("block", 64),
+    }
+    return Lines(
+        title="Pairs that are looked at",
+        about="To look back only halves the pairs; a window makes them grow with the length.",
+        x="T",
+        y="pairs",
+        lines={name: [(float(T), float(one.pairs(T))) for T in lengths] for name, one in patterns.items()},
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _context_by_depth() -> Lines:
+    W, depths = 4, range(1, 9)
+    return Lines(
+        title=f"How far the last token sees, with a window of {W}",
+        about="Sliding windows see further with each layer, blocks never do. Counted where the Jacobian is not zero.",
+        x="layers",
+        y="tokens seen",
+        lines={
+            kind: [(float(depth), float(tokens_seen(kind, W, depth, T=8 * W))) for depth in depths] for kind in WINDOWS
+        },
+    )
+
+
+CLAIMS: tuple[Statement, ...] = (
+    Claim(
+        id="004-09",
+        topic="windows",
+        where="2",
+        says="Self-attention takes O(T^2).",
+        verdict="holds under assumptions",
+        precise="The width is fixed. With it, T^2 D + T D^2.",
+        formulas=("T**2*D + T*D**2",),
+        judge=grows_like({"a head": operations(SINGLE, "single")}, ONE_HEAD),
+        stated=lambda T, D, A: T * T,
+        corrected=lambda T, D, A: T * T * D + T * D * D,
+    ),
+    Claim(
+        id="004-10",
+        topic="windows",
+        where="2",
+        says="A token attends to all the tokens before it.",
+        verdict="holds under assumptions",
+        precise=(
+            "And to itself: the first one has nothing else to look at. This halves the pairs, and leaves them "
+            "quadratic; the source claims O(T) for its other two patterns alone."
+        ),
+        formulas=("T*(T + 1)/2",),
+        judge=pairs_before,
+        stated=lambda T: T * (T - 1) // 2,
+        corrected=lambda T: T * (T + 1) // 2,
+    ),
+    Claim(
+        id="004-11",
+        topic="windows",
+        where="2",
+        says="A sliding window, or blocks of one size, bring attention down to O(T) if the window is small.",
+        verdict="holds under assumptions",
+        precise=(
+            "The window does not grow with T, nor the width: O(T W D). A sliding window that holds the token itself "
+            "shows T W - W (W - 1) / 2 pairs, blocks that divide T show T W."
+        ),
+        formulas=("T*W*D", "T*W - W*(W - 1)/2", "T*W"),
+        picture=_pairs_by_length,
+        judge=work_in_windows,
+        stated=lambda T, D, W: T,
+        corrected=lambda T, D, W: T * W * D,
+    ),
+    Claim(
+        id="004-12",
+        topic="windows",
+        where="2",
+        says="Windows lose whatever lies further back than they reach.",
+        verdict="holds under assumptions",
+        precise=(
+            "In one layer. Through L layers a sliding window sees L (W - 1) + 1 tokens; blocks never see more than W, "
+            "whatever their depth."
+        ),
+        formulas=("L*(W - 1) + 1",),
+        picture=_context_by_depth,
+        judge=context,
+        stated=lambda W, depth: (W, W),
+        corrected=lambda W, depth: (depth * (W - 1) + 1, W),
+    ),
+)
