@@ -17,6 +17,8 @@ from porism.train import checkpoint
 def files(tmp_path: Path) -> Path:
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "one.txt").write_text("word")
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "broken.py").write_text("CLAIMS = [Claim()]")
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)) * 9)
     (tmp_path / "broken.txt.gz").write_bytes(gzip.compress(b"the cat\n" * 999)[:-20])
     (tmp_path / "folder").mkdir()
@@ -63,7 +65,11 @@ MISTAKES = [
     ("check everything", "invalid choice 'everything'"),
     ("check claims --topic graph", "the ledger has no topic 'graph'. Did you mean graphs?"),
     ("check claims --id 000-99", "the ledger has no claim '000-99'. Did you mean 000-"),
-    ("check gradients --topic graphs", "--topic, --id and --out are for claims, got gradients"),
+    ("check gradients --topic graphs", "--topic, --id, --ledger and --out are for claims, got gradients"),
+    ("check claims --ledger nowhere.py", "nowhere.py: there is no such file"),
+    ("check claims --ledger empty.txt", "empty.txt: not a Python file"),
+    ("check claims --ledger empty.py", "empty.py: holds no CLAIMS"),
+    ("check claims --ledger broken.py", "broken.py: cannot be run: NameError"),
     ("check claims --id 000-24 --out ledger.txt", "written as .html or .md, got ledger.txt"),
     ("trian language", "there is no command 'trian'. Did you mean train?"),
 ]

@@ -48,8 +48,8 @@ def test_filters_hide_what_is_not_chosen() -> None:
 
 def test_markdown_has_a_row_for_each() -> None:
     text = ledger_markdown(ROWS, TOPICS)
-    assert "| 000-01 | Rows sum to one & more. | wrong | They do not. | 2 \\| 1 |" in text
-    assert "| 000-03 | It trains. | empirical | `porism train words` text8 |" in text
+    assert "| 000-01 | Rows sum to one & more. | wrong | They do not. | decided |" in text
+    assert "| 000-03 | It trains. | empirical | `porism train words` text8 | needs training |" in text
     assert "| wrong | 1 |" in text
 
 

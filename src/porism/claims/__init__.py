@@ -2,6 +2,6 @@
 
 from porism.claims.claim import Claim, Empirical, Finding
 from porism.claims.decision import Decision, decide
-from porism.claims.ledger import TOPICS, ledger
+from porism.claims.ledger import TOPICS, ledger, read_ledger
 
-__all__ = ["TOPICS", "Claim", "Decision", "Empirical", "Finding", "decide", "ledger"]
+__all__ = ["TOPICS", "Claim", "Decision", "Empirical", "Finding", "decide", "ledger", "read_ledger"]

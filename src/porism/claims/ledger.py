@@ -1,8 +1,11 @@
 """All claims, by id. Each topic is a module or a folder of `topics/` whose CLAIMS are listed here."""
 
+import importlib.util
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from itertools import groupby
+from pathlib import Path
 
 from porism.claims.claim import Statement
 from porism.errors import ClaimError
@@ -27,8 +30,30 @@ def ledger() -> dict[str, Statement]:
     'wrong'
     """
     claims = [claim for topic in TOPICS for claim in import_module(f"porism.claims.topics.{topic}").CLAIMS]
-    claims.sort(key=lambda claim: claim.id)
-    for number, same in groupby(claims, key=lambda claim: claim.id):
+    return _by_id(claims, "the ledger")
+
+
+def read_ledger(path: Path) -> dict[str, Statement]:
+    """The claims of a Python file of your own, which holds them as CLAIMS."""
+    if not path.is_file():
+        raise ClaimError(f"{path}: there is no such file. Give a Python file that holds CLAIMS.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ClaimError(f"{path}: not a Python file. Give one that holds CLAIMS, with the suffix .py.")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ClaimError(f"{path}: cannot be run: {type(error).__name__}: {error}. Put it right first.") from error
+    claims = getattr(module, "CLAIMS", ())
+    if not claims or not all(isinstance(claim, Statement) for claim in claims):
+        raise ClaimError(f"{path}: holds no CLAIMS, wanted a list of Claim and Empirical. See docs/claims.md.")
+    return _by_id(claims, str(path))
+
+
+def _by_id(claims: Iterable[Statement], place: str) -> dict[str, Statement]:
+    ordered = sorted(claims, key=lambda claim: claim.id)
+    for number, same in groupby(ordered, key=lambda claim: claim.id):
         if len(list(same)) > 1:
-            raise ClaimError(f"the ledger has claim {number} twice. Give one of them another id.")
-    return {claim.id: claim for claim in claims}
+            raise ClaimError(f"{place} has claim {number} twice. Give one of them another id.")
+    return {claim.id: claim for claim in ordered}

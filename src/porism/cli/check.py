@@ -28,6 +28,7 @@ class Check:
     $ porism check claims --topic attention
     $ porism check claims --id 000-24
     $ porism check claims --out ledger.html
+    $ porism check claims --ledger my_claims.py
     $ porism check all --json
     """
 
@@ -37,6 +38,8 @@ class Check:
     """Only the claims of a topic."""
     id: Annotated[str | None, optional("ID")] = None
     """Only the claim of that number."""
+    ledger: Annotated[Path | None, optional("FILE.py")] = None
+    """Claims of your own, in place of ours: a Python file that holds them as CLAIMS."""
     out: Annotated[Path | None, optional("FILE")] = None
     """Write the ledger to a file, .html to look at or .md."""
     seed: Annotated[int, arg(metavar="N")] = 0
@@ -47,8 +50,10 @@ class Check:
     def run(self) -> int:
         from porism.cli.output import console_for, print_json
 
-        if self.what not in ("claims", "all") and (self.topic or self.id or self.out):
-            raise RecipeError(f"--topic, --id and --out are for claims, got {self.what}. Write porism check claims.")
+        if self.what not in ("claims", "all") and (self.topic or self.id or self.ledger or self.out):
+            raise RecipeError(
+                f"--topic, --id, --ledger and --out are for claims, got {self.what}. Write porism check claims."
+            )
         console = console_for(self.json)
         rows: list[dict[str, Any]] = []
         if self.what in ("gradients", "all"):
@@ -73,7 +78,7 @@ class Check:
 
         from porism.claims import decide
 
-        chosen = _chosen(self.topic, self.id)
+        chosen = _chosen(self.topic, self.id, self.ledger)
         decisions = [
             decide(claim) for claim in track(chosen, "deciding", console=console, disable=not console.is_terminal)
         ]
@@ -96,13 +101,14 @@ def _compared(checks: "Sequence[Comparison]", console: "Console") -> list[dict[s
     return [dataclasses.asdict(check) for check in checks]
 
 
-def _chosen(topic: str | None, number: str | None) -> list[Any]:
-    from porism.claims import TOPICS, ledger
+def _chosen(topic: str | None, number: str | None, own: Path | None) -> list[Any]:
+    from porism.claims import ledger, read_ledger
     from porism.train.recipe import nearest
 
-    claims = ledger()
-    if topic is not None and topic not in TOPICS:
-        raise RecipeError(f"the ledger has no topic {topic!r}. {nearest(topic, list(TOPICS))}")
+    claims = ledger() if own is None else read_ledger(own)
+    topics = list(dict.fromkeys(claim.topic for claim in claims.values()))
+    if topic is not None and topic not in topics:
+        raise RecipeError(f"the ledger has no topic {topic!r}. {nearest(topic, topics)}")
     if number is not None and number not in claims:
         raise RecipeError(f"the ledger has no claim {number!r}. {nearest(number, list(claims))}")
     return [claim for claim in claims.values() if topic in (None, claim.topic) and number in (None, claim.id)]
@@ -156,4 +162,5 @@ def _write(decisions: "Sequence[Decision]", to: Path) -> None:
                 picture=claim.picture() if claim.picture and to.suffix == ".html" else None,
             )
         )  # fmt: skip
-    write_ledger(rows, TOPICS, to)
+    # A topic that is not ours is its own heading.
+    write_ledger(rows, {**TOPICS, **{row.topic: row.topic for row in rows if row.topic not in TOPICS}}, to)

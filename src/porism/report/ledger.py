@@ -67,9 +67,16 @@ def ledger_page(rows: Sequence[Row], topics: Mapping[str, str]) -> str:
 
 
 def ledger_markdown(rows: Sequence[Row], topics: Mapping[str, str]) -> str:
-    """The same for a reader of plain files; pictures are left to the page."""
+    """The same for a reader of plain files. Pictures and what checks saw are the page's: digits differ by machine."""
     counts = Counter(row.verdict for row in rows)
-    lines = [f"# {TITLE}", "", ABOUT, "", "Written by `porism check claims --out docs/claims.md`.", ""]
+    lines = [
+        f"# {TITLE}",
+        "",
+        ABOUT,
+        "",
+        "Written by `porism check claims --out docs/ledger.md`; [how to add a claim](claims.md).",
+        "",
+    ]
     lines += ["| verdict | statements |", "|---|---|"]
     lines += [f"| {verdict} | {counts[verdict]} |" for verdict in _VERDICTS if counts[verdict]]
     for topic, about in topics.items():
@@ -154,7 +161,7 @@ def _line(row: Row) -> str:
         if not row.command
         else " ".join(part for part in (row.precise, f"`{row.command}`", row.needs) if part)
     )
-    cells = (row.id, row.says, row.verdict, right, row.stated)
+    cells = (row.id, row.says, row.verdict, right, OUTCOMES[row.outcome])
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
