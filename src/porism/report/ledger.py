@@ -86,7 +86,7 @@ def ledger_markdown(rows: Sequence[Row], topics: Mapping[str, str]) -> str:
                 "",
                 f"## {about}",
                 "",
-                "| id | statement | verdict | what is right | seen |",
+                "| id | statement | verdict | what is right | check |",
                 "|---|---|---|---|---|",
             ]
             lines += [_line(row) for row in own]
