@@ -34,12 +34,12 @@ def chosen(t: int, kept: list[int], trainer: Trainer, seed: int) -> tuple[list[i
                 break
             contexts.append(kept[place])
     negatives = []
-    for _ in range(trainer.negatives):
+    for _ in range(trainer.negatives * trainer.draws):
         state += GOLDEN
         bits = mixed(state)
         column = (bits >> 32) * len(trainer.words) >> 32
         height = ((bits & 0xFFFFFFFF) >> 8) * 2.0**-24
-        negatives.append(column if height < trainer._thresholds[column] else int(trainer._aliases[column]))
+        negatives.append(column if height < float(trainer._thresholds[column]) else int(trainer._aliases[column]))
     return contexts, negatives
 
 
@@ -54,8 +54,8 @@ def trained(trainer: Trainer, tokens: list[int], block: int | None) -> tuple[NDA
     Without blocks a row that a word reaches twice is read the second time as the first has left it.
     """
     drop, draw = (int(s) for s in np.random.SeedSequence([trainer.seed, trainer.done]).generate_state(2, np.uint64))
-    kept = subsampled(tokens, trainer._keep, drop)
-    words, contexts = trainer.words.astype(np.float64), trainer.contexts.astype(np.float64)
+    kept = subsampled(tokens, trainer._keep.numpy(), drop)
+    words, contexts = (x.cpu().double().numpy() for x in (trainer.words, trainer.contexts))
     first, last = (trainer.rate_after(trainer.done + n) for n in (0, sum(word >= 0 for word in tokens)))
     size = block or 1
     for start in range(0, len(kept), size):
@@ -69,7 +69,8 @@ def trained(trainer: Trainer, tokens: list[int], block: int | None) -> tuple[NDA
             sigma = {row: sigmoid(float(contexts_before[row] @ v)) for row in positives + negatives}
             changes = [(row, rate * (1 - sigma[row])) for row in positives]
             # Every context has the same negatives.
-            changes += [(row, -rate * len(positives) * sigma[row]) for row in negatives]
+            weight = len(positives) / trainer.draws
+            changes += [(row, -rate * weight * sigma[row]) for row in negatives]
             for row, c in changes:
                 words[kept[t]] += c * (contexts_before if block else contexts)[row]
                 contexts[row] += c * v

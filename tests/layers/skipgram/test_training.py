@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+import torch
 from tests.layers.skipgram.reference import trained
+from torch import Tensor
 
 from porism.errors import MissingExtra, RecipeError, ShapeError, TrainingError
 from porism.layers.skipgram.training import END, LARGEST_BLOCK, Trainer, kept_share, padded
@@ -17,47 +18,47 @@ pytest.importorskip("numba")
 V = 63
 
 
-def text(length: int, seed: int = 0) -> NDArray[np.int32]:
+def text(length: int, seed: int = 0) -> Tensor:
     """Words as frequent as words are, in sentences of odd lengths, some of them empty."""
     draw = np.random.default_rng(seed)
     shares = 1 / np.arange(1, V + 1)
     tokens = draw.choice(V, length, p=shares / shares.sum())
     tokens[draw.random(length) < 0.05] = END
-    return tokens.astype(np.int32)
+    return torch.from_numpy(tokens).int()
 
 
-def trainer(tokens: NDArray[np.int32], width: int = 7, **options: Any) -> Trainer:
+def trainer(tokens: Tensor, width: int = 7, **options: Any) -> Trainer:
     """At vectors that are far from 0, where every term of a gradient counts."""
-    frequencies = np.bincount(tokens[tokens >= 0], minlength=V) + 1
+    frequencies = tokens[tokens >= 0].bincount(minlength=V).numpy() + 1
     options = {"sample": 0.05, "threads": 1, "seed": 3} | options
     made = Trainer.fresh(frequencies, width, 10 * len(tokens), **options)
     draw = np.random.default_rng(1)
     for vectors in (made.words, made.contexts):
-        vectors[:, :width] = draw.normal(size=(V, width), scale=0.5)
+        vectors[:, :width] = torch.from_numpy(draw.normal(size=(V, width), scale=0.5))
     return made
 
 
 @pytest.mark.parametrize("width", [1, 7, 8, 63])
-@pytest.mark.parametrize(("window", "negatives"), [(5, 5), (1, 1), (2, 7)])
-def test_one_thread_equals_plain_python(width: int, window: int, negatives: int) -> None:
+@pytest.mark.parametrize(("window", "negatives", "draws"), [(5, 5, 2), (1, 1, 1), (2, 7, 3)])
+def test_one_thread_equals_plain_python(width: int, window: int, negatives: int, draws: int) -> None:
     tokens = text(200)
-    ours = trainer(tokens, width, window=window, negatives=negatives)
+    ours = trainer(tokens, width, window=window, negatives=negatives, draws=draws)
     words, contexts = trained(ours, tokens.tolist(), block=None)
     ours.train(tokens)
-    assert np.abs(ours.words - words).max() < 1e-5
-    assert np.abs(ours.contexts - contexts).max() < 1e-5
-    assert not np.array_equal(ours.words, trainer(tokens, width).words)
+    assert np.abs(ours.words.numpy() - words).max() < 1e-5
+    assert np.abs(ours.contexts.numpy() - contexts).max() < 1e-5
+    assert not torch.equal(ours.words, trainer(tokens, width).words)
 
 
 @pytest.mark.parametrize("width", [1, 7, 8, 63])
-@pytest.mark.parametrize(("window", "negatives"), [(5, 5), (1, 1), (2, 7)])
-def test_blocks_equal_plain_python(width: int, window: int, negatives: int) -> None:
+@pytest.mark.parametrize(("window", "negatives", "draws"), [(5, 5, 2), (1, 1, 1), (2, 7, 3)])
+def test_blocks_equal_plain_python(width: int, window: int, negatives: int, draws: int) -> None:
     tokens = text(200)
-    ours = trainer(tokens, width, window=window, negatives=negatives, deterministic=True)
+    ours = trainer(tokens, width, window=window, negatives=negatives, draws=draws, deterministic=True)
     words, contexts = trained(ours, tokens.tolist(), ours._block)
     ours.train(tokens)
-    assert np.abs(ours.words - words).max() < 1e-5
-    assert np.abs(ours.contexts - contexts).max() < 1e-5
+    assert np.abs(ours.words.numpy() - words).max() < 1e-5
+    assert np.abs(ours.contexts.numpy() - contexts).max() < 1e-5
 
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
@@ -66,8 +67,8 @@ def test_the_same_bits_for_any_number_of_threads(threads: int) -> None:
     one, many = (trainer(tokens, deterministic=True, threads=n) for n in (1, threads))
     for chunk in (tokens[:3000], tokens[3000:]):
         assert one.train(chunk) == many.train(chunk)
-    assert one.words.tobytes() == many.words.tobytes()
-    assert one.contexts.tobytes() == many.contexts.tobytes()
+    assert torch.equal(one.words, many.words)
+    assert torch.equal(one.contexts, many.contexts)
 
 
 def test_another_seed_gives_other_bits() -> None:
@@ -75,7 +76,7 @@ def test_another_seed_gives_other_bits() -> None:
     one, other = (trainer(tokens, deterministic=True, seed=seed) for seed in (3, 4))
     one.train(tokens)
     other.train(tokens)
-    assert not np.array_equal(one.words, other.words)
+    assert not torch.equal(one.words, other.words)
 
 
 @pytest.mark.parametrize(("deterministic", "threads"), [(False, 1), (False, 2), (True, 2)])
@@ -83,13 +84,13 @@ def test_it_learns_two_communities(deterministic: bool, threads: int) -> None:
     """Sentences are of even or of odd words. In the end a word is nearer to its own kind than to the other."""
     draw = np.random.default_rng(0)
     sentences = [np.append(2 * draw.integers(0, 10, 9) + draw.integers(2), END) for _ in range(3000)]
-    tokens = np.concatenate(sentences).astype(np.int32)
-    frequencies = np.bincount(tokens[tokens >= 0])
+    tokens = torch.from_numpy(np.concatenate(sentences)).int()
+    frequencies = tokens[tokens >= 0].bincount().numpy()
     ours = Trainer.fresh(frequencies, 16, 3 * len(tokens), sample=0, threads=threads, deterministic=deterministic)
     losses = [ours.train(tokens).loss for _ in range(3)]
     assert losses[-1] < losses[0] < 6 * math.log(2)
-    unit = ours.vectors / np.linalg.norm(ours.vectors, axis=1, keepdims=True)
-    cosines = unit @ unit.T
+    unit = torch.nn.functional.normalize(ours.vectors)
+    cosines = (unit @ unit.T).numpy()
     same = np.add.outer(np.arange(20), np.arange(20)) % 2 == 0
     assert cosines[same & ~np.eye(20, dtype=bool)].min() > cosines[~same].max() + 0.5
 
@@ -104,13 +105,13 @@ def test_progress_counts_what_was_done() -> None:
     # A window reaches 1 to 5 words to both sides, less what the ends of sentences cut off.
     assert 2 * real < progress.pairs < 6 * real
     assert ours.train(tokens[:0]).pairs == 0
-    assert math.isnan(ours.train(np.array([0, END, 1], dtype=np.int32)).loss)
+    assert math.isnan(ours.train(torch.tensor([0, END, 1], dtype=torch.int32)).loss)
 
 
 def test_frequent_words_are_dropped_as_often_as_the_formula_says() -> None:
     tokens = text(50_000)
     ours = trainer(tokens)
-    frequencies = np.bincount(tokens[tokens >= 0], minlength=V)
+    frequencies = tokens[tokens >= 0].bincount(minlength=V)
     wanted = float((frequencies * ours._keep).sum())
     assert ours.train(tokens).kept == pytest.approx(wanted, abs=5 * math.sqrt(wanted))
     assert kept_share(np.array([0.04, 1e-4]), 0.01) == pytest.approx([0.75, 1.0])
@@ -124,7 +125,7 @@ def test_the_filling_stays_zero() -> None:
     assert ours.words.shape == (V, 64)
     assert not ours.words[:, 63:].any()
     assert not ours.contexts[:, 63:].any()
-    assert padded(ours.vectors).tobytes() == ours.words.tobytes()
+    assert torch.equal(padded(ours.vectors), ours.words)
 
 
 def test_a_block_is_shorter_where_words_come_more_often() -> None:
@@ -141,7 +142,7 @@ def test_a_block_is_shorter_where_words_come_more_often() -> None:
 def test_vectors_that_are_no_numbers_are_noticed() -> None:
     tokens = text(100)
     ours = trainer(tokens)
-    ours.words[0] = np.nan
+    ours.words[0] = torch.nan
     with pytest.raises(
         TrainingError, match=r"training diverged within \d+ tokens: .*Start again with a rate below 0\.025"
     ):
@@ -158,13 +159,16 @@ def test_a_rate_that_is_too_high_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (np.zeros(3, np.int64), r"tokens are \(3,\) of int64, wanted \(T,\) of int32\. Convert with astype"),
-        (np.zeros((1, 3), np.int32), r"tokens are \(1, 3\) of int32, wanted \(T,\)"),
-        (np.array([V], np.int32), r"tokens run from 63 to 63, wanted 0 to 62, and -1 between sentences\. Leave out"),
-        (np.array([-2, 1], np.int32), r"tokens run from -2 to 1, wanted 0 to 62"),
+        (
+            torch.zeros(3).long(),
+            r"tokens are \(3,\) of torch.int64, wanted \(T,\) of torch.int32\. Convert with tokens",
+        ),
+        (torch.zeros(1, 3).int(), r"tokens are \(1, 3\) of torch.int32, wanted \(T,\)"),
+        (torch.tensor([V]).int(), r"tokens run from 63 to 63, wanted 0 to 62, and -1 between sentences\. Leave out"),
+        (torch.tensor([-2, 1]).int(), r"tokens run from -2 to 1, wanted 0 to 62"),
     ],
 )
-def test_tokens_that_cannot_be_are_refused(tokens: NDArray[np.int32], message: str) -> None:
+def test_tokens_that_cannot_be_are_refused(tokens: Tensor, message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         trainer(text(100)).train(tokens)
 
@@ -174,6 +178,7 @@ def test_tokens_that_cannot_be_are_refused(tokens: NDArray[np.int32], message: s
     [
         ({"window": 0}, r"window is 0\. Give a whole number from 1 on\."),
         ({"negatives": 0}, r"negatives is 0\. Give"),
+        ({"draws": 0}, r"draws is 0\. Give"),
         ({"threads": 0}, r"threads is 0\. Give a number from 1 on, or None for all cores\."),
         ({"rate": 0.0}, r"the rate falls from 0\.0 to 0\.0001\. Give numbers above 0, the larger first\."),
         ({"last_rate": 0.1}, r"the rate falls from 0\.025 to 0\.1\."),
@@ -186,9 +191,9 @@ def test_settings_that_cannot_be_are_refused(options: dict[str, Any], message: s
 
 
 def test_vectors_of_another_width_are_refused() -> None:
-    frequencies, words = np.ones(3, np.int64), np.zeros((3, 7), np.float32)
+    frequencies, words = np.ones(3, np.int64), torch.zeros(3, 7)
     with pytest.raises(
-        ShapeError, match=r"words are \(3, 7\) of float32, wanted \(3, 8\) of float32 .*Make them with pad"
+        ShapeError, match=r"words are \(3, 7\) of torch.float32, wanted \(3, 8\) of torch.float32 .*Make them with pad"
     ):
         Trainer(words, words, 7, frequencies, total=1)
 

@@ -1,12 +1,12 @@
 """Negative sampling on all cores of a CPU, without the interpreter's lock.
 
-A centre word i with contexts j_1 to j_n draws m negatives once, for all its contexts:
+A centre word i with contexts j_1 to j_n draws r times m negatives, which all its contexts share:
 
-    sum over j of (log sigma(u_j . v_i) + sum over k of log sigma(-u_k . v_i))
-        = sum over j of log sigma(u_j . v_i) + n sum over k of log sigma(-u_k . v_i)
+    sum over j of (log sigma(u_j . v_i) + sum over m fresh k of log sigma(-u_k . v_i))
+        ~ sum over j of log sigma(u_j . v_i) + (n / r) sum over r m shared k of log sigma(-u_k . v_i)
 
-so n + m rows are read and changed where n (1 + m) were. On average the sum is that of fresh negatives for each context;
-the README says what sharing them does to its variance.
+so n + r m rows are read and changed where n (1 + m) were. On average the sums are equal; the README says what sharing
+does to the variance. Below, `negatives` are all that a word draws, r m, and `share` is 1 / r.
 
 Rows are known to these kernels by their addresses: row r of a matrix lies `step` bytes times r after its first. All
 memory that is reached this way belongs to the caller: numba frees an array of its own after the last use of its name.
@@ -18,6 +18,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from porism.layers.skipgram import splitmix
 from porism.layers.skipgram.lanes import LINE, STRIDE, ask_for, load, multiply_add, spread, store, total
 
 REACH = 8
@@ -31,9 +32,7 @@ _EDGES = np.arange(BINS + 2) * (2 * REACH / BINS) - REACH
 SIGMOID = (1 / (1 + np.exp(-_EDGES))).astype(np.float32)
 SOFTPLUS = np.log1p(np.exp(_EDGES)).astype(np.float32)
 
-# The steps and the mixing of splitmix64.
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+GOLDEN, _FIRST, _SECOND = (np.uint64(constant) for constant in (splitmix.GOLDEN, splitmix.FIRST, splitmix.SECOND))
 _S30, _S27, _S31, _S32, _S40 = (np.uint64(bits) for bits in (30, 27, 31, 32, 40))
 _LOW = np.uint64(0xFFFFFFFF)
 _BELOW_ONE = np.float32(2**-24)
@@ -126,9 +125,9 @@ def _scores(v: Any, rows: Any, size: Any, contexts: Any, step: Any, scores: Any)
 
 
 @numba.njit(nogil=True, cache=True)
-def _coefficients(scores: Any, n: Any, size: Any, rate: Any) -> Any:
-    """Turns scores into rate times c: 1 - sigma(s) for n contexts, -n sigma(s) for negatives; answers the loss."""
-    loss = np.float32(0)
+def _coefficients(scores: Any, n: Any, size: Any, share: Any, rate: Any) -> Any:
+    """Makes scores rate times c: 1 - sigma(s) for n contexts, -n share sigma(s) for negatives; answers the loss."""
+    loss, weight = np.float32(0), np.float32(n) * share
     for r in range(size):
         place = scores[r] * np.float32(BINS / (2 * REACH)) + np.float32(BINS / 2)
         # Written so that a NaN falls into the first bin, and not outside the table.
@@ -141,7 +140,7 @@ def _coefficients(scores: Any, n: Any, size: Any, rate: Any) -> Any:
         if r < n:
             scores[r], loss = rate * (np.float32(1) - sigma), loss + minus_log - scores[r]
         else:
-            scores[r], loss = -rate * np.float32(n) * sigma, loss + np.float32(n) * minus_log
+            scores[r], loss = -rate * weight * sigma, loss + weight * minus_log
     return loss
 
 
@@ -220,6 +219,7 @@ def shared_memory(
     aliases: Any,
     window: Any,
     negatives: Any,
+    share: Any,
     first_rate: Any,
     last_rate: Any,
     seed: Any,
@@ -254,7 +254,7 @@ def shared_memory(
             if t >= start and n:
                 chosen, v = rows[t & 1], words + step * np.int64(kept[t])
                 _scores(v, chosen, n + negatives, contexts, step, c)
-                losses[part] += _coefficients(c, n, n + negatives, first_rate + slope * np.float32(t - start))
+                losses[part] += _coefficients(c, n, n + negatives, share, first_rate + slope * np.float32(t - start))
                 _clear(dv, step)
                 _change_both(v, dv, chosen, n + negatives, contexts, step, c)
                 _add(np.float32(1), dv, v, step)
@@ -272,6 +272,7 @@ def in_blocks(
     aliases: Any,
     window: Any,
     negatives: Any,
+    share: Any,
     first_rate: Any,
     last_rate: Any,
     seed: Any,
@@ -308,7 +309,7 @@ def in_blocks(
                     _clear(v, step)
                     _add(np.float32(1), words + step * np.int64(kept[t]), v, step)
                     _scores(v, rows[i], n + negatives, contexts, step, c[i])
-                    losses[i] = _coefficients(c[i], n, n + negatives, first_rate + slope * np.float32(t))
+                    losses[i] = _coefficients(c[i], n, n + negatives, share, first_rate + slope * np.float32(t))
                     _clear(dv, step)
                     _change(dv, rows[i], n + negatives, contexts, step, c[i])
         for part in numba.prange(parts):

@@ -1,4 +1,7 @@
-"""Training on a text that comes in chunks of any size, larger in all than memory, by the kernels of numba.py."""
+"""Training on a text that comes in chunks of any size, larger in all than memory.
+
+By the kernels of numba.py on a CPU, and by those of triton.py where the vectors lie on a GPU.
+"""
 
 import math
 import os
@@ -10,11 +13,10 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from porism.errors import MissingExtra, RecipeError, ShapeError, TrainingError
 from porism.layers.skipgram.noise import POWER, Noise
-
-Vectors = NDArray[np.float32]
 
 END = -1
 """Between sentences: no window reaches over it."""
@@ -29,6 +31,9 @@ so that too many together overshoot: at a rate of 0.1 three of them are too many
 
 MOST_LOSS = 10
 """Times the loss of vectors of zeros: beyond, training is lost."""
+
+WALKS = 2
+"""On a GPU, for each of its processors: enough to hide what memory takes, few enough that rows are not old."""
 
 # Where numba finds no OpenMP its own threads serve one caller at a time.
 _ONE_AT_A_TIME = Lock()
@@ -55,24 +60,28 @@ class Trainer:
     """Changes `words` and `contexts` in place, chunk by chunk.
 
     >>> trainer = Trainer.fresh(np.array([500, 300, 200]), width=50, total=1000)
-    >>> progress = trainer.train(np.array([0, 1, 0, 2, -1, 1, 0], dtype=np.int32))
+    >>> progress = trainer.train(torch.tensor([0, 1, 0, 2, -1, 1, 0], dtype=torch.int32))
     >>> progress.tokens, trainer.vectors.shape
-    (6, (3, 50))
+    (6, torch.Size([3, 50]))
 
-    words, contexts: (V, P) float32, P the width rounded up (see `padded`). frequencies: (V,).
+    words, contexts: (V, P) float32, P the width rounded up (see `padded`), on the device that is to train them.
+    frequencies: (V,).
     total: tokens in all chunks of all epochs, over which the rate falls from `rate` to `last_rate`.
+    draws: how often `negatives` are drawn for a word; its contexts share them all, each with its part of the weight.
     sample: words that make up more than this share of the text are dropped at random; 0 keeps all.
-    deterministic: the same bits on every run and with any number of threads, if the chunks are the same.
+    threads: of a CPU.
+    deterministic: the same bits on every run and with any number of threads, if the chunks are the same. On a CPU.
     done: tokens that were trained on before.
     """
 
-    words: Vectors
-    contexts: Vectors
+    words: Tensor
+    contexts: Tensor
     width: int
     frequencies: NDArray[np.int64]
     total: int
     window: int = 5
     negatives: int = 5
+    draws: int = 2
     sample: float = 1e-3
     power: float = POWER
     rate: float = 0.025
@@ -85,21 +94,31 @@ class Trainer:
     def __post_init__(self) -> None:
         _check(self)
         noise = Noise.of_frequencies(torch.from_numpy(np.asarray(self.frequencies, dtype=np.float64)), self.power)
-        self._thresholds = noise.thresholds.numpy().astype(np.float32)
-        self._aliases = noise.aliases.numpy().astype(np.int32)
         shares = self.frequencies / self.frequencies.sum()
-        self._keep = kept_share(shares, self.sample).astype(np.float32)
-        self._block = _block(shares * self._keep, noise.probabilities.numpy(), self)
+        keep = kept_share(shares, self.sample)
+        device = self.words.device
+        self._thresholds, self._aliases = noise.thresholds.float().to(device), noise.aliases.int().to(device)
+        self._keep = torch.from_numpy(keep).float().to(device)
+        self._block = _block(shares * keep, noise.probabilities.numpy(), self)
 
     @classmethod
-    def fresh(cls, frequencies: NDArray[np.int64], width: int, total: int, seed: int = 0, **options: Any) -> Self:
+    def fresh(
+        cls,
+        frequencies: NDArray[np.int64],
+        width: int,
+        total: int,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        **options: Any,
+    ) -> Self:
         """With vectors as in word2vec: small random words, contexts of zeros."""
         draw = np.random.default_rng(seed)
-        words = padded((draw.random((len(frequencies), width), dtype=np.float32) - np.float32(0.5)) / np.float32(width))
-        return cls(words, np.zeros_like(words), width, frequencies, total, seed=seed, **options)
+        start = (draw.random((len(frequencies), width), dtype=np.float32) - np.float32(0.5)) / np.float32(width)
+        words = padded(torch.from_numpy(start)).to(device)
+        return cls(words, torch.zeros_like(words), width, frequencies, total, seed=seed, **options)
 
     @property
-    def vectors(self) -> Vectors:
+    def vectors(self) -> Tensor:
         """The words' vectors without their filling, (V, D)."""
         return self.words[:, : self.width]
 
@@ -107,40 +126,65 @@ class Trainer:
         """The learning rate when so many tokens are done."""
         return max(self.last_rate, self.rate + (self.last_rate - self.rate) * tokens / self.total)
 
-    def train(self, tokens: NDArray[np.int32]) -> Progress:
+    def train(self, tokens: Tensor) -> Progress:
         """Once through a chunk: (T,) int32 numbers of words, END between sentences."""
         _check_tokens(tokens, len(self.words))
+        real = int((tokens >= 0).sum())
+        # Two random streams for a chunk, one to drop words and one to draw them, that no other chunk shares.
+        drop, draw = np.random.SeedSequence([self.seed, self.done]).generate_state(2, np.uint64)
+        rates = self.rate_after(self.done), self.rate_after(self.done + real)
+        way = self._by_numba if self.words.device.type == "cpu" else self._by_triton
+        kept, pairs, loss = way(tokens.to(self.words.device), drop, draw, rates)
+        self.done += real
+        self._check_health(loss / max(1, pairs))
+        return Progress(real, kept, pairs, loss / pairs if pairs else math.nan, rates[1])
+
+    def _by_numba(
+        self, tokens: Tensor, drop: np.uint64, draw: np.uint64, rates: tuple[float, float]
+    ) -> tuple[int, int, float]:
+        """Words that were kept, pairs and loss."""
         kernels = _kernels()
         import numba
 
-        parts = self.threads or os.cpu_count() or 1
-        # Two random streams for a chunk, one to drop words and one to draw them, that no other chunk shares.
-        streams = np.random.SeedSequence([self.seed, self.done]).generate_state(2, np.uint64)
-        kept = np.empty_like(tokens)
-        real = int(np.count_nonzero(tokens >= 0))
-        first, last = self.rate_after(self.done), self.rate_after(self.done + real)
+        parts, width = self.threads or os.cpu_count() or 1, self.words.shape[1]
         with _ONE_AT_A_TIME:
             numba.set_num_threads(min(parts, numba.config.NUMBA_NUM_THREADS))
-            kept = kept[: kernels.subsample(tokens, self._keep, streams[0], kept)]
-            places = (kept, self.words.ctypes.data, self.contexts.ctypes.data, self.words.strides[0])
-            chances = (self._thresholds, self._aliases, self.window, self.negatives)
-            rates = (np.float32(first), np.float32(last), streams[1], parts)
+            kept = np.empty(len(tokens), np.int32)
+            kept = kept[: kernels.subsample(tokens.numpy(), self._keep.numpy(), drop, kept)]
+            places = (kept, self.words.data_ptr(), self.contexts.data_ptr(), 4 * width)
+            negatives, share = self.negatives * self.draws, np.float32(1 / self.draws)
+            chances = (self._thresholds.numpy(), self._aliases.numpy(), self.window, negatives, share)
+            course = (np.float32(rates[0]), np.float32(rates[1]), draw, parts)
             if self.deterministic:
-                before, changes = (np.empty((self._block, self.words.shape[1]), np.float32) for _ in range(2))
+                before, changes = (np.empty((self._block, width), np.float32) for _ in range(2))
                 room = (self._block, before.ctypes.data, changes.ctypes.data)
-                pairs, loss = kernels.in_blocks(*places, *chances, *rates, *room)
+                pairs, loss = kernels.in_blocks(*places, *chances, *course, *room)
             else:
-                changes = np.empty((parts, self.words.shape[1]), np.float32)
-                pairs, loss = kernels.shared_memory(*places, *chances, *rates, changes.ctypes.data)
-        self.done += real
-        self._check_health(loss / max(1, pairs))
-        return Progress(real, int(np.count_nonzero(kept >= 0)), int(pairs), loss / pairs if pairs else math.nan, last)
+                changes = np.empty((parts, width), np.float32)
+                pairs, loss = kernels.shared_memory(*places, *chances, *course, changes.ctypes.data)
+        return int(np.count_nonzero(kept >= 0)), int(pairs), float(loss)
+
+    def _by_triton(
+        self, tokens: Tensor, drop: np.uint64, draw: np.uint64, rates: tuple[float, float]
+    ) -> tuple[int, int, float]:
+        """The same on a GPU."""
+        from porism.layers.skipgram import triton
+
+        kept = triton.subsample(tokens, self._keep, int(drop))
+        pairs, loss = triton.walk(
+            kept, self.words, self.contexts, self._thresholds, self._aliases, self.window,
+            self.negatives * self.draws, 1 / self.draws, *rates, int(draw), min(self._block, self._walks()),
+        )  # fmt: skip
+        return int((kept >= 0).sum()), pairs, loss
+
+    def _walks(self) -> int:
+        """How many walks there is room for."""
+        return WALKS * torch.cuda.get_device_properties(self.words.device).multi_processor_count
 
     def _check_health(self, loss: float) -> None:
         """Raises where training has diverged."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            # A row that is no number makes the sum none; looking at each one would take longer.
-            finite = math.isfinite(float(self.words.sum()) + float(self.contexts.sum()))
+        # A row that is no number makes the sum none; looking at each one would take longer.
+        finite = math.isfinite(float(self.words.sum()) + float(self.contexts.sum()))
         # Vectors of zeros know nothing, and have this loss.
         ignorant = (1 + self.negatives) * math.log(2)
         if not finite or loss > MOST_LOSS * ignorant:
@@ -150,10 +194,10 @@ class Trainer:
             )
 
 
-def padded(vectors: Vectors) -> Vectors:
+def padded(vectors: Tensor) -> Tensor:
     """(V, D) -> (V, P): float32 with zeros up to a multiple of ALIGNED. They stay zeros in training."""
     V, D = vectors.shape
-    wide = np.zeros((V, -(-D // ALIGNED) * ALIGNED), dtype=np.float32)
+    wide = vectors.new_zeros((V, -(-D // ALIGNED) * ALIGNED), dtype=torch.float32)
     wide[:, :D] = vectors
     return wide
 
@@ -188,12 +232,17 @@ def _check(trainer: Trainer) -> None:
     V, D = len(trainer.frequencies), trainer.width
     wanted = (V, -(-D // ALIGNED) * ALIGNED)
     for name, vectors in (("words", trainer.words), ("contexts", trainer.contexts)):
-        if vectors.shape != wanted or vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
+        if tuple(vectors.shape) != wanted or vectors.dtype != torch.float32 or not vectors.is_contiguous():
             raise ShapeError(
-                f"skipgram: {name} are {vectors.shape} of {vectors.dtype}, wanted {wanted} of float32 without gaps, "
-                f"for {V} words of width {D}. Make them with padded."
+                f"skipgram: {name} are {tuple(vectors.shape)} of {vectors.dtype}, wanted {wanted} of torch.float32 "
+                f"without gaps, for {V} words of width {D}. Make them with padded."
             )
-    for name in ("window", "negatives", "total"):
+    if trainer.deterministic and trainer.words.device.type != "cpu":
+        raise RecipeError(
+            f"skipgram: deterministic is for a CPU, and the vectors are on {trainer.words.device}. "
+            "Train them on the CPU, or without deterministic."
+        )
+    for name in ("window", "negatives", "draws", "total"):
         if getattr(trainer, name) < 1:
             raise RecipeError(f"skipgram: {name} is {getattr(trainer, name)}. Give a whole number from 1 on.")
     if trainer.threads is not None and trainer.threads < 1:
@@ -207,14 +256,17 @@ def _check(trainer: Trainer) -> None:
         raise RecipeError(f"skipgram: sample is {trainer.sample}. Give a share such as 0.001, or 0 to keep all words.")
 
 
-def _check_tokens(tokens: NDArray[np.int32], vocabulary: int) -> None:
-    if tokens.ndim != 1 or tokens.dtype != np.int32:
+def _check_tokens(tokens: Tensor, vocabulary: int) -> None:
+    if tokens.ndim != 1 or tokens.dtype != torch.int32:
         raise ShapeError(
-            f"skipgram: tokens are {tokens.shape} of {tokens.dtype}, wanted (T,) of int32. "
-            "Convert with astype(np.int32)."
+            f"skipgram: tokens are {tuple(tokens.shape)} of {tokens.dtype}, wanted (T,) of torch.int32. "
+            "Convert with tokens.int()."
         )
-    if len(tokens) and not END <= int(tokens.min()) <= int(tokens.max()) < vocabulary:
+    if len(tokens) == 0:
+        return
+    least, most = (int(x) for x in tokens.aminmax())
+    if not END <= least <= most < vocabulary:
         raise ShapeError(
-            f"skipgram: tokens run from {tokens.min()} to {tokens.max()}, wanted 0 to {vocabulary - 1}, "
+            f"skipgram: tokens run from {least} to {most}, wanted 0 to {vocabulary - 1}, "
             f"and {END} between sentences. Leave out words that are not in the vocabulary."
         )

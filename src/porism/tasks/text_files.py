@@ -1,0 +1,89 @@
+"""Text in files and folders, as every task on text takes it: words between white space, one `<eos>` a line."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from porism.errors import DataError
+from porism.tasks.download import COMPRESSED, read_content
+
+EOS = "<eos>"
+"""The end of a line."""
+SPLITS = ("train", "valid", "test")
+TEXT_SUFFIXES = (".txt", ".text", ".tokens", ".md", ".rst")
+SPLIT_NAMES = {"train": "train", "training": "train", "test": "test"} | dict.fromkeys(
+    ("valid", "validation", "val", "dev"), "valid"
+)
+
+Item = TypeVar("Item")
+
+
+def read_words(path: Path) -> list[str]:
+    """All words of one file (`.txt`, `.txt.gz` or `.txt.xz` alike), with `<eos>` after each line."""
+    content = read_content(path)
+    if b"\0" in content:
+        raise DataError(f"{path}, line {_line(content, content.index(0))}: a zero byte, so no text. Give a text file.")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}, line {_line(content, error.start)}: byte 0x{content[error.start]:02x} is not UTF-8. "
+            "Give a text file, converted to UTF-8 if need be."
+        ) from None
+    # Only "\n" ends a line: str.splitlines would also break at characters that corpora use inside a line.
+    words = [word for line in text.removesuffix("\n").split("\n") for word in (*line.split(), EOS)]
+    if all(word == EOS for word in words):
+        raise DataError(f"{path}: empty, no word in it. Give a file with text.")
+    return words
+
+
+def text_files(folder: Path) -> list[Path]:
+    """The files of a folder that hold text, as their names say, in the order of the names."""
+
+    def is_text(file: Path) -> bool:
+        name = file.with_suffix("") if file.suffix in COMPRESSED else file
+        return file.is_file() and not file.name.startswith(".") and name.suffix in TEXT_SUFFIXES
+
+    try:
+        files = sorted(file for file in folder.iterdir() if is_text(file))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror or error}). Check its permissions.") from None
+    if not files:
+        wanted = ", ".join(TEXT_SUFFIXES)
+        raise DataError(f"{folder}: no text in this folder. Put files in it that end in {wanted}, plain, .gz or .xz.")
+    return files
+
+
+def split_files(folder: Path, files: Sequence[Path]) -> dict[str, Path]:
+    """Those of a folder's files that are named for the splits, one each; none where no file is."""
+    named: dict[str, Path] = {}
+    for file in files:
+        split = split_of(file.name)
+        if split in named:
+            raise DataError(f"{folder}: both {named[split].name} and {file.name} are named for {split}. Leave one.")
+        if split:
+            named[split] = file
+    missing = [split for split in SPLITS if split not in named]
+    if named and missing:
+        raise DataError(
+            f"{folder}: a file for {', '.join(named)}, none for {', '.join(missing)}. "
+            f"Add one named so, such as {missing[0]}.txt, or give a single file to have it split."
+        )
+    return named
+
+
+def split_of(name: str) -> str | None:
+    """The split a file is named for: `ptb.train.txt` is train, `wiki.val.tokens` valid, `latest.txt` none."""
+    parts = re.split(r"[^a-z]+", name.lower())
+    return next((SPLIT_NAMES[part] for part in parts if part in SPLIT_NAMES), None)
+
+
+def hold_out(items: Sequence[Item]) -> dict[str, list[Item]]:
+    """Of every ten items in order, the first to valid and the sixth to test."""
+    train = [item for place, item in enumerate(items) if place % 10 not in (0, 5)]
+    return {"train": train, "valid": list(items[0::10]), "test": list(items[5::10])}
+
+
+def _line(content: bytes, offset: int) -> int:
+    return content.count(b"\n", 0, offset) + 1
