@@ -41,6 +41,15 @@ def test_each_recipe_takes_the_setting_that_suits_it_on_valid(write_run: WriteRu
     assert [model.name for model in found.models] == ["pooled · rate=0.01", "strided · rate=0.1"]
 
 
+def test_what_else_was_measured_stands_beside_the_metric(write_run: WriteRun, tmp_path: Path) -> None:
+    splits = {"valid": {"accuracy": 0.7}, "test": {"accuracy": 0.8, "gradient_bias": 0.125}}
+    told = metrics(metrics=splits, metric="accuracy", lower_is_better=False, published={}, cost={})
+    path = write_run("pooled-1", metrics=told, recipe="pooled", seed=1)
+    page = write_report([path], tmp_path / "page.html", question=ASKED).read_text()
+    assert "gradient bias" in page
+    assert "0.1250" in page
+
+
 def test_a_lead_larger_than_chance_is_called_one(write_run: WriteRun) -> None:
     text = told(runs(write_run, {"pooled 0.1": [0.90, 0.91, 0.92], "strided 0.1": [0.80, 0.805, 0.82]}))
     assert "pooled is ahead of strided" in text

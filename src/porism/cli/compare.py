@@ -30,7 +30,7 @@ class Compare(TrainingOptions):
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
-    """What to learn: language, images or graphs."""
+    """What to learn: language, images, graphs, speech or words."""
     recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...|QUESTION")]
     """The recipes' names, or the name of one question."""
     seeds: Annotated[int | None, optional("N")] = None

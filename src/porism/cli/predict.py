@@ -6,26 +6,33 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from porism.cli.options import Assignments, Json
+from porism.cli.options import Assignments, Json, optional
 from porism.errors import RecipeError
 
 
 @dataclass(kw_only=True)
 class Predict:
-    """Let a run's best model answer. A language model continues each text, an image model names what a picture shows.
+    """Let a run's best model answer. A language model continues each text, an image model names what a picture shows,
+    word vectors list the words nearest to each.
 
     $ porism predict runs/language-elman "a function is" "the object"
     $ porism predict runs/language-elman "if" --set temperature=0.7 --set top_k=40 --set length=20
     $ porism predict runs/images-grid-4 three.png
+    $ porism predict runs/words-small function --set count=5
+    $ porism predict runs/words-small --analogy class instance function
+    $ porism predict runs/words-small --set out=vectors.bin      all vectors as word2vec's text (.txt) or binary (.bin)
     """
 
     folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder that porism train printed."""
     inputs: Annotated[Positional[list[str]], arg(metavar="INPUT...")]
-    """What to answer: for a language model the beginnings of texts, for an image model files of pictures."""
+    """What to answer: for a language model the beginnings of texts, for an image model files of pictures, for
+    word vectors words."""
     set: Assignments = field(default_factory=list)
     """An option of the task; for language: length, temperature, top_k, top_p, seed; for completed images: out, rows,
-    seed."""
+    seed; for words: count, out."""
+    analogy: Annotated[bool, optional()] = False
+    """For words: the first is to the second as the third is to what?"""
     device: Annotated[str, arg(metavar="auto|cpu|cuda")] = "cpu"
     """Where to compute."""
     json: Json = False
@@ -41,14 +48,15 @@ class Predict:
         from porism.train.session import best_checkpoint, restore_task, trained_model
         from porism.train.watch import ConsoleWatcher
 
-        if not self.inputs:
+        options = self._options()
+        if not self.inputs and "out" not in options:
             raise RecipeError('what is there to answer? Write porism predict RUN INPUT..., for instance "the object".')
         console = console_for(self.json)
         run = Run.open(self.folder)
         saved = best_checkpoint(run, ConsoleWatcher(console))
         task = restore_task(find(run.facts.task), run, saved)
         model = trained_model(task, saved, choose_device(self.device))
-        samples = task.predict(model, self.inputs, self._options())
+        samples = task.predict(model, self.inputs, options)
         for sample in samples:
             console.print(f"{sample.prompt} {sample.output}".strip(), highlight=False, markup=False, soft_wrap=True)
             for note in sample.notes:
@@ -60,7 +68,7 @@ class Predict:
     def _options(self) -> dict[str, Any]:
         from porism.train.recipe import plain_value
 
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"analogy": True} if self.analogy else {}
         for assignment in self.set:
             key, equals, value = assignment.partition("=")
             if not equals:

@@ -28,7 +28,7 @@ class Train(TrainingOptions):
     """
 
     task: Annotated[Positional[str | None], optional("TASK")] = None
-    """What to learn: language, images or graphs."""
+    """What to learn: language, images, graphs, speech or words."""
     recipe: Annotated[Positional[str | None], optional("RECIPE")] = None
     """A recipe's name, or the recipe.toml of an earlier run. Left out: the task's default."""
     recipes: Annotated[bool, optional()] = False

@@ -60,14 +60,20 @@ def answer(question: Question, records: Sequence[RunRecord]) -> Answer:
 def answered(found: Answer) -> str:
     """The answer as a part of the page."""
     contest = found.contest
-    names = list(dict.fromkeys(name for model in found.models for name in _facts(model)))
+    # What is the same for all stands at the top of the page.
+    told = dict.fromkeys(name for model in found.models for name in _facts(model))
+    names = [name for name in told if len({_facts(model).get(name) for model in found.models}) > 1]
+    others = list(dict.fromkeys(name for model in found.models for name in _other_metrics(contest, model)))
     head = "<th>model</th><th class=number>seeds</th><th class=number>valid</th>"
-    head += f"<th class=number>{contest.split}</th><th class=number>parameters</th>"
+    head += f"<th class=number>{contest.split}</th>"
+    head += "".join(f"<th class=number>{escape(name.replace('_', ' '))}</th>" for name in others)
+    head += "<th class=number>parameters</th>"
     head += f"<th class=number>forward per {escape(contest.unit)}</th><th class=number>training time</th>"
     head += "".join(f"<th class=number>{escape(name)}</th>" for name in names)
     rows = []
     for model in found.models:
         cells = [number_cell(trusted(model.over_seeds(contest, split))) for split in ("valid", contest.split)]
+        cells += [number_cell(trusted(model.over_seeds(contest, contest.split, name))) for name in others]
         seconds = fmean(entry.record.metrics.seconds or 0.0 for entry in model.entries if entry.record.metrics)
         cells += [number_cell(numbers.count(model.parameters)), number_cell(numbers.amount(model.flops, "FLOP"))]
         cells += [number_cell(numbers.duration(seconds))]
@@ -128,6 +134,12 @@ def _compared(contest: Contest, found: Comparison) -> str:
             f"{ahead}. So {first} comes out ahead over seeds, but single runs do not show it on a test set this small."
         )
     return f"{ahead}. The interval holds 0, so from these runs nothing can be concluded about which is better."
+
+
+def _other_metrics(contest: Contest, model: Model) -> list[str]:
+    """What else was measured on the split that counts."""
+    metrics = model.entries[0].record.metrics
+    return [name for name in metrics.metrics.get(contest.split, {}) if name != contest.metric] if metrics else []
 
 
 def _facts(model: Model) -> dict[str, int | float | str]:

@@ -36,9 +36,10 @@ class Model:
         metrics = self.entries[0].record.metrics
         return metrics.flops if metrics else None
 
-    def over_seeds(self, contest: Contest, split: str) -> Interval | None:
-        """The mean on a split and its interval, where there is a number."""
-        found = [score for entry in self.entries if (score := entry.record.score(split, contest.metric)) is not None]
+    def over_seeds(self, contest: Contest, split: str, metric: str | None = None) -> Interval | None:
+        """The mean on a split and its interval, where there is a number; of the metric that counts, or another."""
+        scores = [entry.record.score(split, metric or contest.metric) for entry in self.entries]
+        found = [score for score in scores if score is not None]
         return interval(found) if found else None
 
 

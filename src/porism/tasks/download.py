@@ -19,10 +19,11 @@ import tempfile
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from rich.console import Console
 from rich.progress import wrap_file
@@ -88,10 +89,29 @@ def fetch(file: PublicFile, folder: Path | None = None) -> Path:
 
 def read_content(path: Path, suffix: str | None = None) -> bytes:
     """All bytes of a file, decompressed where its name (or `suffix`, for a file by another name) ends in .gz or .xz."""
-    try:
+    with readable(path):
         stored = path.read_bytes()
         kind = path.suffix if suffix is None else suffix
         return {".gz": gzip.decompress, ".xz": lzma.decompress}.get(kind, bytes)(stored)
+
+
+def open_content(path: Path) -> IO[bytes]:
+    """The same, to be read piece by piece, each under `readable`. In a compressed file only reading on is fast."""
+    with readable(path):
+        match path.suffix:
+            case ".gz":
+                return cast(IO[bytes], gzip.open(path))
+            case ".xz":
+                return cast(IO[bytes], lzma.open(path))
+            case _:
+                return path.open("rb")
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Says in one line what goes wrong while a file is read."""
+    try:
+        yield
     except FileNotFoundError:
         raise DataError(f"{path}: no such file. Check the path.") from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:

@@ -13,12 +13,12 @@ import torch
 
 from porism.errors import DataError, RecipeError
 from porism.tasks.download import DataSet, PublicFile
-from porism.tasks.language import corpora
-from porism.tasks.language.corpora import PUBLIC
 from porism.tasks.language.data import CATALOGUE, Corpus, load_corpus
-from porism.tasks.language.embedded import paragraphs, split_topics
-from porism.tasks.language.files import SPLITS, cut, hold_out, split_of
+from porism.tasks.language.files import cut
 from porism.tasks.language.vocabulary import EOS, UNK, Vocabulary
+from porism.tasks.manual import paragraphs, split_topics
+from porism.tasks.public_texts import PUBLIC
+from porism.tasks.text_files import SPLITS, hold_out, split_of
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
 TREEBANK = {
@@ -137,7 +137,7 @@ def test_a_public_corpus_comes_from_the_data_folder(monkeypatch: pytest.MonkeyPa
         file = served / f"ptb.{split}.txt"
         return PublicFile(f"ptb/{file.name}", file.as_uri(), hashlib.sha256(file.read_bytes()).hexdigest())
 
-    monkeypatch.setitem(corpora.PUBLIC, "ptb", DataSet("", "", {split: public(split) for split in SPLITS}))
+    monkeypatch.setitem(PUBLIC, "ptb", DataSet("", "", {split: public(split) for split in SPLITS}))
     corpus = load_corpus("ptb")
     assert corpus.name == "ptb"
     assert corpus.fingerprint() == load_corpus(str(served)).fingerprint() == load_corpus("ptb").fingerprint()

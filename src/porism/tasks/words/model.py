@@ -1,0 +1,14 @@
+"""The model of the words task: two vectors a word, one as a word and one as a context."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from porism.layers.skipgram import SkipGram
+from porism.tasks.words.recipes import WordsRecipe
+
+
+def build(recipe: WordsRecipe, frequencies: NDArray[np.int64]) -> SkipGram:
+    """A fresh model. Its noise follows the words' frequencies; `uniform` draws all words alike."""
+    noise = None if recipe.estimator == "uniform" else torch.from_numpy(frequencies)
+    return SkipGram(len(frequencies), recipe.width, recipe.estimator, recipe.negatives, noise)

@@ -1,0 +1,128 @@
+"""The recipes of the words task: those of word2vec with a rate of our own, and one for each estimator of the softmax.
+
+>>> RECIPES["skipgram"].width
+100
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+import msgspec
+
+from porism.errors import RecipeError
+from porism.train.question import Question
+from porism.train.recipe import Count, NotNegative, Recipe
+
+Held = Annotated[float, msgspec.Meta(gt=0, le=0.25)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsRecipe(Recipe):
+    """Vectors of words and how they are trained. `batch` is the words of text that a step takes, about."""
+
+    estimator: Literal["full", "uniform", "importance", "self-normalised", "sampled-softmax", "nce", "negative"] = (
+        "negative"
+    )
+    """What is made of the softmax over all words: itself, or one of its estimates from a few words that are drawn."""
+    width: Count = 100
+    window: Count = 5
+    """Words to either side that may be a context; how many are is drawn anew for each word."""
+    negatives: Count = 5
+    """Words that are drawn for each pair, whatever the estimator does with them."""
+    sample: NotNegative = 1e-3
+    """Words that make up more than this share of the text are dropped at random; 0 keeps all."""
+    least_count: Count = 5
+    """Words that come less often get no vector."""
+    lower: bool = True
+    """Read the text in lower case."""
+    held_out: Held = 0.01
+    """Share of sentences for valid, and as many for test, where the text does not come split."""
+    deterministic: bool = False
+    """The same bits on every run and with any number of threads, at some of the speed (negative with sgd)."""
+    memory: Count = 1024
+    """MiB that the text may take. A larger one is read anew in each pass."""
+    judgements: str | None = None
+    """A folder with wordsim353.tsv, simlex999.txt or questions-words.txt: what people say of words."""
+
+    def __post_init__(self) -> None:
+        if not self.by_kernel:
+            if self.deterministic:
+                raise RecipeError(
+                    f"recipe {self.name}: deterministic is for estimator=negative with optimizer=sgd, got "
+                    f"{self.estimator} with {self.optimizer}. Use --set deterministic=false."
+                )
+            return
+        if self.schedule == "cosine" or self.warmup or self.weight_decay or self.clip is not None:
+            raise RecipeError(
+                f"recipe {self.name}: negative sampling with optimizer=sgd takes schedule=linear or constant, and no "
+                "warmup, weight_decay or clip. Leave them, or use --set optimizer=adam."
+            )
+
+    @property
+    def by_kernel(self) -> bool:
+        """Whether kernels train it, by plain steps as in word2vec; torch does all else."""
+        return self.estimator == "negative" and self.optimizer == "sgd"
+
+
+_SKIPGRAM = WordsRecipe(
+    name="skipgram",
+    about="word2vec's skip-gram with 5 negatives, on all cores: 5 passes",
+    optimizer="sgd",
+    # By held-out loss on WikiText-2, out of 0.025 (word2vec's), 0.035 and 0.05.
+    learning_rate=0.035,
+    schedule="linear",
+    select="final",
+    epochs=5,
+    batch=200_000,
+)
+
+_DETERMINISTIC = replace(
+    _SKIPGRAM,
+    name="deterministic",
+    about="the same, and the same bits on every run, whatever the number of threads",
+    deterministic=True,
+)
+
+_SMALL = replace(
+    _SKIPGRAM,
+    name="small",
+    about="the same for a text of less than a few million words: 20 passes",
+    epochs=20,
+)
+
+_ESTIMATOR = replace(
+    _SKIPGRAM,
+    name="full",
+    about="",
+    estimator="full",
+    optimizer="adam",
+    learning_rate=0.005,
+    width=64,
+    epochs=5,
+    batch=512,
+)
+
+_ESTIMATORS = tuple(
+    replace(_ESTIMATOR, name=name, about=about, estimator=name)  # type: ignore[arg-type]
+    for name, about in (
+        ("full", "the softmax itself, over all words, by Adam"),
+        ("uniform", "the same by the softmax's gradient from 5 words drawn alike"),
+        ("importance", "the same, the context kept and 5 words drawn from the noise"),
+        ("self-normalised", "the same, the normaliser from the 5 words too"),
+        ("sampled-softmax", "a softmax over the context and the 5 words"),
+        ("nce", "context or noise? With 5 words of noise, weighed by their chances"),
+        ("negative", "context or noise? Unweighed: negative sampling, by Adam"),
+    )
+)
+
+RECIPES: dict[str, WordsRecipe] = {recipe.name: recipe for recipe in (_SKIPGRAM, _DETERMINISTIC, _SMALL, *_ESTIMATORS)}
+
+QUESTIONS = {
+    "estimators": Question(
+        "estimators",
+        "What does sampling cost? The softmax and each of its estimates, trained alike",
+        recipes=tuple(recipe.name for recipe in _ESTIMATORS),
+        over={"learning_rate": (0.002, 0.005)},
+        seeds=2,
+    )
+}

@@ -1,0 +1,50 @@
+"""The cross-entropy is that of the distribution that a model stands for."""
+
+import math
+
+import pytest
+import torch
+
+from porism.layers.skipgram import SkipGram
+from porism.tasks.words import likelihood
+from porism.tasks.words.likelihood import cross_entropy
+
+V, D = 7, 3
+FREQUENCIES = torch.tensor([50.0, 20, 10, 9, 5, 3, 1])
+PAIRS = torch.tensor([[0, 1], [6, 0], [2, 2], [1, 5], [0, 6]])
+
+
+def model(estimator: str) -> SkipGram:
+    torch.manual_seed(3)
+    made = SkipGram(V, D, estimator, 2, FREQUENCIES)
+    torch.nn.init.normal_(made.words)
+    torch.nn.init.normal_(made.contexts)
+    return made
+
+
+@pytest.mark.parametrize("at_once", [1, 2**24])
+def test_a_softmax_says_what_it_says(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(likelihood, "SCORES_AT_ONCE", at_once)
+    made = model("full")
+    p = torch.softmax(made.words @ made.contexts.mT, 1).detach()
+    wanted = -sum(math.log(float(p[i, j])) for i, j in PAIRS.tolist()) / len(PAIRS)
+    assert cross_entropy(made, PAIRS) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_at_its_optimum_negative_sampling_says_the_truth() -> None:
+    torch.manual_seed(4)
+    truth = torch.softmax(2 * torch.randn(V, V, dtype=torch.float64), 1)
+    made = SkipGram(V, V, "negative", 5, FREQUENCIES)
+    # s_ij = log(p(j | i) / q_j) - log m
+    scores = (truth / made.noise.probabilities).log() - math.log(5)
+    with torch.no_grad():
+        made.words.copy_(torch.eye(V))
+        made.contexts.copy_(scores.mT)
+    wanted = -sum(math.log(float(truth[i, j])) for i, j in PAIRS.tolist()) / len(PAIRS)
+    assert cross_entropy(made, PAIRS) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_vectors_of_zeros_know_nothing() -> None:
+    made = SkipGram(V, D, "full")
+    assert cross_entropy(made, PAIRS) == pytest.approx(math.log(V), rel=1e-6)
+    assert math.isnan(cross_entropy(made, PAIRS[:0]))

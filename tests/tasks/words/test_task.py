@@ -1,0 +1,160 @@
+"""Training from a text to vectors: what it learns, that it repeats, and that it goes on where it stopped."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from porism.errors import DataError, Interrupted, RecipeError
+from porism.layers.skipgram import SkipGram
+from porism.tasks.words import Words
+from porism.tasks.words.recipes import QUESTIONS, RECIPES
+from porism.train import session
+from porism.train.loop import Training, evaluate
+from porism.train.recipe import override
+from porism.train.run import Run
+from porism.train.watch import Silence
+
+TINY = ["width=10", "epochs=3", "batch=2000", "sample=0", "learning_rate=0.05"]
+
+
+def begin(source: Path, out: Path, *settings: str, recipe: str = "small", threads: int = 1) -> Training:
+    chosen = override(RECIPES[recipe], [*TINY, *settings])
+    return session.begin(Words, chosen, out, source=str(source), device="cpu", seed=3, threads=threads)
+
+
+def vectors(training: Training) -> torch.Tensor:
+    model = training.model
+    assert isinstance(model, SkipGram)
+    return torch.cat([model.words, model.contexts]).detach().clone()
+
+
+def trained(*arguments: Any, **options: Any) -> torch.Tensor:
+    training = begin(*arguments, **options)
+    training.fit()
+    return vectors(training)
+
+
+@pytest.mark.parametrize("recipe", ["small", "full", "sampled-softmax"])
+def test_words_of_one_kind_come_together(grammar: Path, tmp_path: Path, recipe: str) -> None:
+    settings = [] if recipe == "small" else ["batch=200", "learning_rate=0.01"]
+    training = begin(grammar, tmp_path, "epochs=4", *settings, recipe=recipe)
+    before = evaluate(training.task, training.model, "valid")["cross_entropy"]
+    training.fit()
+    assert evaluate(training.task, training.model, "valid")["cross_entropy"] < before - 0.2
+    near = training.task.predict(training.model, ["cat", "spade"], {"count": 3})
+    found = [{one["word"] for one in answer.details["neighbours"]} for answer in near]
+    assert found == [{"dog", "cow", "pig"}, {"saw", "axe", "rake"}]
+
+
+def test_deterministic_training_gives_the_same_bits_on_any_number_of_threads(grammar: Path, tmp_path: Path) -> None:
+    first, again, two = (
+        trained(grammar, tmp_path / str(n), "deterministic=true", threads=threads)
+        for n, threads in enumerate((1, 1, 2))
+    )
+    assert torch.equal(first, again)
+    assert torch.equal(first, two)
+    assert not torch.equal(first, trained(grammar, tmp_path / "other", "deterministic=true", "window=4"))
+
+
+class _Stopper(Silence):
+    """Presses Ctrl-C after some steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def step(self, units: int) -> None:
+        self.left -= 1
+        if self.left == 0:
+            import os
+            import signal
+
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("recipe", ["deterministic", "sampled-softmax"])
+def test_an_interrupted_run_goes_on_as_if_it_had_not_been(grammar: Path, tmp_path: Path, recipe: str) -> None:
+    straight = trained(grammar, tmp_path / "straight", recipe=recipe)
+    stopped = begin(grammar, tmp_path / "stopped", recipe=recipe)
+    with pytest.raises(Interrupted):
+        stopped.fit(_Stopper(len(stopped.task.batches(1, 3)) + 2))
+    resumed = session.reopen(Words, Run.open(tmp_path / "stopped"))
+    assert (resumed.position.epoch, resumed.position.step) == (2, 2)
+    resumed.fit()
+    assert torch.equal(vectors(resumed), straight)
+
+
+def test_a_text_that_is_read_anew_trains_the_same(
+    grammar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = trained(grammar, tmp_path / "kept", "deterministic=true")
+    # As if no text fitted.
+    monkeypatch.setattr("porism.tasks.words.chunks.BYTES_A_TOKEN", 2**40)
+    assert torch.equal(kept, trained(grammar, tmp_path / "anew", "deterministic=true"))
+
+
+def test_the_rate_of_words_counts_all_of_the_text(grammar: Path, tmp_path: Path) -> None:
+    training = begin(grammar, tmp_path, "least_count=1200")
+    training.fit()
+    task = training.task
+    assert isinstance(task, Words)
+    # Rare words have no vector, and are read all the same.
+    assert len(task.vocabulary) < 10
+    assert training.position.all_units == 3 * task.corpus.words == 3 * 5 * 3920
+
+
+def test_judgements_are_among_the_metrics_of_test(grammar: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "judged"
+    folder.mkdir()
+    (folder / "wordsim353.tsv").write_text("# a\tb\tmean\ncat\tdog\t9\ncat\tsaw\t1\naxe\trake\t8\n")
+    training = begin(grammar, tmp_path / "run", f"judgements={folder}", "epochs=4")
+    training.fit()
+    found = evaluate(training.task, training.model, "test")
+    assert found["wordsim353"] > 0.4
+    assert "wordsim353" not in evaluate(training.task, training.model, "valid")
+    titles = [exhibit.title for exhibit in training.task.exhibits(training.model)]
+    assert "Similarity as people judge it" in titles
+    assert "Nearest words" in titles
+    with pytest.raises(DataError, match=r"nowhere: no such folder. Give judgements a folder"):
+        begin(grammar, tmp_path / "other", "judgements=nowhere")
+
+
+def test_an_estimator_tells_how_far_its_gradient_is_off(grammar: Path) -> None:
+    found = {}
+    for name in ("full", "importance", "sampled-softmax"):
+        task = Words.load(override(RECIPES[name], TINY), str(grammar))
+        torch.manual_seed(1)
+        model = task.build()
+        torch.nn.init.normal_(model.contexts)
+        torch.nn.init.normal_(model.words)
+        found[name] = evaluate(task, model, "test")
+    assert found["full"]["gradient_bias"] == found["full"]["gradient_deviation"] == 0
+    assert found["importance"]["gradient_bias"] < 1e-6 < found["importance"]["gradient_deviation"]
+    assert found["sampled-softmax"]["gradient_bias"] > 0.01
+
+
+def test_the_question_asks_every_estimator() -> None:
+    asked = QUESTIONS["estimators"].recipes
+    assert [RECIPES[name].estimator for name in asked] == list(asked)
+    alike = {override(RECIPES[name], ["estimator=full"]).optimizer for name in asked}
+    assert alike == {"adam"}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "setting", "message"),
+    [
+        ("small", "schedule=cosine", "takes schedule=linear or constant"),
+        ("small", "clip=1", "no warmup, weight_decay or clip"),
+        (
+            "full",
+            "deterministic=true",
+            "deterministic is for estimator=negative with optimizer=sgd, got full with adam",
+        ),
+        ("small", "held_out=0.3", r"held_out=0.3 cannot be: expected float <= 0.25"),
+        ("small", "estimator=softmax", "estimator=softmax cannot be"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(recipe: str, setting: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        override(RECIPES[recipe], [setting])
