@@ -1,12 +1,13 @@
 """How many words a second does skip-gram train on, how much of it goes when runs must repeat, and how good is it?
 
-    python benchmarks/words.py --data wikitext-2/train.txt.xz --similarity word-similarity
+    python benchmarks/words.py --data wikitext-2/train.txt.xz --judgements word-similarity
     python benchmarks/words.py --words 300000 --epochs 1              a quick look at the Python manual
 
 Peer: gensim's Word2Vec, which reads the same text from a file in compiled code, without the interpreter's lock. Both
 with window 5, 5 negatives, 0.001 for frequent words, at least 5 of each word; they take turns, and the best of a way's
 times counts. Quality is what people's judgements of similarity and the cosines' have in common, Spearman's rank
 correlation, after `epochs` through the text at the first of the widths, the mean over as many seeds as there are turns.
+Each has the learning rate it comes with, the peer's vectors are judged at ours too.
 Leaves with 1 where ours is not twice as fast as the peer, where repeating costs more than half of the speed, or where
 quality is lower than the peer's by more than 0.01.
 """
@@ -26,16 +27,22 @@ import numpy as np
 import torch
 import tyro
 from numpy.typing import NDArray
+from torch import Tensor
 
 from porism.layers.skipgram.training import END, Trainer
-from porism.tasks.language.embedded import manual
-from porism.tasks.language.files import read_words
-from porism.tasks.language.vocabulary import EOS
+from porism.tasks.manual import manual
+from porism.tasks.text_files import EOS, read_words
+from porism.tasks.words.judgements import SIMILARITIES, similarity
+from porism.tasks.words.recipes import RECIPES
 from porism.train.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "words.json"
 WINDOW, NEGATIVES, SAMPLE, LEAST_COUNT = 5, 5, 1e-3, 5
 WAYS = ("peer", "ours", "ours, deterministic")
+OTHER_RATE = "peer, our rate"
+"""A way whose quality alone is measured: speed does not depend on the rate."""
+PEER_RATE = 0.025
+OUR_RATE = RECIPES["skipgram"].learning_rate
 LEAST_SPEED_UP = 2.0
 MOST_SLOW_DOWN = 2.0
 MOST_LOSS = 0.01
@@ -50,7 +57,7 @@ class Corpus:
     length: int
     vocabulary: dict[str, int]
     frequencies: NDArray[np.int64]
-    tokens: NDArray[np.int32]
+    tokens: Tensor
 
 
 def numbered(words: list[str], file: Path) -> Corpus:
@@ -62,7 +69,7 @@ def numbered(words: list[str], file: Path) -> Corpus:
     vocabulary = {word: number for number, word in enumerate(common)}
     tokens = [END if word == EOS else vocabulary[word] for word in words if word == EOS or word in vocabulary]
     frequencies = np.array([counts[word] for word in common])
-    return Corpus(file, sum(counts.values()), vocabulary, frequencies, np.array(tokens, dtype=np.int32))
+    return Corpus(file, sum(counts.values()), vocabulary, frequencies, torch.tensor(tokens, dtype=torch.int32))
 
 
 def ours(
@@ -77,16 +84,19 @@ def ours(
         window=WINDOW,
         negatives=NEGATIVES,
         sample=SAMPLE,
+        rate=OUR_RATE,
         threads=threads,
         deterministic=deterministic,
     )
     start = time.perf_counter()
     for _ in range(epochs):
         trainer.train(corpus.tokens)
-    return time.perf_counter() - start, trainer.vectors
+    return time.perf_counter() - start, trainer.vectors.numpy()
 
 
-def peer(corpus: Corpus, width: int, epochs: int, threads: int, seed: int) -> tuple[float, NDArray[np.float32]]:
+def peer(
+    corpus: Corpus, width: int, epochs: int, threads: int, seed: int, rate: float
+) -> tuple[float, NDArray[np.float32]]:
     """The same of gensim, the counting of words left out."""
     from gensim.models import Word2Vec
 
@@ -100,6 +110,7 @@ def peer(corpus: Corpus, width: int, epochs: int, threads: int, seed: int) -> tu
         min_count=LEAST_COUNT,
         workers=threads,
         seed=seed,
+        alpha=rate,
     )
     model.build_vocab(corpus_file=str(corpus.file))
     start = time.perf_counter()
@@ -118,32 +129,9 @@ def peer(corpus: Corpus, width: int, epochs: int, threads: int, seed: int) -> tu
 def trained(
     way: str, corpus: Corpus, width: int, epochs: int, threads: int, seed: int
 ) -> tuple[float, NDArray[np.float32]]:
-    if way == "peer":
-        return peer(corpus, width, epochs, threads, seed)
+    if way in ("peer", OTHER_RATE):
+        return peer(corpus, width, epochs, threads, seed, PEER_RATE if way == "peer" else OUR_RATE)
     return ours(corpus, width, epochs, threads, seed, deterministic=way != "ours")
-
-
-def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 for the least; values that are equal share the mean of their places.
-
-    >>> ranks(np.array([0.5, 0.1, 0.5]))
-    array([2.5, 1. , 2.5])
-    """
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    shared: NDArray[np.float64] = (last - (count - 1) / 2)[place]
-    return shared
-
-
-def similarity(file: Path, corpus: Corpus, vectors: NDArray[np.float32]) -> tuple[float, int]:
-    """Spearman's correlation of the cosines with the judgements of a file, and the pairs whose words are known."""
-    lines = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    judged = [(corpus.vocabulary.get(a.lower()), corpus.vocabulary.get(b.lower()), float(mean)) for a, b, mean in lines]
-    known = [(a, b, mean) for a, b, mean in judged if a is not None and b is not None]
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    cosines = np.array([unit[a] @ unit[b] for a, b, _ in known])
-    correlation = np.corrcoef(ranks(cosines), ranks(np.array([mean for *_, mean in known])))[0, 1]
-    return float(correlation), len(known)
 
 
 def speeds(corpus: Corpus, width: int, threads: int, turns: int) -> dict[str, Any]:
@@ -163,14 +151,15 @@ def speeds(corpus: Corpus, width: int, threads: int, turns: int) -> dict[str, An
 
 def quality(corpus: Corpus, files: list[Path], width: int, epochs: int, threads: int, turns: int) -> dict[str, Any]:
     """For each file of judgements the correlation of each way, the mean over seeds."""
-    found: dict[str, dict[str, list[float]]] = {file.stem: {way: [] for way in WAYS} for file in files}
+    found: dict[str, dict[str, list[float]]] = {file.stem: {way: [] for way in (*WAYS, OTHER_RATE)} for file in files}
     pairs: dict[str, int] = {}
     for seed in range(turns):
-        for way in WAYS:
+        for way in (*WAYS, OTHER_RATE):
             _, vectors = trained(way, corpus, width, epochs, threads, seed + 1)
             for file in files:
-                correlation, pairs[file.stem] = similarity(file, corpus, vectors)
-                found[file.stem][way].append(correlation)
+                judged = similarity(file, list(corpus.vocabulary), torch.from_numpy(vectors))
+                found[file.stem][way].append(judged.correlation)
+                pairs[file.stem] = judged.known
     return {
         name: {"pairs": pairs[name], **{way: round(statistics.mean(values), 4) for way, values in ways.items()}}
         for name, ways in found.items()
@@ -196,7 +185,7 @@ def failures(rows: list[dict[str, Any]], qualities: dict[str, Any]) -> list[str]
 
 def main(
     data: Path | None = None,
-    similarity: Path | None = None,
+    judgements: Path | None = None,
     widths: tuple[int, ...] = (100, 300),
     words: int | None = None,
     epochs: int = 5,
@@ -207,14 +196,14 @@ def main(
     """Train, compare, print and keep.
 
     data: a text file, plain or compressed; without it the Python manual.
-    similarity: a folder with wordsim353.tsv and simlex999.txt; without it quality is left out.
+    judgements: a folder with wordsim353.tsv and simlex999.txt; without it quality is left out.
     words: take only so many from the beginning of the text.
     epochs: through the text for quality; speed is measured on one.
     out: where to keep the result as JSON.
     """
     torch.set_num_threads(threads)
     read = manual()["train"] if data is None else read_words(data)
-    files = [similarity / name for name in ("wordsim353.tsv", "simlex999.txt")] if similarity else []
+    files = [judgements / name for name in SIMILARITIES] if judgements else []
     with tempfile.TemporaryDirectory() as folder:
         corpus = numbered(read[:words], Path(folder) / "text.txt")
         print(f"{corpus.length} words, {len(corpus.vocabulary)} different", flush=True)
