@@ -8,28 +8,28 @@
 Peer: the published table of a sigmoid Elman net, the same settings row by row; for attending models our best Elman net.
 """
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import tyro
 
-from porism.report import read_run, write_report
 from porism.tasks.language.recipes import TABLE
+from trained import keep, table
 
 RECIPES = (*TABLE, "elman-best")
 
 
-def row(run: Path) -> dict[str, Any]:
+def row(metrics: dict[str, Any]) -> dict[str, Any]:
     """What the table keeps of a run."""
-    metrics = json.loads((run / "metrics.json").read_text())
-    kept = ("recipe", "seed", "device", "parameters", "epochs", "best_epoch", "seconds", "tokens_per_second")
     splits = {split: found["perplexity"] for split, found in metrics["metrics"].items()}
     published = {split: found["perplexity"] for split, found in metrics["published"].items()}
     cost = {kind: metrics["cost"][kind]["value"] for kind in ("flops", "backward")}
-    return {**{key: metrics[key] for key in kept}, **cost, "perplexity": splits, "published": published}
+    return {
+        "tokens_per_second": metrics["tokens_per_second"],
+        **cost,
+        "perplexity": splits,
+        "published": published,
+    }
 
 
 def main(
@@ -45,18 +45,7 @@ def main(
     data: Penn Treebank.
     runs: the folder of the comparison, one run in it for each recipe.
     """
-    if not all((runs / recipe / "metrics.json").exists() for recipe in recipes):
-        command = [sys.executable, "-m", "porism", "compare", "language", *recipes, "--data", data, "--device", device]
-        subprocess.run([*command, "--out", str(runs), "--resume"], check=True)
-    folders = [runs / recipe for recipe in recipes]
-    write_report(folders, runs / "report.html")
-    machine = read_run(folders[0]).metrics
-    assert machine is not None
-    rows = [row(folder) for folder in folders]
-    out.write_text(
-        json.dumps({"hardware": machine.hardware, "versions": machine.versions, "rows": rows}, indent=1) + "\n"
-    )
-    print(f"{out}\n{runs / 'report.html'}")
+    keep(table("language", recipes, data, device, runs, row), out, runs)
 
 
 if __name__ == "__main__":

@@ -121,6 +121,37 @@ _CONVOLUTION_EQUAL = replace(
     hidden=94,
 )
 
+_POOLED_CLOTHES = replace(
+    _POOLED,
+    name="pooled-clothes",
+    about="pooled for Fashion-MNIST: larger batches, a cosine, half of the images mirrored",
+    batch=64,
+    learning_rate=0.1,
+    schedule="cosine",
+    epochs=30,
+    keep=0.5,
+    flip=True,
+)
+_GRID_4_CLOTHES = replace(
+    _GRID_4,
+    name="grid-4-clothes",
+    about="grid-4 for Fashion-MNIST: larger batches, a lower rate, half of the images mirrored",
+    batch=128,
+    learning_rate=0.002,
+    epochs=20,
+    turn=0.0,
+    zoom=0.0,
+    flip=True,
+    precision="fp32",
+)
+_CONVOLUTIONAL_CLOTHES = replace(
+    _CONVOLUTIONAL,
+    name="convolutional-clothes",
+    about="convolutional for Fashion-MNIST: half of the images mirrored",
+    epochs=20,
+    flip=True,
+)
+
 _COMPLETE = ImagesRecipe(
     name="complete",
     about="predicts the next pixel from all before it, and so completes an image",
@@ -139,9 +170,11 @@ _COMPLETE = ImagesRecipe(
     clip=1.0,
 )
 
-RECIPES: dict[str, ImagesRecipe] = {
-    recipe.name: recipe for recipe in (_GRID_4, _GRID, _CONVOLUTION_EQUAL, _CONVOLUTIONAL, _POOLED, _STRIDED, _COMPLETE)
-}
+_ALL = (
+    *(_GRID_4, _GRID, _CONVOLUTION_EQUAL, _CONVOLUTIONAL, _POOLED, _STRIDED),
+    *(_POOLED_CLOTHES, _GRID_4_CLOTHES, _CONVOLUTIONAL_CLOTHES, _COMPLETE),
+)
+RECIPES: dict[str, ImagesRecipe] = {recipe.name: recipe for recipe in _ALL}
 
 QUESTIONS = {
     question.name: question

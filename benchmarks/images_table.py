@@ -1,0 +1,40 @@
+"""How well do a net with pooling, walks over the grid and a residual net tell Fashion-MNIST's clothes apart?
+
+    python benchmarks/images_table.py --data fashion-mnist --device cuda
+
+Peer: each other, on the same images, each with settings chosen on validation images.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from trained import keep, table
+
+RECIPES = ("pooled-clothes", "grid-4-clothes", "convolutional-clothes")
+
+
+def row(metrics: dict[str, Any]) -> dict[str, Any]:
+    """What the table keeps of a run."""
+    accuracy = {split: found["accuracy"] for split, found in metrics["metrics"].items()}
+    return {"examples_per_second": metrics["examples_per_second"], "accuracy": accuracy}
+
+
+def main(
+    recipes: tuple[str, ...] = RECIPES,
+    data: str = "fashion-mnist",
+    device: str = "auto",
+    runs: Path = Path("runs/images-table"),
+    out: Path = Path("benchmarks/results/images_table.json"),
+) -> None:
+    """Train what is not there yet, then write the report beside the runs and the table as JSON.
+
+    data: Fashion-MNIST by its name, or the folder of its four idx files.
+    runs: the folder of the comparison, one run in it for each recipe.
+    """
+    keep(table("images", recipes, data, device, runs, row), out, runs)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
