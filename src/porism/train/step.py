@@ -1,4 +1,6 @@
-"""One training step: forward, backward, clip, update. On CUDA the step is captured once and replayed."""
+"""One training step: forward, backward, clip, update. On CUDA the step is captured once for each shape and replayed."""
+
+from collections import Counter
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +11,10 @@ from porism.train.task import Batch, Carry, Step, Task
 
 WARM_UP = 3
 """Steps before a capture, in which the libraries choose their algorithms and allocate their workspaces."""
+MOST_GRAPHS = 16
+"""Each holds what its step keeps for the way back."""
+
+Shapes = tuple[torch.Size, ...]
 
 
 def make_step(task: Task, model: nn.Module, optimizer: Optimizer, device: torch.device, precision: str) -> Step:
@@ -42,33 +48,25 @@ class EagerStep:
 
 
 class CapturedStep:
-    """The same step as one CUDA graph: no launch from Python inside it. A batch of another shape runs as written."""
+    """The same step as CUDA graphs: no launch from Python inside them. One graph for each shape that batches have.
+
+    Shapes that come too seldom, or after MOST_GRAPHS others, run as written.
+    """
 
     def __init__(self, eager: EagerStep, device: torch.device) -> None:
         self.eager = eager
         self.stream = torch.cuda.Stream(device)
-        self.seen = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.batch: Batch = ()
-        self.carry: Carry = {}
-        self.loss = torch.empty(0)
+        self.seen: Counter[Shapes] = Counter()
+        self.graphs: dict[Shapes, Captured] = {}
 
     def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        if self.graph is None:
-            if self.seen < WARM_UP:
-                self.seen += 1
+        shapes = tuple(x.shape for x in batch)
+        if shapes not in self.graphs:
+            self.seen[shapes] += 1
+            if self.seen[shapes] <= WARM_UP or len(self.graphs) == MOST_GRAPHS:
                 return self._on_side_stream(batch, carry)
-            self._capture(batch, carry)
-        if [x.shape for x in batch] != [x.shape for x in self.batch]:
-            return self.eager(batch, carry)
-        for held, new in zip(self.batch, batch, strict=True):
-            held.copy_(new, non_blocking=True)
-        for name, new in carry.items():
-            if new is not self.carry[name]:
-                self.carry[name].copy_(new)
-        assert self.graph is not None
-        self.graph.replay()
-        return self.loss, self.carry
+            self.graphs[shapes] = Captured(self.eager, batch, carry)
+        return self.graphs[shapes](batch, carry)
 
     def _on_side_stream(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         self.stream.wait_stream(torch.cuda.current_stream())
@@ -77,12 +75,24 @@ class CapturedStep:
         torch.cuda.current_stream().wait_stream(self.stream)
         return result
 
-    def _capture(self, batch: Batch, carry: Carry) -> None:
+
+class Captured:
+    """One graph, and the tensors it reads and writes."""
+
+    def __init__(self, eager: EagerStep, batch: Batch, carry: Carry) -> None:
         self.batch = tuple(x.clone() for x in batch)
         self.carry = {name: x.clone() for name, x in carry.items()}
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.loss, after = self.eager(self.batch, self.carry)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss, after = eager(self.batch, self.carry)
             for name, held in self.carry.items():
                 held.copy_(after[name])
-        self.graph = graph
+
+    def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        for held, new in zip(self.batch, batch, strict=True):
+            held.copy_(new, non_blocking=True)
+        for name, new in carry.items():
+            if new is not self.carry[name]:
+                self.carry[name].copy_(new)
+        self.graph.replay()
+        return self.loss, self.carry
