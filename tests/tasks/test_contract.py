@@ -20,12 +20,16 @@ SMALL: Mapping[str, list[str]] = {
     "language": ["hidden=8", "embedding=8", "heads=4", "batch=4", "steps=5"],
     "images": ["hidden=8", "batch=16"],
     "graphs": ["hidden=8", "passes=30"],
+    "words": ["width=32", "batch=500"],
+    "speech": ["hidden=8", "heads=2", "mlp=8", "blocks=1", "batch=16"],
 }
 """For each task the assignments that make its default recipe small."""
 INPUTS: Mapping[str, list[str]] = {
     "language": ["the object", "zzzz"],
     "images": [str(Path(__file__).parent / "images" / "seven.pgm")],
     "graphs": ["5", "karate"],
+    "words": ["function", "the"],
+    "speech": [str(Path(__file__).parent / "speech" / "glide.wav")],
 }
 
 

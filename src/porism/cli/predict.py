@@ -13,7 +13,7 @@ from porism.errors import RecipeError
 @dataclass(kw_only=True)
 class Predict:
     """Let a run's best model answer. A language model continues each text, an image model names what a picture shows,
-    word vectors list the words nearest to each.
+    word vectors list the words nearest to each, a speech model writes down what is said in a recording.
 
     $ porism predict runs/language-elman "a function is" "the object"
     $ porism predict runs/language-elman "if" --set temperature=0.7 --set top_k=40 --set length=20
@@ -21,16 +21,17 @@ class Predict:
     $ porism predict runs/words-small function --set count=5
     $ porism predict runs/words-small --analogy class instance function
     $ porism predict runs/words-small --set out=vectors.bin      all vectors as word2vec's text (.txt) or binary (.bin)
+    $ porism predict runs/speech-joint talk.mp3 --set beam=8
     """
 
     folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder that porism train printed."""
     inputs: Annotated[Positional[list[str]], arg(metavar="INPUT...")]
     """What to answer: for a language model the beginnings of texts, for an image model files of pictures, for
-    word vectors words."""
+    word vectors words, for a speech model recordings (WAV, FLAC, OGG, MP3)."""
     set: Assignments = field(default_factory=list)
     """An option of the task; for language: length, temperature, top_k, top_p, seed; for completed images: out, rows,
-    seed; for words: count, out."""
+    seed; for words: count, out; for speech: search, beam, length."""
     analogy: Annotated[bool, optional()] = False
     """For words: the first is to the second as the third is to what?"""
     device: Annotated[str, arg(metavar="auto|cpu|cuda")] = "cpu"

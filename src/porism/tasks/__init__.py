@@ -8,7 +8,7 @@ from porism.tasks.download import DataSet
 from porism.train.recipe import nearest
 from porism.train.task import Task
 
-TASKS = {"language": "Language", "images": "Images", "graphs": "Graphs"}
+TASKS = {"language": "Language", "images": "Images", "graphs": "Graphs", "speech": "Speech", "words": "Words"}
 """A folder's name to the class that ties it together."""
 
 

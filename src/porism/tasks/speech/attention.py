@@ -1,0 +1,99 @@
+"""Attention with cached keys: what is looked at is projected once, however often it is looked at.
+
+    o = concat over heads of softmax(q k^T / sqrt(D)) v, times W_O,   q = x W_Q + b,  k = y W_K,  v = y W_V + b
+
+The keys have no bias: it would add the same number to all logits of a query, which softmax takes away again.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from porism.layers.attention import softmax_attention
+from porism.layers.attention.layer import all_weights
+from porism.layers.attention.mask import dense_mask
+from porism.layers.dropout import dropout
+from porism.layers.pattern import CAUSAL, FULL
+
+
+class Keys(NamedTuple):
+    """What can be looked at: keys and values (B, A, S, D), and which of them are only padding (B, S)."""
+
+    k: Tensor
+    v: Tensor
+    padding: Tensor | None = None
+
+    def chosen(self, rows: Tensor) -> "Keys":
+        """Those of some rows of the batch, in that order."""
+        padding = None if self.padding is None else self.padding[rows]
+        return Keys(self.k[rows], self.v[rows], padding)
+
+
+class Attention(nn.Module):
+    """Queries look at keys, which come of the same sequence or of another.
+
+    >>> layer = Attention(200, heads=2)
+    >>> heard = layer.keys(torch.randn(8, 50, 200))                 # B S H, once
+    >>> y, _ = layer(torch.randn(8, 7, 200), heard)                 # B T H, as often as needed
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
+
+    def keys(self, y: Tensor, padding: Tensor | None = None) -> Keys:
+        return Keys(self._split(self.key(y)), self._split(self.value(y)), padding)
+
+    def forward(
+        self, x: Tensor, keys: Keys, causal: bool = False, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """The answers (B, T, H), and the weights (B, A, T, S) if they are needed.
+
+        Causal queries are the last T of the S tokens, and look at none behind them.
+        """
+        q, weights = self._split(self.query(x)), None
+        pattern, offset = (CAUSAL, keys.k.shape[2] - x.shape[1]) if causal else (FULL, 0)
+        if need_weights:
+            limits = dense_mask(q, keys.k, pattern, offset, keys.padding, None)
+            weights = all_weights(q, keys.k, limits, q.shape[-1] ** -0.5)
+            answer = weights @ keys.v
+        else:
+            answer = softmax_attention(q, keys.k, keys.v, pattern=pattern, key_padding=keys.padding, offset=offset)
+        return self.out(answer.transpose(1, 2).flatten(2)), weights
+
+    def _split(self, x: Tensor) -> Tensor:
+        B, T, H = x.shape
+        return x.view(B, T, self.heads, H // self.heads).transpose(1, 2)  # B A T D
+
+
+class FeedForward(nn.Sequential):
+    """Two linear layers with a GELU between them."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+
+
+class Drop(nn.Module):
+    """Dropout in training, nothing otherwise."""
+
+    def __init__(self, keep: float) -> None:
+        super().__init__()
+        self.keep = keep
+
+    def forward(self, x: Tensor) -> Tensor:
+        return dropout(x, self.keep) if self.training else x
+
+
+def is_padding(lengths: Tensor, longest: int) -> Tensor:
+    """(B, longest), True behind the end of each row.
+
+    >>> is_padding(torch.tensor([1, 3]), 3)
+    tensor([[False,  True,  True],
+            [False, False, False]])
+    """
+    return torch.arange(longest, device=lengths.device) >= lengths[:, None]

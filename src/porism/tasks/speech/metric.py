@@ -1,0 +1,96 @@
+"""How well speech is written down: error rates over all of it, similarities sentence by sentence, and intervals.
+
+>>> measure(["the red box"], ["the red fox"])["wer"]
+0.3333333333333333
+
+The error rates are edits (insertions, deletions, replacements) over the length of the references, summed over all
+sentences before they are divided. The similarities are means over sentences: of characters between start and stop, as
+published, and of words. Two marks that are always right would flatter a sentence of three words, so words have none.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from porism.tasks.speech.alphabet import START, STOP, SYMBOLS
+from porism.tasks.speech.similarity import SIMILARITIES, edit_distances
+
+DRAWS = 1000
+CONFIDENCE = 0.95
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A metric as a part of a whole, each (N,): one number a sentence, summed before they are divided."""
+
+    part: Numbers
+    whole: Numbers
+
+    def value(self) -> float:
+        return float(_divided(self.part.sum(), self.whole.sum()))
+
+    def interval(self, draws: int, seed: int) -> tuple[float, float]:
+        """Where the middle 95 % of its values lie when as many sentences are drawn again, with replacement."""
+        # One set of draws for all metrics of the same sentences: their intervals then compare.
+        places = np.random.default_rng(seed).integers(len(self.part), size=(draws, len(self.part)))
+        values = _divided(self.part[places].sum(1), self.whole[places].sum(1))
+        low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        return float(low), float(high)
+
+
+def measure(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
+    """cer, wer, exact (sentences without an error), and the similarities: jaccard, word_jaccard and so on."""
+    return {name: share.value() for name, share in shares(references, hypotheses).items()}
+
+
+def intervals(
+    references: Sequence[str], hypotheses: Sequence[str], draws: int = DRAWS, seed: int = 0
+) -> dict[str, tuple[float, float]]:
+    """The bootstrap's 95 % interval of each metric, the same for the same seed."""
+    return {name: share.interval(draws, seed) for name, share in shares(references, hypotheses).items()}
+
+
+def shares(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Share]:
+    """Each metric's numbers, sentence by sentence."""
+    pairs = list(zip(references, hypotheses, strict=True))
+    words = [(reference.split(), hypothesis.split()) for reference, hypothesis in pairs]
+    marked = [(between_marks(reference), between_marks(hypothesis)) for reference, hypothesis in pairs]
+    found = {
+        "cer": _errors(pairs),
+        "wer": _errors(words),
+        "exact": _mean(reference == hypothesis for reference, hypothesis in pairs),
+    }
+    for kind, sequences in (("", marked), ("word_", words)):
+        for name, similarity in SIMILARITIES.items():
+            found[f"{kind}{name}"] = _mean(similarity(a, b) for a, b in sequences)
+    return found
+
+
+def between_marks(text: str) -> list[str]:
+    return [SYMBOLS[START], *text, SYMBOLS[STOP]]
+
+
+def character_errors(references: Sequence[str], hypotheses: Sequence[str]) -> list[int]:
+    """The edits of each sentence, to find the worst ones."""
+    return [int(errors) for errors in _errors(list(zip(references, hypotheses, strict=True))).part]
+
+
+def _errors(pairs: Sequence[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> Share:
+    distance = edit_distances().Levenshtein.distance
+    edits = [distance(reference, hypothesis) for reference, hypothesis in pairs]
+    return Share(np.array(edits, dtype=float), np.array([len(reference) for reference, _ in pairs], dtype=float))
+
+
+def _mean(values: Iterable[float]) -> Share:
+    part = np.array([float(value) for value in values])
+    return Share(part, np.ones(len(part)))
+
+
+def _divided(part: Numbers, whole: Numbers) -> Numbers:
+    """0 of nothing is 0, and anything else of nothing is infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(part == 0, 0.0, np.divide(part, whole))

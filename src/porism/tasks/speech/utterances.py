@@ -1,0 +1,76 @@
+"""Recordings with what is said in them, split in three: what every loader gives."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from porism.errors import DataError
+from porism.tasks.speech.alphabet import unknown_characters
+from porism.tasks.speech.audio import RATE, Sound, read_sound, resample
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What somebody says, and the sound of it: a file, or samples in memory.
+
+    >>> utterance = Utterance("an406-fcaw-b", "RUBOUT G M E F THREE NINE", Path("test/an406-fcaw-b.ogg"))
+    >>> utterance.sound(rate=16_000).samples                                    # (T,)     # doctest: +SKIP
+    """
+
+    name: str
+    text: str
+    source: Path | Sound
+    where: str = ""
+    """File and line of the transcript, for messages."""
+
+    def sound(self, rate: int = RATE) -> Sound:
+        if isinstance(self.source, Path):
+            return read_sound(self.source, rate)
+        kept = self.source
+        return Sound(resample(kept.samples, kept.rate, rate), rate, kept.notes)
+
+    def digest(self) -> bytes:
+        """The sha256 of the file, or of the samples."""
+        if isinstance(self.source, Path):
+            with self.source.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").digest()
+        return hashlib.sha256(self.source.samples.numpy().tobytes()).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Recordings:
+    """Three splits of utterances, and what is worth knowing about them."""
+
+    name: str
+    splits: Mapping[str, Sequence[Utterance]]
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+
+    def fingerprint(self) -> str:
+        """The sha256 of names, texts and sounds: all that a model ever sees, wherever the files lie."""
+        digest = hashlib.sha256()
+        for split in SPLITS:
+            digest.update(f"\n{split} {len(self.splits[split])}\n".encode())
+            for utterance in self.splits[split]:
+                digest.update(json.dumps([utterance.name, utterance.text]).encode() + utterance.digest())
+        return digest.hexdigest()
+
+    def unknown(self) -> dict[str, int]:
+        """How often each character that is not in the alphabet occurs in the transcripts."""
+        return unknown_characters([utterance.text for split in SPLITS for utterance in self.splits[split]])
+
+
+def recordings(name: str, splits: Mapping[str, Sequence[Utterance]], how_split: str) -> Recordings:
+    """The set, once each split is seen to hold something."""
+    for split in SPLITS:
+        if not splits[split]:
+            raise DataError(f"{name}: no utterance for {split}. Give more recordings, or a list for each split.")
+    made = Recordings(name, splits)
+    facts: dict[str, int | float | str] = {"split": how_split}
+    facts |= {f"{split} utterances": len(splits[split]) for split in SPLITS}
+    if unknown := made.unknown():
+        facts["unknown characters"] = ", ".join(f"{count} x {character}" for character, count in unknown.items())
+    return Recordings(name, splits, facts)
