@@ -1,4 +1,4 @@
-"""Pictures, matrices, curves, maps and tables on the page."""
+"""Pictures, sounds, matrices, curves, maps and tables on the page."""
 
 import base64
 import io
@@ -12,14 +12,15 @@ from tests.report.conftest import WriteRun, metrics
 
 from porism.errors import RunError, ShapeError
 from porism.report import read_run, write_report
-from porism.train.exhibit import AnyExhibit, Lines, Matrix, Pictures, Points, Table, picture
+from porism.train.exhibit import AnyExhibit, Clip, Lines, Matrix, Pictures, Points, Sounds, Table, picture
 
 SHOWN: list[AnyExhibit] = [
     Pictures(title="Worst", about="Wrong & sure.", pictures=[picture(torch.rand(1, 3, 5), "a <3>, taken for an 8")]),
     Matrix(title="Confusion", rows=["cat", "dog"], columns=["cat", "dog"], counts=[[48, 2], [0, 0]]),
     Lines(title="Depth", x="layers", y="energy", lines={"row": [(2, 1.0), (4, 0.5)], "none": [(2, 1.0)]}, log_x=True),
-    Points(title="Map", groups={"one": [(0.0, 1.0), (1.0, 2.0)], "two": [(3.0, 1.0)]}),
+    Points(title="Map", groups={"one": [(0.0, 1.0), (1.0, 2.0)], "two": [(3.0, 1.0)]}, labels={"a <b>": (3.0, 1.0)}),
     Table(title="By class", columns=["class", "accuracy", "count"], rows=[["cat", 0.96, 12_345]]),
+    Sounds(title="To hear", clips=[Clip(sound=b"RIFF \x00\xff", caption="said: a & b\nwritten: ab")]),
 ]
 
 
@@ -37,10 +38,15 @@ def test_what_was_written_is_read_back(write_run: WriteRun) -> None:
 
 
 def test_every_exhibit_stands_under_its_title(page: str) -> None:
-    assert re.findall(r"<article><h3>(\w[\w ]*)</h3>", page)[:5] == ["Worst", "Confusion", "Depth", "Map", "By class"]
+    titles = ["Worst", "Confusion", "Depth", "Map", "By class", "To hear"]
+    assert re.findall(r"<article><h3>(\w[\w ]*)</h3>", page)[:6] == titles
     assert "a &lt;3&gt;, taken for an 8" in page
     assert "Wrong &amp; sure." in page
     assert "12,345" in page
+
+
+def test_a_map_has_its_labels(page: str) -> None:
+    assert re.search(r"<text[^>]*>a &lt;b&gt;</text>", page)
 
 
 def test_a_picture_holds_the_pixels_it_was_given(page: str) -> None:
@@ -52,6 +58,13 @@ def test_a_picture_holds_the_pixels_it_was_given(page: str) -> None:
     first = SHOWN[0]
     assert isinstance(first, Pictures)
     assert read.tobytes() == first.pictures[0].pixels
+
+
+def test_a_player_holds_the_sound_it_was_given(page: str) -> None:
+    data = re.search(r'<audio controls [^>]*src="data:audio/wav;base64,([^\"]+)"', page)
+    assert data
+    assert base64.b64decode(data.group(1)) == b"RIFF \x00\xff"
+    assert "said: a &amp; b\nwritten: ab" in page
 
 
 def test_a_cell_is_shaded_by_its_share_of_the_row(page: str) -> None:

@@ -1,4 +1,4 @@
-"""What models have to show, as HTML: pictures, matrices, curves, maps and tables."""
+"""What models have to show, as HTML: pictures, sounds, matrices, curves, maps and tables."""
 
 import base64
 import io
@@ -13,7 +13,7 @@ from porism.report.contest import Entry
 from porism.report.drawing import Painter, draw, plain_ticks
 from porism.report.markup import fold, number_cell, scrolled, section
 from porism.report.svg import adopt, role, series
-from porism.train.exhibit import AnyExhibit, Lines, Matrix, Picture, Pictures, Points, Table
+from porism.train.exhibit import AnyExhibit, Lines, Matrix, Picture, Pictures, Points, Sounds, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,6 +57,20 @@ def _(exhibit: Pictures, prefix: str) -> str:
 
 
 @_content.register
+def _(exhibit: Sounds, prefix: str) -> str:
+    """A player each, with the sound within the page."""
+    shown = []
+    for number, clip in enumerate(exhibit.clips, 1):
+        data = base64.b64encode(clip.sound).decode()
+        player = (
+            f'<audio controls preload="metadata" src="data:{escape(clip.kind)};base64,{data}" '
+            f'aria-label="{escape(exhibit.title)} {number}"></audio>'
+        )
+        shown.append(f"<li>{player}<span>{escape(clip.caption)}</span></li>")
+    return f'<ul class="sounds">{"".join(shown)}</ul>'
+
+
+@_content.register
 def _(exhibit: Matrix, prefix: str) -> str:
     """Every cell on a shade of its share of the row."""
     head = "<th></th>" + "".join(f"<th class=number>{escape(name)}</th>" for name in exhibit.columns)
@@ -97,6 +111,8 @@ def _(exhibit: Points, prefix: str) -> str:
         for number, points in enumerate(exhibit.groups.values(), 1):
             x, y = zip(*points, strict=True)
             axes.scatter(x, y, color=role(number), s=size, linewidths=0, alpha=0.8)
+        for text, place in exhibit.labels.items():
+            axes.annotate(text, place, (0, 2), textcoords="offset points", ha="center", fontsize=6)
         axes.set_xticks([])
         axes.set_yticks([])
 

@@ -31,6 +31,21 @@ class Pictures(Exhibit, frozen=True, kw_only=True):
     pictures: list[Picture]
 
 
+class Clip(msgspec.Struct, frozen=True, kw_only=True):
+    """A sound in a file's bytes, such as a WAV's."""
+
+    sound: bytes
+    kind: str = "audio/wav"
+    caption: str = ""
+    """As many lines as it takes."""
+
+
+class Sounds(Exhibit, frozen=True, kw_only=True):
+    """Recordings to listen to."""
+
+    clips: list[Clip]
+
+
 class Matrix(Exhibit, frozen=True, kw_only=True):
     """Counts by row and column: what something is, and what it was taken for."""
 
@@ -50,9 +65,10 @@ class Lines(Exhibit, frozen=True, kw_only=True):
 
 
 class Points(Exhibit, frozen=True, kw_only=True):
-    """A map: places in the plane by the group they belong to."""
+    """A map: places in the plane by the group they belong to, and what to write at some of them."""
 
     groups: dict[str, list[tuple[float, float]]]
+    labels: dict[str, tuple[float, float]] = {}
 
 
 class Table(Exhibit, frozen=True, kw_only=True):
@@ -60,7 +76,7 @@ class Table(Exhibit, frozen=True, kw_only=True):
     rows: list[list[str | int | float]]
 
 
-AnyExhibit = Pictures | Matrix | Lines | Points | Table
+AnyExhibit = Pictures | Sounds | Matrix | Lines | Points | Table
 
 
 def picture(image: Tensor, caption: str = "") -> Picture:
