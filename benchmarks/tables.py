@@ -11,7 +11,7 @@ from pathlib import Path
 import tyro
 
 import real_models
-from readme import attention, cost, language, layers
+from readme import attention, cost, images, language, layers, words
 
 HERE = Path(__file__).parent
 
@@ -31,6 +31,9 @@ TABLES = {
     "grid_cuda": layers.grid,
     "graphs": layers.graphs,
     "graphs_cuda": layers.graphs,
+    "images_table": images.images_table,
+    "words": words.words,
+    "words_gpu": words.words_gpu,
     "language_training": language.language_training,
     "language_table": language.language_table,
     "language_attention": language.language_attention,
