@@ -103,17 +103,18 @@ def test_a_stride_leaves_a_floor_in_the_formula() -> None:
 def test_every_layer_costs_by_hand_what_its_code_costs(name: str) -> None:
     place = import_module(f"porism.layers.{name}.cost")
     target, inputs = place.subject()
-    multiples = getattr(place, "MULTIPLES", {})
-    derived, hand = derive(target, *inputs, multiples=multiples), getattr(place, "subject_cost", place.cost)()
+    multiples, largest = getattr(place, "MULTIPLES", {}), getattr(place, "LARGEST", {})
+    derived = derive(target, *inputs, multiples=multiples, largest=largest)
+    hand = getattr(place, "subject_cost", place.cost)()
     assert same(derived.parameters, hand.total("parameters"))
     # The readout computes its gradient on the way forward, and no layer is asked for a gradient of its first state.
     counted, by_hand = derived.flops + derived.backward, hand.total("flops") + hand.total("backward")
     apart = counted - by_hand + (2 * B * H**2 if name == "elman" else 0)
     # Floors and branches can be written in many ways, so the two are compared at sizes.
     draw = random.Random(0)
-    for largest in (4, 20, 300):
+    for most in (4, 20, 300):
         for _ in range(8):
-            sizes = {letter: multiples.get(letter, 1) * draw.randint(1, largest) for letter in derived.letters}
+            sizes = {letter: multiples.get(letter, 1) * draw.randint(1, most) for letter in derived.letters}
             assert apart.subs({SYMBOLS[letter]: size for letter, size in sizes.items()}) == 0, sizes
 
 

@@ -143,8 +143,8 @@ FORMULAS: dict[str, tuple[Any, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", FORMULAS)
 def test_the_formula_gives_the_bytes_that_autograd_keeps_on_a_cpu(name: str) -> None:
     place = import_module(f"porism.layers.{name}.cost") if name in LAYERS else None
-    multiples = getattr(place, "MULTIPLES", {})
-    derived = derive(FORMULAS[name][0], *FORMULAS[name][1], multiples=multiples)
+    multiples, largest = getattr(place, "MULTIPLES", {}), getattr(place, "LARGEST", {})
+    derived = derive(FORMULAS[name][0], *FORMULAS[name][1], multiples=multiples, largest=largest)
     for base in (2, 5, 12):
         sizes = {
             letter: (base + 2 * number) * multiples.get(letter, 1) for number, letter in enumerate(derived.letters)

@@ -114,7 +114,9 @@ class Cost:
         conventions = Conventions(1 if self.macs else 2, "half" if self.causal_half else "full", self.elementwise)
         multiples = target.multiples | _sizes("--multiples", self.multiples)
         with console.status(f"counting {target.name} at a few sizes"):
-            derived = derive(target.counted, *target.inputs, multiples=multiples, conventions=conventions)
+            derived = derive(
+                target.counted, *target.inputs, multiples=multiples, largest=target.largest, conventions=conventions
+            )
         return replace(derived, name=target.name)
 
     def _all_sizes(self, derived: "Derived", sizes: dict[str, int], target: "Target") -> dict[str, int]:

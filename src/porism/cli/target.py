@@ -20,6 +20,7 @@ class Target:
     inputs: tuple[Any, ...]
     sizes: dict[str, int] = field(default_factory=dict)
     multiples: dict[str, int] = field(default_factory=dict)
+    largest: dict[str, int] = field(default_factory=dict)
     drawing: Callable[[Mapping[str, int]], str] | None = None
     """Pictures at sizes, where there is something to draw."""
 
@@ -48,8 +49,8 @@ def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
     if text in LAYERS:
         place = _cost_of(text)
         counted, own_inputs = place.subject()
-        multiples, drawing = getattr(place, "MULTIPLES", {}), getattr(place, "drawing", None)
-        return Target(text, counted, own_inputs, multiples=multiples, drawing=drawing)
+        limits = {"multiples": getattr(place, "MULTIPLES", {}), "largest": getattr(place, "LARGEST", {})}
+        return Target(text, counted, own_inputs, **limits, drawing=getattr(place, "drawing", None))
     tasks = {name: find_task(name) for name in TASKS}
     recipes = {f"{name}/{recipe}": (task, recipe) for name, task in tasks.items() for recipe in task.recipes}
     if text in recipes:

@@ -80,8 +80,8 @@ def test_a_state_sees_as_far_as_it_is_said_to(name: str, digits_task: Callable[[
     shape = Shape(1, 40, 40)
     model = build(recipe, shape, 10).eval().double()
     last: list[torch.Tensor] = []
-    pools = {"convolutional": "blocks", "pooled": "net.5", "strided": "net.4"}
-    watched = model.get_submodule(pools.get(name, f"norms.{recipe.layers - 1}"))
+    pools = {"residual": "blocks", "pooled": "net.5", "strided": "net.4"}
+    watched = model.get_submodule(pools.get(recipe.model, f"norms.{recipe.layers - 1}"))
     watched.register_forward_hook(lambda module, args, out: last.append(out))
     x = torch.rand(1, 1, 40, 40, dtype=torch.float64, requires_grad=True)
     model(x)
@@ -93,7 +93,7 @@ def test_a_state_sees_as_far_as_it_is_said_to(name: str, digits_task: Callable[[
     seen = x.grad[0, 0] != 0
     told = reach(recipe, shape).field
     rows, columns = (int(seen.any(dim).nonzero().flatten().diff().sum()) + 1 for dim in (1, 0))
-    if name == "pooled":
+    if recipe.model == "pooled":
         # Of four maxima one counts: the field is what may be seen.
         assert rows <= told[0]
         assert columns <= told[1]

@@ -9,6 +9,9 @@ from porism.cost import B, C, Cost, H, X, Y
 from porism.layers.grid.cells import GATES
 from porism.layers.grid.diagonals import CORNERS
 
+LARGEST = {"Y": 16, "X": 16}
+"""Up to which the layer is counted: every diagonal is a step of its own, so that more would take long."""
+
 
 def cost(cell: str = "simple", bias: bool = False, corners: int = 1) -> Cost:
     """The cost of `Grid(C, H, ...)` on x (B, C, Y, X), x asking for a gradient too.
