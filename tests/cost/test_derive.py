@@ -261,3 +261,15 @@ def test_a_batch_of_one_that_goes_another_way_is_told_of_and_counted() -> None:
     )
     assert derived.at(B=1, T=7) == {"parameters": 0, "flops": 0, "backward": 0, "saved": 0}
     assert derived.at(B=2, T=7)["flops"] == 56
+
+
+def test_memory_at_sizes_needs_no_formula_of_what_is_kept() -> None:
+    def some_rows(x: Tensor) -> Tensor:
+        # As many as the length has ones in binary, which no formula tells.
+        return (x[: x.shape[0].bit_count()] * 1).exp().sum()
+
+    derived = derive(some_rows, "T D")
+    with pytest.raises(RecipeError, match="no formula was found for the bytes kept"):
+        derived.memory("adam")
+    for size in (5, 7, 8):
+        assert derived.memory("adam", T=size, D=3).at(T=size, D=3)["activations"] == 4 * 3 * size.bit_count()

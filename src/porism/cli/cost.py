@@ -129,7 +129,7 @@ class Cost:
         for kind, number in derived.at(**sizes).items():
             console.print(f"{titles[kind]}: {number:,}", highlight=False)
         found: dict[str, Any] = {}
-        parts = derived.memory(self.optimizer).at(**sizes)
+        parts = derived.memory(self.optimizer, **sizes).at(**sizes)
         found["memory"] = parts
         shown = ", ".join(f"{name} {number:,}" for name, number in parts.items() if name != "total")
         console.print(f"bytes in training with {self.optimizer}: {parts['total']:,} ({shown})", highlight=False)

@@ -131,8 +131,11 @@ class Derived:
             known = ", ".join(Conventions.__dataclass_fields__)
             raise RecipeError(f"cost: conventions are {known}, got {', '.join(conventions)}.") from None
 
-    def memory(self, optimizer: str = "adam") -> TrainingMemory:
-        """Bytes that training takes, each part as a formula."""
+    def memory(self, optimizer: str = "adam", **letters: int) -> TrainingMemory:
+        """Bytes that training takes, each part as a formula.
+
+        Given sizes, what autograd keeps is counted there if no formula was found for it.
+        """
         check_optimizer(optimizer)
         whole = self.rows[0].fitted
         parts = {}
@@ -141,7 +144,9 @@ class Derived:
             if formula is None:
                 raise RecipeError(f"cost: no formula was found for the {tally.replace('_', ' ')} of {self.name}.")
             parts[tally] = formula
-        return training_memory(optimizer, saved=self.saved, **parts)
+        found = self.rows[0].formula("saved", self.conventions)
+        saved = sympy.Integer(self.at(**letters)["saved"]) if found is None and letters else self.saved
+        return training_memory(optimizer, saved=saved, **parts)
 
     @property
     def verdict(self) -> str:
