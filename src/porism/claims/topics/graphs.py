@@ -150,17 +150,23 @@ def _hub_of_stars() -> Lines:
     )
 
 
-CLAIMS: tuple[Statement, ...] = (
-    Claim(
-        id="000-21",
+def _loops_by_identity(id: str, where: str, says: str) -> Claim[OfMatrix]:
+    return Claim(
+        id=id,
         topic="graphs",
-        where="I.3(a)",
-        says="Adding the identity to the adjacency matrix makes every node a neighbour of itself.",
+        where=where,
+        says=says,
         verdict="holds under assumptions",
         precise="No node has a loop before; one that has is doubled.",
         judge=with_loops,
         stated=lambda A: A + _identity(A),
         corrected=lambda A: A + _identity(A) * (A.diagonal() == 0),
+    )
+
+
+CLAIMS: tuple[Statement, ...] = (
+    _loops_by_identity(
+        "000-21", "I.3(a)", "Adding the identity to the adjacency matrix makes every node a neighbour of itself."
     ),
     Claim(
         id="000-22",
@@ -202,17 +208,7 @@ CLAIMS: tuple[Statement, ...] = (
         stated=lambda A: torch.ones(len(A)),
         corrected=_sums_of_symmetric,
     ),
-    Claim(
-        id="001-53",
-        topic="graphs",
-        where="3(c)",
-        says="Self-loops are added by A + I.",
-        verdict="holds under assumptions",
-        precise="No node has a loop before; one that has is doubled.",
-        judge=with_loops,
-        stated=lambda A: A + _identity(A),
-        corrected=lambda A: A + _identity(A) * (A.diagonal() == 0),
-    ),
+    _loops_by_identity("001-53", "3(c)", "Self-loops are added by A + I."),
     Claim(
         id="001-54",
         topic="graphs",
