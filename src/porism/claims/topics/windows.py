@@ -97,6 +97,30 @@ def _pairs_by_length() -> Lines:
     )
 
 
+def _weight_outside() -> Lines:
+    """The last of T tokens, its logits of deviation 1, and lower by a slope for every token further back."""
+    T, widths = 256, [2**power for power in range(9)]
+    logits = torch.randn(200, T, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    back = torch.arange(T - 1, -1, -1)
+    lines = {}
+    for fall in (0.0, 0.01, 0.1):
+        weights = (logits - fall * back).softmax(1)
+        outside = [float(weights[:, back >= W].sum(1).mean()) for W in widths]
+        lines[f"slope {fall:g}"] = [(float(W), share) for W, share in zip(widths, outside, strict=True)]
+    return Lines(
+        title=f"Weight that a window cuts off, of {T} tokens",
+        about=(
+            "The mean share of softmax's weight on tokens outside of the window, for logits of deviation 1. Without a "
+            "slope all places count alike, and a window loses what it leaves out; where logits fall with distance, "
+            "little."
+        ),
+        x="W",
+        y="share of the weight",
+        lines=lines,
+        log_x=True,
+    )
+
+
 def _context_by_depth() -> Lines:
     W, depths = 4, range(1, 9)
     return Lines(
@@ -134,6 +158,7 @@ CLAIMS: tuple[Statement, ...] = (
             "quadratic; the source claims O(T) for its other two patterns alone."
         ),
         formulas=("T*(T + 1)/2",),
+        picture=_pairs_by_length,
         judge=pairs_before,
         stated=lambda T: T * (T - 1) // 2,
         corrected=lambda T: T * (T + 1) // 2,
@@ -149,7 +174,7 @@ CLAIMS: tuple[Statement, ...] = (
             "shows T W - W (W - 1) / 2 pairs, blocks that divide T show T W."
         ),
         formulas=("T*W*D", "T*W - W*(W - 1)/2", "T*W"),
-        picture=_pairs_by_length,
+        picture=_weight_outside,
         judge=work_in_windows,
         stated=lambda T, D, W: T,
         corrected=lambda T, D, W: T * W * D,
