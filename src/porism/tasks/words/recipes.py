@@ -96,7 +96,7 @@ _ESTIMATOR = replace(
     about="",
     estimator="full",
     optimizer="adam",
-    learning_rate=0.005,
+    learning_rate=0.02,
     width=64,
     epochs=5,
     batch=512,
@@ -122,7 +122,7 @@ QUESTIONS = {
         "estimators",
         "What does sampling cost? The softmax and each of its estimates, trained alike",
         recipes=tuple(recipe.name for recipe in _ESTIMATORS),
-        over={"learning_rate": (0.002, 0.005)},
+        over={"learning_rate": (0.002, 0.005, 0.02)},
         seeds=2,
     )
 }
