@@ -108,8 +108,8 @@ _ESTIMATORS = tuple(
         # What scatters so much wants small steps.
         ("uniform", 0.002, "the same by the softmax's gradient from 5 words drawn alike"),
         ("importance", 0.02, "the same, the context kept and 5 words drawn from the noise"),
-        ("self-normalised", 0.02, "the same, the normaliser from the 5 words too"),
-        ("sampled-softmax", 0.02, "a softmax over the context and the 5 words"),
+        ("self-normalised", 0.005, "the same, the normaliser from the 5 words too"),
+        ("sampled-softmax", 0.005, "a softmax over the context and the 5 words"),
         ("nce", 0.02, "context or noise? With 5 words of noise, weighed by their chances"),
         ("negative", 0.02, "context or noise? Unweighed: negative sampling, by Adam"),
     )
