@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from torch import Tensor, nn
 
 from porism.cost import Cost
+from porism.errors import RecipeError
 from porism.train.exhibit import AnyExhibit
 from porism.train.question import Question
 from porism.train.recipe import Recipe
@@ -27,6 +28,16 @@ class Sample:
     output: str
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+Data = TypeVar("Data")
+
+
+def loaded(data: Data | None) -> Data:
+    """What `Task.load` has read. A task that was restored has none of it."""
+    if data is None:
+        raise RecipeError("this task was restored without its data. Load it to train or evaluate.")
+    return data
 
 
 class Task(ABC):

@@ -20,9 +20,7 @@ import numpy as np
 
 from porism.layers.skipgram import splitmix
 from porism.layers.skipgram.lanes import LINE, STRIDE, ask_for, load, multiply_add, spread, store, total
-
-REACH = 8
-"""Scores beyond count as this much: sigma differs from 0 or 1 by less than a rate can make matter."""
+from porism.layers.skipgram.sigma import REACH
 
 BINS = 1024
 """Of the tables of sigma and softplus between -REACH and REACH. Between two entries a straight line is off by 3e-6."""

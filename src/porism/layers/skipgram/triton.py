@@ -10,10 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from porism.layers.skipgram.sigma import REACH
 from porism.layers.skipgram.splitmix import FIRST, GOLDEN, SECOND
-
-REACH = 8
-"""As in numba.py: scores beyond count as this much."""
 
 _GOLDEN, _FIRST, _SECOND, _REACH = (tl.constexpr(number) for number in (GOLDEN, FIRST, SECOND, REACH))
 

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from porism.cost import Cost
-from porism.errors import RecipeError
 from porism.tasks.images import classification, completion
 from porism.tasks.images.completing import Completing
 from porism.tasks.images.cost import model_cost, subject
@@ -18,7 +17,7 @@ from porism.tasks.images.recipes import PUBLISHED, QUESTIONS, RECIPES, ImagesRec
 from porism.train.exhibit import AnyExhibit
 from porism.train.question import Question
 from porism.train.recipe import Recipe
-from porism.train.task import Batch, Carry, Sample, Task
+from porism.train.task import Batch, Carry, Sample, Task, loaded
 
 
 class Images(Task):
@@ -59,9 +58,7 @@ class Images(Task):
 
     @property
     def images(self) -> ImageSet:
-        if self._images is None:
-            raise RecipeError("this task was restored without its data. Load it to train or evaluate.")
-        return self._images
+        return loaded(self._images)
 
     def assets(self) -> dict[str, Any]:
         return {"shape": list(self.shape), "classes": list(self.classes)}

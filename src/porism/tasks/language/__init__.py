@@ -18,7 +18,7 @@ from porism.tasks.language.recipes import PUBLISHED, QUESTIONS, RECIPES, Languag
 from porism.tasks.language.vocabulary import Vocabulary
 from porism.train.question import Question
 from porism.train.recipe import Recipe, nearest
-from porism.train.task import Batch, Carry, Sample, Task
+from porism.train.task import Batch, Carry, Sample, Task, loaded
 
 EVALUATION_ROWS = 10
 """Few rows, so that hardly a word is predicted without its context and hardly one falls into the remainder."""
@@ -62,9 +62,7 @@ class Language(Task):
 
     @property
     def corpus(self) -> Corpus:
-        if self._corpus is None:
-            raise RecipeError("this task was restored without its data. Load it to train or evaluate.")
-        return self._corpus
+        return loaded(self._corpus)
 
     def assets(self) -> dict[str, Any]:
         return {"vocabulary": self.vocabulary.to_json()}

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from porism.cost import Cost
-from porism.errors import RecipeError
 from porism.tasks.speech.alphabet import SYMBOLS
 from porism.tasks.speech.augment import hidden_bands, hidden_moments
 from porism.tasks.speech.batches import Batches, Buckets
@@ -23,7 +22,7 @@ from porism.tasks.speech.transcribe import evaluate, transcribe
 from porism.train.exhibit import AnyExhibit
 from porism.train.question import Question
 from porism.train.recipe import Recipe
-from porism.train.task import Batch, Carry, Sample, Task
+from porism.train.task import Batch, Carry, Sample, Task, loaded
 
 SHOWN = 5
 
@@ -70,9 +69,7 @@ class Speech(Task):
 
     @property
     def recordings(self) -> Recordings:
-        if self._recordings is None:
-            raise RecipeError("this task was restored without its data. Load it to train or evaluate.")
-        return self._recordings
+        return loaded(self._recordings)
 
     def examples(self, split: str) -> list[Example]:
         """A split as the model takes it, read once."""

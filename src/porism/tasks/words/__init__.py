@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from porism.cost import Cost
-from porism.errors import DataError, RecipeError
+from porism.errors import DataError
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.noise import Noise
 from porism.layers.skipgram.training import kept_share
@@ -31,7 +31,7 @@ from porism.tasks.words.vocabulary import Vocabulary
 from porism.train.exhibit import AnyExhibit, Table
 from porism.train.question import Question
 from porism.train.recipe import Recipe
-from porism.train.task import Batch, Carry, Sample, Step, Task
+from porism.train.task import Batch, Carry, Sample, Step, Task, loaded
 
 SEED = 0
 """Of the pairs that are held out: the same for every model."""
@@ -90,9 +90,7 @@ class Words(Task):
 
     @property
     def corpus(self) -> Corpus:
-        if self._corpus is None:
-            raise RecipeError("this task was restored without its data. Load it to train or evaluate.")
-        return self._corpus
+        return loaded(self._corpus)
 
     def assets(self) -> dict[str, Any]:
         return {"vocabulary": self.vocabulary.to_json()}
