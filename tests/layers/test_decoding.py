@@ -22,7 +22,10 @@ LAYERS: dict[str, Callable[..., Heads]] = {
 
 def tensors(state: Any) -> Iterator[Tensor]:
     for part in state:
-        yield from [part] if isinstance(part, Tensor) else tensors(part or ())
+        if isinstance(part, Tensor):
+            yield part
+        elif isinstance(part, tuple):
+            yield from tensors(part)
 
 
 def state_bytes(state: Any) -> int:

@@ -1,14 +1,20 @@
 """Heads is nn.MultiheadAttention: the same calls, the same weights, the same numbers; and what that one lacks."""
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from tests.layers.mechanism.conftest import device  # noqa: F401  # nothing is measured here
 from torch import Tensor, nn
 
 from porism.errors import ShapeError
 from porism.layers import (
     Attention,
+    AutoAttention,
     HybridAttention,
     TaylorAttention,
     WindowAttention,
@@ -17,7 +23,7 @@ from porism.layers import (
 )
 from porism.layers.check import relative_error
 from porism.layers.heads import Heads
-from porism.layers.pattern import CAUSAL
+from porism.layers.pattern import CAUSAL, Pattern
 
 E, A, B, T, S = 12, 3, 2, 7, 5
 OPTIONS: list[dict[str, Any]] = [
@@ -256,8 +262,8 @@ def test_what_a_layer_without_a_square_cannot_give_is_refused() -> None:
         layer(x, need_weights=True)
     with pytest.raises(ShapeError, match="Values never holds all pairs, and attn_mask asks for them"):
         layer(x, attn_mask=torch.zeros(T, T))
-    # With is_causal the mask beside it is the causal one, and says nothing new.
-    assert layer(x, attn_mask=torch.zeros(T, T), is_causal=True)[0].shape == x.shape
+    with pytest.raises(ShapeError, match="Values never holds all pairs, and attn_mask, which is not the causal one,"):
+        layer(x, attn_mask=torch.zeros(T, T), is_causal=True)
 
 
 def test_masks_that_cannot_be_followed_are_refused() -> None:
@@ -311,3 +317,185 @@ def test_the_description_tells_which_code_answers(monkeypatch: pytest.MonkeyPatc
         Attention(32, 2).float(),
     ]
     assert all("kernel='torch'" in repr(layer) for layer in others)
+
+
+KINDS: dict[str, Callable[..., Heads]] = {
+    "softmax": lambda **options: Attention(E, A, **options),
+    "window": lambda **options: WindowAttention(E, A, window=3, **options),
+    "blocks": lambda **options: WindowAttention(E, A, window=3, kind="block", causal_inside=True, **options),
+    "auto": lambda **options: AutoAttention(E, A, **options),
+    "auto window": lambda **options: AutoAttention(E, A, pattern=Pattern("sliding", window=3), **options),
+}
+each_kind = pytest.mark.parametrize("build", KINDS.values(), ids=KINDS)
+
+
+@each_kind
+@pytest.mark.parametrize("start", [0.5, -0.5, 0.0], ids=str)
+def test_a_scale_is_learned(build: Callable[..., Heads], start: float) -> None:
+    layer = build(scale=nn.Parameter(torch.tensor(start)))
+    assert [name for name, _ in layer.named_parameters()].count("scale") == 1
+    x, weights = torch.randn(T, B, E), torch.randn(T, B, E)
+
+    def decoded(x: Tensor) -> Tensor:
+        first, state = layer.decode(x[:4])
+        return torch.cat([first, layer.decode(x[4:], state)[0]])
+
+    calls = [lambda x: layer(x)[0], lambda x: layer(x, is_causal=True)[0], decoded]
+    if isinstance(layer, Attention):
+        calls += [lambda x: layer(x, need_weights=True)[0], lambda x: layer(x, attn_mask=torch.zeros(T, T))[0]]
+    for call in calls:
+        assert isinstance(layer.scale, nn.Parameter)
+        (found,) = torch.autograd.grad((call(x) * weights).sum(), layer.scale)
+        step = 1e-6
+        sums = []
+        with torch.no_grad():
+            for number in (start + step, start - step):
+                layer.scale.fill_(number)
+                sums.append(float((call(x) * weights).sum()))
+            layer.scale.fill_(start)
+        assert found == pytest.approx((sums[0] - sums[1]) / (2 * step), rel=1e-6, abs=1e-6)
+
+
+@each_kind
+def test_a_learned_scale_is_copied_saved_and_told(build: Callable[..., Heads]) -> None:
+    layer = build(scale=nn.Parameter(torch.tensor(0.5)))
+    x = torch.randn(T, B, E)
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), build(scale=nn.Parameter(torch.zeros(())))):
+        twin.load_state_dict(layer.state_dict())
+        assert twin.scale is not layer.scale
+        assert torch.equal(twin(x)[0], layer(x)[0])
+    assert "scale=Parameter" in repr(layer)
+    half = copy.deepcopy(layer).bfloat16()
+    assert isinstance(half.scale, nn.Parameter)
+    (slope,) = torch.autograd.grad(half(x.bfloat16())[0].float().sum(), half.scale)
+    assert slope.dtype == torch.bfloat16
+    assert slope.isfinite()
+
+
+@each_kind
+def test_a_scale_that_is_a_tensor_goes_with_the_layer(build: Callable[..., Heads]) -> None:
+    layer = build(scale=torch.tensor(0.5))
+    assert "scale" not in layer.state_dict()
+    assert "scale=Tensor" in repr(layer)
+    x, twin = torch.randn(T, B, E), copy.deepcopy(layer)
+    assert torch.equal(layer(x)[0], twin(x)[0])
+    moved = twin.to("meta").scale
+    assert isinstance(moved, Tensor)
+    assert moved.is_meta
+
+
+@each_kind
+@pytest.mark.parametrize(
+    "scale",
+    [
+        float("nan"),
+        float("inf"),
+        "1",
+        True,
+        torch.ones(2),
+        torch.tensor(1),
+        torch.tensor(torch.nan),
+        nn.Parameter(torch.tensor(torch.inf)),
+        torch.tensor(1.0, device="meta"),
+    ],
+    ids=str,
+)
+def test_a_scale_that_is_none_is_refused(build: Callable[..., Heads], scale: Any) -> None:
+    with pytest.raises(ShapeError, match=r"^attention: scale is .*, wanted "):
+        build(scale=scale)
+    layer = build()
+    layer.scale = scale
+    if not isinstance(scale, Tensor) or scale.numel() > 1 or scale.is_meta or not scale.is_floating_point():
+        with pytest.raises(ShapeError, match=r"^attention: scale is .*, wanted "):
+            layer(torch.randn(T, B, E))
+
+
+@each_kind
+@pytest.mark.parametrize("dropout", [1.0, -0.1, float("nan"), "0.5", None], ids=repr)
+def test_a_dropout_that_is_none_is_refused(build: Callable[..., Heads], dropout: Any) -> None:
+    with pytest.raises(ShapeError, match=r"^attention: dropout is .*\. Give the probability of dropping"):
+        build(dropout=dropout)
+    layer = build()
+    layer.dropout = dropout
+    for options in ({}, {"need_weights": True}) if isinstance(layer, Attention) else ({},):
+        with pytest.raises(ShapeError, match=r"^attention: dropout_p is .*\. Give the probability of dropping"):
+            layer(torch.randn(T, B, E), **options)
+
+
+@pytest.mark.parametrize("name", ["embed_dim", "num_heads", "kdim", "vdim", "key_heads", "head_dim", "value_dim"])
+@pytest.mark.parametrize("size", [0, -1, 2.0, True, "2", float("nan"), 10**30, torch.tensor(2)], ids=repr)
+def test_sizes_are_whole_numbers(name: str, size: Any) -> None:
+    sizes: dict[str, Any] = {"embed_dim": 4, "num_heads": 2, "head_dim": 2, "value_dim": 2} | {name: size}
+    with pytest.raises(ShapeError, match=rf"^attention: {name} is .*\. Give a whole number from 1 (on|to \d+)\.$"):
+        Attention(**sizes)
+
+
+def test_sizes_of_numpy_are_taken() -> None:
+    layer = Attention(np.int64(E), np.int64(A), kdim=np.int64(5))  # type: ignore[arg-type]
+    assert (type(layer.embed_dim), type(layer.head_dim), type(layer.kdim)) == (int, int, int)
+    assert layer(torch.randn(T, B, E), torch.randn(S, B, 5), torch.randn(S, B, E))[0].shape == (T, B, E)
+
+
+@each_kind
+@pytest.mark.parametrize("part", ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"])
+def test_a_part_that_was_never_materialised_is_refused(build: Callable[..., Heads], part: str) -> None:
+    layer = build()
+    *path, name = part.split(".")
+    owner = layer.get_submodule(".".join(path))
+    setattr(owner, name, nn.Parameter(getattr(owner, name).to("meta")))
+    x = torch.randn(T, B, E)
+    for call in (layer, layer.decode):
+        with pytest.raises(ShapeError, match=rf"{part} is on meta, query on cpu, wanted one device\."):
+            call(x)
+
+
+@each_kind
+def test_inputs_on_another_device_or_of_another_kind_are_refused(build: Callable[..., Heads]) -> None:
+    layer, x = build(), torch.randn(T, B, E)
+    for query, key, value in ((x.to("meta"), x, x), (x, x.to("meta"), x), (x, x, x.to("meta"))):
+        with pytest.raises(ShapeError, match=r"is on (meta|cpu), query on (meta|cpu), wanted one device\."):
+            layer(query, key, value)
+    with pytest.raises(ShapeError, match=r"query is torch\.int64, wanted one of float32"):
+        layer(x.long())
+    with pytest.raises(ShapeError, match=r"key is torch\.float32, wanted one type|query is torch\.float64, key is"):
+        layer(x, x.float(), x)
+    with pytest.raises(ShapeError, match=r"query is a ndarray, wanted a tensor"):
+        layer(x.numpy())
+
+
+@each_kind
+def test_float64_is_left_alone_by_autocast(build: Callable[..., Heads]) -> None:
+    x = torch.randn(T, B, E, requires_grad=True)
+    for options in ({}, {"normalize": True}, {"scale": nn.Parameter(torch.tensor(0.3))}):
+        layer = build(**options)
+        wanted = layer(x)[0]
+        with torch.autocast("cpu", torch.bfloat16):
+            found, (decoded, _) = layer(x)[0], layer.decode(x)
+            with pytest.raises(
+                ShapeError, match=r"query is torch\.float32, in_proj_weight is torch\.float64, wanted one"
+            ):
+                layer(x.float())
+        assert torch.equal(found, wanted)
+        assert decoded.dtype == torch.float64
+        assert torch.equal(*(torch.autograd.grad(y.sum(), x)[0] for y in (found, wanted)))
+
+
+@each_kind
+@pytest.mark.parametrize(("B", "T"), [(0, 7), (2, 0), (0, 0)])
+def test_an_empty_batch_and_an_empty_text_are_answered(build: Callable[..., Heads], B: int, T: int) -> None:
+    layer = build()
+    x, other = torch.randn(T, B, E, requires_grad=True), torch.randn(5, B, E)
+    for y in (layer(x)[0], layer(x, is_causal=True)[0], layer.decode(x)[0], layer(x, other)[0], layer(other, x)[0]):
+        assert y.shape[1:] == (B, E)
+        gradients = torch.autograd.grad(y.sum(), [x, *layer.parameters()], allow_unused=True)
+        assert all(gradient is None or gradient.isfinite().all() for gradient in gradients)
+    if T == 0:
+        # Without keys there is the bias of W_O and nothing else.
+        assert not layer(other, x)[0].any()
+
+
+@each_kind
+def test_layers_can_be_copied(build: Callable[..., Heads]) -> None:
+    layer, x = build(), torch.randn(T, B, E)
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(twin(x)[0], layer(x)[0])

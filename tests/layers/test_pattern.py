@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -38,7 +39,7 @@ def looks(pattern: Pattern, i: int, j: int) -> bool:
             return j // window <= i // window
 
 
-@given(pattern=patterns, T=st.integers(1, 20), S=st.integers(0, 20), offset=st.integers(0, 12))
+@given(pattern=patterns, T=st.integers(1, 20), S=st.integers(0, 20), offset=st.integers(-12, 12))
 def test_the_mask_is_the_definition(pattern: Pattern, T: int, S: int, offset: int) -> None:
     mask = pattern.mask(T, S, offset)
     assert mask.shape == (T, S)
@@ -111,12 +112,13 @@ def test_a_pattern_can_be_drawn(pattern: Pattern, picture: str) -> None:
             {"kind": "slidign"},
             r"there is no pattern 'slidign'\. Choose from full, causal, sliding, block, block-causal",
         ),
-        ({"kind": "sliding", "window": 0}, r"a sliding pattern has a window of 0\. Give a number from 1 on"),
-        ({"kind": "block"}, r"a block pattern has a window of None\. Give a number from 1 on"),
+        ({"kind": "sliding", "window": 0}, r"window is 0\. Give a whole number from 1 on"),
+        ({"kind": "block"}, r"window is None\. Give a whole number from 1 on"),
         ({"kind": "causal", "window": 3}, r"a causal pattern has no window, got 3\. Leave it out"),
         ({"kind": "block", "window": 3, "ahead": 1}, r"ahead and dilation are for a sliding pattern, and this one is"),
-        ({"kind": "sliding", "window": 3, "ahead": -1}, r"ahead is -1 and dilation 1\. Give numbers from 0 and from 1"),
-        ({"kind": "sliding", "window": 3, "dilation": 0}, r"ahead is 0 and dilation 0\. Give numbers"),
+        ({"kind": "sliding", "window": 3, "ahead": -1}, r"ahead is -1\. Give a whole number from 0 on"),
+        ({"kind": "sliding", "window": 3, "dilation": 0}, r"dilation is 0\. Give a whole number from 1 on"),
+        ({"kind": "block", "window": 3, "causal_inside": "no"}, r"causal_inside is 'no'\. Give True or False\."),
         ({"kind": "causal", "causal_inside": True}, r"causal_inside is for a block pattern, and this one is causal"),
     ],
     ids=lambda value: str(value)[:30],
@@ -124,3 +126,21 @@ def test_a_pattern_can_be_drawn(pattern: Pattern, picture: str) -> None:
 def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         Pattern(**options)
+
+
+NO_SIZES = [2.5, 3.0, float("nan"), float("inf"), "3", True, 10**30, -(10**30), torch.tensor(3), np.float64(3), 3j]
+
+
+@pytest.mark.parametrize("value", NO_SIZES, ids=repr)
+@pytest.mark.parametrize("name", ["window", "ahead", "dilation"])
+def test_sizes_are_whole_numbers(name: str, value: Any) -> None:
+    options: dict[str, Any] = {"kind": "sliding", "window": 3} | {name: value}
+    with pytest.raises(ShapeError, match=rf"^attention: {name} is .*\. Give a whole number from [01] (on|to \d+)\.$"):
+        Pattern(**options)
+
+
+def test_whole_numbers_of_numpy_become_python_s() -> None:
+    pattern = Pattern("sliding", np.int64(3), np.int32(1), np.uint8(2))  # type: ignore[arg-type]
+    assert pattern == Pattern("sliding", 3, 1, 2)
+    assert hash(pattern) == hash(Pattern("sliding", 3, 1, 2))
+    assert {type(size) for size in (pattern.window, pattern.ahead, pattern.dilation)} == {int}

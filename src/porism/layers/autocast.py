@@ -7,14 +7,21 @@ import torch
 from torch import Tensor
 
 
-def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
-    """The type that products are to be computed in, None where autocast is off, as it always is on `meta`."""
-    device = tensor.device.type
-    return None if tensor.is_meta or not torch.is_autocast_enabled(device) else torch.get_autocast_dtype(device)
+def autocast_dtype(*tensors: Tensor) -> torch.dtype | None:
+    """The type in which products of these tensors, all on one device, are to be computed; None for their own.
+
+    Autocast is always off on `meta`, and leaves float64 alone.
+    """
+    first = tensors[0]
+    if not _is_enabled(first) or any(tensor.dtype is torch.float64 for tensor in tensors):
+        return None
+    return torch.get_autocast_dtype(first.device.type)
 
 
 def without_autocast(tensor: Tensor) -> AbstractContextManager[Any]:
     """A context in which products keep the types of their operands."""
-    if autocast_dtype(tensor) is None:
-        return nullcontext()
-    return torch.autocast(tensor.device.type, enabled=False)
+    return torch.autocast(tensor.device.type, enabled=False) if _is_enabled(tensor) else nullcontext()
+
+
+def _is_enabled(tensor: Tensor) -> bool:
+    return not tensor.is_meta and torch.is_autocast_enabled("cpu" if tensor.is_cpu else tensor.device.type)

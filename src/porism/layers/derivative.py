@@ -1,10 +1,11 @@
-"""Backward passes by hand give first derivatives, and say so."""
+"""Backward passes by hand: first derivatives only, and answers that may have been changed in place since."""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
@@ -18,7 +19,10 @@ def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(backward)
     def wrapper(*args: Any) -> Any:
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        if not torch.is_grad_enabled():
+            # What torch's guard would do takes longer than the gradient of a small call.
+            return backward(*args)
+        if not torch.compiler.is_compiling():
             raise RuntimeError(
                 "this layer gives first derivatives only, and create_graph=True asked for more. "
                 "Call its naive.py, which autograd can differentiate as often as you like."
@@ -26,3 +30,43 @@ def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
         return guarded(*args)
 
     return wrapper
+
+
+class InPlaceWatch:
+    """Tells whether a tensor was changed in place since the watch was made.
+
+    A backward pass that reads the layer's own answer saves `answer.data`, so that autograd lets users change the answer
+    in place, as behind torch's own layers, and computes the answer again where the watch says that they did.
+
+    >>> x = torch.ones(3)
+    >>> watch = InPlaceWatch(x)
+    >>> watch.changed
+    False
+    >>> x.view(3, 1).mul_(2)[0]
+    tensor([2.])
+    >>> watch.changed
+    True
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        # It shares the count of changes with x, and not the memory, which autograd frees as the backward pass goes on.
+        self._counter = x.detach()
+        self._counter.data = x.new_empty(0)
+        self._version = self._now()
+
+    @property
+    def changed(self) -> bool:
+        return self._now() != self._version
+
+    def _now(self) -> int:
+        # Of a tensor made in inference mode no changes are counted, and none can reach a backward pass.
+        return 0 if self._counter.is_inference() else self._counter._version
+
+
+def own_memory(answer: Tensor) -> Tensor:
+    """A copy of an answer that the backward pass reads, for compiled code, where an InPlaceWatch sees nothing.
+
+    Times one, since the compiler takes a clone for the original: whoever changed the answer in place would change what
+    was saved, and gradients would be wrong without a word.
+    """
+    return answer * 1

@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from porism.errors import ShapeError
-from porism.layers.autocast import autocast_dtype
+from porism.layers.masks import check_mask, is_causal_mask, padding_of
+from porism.layers.operands import check_dropout, check_operands, check_whole, has_values
+from porism.layers.request import check_scale
 
 
 class Heads(nn.Module):
@@ -25,10 +27,14 @@ class Heads(nn.Module):
     differs where that one cannot be followed or should not be: `key` and `value` may be left out, `need_weights` is off
     unless asked for, `is_causal` needs no mask beside it, and a query that sees no key gives 0 instead of NaN.
 
+    A mask beside `is_causal` holds as well. If it is the causal one, as nn.TransformerEncoder gives it, it is left out,
+    since kernels know that limit by name. Only a CPU can tell without waiting: on a GPU, and where the layer is
+    compiled, both hold, in the time that a mask takes. Leave it out there.
+
     - `key_heads`: fewer key and value heads than query heads, each shared by several
     - `head_dim`, `value_dim`: widths of a head's keys and values; embed_dim / num_heads unless told otherwise
     - `out_proj=False`: no W_O; the heads side by side, num_heads * value_dim wide, are the answer
-    - `scale`: what logits are multiplied by; 1 / sqrt(head_dim) unless told otherwise
+    - `scale`: what logits are multiplied by; 1 / sqrt(head_dim) unless told otherwise. An nn.Parameter is learned
     - `normalize`: q and k are divided by their norms, and a learned temperature for each head takes the place of the
       scale. It starts at sqrt(head_dim), where the logits of random vectors deviate by 1, as they do without it.
 
@@ -57,7 +63,7 @@ class Heads(nn.Module):
         head_dim: int | None = None,
         value_dim: int | None = None,
         out_proj: bool = True,
-        scale: float | None = None,
+        scale: float | Tensor | None = None,
         normalize: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -72,37 +78,56 @@ class Heads(nn.Module):
             head_dim=head_dim,
             value_dim=value_dim,
         )
-        if not 0 <= dropout < 1:
-            raise ShapeError(f"attention: dropout is {dropout!r}. Give the probability of dropping, from 0 to below 1.")
+        check_dropout("attention", "dropout", dropout)
+        check_scale("attention", scale)
         if normalize and scale is not None:
             raise ShapeError(
                 f"attention: normalize has a learned temperature, and scale is {scale}. Leave out one of the two."
             )
-        self.embed_dim = embed_dim
-        self.num_heads = num_heads
+        self.embed_dim = int(embed_dim)
+        self.num_heads = int(num_heads)
         self.dropout = float(dropout)
-        self.kdim = embed_dim if kdim is None else kdim
-        self.vdim = embed_dim if vdim is None else vdim
+        self.kdim = int(embed_dim if kdim is None else kdim)
+        self.vdim = int(embed_dim if vdim is None else vdim)
         self.batch_first = batch_first
-        self.key_heads = num_heads if key_heads is None else key_heads
-        self.head_dim = embed_dim // num_heads if head_dim is None else head_dim
-        self.value_dim = embed_dim // num_heads if value_dim is None else value_dim
-        self.scale = 1.0 if normalize else scale
+        self.key_heads = int(num_heads if key_heads is None else key_heads)
+        self.head_dim = int(embed_dim // num_heads if head_dim is None else head_dim)
+        self.value_dim = int(embed_dim // num_heads if value_dim is None else value_dim)
         A, G, D, H = self.num_heads, self.key_heads, self.head_dim, self.value_dim
         self._widths = A * D, G * D, G * H
 
         def parameter(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
 
-        if self.kdim == self.vdim == embed_dim:
-            self.in_proj_weight = parameter(sum(self._widths), embed_dim)
+        if self.kdim == self.vdim == self.embed_dim:
+            self.in_proj_weight = parameter(sum(self._widths), self.embed_dim)
         else:
-            for name, out, width in zip("qkv", self._widths, (embed_dim, self.kdim, self.vdim), strict=True):
+            for name, out, width in zip("qkv", self._widths, (self.embed_dim, self.kdim, self.vdim), strict=True):
                 self.register_parameter(f"{name}_proj_weight", parameter(out, width))
         self.in_proj_bias = parameter(sum(self._widths)) if bias else None
         self.temperature = parameter(A) if normalize else None
-        self.out_proj = nn.Linear(A * H, embed_dim, bias, device, dtype) if out_proj else None
+        self.out_proj = nn.Linear(A * H, self.embed_dim, bias, device, dtype) if out_proj else None
+        self._set_scale(1.0 if normalize else scale)
         self.reset_parameters()
+
+    def _set_scale(self, scale: float | Tensor | None) -> None:
+        self.scale: float | Tensor | None
+        if not isinstance(scale, Tensor):
+            self.scale = scale
+            return
+        like = next(self.parameters())
+        if scale.device != like.device:
+            raise ShapeError(
+                f"attention: scale is on {scale.device}, the weights on {like.device}, wanted one device. "
+                f"Move it with scale.to({str(like.device)!r})."
+            )
+        if has_values(scale) and not scale.isfinite().all():
+            raise ShapeError(f"attention: scale is a tensor of {scale.item()}, wanted a finite number.")
+        if isinstance(scale, nn.Parameter):
+            self.scale = scale
+        else:
+            # It goes with the layer to other devices, and is no part of what the layer learned.
+            self.register_buffer("scale", scale, persistent=False)
 
     def reset_parameters(self) -> None:
         """As nn.MultiheadAttention: Glorot-uniform weights, zero biases. W_O has its own way, that of nn.Linear."""
@@ -141,7 +166,13 @@ class Heads(nn.Module):
         need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """As `attend`, with a mask of any form (True is left out, numbers are added), and all weights where needed."""
+        if is_causal and attn_mask is not None and not need_weights and not has_values(attn_mask):
+            # It may be the causal one, as nn.TransformerEncoderLayer gives it. The check runs with the kernels.
+            torch._assert_async(is_causal_mask(attn_mask), "attention: attn_mask came beside is_causal and is another.")
+            return self.attend(q, k, v, key_padding=key_padding, cumulative_lengths=None, is_causal=True), None
         asked = "need_weights=True" if need_weights else "attn_mask"
+        if is_causal and not need_weights:
+            asked = "attn_mask, which is not the causal one,"
         raise ShapeError(
             f"attention: {type(self).__name__} never holds all pairs, and {asked} asks for them. "
             "Leave it out, or take Attention."
@@ -167,13 +198,15 @@ class Heads(nn.Module):
         key = query if key is None else key
         value = key if value is None else value
         self._check_inputs(query, key, value)
-        if is_causal:
-            attn_mask = None  # it is the causal one then: nn.MultiheadAttention asks for it beside is_causal
         unbatched = query.dim() == 2
-        key_padding = None if key_padding_mask is None else _padding(key_padding_mask)
+        key_padding = None if key_padding_mask is None else padding_of(key_padding_mask, query)
         if key_padding is not None and unbatched:
             key_padding = key_padding.unsqueeze(0)
         q, k, v = self._project(query, key, value)
+        if attn_mask is not None:
+            attn_mask = self._dense_mask(attn_mask, q, k)
+            if is_causal and has_values(attn_mask) and is_causal_mask(attn_mask):
+                attn_mask = None
         weights = None
         if attn_mask is None and not need_weights:
             heads = self.attend(
@@ -189,12 +222,12 @@ class Heads(nn.Module):
                 k,
                 v,
                 key_padding=key_padding,
-                attn_mask=None if attn_mask is None else self._dense_mask(attn_mask, q, k),
+                attn_mask=attn_mask,
                 is_causal=is_causal,
                 need_weights=need_weights,
             )
         if weights is not None:
-            weights = weights.mean(1) if average_attn_weights else weights
+            weights = (weights.mean(1) if average_attn_weights else weights).to(query.dtype)
             weights = weights.squeeze(0) if unbatched else weights
         return self._join(heads, unbatched), weights
 
@@ -250,17 +283,20 @@ class Heads(nn.Module):
 
     def _dense_mask(self, mask: Tensor, q: Tensor, k: Tensor) -> Tensor:
         """A mask (T, S) or (B * A, T, S) as one that fits (B, A, T, S)."""
+        check_mask("attn_mask", mask, q)
         (B, A, T, _), S = q.shape, k.shape[2]
         if tuple(mask.shape) == (T, S):
             return mask
         if tuple(mask.shape) == (B * A, T, S):
-            return mask.view(B, A, T, S)
+            per_head: Tensor = mask.unflatten(0, (B, A))
+            return per_head
         raise ShapeError(
             f"attention: attn_mask is {tuple(mask.shape)}, wanted {(T, S)} for all or {(B * A, T, S)} for each head. "
             "Give a row for each query and a column for each key."
         )
 
     def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        check_operands("attention", query=query, key=key, value=value, **self._weights())
         widths = {"query": self.embed_dim, "key": self.kdim, "value": self.vdim}
         order = "(B, T, width), batch_first," if self.batch_first else "(T, B, width)"
         for (name, width), x in zip(widths.items(), (query, key, value), strict=True):
@@ -281,16 +317,19 @@ class Heads(nn.Module):
                 f"attention: query is {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)}, "
                 "wanted one batch, and a value for every key. Give those of the same texts."
             )
-        weight = next(self.parameters())
-        if query.dtype != weight.dtype and autocast_dtype(query) is None:
-            raise ShapeError(
-                f"attention: query is {query.dtype}, the weights are {weight.dtype}, wanted one type. "
-                f"Convert query with query.to({weight.dtype})."
-            )
+
+    def _weights(self) -> dict[str, Tensor | None]:
+        """All that inputs are multiplied with. A scale and a temperature may be of another type."""
+        weights: dict[str, Tensor | None] = {
+            name: weight for name, weight in self._parameters.items() if name not in ("scale", "temperature")
+        }
+        if isinstance(self.out_proj, nn.Linear):
+            weights |= {"out_proj.weight": self.out_proj.weight, "out_proj.bias": self.out_proj.bias}
+        return weights
 
     def kernel(self) -> str:
         """Which code answers where the layer is now, at its precision: "triton" for a kernel of ours, else "torch"."""
-        weight = next(self.parameters())
+        weight = next(weight for weight in self._weights().values() if weight is not None)
         return self.kernel_for(weight.new_empty(0, self.num_heads, 0, self.head_dim))
 
     def kernel_for(self, q: Tensor) -> str:
@@ -298,8 +337,10 @@ class Heads(nn.Module):
         return "torch"
 
     def extra_repr(self) -> str:
-        options = ("dropout", "kdim", "vdim", "batch_first", "key_heads", "head_dim", "value_dim", "scale")
+        options = ("dropout", "kdim", "vdim", "batch_first", "key_heads", "head_dim", "value_dim")
         settings = [f"{option}={getattr(self, option)!r}" for option in options]
+        scale = type(self.scale).__name__ if isinstance(self.scale, Tensor) else repr(self.scale)
+        settings.append(f"scale={scale}")
         settings.append(f"kernel={self.kernel()!r}")
         return ", ".join([str(self.embed_dim), str(self.num_heads), *settings])
 
@@ -309,26 +350,10 @@ def divisors(number: int) -> list[int]:
     return [part for part in range(1, number + 1) if number % part == 0]
 
 
-def _padding(mask: Tensor) -> Tensor:
-    """True for a pad. A mask of numbers, as nn.TransformerEncoderLayer makes it, has -inf there and 0 elsewhere."""
-    if not mask.is_floating_point():
-        return mask
-    padding = mask == -torch.inf
-    # Whether other numbers stand there only the CPU can tell without waiting, and only where there are numbers.
-    if mask.device.type == "cpu" and type(mask) is Tensor and not torch.compiler.is_compiling():
-        rest = mask[~padding & (mask != 0)]
-        if rest.numel():
-            raise ShapeError(
-                f"attention: key_padding_mask adds {rest[0].item():g}, wanted -inf for a pad and 0 for a key. "
-                "Give a mask of bool, True for a pad."
-            )
-    return padding
-
-
 def _check_sizes(**sizes: int | None) -> None:
     for name, size in sizes.items():
-        if size is not None and (not isinstance(size, int) or size < 1):
-            raise ShapeError(f"attention: {name} is {size!r}. Give a whole number from 1 on.")
+        if size is not None or name in ("embed_dim", "num_heads"):
+            check_whole("attention", name, size)
     width, A, G = sizes["embed_dim"], sizes["num_heads"], sizes["key_heads"]
     assert width is not None
     assert A is not None

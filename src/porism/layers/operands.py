@@ -1,52 +1,125 @@
-"""What goes into attention: queries, keys and values, their heads, and which keys are only padding."""
+"""The checks that every layer and functional form makes of its operands, before a kernel is called.
 
+Kernels are called below torch's own guards: with operands of another device, dtype, layout or range they would read
+memory that is not theirs and answer without a word.
+"""
+
+from numbers import Integral, Real
+from typing import Any
+
+import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype
 
+FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
-def check(q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None = None) -> None:
-    """q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A; key_padding (B, S), True for a pad."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.dim() != 4:
+MOST = 2**31 - 1
+"""The largest size, window or offset: sums and products of two of them stay within 64 bits."""
+
+
+def check_operands(layer: str, **operands: Tensor | None) -> None:
+    """Refuses operands that are not dense tensors of one real floating dtype on one device; None is left out.
+
+    Under autocast the dtypes may differ, unless one is float64, which autocast leaves alone.
+    """
+    given = {name: x for name, x in operands.items() if x is not None}
+    first_name, first = next(iter(given.items()))
+    for name, x in given.items():
+        if not isinstance(x, Tensor):
+            raise ShapeError(f"{layer}: {name} is a {type(x).__name__}, wanted a tensor. Use torch.as_tensor({name}).")
+        if x.layout is not torch.strided or x.is_nested:
+            raise ShapeError(f"{layer}: {name} is {_layout(x)}, wanted a dense tensor. Convert it with .to_dense().")
+        if x.dtype not in FLOATS:
+            kinds = ", ".join(str(dtype).removeprefix("torch.") for dtype in FLOATS)
+            raise ShapeError(f"{layer}: {name} is {x.dtype}, wanted one of {kinds}. Convert it with {name}.float().")
+        if x.device != first.device:
             raise ShapeError(
-                f"attention: {name} is {tuple(x.shape)}, wanted 4 sizes: batch, heads, length, width. "
-                "Add those that are missing with unsqueeze."
+                f"{layer}: {name} is on {x.device}, {first_name} on {first.device}, wanted one device. "
+                f"Move it with {name}.to({str(first.device)!r})."
             )
-    B, A, _, D = q.shape
-    _, G, S, _ = k.shape
-    if k.shape != (B, G, S, D):
-        raise ShapeError(
-            f"attention: k is {tuple(k.shape)}, wanted batch {B} and width {D} as in q {tuple(q.shape)}. "
-            "Keys and queries meet in a product."
-        )
-    if v.shape[:3] != k.shape[:3]:
-        raise ShapeError(
-            f"attention: v is {tuple(v.shape)}, wanted {tuple(k.shape[:3])} and any width, as in k {tuple(k.shape)}. "
-            "Every key has one value."
-        )
-    if G == 0 or A % G:
-        raise ShapeError(
-            f"attention: {A} query heads do not share {G} key heads evenly. Give a number that divides {A}."
-        )
-    if not q.dtype == k.dtype == v.dtype and autocast_dtype(q) is None:
-        raise ShapeError(
-            f"attention: q is {q.dtype}, k {k.dtype} and v {v.dtype}, wanted one type. Convert with k.to({q.dtype})."
-        )
-    if key_padding is not None and (key_padding.shape != (B, S) or key_padding.dtype.is_floating_point):
-        raise ShapeError(
-            f"attention: key_padding is {tuple(key_padding.shape)} of {key_padding.dtype}, wanted ({B}, {S}) of bool, "
-            "True where a key is only padding."
-        )
+    for name, x in given.items():
+        if x.dtype is not first.dtype and autocast_dtype(*given.values()) is None:
+            raise ShapeError(
+                f"{layer}: {first_name} is {first.dtype}, {name} is {x.dtype}, wanted one type. "
+                f"Convert {first_name} with {first_name}.to({x.dtype})."
+            )
 
 
-def scale_of(q: Tensor, scale: float | None) -> float:
-    """1 / sqrt(D), unless another scale is asked for."""
-    return q.shape[-1] ** -0.5 if scale is None else scale
+def check_indices(layer: str, name: str, indices: Tensor, size: int, like: Tensor | None = None) -> None:
+    """Refuses indices that are not whole numbers from 0 to size - 1, or not on the device of `like`.
+
+    On a CPU they are looked at now. Under the compiler and on a GPU the check runs with the kernels: there it raises
+    torch's RuntimeError, or stops the device as torch's own indexing does, and nobody waits for it.
+    """
+    if not isinstance(indices, Tensor):
+        raise ShapeError(f"{layer}: {name} are a {type(indices).__name__}, wanted a tensor of whole numbers.")
+    if indices.layout != torch.strided or indices.is_nested:
+        raise ShapeError(f"{layer}: {name} are {_layout(indices)}, wanted a dense tensor. Use .to_dense().")
+    if indices.dtype not in INTEGERS:
+        raise ShapeError(f"{layer}: {name} are {indices.dtype}, wanted whole numbers. Convert with {name}.long().")
+    if like is not None and indices.device != like.device:
+        raise ShapeError(
+            f"{layer}: {name} are on {indices.device}, wanted {like.device}. "
+            f"Move them with {name}.to({str(like.device)!r})."
+        )
+    if indices.numel() == 0:
+        return
+    if has_values(indices):
+        least, most = (int(value) for value in torch.aminmax(indices))
+        if least < 0 or most >= size:
+            raise ShapeError(
+                f"{layer}: {name} run from {least} to {most}, wanted 0 to {size - 1}. "
+                "Number them by the layer's own vocabulary."
+            )
+    elif torch.compiler.is_compiling() or not _is_hollow(indices):
+        # As int64: beside int8 torch would take 300 for 44.
+        numbers = indices.long()
+        inside = ((numbers >= 0) & (numbers < size)).all()
+        torch._assert_async(inside, f"{layer}: {name} are out of range, wanted 0 to {size - 1}.")
 
 
-def share(x: Tensor, A: int) -> Tensor:
-    """Keys or values (B, G, S, D), each head repeated for the query heads that share it: (B, A, S, D)."""
-    G = x.shape[1]
-    return x if A == G else x.repeat_interleave(A // G, dim=1)
+def has_values(x: Tensor) -> bool:
+    """Whether the numbers of x can be looked at now without waiting for a device."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling() and not _is_hollow(x)
+
+
+def readable(x: Tensor) -> Tensor:
+    """x with its last dimension dense in memory, as kernels read it; x itself where it is so already."""
+    if not torch.compiler.is_compiling() and x.is_neg():
+        x = x.resolve_neg()
+    return x if x.is_contiguous() or x.stride(-1) == 1 else x.contiguous()
+
+
+def check_whole(layer: str, name: str, value: Any, least: int = 1, most: int = MOST) -> None:
+    """Refuses what is not a whole number in a range. A bool is none, nor is a tensor."""
+    # The type first: the question whether it is a number of any kind takes longer than all else here.
+    whole = type(value) is int or (isinstance(value, (Integral, torch.SymInt)) and not isinstance(value, bool))
+    if not whole or not least <= value <= most:
+        too_large = whole and value > most
+        wanted = f"from {least} to {most}" if too_large or most != MOST else f"from {least} on"
+        raise ShapeError(f"{layer}: {name} is {_short(value)}. Give a whole number {wanted}.")
+
+
+def check_dropout(layer: str, name: str, value: Any) -> None:
+    """Refuses what is not the probability of dropping a weight. A bool is none, as in torch."""
+    number = type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
+    if not number or not 0 <= value < 1:
+        raise ShapeError(f"{layer}: {name} is {_short(value)}. Give the probability of dropping, from 0 to below 1.")
+
+
+def _is_hollow(x: Tensor) -> bool:
+    """Whether x stands for numbers that are not there: while operations are counted, traced or vectorised."""
+    return x.is_meta or isinstance(x, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(x)
+
+
+def _layout(x: Tensor) -> str:
+    return "nested" if x.is_nested else str(x.layout)
+
+
+def _short(value: Any) -> str:
+    """A value for a message: of a tensor what it is, not all its numbers."""
+    return f"a tensor {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)

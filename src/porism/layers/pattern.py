@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
+from porism.layers.operands import check_whole
 
 Kind = Literal["full", "causal", "sliding", "block", "block-causal"]
 KINDS: tuple[Kind, ...] = ("full", "causal", "sliding", "block", "block-causal")
@@ -41,20 +42,25 @@ class Pattern:
         if self.kind not in KINDS:
             raise ShapeError(f"attention: there is no pattern {self.kind!r}. Choose from {', '.join(KINDS)}.")
         windowed = self.kind in ("sliding", "block", "block-causal")
-        if windowed and (self.window is None or self.window < 1):
-            raise ShapeError(
-                f"attention: a {self.kind} pattern has a window of {self.window}. Give a number from 1 on."
-            )
         if not windowed and self.window is not None:
-            raise ShapeError(f"attention: a {self.kind} pattern has no window, got {self.window}. Leave it out.")
+            raise ShapeError(f"attention: a {self.kind} pattern has no window, got {self.window!r}. Leave it out.")
+        if windowed:
+            self._check_whole("window", 1)
+        self._check_whole("ahead", 0)
+        self._check_whole("dilation", 1)
         if self.kind != "sliding" and (self.ahead, self.dilation) != (0, 1):
             raise ShapeError(f"attention: ahead and dilation are for a sliding pattern, and this one is {self.kind}.")
-        if self.ahead < 0 or self.dilation < 1:
-            raise ShapeError(
-                f"attention: ahead is {self.ahead} and dilation {self.dilation}. Give numbers from 0 and from 1 on."
-            )
+        if not isinstance(self.causal_inside, bool):
+            raise ShapeError(f"attention: causal_inside is {self.causal_inside!r}. Give True or False.")
         if self.causal_inside and self.kind != "block":
             raise ShapeError(f"attention: causal_inside is for a block pattern, and this one is {self.kind}.")
+
+    def _check_whole(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        check_whole("attention", name, value, least)
+        if not isinstance(value, (int, torch.SymInt)):
+            # NumPy's numbers hold 64 bits, and products of Python's hold any.
+            object.__setattr__(self, name, int(value))
 
     @property
     def looks_ahead(self) -> bool:

@@ -8,24 +8,42 @@
 True
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
+from porism.layers.operands import INTEGERS, check_whole
 
 
 def starts(cumulative_lengths: Sequence[int] | Tensor, T: int) -> list[int]:
     """Where each text starts and the last one ends, checked: from 0 to T, never falling."""
-    found = cumulative_lengths.tolist() if isinstance(cumulative_lengths, Tensor) else list(cumulative_lengths)
+    found = _whole_numbers(cumulative_lengths)
     rising = all(before <= after for before, after in pairwise(found))
     if len(found) < 2 or found[0] != 0 or found[-1] != T or not rising:
         raise ShapeError(
             f"attention: cumulative lengths are {found}, wanted numbers that rise from 0 to {T}, the tokens in all. "
             "Give where each text starts, and the end."
         )
+    return found
+
+
+def _whole_numbers(given: Sequence[int] | Tensor) -> list[int]:
+    if isinstance(given, Tensor):
+        if given.dtype not in INTEGERS or given.dim() != 1 or given.is_meta:
+            raise ShapeError(
+                f"attention: cumulative lengths are a tensor {tuple(given.shape)} of {given.dtype} on {given.device}, "
+                "wanted a list of whole numbers. Give where each text starts, and the end."
+            )
+        found: list[int] = given.tolist()
+        return found
+    if not isinstance(given, Iterable):
+        raise ShapeError(f"attention: cumulative lengths are {given!r}, wanted a list, such as [0, 3, 10].")
+    found = list(given)
+    for number in found:
+        check_whole("attention", "one of the cumulative lengths", number, 0)
     return found
 
 

@@ -14,6 +14,7 @@ from porism.layers import Attention, softmax_attention
 from porism.layers.attention import naive, softmax_decode
 from porism.layers.attention.cost import core, cost
 from porism.layers.attention.gradient import gradient
+from porism.layers.attention.layer import all_weights
 from porism.layers.check import relative_error
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 
@@ -179,7 +180,7 @@ def test_what_cannot_be_decoded_is_refused() -> None:
 
 def test_types_that_differ_are_refused_and_autocast_settles_them() -> None:
     q, k, v = operands(3, 3, dtype=torch.float32)
-    with pytest.raises(ShapeError, match="q is torch.float32, k torch.bfloat16 and v torch.float32, wanted one type"):
+    with pytest.raises(ShapeError, match="q is torch.float32, k is torch.bfloat16, wanted one type"):
         softmax_attention(q, k.bfloat16(), v)
     with torch.autocast("cpu", torch.bfloat16):
         assert softmax_attention(q, k.bfloat16(), v).dtype == torch.bfloat16
@@ -289,3 +290,97 @@ def test_the_number_of_heads_changes_no_products() -> None:
     one, many = (cost().at(B=2, T=7, A=heads, D=12 // heads) for heads in (1, 3))
     for kind in ("parameters", "flops", "backward"):
         assert one[kind] == many[kind]
+
+
+CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
+    "twice": lambda y: y.mul_(2),
+    "relu": lambda y: y.relu_(),
+    "a part": lambda y: y[:, :1, 1:].zero_(),
+    "twice, then relu": lambda y: y.mul_(2).relu_(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"pattern": CAUSAL}, {"pattern": PATTERNS["sliding"]}, {"key_padding": torch.zeros(2, 7).bool()}],
+    ids=["full", "causal", "sliding", "padded"],
+)
+@pytest.mark.parametrize("sizes", [(4, 5, 5), (2, 5, 5), (4, 5, 3), (1, 3, 5)], ids=str)
+def test_an_answer_may_be_changed_in_place(
+    change: Callable[[Tensor], Tensor], options: dict[str, Any], sizes: tuple[int, int, int]
+) -> None:
+    G, D, H = sizes
+    q, k, v = operands(7, 7, G=G, D=D, H=H)
+    wanted = naive.softmax_attention(
+        q, k, v, naive.looked_at(options.get("pattern", FULL), q, k, options.get("key_padding"))
+    )
+    for answer in (found := softmax_attention(q, k, v, **options), wanted):
+        change(answer)
+    assert_same(found, wanted, (q, k, v))
+    # Also where the graph is kept and gone through twice.
+    weights = torch.randn_like(found)
+    found = softmax_attention(q, k, v, **options)
+    change(found)
+    once, again = (torch.autograd.grad(found, (q, k, v), weights, retain_graph=True) for _ in range(2))
+    assert all(torch.equal(one, other) for one, other in zip(once, again, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_answer_may_be_changed_in_place() -> None:
+    torch.compiler.reset()
+    q, k, v = operands(7, 7)
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return softmax_attention(q, k, v, pattern=CAUSAL).mul_(2).relu_()
+
+    assert_same(torch.compile(call, fullgraph=True, backend="aot_eager")(q, k, v), call(q, k, v), (q, k, v))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_weights_are_computed_in_float32_or_better(dtype: torch.dtype) -> None:
+    # Logits of 100 and a bit: half of them would be rounded to whole numbers.
+    q, k, _ = operands(7, 7, D=16, dtype=torch.float32)
+    q, k = (8 * q.detach()).to(dtype), (8 * k.detach()).to(dtype)
+    wanted = all_weights(q.double(), k.double(), None, 0.3)
+    for autocast in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            found = all_weights(q, k, None, 0.3)
+        assert found.dtype == torch.float32
+        assert (found - wanted).abs().max() <= 1e-4
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_layer_s_weights_have_the_dtype_of_what_comes(dtype: torch.dtype) -> None:
+    layer, x = Attention(8, 2, batch_first=True, dtype=dtype), torch.randn(2, 3, 8).to(dtype)
+    y, weights = layer(x, need_weights=True)
+    assert y.dtype == weights.dtype == dtype
+    assert (weights.float().sum(-1) - 1).abs().max() <= torch.finfo(dtype).eps
+    with torch.autocast("cpu", torch.bfloat16):
+        y, weights = layer.float()(x.float(), need_weights=True)
+    assert (y.dtype, weights.dtype) == (torch.bfloat16, torch.float32)
+
+
+@each_pattern
+@pytest.mark.parametrize(("B", "T", "S"), [(0, 7, 7), (2, 0, 7), (2, 7, 0), (0, 0, 0), (0, 7, 0)])
+def test_nothing_to_attend_to_gives_zeros_and_no_gradient(pattern: Pattern, B: int, T: int, S: int) -> None:
+    for G, H in ((4, 5), (2, 3)):
+        q, k, v = operands(T, S, B=B, G=G, H=H)
+        for padding in (None, torch.zeros(B, S).bool()):
+            answer = softmax_attention(q, k, v, pattern=pattern, key_padding=padding)
+            assert answer.shape == (B, 4, T, H)
+            assert not answer.any()
+            assert not any(gradient.any() for gradient in torch.autograd.grad(answer.sum(), (q, k, v)))
+
+
+def test_a_mask_of_numbers_may_be_of_another_width() -> None:
+    q, k, v = operands(7, 7)
+    bias = torch.randn(7, 7, dtype=torch.float32)
+    assert torch.equal(softmax_attention(q, k, v, mask=bias), softmax_attention(q, k, v, mask=bias.double()))
+
+
+def test_float64_is_left_alone_by_autocast() -> None:
+    q, k, v = operands(7, 7, G=2, H=3)
+    wanted = softmax_attention(q, k, v, pattern=CAUSAL)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(softmax_attention(q, k, v, pattern=CAUSAL), wanted)

@@ -73,7 +73,7 @@ ATTENTION = Case(
         Mistake(
             "type",
             lambda: _ATTENTION(torch.zeros(2, 7, 12, dtype=torch.float64)),
-            r"query is torch\.float64, the weights are torch\.float32, wanted one type\. Convert query with",
+            r"query is torch\.float64, in_proj_weight is torch\.float32, wanted one type\. Convert query with",
         ),
         Mistake(
             "mask of another size",
@@ -98,7 +98,7 @@ ATTENTION = Case(
         Mistake(
             "mask of numbers",
             _attend(mask=torch.zeros(7, 7).int()),
-            r"mask is torch\.int32, wanted bool, True for a pair to look at, or numbers to add",
+            r"mask is torch\.int32, wanted bool, or floating numbers to add to the logits\. Convert it with mask\.bool",
         ),
         Mistake(
             "lengths that do not add up",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from tests.layers.mechanism.conftest import SLIDING, Device, operands
-from torch import Tensor
+from torch import Tensor, nn
 
 from porism.errors import ShapeError
 from porism.layers import (
@@ -23,6 +23,7 @@ from porism.layers.mechanism.choice import Choice, decide
 from porism.layers.mechanism.question import Question
 from porism.layers.mechanism.ways import EXACT, SERIES
 from porism.layers.pattern import CAUSAL, FULL, Pattern
+from porism.layers.request import AttentionRequest
 from porism.layers.taylor import naive as taylor_naive
 
 SAME = 1e-12
@@ -172,7 +173,9 @@ def test_compiles_without_breaks_and_chooses_by_sizes(device: Device, dynamic: b
         ({"order": 3}, "order 3 is odd"),
         ({"mechanism": "window", "window": 4}, "window is 4, and mechanism 'window' has none beside its pattern's."),
         ({"window": 4}, "window is 4 without an order, so there is no series beyond it. Give order=2 too, or"),
-        ({"window": 0, "order": 2}, "window is 0. Give a whole number from 1 on: the keys that stay exact."),
+        ({"window": 0, "order": 2}, "window is 0. Give a whole number from 1 on."),
+        ({"window": 2.5, "order": 2}, "window is 2.5. Give a whole number from 1 on."),
+        ({"window": True, "order": 2}, "window is True. Give a whole number from 1 on."),
         ({"state": ()}, "a state came, and every mechanism has one of its own. Continue a text with softmax_decode, "),
         ({"dropout_p": 1.5}, "dropout_p is 1.5. Give the probability of dropping"),
     ],
@@ -191,3 +194,92 @@ def test_wrong_shapes_are_refused_by_name() -> None:
         attention(q, k[..., :2], v)
     with pytest.raises(ShapeError, match="mechanism 'taylor' leaves nothing to choose. Give 'auto' or 'series'."):
         choose(q, k, v, mechanism="taylor")
+
+
+@each_pattern
+@pytest.mark.parametrize("favourite", EXACT)
+@pytest.mark.parametrize("scale", [-0.5, 0.0, 3.0])
+def test_whatever_is_chosen_is_right_for_any_offset_and_scale(
+    device: Device, favourite: str, pattern: Pattern, scale: float
+) -> None:
+    device.prefer(favourite)
+    for T, S, offset in ((7, 7, -2), (40, 40, -5), (7, 12, 30), (12, 7, -20), (3, 3, 2**31 - 1)):
+        q, k, v = operands(T, S)
+        found = attention(q, k, v, pattern=pattern, offset=offset, scale=scale)
+        mask = softmax_naive.looked_at(pattern, q, k, None, offset)
+        assert_same(found, softmax_naive.softmax_attention(q, k, v, mask, scale), (q, k, v))
+
+
+@pytest.mark.parametrize("favourite", EXACT)
+def test_whatever_is_chosen_reads_any_layout(device: Device, favourite: str) -> None:
+    device.prefer(favourite)
+    pattern = Pattern("block", window=16)
+    for layout in (lambda x: x.mT.contiguous().mT, lambda x: torch.stack([x, -x], -1)[..., 0], lambda x: x[:1]):
+        q, k, v = (layout(x.detach()).requires_grad_() for x in operands(64))
+        assert choose(q, k, v, pattern=pattern).name == favourite
+        assert_same(attention(q, k, v, pattern=pattern), oracle(q, k, v, pattern), (q, k, v))
+
+
+@pytest.mark.parametrize("favourite", [*EXACT, *SERIES])
+def test_a_scale_is_learned_whatever_is_chosen(device: Device, favourite: str) -> None:
+    device.prefer(favourite)
+    q, k, v = operands(12)
+    scale = nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
+    options: dict[str, Any] = {"pattern": SLIDING} if favourite in EXACT else {"mechanism": "series"}
+    (found,) = torch.autograd.grad(attention(q, k, v, scale=scale, **options).square().sum(), scale)
+    with torch.no_grad():
+        above, below = (attention(q, k, v, scale=0.3 + step, **options).square().sum() for step in (1e-6, -1e-6))
+    assert float(found) == pytest.approx(float(above - below) / 2e-6, rel=1e-6)
+
+
+@each_pattern
+@pytest.mark.parametrize("favourite", EXACT)
+@pytest.mark.parametrize(("B", "T", "S"), [(0, 7, 7), (2, 0, 7), (2, 7, 0), (0, 0, 0)])
+def test_nothing_to_attend_to_gives_zeros(
+    device: Device, favourite: str, pattern: Pattern, B: int, T: int, S: int
+) -> None:
+    device.prefer(favourite)
+    q, k, v = operands(T, S, B=B)
+    found = attention(q, k, v, pattern=pattern)
+    assert found.shape == (B, 4, T, 5)
+    assert not any(x.any() for x in (found, *torch.autograd.grad(found.sum(), (q, k, v))))
+
+
+def test_the_dense_series_of_no_keys_is_zero() -> None:
+    q, k, v = operands(7, 0)
+    for pattern in (FULL, CAUSAL):
+        found = attention(q, k, v, mechanism="dense taylor", pattern=pattern)
+        assert not any(x.any() for x in (found, *torch.autograd.grad(found.sum(), (q, k, v))))
+
+
+def test_operands_are_checked_and_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    make = AttentionRequest.make
+
+    def spy(*args: Any, **options: Any) -> AttentionRequest:
+        made.append(options)
+        return make(*args, **options)
+
+    monkeypatch.setattr(AttentionRequest, "make", spy)
+    for name in EXACT:
+        attention(*operands(12), mechanism=name, pattern=SLIDING)
+        assert len(made) == 1
+        made.clear()
+
+
+def test_a_choice_refuses_what_attention_refuses() -> None:
+    q, k, v = operands()
+    wrong: list[dict[str, Any]] = [
+        {"k": k.to("meta")},
+        {"q": q.long()},
+        {"key_padding": torch.zeros(2, 7).int()},
+        {"offset": 1.5},
+        {"pattern": "causal"},
+        {"dropout_p": 1.0},
+        {"cumulative_lengths": [0.0, 7.0]},
+    ]
+    for options in wrong:
+        given: dict[str, Any] = {"q": q, "k": k, "v": v} | options
+        for function in (attention, choose):
+            with pytest.raises(ShapeError, match="^attention: "):
+                function(**given)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from porism.layers.operands import scale_of, share
+from porism.layers.request import scale_of, share
 
 
 class Gradient(NamedTuple):

@@ -10,11 +10,12 @@ from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 from porism.errors import ShapeError
 from porism.layers.attention.cache import Cache
 from porism.layers.attention.mask import Mask, dense_mask
-from porism.layers.derivative import first_derivative_only
+from porism.layers.autocast import without_autocast
+from porism.layers.derivative import InPlaceWatch, first_derivative_only, own_memory
 from porism.layers.heads import Heads
-from porism.layers.operands import check, scale_of, share
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.ragged import pack, starts, unpack
+from porism.layers.request import AttentionRequest, share
 
 __all__ = ["Attention", "Cache", "softmax_attention", "softmax_decode"]
 
@@ -25,7 +26,7 @@ def softmax_attention(
     v: Tensor,
     *,
     pattern: Pattern = FULL,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     cumulative_lengths: Sequence[int] | Tensor | None = None,
     mask: Tensor | None = None,
@@ -49,9 +50,25 @@ def softmax_attention(
 
     Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
     """
-    check(q, k, v, key_padding)
-    if not 0 <= dropout_p < 1:
-        raise ShapeError(f"attention: dropout_p is {dropout_p!r}. Give the probability of dropping, from 0 to below 1.")
+    q, k, v, number, key_padding = AttentionRequest.make(
+        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, dropout_p=dropout_p, offset=offset
+    )
+    return attend(q, k, v, pattern, number, key_padding, cumulative_lengths, dropout_p, offset, mask)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern,
+    scale: float,
+    key_padding: Tensor | None = None,
+    cumulative_lengths: Sequence[int] | Tensor | None = None,
+    dropout_p: float = 0.0,
+    offset: int = 0,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """`softmax_attention` of operands that an `AttentionRequest` has checked."""
     if cumulative_lengths is not None:
         if key_padding is not None or mask is not None or offset:
             raise ShapeError(
@@ -61,7 +78,7 @@ def softmax_attention(
     # The fused kernels know this one limit by name, and only if it is alone.
     causal = pattern.kind == "causal" and offset == 0 and key_padding is None and mask is None
     limits = dense_mask(q, k, FULL if causal else pattern, offset, key_padding, mask)
-    return _fused(q, k, v, limits, causal, scale_of(q, scale), dropout_p)
+    return _fused(q, k, v, limits, causal, scale, dropout_p)
 
 
 def softmax_decode(
@@ -71,7 +88,7 @@ def softmax_decode(
     state: Cache | None = None,
     *,
     pattern: Pattern = CAUSAL,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
 ) -> tuple[Tensor, Cache]:
     """New tokens that continue a text: what the whole text in one pass would answer for them, and the longer cache.
@@ -82,20 +99,43 @@ def softmax_decode(
     >>> cache.k.shape
     torch.Size([2, 8, 10, 64])
 
-    `key_padding` is that of the new tokens, (B, T).
+    `key_padding` is that of the new tokens, (B, T). The cache is a copy of the keys and values, and gradients flow
+    through it. It belongs to the pattern, the batch and the dtype that it was made with.
     """
-    check(q, k, v, key_padding)
+    q, k, v, number, key_padding = AttentionRequest.make(q, k, v, pattern=pattern, scale=scale, key_padding=key_padding)
+    check_decoding(q, k, pattern)
+    return decode(q, k, v, state, pattern, number, key_padding)
+
+
+def decode(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    state: Cache | None,
+    pattern: Pattern,
+    scale: float,
+    key_padding: Tensor | None = None,
+) -> tuple[Tensor, Cache]:
+    """`softmax_decode` of operands that an `AttentionRequest` and `check_decoding` have checked."""
+    tokens = Cache(k, v, key_padding, pattern).behind(state)
+    before = tokens.length - k.shape[2]
+    answer = attend(q, tokens.k, tokens.v, pattern, scale, tokens.padding, offset=before)
+    # With a state before them the tokens were copied already.
+    return answer, tokens.last(tokens.length) if state is None else tokens
+
+
+def check_decoding(q: Tensor, k: Tensor, pattern: Pattern) -> None:
+    """Refuses what does not continue a text token by token."""
     if pattern.looks_ahead:
         raise ShapeError(
-            f"attention: a {pattern.kind} pattern looks at tokens that are not there yet, so it cannot be decoded. "
+            f"attention: this {pattern.kind} pattern looks at tokens that are not there yet, so it cannot be decoded. "
             "Choose causal, sliding without ahead, or block with causal_inside."
         )
-    tokens = Cache(k, v, key_padding).behind(state)
-    before = tokens.length - k.shape[2]
-    answer = softmax_attention(
-        q, tokens.k, tokens.v, pattern=pattern, scale=scale, key_padding=tokens.padding, offset=before
-    )
-    return answer, tokens
+    if k.shape[2] != q.shape[2]:
+        raise ShapeError(
+            f"attention: decoding takes a key for each new token, got {q.shape[2]} queries and {k.shape[2]} keys. "
+            "Give those of the new tokens only: the state has the others."
+        )
 
 
 class Attention(Heads):
@@ -144,15 +184,17 @@ class Attention(Heads):
         is_causal: bool,
         need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        check(q, k, v, key_padding)
+        pattern = CAUSAL if is_causal else FULL
+        dropout_p = self.dropout if self.training else 0.0
+        q, k, v, scale, key_padding = AttentionRequest.make(
+            q, k, v, pattern=pattern, scale=self.scale, key_padding=key_padding, dropout_p=dropout_p
+        )
         # nn.MultiheadAttention marks what is left out, scaled_dot_product_attention what takes part.
         mask = ~attn_mask if attn_mask is not None and attn_mask.dtype == torch.bool else attn_mask
-        limits = dense_mask(q, k, CAUSAL if is_causal else FULL, 0, key_padding, mask)
-        dropout_p = self.dropout if self.training else 0.0
-        if need_weights:
-            weights = all_weights(q, k, limits, scale_of(q, self.scale), dropout_p)
-            return weights @ share(v, q.shape[1]), weights
-        return _fused(q, k, v, limits, False, scale_of(q, self.scale), dropout_p), None
+        if not need_weights:
+            return attend(q, k, v, pattern, scale, key_padding, dropout_p=dropout_p, mask=mask), None
+        weights = all_weights(q, k, dense_mask(q, k, pattern, 0, key_padding, mask), scale, dropout_p)
+        return weights.to(v.dtype) @ share(v, q.shape[1]), weights
 
     def decode_heads(self, q: Tensor, k: Tensor, v: Tensor, state: Cache | None) -> tuple[Tensor, Cache]:
         return softmax_decode(q, k, v, state, scale=self.scale)
@@ -165,9 +207,12 @@ def _fused(
     if D != H:
         # Kernels for keys and values of two widths are slow or absent. Zeros change no product, and are cut off again.
         q, k, v = (pad(x, (0, max(D, H) - x.shape[-1])) for x in (q, k, v))
-    grouped = q.shape[1] != k.shape[1]
-    if grouped and not _fast_with_groups(q, limits):
-        k, v, grouped = share(k, q.shape[1]), share(v, q.shape[1]), False
+    grouped = False
+    if q.shape[1] != k.shape[1]:
+        if _fast_with_groups(q, limits):
+            grouped = True
+        else:
+            k, v = share(k, q.shape[1]), share(v, q.shape[1])
     answer = scaled_dot_product_attention(
         q,
         k,
@@ -178,9 +223,12 @@ def _fused(
         scale=scale,
         enable_gqa=grouped,
     )
+    if limits is None and dropout_p == 0 and answer.requires_grad and not torch.compiler.is_compiling():
+        changeable: Tensor = _Changeable.apply(answer, q, k, v, causal, scale, grouped)  # type: ignore[no-untyped-call]
+        return changeable[..., :H] if D > H else changeable
     answer = answer[..., :H] if D > H else answer
     answer = answer if limits is None else answer.masked_fill(limits.blind, 0)
-    guarded: Tensor = _FirstDerivative.apply(answer)  # type: ignore[no-untyped-call]
+    guarded: Tensor = _FirstDerivative.apply(answer) if answer.requires_grad else answer  # type: ignore[no-untyped-call]
     return guarded
 
 
@@ -190,10 +238,12 @@ def _fast_with_groups(q: Tensor, limits: Mask | None) -> bool:
 
 
 def all_weights(q: Tensor, k: Tensor, limits: Mask | None, scale: float, dropout_p: float = 0.0) -> Tensor:
-    """All weights at once, (B, A, T, S)."""
-    logits = (scale * q) @ share(k, q.shape[1]).mT
-    weights = (logits if limits is None else limits.added_to(logits)).softmax(-1)
-    return dropout(weights if limits is None else weights.masked_fill(limits.blind, 0), dropout_p)
+    """All weights at once, (B, A, T, S), in float32 or better, as kernels have them."""
+    exact = torch.promote_types(q.dtype, torch.float32)
+    with without_autocast(q):
+        logits = (scale * q.to(exact)) @ share(k, q.shape[1]).to(exact).mT
+        weights = (logits if limits is None else limits.added_to(logits)).softmax(-1)
+        return dropout(weights if limits is None else weights.masked_fill(limits.blind, 0), dropout_p)
 
 
 def _ragged(
@@ -201,7 +251,7 @@ def _ragged(
     k: Tensor,
     v: Tensor,
     pattern: Pattern,
-    scale: float | None,
+    scale: float,
     cumulative_lengths: Sequence[int] | Tensor,
     dropout_p: float,
 ) -> Tensor:
@@ -215,8 +265,7 @@ def _ragged(
     (q, padding), (k, _), (v, _) = (unpack(x, borders) for x in (q, k, v))
     # Pads come last, so that who never looks ahead never sees one.
     seen = padding if pattern.looks_ahead else None
-    padded = softmax_attention(q, k, v, pattern=pattern, scale=scale, key_padding=seen, dropout_p=dropout_p)
-    return pack(padded, borders)
+    return pack(attend(q, k, v, pattern, scale, seen, dropout_p=dropout_p), borders)
 
 
 class _FirstDerivative(torch.autograd.Function):
@@ -224,9 +273,38 @@ class _FirstDerivative(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.detach()
+        return own_memory(x) if torch.compiler.is_compiling() else x.detach()
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         return gradient
+
+
+class _Changeable(torch.autograd.Function):
+    """Hands on what torch's kernel answered to q, k and v, so that it may be changed in place; no second derivatives.
+
+    On the way back the kernel reads its own answer. Where that was changed, the way back is taken once more from q, k
+    and v, and not from the answer.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, answer: Tensor, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, grouped: bool
+    ) -> Tensor:
+        ctx.save_for_backward(q, k, v)
+        ctx.options = causal, scale, grouped
+        handed_on = answer.data
+        ctx.watch = InPlaceWatch(handed_on)
+        return handed_on
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        if not ctx.watch.changed:
+            return gradient, *(None,) * 6
+        q, k, v = (x.detach().requires_grad_() for x in ctx.saved_tensors)
+        causal, scale, grouped = ctx.options
+        with torch.enable_grad(), without_autocast(gradient):
+            again = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped)
+            return None, *torch.autograd.grad(again, (q, k, v), gradient), None, None, None

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
+from porism.layers.masks import check_mask
 from porism.layers.pattern import Pattern
 
 
@@ -37,7 +38,8 @@ def dense_mask(
     if mask is not None:
         mask = _fitted(mask, q, k)
         added = mask.to(q.dtype) if mask.is_floating_point() else None
-        limits.append(mask if added is None else added > -torch.inf)
+        # Only -inf hides a key. A NaN is added as it is, so that it shows in the answer and not as a key less.
+        limits.append(mask if added is None else added != -torch.inf)
     if not limits:
         return None
     seen = limits[0]
@@ -56,16 +58,12 @@ def sees_all(pattern: Pattern, S: int, offset: int) -> bool:
 
 def _fitted(mask: Tensor, q: Tensor, k: Tensor) -> Tensor:
     """The mask with four sizes, each of them one or that of the pairs."""
+    check_mask("mask", mask, q)
     wanted = (*q.shape[:3], k.shape[2])
     shape = (1,) * (4 - mask.dim()) + tuple(mask.shape)
     if len(shape) != 4 or any(size not in (1, full) for size, full in zip(shape, wanted, strict=True)):
         raise ShapeError(
             f"attention: mask is {tuple(mask.shape)}, wanted one that broadcasts to {wanted}: batch, heads, queries, "
             "keys. Add the sizes that are missing with unsqueeze."
-        )
-    if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise ShapeError(
-            f"attention: mask is {mask.dtype}, wanted bool, True for a pair to look at, or numbers to add. "
-            "Convert it with mask.bool()."
         )
     return mask.view(shape)

@@ -76,6 +76,13 @@ def up_to(LEAD: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr) -> tl.t
 
 
 @triton.jit
+def settled(total: tl.tensor, blind: tl.tensor) -> tl.tensor:
+    """A sum of positive weights: 0 for a query that sees no key, and NaN where rounding or overflow has taken it."""
+    total = tl.where((total > 0.0) & (total < float("inf")), total, float("nan"))
+    return tl.where(blind, 0.0, total)
+
+
+@triton.jit
 def inverse(total: tl.tensor) -> tl.tensor:
     """1 / total, and 0 for a query that looks at no key, whose total is 0 exactly."""
     return tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))

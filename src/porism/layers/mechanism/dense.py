@@ -6,8 +6,8 @@ from torch import Tensor
 from porism.layers.attention.layer import all_weights
 from porism.layers.attention.mask import dense_mask
 from porism.layers.autocast import without_autocast
-from porism.layers.operands import check, scale_of, share
 from porism.layers.pattern import FULL, Pattern
+from porism.layers.request import AttentionRequest, share
 from porism.layers.taylor.series import check_order, exponential
 from porism.layers.taylor.spans import check_pattern
 
@@ -18,7 +18,7 @@ def dense_softmax(
     v: Tensor,
     *,
     pattern: Pattern = FULL,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     offset: int = 0,
 ) -> Tensor:
@@ -26,12 +26,20 @@ def dense_softmax(
 
     Keys and values of two widths cost what they cost, where the fused kernels need both at the wider one.
     """
-    check(q, k, v, key_padding)
+    q, k, v, number, key_padding = AttentionRequest.make(
+        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, offset=offset
+    )
+    return softmax_of_all(q, k, v, pattern, number, key_padding, offset)
+
+
+def softmax_of_all(
+    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scale: float, key_padding: Tensor | None, offset: int
+) -> Tensor:
+    """`dense_softmax` of operands that an `AttentionRequest` has checked."""
+    limits = dense_mask(q, k, pattern, offset, key_padding, None)
     with without_autocast(q):
-        queries, keys, values = _exact(q, k, v)
-        limits = dense_mask(q, k, pattern, offset, key_padding, None)
-        weights = all_weights(queries, keys, limits, scale_of(q, scale))
-        return (weights @ share(values, q.shape[1])).to(q.dtype)
+        weights = all_weights(q, k, limits, scale)
+        return (weights @ share(v, q.shape[1]).to(weights.dtype)).to(q.dtype)
 
 
 def dense_taylor(
@@ -41,20 +49,37 @@ def dense_taylor(
     *,
     order: int = 2,
     pattern: Pattern = FULL,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     offset: int = 0,
 ) -> Tensor:
     """`taylor_attention` pair by pair, without features, in float32 or better. Time and memory grow with T S."""
+    q, k, v, number, key_padding = AttentionRequest.make(
+        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, offset=offset
+    )
+    return series_of_all(q, k, v, order, pattern, number, key_padding, offset)
+
+
+def series_of_all(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    order: int,
+    pattern: Pattern,
+    scale: float,
+    key_padding: Tensor | None,
+    offset: int,
+) -> Tensor:
+    """`dense_taylor` of operands that an `AttentionRequest` has checked."""
     check_order(order, allow_odd=False)
     check_pattern(pattern)
-    check(q, k, v, key_padding)
     with without_autocast(q):
         queries, keys, values = _exact(q, k, v)
-        weights = exponential((scale_of(q, scale) * queries) @ share(keys, q.shape[1]).mT, order)
+        weights = exponential((scale * queries) @ share(keys, q.shape[1]).mT, order)
         limits = dense_mask(q, k, pattern, offset, key_padding, None)
         if limits is None:
-            total = weights.sum(-1, keepdim=True)
+            # Of an even order no weight is 0, so that only without keys there is nothing to divide by.
+            total = weights.sum(-1, keepdim=True) if k.shape[2] > 0 else 1.0
             return (weights @ share(values, q.shape[1]) / total).to(q.dtype)
         weights = weights * limits.pairs
         # A query that looks at no key has weights for all of them here, and a sum that is not 0.

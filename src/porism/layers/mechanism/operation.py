@@ -11,13 +11,13 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from porism.errors import ShapeError
-from porism.layers.autocast import autocast_dtype
 from porism.layers.mechanism.choice import Choice, decide, measure
 from porism.layers.mechanism.question import Question, simplest
 from porism.layers.mechanism.ways import ORDER, WAYS, Options
-from porism.layers.operands import check
+from porism.layers.operands import check_whole
 from porism.layers.pattern import FULL, Pattern
 from porism.layers.ragged import starts
+from porism.layers.request import AttentionRequest
 from porism.layers.taylor.series import check_order
 
 CHOOSING = ("auto", "series")
@@ -30,7 +30,7 @@ def attention(
     *,
     mechanism: str = "auto",
     pattern: Pattern = FULL,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     cumulative_lengths: Sequence[int] | Tensor | None = None,
     dropout_p: float = 0.0,
@@ -64,11 +64,15 @@ def attention(
     Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
     """
     check_settings(mechanism, order, window, state)
-    options = Options(pattern, scale, key_padding, cumulative_lengths, dropout_p, offset, order, window)
+    q, k, v, number, key_padding = AttentionRequest.make(
+        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, dropout_p=dropout_p, offset=offset
+    )
+    options = Options(pattern, number, key_padding, cumulative_lengths, dropout_p, offset, order, window)
     if mechanism in CHOOSING:
         facts = _facts(q, k, v, options)
         mechanism = str(_chosen(mechanism, *facts))
-        options = options._replace(pattern=simplest(pattern, facts.T, facts.S, offset))
+        pattern, offset = simplest(pattern, facts.T, facts.S, offset)
+        options = options._replace(pattern=pattern, offset=offset)
     return WAYS[mechanism].attend(q, k, v, options)
 
 
@@ -96,6 +100,9 @@ def choose(
         raise ShapeError(
             f"attention: mechanism {mechanism!r} leaves nothing to choose. Give {' or '.join(map(repr, CHOOSING))}."
         )
+    q, k, v, _, key_padding = AttentionRequest.make(
+        q, k, v, pattern=pattern, key_padding=key_padding, dropout_p=dropout_p, offset=offset
+    )
     options = Options(pattern, None, key_padding, cumulative_lengths, dropout_p, offset, order, window)
     facts = _facts(q, k, v, options)
     if refresh:
@@ -127,8 +134,7 @@ class _Facts(NamedTuple):
 
 
 def _facts(q: Tensor, k: Tensor, v: Tensor, options: Options) -> _Facts:
-    if not q.dim() == k.dim() == v.dim() == 4:
-        check(q, k, v)  # which says so; all else is left to the way that is chosen
+    """Of operands that an `AttentionRequest` has checked."""
     # A size that the compiler holds for a variable becomes a constant by this.
     B, A, T, D = (index(size) for size in q.shape)
     S, H = index(k.shape[2]), index(v.shape[3])
@@ -149,7 +155,7 @@ def _facts(q: Tensor, k: Tensor, v: Tensor, options: Options) -> _Facts:
         order=options.order,
         window=options.window,
         device=q.device,
-        dtype=autocast_dtype(q) or q.dtype,
+        dtype=q.dtype,
         hollow=isinstance(q, FakeTensor) or q.is_meta,
     )
 
@@ -175,9 +181,9 @@ def _decided(mechanism: str, threads: int, *facts: Any) -> Choice:
 
 def _question(mechanism: str, threads: int, *facts: Any) -> Question:
     found = _Facts(*facts)._asdict()
-    pattern = simplest(Pattern(*found["pattern"]), found["T"], found["S"], found["offset"])
+    pattern, offset = simplest(Pattern(*found["pattern"]), found["T"], found["S"], found["offset"])
     order = ORDER if mechanism == "series" and found["order"] is None else found["order"]
-    found |= {"pattern": pattern, "order": order, "device": str(found["device"]), "threads": threads}
+    found |= {"pattern": pattern, "offset": offset, "order": order, "device": str(found["device"]), "threads": threads}
     return Question(**found)
 
 
@@ -196,8 +202,8 @@ def check_settings(mechanism: str, order: int | None, window: int | None, state:
             raise ShapeError(
                 f"attention: order is {order}, and mechanism {mechanism!r} has no series. Leave it out, or take 'auto'."
             )
-    if window is not None and window < 1:
-        raise ShapeError(f"attention: window is {window}. Give a whole number from 1 on: the keys that stay exact.")
+    if window is not None:
+        check_whole("attention", "window", window)
     if window is not None and mechanism not in ("auto", "hybrid"):
         raise ShapeError(
             f"attention: window is {window}, and mechanism {mechanism!r} has none beside its pattern's. "

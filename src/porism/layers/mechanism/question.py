@@ -6,7 +6,7 @@ import torch
 
 from porism.layers.attention.mask import sees_all
 from porism.layers.pattern import Pattern
-from porism.layers.window.layer import narrowed
+from porism.layers.window.reach import reach
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +56,12 @@ class Question:
         return self.is_limited and not alone
 
 
-def simplest(pattern: Pattern, T: int, S: int, offset: int) -> Pattern:
-    """The pattern that shows the same pairs of T queries and S keys, without a window where it reaches over all.
+def simplest(pattern: Pattern, T: int, S: int, offset: int) -> tuple[Pattern, int]:
+    """The pattern and offset that show the same pairs of T queries and S keys, without a window if it reaches over all.
 
-    >>> simplest(Pattern("sliding", window=100), T=64, S=64, offset=0).kind
+    >>> simplest(Pattern("sliding", window=100), T=64, S=64, offset=0)[0].kind
     'causal'
     """
-    windowed = pattern.kind in ("sliding", "block") and pattern.dilation == 1
-    return narrowed(pattern, T, S, offset) if windowed else pattern
+    near = reach(pattern, T, S, offset)
+    # Where some query looks at no key, those that do are told apart by whoever answers.
+    return (near.pattern, near.offset) if near.is_whole(T) else (pattern, offset)

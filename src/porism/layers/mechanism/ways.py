@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.layer import softmax_attention
+from porism.layers.attention.layer import attend as softmax
 from porism.layers.hybrid.operation import hybrid_attention
-from porism.layers.mechanism.dense import dense_softmax, dense_taylor
+from porism.layers.mechanism.dense import series_of_all, softmax_of_all
 from porism.layers.mechanism.question import Question
 from porism.layers.pattern import FULL, Pattern
+from porism.layers.request import scale_of
 from porism.layers.taylor.operation import taylor_attention
-from porism.layers.window.layer import window_attention
+from porism.layers.window.layer import attend as near
 
 MOST_WEIGHTS = 2**25
 """Bytes of weights from which on a choice does not hold them all. A backward pass needs a few times as much, and
@@ -52,6 +53,7 @@ class Way:
         return self.name
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, options: Options) -> Tensor:
+        """The answer to operands that an `AttentionRequest` has checked."""
         raise NotImplementedError
 
 
@@ -67,7 +69,7 @@ class Softmax(Way):
         return "causal softmax" if asked.is_limited else self.name
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, options: Options) -> Tensor:
-        return softmax_attention(q, k, v, **_common(options))
+        return softmax(q, k, v, *_checked(q, options))
 
 
 class Window(Way):
@@ -85,7 +87,7 @@ class Window(Way):
                 f"attention: mechanism 'window' came with a {options.pattern.kind} pattern, which has no window. "
                 "Give a sliding or a block pattern, or take mechanism 'softmax'."
             )
-        return window_attention(q, k, v, **_common(options))
+        return near(q, k, v, *_checked(q, options))
 
 
 class DenseSoftmax(Way):
@@ -100,8 +102,7 @@ class DenseSoftmax(Way):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, options: Options) -> Tensor:
         _check_dense(self.name, options)
-        pattern, scale, key_padding, *_ = options
-        return dense_softmax(q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, offset=options.offset)
+        return softmax_of_all(q, k, v, options.pattern, scale_of(q, options.scale), options.key_padding, options.offset)
 
 
 class Taylor(Way):
@@ -130,15 +131,8 @@ class DenseTaylor(Taylor):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, options: Options) -> Tensor:
         _check_dense(self.name, options)
-        return dense_taylor(
-            q,
-            k,
-            v,
-            order=_order(options),
-            pattern=options.pattern,
-            scale=options.scale,
-            key_padding=options.key_padding,
-            offset=options.offset,
+        return series_of_all(
+            q, k, v, _order(options), options.pattern, scale_of(q, options.scale), options.key_padding, options.offset
         )
 
 
@@ -184,8 +178,14 @@ def candidates(asked: Question, mechanism: str = "auto") -> list[Way]:
     return [WAYS[name] for name in names if WAYS[name].answers(asked)] or [WAYS["taylor"]]
 
 
+def _checked(q: Tensor, options: Options) -> tuple[Any, ...]:
+    """What the functions behind softmax and window attention take, in their order."""
+    pattern, scale, key_padding, cumulative_lengths, dropout_p, offset, *_ = options
+    return pattern, scale_of(q, scale), key_padding, cumulative_lengths, dropout_p, offset
+
+
 def _common(options: Options) -> dict[str, Any]:
-    """What every functional form takes."""
+    """What the functional forms of the series take."""
     return {
         "pattern": options.pattern,
         "scale": options.scale,
