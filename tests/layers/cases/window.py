@@ -44,7 +44,7 @@ WINDOW = Case(
         Mistake(
             "no window",
             lambda: WindowAttention(12, 3, 0),
-            r"a sliding pattern has a window of 0\. Give a number from 1",
+            r"window is 0\. Give a whole number from 1 on",
         ),
         Mistake(
             "ahead of a block",

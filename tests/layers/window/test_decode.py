@@ -1,12 +1,13 @@
 """Decoding token by token equals the whole pass, and carries along no more than a window."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from porism.layers.attention.layer import Cache
+from porism.errors import ShapeError
+from porism.layers.attention.layer import Attention, Cache, softmax_decode
 from porism.layers.check import relative_error
 from porism.layers.pattern import CAUSAL, Pattern
 from porism.layers.window import WindowAttention, window_attention, window_decode
@@ -99,3 +100,90 @@ def test_a_state_is_not_written_to(text: Text) -> None:
     for _ in range(2):
         window_decode(q, k, v, state, pattern=pattern)
     assert all(torch.equal(now, then) for now, then in zip((state.k, state.v), before, strict=True))
+
+
+BLOCK, NEAR = Pattern("block", window=7, causal_inside=True), Pattern("sliding", window=5)
+each_function = pytest.mark.parametrize("function", [softmax_decode, window_decode], ids=["softmax", "window"])
+
+
+@each_function
+def test_a_state_belongs_to_the_pattern_it_was_made_with(function: Any, text: Text) -> None:
+    patterns = CAUSAL, BLOCK, NEAR, Pattern("sliding", window=6), Pattern("sliding", window=5, dilation=2)
+    for pattern in patterns:
+        _, state = function(*text.part(0, 9), pattern=pattern)
+        assert state.pattern == pattern
+        for other in patterns:
+            if other != pattern:
+                with pytest.raises(ShapeError, match="Decode with the pattern that the state was made with, or start"):
+                    function(*text.part(9, 10), state, pattern=other)
+        # Patterns are equal by what they are, and a cache that someone made of keys and values has none.
+        function(*text.part(9, 10), state, pattern=Pattern(**vars(pattern)))
+        function(*text.part(9, 10), Cache(state.k, state.v), pattern=pattern)
+
+
+@each_function
+def test_a_state_belongs_to_its_batch_dtype_and_device(function: Any, text: Text) -> None:
+    _, state = function(*text.part(0, 9), pattern=NEAR)
+    q, k, v = text.part(9, 10)
+    wrong: dict[str, Any] = {
+        r"the state has keys of \(2, 2, \d, 3\), the new ones are \(1, 2, 1, 3\)": (q[:1], k[:1], v[:1], state),
+        r"keys of torch\.float64 on cpu, the new ones are torch\.float32 on cpu": (
+            q.float(),
+            k.float(),
+            v.float(),
+            state,
+        ),
+        r"values of torch\.float64 on meta, the new ones are torch\.float64 on cpu": (
+            q,
+            k,
+            v,
+            state._replace(v=state.v.to("meta")),
+        ),
+        r"the state is a tuple, wanted a Cache\. Pass what the same function gave": (q, k, v, (state.k, state.v)),
+        r"padding that may not fit\. Pass a state as it was given": (
+            q,
+            k,
+            v,
+            state._replace(padding=torch.zeros(2, 9)),
+        ),
+    }
+    for message, arguments in wrong.items():
+        with pytest.raises(ShapeError, match=message):
+            function(*arguments, pattern=NEAR)
+
+
+@each_function
+@pytest.mark.parametrize("pattern", [CAUSAL, NEAR, BLOCK], ids=str)
+def test_a_state_is_no_view_of_what_came(function: Any, pattern: Pattern, text: Text) -> None:
+    buffers = [x.clone() for x in text.part(0, 4)]
+    padding = torch.zeros(2, 4).bool()
+    _, state = function(*buffers, pattern=pattern, key_padding=padding)
+    wanted, _ = function(*text.part(4, 5), state, pattern=pattern)
+    for buffer in (*buffers, padding):
+        buffer.fill_(1)
+    found, _ = function(*text.part(4, 5), state, pattern=pattern)
+    assert torch.equal(found, wanted)
+
+
+@each_function
+def test_a_gradient_flows_through_a_state(function: Any, text: Text) -> None:
+    k = text.k.clone().requires_grad_()
+    _, state = function(text.q[:, :, :4], k[:, :, :4], text.v[:, :, :4], pattern=NEAR)
+    answer, _ = function(text.q[:, :, 4:5], k[:, :, 4:5], text.v[:, :, 4:5], state, pattern=NEAR)
+    (gradient,) = torch.autograd.grad(answer.sum(), k)
+    assert gradient[:, :, :5].abs().sum(-1).all()
+
+
+def test_decoding_takes_a_key_for_each_query(text: Text) -> None:
+    for function in (softmax_decode, window_decode):
+        with pytest.raises(ShapeError, match="decoding takes a key for each new token, got 1 queries and 4 keys"):
+            function(text.q[:, :, :1], text.k[:, :, :4], text.v[:, :, :4], pattern=CAUSAL)
+
+
+def test_a_layer_refuses_the_state_of_another() -> None:
+    x = torch.randn(2, 4, 12)
+    _, state = WindowAttention(12, 3, 3, batch_first=True).decode(x)
+    with pytest.raises(ShapeError, match="Decode with the pattern that the state was made with"):
+        WindowAttention(12, 3, 4, batch_first=True).decode(x, state)
+    with pytest.raises(ShapeError, match="Decode with the pattern that the state was made with"):
+        Attention(12, 3, batch_first=True).decode(x, state)

@@ -1,12 +1,15 @@
 """The kernels equal the oracle, forward and backward. Without a GPU Triton's interpreter runs them, on the CPU."""
 
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from tests.layers.layouts import LAYOUTS
+from torch import Tensor, nn
 
+from porism.errors import ShapeError
 from porism.layers import kernels as shared
 from porism.layers.pattern import Pattern
 from porism.layers.window import naive, window_attention
@@ -48,14 +51,14 @@ def errors(
     padding: Tensor | None = None,
     offset: int = 0,
     dtype: torch.dtype = torch.float32,
+    scale: float | None = None,
 ) -> dict[str, float]:
     """The norms of the errors of the answer and of all gradients, in relation to the oracle's in float64."""
     leaves = [x.to(DEVICE, dtype).requires_grad_() for x in given]
     exact = [x.detach().cpu().double().requires_grad_() for x in leaves]
-    found = window_attention(
-        *leaves, pattern=pattern, key_padding=None if padding is None else padding.to(DEVICE), offset=offset
-    )
-    wanted = naive.window_attention(exact[0], exact[1], exact[2], pattern, key_padding=padding, offset=offset)
+    options: dict[str, Any] = {"pattern": pattern, "offset": offset, "scale": scale}
+    found = window_attention(*leaves, **options, key_padding=None if padding is None else padding.to(DEVICE))
+    wanted = naive.window_attention(exact[0], exact[1], exact[2], **options, key_padding=padding)
     weights = torch.randn_like(wanted).to(dtype).double()
     gradients = torch.autograd.grad(found, leaves, weights.to(DEVICE, dtype))
     pairs = zip(
@@ -64,7 +67,7 @@ def errors(
         (wanted.detach(), *torch.autograd.grad(wanted, exact, weights)),
         strict=True,
     )
-    return {name: float((one.cpu() - other).norm() / other.norm()) for name, one, other in pairs}
+    return {name: float((one.cpu() - other).norm() / other.norm().clamp(min=1e-3)) for name, one, other in pairs}
 
 
 @pytest.mark.parametrize(
@@ -132,3 +135,80 @@ def test_rows_in_any_order_of_memory() -> None:
     near = Pattern("sliding", window=5)
     wanted = window_attention(q, k, v, pattern=near)
     assert torch.equal(window_attention(other_q, other_k, other_v, pattern=near), wanted)
+
+
+BLOCK, INSIDE, NEAR = (
+    Pattern("block", window=5),
+    Pattern("block", window=5, causal_inside=True),
+    Pattern("sliding", window=6, ahead=2),
+)
+
+
+@pytest.mark.parametrize("pattern", [BLOCK, INSIDE, NEAR], ids=["block", "inside", "sliding"])
+@pytest.mark.parametrize("offset", [-1, -7, 12])
+def test_offsets_below_zero_and_beyond_the_keys(pattern: Pattern, offset: int, launched: list[str]) -> None:
+    found = errors([x[:1] for x in operands(19, 14, 1, 1)], pattern, offset=offset)
+    assert max(found.values()) <= FLOAT32, found
+    assert launched == ["forward", "backward"]
+
+
+@pytest.mark.parametrize("pattern", [INSIDE, NEAR], ids=["inside", "sliding"])
+@pytest.mark.parametrize("scale", [-3.0, 0.0, 1e-45])
+def test_any_scale(pattern: Pattern, scale: float, launched: list[str]) -> None:
+    padding = torch.rand(2, 17) < 0.3
+    padding[1] = True
+    found = errors(operands(17, 17, 1, 1), pattern, padding, scale=scale)
+    assert max(found.values()) <= FLOAT32, found
+    assert launched == ["forward", "backward"]
+
+
+def test_a_scale_is_learned() -> None:
+    q, k, v = (x.to(DEVICE) for x in operands(17, 17, 1, 1))
+    scale = nn.Parameter(torch.tensor(-0.4, device=DEVICE))
+    exact = torch.tensor(-0.4, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(2, 1, 17, 8)
+    (found,) = torch.autograd.grad(window_attention(q, k, v, pattern=NEAR, scale=scale), scale, weights.to(DEVICE))
+    q, k, v = (x.double().cpu() for x in (q, k, v))
+    (wanted,) = torch.autograd.grad(naive.window_attention(exact * q, k, v, NEAR, 1.0), exact, weights.double())
+    assert float(found) == pytest.approx(float(wanted), rel=1e-4)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_any_layout_forward_and_back(layout: Any, launched: list[str]) -> None:
+    shapes = (1, 2, 17, 4), (1, 1, 17, 4), (1, 1, 17, 4), (1, 2, 17, 4)
+    q, k, v, dO = (torch.randn(shape).to(DEVICE) for shape in shapes)
+    given = [layout(x).detach().requires_grad_() for x in (q, k, v)]
+    plain = [x.detach().clone(memory_format=torch.contiguous_format).requires_grad_() for x in given]
+    found, wanted = (window_attention(*parts, pattern=BLOCK) for parts in (given, plain))
+    assert torch.equal(found, wanted)
+    ours = torch.autograd.grad(found, given, layout(dO))
+    theirs = torch.autograd.grad(wanted, plain, layout(dO).clone(memory_format=torch.contiguous_format))
+    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+    assert "backward" in launched
+
+
+def test_an_answer_may_be_changed_in_place(launched: list[str]) -> None:
+    given = [x.to(DEVICE).requires_grad_() for x in operands(17, 17, 1, 1)]
+    gradients = []
+    for in_place in (True, False):
+        answer = window_attention(*given, pattern=NEAR)
+        answer = answer.mul_(2).relu_() if in_place else (answer * 2).relu()
+        gradients.append(torch.autograd.grad(answer.sum(), given))
+    assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
+    assert launched.count("backward") == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64], ids=str)
+def test_padding_of_whole_numbers_is_refused(dtype: torch.dtype, launched: list[str]) -> None:
+    given = [x.to(DEVICE) for x in operands(17, 17, 1, 1)]
+    with pytest.raises(ShapeError, match="wanted \\(2, 17\\) of bool"):
+        window_attention(*given, pattern=NEAR, key_padding=torch.ones(2, 17, dtype=dtype, device=DEVICE))
+    assert not launched
+
+
+def test_nothing_to_attend_to() -> None:
+    for (B, T, S), pattern in product(((0, 7, 7), (2, 0, 7), (2, 7, 0)), (BLOCK, NEAR)):
+        q, k, v = (torch.randn(B, 2, n, 8, device=DEVICE, requires_grad=True) for n in (T, S, S))
+        answer = window_attention(q, k, v, pattern=pattern)
+        assert answer.shape == (B, 2, T, 8)
+        assert not any(x.any() for x in (answer, *torch.autograd.grad(answer.sum(), (q, k, v))))

@@ -1,19 +1,20 @@
 """Window attention equals the dense oracle wherever a text can be cut, and grows with the length only."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from porism.cost.counting import count
 from porism.layers.check import relative_error
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.window import WindowAttention, naive, passes, window_attention
 from porism.layers.window.blocks import ROWS, blocks_of
-from porism.layers.window.layer import narrowed
+from porism.layers.window.reach import reach
 
 EXACT = 1e-12
 LENGTHS = (1, 2, 7, 63, 64, 65, 257)
@@ -150,7 +151,7 @@ def test_every_query_is_in_one_block(T: int) -> None:
     ids=str,
 )
 def test_a_window_over_the_whole_text_is_none(pattern: Pattern, wanted: Pattern) -> None:
-    assert narrowed(pattern, 7, 7) == wanted
+    assert reach(pattern, 7, 7) == (0, 7, wanted, 0)
     assert torch.equal(pattern.mask(7, 7), wanted.mask(7, 7))
 
 
@@ -255,3 +256,105 @@ def test_the_layer_loads_what_torch_has_learned() -> None:
     wanted, _ = torch_layer(x, x, x, attn_mask=~layer.pattern.mask(20, 20), need_weights=False)
     assert torch.allclose(layer(x)[0], wanted, atol=1e-6)
     assert not torch.allclose(layer.train()(x)[0], wanted, atol=1e-6)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("pattern", [Pattern("sliding", window=5), Pattern("sliding", window=2, dilation=3)], ids=str)
+@pytest.mark.parametrize("offset", [0, -3])
+def test_an_answer_may_be_changed_in_place(pattern: Pattern, offset: int) -> None:
+    q, k, v = operands(2, 4, 2, 40, 40, 3, 5)
+    changes: list[Callable[[Tensor], Tensor]] = [Tensor.relu_, lambda y: y.mul_(2), lambda y: y[:, 1:, 3:9].zero_()]
+    for change in changes:
+        found = window_attention(q, k, v, pattern=pattern, offset=offset)
+        wanted = naive.window_attention(q, k, v, pattern, offset=offset)
+        for answer in (found, wanted):
+            change(answer)
+        gradients = (torch.autograd.grad(answer.sum(), (q, k, v)) for answer in (found, wanted))
+        errors = [relative_error(*pair) for pair in zip(*gradients, strict=True)]
+        assert max(relative_error(found, wanted), *errors) <= EXACT
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_answer_may_be_changed_in_place() -> None:
+    torch.compiler.reset()
+    q, k, v = operands(2, 2, 2, 40, 40, 3, 3)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        # A pattern that is made while the compiler traces.
+        return window_attention(q, k, v, pattern=Pattern("sliding", window=5)).mul_(2).relu_()
+
+    answers = torch.compile(attend, fullgraph=True, backend="aot_eager")(q, k, v), attend(q, k, v)
+    gradients = (torch.autograd.grad(answer.sum(), (q, k, v)) for answer in answers)
+    assert max(relative_error(a, b) for a, b in zip(*gradients, strict=True)) <= EXACT
+
+
+@pytest.mark.parametrize("inplace", [nn.ReLU(inplace=True), nn.Dropout(0.5, inplace=True)], ids=str)
+def test_modules_that_change_in_place_may_follow_the_layer(inplace: nn.Module) -> None:
+    layer = WindowAttention(12, 3, 4, out_proj=False, batch_first=True)
+    x = torch.randn(2, 20, 12, requires_grad=True)
+    torch.manual_seed(1)
+    (found,) = torch.autograd.grad(inplace(layer(x)[0]).sum(), x)
+    torch.manual_seed(1)
+    (wanted,) = torch.autograd.grad(inplace(layer(x)[0].clone()).sum(), x)
+    assert torch.equal(found, wanted)
+
+
+def test_what_is_saved_is_not_kept_by_a_watch() -> None:
+    # An answer that nobody holds any more goes with the backward pass, not with the graph.
+    q, k, v = operands(1, 1, 1, 40, 40, 3, 3)
+    answer = window_attention(q, k, v, pattern=Pattern("sliding", window=5))
+    turned: Any = answer.grad_fn
+    operation = turned.next_functions[0][0]
+    assert operation.watch._counter.untyped_storage().nbytes() == 0
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+@pytest.mark.parametrize(("B", "T", "S"), [(0, 40, 40), (2, 0, 40), (2, 40, 0), (0, 0, 0)])
+def test_nothing_to_attend_to_gives_zeros_and_no_gradient(pattern: Pattern, B: int, T: int, S: int) -> None:
+    q, k, v = operands(B, 4, 2, T, S, 3, 5)
+    for padding in (None, torch.zeros(B, S).bool()):
+        answer = window_attention(q, k, v, pattern=pattern, key_padding=padding)
+        assert answer.shape == (B, 4, T, 5)
+        assert not answer.any()
+        assert not any(gradient.any() for gradient in torch.autograd.grad(answer.sum(), (q, k, v)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_with_dropout_logits_are_computed_in_float32_or_better(dtype: torch.dtype) -> None:
+    # Sums of q k and dO v beyond what float16 holds.
+    q, k, v = (torch.full((1, 1, 9, 64), size, dtype=dtype, requires_grad=True) for size in (40.0, 40.0, 60.0))
+    answer = window_attention(q, k, v, pattern=Pattern("sliding", window=3), scale=1e-3, dropout_p=0.25)
+    gradients = torch.autograd.grad(answer, (q, k, v), torch.full_like(answer, 30.0))
+    assert answer.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_dropout_in_any_layout() -> None:
+    T = 40
+    q, k, v = operands(2, 4, 2, T, T, 3, 5)
+    for pattern in (Pattern("sliding", window=5), Pattern("block", window=8)):
+        dO = torch.randn(2, 4, T, 5, dtype=torch.float64)
+        found = []
+        for layout in (lambda x: x, lambda x: x.mT.contiguous().mT, lambda x: torch.stack([x, -x], -1)[..., 0]):
+            torch.manual_seed(3)
+            parts = [layout(x.detach()).requires_grad_() for x in (q, k, v)]
+            answer = window_attention(*parts, pattern=pattern, dropout_p=0.3)
+            found.append([answer, *torch.autograd.grad(answer, parts, layout(dO))])
+        for other in found[1:]:
+            assert max(relative_error(a, b) for a, b in zip(found[0], other, strict=True)) <= EXACT
+
+
+def test_float64_is_left_alone_by_autocast() -> None:
+    q, k, v = operands(1, 2, 1, 40, 40, 3, 5)
+    wanted = window_attention(q, k, v, pattern=Pattern("sliding", window=3))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(window_attention(q, k, v, pattern=Pattern("sliding", window=3)), wanted)
+
+
+def test_a_window_far_beyond_the_text_takes_no_memory() -> None:
+    q, k, v = operands(1, 1, 1, 5, 5, 2, 2)
+    far = 2**31 - 1
+    for pattern in (Pattern("sliding", far), Pattern("sliding", 3, far, far), Pattern("block", far)):
+        for offset in (0, far, -far, 2):
+            assert_equals_oracle(q, k, v, pattern, offset=offset)

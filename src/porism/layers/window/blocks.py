@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.nn.functional import pad
 
 from porism.layers.pattern import Pattern
@@ -53,6 +54,8 @@ class Blocks:
 def blocks_of(pattern: Pattern, T: int, S: int, offset: int = 0) -> list[Blocks]:
     """Blocks for all queries of a sliding (not dilated) or block pattern: whole ones, and what is left over.
 
+    Every query looks at some key, as `reach` has it, so that no block lies beside the text.
+
     >>> blocks_of(Pattern("sliding", window=5), T=70, S=70)
     [Blocks(query=0, rows=32, count=2, key=-4, span=36), Blocks(query=64, rows=6, count=1, key=60, span=10)]
     >>> blocks_of(Pattern("block", window=30), T=70, S=70)
@@ -97,7 +100,7 @@ class Cut:
         self.device = q.device
         self._row_bytes = self.B * self.G * max(D, width or 0, self.shared * ROWS) * q.itemsize
         # A stand-in for a tensor takes no memory, so that all blocks go at once, which is simpler to count.
-        stand_in = type(q) is not Tensor or q.is_meta
+        stand_in = type(q) not in (Tensor, Parameter) or q.is_meta
         self._budget = None if stand_in else _GPU_BYTES if q.is_cuda else _CACHE_BYTES
 
     def __iter__(self) -> Iterator[tuple[Blocks, Tensor | None]]:

@@ -37,7 +37,7 @@ def weights(q: Tensor, k: Tensor, seen: Tensor | None, scale: float) -> Tensor:
     """P, (N, count, rows, span), in float32 or better. `seen` is True where a query looks at a key, None for all."""
     exact = torch.promote_types(q.dtype, torch.float32)
     # S = scale Q K^T                   K^T laid out anew: a batch of blocks that overlap cannot be multiplied in place
-    S = (q @ k.mT.contiguous()).to(exact).mul_(scale)
+    S = (q.to(exact) @ k.to(exact).mT.contiguous()).mul_(scale)
     if seen is None:
         return torch.softmax(S, -1)
     # P = softmax(S)                    0 for what is not seen, and so in a row that sees no key
@@ -66,7 +66,7 @@ def attend_gradient(
     """The gradient of `attend`: for keys and values block by block, the same key once in each block that it is in."""
     P = weights(q, k, seen, scale)
     # dP = dO V^T * Z
-    dP = (dO @ v.mT.contiguous()).to(P.dtype)
+    dP = dO.to(P.dtype) @ v.to(P.dtype).mT.contiguous()
     dropped = P
     if kept is not None:
         dP.mul_(kept).div_(keep)

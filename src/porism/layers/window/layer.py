@@ -5,17 +5,21 @@ from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
+from torch.nn.functional import pad
 
 from porism.errors import ShapeError
 from porism.layers.attention.cache import Cache
-from porism.layers.attention.layer import softmax_attention, softmax_decode
-from porism.layers.autocast import autocast_dtype, without_autocast
+from porism.layers.attention.layer import attend as softmax
+from porism.layers.attention.layer import check_decoding
+from porism.layers.attention.layer import decode as softmax_decode
+from porism.layers.autocast import without_autocast
 from porism.layers.heads import Heads
-from porism.layers.operands import check, scale_of
-from porism.layers.pattern import CAUSAL, FULL, Kind, Pattern
+from porism.layers.pattern import Kind, Pattern
 from porism.layers.ragged import pack, starts, unpack
+from porism.layers.request import AttentionRequest
+from porism.layers.window import passes
 from porism.layers.window.dilation import Interleaved
-from porism.layers.window.passes import attend, kernel_in_use
+from porism.layers.window.reach import reach
 
 __all__ = ["WindowAttention", "window_attention", "window_decode"]
 
@@ -26,7 +30,7 @@ def window_attention(
     v: Tensor,
     *,
     pattern: Pattern,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     cumulative_lengths: Sequence[int] | Tensor | None = None,
     dropout_p: float = 0.0,
@@ -49,31 +53,62 @@ def window_attention(
 
     Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
     """
-    _check(q, k, v, pattern, key_padding, dropout_p)
+    q, k, v, number, key_padding = AttentionRequest.make(
+        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, dropout_p=dropout_p, offset=offset
+    )
+    return attend(q, k, v, pattern, number, key_padding, cumulative_lengths, dropout_p, offset)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern,
+    scale: float,
+    key_padding: Tensor | None = None,
+    cumulative_lengths: Sequence[int] | Tensor | None = None,
+    dropout_p: float = 0.0,
+    offset: int = 0,
+) -> Tensor:
+    """`window_attention` of operands that an `AttentionRequest` has checked."""
+    _check_kind(pattern)
+    if cumulative_lengths is None:
+        return _attend(q, k, v, pattern, scale, key_padding, dropout_p, offset)
     T, S = q.shape[2], k.shape[2]
-    if cumulative_lengths is not None:
-        if key_padding is not None or offset:
-            raise ShapeError(
-                "attention: cumulative_lengths came with key_padding or an offset. Texts end to end need none."
-            )
-        if T != S:
-            raise ShapeError(
-                f"attention: with cumulative lengths each text attends to itself, and {T} queries came with {S} keys. "
-                "Pad the texts with key_padding."
-            )
-        borders = starts(cumulative_lengths, T)
-        (q, padding), (k, _), (v, _) = (unpack(x, borders) for x in (q, k, v))
-        # Pads come last, so that who never looks ahead never sees one.
-        pads = padding if pattern.looks_ahead else None
-        return pack(
-            window_attention(q, k, v, pattern=pattern, scale=scale, key_padding=pads, dropout_p=dropout_p), borders
+    if key_padding is not None or offset:
+        raise ShapeError(
+            "attention: cumulative_lengths came with key_padding or an offset. Texts end to end need none."
         )
-    apart = Interleaved(pattern, T, S, offset) if pattern.dilation > 1 and T > 0 else None
-    if apart is not None:
-        key_padding = apart.padding(key_padding, k)
-        q, k, v, pattern, offset = apart.queries(q), apart.keys(k), apart.keys(v), apart.pattern, apart.offset
-    answer = _near(q, k, v, pattern, scale, key_padding, dropout_p, offset)
-    return answer if apart is None else apart.join_queries(answer)
+    if T != S:
+        raise ShapeError(
+            f"attention: with cumulative lengths each text attends to itself, and {T} queries came with {S} keys. "
+            "Pad the texts with key_padding."
+        )
+    borders = starts(cumulative_lengths, T)
+    (q, padding), (k, _), (v, _) = (unpack(x, borders) for x in (q, k, v))
+    # Pads come last, so that who never looks ahead never sees one.
+    pads = padding if pattern.looks_ahead else None
+    return pack(_attend(q, k, v, pattern, scale, pads, dropout_p, 0), borders)
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern,
+    scale: float,
+    key_padding: Tensor | None,
+    dropout_p: float,
+    offset: int,
+) -> Tensor:
+    """The queries that look at any key, and zeros for all others."""
+    T = q.shape[2]
+    near = reach(pattern, T if q.shape[0] > 0 else 0, k.shape[2], offset)
+    if near.is_whole(T):
+        return _near(q, k, v, near.pattern, scale, key_padding, dropout_p, near.offset)
+    seeing = q[:, :, near.first : near.end]
+    answer = _near(seeing, k, v, near.pattern, scale, key_padding, dropout_p, near.offset)
+    return pad(answer, (0, 0, near.first, T - near.end))
 
 
 def _near(
@@ -81,43 +116,21 @@ def _near(
     k: Tensor,
     v: Tensor,
     pattern: Pattern,
-    scale: float | None,
+    scale: float,
     key_padding: Tensor | None,
     dropout_p: float,
     offset: int,
 ) -> Tensor:
-    """A pattern without dilation."""
-    pattern = narrowed(pattern, q.shape[2], k.shape[2], offset)
+    """A pattern that reaches no further than the text."""
     if pattern.window is None:
-        return softmax_attention(
-            q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, dropout_p=dropout_p, offset=offset
-        )
-    chosen = autocast_dtype(q)
-    q, k, v = (q, k, v) if chosen is None else (x.to(chosen) for x in (q, k, v))
+        return softmax(q, k, v, pattern, scale, key_padding, dropout_p=dropout_p, offset=offset)
+    if pattern.dilation > 1:
+        apart = Interleaved(pattern, q.shape[2], k.shape[2], offset)
+        operands = apart.queries(q), apart.keys(k), apart.keys(v)
+        padding = apart.padding(key_padding, k)
+        return apart.join_queries(_attend(*operands, apart.pattern, scale, padding, dropout_p, apart.offset))
     with without_autocast(q):
-        return attend(q, k, v, pattern, scale_of(q, scale), key_padding, offset, keep=1 - dropout_p)
-
-
-def narrowed(pattern: Pattern, T: int, S: int, offset: int = 0) -> Pattern:
-    """A pattern without dilation that shows the same pairs of T queries and S keys, its window no longer than needed.
-
-    >>> narrowed(Pattern("sliding", window=5, ahead=9), T=7, S=7)
-    Pattern(kind='sliding', window=5, ahead=6, dilation=1, causal_inside=False)
-    >>> narrowed(Pattern("sliding", window=9), T=7, S=7)
-    Pattern(kind='causal', window=None, ahead=0, dilation=1, causal_inside=False)
-    """
-    if pattern.window is None:
-        return pattern
-    places = max(1, offset + T)
-    if pattern.kind == "block":
-        one = CAUSAL if pattern.causal_inside else FULL
-        return one if pattern.window >= max(places, S) else pattern
-    window, ahead = min(pattern.window, places), min(pattern.ahead, max(0, S - 1 - offset))
-    if window == places and ahead == 0:
-        return CAUSAL
-    if window == places and offset + ahead >= S - 1:
-        return FULL
-    return replace(pattern, window=window, ahead=ahead)
+        return passes.attend(q, k, v, pattern, scale, key_padding, offset, keep=1 - dropout_p)
 
 
 def window_decode(
@@ -127,7 +140,7 @@ def window_decode(
     state: Cache | None = None,
     *,
     pattern: Pattern,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
 ) -> tuple[Tensor, Cache]:
     """New tokens that continue a text: what the whole text in one pass would answer for them, and the state after them.
@@ -140,31 +153,22 @@ def window_decode(
     torch.Size([2, 8, 15, 64])
 
     The state holds the keys and values that the next token may look at and no others, so that a token costs the same
-    wherever it stands. `key_padding` is that of the new tokens, (B, T).
+    wherever it stands. It is a copy, gradients flow through it, and it belongs to the pattern, the batch and the dtype
+    that it was made with. `key_padding` is that of the new tokens, (B, T).
     """
-    _check(q, k, v, pattern, key_padding)
-    if k.shape[2] != q.shape[2]:
-        raise ShapeError(
-            f"attention: decoding takes a key for each new token, got {q.shape[2]} queries and {k.shape[2]} keys. "
-            "Give those of the new tokens only: the state has the others."
-        )
-    if pattern.looks_ahead:
-        raise ShapeError(
-            f"attention: this {pattern.kind} pattern looks at tokens that are not there yet, so it cannot be decoded. "
-            "Choose causal, sliding without ahead, or block with causal_inside."
-        )
+    q, k, v, number, key_padding = AttentionRequest.make(q, k, v, pattern=pattern, scale=scale, key_padding=key_padding)
+    _check_kind(pattern)
+    check_decoding(q, k, pattern)
     if pattern.window is None:
-        return softmax_decode(q, k, v, state, pattern=pattern, scale=scale, key_padding=key_padding)
-    tokens = Cache(k, v, key_padding).behind(state)
+        return softmax_decode(q, k, v, state, pattern, number, key_padding)
+    tokens = Cache(k, v, key_padding, pattern).behind(state)
     before = tokens.length - k.shape[2]
     # Places count from the first token of the state. It opens a block where there are blocks, so that all fall right.
-    answer = window_attention(
-        q, tokens.k, tokens.v, pattern=pattern, scale=scale, key_padding=tokens.padding, offset=before
-    )
-    return answer, tokens.last(_reach(pattern, tokens.length))
+    answer = _attend(q, tokens.k, tokens.v, pattern, number, tokens.padding, 0.0, before)
+    return answer, tokens.last(_remembered(pattern, tokens.length))
 
 
-def _reach(pattern: Pattern, S: int) -> int:
+def _remembered(pattern: Pattern, S: int) -> int:
     """How many of S tokens so far the next one may look at."""
     assert pattern.window is not None
     return S % pattern.window if pattern.kind == "block" else (pattern.window - 1) * pattern.dilation
@@ -230,7 +234,7 @@ class WindowAttention(Heads):
         return window_decode(q, k, v, state, pattern=self.pattern, scale=self.scale)
 
     def kernel_for(self, q: Tensor) -> str:
-        return kernel_in_use(q, self.value_dim)
+        return passes.kernel_in_use(q, self.value_dim)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, {self.pattern}"
@@ -239,15 +243,6 @@ class WindowAttention(Heads):
 def _behind(pattern: Pattern) -> Pattern:
     """The pattern less what it shows ahead."""
     return replace(pattern, causal_inside=True) if pattern.kind == "block" else replace(pattern, ahead=0)
-
-
-def _check(
-    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_padding: Tensor | None, dropout_p: float = 0.0
-) -> None:
-    check(q, k, v, key_padding)
-    if not 0 <= dropout_p < 1:
-        raise ShapeError(f"attention: dropout_p is {dropout_p!r}. Give the probability of dropping, from 0 to below 1.")
-    _check_kind(pattern)
 
 
 def _check_kind(pattern: Pattern) -> None:

@@ -1,11 +1,11 @@
 """The blocks one after the other, forward and back, as one operation for autograd."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from porism.layers.derivative import first_derivative_only
+from porism.layers.derivative import InPlaceWatch, first_derivative_only, own_memory
 from porism.layers.kernels import available
 from porism.layers.pattern import Pattern
 from porism.layers.window import fused, gradient
@@ -30,13 +30,18 @@ def attend(
     A weight is kept with probability `keep`. A GPU has a kernel of ours and a CPU a fused one of torch's. Neither knows
     dropout: with it, and where there is no kernel, the blocks go the way of `gradient.py`.
     """
-    operation: type[torch.autograd.Function] = _ByHand
+    operation: type[_Operation] = _ByHand
     if keep == 1 and kernel_in_use(q, v.shape[-1]) == "triton" and min(q.numel(), v.numel()) > 0:
         operation = _ByKernel
     elif keep == 1 and q.device.type == "cpu":
-        operation = _Fused
-    answer: Tensor = operation.apply(q, k, v, key_padding, pattern, scale, offset, keep)
-    return answer
+        operation, q, k, v = _Fused, fused.with_rows(q), fused.with_rows(k), fused.with_rows(v)
+    task = Task(pattern, scale, offset, keep)
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        answer: Tensor = operation.apply(q, k, v, key_padding, task)  # type: ignore[no-untyped-call]
+    else:
+        answer = operation.answer(q, k, v, key_padding, task)[0]
+    # Users may change the answer in place, so that what an operation gives is no view: it is turned here.
+    return answer.transpose(1, 2)
 
 
 def kernel_in_use(q: Tensor, H: int) -> str:
@@ -44,111 +49,134 @@ def kernel_in_use(q: Tensor, H: int) -> str:
     return "triton" if available(q) and max(q.shape[-1], H) <= WIDEST else "torch"
 
 
-class _ByKernel(torch.autograd.Function):
+class Task(NamedTuple):
+    """What to do with queries, keys and values."""
+
+    pattern: Pattern
+    scale: float
+    offset: int
+    keep: float
+
+
+class _Operation(torch.autograd.Function):
+    """An answer (B, T, A, H), and the way back."""
+
+    @staticmethod
+    def answer(
+        q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The answer, and what the way back needs beside the operands."""
+        raise NotImplementedError
+
+
+class _ByKernel(_Operation):
     """Keeps q, k, v, the answer and a number a row."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        key_padding: Tensor | None,
-        pattern: Pattern,
-        scale: float,
-        offset: int,
-        keep: float,
-    ) -> Tensor:
+    def answer(
+        q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         from porism.layers.window import triton
 
-        out, logs = triton.forward(q, k, v, pattern, scale, key_padding, offset)
-        ctx.save_for_backward(q, k, v, key_padding, out, logs)
-        ctx.options = pattern, scale, offset
-        return out
+        answer, logs = triton.forward(q, k, v, task.pattern, task.scale, key_padding, task.offset)
+        return answer, (logs,)
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task) -> Tensor:
+        return _saved(ctx, *_ByKernel.answer(q, k, v, key_padding, task), q, k, v, key_padding, task)
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, dO: Tensor) -> tuple[Tensor | None, ...]:
         from porism.layers.window import triton
 
-        q, k, v, key_padding, out, logs = ctx.saved_tensors
-        pattern, scale, offset = ctx.options
-        return *triton.backward(dO, q, k, v, out, logs, pattern, scale, key_padding, offset), *(None,) * 5
+        (q, k, v, key_padding, answer, logs), task = _kept(ctx, _ByKernel), ctx.task
+        found = triton.backward(dO, q, k, v, answer, logs, task.pattern, task.scale, key_padding, task.offset)
+        return *found, None, None
 
 
-class _Fused(torch.autograd.Function):
+class _Fused(_Operation):
     """Keeps q, k, v, the answer and a number a row."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        key_padding: Tensor | None,
-        pattern: Pattern,
-        scale: float,
-        offset: int,
-        keep: float,
-    ) -> Tensor:
-        cut = Cut(q, k, pattern, offset, key_padding, width=max(q.shape[-1], v.shape[-1]))
-        out, log_sums = _empty_answer(q, v), []
+    def answer(
+        q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        cut = Cut(q, k, task.pattern, task.offset, key_padding, width=max(q.shape[-1], v.shape[-1]))
+        answer, log_sums = _empty_answer(q, v), []
+        out = answer.transpose(1, 2)
         for blocks, seen in cut:
-            part, sums = fused.attend(*_operands(cut, blocks, q, k, v), seen, scale)
+            part, sums = fused.attend(*_operands(cut, blocks, q, k, v), seen, task.scale)
             cut.write_queries(out, blocks, part)
             log_sums.append(sums)
-        ctx.save_for_backward(q, k, v, key_padding, out, *log_sums)
-        ctx.options = pattern, scale, offset
-        return out
+        return answer, tuple(log_sums)
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task) -> Tensor:
+        return _saved(ctx, *_Fused.answer(q, k, v, key_padding, task), q, k, v, key_padding, task)
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, dO: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, key_padding, out, *log_sums = ctx.saved_tensors
-        pattern, scale, offset = ctx.options
-        cut = Cut(q, k, pattern, offset, key_padding, width=max(q.shape[-1], v.shape[-1]))
+        (q, k, v, key_padding, answer, *log_sums), task = _kept(ctx, _Fused), ctx.task
+        dO, out = fused.with_rows(dO.transpose(1, 2)), answer.transpose(1, 2)
+        cut = Cut(q, k, task.pattern, task.offset, key_padding, width=max(q.shape[-1], v.shape[-1]))
         sums = gradient.Gradient(torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v))
         for (blocks, seen), log_sum in zip(cut, log_sums, strict=True):
             operands = cut.queries(dO, blocks), *_operands(cut, blocks, q, k, v), cut.queries(out, blocks), log_sum
-            sums.add(cut, blocks, fused.attend_gradient(*operands, seen, scale))
-        return *sums, None, None, None, None, None
+            sums.add(cut, blocks, fused.attend_gradient(*operands, seen, task.scale))
+        return *sums, None, None
 
 
-class _ByHand(torch.autograd.Function):
+class _ByHand(_Operation):
     """Keeps q, k and v, and with dropout which weights were kept."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        key_padding: Tensor | None,
-        pattern: Pattern,
-        scale: float,
-        offset: int,
-        keep: float,
-    ) -> Tensor:
-        cut = Cut(q, k, pattern, offset, key_padding)
-        out, all_kept = _empty_answer(q, v), []
+    def answer(
+        q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        cut = Cut(q, k, task.pattern, task.offset, key_padding)
+        answer, all_kept = _empty_answer(q, v), []
         for blocks, seen in cut:
             operands = _operands(cut, blocks, q, k, v)
             kept = None
-            if keep < 1:
-                kept = torch.rand(*operands[0].shape[:3], blocks.span, device=q.device) < keep
+            if task.keep < 1:
+                kept = torch.rand(*operands[0].shape[:3], blocks.span, device=q.device) < task.keep
                 all_kept.append(kept)
-            cut.write_queries(out, blocks, gradient.attend(*operands, seen, scale, kept, keep))
+            part = gradient.attend(*operands, seen, task.scale, kept, task.keep)
+            cut.write_queries(answer.transpose(1, 2), blocks, part)
+        return answer, tuple(all_kept)
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task) -> Tensor:
+        answer, all_kept = _ByHand.answer(q, k, v, key_padding, task)
         ctx.save_for_backward(q, k, v, key_padding, *all_kept)
-        ctx.options = pattern, scale, offset, keep
-        return out
+        ctx.task = task
+        return answer
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, dO: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, key_padding, *all_kept = ctx.saved_tensors
-        pattern, scale, offset, keep = ctx.options
-        sums = gradient.gradient(dO, q, k, v, pattern, scale, key_padding, offset, all_kept, keep)
-        return *sums, None, None, None, None, None
+        (q, k, v, key_padding, *all_kept), (pattern, scale, offset, keep) = ctx.saved_tensors, ctx.task
+        sums = gradient.gradient(dO.transpose(1, 2), q, k, v, pattern, scale, key_padding, offset, all_kept, keep)
+        return *sums, None, None
+
+
+def _saved(ctx: Any, answer: Tensor, more: tuple[Tensor, ...], *operands: Any) -> Tensor:
+    """Saves what the way back needs, and gives the answer, which may be changed in place later on."""
+    *tensors, ctx.task = operands
+    compiling = torch.compiler.is_compiling()
+    ctx.save_for_backward(*tensors, answer if compiling else answer.data, *more)
+    ctx.watch = None if compiling else InPlaceWatch(answer)
+    return own_memory(answer) if compiling else answer
+
+
+def _kept(ctx: Any, operation: type[_Operation]) -> tuple[Any, ...]:
+    """What `_saved` saved: operands, answer, and the rest. An answer that was changed in place is computed again."""
+    q, k, v, key_padding, answer, *more = ctx.saved_tensors
+    if ctx.watch is not None and ctx.watch.changed:
+        answer, _ = operation.answer(q, k, v, key_padding, ctx.task)
+    return q, k, v, key_padding, answer, *more
 
 
 def _operands(cut: Cut, blocks: Blocks, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -156,6 +184,6 @@ def _operands(cut: Cut, blocks: Blocks, q: Tensor, k: Tensor, v: Tensor) -> tupl
 
 
 def _empty_answer(q: Tensor, v: Tensor) -> Tensor:
-    """(B, A, T, H), the heads of a token side by side in memory, as the projection behind them reads them."""
+    """(B, T, A, H): the heads of a token side by side in memory, as the projection behind them reads them."""
     B, A, T, _ = q.shape
-    return q.new_empty(B, T, A, v.shape[-1]).transpose(1, 2)
+    return q.new_empty(B, T, A, v.shape[-1])

@@ -246,15 +246,15 @@ def _reach_keys(
 def forward(
     q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scale: float, key_padding: Tensor | None, offset: int
 ) -> tuple[Tensor, Tensor]:
-    """The answer (B, A, T, H) and the logs of the sums of weights, base 2, (B, A, T)."""
+    """The answer (B, T, A, H) and the logs of the sums of weights, base 2, (B, A, T)."""
     q, k, v = _rows_whole(q), _rows_whole(k), _rows_whole(v)
     (B, A, T, _), (S, H) = q.shape, v.shape[2:]
-    answer = q.new_empty(B, T, A, H).transpose(1, 2)
+    answer = q.new_empty(B, T, A, H)
     logs = q.new_empty(B, A, T, dtype=torch.float32)
     own, met, warps, stages = launch(max(q.shape[-1], H), q.dtype)
     _attend[(triton.cdiv(T, own) * B * A,)](
         q, k, v, _padding(key_padding, q), answer, logs,
-        *_strides(q, k, v, answer), T, S, A, *_window(pattern), offset, scale * LOG2_E,
+        *_strides(q, k, v, answer.transpose(1, 2)), T, S, A, *_window(pattern), offset, scale * LOG2_E,
         **_fixed(q, k, v, pattern, key_padding), OWN=own, MET=met, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return answer, logs
@@ -272,8 +272,9 @@ def backward(
     key_padding: Tensor | None,
     offset: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What reaches q, k and v."""
-    q, k, v, do = (_rows_whole(x) for x in (q, k, v, do))
+    """What reaches q, k and v, from what reaches the answer, (B, T, A, H) both."""
+    q, k, v = (_rows_whole(x) for x in (q, k, v))
+    do, answer = _rows_whole(do).transpose(1, 2), answer.transpose(1, 2)
     (B, A, T, _), (_, G, S, H) = q.shape, v.shape
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     shares = torch.empty_like(logs)
