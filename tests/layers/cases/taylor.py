@@ -38,9 +38,7 @@ TAYLOR = Case(
             lambda: TaylorAttention(12, 3, order=3),
             r"order 3 is odd, .* weights can turn negative.* Choose",
         ),
-        Mistake(
-            "no order", lambda: TaylorAttention(12, 3, order=0), r"order is 0\. Give an even whole number from 2 on"
-        ),
+        Mistake("no order", lambda: TaylorAttention(12, 3, order=0), r"order is 0\. Give a whole number from 1 to 170"),
         Mistake(
             "map",
             lambda: TaylorAttention(12, 3, map="turned"),

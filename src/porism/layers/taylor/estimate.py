@@ -8,17 +8,21 @@ The error, here and wherever one is printed, is that of the answer z, all texts,
 error over whole inputs, by the operations themselves.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from porism.layers.operands import check, scale_of, share
+from porism.errors import ShapeError
+from porism.layers.operands import check_whole
 from porism.layers.pattern import FULL, Pattern
+from porism.layers.request import AttentionRequest, share
 from porism.layers.taylor.feature_map import FeatureMap
-from porism.layers.taylor.features import choose_map, feature_map
+from porism.layers.taylor.features import check_features, choose_map, feature_map
 from porism.layers.taylor.series import check_order
 from porism.layers.taylor.texts import Texts
 
@@ -39,7 +43,7 @@ def series_error(
     order: int = 2,
     map: str | None = None,
     pattern: Pattern = FULL,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     cumulative_lengths: Sequence[int] | Tensor | None = None,
     offset: int = 0,
@@ -66,19 +70,41 @@ def series_error(
     Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H).
     """
     check_order(order, allow_odd)
-    check(q, k, k if v is None else v, key_padding)
+    check_whole("taylor", "pairs", pairs)
+    check_limit("limit", limit)
+    request = AttentionRequest.make(
+        q,
+        k,
+        k if v is None else v,
+        pattern=pattern,
+        scale=scale,
+        key_padding=key_padding,
+        offset=offset,
+        layer="taylor",
+    )
+    q, k, values, number, key_padding = request
+    v = None if v is None else values
     no_query = None
     if cumulative_lengths is not None:
         texts = Texts(q, k, k if v is None else v, cumulative_lengths, key_padding, offset)
         q, k, values, no_query = texts.padded
         v, key_padding = None if v is None else values, no_query
-    phi = feature_map(choose_map(map, order), order, q.mT)
-    question = _Question(q, k, v, phi, pattern, scale_of(q, scale), key_padding, no_query, offset)
+    chosen = choose_map(map, order)
+    check_features(chosen, order, q.shape[3])
+    phi = feature_map(chosen, order, q.mT)
+    question = _Question(q, k, v, phi, pattern, number, key_padding, no_query, offset)
     while True:
         sample = question.answered(pairs)
         if limit is None or pairs >= MOST_PAIRS or sample.is_clear_of(limit):
             return sample.error
         pairs = min(4 * pairs, MOST_PAIRS)
+
+
+def check_limit(name: str, limit: Any) -> None:
+    """Refuses what is not an error above 0, or None."""
+    number = isinstance(limit, Real) and not isinstance(limit, bool)
+    if limit is not None and not (number and 0 < limit < math.inf):
+        raise ShapeError(f"taylor: {name} is {limit!r}. Give an error above 0, as 0.05 for 5 %, or None.")
 
 
 class _Sample(NamedTuple):
@@ -138,7 +164,7 @@ class _Question(NamedTuple):
         k = share(self.k[texts].to(exact), A)
         seen = self.pattern.sees(queries[:, None] + self.offset, torch.arange(S, device=q.device))
         if self.key_padding is not None:
-            seen = seen & ~self.key_padding[texts, None, None, :].bool()
+            seen = seen & ~self.key_padding[texts, None, None, :]
         if self.no_query is not None:
             seen = seen & ~self.no_query[texts][:, None, queries, None]
         # A query that looks at no key has no weights in either.
@@ -146,7 +172,7 @@ class _Question(NamedTuple):
         softmax = torch.softmax((q @ k.mT).masked_fill(~seen, -torch.inf), -1).masked_fill(~seen, 0)
         series = self.phi.weights(q.mT, k.mT) * seen
         total = series.sum(-1, keepdim=True)
-        difference = series / torch.where(total == 0, 1, total) - softmax
+        difference = series / torch.where(seen.any(-1, keepdim=True), total, 1) - softmax
         if self.v is not None:
             values = share(self.v[texts].to(exact), A)
             difference, softmax = difference @ values, softmax @ values

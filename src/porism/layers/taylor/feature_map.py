@@ -21,6 +21,11 @@ class FeatureMap:
         self.D = like.shape[-2]
         self.count = self.size(order, self.D)
 
+    @property
+    def is_positive(self) -> bool:
+        """Whether no weight can be 0 or below, as with every even order of the series."""
+        return self.order % 2 == 0
+
     @staticmethod
     def size(order: int, D: int) -> int:
         """M, how many features there are."""

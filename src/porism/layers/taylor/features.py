@@ -18,10 +18,11 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
+from porism.layers.operands import MOST
 from porism.layers.taylor.feature_map import FeatureMap
 from porism.layers.taylor.turned import ExactSecond, Rolled
 
-__all__ = ["MAPS", "Diagonal", "Exact", "FeatureMap", "Ordered", "choose_map", "feature_map"]
+__all__ = ["MAPS", "Diagonal", "Exact", "FeatureMap", "Ordered", "check_features", "choose_map", "feature_map"]
 
 
 class Exact(FeatureMap):
@@ -77,7 +78,8 @@ class Exact(FeatureMap):
     @cached_property
     def _coefficients(self) -> Tensor:
         """1 / sqrt(alpha!), (M, 1): a further x_i makes alpha! as many times larger as there are x_i in alpha now."""
-        like = self._like
+        # In float64: the factorial of 35 is beyond float32.
+        like = torch.empty(0, dtype=torch.float64, device=self._like.device)
         factorials = [like.new_ones(1), like.new_ones(self.D)]
         repeats = like.new_ones(self.D)  # how often the last variable stands in each monomial
         for degree in range(2, self.order + 1):
@@ -88,7 +90,7 @@ class Exact(FeatureMap):
                 products.append(factorials[-1][:upto])
             repeats = torch.cat(grown)
             factorials.append(torch.cat(products) * repeats)
-        return torch.cat(factorials[: self.order + 1]).rsqrt()[:, None]
+        return torch.cat(factorials[: self.order + 1]).rsqrt()[:, None].to(self._like.dtype)
 
 
 class Ordered(FeatureMap):
@@ -137,6 +139,10 @@ class Diagonal(FeatureMap):
 
     name = "diagonal"
 
+    @property
+    def is_positive(self) -> bool:
+        return False
+
     @staticmethod
     def size(order: int, D: int) -> int:
         return 1 + 2 * D
@@ -168,11 +174,21 @@ def choose_map(name: str | None, order: int) -> str:
     """The map that was asked for, checked; or the fastest of those that give the series, by order."""
     if name is None:
         return Rolled.name if order == 2 else Exact.name
-    if name not in MAPS:
+    if not isinstance(name, str) or name not in MAPS:
         raise ShapeError(f"taylor: there is no map {name!r}. Choose from {', '.join(MAPS)}.")
     if name in (Rolled.name, Diagonal.name) and order != 2:
         raise ShapeError(f"taylor: the {name} map is of order 2, and order is {order}. Choose exact or ordered.")
     return name
+
+
+def check_features(name: str, order: int, D: int, layer: str = "taylor") -> None:
+    """Refuses a map with more features at width D than a tensor can have."""
+    count = MAPS[name].size(order, D)
+    if count > MOST:
+        raise ShapeError(
+            f"{layer}: order {order} at width {D} has {float(count):.0e} features. Choose a lower order or a smaller "
+            "head_dim."
+        )
 
 
 def feature_map(name: str, order: int, like: Tensor) -> FeatureMap:

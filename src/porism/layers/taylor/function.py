@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from porism.layers.autocast import without_autocast
-from porism.layers.derivative import first_derivative_only
+from porism.layers.derivative import InPlaceWatch, first_derivative_only
 from porism.layers.pattern import Kind, Pattern
 from porism.layers.taylor import kernels
-from porism.layers.taylor.features import MAPS, feature_map
+from porism.layers.taylor.division import Division
+from porism.layers.taylor.features import MAPS, FeatureMap, feature_map
 from porism.layers.taylor.gradient import Gradient, gradient
 from porism.layers.taylor.operands import Operands
 from porism.layers.taylor.sums import Task, forward
@@ -26,9 +27,10 @@ def series(
         pattern = task.pattern
         settings = (task.map, task.order, pattern.kind, pattern.window, task.scale, task.offset, task.return_state)
         answer, _, last = _forward(q, k, v, key_padding, first, *settings)
-        return answer, last
-    both: tuple[Tensor, Tensor] = _Series.apply(q, k, v, key_padding, first, task)  # type: ignore[no-untyped-call]
-    return both
+        # The backward pass reads the answer, and users may change theirs. Where nobody does, no copy is compiled.
+        return answer.clone(), last
+    rows, last = _Series.apply(q, k, v, key_padding, first, task)  # type: ignore[no-untyped-call]
+    return rows.transpose(1, 2), last
 
 
 def pass_forward(
@@ -36,10 +38,9 @@ def pass_forward(
 ) -> Passed:
     if kernels.serves(task, q, k, v):
         return kernels.forward(task, q, k, v, key_padding, first)
-    operands = Operands(q, k, v, key_padding, task.scale)
-    phi = feature_map(task.map, task.order, operands.no_columns)
+    operands, phi, division = _prepared(task, q, k, v, key_padding, first)
     state = operands.first_state(phi.count, first)
-    answer, totals = forward(operands, phi, task, state)
+    answer, totals = forward(operands, phi, task, division, state)
     return answer, totals, state if task.return_state else state.new_empty(0)
 
 
@@ -57,15 +58,25 @@ def pass_backward(
 ) -> Gradient:
     if kernels.serves(task, q, k, v):
         return kernels.backward(task, dz, dlast, q, k, v, key_padding, first, answer, totals)
-    operands = Operands(q, k, v, key_padding, task.scale)
-    phi = feature_map(task.map, task.order, operands.no_columns)
+    operands, phi, division = _prepared(task, q, k, v, key_padding, first)
     state = operands.first_state(phi.count, first)
     dstate = operands.first_state(phi.count, dlast if task.return_state else None)
-    return gradient(dz, answer, totals, operands, phi, task, state, dstate)
+    return gradient(dz, answer, totals, operands, phi, task, division, state, dstate)
+
+
+def _prepared(
+    task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
+) -> tuple[Operands, FeatureMap, Division]:
+    operands = Operands(q, k, v, key_padding, task.scale)
+    phi = feature_map(task.map, task.order, operands.no_columns)
+    return operands, phi, Division(operands, task.pattern, task.offset, phi.is_positive, first)
 
 
 class _Series(torch.autograd.Function):
-    """The forward pass with the backward pass by hand. Kept are the operands, the answer and the sums of weights."""
+    """The forward pass with the backward pass by hand. Kept are the operands, the answer and the sums of weights.
+
+    The answer goes out as (B, T, A, H), as it lies in memory, and is no view: users may change it in place.
+    """
 
     @staticmethod
     def forward(
@@ -73,15 +84,18 @@ class _Series(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         answer, totals, last = pass_forward(task, q, k, v, key_padding, first)
         ctx.save_for_backward(q, k, v, key_padding, first, answer, totals)
-        ctx.task = task
-        return answer, last
+        rows = answer.transpose(1, 2).data
+        ctx.task, ctx.watch = task, InPlaceWatch(rows) if any(ctx.needs_input_grad) else None
+        return rows, last
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, dz: Tensor, dlast: Tensor) -> tuple[Tensor | None, ...]:
-        first = ctx.saved_tensors[4]
+        q, k, v, key_padding, first, answer, totals = ctx.saved_tensors
         with without_autocast(dz):
-            d = pass_backward(ctx.task, dz, dlast, *ctx.saved_tensors)
+            if ctx.watch.changed:
+                answer, _, _ = pass_forward(ctx.task, q, k, v, key_padding, first)
+            d = pass_backward(ctx.task, dz.transpose(1, 2), dlast, q, k, v, key_padding, first, answer, totals)
         return d.q, d.k, d.v, None, None if first is None else d.state.to(first.dtype), None
 
 

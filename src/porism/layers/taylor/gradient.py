@@ -12,10 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from porism.layers.taylor.division import Division
 from porism.layers.taylor.features import FeatureMap
 from porism.layers.taylor.operands import Operands
 from porism.layers.taylor.spans import Masks, Span, pieces, spans
-from porism.layers.taylor.sums import Task, fold, inverse
+from porism.layers.taylor.sums import Task, fold
 
 
 class Gradient(NamedTuple):
@@ -35,6 +36,7 @@ def gradient(
     operands: Operands,
     phi: FeatureMap,
     task: Task,
+    division: Division,
     state: Tensor,
     dstate: Tensor,
 ) -> Gradient:
@@ -48,7 +50,7 @@ def gradient(
     for span in plan:
         fold(operands, phi, state, span.fresh)
         x = operands.queries(span.queries)
-        g = _reaches_sums(dz, answer, totals, operands, span)
+        g = _reaches_sums(dz, answer, totals, operands, division, span)
         # dphi(q_i) = sum of phi(k_j) (u_j . g_i)               the sum over keys is the state
         dx = phi.pull_back(x, state @ g.mT)
         if span.has_masked:
@@ -71,17 +73,19 @@ def gradient(
         reaches_keys(operands, phi, dstate, slice(folded, k.shape[2]), dk, dv)
     for span in reversed(plan):
         # dstate += sum of phi(q_i) g_i                          over the queries that read the state
-        g = _reaches_sums(dz, answer, totals, operands, span)
+        g = _reaches_sums(dz, answer, totals, operands, division, span)
         torch.baddbmm(dstate, phi(operands.queries(span.queries)), g, out=dstate)
         reaches_keys(operands, phi, dstate, span.fresh, dk, dv)
     return Gradient(dq, dk.to(k.dtype), dv.to(v.dtype), dstate)
 
 
-def _reaches_sums(dz: Tensor, answer: Tensor, totals: Tensor, operands: Operands, span: Span) -> Tensor:
+def _reaches_sums(
+    dz: Tensor, answer: Tensor, totals: Tensor, operands: Operands, division: Division, span: Span
+) -> Tensor:
     """g, (N, R n, H+1)."""
     z, total = (operands.rows(x, span.queries) for x in (answer, totals))
     # z_i = n_i / t_i, so dn_i = dz_i / t_i
-    dn = operands.rows(dz, span.queries) * inverse(total)
+    dn = operands.rows(dz, span.queries) * division.inverse(total, span.queries)
     # dt_i = - dz_i . n_i / t_i^2 = - dn_i . z_i
     return torch.cat([dn, -(dn * z).sum(-1, keepdim=True)], dim=-1)
 

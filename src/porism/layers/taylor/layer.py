@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from porism.errors import ShapeError
 from porism.layers.heads import Heads
 from porism.layers.pattern import CAUSAL, FULL, Pattern
-from porism.layers.taylor.estimate import series_error
+from porism.layers.taylor.estimate import check_limit, series_error
 from porism.layers.taylor.features import choose_map
 from porism.layers.taylor.kernels import kernel_in_use
 from porism.layers.taylor.operation import taylor_attention, taylor_decode
@@ -62,8 +62,7 @@ class TaylorAttention(Heads):
             )
         check_order(order, allow_odd)
         check_pattern(pattern)
-        if warn_above is not None and not warn_above > 0:
-            raise ShapeError(f"taylor: warn_above is {warn_above}. Give an error above 0, as 0.05 for 5 %, or None.")
+        check_limit("warn_above", warn_above)
         super().__init__(embed_dim, num_heads, **options)
         self.order = order
         self.map = choose_map(map, order)

@@ -5,8 +5,8 @@ from math import factorial
 import torch
 from torch import Tensor
 
-from porism.layers.operands import scale_of, share
 from porism.layers.pattern import FULL, Pattern
+from porism.layers.request import scale_of, share
 
 
 def weights(q: Tensor, k: Tensor, order: int = 2, map: str | None = None) -> Tensor:
@@ -37,7 +37,6 @@ def taylor_attention(
     k, v = share(k, A), share(v, A)
     seen = pattern.mask(T, S, offset, device=q.device)
     if key_padding is not None:
-        seen = seen & ~key_padding[:, None, None, :].bool()
+        seen = seen & ~key_padding[:, None, None, :]
     w = weights(scale_of(q, scale) * q, k, order, map) * seen
-    total = w.sum(-1, keepdim=True)
-    return w @ v / torch.where(total == 0, 1, total)
+    return w @ v / torch.where(seen.any(-1, keepdim=True), w.sum(-1, keepdim=True), 1)

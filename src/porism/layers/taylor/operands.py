@@ -4,8 +4,15 @@ G key heads, each shared by R = A / G query heads, make N = B G independent sums
 same keys, so they stand side by side as R times as many queries.
 """
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
+
+from porism.layers.operands import has_values
+
+BEYOND = 2**62
+"""Further than any place of a text."""
 
 
 class Operands:
@@ -18,14 +25,39 @@ class Operands:
     def __init__(self, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, scale: float) -> None:
         self.q, self.k, self.v, self.scale = q, k, v, scale
         self.dtype = torch.promote_types(q.dtype, torch.float32)
-        self.B, self.G, self.H = k.shape[0], k.shape[1], v.shape[3]
+        (self.B, self.G, self.S), self.H = k.shape[:3], v.shape[3]
         self.R = q.shape[1] // self.G
-        self._kept = None if key_padding is None else ~key_padding.bool()
+        self.kept = None if key_padding is None else ~key_padding
 
     @property
     def no_columns(self) -> Tensor:
         """A stand-in for columns, of their width and type: (D, 0)."""
         return self.q.new_empty(self.q.shape[3], 0, dtype=self.dtype)
+
+    @cached_property
+    def first_key(self) -> int | Tensor:
+        """The place of the first key that is no padding, of each text if there is any, (B,); BEYOND if all are."""
+        if self.kept is None or self.S == 0:
+            return 0 if self.S else BEYOND
+        # Most texts are padded behind their end, and one look is cheaper than many small operations.
+        if has_values(self.kept) and bool(self.kept[:, 0].all()):
+            return 0
+        return torch.where(self.kept, self._places, BEYOND).amin(1)
+
+    @property
+    def last_key(self) -> int | Tensor:
+        """The place of the last such key; -1 if all are padding."""
+        if self.kept is None or self.S == 0:
+            return self.S - 1
+        return torch.where(self.kept, self._places, -1).amax(1)
+
+    @property
+    def _places(self) -> Tensor:
+        return torch.arange(self.S, device=self.k.device)
+
+    def keys_in(self, state: Tensor) -> Tensor:
+        """How many keys a state (N, M, H+1) sums over, (B, G): the first feature of every map is the constant 1."""
+        return state.select(1, 0).select(1, self.H).view(self.B, self.G)
 
     def first_state(self, M: int, given: Tensor | None) -> Tensor:
         """Sums over no key, or a copy of those given: (N, M, H+1)."""
@@ -36,25 +68,26 @@ class Operands:
     def queries(self, tokens: slice) -> Tensor:
         """Columns, times the scale: (N, D, R n)."""
         part = self._shared(self.q, tokens)  # B G R n D
-        columns = part.permute(0, 1, 4, 2, 3).reshape(self.B * self.G, part.shape[4], -1)
+        n, D = part.shape[3:]
+        columns = part.permute(0, 1, 4, 2, 3).reshape(self.B * self.G, D, self.R * n)
         return columns.to(self.dtype) * self.scale
 
     def keys(self, tokens: slice) -> Tensor:
         """Columns: (N, D, n)."""
-        return self.k[:, :, tokens].mT.reshape(self.B * self.G, self.k.shape[3], -1).to(self.dtype)
+        return self.k[:, :, tokens].mT.flatten(0, 1).to(self.dtype)
 
     def values(self, tokens: slice) -> Tensor:
         """Rows [v, 1]: (N, n, H+1)."""
         part = self.v[:, :, tokens]
         rows = torch.cat([part, torch.ones_like(part[..., :1])], dim=-1).to(self.dtype)
-        if self._kept is not None:
-            rows = rows * self._kept[:, None, tokens, None]
+        if self.kept is not None:
+            rows = rows * self.kept[:, None, tokens, None]
         return rows.flatten(0, 1)
 
     def rows(self, x: Tensor, tokens: slice) -> Tensor:
         """What belongs to queries, (B, A, T, H), as rows: (N, R n, H)."""
         part = self._shared(x, tokens)
-        return part.reshape(self.B * self.G, -1, part.shape[4]).to(self.dtype)
+        return part.reshape(self.B * self.G, self.R * part.shape[3], part.shape[4]).to(self.dtype)
 
     def write_rows(self, x: Tensor, tokens: slice, rows: Tensor) -> None:
         """Back from rows to their place in x."""
@@ -75,8 +108,8 @@ class Operands:
     def add_values(self, x: Tensor, tokens: slice, rows: Tensor) -> None:
         """Adds rows to their place in x; the last column belongs to the ones, which are given, and pads get nothing."""
         rows = rows[..., : self.H].unflatten(0, (self.B, self.G))
-        if self._kept is not None:
-            rows = rows * self._kept[:, None, tokens, None]
+        if self.kept is not None:
+            rows = rows * self.kept[:, None, tokens, None]
         place = x[:, :, tokens]
         place.add_(rows)
 

@@ -6,11 +6,11 @@ from typing import Literal, overload
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.operands import check, scale_of
+from porism.layers.autocast import without_autocast
 from porism.layers.pattern import CAUSAL, FULL, Pattern
+from porism.layers.request import AttentionRequest
 from porism.layers.taylor import kernels
-from porism.layers.taylor.features import MAPS, choose_map
+from porism.layers.taylor.features import check_features, choose_map
 from porism.layers.taylor.function import series
 from porism.layers.taylor.series import check_order
 from porism.layers.taylor.spans import check_pattern
@@ -28,7 +28,7 @@ def taylor_attention(
     order: int = ...,
     map: str | None = ...,
     pattern: Pattern = ...,
-    scale: float | None = ...,
+    scale: float | Tensor | None = ...,
     key_padding: Tensor | None = ...,
     cumulative_lengths: Sequence[int] | Tensor | None = ...,
     dropout_p: float = ...,
@@ -46,7 +46,7 @@ def taylor_attention(
     order: int = ...,
     map: str | None = ...,
     pattern: Pattern = ...,
-    scale: float | None = ...,
+    scale: float | Tensor | None = ...,
     key_padding: Tensor | None = ...,
     cumulative_lengths: Sequence[int] | Tensor | None = ...,
     dropout_p: float = ...,
@@ -63,7 +63,7 @@ def taylor_attention(
     order: int = 2,
     map: str | None = None,
     pattern: Pattern = FULL,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     cumulative_lengths: Sequence[int] | Tensor | None = None,
     dropout_p: float = 0.0,
@@ -98,8 +98,12 @@ def taylor_attention(
             f"taylor: dropout_p is {dropout_p}, and the series has no single weights to drop: they live in sums. "
             "Set it to 0, or drop from the answer."
         )
-    check(q, k, v, key_padding)
-    task = _task(q, order, map, pattern, scale, offset, allow_odd)._replace(return_state=return_state)
+    q, k, v, number, key_padding = AttentionRequest.make(
+        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, offset=offset, layer="taylor"
+    )
+    task = _task(order, map, allow_odd, k, pattern, number, offset, return_state)
+    if state is not None:
+        _check_state(state, k, v, task)
     if cumulative_lengths is None:
         answer, last = _attend(q, k, v, key_padding, task, state)
         return (answer, last) if last is not None else answer
@@ -119,7 +123,7 @@ def taylor_decode(
     *,
     order: int = 2,
     map: str | None = None,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     allow_odd: bool = False,
 ) -> tuple[Tensor, TaylorState]:
@@ -133,53 +137,57 @@ def taylor_decode(
 
     Gradients flow through the state too. `key_padding` is that of the new tokens, (B, T).
     """
-    check(q, k, v, key_padding)
+    q, k, v, number, key_padding = AttentionRequest.make(
+        q, k, v, pattern=CAUSAL, scale=scale, key_padding=key_padding, layer="taylor"
+    )
     if k.shape[2] != q.shape[2]:
         raise ShapeError(
             f"taylor: decoding takes a key for each new token, and {q.shape[2]} queries came with {k.shape[2]} keys. "
             "Give those of the new tokens only: the state has the others."
         )
-    task = _task(q, order, map, CAUSAL, scale, 0, allow_odd)
-    if state is not None and autocast_dtype(q) is None and kernels.decodes(task, q, k, v, state):
+    task = _task(order, map, allow_odd, k, CAUSAL, number, return_state=True)
+    if state is not None:
         _check_state(state, k, v, task)
+    if state is not None and kernels.decodes(task, q, k, v, state):
         return kernels.decode(task, q, k, v, key_padding, state)
-    return taylor_attention(
-        q,
-        k,
-        v,
-        order=order,
-        map=map,
-        pattern=CAUSAL,
-        scale=scale,
-        key_padding=key_padding,
-        allow_odd=allow_odd,
-        state=state,
-        return_state=True,
-    )
+    answer, last = _attend(q, k, v, key_padding, task, state)
+    assert last is not None
+    return answer, last
 
 
 def _task(
-    q: Tensor, order: int, map: str | None, pattern: Pattern, scale: float | None, offset: int, allow_odd: bool
+    order: int,
+    map: str | None,
+    allow_odd: bool,
+    k: Tensor,
+    pattern: Pattern,
+    scale: float,
+    offset: int = 0,
+    return_state: bool = False,
 ) -> Task:
+    """What to compute for keys like these, checked."""
     check_order(order, allow_odd)
     check_pattern(pattern)
-    return Task(choose_map(map, order), order, pattern, scale_of(q, scale), offset)
+    chosen = choose_map(map, order)
+    check_features(chosen, order, k.shape[3])
+    return Task(chosen, order, pattern, scale, offset, return_state)
 
 
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task, state: TaylorState | None = None
 ) -> tuple[Tensor, TaylorState | None]:
     """The answer, and the last state if it is to be returned."""
-    first = None
-    if state is not None:
-        _check_state(state, k, v, task)
-        first = state.joined().flatten(0, 1)
-    chosen = autocast_dtype(q)
-    q, k, v = (q, k, v) if chosen is None else (x.to(chosen) for x in (q, k, v))
+    first = None if state is None else state.joined().flatten(0, 1)
     with without_autocast(q):
         answer, last = series(q, k, v, key_padding, first, task)
-    return answer, TaylorState.split(last.unflatten(0, k.shape[:2])) if task.return_state else None
+    if not task.return_state:
+        return answer, None
+    return answer, TaylorState.split(last.unflatten(0, k.shape[:2]), task.order, task.map)
 
 
 def _check_state(state: TaylorState, k: Tensor, v: Tensor, task: Task) -> None:
-    state.check((*k.shape[:2], MAPS[task.map].size(task.order, k.shape[-1]), v.shape[-1]))
+    if not isinstance(state, TaylorState):
+        raise ShapeError(
+            f"taylor: the state is a {type(state).__name__}, wanted the TaylorState that the same layer gave."
+        )
+    state.check(k, v, task.order, task.map)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
+from porism.layers.operands import check_whole
 
 
 def exponential(s: Tensor, order: int) -> Tensor:
@@ -21,10 +22,15 @@ def exponential(s: Tensor, order: int) -> Tensor:
     return total
 
 
+MOST_ORDER = 170
+"""The factorial of 171 is beyond float64."""
+
+
 def check_order(order: int, allow_odd: bool, layer: str = "taylor") -> None:
     """A whole number from 1 on; odd only where that was asked for."""
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise ShapeError(f"{layer}: order is {order!r}. Give an even whole number from 2 on.")
+    check_whole(layer, "order", order, 1, MOST_ORDER)
+    if not isinstance(allow_odd, bool):
+        raise ShapeError(f"{layer}: allow_odd is {allow_odd!r}, wanted True or False.")
     if order % 2 and not allow_odd:
         choice = f"{order - 1} or {order + 1}" if order > 1 else "2"
         raise ShapeError(

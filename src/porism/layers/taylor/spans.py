@@ -78,6 +78,9 @@ class Masks:
 
 
 def check_pattern(pattern: Pattern) -> None:
+    """Refuses a pattern that a running sum cannot follow."""
+    if not isinstance(pattern, Pattern):
+        raise ShapeError(f"taylor: the pattern is {pattern!r}, wanted a Pattern, such as Pattern('causal').")
     if pattern.kind not in ("full", "causal", "block-causal"):
         raise ShapeError(
             f"taylor: a {pattern.kind} pattern forgets keys, and a running sum cannot. "

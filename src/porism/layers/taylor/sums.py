@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from porism.layers.pattern import Pattern
+from porism.layers.taylor.division import Division
 from porism.layers.taylor.features import FeatureMap
 from porism.layers.taylor.operands import Operands
 from porism.layers.taylor.spans import Masks, pieces, spans
@@ -22,7 +23,9 @@ class Task(NamedTuple):
     return_state: bool = False
 
 
-def forward(operands: Operands, phi: FeatureMap, task: Task, state: Tensor) -> tuple[Tensor, Tensor]:
+def forward(
+    operands: Operands, phi: FeatureMap, task: Task, division: Division, state: Tensor
+) -> tuple[Tensor, Tensor]:
     """The answer (B, A, T, H) and each query's sum of weights (B, A, T, 1).
 
     The state (N, M, H+1) is moved on in place, past all keys if it is to be returned.
@@ -45,7 +48,7 @@ def forward(operands: Operands, phi: FeatureMap, task: Task, state: Tensor) -> t
             w.unflatten(1, (operands.R, -1)).mul_(masks.of(span))
             torch.baddbmm(sums, w, operands.values(span.masked), out=sums)
         # z_i = sum of w_ij v_j / sum of w_ij
-        operands.write_rows(answer, span.queries, sums[..., :H] * inverse(sums[..., H:]))
+        operands.write_rows(answer, span.queries, sums[..., :H] * division.inverse(sums[..., H:], span.queries))
         operands.write_rows(totals, span.queries, sums[..., H:])
     if task.return_state:
         fold(operands, phi, state, slice(folded, S))
@@ -56,8 +59,3 @@ def fold(operands: Operands, phi: FeatureMap, state: Tensor, keys: slice) -> Non
     """state += sum of phi(k_j) [v_j, 1] over these keys."""
     for few in pieces(keys):
         torch.baddbmm(state, phi(operands.keys(few)), operands.values(few), out=state)
-
-
-def inverse(total: Tensor) -> Tensor:
-    """1 / total, and 0 for a query that looks at no key, whose total is 0 exactly."""
-    return torch.where(total == 0, 0, total.reciprocal())

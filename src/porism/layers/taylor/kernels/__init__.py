@@ -66,7 +66,7 @@ def backward(
 
 def decodes(task: "Task", q: Tensor, k: Tensor, v: Tensor, state: "TaylorState") -> bool:
     """Whether one token can move a state on in one kernel: it is one, and nobody wants a gradient."""
-    learned = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *state))
+    learned = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, state.sums, state.weights))
     return q.shape[2] == 1 and not learned and not torch.compiler.is_compiling() and serves(task, q, k, v)
 
 
@@ -76,7 +76,8 @@ def decode(
     """The answer for one token more, and the state behind it, in new tensors."""
     from porism.layers.taylor.kernels import passes
 
-    after = type(state)(*(torch.empty(x.shape, dtype=torch.float32, device=x.device) for x in state))
+    sums, weights = (torch.empty(x.shape, dtype=torch.float32, device=x.device) for x in (state.sums, state.weights))
+    after = type(state)(sums, weights, task.order, task.map)
     return passes.step(task.scale, q, k, v, key_padding, state, after)[0], after
 
 

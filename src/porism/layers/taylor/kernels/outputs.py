@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from porism.layers.kernels.products import product
-from porism.layers.kernels.tokens import inverse, kept, rows, up_to, write_numbers, write_rows
+from porism.layers.kernels.tokens import inverse, kept, rows, settled, up_to, write_numbers, write_rows
 from porism.layers.taylor.kernels.reads import read_state
 
 
@@ -14,6 +14,7 @@ def answer_queries(
     k: tl.tensor,
     v: tl.tensor,
     padding: tl.tensor,
+    seeing: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
     answer: tl.tensor,
@@ -55,6 +56,7 @@ def answer_queries(
     """QUERIES tokens of one query head, of which R share a key head.
 
     sums (N, slots, M, H_TILE) and weights (N, slots, M) are those over the keys before a chunk, phi(k) [v, 1].
+    With padding `seeing` (N) are the first queries that see a key.
     """
     tl.static_assert(QUERIES % KEYS == 0)
     blocks = tl.cdiv(T, QUERIES)
@@ -97,6 +99,10 @@ def answer_queries(
                 -i * KEYS, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
             )  # fmt: skip
 
+    start = 0
+    if PADDED:
+        start = tl.load(seeing + n // R)
+    total = settled(total, block * QUERIES + tl.arange(0, QUERIES) < start)
     z *= inverse(total)[:, None]
     write_rows(answer + batch * z_batch + head * z_head + begin * z_token, z_token, length, z, QUERIES, H, H_TILE)
     write_numbers(totals + n * T + begin, length, total, QUERIES)

@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from porism.layers.pattern import CAUSAL, FULL
+from porism.layers.taylor.division import Division
 from porism.layers.taylor.gradient import Gradient
 from porism.layers.taylor.kernels.border import Tiles, from_tiles, to_tiles
 from porism.layers.taylor.kernels.gradient import reach_keys, reach_queries
@@ -15,6 +17,7 @@ from porism.layers.taylor.kernels.scan import scan
 from porism.layers.taylor.kernels.sizes import SCAN, STEP, Launch, chunk, features, sizes
 from porism.layers.taylor.kernels.states import sum_chunks
 from porism.layers.taylor.kernels.step import move_on
+from porism.layers.taylor.operands import Operands
 from porism.layers.taylor.state import TaylorState
 from porism.layers.taylor.sums import Task
 
@@ -40,7 +43,7 @@ class Pass:
         self.scale = task.scale
         self.causal = task.pattern.kind == "causal"
         # A pointer that is never followed where there is no padding.
-        self.padding = self.k if key_padding is None else key_padding.to(torch.uint8).contiguous()
+        self.padding = self.k if key_padding is None else key_padding.contiguous().view(torch.uint8)
         # Products are of this type. Sums over a text pass the range of float16.
         self.number = torch.bfloat16 if q.dtype == torch.bfloat16 else torch.float32
         H_tile = max(16, triton.next_power_of_2(self.H))
@@ -59,6 +62,13 @@ class Pass:
             "NUMBER": tl.bfloat16 if self.number == torch.bfloat16 else tl.float32,
             "PRECISION": "tf32" if q.dtype == torch.float16 else "tf32x3",
         }
+
+    def seeing(self, first: Tensor | None) -> Tensor:
+        """For each key head the first query that sees a key, (N,); not looked at where there is no padding."""
+        if not self.constants["PADDED"]:
+            return self.k
+        operands = Operands(self.q, self.k, self.v, self.padding.bool(), self.scale)
+        return Division(operands, CAUSAL if self.causal else FULL, 0, True, first).first_seeing(self.T)
 
     def before(self, first: Tensor | None, want_last: bool) -> Slots | None:
         """The sums over the keys that stand before each chunk; None where there are none."""
@@ -142,14 +152,14 @@ class Pass:
     def _launched(self, launch: Launch, **constants: Any) -> dict[str, Any]:
         return {**self.constants, **constants, "F": launch.features, **launch.options}
 
-    def answer(self, slots: Slots | None, first: bool, answer: Tensor, totals: Tensor) -> None:
+    def answer(self, slots: Slots | None, first: Tensor | None, answer: Tensor, totals: Tensor) -> None:
         launch = self.sizes.answer
         sums, weights = (self.q, self.q) if slots is None else slots[:2]
         answer_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
-            self.q, self.k, self.v, self.padding, sums, weights, answer, totals,
+            self.q, self.k, self.v, self.padding, self.seeing(first), sums, weights, answer, totals,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3], *answer.stride()[:3],
             self.T, self.A, 1 if slots is None else sums.shape[1], self._tiles(launch), self.scale,
-            CAUSAL=self.causal, STATE=slots is not None, FIRST=first, QUERIES=launch.own, KEYS=launch.met,
+            CAUSAL=self.causal, STATE=slots is not None, FIRST=first is not None, QUERIES=launch.own, KEYS=launch.met,
             **self._launched(launch),
         )  # fmt: skip
 
@@ -202,18 +212,16 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The answer (B, A, T, H), the sums of weights (B, A, T, 1), and the last state if it is to be returned."""
     if first is not None and task.return_state and q.shape[2] == k.shape[2] == 1:
-        before = TaylorState.split(first.float().unflatten(0, k.shape[:2]))
-        last = torch.empty_like(first, dtype=torch.float32)
-        answer, totals = step(
-            task.scale, q, k, v, key_padding, before, TaylorState.split(last.unflatten(0, k.shape[:2]))
-        )
+        last = torch.empty_like(first)
+        before, after = (TaylorState.split(x.unflatten(0, k.shape[:2]), task.order, task.map) for x in (first, last))
+        answer, totals = step(task.scale, q, k, v, key_padding, before, after)
         return answer, totals, last
     this = Pass(task, q, k, v, key_padding)
     slots = this.before(first, task.return_state)
     # Tokens before heads in memory, as a projection after it reads them.
     answer = q.new_empty(this.B, this.T, this.A, this.H).transpose(1, 2)
     totals = q.new_empty(this.B, this.A, this.T, 1, dtype=torch.float32)
-    this.answer(slots, first is not None, answer, totals)
+    this.answer(slots, first, answer, totals)
     if slots is None or slots.last is None:
         return answer, totals, totals.new_empty(0)
     return answer, totals, from_tiles(slots.last, this.D, this.H)
@@ -266,15 +274,15 @@ def step(
     after: TaylorState,
 ) -> tuple[Tensor, Tensor]:
     """The answer (B, A, 1, H) and the sums of weights for one token more; the state that it leaves goes to `after`."""
-    q, k, v, sums, _ = (_in_whole_rows(x) for x in (q, k, v, *before))
+    q, k, v, sums = (_in_whole_rows(x) for x in (q, k, v, before.sums))
     (B, A, _, D), G, H = q.shape, k.shape[1], v.shape[3]
     answer = q.new_empty(B, 1, A, H).transpose(1, 2)
     totals = q.new_empty(B, A, 1, 1, dtype=torch.float32)
     R_tile = triton.next_power_of_2(A // G)
     columns = min(STEP.own, max(16, triton.next_power_of_2(H)))
     move_on[(B * G, triton.cdiv(H, columns))](
-        q, k, v, k if key_padding is None else key_padding.to(torch.uint8).contiguous(),
-        sums, before.weights, answer, totals, *after,
+        q, k, v, k if key_padding is None else key_padding.contiguous().view(torch.uint8),
+        sums, before.weights, answer, totals, after.sums, after.weights,
         *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *sums.stride()[:3], *before.weights.stride(),
         *after.sums.stride()[1:3], *after.weights.stride()[1:], G, scale,
         PADDED=key_padding is not None, R=A // G, R_TILE=R_tile, D=D, H=H, COLUMNS=columns,

@@ -7,7 +7,7 @@ that there is to do: 2 M (H + 1) numbers for 4 operations each.
 import triton
 import triton.language as tl
 
-from porism.layers.kernels.tokens import inverse
+from porism.layers.kernels.tokens import inverse, settled
 
 
 @triton.jit
@@ -102,7 +102,8 @@ def move_on(
         read += query[:, :, None] * state[None, :, :]
         total += query * weight[None, :]
 
-    t = tl.sum(total, 1)
+    # The first feature is 1, so that its sum is the number of keys.
+    t = settled(tl.sum(total, 1), tl.load(weights) + keep == 0.0)
     z = tl.sum(read, 1) * inverse(t)[:, None]
     rows = n * R + shared
     tl.store(answer + rows[:, None] * H + column[None, :], z.to(answer.dtype.element_ty), mask=real & inside[None, :])
