@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.layers.closeness import error, gradient_errors
 from torch import Tensor
 
 from porism.layers import kernels as shared
@@ -27,6 +28,8 @@ CHUNK = 32
 SMALL = Sizes(
     Launch(16, 1, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1)
 )  # fmt: skip
+# NumPy, which interprets kernels, warns of what they do on purpose.
+overflowing = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -83,9 +86,8 @@ def errors(
     passed = passes.forward(task, *rounded[:3], padding)
     found = passes.backward(task, rounded[3], *rounded[:3], padding, passed)
     assert passed.answer.dtype == found.q.dtype == found.k.dtype == found.v.dtype == dtype
-    # A query that looks at one key alone hands nothing on but rounding: with one token only values have a gradient.
-    parts = list(zip("qkv", found[:3], gradients, strict=True))[0 if q.shape[2] > 1 else 2 :]
-    return {"answer": relative_error(passed.answer, wanted)} | {name: relative_error(x, y) for name, x, y in parts}
+    off = gradient_errors(found[:3], gradients, (q, k, v), dO)
+    return {"answer": error(passed.answer, wanted), **dict(zip("qkv", off, strict=True))}
 
 
 def too_large(found: dict[str, float], most: float) -> dict[str, float]:
@@ -153,6 +155,28 @@ def test_large_logits_do_not_overflow_and_are_not_rounded() -> None:
     found = errors([q * 200 / largest, k, v], 40, dtype=torch.bfloat16)
     assert found["answer"] <= BFLOAT16
     assert max(found.values()) < 0.1
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("padded", [False, True], ids=["", "padded"])
+@pytest.mark.parametrize("window", [3, 40])
+def test_near_logits_far_below_0_do_not_vanish(window: int, padded: bool) -> None:
+    q, k, v = operands(66)
+    q, k = q.abs(), -k.abs()
+    # All logits are between -100 and -1000. After pads a query sees near keys alone for a window more.
+    q, k = q + 12, k - 4
+    padding = (torch.arange(66, device=DEVICE) < 35)[None] if padded else None
+    most = 1000 * torch.finfo(torch.float32).eps  # which is how far off logits are, and weights with them
+    assert too_large(errors([q, k, v], window, padding), most) == {}
+
+
+@overflowing
+@pytest.mark.usefixtures("small")
+def test_what_overflows_is_told_and_never_0(served: list[str]) -> None:
+    q, k, v = torch.full((1, 1, 40, 8), 1e13), torch.full((1, 1, 40, 8), 1e7), torch.full((1, 1, 40, 7), 1e-30)
+    found = hybrid_attention(q.to(DEVICE), -k.to(DEVICE), v.to(DEVICE), window=3, pattern=CAUSAL)
+    assert found.isnan().all()
+    assert served == ["forward"]
 
 
 @pytest.mark.usefixtures("small")
@@ -227,7 +251,7 @@ def test_the_compiler_has_the_kernels_too(served: list[str]) -> None:
 
 def test_what_kernels_do_not_have_is_left_to_torch(served: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = (x.float() for x in operands(5))
-    options: list[dict[str, Any]] = [{"pattern": FULL}, {"offset": 1}, {"order": 4}, {"scale": 0.0}]
+    options: list[dict[str, Any]] = [{"pattern": FULL}, {"offset": 1}, {"order": 4}]
     for other in options:
         hybrid_attention(q, k, v, **{"window": 2, "pattern": CAUSAL, **other})
     hybrid_attention(q[..., :6], k[..., :6], v, window=2, pattern=CAUSAL)
@@ -236,6 +260,7 @@ def test_what_kernels_do_not_have_is_left_to_torch(served: list[str], monkeypatc
     hybrid_attention(q.double(), k.double(), v.double(), window=2, pattern=CAUSAL)
     _, state = hybrid_decode(q, k, v, window=2)
     hybrid_decode(q, k, v, state, window=2)
+    assert not any(kernels.serves(Task(2, 2, True, scale), q, k, v, None) for scale in (0.0, -1.0))
     assert kernels.kernel_in_use(q, H=7) == "triton"
     assert kernels.kernel_in_use(q, H=300) == kernels.kernel_in_use(q, order=4) == "torch"
     monkeypatch.setattr(shared, "_is_supported", lambda _: False)

@@ -6,11 +6,14 @@ import torch
 from torch import Tensor
 
 from porism.layers.autocast import without_autocast
-from porism.layers.derivative import first_derivative_only
+from porism.layers.derivative import InPlaceWatch, first_derivative_only
 from porism.layers.hybrid import kernels
 from porism.layers.hybrid.gradient import Gradient, gradient
+from porism.layers.hybrid.sight import Sights
 from porism.layers.hybrid.sums import Passed, forward
-from porism.layers.hybrid.walks import Sights, Task
+from porism.layers.hybrid.walks import Task
+from porism.layers.pattern import CAUSAL, FULL
+from porism.layers.taylor.division import Division
 from porism.layers.taylor.features import MAPS, FeatureMap, choose_map, feature_map
 from porism.layers.taylor.operands import Operands
 
@@ -26,9 +29,10 @@ def hybrid(
     """The answer and the last state, from the first one (N, M, H+1) if there is one."""
     if torch.compiler.is_compiling():
         answer, _, _, last = _forward(q, k, v, key_padding, first, *task)
-        return answer, last
-    both: tuple[Tensor, Tensor] = _Hybrid.apply(q, k, v, key_padding, first, task)  # type: ignore[no-untyped-call]
-    return both
+        # The backward pass reads the answer, and users may change theirs. Where nobody does, no copy is compiled.
+        return answer.clone(), last
+    rows, last = _Hybrid.apply(q, k, v, key_padding, first, task)  # type: ignore[no-untyped-call]
+    return rows.transpose(1, 2), last
 
 
 def pass_forward(
@@ -38,9 +42,9 @@ def pass_forward(
     if kernels.serves(task, q, k, v, first):
         passed = kernels.forward(task, q, k, v, key_padding)
         return passed, passed.totals.new_empty(0)
-    operands, phi, sights = _prepared(q, k, v, key_padding, task)
+    operands, phi, sights, division = _prepared(q, k, v, key_padding, first, task)
     state = operands.first_state(phi.count, first)
-    passed = forward(operands, phi, task, sights, state, resumed=first is not None)
+    passed = forward(operands, phi, task, sights, division, state, resumed=first is not None)
     return passed, state if task.return_state else state.new_empty(0)
 
 
@@ -57,22 +61,26 @@ def pass_backward(
 ) -> Gradient:
     if kernels.serves(task, q, k, v, first):
         return kernels.backward(task, dO, q, k, v, key_padding, passed)
-    operands, phi, sights = _prepared(q, k, v, key_padding, task)
+    operands, phi, sights, division = _prepared(q, k, v, key_padding, first, task)
     state = operands.first_state(phi.count, first)
     dstate = operands.first_state(phi.count, dlast if task.return_state else None)
-    return gradient(dO, passed, operands, phi, task, sights, state, dstate, resumed=first is not None)
+    return gradient(dO, passed, operands, phi, task, sights, division, state, dstate, resumed=first is not None)
 
 
 def _prepared(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task
-) -> tuple[Operands, FeatureMap, Sights]:
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, task: Task
+) -> tuple[Operands, FeatureMap, Sights, Division]:
     operands = Operands(q, k, v, key_padding, task.scale)
-    phi = feature_map(choose_map(None, task.order), task.order, q.mT.to(operands.dtype))
-    return operands, phi, Sights(task, key_padding, q.device)
+    phi = feature_map(choose_map(None, task.order), task.order, operands.no_columns)
+    division = Division(operands, CAUSAL if task.causal else FULL, task.offset, phi.is_positive, first)
+    return operands, phi, Sights(task, operands, first), division
 
 
 class _Hybrid(torch.autograd.Function):
-    """The forward pass with the backward pass by hand. Kept are the operands, the answer and two numbers a query."""
+    """The forward pass with the backward pass by hand. Kept are the operands, the answer and two numbers a query.
+
+    The answer goes out as (B, T, A, H), as it lies in memory, and is no view: users may change it in place.
+    """
 
     @staticmethod
     def forward(
@@ -80,15 +88,19 @@ class _Hybrid(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         passed, last = pass_forward(q, k, v, key_padding, first, task)
         ctx.save_for_backward(q, k, v, key_padding, first, *passed)
-        ctx.task = task
-        return passed.answer, last
+        rows = passed.answer.transpose(1, 2).data
+        ctx.task, ctx.watch = task, InPlaceWatch(rows) if any(ctx.needs_input_grad) else None
+        return rows, last
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, dO: Tensor, dlast: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, key_padding, first, *passed = ctx.saved_tensors
+        q, k, v, key_padding, first, *kept = ctx.saved_tensors
+        passed = Passed(*kept)
         with without_autocast(dO):
-            d = pass_backward(dO, dlast, q, k, v, key_padding, first, Passed(*passed), ctx.task)
+            if ctx.watch.changed:
+                passed, _ = pass_forward(q, k, v, key_padding, first, ctx.task)
+            d = pass_backward(dO.transpose(1, 2), dlast, q, k, v, key_padding, first, passed, ctx.task)
         return d.q, d.k, d.v, None, None if first is None else d.state.to(first.dtype), None
 
 

@@ -10,13 +10,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from porism.layers.hybrid.sight import Sights
 from porism.layers.hybrid.sums import Passed, logits
-from porism.layers.hybrid.walks import Sights, Step, Task, between, leaving, spans, walks
-from porism.layers.hybrid.weights import weights
+from porism.layers.hybrid.walks import Step, Task, between, leaving, spans, walks
+from porism.layers.hybrid.weights import exact, fading, near_logits, series
+from porism.layers.taylor.division import Division
 from porism.layers.taylor.features import FeatureMap
 from porism.layers.taylor.gradient import reaches_keys
 from porism.layers.taylor.operands import Operands
-from porism.layers.taylor.sums import fold, inverse
+from porism.layers.taylor.sums import fold
 
 
 class Gradient(NamedTuple):
@@ -36,6 +38,7 @@ def gradient(
     phi: FeatureMap,
     task: Task,
     sights: Sights,
+    division: Division,
     state: Tensor,
     dstate: Tensor,
     resumed: bool = False,
@@ -49,24 +52,24 @@ def gradient(
     for queries in spans(T):
         keys = between(task, queries, S)
         if keys.stop > keys.start:
-            g = _reaches_sums(dO, passed, operands, queries)
+            g = _reaches_sums(dO, passed, operands, division, queries)
             _pairs_back(g, passed, operands, task, sights, queries, keys, d)
     behind, *ahead = walks(task, T, S, resumed)
     if task.return_state:
         # The keys that no query of these read were folded into the state that was returned.
         folded = behind[-1].fresh.stop if behind else 0
         reaches_keys(operands, phi, dstate, slice(folded, leaving(task, S)), d.k, d.v)
-    _walk_back(dO, passed, operands, phi, behind, state, dstate, d)
+    _walk_back(dO, passed, operands, division, phi, behind, state, dstate, d)
     for walk in ahead:
-        _walk_back(dO, passed, operands, phi, walk, torch.zeros_like(state), torch.zeros_like(state), d)
+        _walk_back(dO, passed, operands, division, phi, walk, torch.zeros_like(state), torch.zeros_like(state), d)
     return Gradient(dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dstate)
 
 
-def _reaches_sums(dO: Tensor, passed: Passed, operands: Operands, queries: slice) -> Tensor:
+def _reaches_sums(dO: Tensor, passed: Passed, operands: Operands, division: Division, queries: slice) -> Tensor:
     """g, (N, R n, H+1)."""
     o, t = (operands.rows(x, queries) for x in (passed.answer, passed.totals))
     # o_i = n_i / t_i, so dn_i = dO_i / t_i
-    dn = operands.rows(dO, queries) * inverse(t)
+    dn = operands.rows(dO, queries) * division.inverse(t, queries)
     # dt_i = - dO_i . n_i / t_i^2 = - dn_i . o_i
     return torch.cat([dn, -(dn * o).sum(-1, keepdim=True)], dim=-1)
 
@@ -88,12 +91,13 @@ def _pairs_back(
     # dw_ij = u_j . g_i
     dw = g @ u.mT
     # ds_ij = dw_ij w'_ij                the slope: exp(s) again where near, the series of one order less where far
-    ds = dw * weights(s, sight, task.order - 1, m).view_as(dw)
+    near, faded = exact(near_logits(s, sight), m), fading(m)
+    ds = dw * (near + series(s, sight, task.order - 1, faded)).view_as(dw)
     # dq_i = sum of ds_ij k_j, dk_j = sum of ds_ij q_i
     _add_queries(operands, d.q, queries, y @ ds.mT)
     operands.add_keys(d.k, keys, x @ ds)
     # du_j = sum of w_ij g_i
-    w = weights(s, sight, task.order, m).view_as(dw)
+    w = near.add_(series(s, sight, task.order, faded)).view_as(dw)
     operands.add_values(d.v, keys, w.mT @ g)
 
 
@@ -101,6 +105,7 @@ def _walk_back(
     dO: Tensor,
     passed: Passed,
     operands: Operands,
+    division: Division,
     phi: FeatureMap,
     walk: list[Step],
     state: Tensor,
@@ -110,20 +115,20 @@ def _walk_back(
     """What the sums over far keys send: to queries along the walk, to keys and values on the way back."""
     for step in walk:
         fold(operands, phi, state, step.fresh)
-        g = _reaches_far_sums(dO, passed, operands, step.queries)
+        g = _reaches_far_sums(dO, passed, operands, division, step.queries)
         # dphi(q_i) = sum of phi(k_j) (u_j . g_i)                 the sum over keys is the state
         dx = phi.pull_back(operands.queries(step.queries), state @ g.mT)
         _add_queries(operands, d.q, step.queries, dx)
     for step in reversed(walk):
-        g = _reaches_far_sums(dO, passed, operands, step.queries)
+        g = _reaches_far_sums(dO, passed, operands, division, step.queries)
         # dstate += sum of phi(q_i) g_i                            over the queries that read the state
         torch.baddbmm(dstate, phi(operands.queries(step.queries)), g, out=dstate)
         reaches_keys(operands, phi, dstate, step.fresh, d.k, d.v)
 
 
-def _reaches_far_sums(dO: Tensor, passed: Passed, operands: Operands, queries: slice) -> Tensor:
+def _reaches_far_sums(dO: Tensor, passed: Passed, operands: Operands, division: Division, queries: slice) -> Tensor:
     # n_i = ... + exp(-m_i) phi(q_i) . state
-    return _reaches_sums(dO, passed, operands, queries) * torch.exp(-operands.rows(passed.peaks, queries))
+    return _reaches_sums(dO, passed, operands, division, queries) * fading(operands.rows(passed.peaks, queries))
 
 
 def _add_queries(operands: Operands, dq: Tensor, queries: slice, columns: Tensor) -> None:

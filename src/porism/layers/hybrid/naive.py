@@ -5,8 +5,8 @@ from math import factorial
 import torch
 from torch import Tensor
 
-from porism.layers.attention.naive import attend, looked_at
 from porism.layers.pattern import FULL, Pattern
+from porism.layers.request import scale_of, share
 
 
 def hybrid_attention(
@@ -25,13 +25,21 @@ def hybrid_attention(
 
     Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H), key_padding (B, S) -> (B, A, T, H).
     """
-    query, key = (torch.arange(x.shape[2], device=q.device) for x in (q, k))
-    near = (query[:, None] + offset - key).abs() < window
-
-    def weight(s: Tensor) -> Tensor:
-        series = torch.stack([s**power / factorial(power) for power in range(order + 1)]).sum(0)
-        # The largest logit is taken off both alike: it goes out of the quotient, and lets no exp overflow.
-        largest = s.detach().amax(-1, keepdim=True).clamp(min=0)
-        return torch.where(near, torch.exp(s - largest), series * torch.exp(-largest))
-
-    return attend(q, k, v, weight, looked_at(pattern, q, k, key_padding, offset), scale)
+    A, T, S = q.shape[1], q.shape[2], k.shape[2]
+    k, v = share(k, A), share(v, A)
+    query, key = (torch.arange(length, device=q.device) for length in (T, S))
+    within = (query[:, None] + offset - key).abs() < window
+    seen = pattern.mask(T, S, offset, q.device)
+    if key_padding is not None:
+        seen = seen & ~key_padding[:, None, None, :]
+    near, far = (seen & within).expand(*q.shape[:2], T, S), (seen & ~within).expand(*q.shape[:2], T, S)
+    s = scale_of(q, scale) * (q @ k.mT)
+    series = torch.stack([s**power / factorial(power) for power in range(order + 1)]).sum(0)
+    # The logarithm of the largest weight is taken off every exponent: it goes out of the quotient.
+    logs = torch.where(near, s, series.abs().log()).masked_fill(~(near | far), -torch.inf).detach()
+    largest = logs.amax(-1, keepdim=True)
+    shift = torch.where(largest.isfinite(), largest, 0)
+    exact = torch.exp(torch.where(near, s - shift, -torch.inf))
+    w = exact + torch.where(far, series * torch.exp(-torch.where(far.any(-1, keepdim=True), shift, 0)), 0)
+    total = torch.where((near | far).any(-1, keepdim=True), w.sum(-1, keepdim=True), 1)
+    return (w / total) @ v

@@ -6,12 +6,14 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.attention.cache import Cache
-from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.hybrid.function import features, hybrid
+from porism.layers.autocast import without_autocast
+from porism.layers.hybrid.function import hybrid
 from porism.layers.hybrid.state import HybridState
 from porism.layers.hybrid.walks import Task
-from porism.layers.operands import check, scale_of
+from porism.layers.operands import check_whole
 from porism.layers.pattern import CAUSAL, FULL, Pattern
+from porism.layers.request import AttentionRequest
+from porism.layers.taylor.features import check_features, choose_map
 from porism.layers.taylor.series import check_order
 from porism.layers.taylor.state import TaylorState
 from porism.layers.taylor.texts import Texts
@@ -25,7 +27,7 @@ def hybrid_attention(
     window: int,
     order: int = 2,
     pattern: Pattern = FULL,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     cumulative_lengths: Sequence[int] | Tensor | None = None,
     dropout_p: float = 0.0,
@@ -52,8 +54,10 @@ def hybrid_attention(
     Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
     """
     check_settings(window, order, pattern, dropout_p, allow_odd)
-    check(q, k, v, key_padding)
-    task = Task(window, order, pattern.kind == "causal", scale_of(q, scale), offset)
+    q, k, v, number, key_padding = AttentionRequest.make(
+        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, offset=offset, layer="hybrid"
+    )
+    task = _task(window, order, pattern, number, q, offset)
     if cumulative_lengths is None:
         return _attend(q, k, v, key_padding, task)[0]
     texts = Texts(q, k, v, cumulative_lengths, key_padding, offset, layer="hybrid")
@@ -69,7 +73,7 @@ def hybrid_decode(
     window: int,
     order: int = 2,
     pattern: Pattern = CAUSAL,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     key_padding: Tensor | None = None,
     allow_odd: bool = False,
 ) -> tuple[Tensor, HybridState]:
@@ -84,7 +88,9 @@ def hybrid_decode(
     Gradients flow through the state too. `key_padding` is that of the new tokens, (B, T).
     """
     check_settings(window, order, pattern, 0.0, allow_odd)
-    check(q, k, v, key_padding)
+    q, k, v, number, key_padding = AttentionRequest.make(
+        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, layer="hybrid"
+    )
     if pattern.looks_ahead:
         raise ShapeError(
             f"hybrid: a {pattern.kind} pattern looks at tokens that are not there yet, so it cannot be decoded. "
@@ -95,24 +101,24 @@ def hybrid_decode(
             f"hybrid: decoding takes a key for each new token, and {q.shape[2]} queries came with {k.shape[2]} keys. "
             "Give those of the new tokens only: the state has the others."
         )
-    tokens = Cache(k, v, key_padding).behind(None if state is None else state.near, layer="hybrid")
-    first = None
+    task = _task(window, order, pattern, number, q, return_state=True)
+    tokens, first = Cache(k, v, key_padding), None
     if state is not None:
-        state.check(window, (*k.shape[:2], features(order, q.shape[3]), v.shape[3]))
-        first = state.far.joined().flatten(0, 1)
+        _check_state(state, k, v, task)
+        tokens, first = tokens.behind(state.near, layer="hybrid"), state.far.joined().flatten(0, 1)
     # Places count from the first key of the state.
-    task = Task(window, order, True, scale_of(q, scale), tokens.length - k.shape[2], return_state=True)
+    task = task._replace(offset=tokens.length - k.shape[2])
     answer, last = _attend(q, tokens.k, tokens.v, tokens.padding, task, first)
-    far = TaylorState.split(last.unflatten(0, k.shape[:2]))
-    return answer, HybridState(tokens.last(window - 1), far)
+    far = TaylorState.split(last.unflatten(0, k.shape[:2]), order, choose_map(None, order))
+    return answer, HybridState(tokens.last(window - 1), far, window)
 
 
 def check_settings(window: int, order: int, pattern: Pattern, dropout_p: float, allow_odd: bool) -> None:
-    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
-        raise ShapeError(
-            f"hybrid: window is {window!r}. Give a whole number from 1 on, or take taylor_attention, which has none."
-        )
+    """Refuses what the layer cannot be built for."""
+    check_whole("hybrid", "window", window)
     check_order(order, allow_odd, layer="hybrid")
+    if not isinstance(pattern, Pattern):
+        raise ShapeError(f"hybrid: the pattern is {pattern!r}, wanted a Pattern, such as Pattern('causal').")
     if pattern.kind not in ("full", "causal"):
         raise ShapeError(
             f"hybrid: the pattern is {pattern.kind}, wanted full or causal: near keys are those in the window, and all "
@@ -125,11 +131,24 @@ def check_settings(window: int, order: int, pattern: Pattern, dropout_p: float, 
         )
 
 
+def _task(
+    window: int, order: int, pattern: Pattern, scale: float, q: Tensor, offset: int = 0, return_state: bool = False
+) -> Task:
+    check_features(choose_map(None, order), order, q.shape[3], layer="hybrid")
+    return Task(window, order, pattern.kind == "causal", scale, offset, return_state)
+
+
+def _check_state(state: HybridState, k: Tensor, v: Tensor, task: Task) -> None:
+    if not isinstance(state, HybridState):
+        raise ShapeError(
+            f"hybrid: the state is a {type(state).__name__}, wanted the HybridState that the same layer gave."
+        )
+    state.check(k, v, task.window, task.order)
+
+
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task, first: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The answer and the last state (N, M, H+1)."""
-    chosen = autocast_dtype(q)
-    q, k, v = (q, k, v) if chosen is None else (x.to(chosen) for x in (q, k, v))
     with without_autocast(q):
         return hybrid(q, k, v, key_padding, first, task)

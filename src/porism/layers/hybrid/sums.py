@@ -5,11 +5,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from porism.layers.hybrid.walks import Sights, Task, between, leaving, spans, walks
-from porism.layers.hybrid.weights import peaks, weights
+from porism.layers.hybrid.sight import Sights
+from porism.layers.hybrid.walks import Task, between, leaving, spans, walks
+from porism.layers.hybrid.weights import exact, fading, near_logits, peaks, series
+from porism.layers.taylor.division import Division
 from porism.layers.taylor.features import FeatureMap
 from porism.layers.taylor.operands import Operands
-from porism.layers.taylor.sums import fold, inverse
+from porism.layers.taylor.sums import fold
 
 
 class Passed(NamedTuple):
@@ -21,7 +23,13 @@ class Passed(NamedTuple):
 
 
 def forward(
-    operands: Operands, phi: FeatureMap, task: Task, sights: Sights, state: Tensor, resumed: bool = False
+    operands: Operands,
+    phi: FeatureMap,
+    task: Task,
+    sights: Sights,
+    division: Division,
+    state: Tensor,
+    resumed: bool = False,
 ) -> Passed:
     """The state (N, M, H+1) is moved on in place, past all keys that leave the window if it is to be returned."""
     (B, A, T, _), S, H = operands.q.shape, operands.k.shape[2], operands.H
@@ -35,15 +43,16 @@ def forward(
         if keys.stop > keys.start:
             s = logits(operands, queries, keys)
             sight = sights.of(queries, keys)
-            # m_i = max(0, the largest near s_ij)
-            m = peaks(s, sight.near)
-            w = weights(s, sight, task.order, m)
-            m = m.view(*sums.shape[:2], 1)
+            near = near_logits(s, sight)
+            m = peaks(near, sights.near_alone(queries))
+            faded = fading(m)
+            w = exact(near, m).add_(series(s, sight, task.order, faded))
             # n_i = exp(-m_i) (sum of near exp(s_ij) [v_j, 1] + sum of far P(s_ij) [v_j, 1])
-            sums = torch.baddbmm(sums * torch.exp(-m), w.view(*sums.shape[:2], -1), operands.values(keys))
+            rows = sums.shape[:2]
+            sums = torch.baddbmm(sums * faded.view(*rows, 1), w.view(*rows, s.shape[-1]), operands.values(keys))
             operands.write_rows(all_peaks, queries, m)
         # o_i = n_i / t_i, t_i the last element of n_i
-        operands.write_rows(answer, queries, sums[..., :H] * inverse(sums[..., H:]))
+        operands.write_rows(answer, queries, sums[..., :H] * division.inverse(sums[..., H:], queries))
         operands.write_rows(totals, queries, sums[..., H:])
     return Passed(answer, totals, all_peaks)
 
@@ -51,7 +60,7 @@ def forward(
 def logits(operands: Operands, queries: slice, keys: slice) -> Tensor:
     """s_ij = scale q_i . k_j, (B, G, A / G, queries, keys)."""
     s = operands.queries(queries).mT @ operands.keys(keys)
-    return s.view(operands.B, operands.G, operands.R, queries.stop - queries.start, -1)
+    return s.view(operands.B, operands.G, operands.R, queries.stop - queries.start, keys.stop - keys.start)
 
 
 def _far_sums(operands: Operands, phi: FeatureMap, task: Task, state: Tensor, resumed: bool) -> Tensor:

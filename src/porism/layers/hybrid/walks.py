@@ -7,9 +7,6 @@ between, where it takes a look at the pair. A walk along the spans collects the 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
-
 from porism.layers.taylor.spans import pieces
 
 LENGTH = 128
@@ -77,34 +74,3 @@ def leaving(task: Task, S: int) -> int:
 
 def _within(S: int, place: int) -> int:
     return min(max(0, place), S)
-
-
-class Sight(NamedTuple):
-    """Which keys are near to a query, and which far, fit for (B, G, A / G, queries, keys). The others are not seen."""
-
-    near: Tensor
-    far: Tensor
-
-
-class Sights:
-    """The sight of each span. Spans that look alike share it, unless keys are padded."""
-
-    def __init__(self, task: Task, key_padding: Tensor | None, device: torch.device) -> None:
-        self._task, self._device = task, device
-        self._kept = None if key_padding is None else ~key_padding.bool()
-        self._known: dict[tuple[int, int, int], Sight] = {}
-
-    def of(self, queries: slice, keys: slice) -> Sight:
-        ahead = queries.start + self._task.offset - keys.start
-        alike = queries.stop - queries.start, keys.stop - keys.start, ahead
-        if alike not in self._known:
-            query, key = (torch.arange(length, device=self._device) for length in alike[:2])
-            behind = query[:, None] + ahead - key
-            near = behind.abs() < self._task.window
-            seen = behind >= 0 if self._task.causal else torch.ones_like(near)
-            self._known[alike] = Sight(near & seen, ~near & seen)
-        sight = self._known[alike]
-        if self._kept is None:
-            return sight
-        kept = self._kept[:, None, None, None, keys]
-        return Sight(sight.near & kept, sight.far & kept)

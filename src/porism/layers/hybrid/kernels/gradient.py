@@ -89,8 +89,8 @@ def reach_queries(
     peak = numbers(peaks + n * T + begin, 0, length, QUERIES) * LOG2_E
     # L_i = m_i + log t_i, and no weight at all for a query that looks at no key
     log = tl.where(t == 0.0, float("inf"), peak + tl.log2(tl.where(t == 0.0, 1.0, t)))
-    # exp(-L_i) = exp(-m_i) / t_i, a_i = dz_i . z_i
-    m = tl.exp2(-peak) * inverse(t)
+    # exp(-L_i) = exp(-m_i) / t_i, a_i = dz_i . z_i. It is for far keys, and where m_i is below 0 there are none.
+    m = tl.exp2(-tl.maximum(peak, 0.0)) * inverse(t)
     a = tl.sum(g.to(tl.float32) * z.to(tl.float32), 1)
     write_numbers(logs + n * T + begin, length, log, QUERIES)
     write_numbers(inverses + n * T + begin, length, m, QUERIES)
@@ -358,7 +358,8 @@ def _reach_keys_near(
     w = exact(tl.where(near, s, float("-inf")), log, scale)
     dw = w
     if FAR:
-        m = tl.exp2(-log)
+        # A sum with a far key in it is 1/2 at least.
+        m = tl.exp2(-tl.maximum(log, -2.0))
         dw = tl.where(far, slope(s, m, scale), w)
         w = tl.where(far, series(s, m, scale), w)
     # du_j += sum of w_ij dz_i

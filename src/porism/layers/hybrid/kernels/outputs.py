@@ -3,9 +3,9 @@
 import triton
 import triton.language as tl
 
-from porism.layers.hybrid.kernels.weights import LOG2_E, behind, exact, series
+from porism.layers.hybrid.kernels.weights import LOG2_E, LOWEST, behind, exact, series
 from porism.layers.kernels.products import product
-from porism.layers.kernels.tokens import inverse, kept, rows, write_numbers, write_rows
+from porism.layers.kernels.tokens import inverse, kept, rows, settled, write_numbers, write_rows
 from porism.layers.taylor.kernels.outputs import weigh
 from porism.layers.taylor.kernels.reads import read_state
 
@@ -16,6 +16,7 @@ def answer_queries(
     k: tl.tensor,
     v: tl.tensor,
     padding: tl.tensor,
+    seeing: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
     answer: tl.tensor,
@@ -57,7 +58,8 @@ def answer_queries(
     """QUERIES tokens of one query head, of which R share a key head.
 
     sums (N, slots, M, H_TILE) and weights (N, slots, M) are those over the keys before a chunk, phi(k) [v, 1]. The last
-    state is read whose keys are far from all these queries; behind it keys are taken pair by pair.
+    state is read whose keys are far from all these queries; behind it keys are taken pair by pair. With padding
+    `seeing` (N) are the first queries that see a key, and so the places of the first keys.
     """
     tl.static_assert(QUERIES % KEYS == 0)
     blocks = tl.cdiv(T, QUERIES)
@@ -96,7 +98,12 @@ def answer_queries(
             None, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
         )  # fmt: skip
     x = rows(q, 0, q_token, length, QUERIES, D, D_TILE).to(NUMBER)
-    peak = tl.zeros((QUERIES,), tl.float32)
+    first = 0
+    if PADDED:
+        first = tl.load(seeing + n // R)
+    query = block * QUERIES + tl.arange(0, QUERIES)
+    # m_i = the largest near s_ij, and not below 0 where query i sees a far key
+    peak = tl.where(query - window >= first, 0.0, LOWEST)
     for start in range(far, near, KEYS):
         z, total, peak = _weigh_near(
             z, total, peak, x, k, v, padding, start, place - start, k_token, v_token, stop, window, scale,
@@ -108,6 +115,8 @@ def answer_queries(
             False, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
         )  # fmt: skip
 
+    total = settled(total, query < first)
+    peak = tl.where(query < first, 0.0, peak)
     z *= inverse(total)[:, None]
     write_rows(answer + batch * z_batch + head * z_head + begin * z_token, z_token, length, z, QUERIES, H, H_TILE)
     write_numbers(totals + n * T + begin, length, total, QUERIES)
@@ -153,15 +162,14 @@ def _weigh_near(
         far = seen & behind(lead - window, QUERIES, KEYS)
         near = seen & ~far
     near_s = tl.where(near, s, float("-inf"))
-    # m_i = max(0, the largest near s_ij)
     higher = tl.maximum(peak, tl.max(near_s, 1) * scale)
     log = higher * LOG2_E
     # w_ij = exp(s_ij - m_i) where near, exp(-m_i) P(s_ij) where far
     w = exact(near_s, log[:, None], scale)
     if FAR:
-        w = tl.where(far, series(s, tl.exp2(-log)[:, None], scale), w)
+        w = tl.where(far, series(s, tl.exp2(-tl.maximum(log, 0.0))[:, None], scale), w)
     # What was summed so far counts from a lower peak.
-    fade = tl.exp2(peak * LOG2_E - log)
+    fade = tl.exp2((peak - higher) * LOG2_E)
     total = total * fade + tl.sum(w, 1)
     z = z * fade[:, None] + product(w.to(NUMBER), u, PRECISION)
     return z, total, higher

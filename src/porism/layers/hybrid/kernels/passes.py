@@ -32,7 +32,7 @@ class HybridPass(Pass):
         totals, peaks = (self.q.new_empty(self.B, self.A, self.T, 1, dtype=torch.float32) for _ in range(2))
         sums, weights = (self.q, self.q) if slots is None else slots[:2]
         answer_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
-            self.q, self.k, self.v, self.padding, sums, weights, answer, totals, peaks,
+            self.q, self.k, self.v, self.padding, self.seeing(None), sums, weights, answer, totals, peaks,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3], *answer.stride()[:3],
             self.T, self.A, sums.shape[1], self._tiles(launch), self.window, self.scale,
             STATE=slots is not None, QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),

@@ -8,6 +8,8 @@ import triton
 import triton.language as tl
 
 LOG2_E = tl.constexpr(1.4426950408889634)
+LOWEST = tl.constexpr(-1e38)
+"""A peak before any key was seen: below every logit, and a number still when it is multiplied by LOG2_E."""
 
 
 @triton.jit
