@@ -32,6 +32,18 @@ ELMAN = Case(
         Mistake("no input", lambda: Elman(-1, 5), r"input_size is -1\. Give"),
         Mistake("no layers", lambda: Elman(7, 5, num_layers=0), r"num_layers is 0\. Give"),
         Mistake("part of a layer", lambda: Elman(7, 5, num_layers=1.5), r"num_layers is 1\.5\. Give"),  # type: ignore[arg-type]
+        Mistake("a bool for a size", lambda: Elman(True, 5), r"input_size is True\. Give"),
+        Mistake("a fraction for a size", lambda: Elman(7, 5.0), r"hidden_size is 5\.0\. Give"),  # type: ignore[arg-type]
+        Mistake(
+            "dropout of nan", lambda: Elman(7, 5, 2, dropout=float("nan")), r"dropout is nan\. Give the probability"
+        ),
+        Mistake("dropout of bool", lambda: Elman(7, 5, 2, dropout=False), r"dropout is False\. Give"),
+        Mistake("dropout of text", lambda: Elman(7, 5, 2, dropout="0.5"), r"dropout is '0\.5'\. Give"),  # type: ignore[arg-type]
+        Mistake(
+            "no text",
+            lambda: Elman(7, 5, nonlinearity=["relu"]),  # type: ignore[arg-type]
+            r"nonlinearity is \['relu'\]\. Choose from sigmoid, tanh, relu\.",
+        ),
         Mistake("all dropped", lambda: Elman(7, 5, 2, dropout=1.0), r"dropout is 1\.0\. Give the probability"),
         Mistake("dropout below 0", lambda: Elman(7, 5, 2, dropout=-0.1), r"dropout is -0\.1\."),
         Mistake(

@@ -35,6 +35,11 @@ GRID = Case(
         Mistake("no hidden", lambda: Grid(3, 0), r"hidden is 0\. Give a whole number from 1 on\."),
         Mistake("no input", lambda: Grid(-1, 5), r"in_channels is -1\. Give"),
         Mistake("part of a unit", lambda: Grid(3, 1.5), r"hidden is 1\.5\. Give"),  # type: ignore[arg-type]
+        Mistake("a bool for a size", lambda: Grid(True, 5), r"in_channels is True\. Give"),
+        Mistake("a fraction for a size", lambda: Grid(3, 5.0), r"hidden is 5\.0\. Give"),  # type: ignore[arg-type]
+        Mistake("a bool for corners", lambda: Grid(3, 5, corners=True), r"corners is True\. Give 1, 2 or 4, or names"),
+        Mistake("a fraction for corners", lambda: Grid(3, 5, corners=1.0), r"corners is 1\.0\. Give 1, 2"),  # type: ignore[arg-type]
+        Mistake("no text", lambda: Grid(3, 5, cell=["lstm"]), r"cell is \['lstm'\]\. Choose from"),  # type: ignore[arg-type]
         Mistake(
             "activation",
             lambda: Grid(3, 5, activation="sigmoids"),

@@ -1,5 +1,7 @@
 """The fused kernels compute the same layer; on a CPU torch has them too, so this holds without a GPU."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -40,6 +42,22 @@ def test_fused_relu_equals_naive() -> None:
     x, h0, weight_ih, weight_hh, bias = draw(7, 2, 3, 5)
     wanted = naive.elman(x, h0, weight_ih.mT, weight_hh.mT, bias, "relu")
     assert relative_error(fused(x, h0, weight_ih, weight_hh, bias, "relu"), wanted) <= 1e-12
+
+
+@pytest.mark.parametrize("nonlinearity", ["sigmoid", "tanh", "relu"])
+def test_cudnn_gets_the_first_state_in_one_piece(nonlinearity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, h0, weight_ih, weight_hh, bias = draw(7, 2, 3, 5)
+    h0 = h0.detach().mT.contiguous().mT
+    name = "rnn_relu" if nonlinearity == "relu" else "rnn_tanh"
+    kernel = getattr(torch, name)
+
+    def cudnn(x: Tensor, h0: Tensor, *rest: Any) -> Any:
+        assert h0.is_contiguous()
+        return kernel(x, h0, *rest)
+
+    monkeypatch.setattr(torch, name, cudnn)
+    wanted = naive.elman(x, h0, weight_ih.mT, weight_hh.mT, bias, nonlinearity)
+    assert relative_error(fused(x, h0, weight_ih, weight_hh, bias, nonlinearity), wanted) <= 1e-12
 
 
 def test_the_disguise_is_a_tanh_layer_with_states_between_minus_one_and_one() -> None:

@@ -76,11 +76,11 @@ def test_equals_rnn_without_a_batch(options: dict[str, Any]) -> None:
 
 
 @each_option
-@pytest.mark.parametrize("lengths", [[7, 7, 3, 1], [3, 7, 1, 7]], ids=str)
+@pytest.mark.parametrize("lengths", [[7, 7, 3, 1], [3, 7, 1, 7], [1, 1, 1, 7], [1, 1, 1, 1]], ids=str)
 def test_equals_rnn_on_packed_sequences(options: dict[str, Any], lengths: list[int]) -> None:
     rnn, layer = twins(options)
     sorted_already = lengths == sorted(lengths, reverse=True)
-    data = torch.randn(7, 4, D, requires_grad=True)
+    data = torch.randn(max(lengths), 4, D, requires_grad=True)
     packed = pack_padded_sequence(data, torch.tensor(lengths), enforce_sorted=sorted_already)
     h0 = torch.randn_like(rnn(packed)[1])
     (y, h), (wanted_y, wanted_h) = layer(packed, h0), rnn(packed, h0)
@@ -91,6 +91,48 @@ def test_equals_rnn_on_packed_sequences(options: dict[str, Any], lengths: list[i
     (dx,) = torch.autograd.grad(y.data.sin().sum() + h.sin().sum(), data, retain_graph=True)
     (wanted_dx,) = torch.autograd.grad(wanted_y.data.sin().sum() + wanted_h.sin().sum(), data)
     assert_same(dx, wanted_dx)
+
+
+@each_option
+@pytest.mark.parametrize("with_state", [True, False], ids=["state", "no-state"])
+def test_equals_rnn_on_an_empty_batch(options: dict[str, Any], with_state: bool) -> None:
+    rnn, layer = twins(options)
+    x = torch.zeros((0, 7, D) if options.get("batch_first") else (7, 0, D), requires_grad=True)
+    hx = torch.zeros_like(rnn(x)[1], requires_grad=True) if with_state else None
+    (y, h), (wanted_y, wanted_h) = layer(x, hx), rnn(x, hx)
+    assert (y.shape, h.shape) == (wanted_y.shape, wanted_h.shape)
+    (y.sum() + h.sum()).backward()
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+    assert hx is None or (hx.grad is not None and hx.grad.shape == hx.shape)
+    for parameter in layer.parameters():
+        assert parameter.grad is not None
+        assert not parameter.grad.any()
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+def test_nan_goes_where_it_goes_in_rnn(nonlinearity: str) -> None:
+    rnn, layer = twins({"nonlinearity": nonlinearity})
+    x = torch.randn(5, 3, D)
+    x[2, 1, 0] = torch.nan
+    x.requires_grad_()
+    (y, h), (wanted_y, wanted_h) = layer(x), rnn(x)
+    assert wanted_y.isnan().any()
+    torch.testing.assert_close((y, h), (wanted_y, wanted_h), equal_nan=True)
+    weights = "weight_ih_l0", "weight_hh_l0", "bias_ih_l0"
+    found = torch.autograd.grad(y[:3].sum(), [x, *map(layer.get_parameter, weights)])
+    wanted = torch.autograd.grad(wanted_y[:3].sum(), [x, *map(rnn.get_parameter, weights)])
+    torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
+def test_relu_is_flat_at_zero() -> None:
+    rnn, layer = twins({"nonlinearity": "relu"})
+    for module in (rnn, layer):
+        for parameter in module.parameters():
+            nn.init.zeros_(parameter)
+    x = torch.randn(5, 3, D, requires_grad=True)
+    found, wanted = (torch.autograd.grad(module(x)[0].sum(), [*module.parameters()]) for module in (layer, rnn))
+    assert not any(part.any() for part in (*found, *wanted))
 
 
 def test_a_packed_batch_of_another_width_is_refused() -> None:
@@ -107,6 +149,35 @@ def test_a_nested_rnn_loads_and_the_given_state_dict_is_left_alone() -> None:
     assert list(state) == names
     assert torch.equal(model.state_dict()["0.bias_ih_l0"], state["0.bias_ih_l0"] + state["0.bias_hh_l0"])
     assert list(model.state_dict()) == ["0.weight_ih_l0", "0.weight_hh_l0", "0.bias_ih_l0"]
+
+
+@pytest.mark.parametrize("name", ["bias_hh_l0", "bias_hh_l1", "bias_hh_l0_reverse"])
+def test_half_of_a_bias_is_reported_and_not_loaded(name: str) -> None:
+    rnn, layer = twins({"num_layers": 2, "bidirectional": True})
+    before = {key: value.clone() for key, value in layer.state_dict().items()}
+    half = {name: rnn.state_dict()[name]}
+    missing, unexpected = layer.load_state_dict(half, strict=False)
+    # nn.RNN misses the same, and has a place for the second bias itself.
+    assert missing == [key for key in rnn.load_state_dict(half, strict=False).missing_keys if "bias_hh" not in key]
+    assert unexpected == [name]
+    assert all(torch.equal(value, before[key]) for key, value in layer.state_dict().items())
+    with pytest.raises(RuntimeError, match=rf'Unexpected key\(s\) in state_dict: "{name}"'):
+        layer.load_state_dict(half, strict=True)
+
+
+def test_biases_of_two_sizes_are_not_added() -> None:
+    state = nn.RNN(D, H).state_dict() | {"bias_hh_l0": torch.zeros(1)}
+    for module in (nn.RNN(D, H), Elman(D, H)):
+        with pytest.raises(RuntimeError, match="size mismatch for bias_hh_l0"):
+            module.load_state_dict(state, strict=False)
+
+
+def test_biases_load_under_any_name_of_the_layer() -> None:
+    model = nn.ModuleDict({"bias_hh_layer": Elman(D, H)})
+    state = nn.ModuleDict({"bias_hh_layer": nn.RNN(D, H)}).state_dict()
+    model.load_state_dict(state, strict=True)
+    wanted = state["bias_hh_layer.bias_ih_l0"] + state["bias_hh_layer.bias_hh_l0"]
+    assert torch.equal(model.state_dict()["bias_hh_layer.bias_ih_l0"], wanted)
 
 
 def test_weights_start_glorot_uniform_and_biases_at_zero() -> None:

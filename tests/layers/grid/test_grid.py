@@ -155,15 +155,40 @@ def test_without_a_batch() -> None:
     assert torch.equal(layer(x[0]), layer(x[:1])[0])
 
 
-def test_no_images() -> None:
-    layer, x = drawn(3, 4)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"cell": "lstm", "bias": True},
+        {"corners": 4},
+        {"corners": 2, "combine": "concatenate", "activation": "relu"},
+    ],
+    ids=str,
+)
+def test_no_images(options: dict[str, Any]) -> None:
+    layer, x = drawn(3, 4, **options)
     none = x.detach()[:0].requires_grad_()
     y = layer(none)
-    assert y.shape == (0, H, 3, 4)
+    assert y.shape == (0, *layer(x).shape[1:])
     y.sum().backward()
+    assert none.grad is not None
+    assert none.grad.shape == none.shape
     for parameter in layer.parameters():
         assert parameter.grad is not None
         assert not parameter.grad.any()
+
+
+@each_cell
+def test_nan_goes_where_it_goes_in_the_loops(cell: dict[str, Any]) -> None:
+    layer, x = drawn(3, 4, **cell)
+    with torch.no_grad():
+        x[0, 0, 1, 1] = torch.nan
+    y, wanted = layer(x), by_loops(layer, x)[0]
+    assert wanted.isnan().any()
+    torch.testing.assert_close(y, wanted, equal_nan=True)
+    variables = [x, *layer.parameters()]
+    pairs = (torch.autograd.grad(states[..., 1, 1].sum(), variables) for states in (y, wanted))
+    torch.testing.assert_close(*pairs, equal_nan=True)
 
 
 @pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format], ids=str)

@@ -93,6 +93,19 @@ def test_corners_and_activations(corner: str, activation: str) -> None:
     assert max(errors(drawn(1, 2, 5, 3, 4), activation, corner)) <= 1e-5
 
 
+@pytest.mark.parametrize("activation", naive.ACTIVATIONS)
+def test_nan_stays_nan(activation: str) -> None:
+    x, weight_in, weight_left, weight_top, bias = leaves = drawn(1, 1, 3, 2, 2)
+    with torch.no_grad():
+        x[0, 0, 0, 1] = torch.nan
+    found = grid(x, weight_in, weight_left, weight_top, bias, activation)
+    wanted = naive.grid(x, weight_in.mT, weight_left.mT, weight_top.mT, bias, activation)
+    assert wanted.isnan().any()
+    torch.testing.assert_close(found, wanted, equal_nan=True, rtol=0, atol=1e-5)
+    gradients = (torch.autograd.grad(states[0, :, 0, 1].sum(), leaves) for states in (found, wanted))
+    torch.testing.assert_close(*gradients, equal_nan=True, rtol=0, atol=1e-5)
+
+
 def test_bfloat16() -> None:
     assert max(errors(drawn(1, 2, 7, 3, 4, torch.bfloat16))) <= 2e-2
 

@@ -14,7 +14,8 @@ def fused(
     # The kernels add two biases, and cuDNN keeps room for both even where there are none: ours is the first.
     zero = torch.zeros_like(weight_hh[0])
     weights = _in_one_chunk([weight_ih, weight_hh, zero if bias is None else bias, zero])
-    y, _ = kernel(x, h0.unsqueeze(0), weights, True, 1, 0.0, torch.is_grad_enabled(), False, False)
+    # cuDNN reads the first state as one piece of memory.
+    y, _ = kernel(x, h0.contiguous().unsqueeze(0), weights, True, 1, 0.0, torch.is_grad_enabled(), False, False)
     return y
 
 

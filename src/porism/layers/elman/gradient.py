@@ -4,11 +4,26 @@ h[t] = act(x[t] I + h[t-1] H + b) is the layer; the language model around it is 
 gradient with respect to the sum inside act at time t, and a[t] with respect to the scores h[t] U + b2.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from porism.layers.elman.naive import Weights
+
+
+class Wanted(NamedTuple):
+    """Which gradients of the layer are asked for."""
+
+    x: bool = True
+    h0: bool = True
+    I: bool = True  # noqa: E741 - the letter of the equations
+    H: bool = True
+    b: bool = True
+
+
+ALL = Wanted()
 
 
 def slope(h: Tensor, nonlinearity: str) -> Tensor:
@@ -21,52 +36,54 @@ def slope(h: Tensor, nonlinearity: str) -> Tensor:
             # tanh'(z) = 1 - h^2
             return 1 - h * h
         case _:
-            # relu'(z) = [z > 0] = [h > 0]
-            return (h > 0).to(h.dtype)
+            # relu'(z) = [z > 0] = [h > 0]      and 1 where h is NaN, as torch has it
+            return (h != 0).to(h.dtype)
 
 
 def back_through_time(dy: Tensor, h: Tensor, recurrent: Tensor, nonlinearity: str) -> Tensor:
     """delta of every step, from the gradient dy that reaches every h[t] from outside the recurrence. All (T, B, H)."""
     slopes = slope(h, nonlinearity)
     delta = torch.empty_like(slopes)
+    *earlier, (delta_next, dy_last, slope_last) = zip(delta, dy, slopes, strict=True)
     # delta[T] = dy[T] * act'           delta[T+1] = 0, nothing lies behind the last step
-    torch.mul(dy[-1], slopes[-1], out=delta[-1])
-    for t in range(len(h) - 2, -1, -1):
+    torch.mul(dy_last, slope_last, out=delta_next)
+    transposed = recurrent.mT
+    for delta_t, dy_t, slope_t in reversed(earlier):
         # g[t] = dy[t] + delta[t+1] H^T
-        torch.addmm(dy[t], delta[t + 1], recurrent.mT, out=delta[t])
+        torch.addmm(dy_t, delta_next, transposed, out=delta_t)
         # delta[t] = g[t] * act'
-        delta[t].mul_(slopes[t])
+        delta_next = delta_t.mul_(slope_t)
     return delta
 
 
-def recurrence_gradient(
-    dy: Tensor, states: Tensor, recurrent: Tensor, nonlinearity: str, wanted_h0: bool = True
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The gradients of what goes into act (delta), of h[0] where it is wanted, and of H.
+def layer_gradient(
+    dy: Tensor,
+    x: Tensor,
+    states: Tensor,
+    input: Tensor,
+    recurrent: Tensor,
+    nonlinearity: str,
+    wanted: Wanted = ALL,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of x, h[0], I, H and b, None where one is not wanted.
 
-    dy (T, B, H), states h[0] to h[T] (T+1, B, H), H (H, H).
+    dy (T, B, H), x (T, B, D), states h[0] to h[T] (T+1, B, H), I (D, H), H (H, H). x and I may be of a lower type than
+    the rest; so are their gradients.
     """
     delta = back_through_time(dy, states[1:], recurrent, nonlinearity)
     # dh[0] = delta[1] H^T
-    dh0 = delta[0] @ recurrent.mT if wanted_h0 else None
+    dh0 = delta[0] @ recurrent.mT if wanted.h0 else None
     # dH = sum h[t-1]^T delta[t]        one product over all T B rows: the sum over t is inside it;
     #                                   as (sum delta[t]^T h[t-1])^T, which lies in memory the way torch keeps weights
-    dH = (delta.flatten(0, 1).mT @ states[:-1].flatten(0, 1)).mT
-    return delta, dh0, dH
-
-
-@torch.no_grad()
-def layer_gradient(
-    dy: Tensor, x: Tensor, states: Tensor, input: Tensor, recurrent: Tensor, nonlinearity: str
-) -> tuple[Tensor | None, ...]:
-    """The gradients of x, h[0], I, H and b: x (T, B, D), I (D, H), the rest as above."""
-    delta, dh0, dH = recurrence_gradient(dy, states, recurrent, nonlinearity)
+    rows = delta.flatten(0, 1)
+    dH = (rows.mT @ states[:-1].flatten(0, 1)).mT if wanted.H else None
+    rows = rows.to(x.dtype)
     # dx[t] = delta[t] I^T
-    dx = delta @ input.mT
+    dx = (rows @ input.mT).view(x.shape) if wanted.x else None
     # dI = sum x[t]^T delta[t]
-    dI = x.flatten(0, 1).mT @ delta.flatten(0, 1)
+    dI = (rows.mT @ x.flatten(0, 1)).mT if wanted.I else None
     # db = sum delta[t]
-    db = delta.sum((0, 1))
+    db = rows.sum(0) if wanted.b else None
     return dx, dh0, dI, dH, db
 
 

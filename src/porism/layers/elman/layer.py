@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from porism.errors import ShapeError
-from porism.layers.elman.recurrence import check_nonlinearity, elman
+from porism.layers.elman.recurrence import check_nonlinearity, elman, states
 from porism.layers.elman.sequences import Sequences
+from porism.layers.operands import check_dropout, check_operands, check_whole
 
 __all__ = ["Elman", "elman"]
 
@@ -46,10 +47,8 @@ class Elman(nn.Module):
     ) -> None:
         super().__init__()
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            if not isinstance(size, int) or size < 1:
-                raise ShapeError(f"elman: {name} is {size!r}. Give a whole number from 1 on.")
-        if not 0 <= dropout < 1:
-            raise ShapeError(f"elman: dropout is {dropout!r}. Give the probability of dropping, from 0 to below 1.")
+            check_whole("elman", name, size)
+        check_dropout("elman", "dropout", dropout)
         check_nonlinearity(nonlinearity)
         if dropout and num_layers == 1:
             warnings.warn("elman: dropout acts between layers, and there is one only. Set dropout=0.", stacklevel=2)
@@ -85,7 +84,12 @@ class Elman(nn.Module):
 
     def forward(self, x: Tensor | PackedSequence, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """The states of the last layer, packed where x is, and the last state of every layer and direction."""
-        self._check_input(x)
+        if isinstance(x, PackedSequence):
+            check_operands("elman", x=x.data, hx=hx)
+            self._check_packed(x)
+        else:
+            check_operands("elman", x=x, hx=hx)
+            self._check_input(x)
         sequences = Sequences.of(x, self.batch_first)
         first = self._first_states(sequences, hx)
         y = sequences.padded
@@ -96,7 +100,7 @@ class Elman(nn.Module):
             outputs = []
             for direction in self._directions:
                 place = f"_l{layer}{direction}"
-                h, _ = elman(
+                h = states(
                     sequences.turn(y) if direction else y,
                     first[len(last)],
                     getattr(self, f"weight_ih{place}"),
@@ -123,23 +127,35 @@ class Elman(nn.Module):
             )
         return sequences.states_from_input(hx)
 
-    def _check_input(self, x: Tensor | PackedSequence) -> None:
-        # A packed batch is (rows, D), and never empty.
-        packed = isinstance(x, PackedSequence)
-        shape = tuple(x.data.shape)
+    def _check_input(self, x: Tensor) -> None:
+        shape = tuple(x.shape)
         order = "(B, T, D), batch_first," if self.batch_first else "(T, B, D)"
         if len(shape) not in (2, 3):
             raise ShapeError(
                 f"elman: x is {shape}, {len(shape)} dimensions, wanted {order} or (T, D) without a batch. "
                 "Add the missing dimension with x.unsqueeze."
             )
+        self._check_width(shape)
+        if shape[1 if self.batch_first and len(shape) == 3 else 0] == 0:
+            raise ShapeError(f"elman: x is {shape}, no steps, wanted {order} with T from 1 on. Skip the batch.")
+
+    def _check_packed(self, x: PackedSequence) -> None:
+        shape, sizes = tuple(x.data.shape), x.batch_sizes
+        if len(shape) != 2:
+            raise ShapeError(f"elman: x is packed, {shape}, wanted (rows, D), a step of a sequence each. Flatten it.")
+        self._check_width(shape)
+        if len(sizes) == 0 or int(sizes.sum()) != len(x.data) or bool((sizes.diff() > 0).any()):
+            raise ShapeError(
+                f"elman: x is packed, {len(x.data)} rows, with batch_sizes that add up to {int(sizes.sum())}, wanted "
+                f"{len(x.data)}, and none above the one before. Pack it with torch.nn.utils.rnn.pack_padded_sequence."
+            )
+
+    def _check_width(self, shape: tuple[int, ...]) -> None:
         if shape[-1] != self.input_size:
             raise ShapeError(
                 f"elman: x is {shape}, width {shape[-1]}, wanted width {self.input_size}, the input_size. "
                 f"Build the layer with input_size={shape[-1]}, or project x first."
             )
-        if not packed and shape[1 if self.batch_first and len(shape) == 3 else 0] == 0:
-            raise ShapeError(f"elman: x is {shape}, no steps, wanted {order} with T from 1 on. Skip the batch.")
 
     def extra_repr(self) -> str:
         options = ("num_layers", "nonlinearity", "bias", "batch_first", "dropout", "bidirectional")
@@ -147,8 +163,24 @@ class Elman(nn.Module):
         return ", ".join([str(self.input_size), str(self.hidden_size), *settings])
 
 
-def _fold_second_bias(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-    """nn.RNN adds two biases; their sum is ours."""
-    for second in [key for key in state_dict if key.startswith(f"{prefix}bias_hh_l")]:
-        first = second.replace("bias_hh_l", "bias_ih_l")
-        state_dict[first] = state_dict[first] + state_dict.pop(second)
+def _fold_second_bias(
+    module: nn.Module,
+    state_dict: dict[str, Any],
+    prefix: str,
+    local_metadata: dict[str, Any],
+    strict: bool,
+    missing_keys: list[str],
+    unexpected_keys: list[str],
+    error_msgs: list[str],
+) -> None:
+    """nn.RNN adds two biases; their sum is ours. A second one alone stays, and load_state_dict calls it unexpected."""
+    start = f"{prefix}bias_hh_l"
+    for second in [key for key in state_dict if key.startswith(start)]:
+        first = f"{prefix}bias_ih_l{second.removeprefix(start)}"
+        if first not in state_dict:
+            continue
+        one, other = state_dict[first], state_dict.pop(second)
+        if one.shape == other.shape:
+            state_dict[first] = one + other
+        else:
+            error_msgs.append(f"size mismatch for {second}: {tuple(other.shape)}, and {first} is {tuple(one.shape)}.")

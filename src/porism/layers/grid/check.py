@@ -41,10 +41,11 @@ def _case(draw: torch.Generator, task: Task) -> GradientCase:
         return (naive.turned(h, task.corner) * dy).sum()
 
     weights = at["W_in"].mT, at["W_left"].mT, at["W_top"].mT
-    y, kept = walk.forward(at["x"], *weights, at["b"], task)
-    dx, dW_in, dW_left, dW_top, db = walk.backward(dy, at["x"], *weights, y, kept, task, wanted_x=True)
+    x = at["x"].movedim(1, 3)
+    y, kept = walk.forward(x, *weights, at["b"], task)
+    dx, dW_in, dW_left, dW_top, db = walk.backward(dy.movedim(1, 3), x, *weights, y, kept, task, wanted_x=True)
     assert dx is not None
-    by_hand = {"x": dx, "W_in": dW_in.mT, "W_left": dW_left.mT, "W_top": dW_top.mT, "b": db}
+    by_hand = {"x": dx.movedim(3, 1), "W_in": dW_in.mT, "W_left": dW_left.mT, "W_top": dW_top.mT, "b": db}
     return GradientCase(f"{task.activation or task.cell}.{task.corner}", weighted_states, at, by_hand)
 
 

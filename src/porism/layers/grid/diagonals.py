@@ -6,6 +6,7 @@ pixel the images of the batch. So a diagonal is one piece of memory, and so are 
 neighbour, and the neighbours: both lie on the diagonal before, in the same order.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -29,7 +30,8 @@ class Step(NamedTuple):
     above: slice
 
 
-def steps(B: int, Y: int, X: int) -> list[Step]:
+@lru_cache(maxsize=64)
+def steps(B: int, Y: int, X: int) -> tuple[Step, ...]:
     """The Y + X - 1 diagonals of an image.
 
     >>> [step.pixels for step in steps(1, 2, 2)]
@@ -58,7 +60,7 @@ def steps(B: int, Y: int, X: int) -> list[Step]:
             )
         )
         start, before = start + bottom - top, start
-    return found
+    return tuple(found)
 
 
 def order(B: int, Y: int, X: int, corner: str, device: torch.device) -> Tensor:
@@ -79,11 +81,12 @@ def order(B: int, Y: int, X: int, corner: str, device: torch.device) -> Tensor:
 
 
 def by_diagonals(image: Tensor, order: Tensor) -> Tensor:
-    """(B, C, Y, X) -> (B Y X, C), in the order of the walk."""
-    return image.permute(0, 2, 3, 1).reshape(len(order), image.shape[1]).index_select(0, order)
+    """(B, Y, X, C) -> (B Y X, C), in the order of the walk."""
+    return image.reshape(len(order), image.shape[3]).index_select(0, order)
 
 
 def by_rows(walked: Tensor, order: Tensor, B: int, Y: int, X: int) -> Tensor:
-    """The opposite: (B Y X, H) -> (B, H, Y, X), the channels of a pixel side by side in memory."""
-    rows = torch.empty_like(walked).index_copy_(0, order, walked)
-    return rows.view(B, Y, X, walked.shape[1]).permute(0, 3, 1, 2)
+    """The opposite: (B Y X, H) -> (B, Y, X, H)."""
+    image = walked.new_empty(B, Y, X, walked.shape[1])
+    image.view(walked.shape).index_copy_(0, order, walked)
+    return image

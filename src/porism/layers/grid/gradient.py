@@ -4,6 +4,7 @@ z[i,j] = x[i,j] W_in + h[i-1,j] W_left + h[i,j-1] W_top + b are the sums of a pi
 respect to them. Rows are pixels in the order of the walk, and weights lie as torch keeps them: weight_in is W_in^T.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -95,7 +96,6 @@ class LSTMBack(NamedTuple):
         d_new[here] = dc[here] * let_in[here] * (1 - new[here] * new[here])
 
 
-@torch.no_grad()
 def gradient(
     back: Back,
     x: Tensor,
@@ -103,7 +103,7 @@ def gradient(
     weight_in: Tensor,
     weight_left: Tensor,
     weight_top: Tensor,
-    steps: list[Step],
+    steps: Sequence[Step],
     wanted_x: bool = True,
 ) -> Gradient:
     """The gradients of x and of all parameters, from the last diagonal to the first: x (rows, C), h (rows, H)."""

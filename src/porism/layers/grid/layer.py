@@ -1,6 +1,7 @@
 """The recurrent layer for images that people import, and its functional form."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from porism.layers.grid.cells import ACTIVATE, GATES
 from porism.layers.grid.diagonals import CORNERS
 from porism.layers.grid.recurrence import states
 from porism.layers.grid.walk import Task
+from porism.layers.operands import check_operands, check_whole
 
 _SOME_CORNERS = {1: CORNERS[:1], 2: (CORNERS[0], CORNERS[3]), 4: CORNERS}
 _COMBINE = ("sum", "concatenate")
@@ -51,8 +53,7 @@ class Grid(nn.Module):
     ) -> None:
         super().__init__()
         for name, size in (("in_channels", in_channels), ("hidden", hidden)):
-            if not isinstance(size, int) or size < 1:
-                raise ShapeError(f"grid: {name} is {size!r}. Give a whole number from 1 on.")
+            check_whole("grid", name, size)
         if combine not in _COMBINE:
             raise ShapeError(f"grid: combine is {combine!r}. Choose from {', '.join(_COMBINE)}.")
         self.activation = _activation(cell, activation)
@@ -86,6 +87,7 @@ class Grid(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The states of every pixel, over all corners."""
+        check_operands("grid", x=x)
         self._check_input(x)
         images = x if x.dim() == 4 else x.unsqueeze(0)
         walks = [self._walk(images, corner) for corner in self.corners]
@@ -150,25 +152,25 @@ def grid(
 
 def _activation(cell: str, activation: str | None) -> str | None:
     """What a simple cell ends in; None for an LSTM."""
-    if cell not in GATES:
+    if cell not in tuple(GATES):
         raise ShapeError(f"grid: cell is {cell!r}. Choose from {', '.join(GATES)}.")
     if cell == "lstm":
         if activation is not None:
             raise ShapeError(f"grid: activation is {activation!r}, and an lstm cell has its own. Leave it out.")
         return None
     activation = "sigmoid" if activation is None else activation
-    if activation not in ACTIVATE:
+    if activation not in tuple(ACTIVATE):
         raise ShapeError(f"grid: activation is {activation!r}. Choose from {', '.join(ACTIVATE)}.")
     return activation
 
 
 def _named(corners: int | Sequence[str]) -> tuple[str, ...]:
-    if isinstance(corners, int):
-        if corners not in _SOME_CORNERS:
-            raise ShapeError(f"grid: corners is {corners}. Give 1, 2 or 4, or names from {', '.join(CORNERS)}.")
-        return _SOME_CORNERS[corners]
+    if isinstance(corners, Integral) and not isinstance(corners, bool) and corners in _SOME_CORNERS:
+        return _SOME_CORNERS[int(corners)]
+    if not isinstance(corners, Sequence | Set):
+        raise ShapeError(f"grid: corners is {corners!r}. Give 1, 2 or 4, or names from {', '.join(CORNERS)}.")
     names = (corners,) if isinstance(corners, str) else tuple(corners)
-    if not names or len(set(names)) < len(names) or not set(names) <= set(CORNERS):
+    if not names or any(name not in CORNERS or names.count(name) > 1 for name in names):
         raise ShapeError(
             f"grid: corners is {corners!r}. Give each of {', '.join(CORNERS)} once at most, and one or more."
         )
@@ -183,6 +185,7 @@ def _suffix(corner: str) -> str:
 def _check(
     x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Tensor | None, gates: int
 ) -> None:
+    check_operands("grid", x=x, weight_in=weight_in, weight_left=weight_left, weight_top=weight_top, bias=bias)
     if x.dim() != 4:
         raise ShapeError(f"grid: x is {tuple(x.shape)}, wanted (B, C, Y, X). Reshape x.")
     _, C, Y, X = x.shape
@@ -190,18 +193,17 @@ def _check(
         raise ShapeError(
             f"grid: x is {tuple(x.shape)}, no pixels, wanted (B, C, Y, X) with Y and X from 1 on. Skip it."
         )
-    H = weight_left.shape[-1]
+    if weight_left.dim() != 2:
+        raise ShapeError(
+            f"grid: weight_left is {tuple(weight_left.shape)}, wanted two dimensions, a column for each hidden unit. "
+            "Reshape weight_left."
+        )
+    H = weight_left.shape[1]
     wanted = {"weight_in": (gates * H, C), "weight_left": (gates * H, H), "weight_top": (gates * H, H)}
     wanted_shapes: dict[str, tuple[int, ...]] = {**wanted, "bias": (gates * H,)}
     for (name, shape), part in zip(wanted_shapes.items(), (weight_in, weight_left, weight_top, bias), strict=True):
-        if part is None:
-            continue
-        if tuple(part.shape) != shape:
+        if part is not None and tuple(part.shape) != shape:
             raise ShapeError(
                 f"grid: {name} is {tuple(part.shape)}, wanted {shape} for x {tuple(x.shape)} and {H} hidden units. "
                 f"Reshape {name}."
-            )
-        if part.dtype != x.dtype and autocast_dtype(x) is None:
-            raise ShapeError(
-                f"grid: x is {x.dtype}, {name} is {part.dtype}, wanted one type. Convert x with x.to({part.dtype})."
             )

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from porism.layers.autocast import without_autocast
-from porism.layers.derivative import first_derivative_only
+from porism.layers.derivative import InPlaceWatch, first_derivative_only, own_memory
 from porism.layers.grid import walk
 from porism.layers.grid.gradient import Gradient
 from porism.layers.grid.walk import Task, empty_kept
@@ -20,17 +20,20 @@ def states(
     x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Tensor | None, task: Task
 ) -> Tensor:
     """h at every pixel: x (B, C, Y, X) -> (B, H, Y, X), weights as torch keeps them."""
+    pixels = x.permute(0, 2, 3, 1)
     if torch.compiler.is_compiling():
-        compiled: tuple[Tensor, Tensor] = _forward(x, weight_in, weight_left, weight_top, bias, *task)
-        return compiled[0]
-    y: Tensor = _Walk.apply(x, weight_in, weight_left, weight_top, bias, task)  # type: ignore[no-untyped-call]
-    return y
+        y: Tensor = own_memory(_forward(pixels, weight_in, weight_left, weight_top, bias, *task)[0])
+    elif not torch.is_grad_enabled():
+        y, _ = pass_forward(pixels, weight_in, weight_left, weight_top, bias, task)
+    else:
+        y = _Walk.apply(pixels, weight_in, weight_left, weight_top, bias, task)  # type: ignore[no-untyped-call]
+    return y.permute(0, 3, 1, 2)
 
 
 def pass_forward(
     x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Tensor | None, task: Task
 ) -> tuple[Tensor, Tensor]:
-    """The states, and what else the way back needs."""
+    """The states (B, Y, X, H), and what else the way back needs: x (B, Y, X, C)."""
     with without_autocast(x):
         if _by_kernel(x, weight_left, task):
             from porism.layers.grid import triton
@@ -41,6 +44,7 @@ def pass_forward(
 
 
 def pass_backward(dy: Tensor, saved: tuple[Tensor, ...], task: Task, wanted_x: bool) -> Gradient:
+    """The gradients from dy (B, Y, X, H) and the operands, the states and what else was kept."""
     x, weight_in, weight_left, weight_top, y, kept = saved
     with without_autocast(x):
         if _by_kernel(x, weight_left, task):
@@ -55,7 +59,7 @@ def _by_kernel(x: Tensor, weight_left: Tensor, task: Task) -> bool:
 
 
 class _Walk(torch.autograd.Function):
-    """Keeps x, the weights and the answer; an LSTM its gates and its memory too."""
+    """Keeps the operands and the answer; an LSTM its gates and its memory too."""
 
     @staticmethod
     def forward(
@@ -68,14 +72,18 @@ class _Walk(torch.autograd.Function):
         task: Task,
     ) -> Tensor:
         y, kept = pass_forward(x, weight_in, weight_left, weight_top, bias, task)
-        ctx.save_for_backward(x, weight_in, weight_left, weight_top, y, kept)
-        ctx.task = task
+        ctx.save_for_backward(x, weight_in, weight_left, weight_top, bias, y.data, kept)
+        ctx.task, ctx.watch = task, InPlaceWatch(y)
         return y
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        *found, db = pass_backward(dy, ctx.saved_tensors, ctx.task, ctx.needs_input_grad[0])
+        x, weight_in, weight_left, weight_top, bias, y, kept = ctx.saved_tensors
+        if ctx.watch.changed:
+            y, kept = pass_forward(x, weight_in, weight_left, weight_top, bias, ctx.task)
+        saved = x, weight_in, weight_left, weight_top, y, kept
+        *found, db = pass_backward(dy, saved, ctx.task, ctx.needs_input_grad[0])
         return *found, db if ctx.needs_input_grad[4] else None, None
 
 
@@ -114,14 +122,14 @@ def _backward(
 
 @_forward.register_fake
 def _(x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Any, *task: str) -> Any:
-    (B, _, Y, X), H = x.shape, weight_left.shape[1]
-    return x.new_empty(B, Y, X, H).permute(0, 3, 1, 2), empty_kept(x, H, Task(*task))
+    H = weight_left.shape[1]
+    return x.new_empty(*x.shape[:3], H), empty_kept(x, H, Task(*task))
 
 
 @_backward.register_fake
 def _(dy: Tensor, x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, *rest: Any) -> list[Tensor]:
-    (B, C, Y, X), wanted_x = x.shape, rest[-1]
-    dx = x.new_empty(B, Y, X, C).permute(0, 3, 1, 2) if wanted_x else x.new_empty(0)
+    wanted_x = rest[-1]
+    dx = x.new_empty(x.shape) if wanted_x else x.new_empty(0)
     weights = (weight.new_empty(weight.shape) for weight in (weight_in, weight_left, weight_top))
     return [dx, *weights, weight_in.new_empty(len(weight_in))]
 

@@ -85,14 +85,15 @@ def _walk(
             elif ACTIVATION == "tanh":
                 z *= 1.0 - h * h
             else:
-                z = tl.where(h > 0.0, z, 0.0)
+                z = tl.where(h == 0.0, 0.0, z)
         else:
             if ACTIVATION == "sigmoid":
                 z = tl.sigmoid(z)
             elif ACTIVATION == "tanh":
                 z = 2.0 * tl.sigmoid(2.0 * z) - 1.0
             else:
-                z = tl.maximum(z, 0.0)
+                # No maximum, which would take 0 for NaN.
+                z = tl.where(z < 0.0, 0.0, z)
         tl.store(out + place, z.to(out.dtype.element_ty), mask=here)
         # The next step reads what all threads of this one wrote.
         tl.debug_barrier()
@@ -109,11 +110,9 @@ def forward(
     activation: str,
     corner: str,
 ) -> Tensor:
-    """The states (B, H, Y, X), the units of a pixel side by side in memory: x (B, C, Y, X), weights (H, C), (H, H)."""
-    z = torch.nn.functional.linear(x.permute(0, 2, 3, 1), weight_in, bias).contiguous()
-    matrices = weight_left.mT.contiguous(), weight_top.mT.contiguous()
-    h = _walked(z, z, *matrices, activation, corner, back=False)
-    return h.permute(0, 3, 1, 2)
+    """The states (B, Y, X, H): x (B, Y, X, C), weights (H, C), (H, H)."""
+    z = torch.nn.functional.linear(x, weight_in, bias)
+    return _walked(z, z, weight_left.mT, weight_top.mT, activation, corner, back=False)
 
 
 def backward(
@@ -127,20 +126,19 @@ def backward(
     corner: str,
     wanted_x: bool,
 ) -> Gradient:
-    """What reaches x, (B, C, Y, X) and only where it is wanted, and the parameters."""
-    dh, h, pixels = (image.permute(0, 2, 3, 1).contiguous() for image in (dy, y, x))
-    delta = _walked(dh, h, weight_left.contiguous(), weight_top.contiguous(), activation, corner, back=True)
+    """What reaches x, (B, Y, X, C) and only where it is wanted, and the parameters; dy and y (B, Y, X, H)."""
+    delta = _walked(dy, y, weight_left, weight_top, activation, corner, back=True)
     # dx[i,j] = delta[i,j] W_in^T
-    dx = (delta @ weight_in).permute(0, 3, 1, 2) if wanted_x else None
+    dx = delta @ weight_in if wanted_x else None
     # dW_in = sum x[i,j]^T delta[i,j]
-    dW_in = _sum_of_products(delta, pixels)
+    dW_in = _sum_of_products(delta, x)
     # dW_left = sum h[i-1,j]^T delta[i,j];  dW_top = sum h[i,j-1]^T delta[i,j]           as seen from the corner
     vertical, horizontal = corner.split("-")
     later, earlier = slice(1, None), slice(None, -1)
     right, left = (earlier, later) if horizontal == "right" else (later, earlier)
     below, above = (earlier, later) if vertical == "bottom" else (later, earlier)
-    dW_left = _sum_of_products(delta[:, :, right], h[:, :, left])
-    dW_top = _sum_of_products(delta[:, below], h[:, above])
+    dW_left = _sum_of_products(delta[:, :, right], y[:, :, left])
+    dW_top = _sum_of_products(delta[:, below], y[:, above])
     # db = sum delta[i,j]
     db = delta.sum((0, 1, 2))
     return Gradient(dx, dW_in, dW_left, dW_top, db)
@@ -150,6 +148,7 @@ def _walked(
     inputs: Tensor, states: Tensor, left: Tensor, top: Tensor, activation: str, corner: str, back: bool
 ) -> Tensor:
     """What a walk from a corner, or back to it, writes: (B, Y, X, H), as the inputs."""
+    inputs, states, left, top = (_as_read(part) for part in (inputs, states, left, top))
     B, Y, X, H = inputs.shape
     rows, met, warps = launch(Y, H, inputs.dtype)
     bands = triton.cdiv(Y, rows)
@@ -164,6 +163,11 @@ def _walked(
         PRECISION=_precision(inputs.dtype), num_warps=warps, num_stages=1,
     )  # fmt: skip
     return out
+
+
+def _as_read(x: Tensor) -> Tensor:
+    """x as the kernel reads it: one piece of memory, its numbers with their signs."""
+    return x.contiguous().resolve_neg()
 
 
 def _sum_of_products(a: Tensor, b: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Both passes as a walk over diagonals in torch's own operations, on any device.
 
-States are summed up in float32 at least: rounding errors would be fed back at every step.
+Images are (B, Y, X, C), the channels of a pixel last. States are summed up in float32 at least: rounding errors would
+be fed back at every step.
 """
 
 from typing import NamedTuple
@@ -23,7 +24,7 @@ class Task(NamedTuple):
 
 def empty_kept(x: Tensor, H: int, task: Task) -> Tensor:
     """Room for what the way back needs beside the operands and the answer: the gates and the memory of an LSTM."""
-    B, _, Y, X = x.shape
+    B, Y, X, _ = x.shape
     size = (B * Y * X, 6 * H) if task.cell == "lstm" else (0,)
     return x.new_empty(size, dtype=_exact(x))
 
@@ -31,8 +32,8 @@ def empty_kept(x: Tensor, H: int, task: Task) -> Tensor:
 def forward(
     x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Tensor | None, task: Task
 ) -> tuple[Tensor, Tensor]:
-    """The states (B, H, Y, X), and what else the way back needs: x (B, C, Y, X), weights as torch keeps them."""
-    (B, _, Y, X), H = x.shape, weight_left.shape[1]
+    """The states (B, Y, X, H), and what else the way back needs: x (B, Y, X, C), weights as torch keeps them."""
+    (B, Y, X, _), H = x.shape, weight_left.shape[1]
     places = order(B, Y, X, task.corner, x.device)
     pixels, W_in, W_left, W_top = (
         part.to(_exact(x)) for part in (by_diagonals(x, places), weight_in.mT, weight_left.mT, weight_top.mT)
@@ -66,8 +67,8 @@ def backward(
     task: Task,
     wanted_x: bool,
 ) -> Gradient:
-    """What reaches x (B, C, Y, X), where it is wanted, and the parameters."""
-    B, _, Y, X = x.shape
+    """What reaches x (B, Y, X, C), where it is wanted, and the parameters; dy and y (B, Y, X, H)."""
+    B, Y, X, _ = x.shape
     places = order(B, Y, X, task.corner, x.device)
     dh, h, pixels = (by_diagonals(image, places).to(_exact(x)) for image in (dy, y, x))
     weight_in, weight_left, weight_top = (weight.to(_exact(x)) for weight in (weight_in, weight_left, weight_top))
