@@ -22,9 +22,14 @@ def _naive_readout(layer: Readout, inputs: Inputs) -> Tensor:
     return readout_naive.cross_entropy(h, layer.weight, layer.bias, targets)
 
 
-def _loss(h: tuple[int, ...] = (3, 5), targets: Tensor | None = None, **options: Any) -> Callable[[], Tensor]:
+def _loss(h: tuple[int, ...] = (3, 5), targets: Any = None, **options: Any) -> Callable[[], Tensor]:
     targets = torch.zeros(3, dtype=torch.long) if targets is None else targets
     return lambda: linear_cross_entropy(torch.zeros(h), torch.zeros(9, 5), torch.zeros(9), targets, **options)
+
+
+def _mixed(**parts: Any) -> Callable[[], Tensor]:
+    operands: dict[str, Any] = {"h": torch.zeros(3, 5), "weight": torch.zeros(9, 5), "bias": torch.zeros(9)} | parts
+    return lambda: linear_cross_entropy(**operands, targets=torch.zeros(3, dtype=torch.long))
 
 
 READOUT = Case(
@@ -34,7 +39,9 @@ READOUT = Case(
     naive=_naive_readout,
     cost=readout_cost,
     mistakes=(
-        Mistake("no width", lambda: Readout(0, 9), r"width is 0\. Give a whole number from 1 on\."),
+        Mistake("no width", lambda: Readout(0, 9), r"width is 0\. Give a whole number from 1 on"),
+        Mistake("width of a half", lambda: Readout(2.5, 9), r"width is 2\.5\. Give a whole number"),  # type: ignore[arg-type]
+        Mistake("width of truth", lambda: Readout(True, 9), r"width is True\. Give a whole number"),
         Mistake("no words", lambda: Readout(5, 0), r"vocabulary is 0\. Give"),
         Mistake(
             "tied to another width",
@@ -53,11 +60,36 @@ READOUT = Case(
             "fractions", _loss(targets=torch.zeros(3)), r"targets are torch\.float32, wanted whole numbers\. Convert"
         ),
         Mistake(
-            "beyond", _loss(targets=torch.tensor([0, 9, 2])), r"targets run from 0 to 9, wanted 0 to 8\. Use the layer"
+            "beyond", _loss(targets=torch.tensor([0, 9, 2])), r"targets run from 0 to 9, wanted 0 to 8\. Number them"
         ),
         Mistake("below", _loss(targets=torch.tensor([0, -1, 2])), r"targets run from -1 to 2, wanted 0 to 8"),
+        Mistake("ignored", _loss(targets=torch.tensor([0, -100, 2])), r"targets run from -100 to 2, wanted 0 to 8"),
+        Mistake("no tensor", _loss(targets=[0, 1, 2]), r"targets are a list, wanted a tensor of whole numbers"),
+        Mistake("truths", _loss(targets=torch.zeros(3).bool()), r"targets are torch\.bool, wanted whole numbers"),
+        Mistake(
+            "targets elsewhere", _loss(targets=torch.zeros(3, device="meta").long()), r"targets are on meta, wanted cpu"
+        ),
+        Mistake("states elsewhere", _mixed(h=torch.zeros(3, 5, device="meta")), r"weight is on cpu, h on meta, wanted"),
+        Mistake("weight elsewhere", _mixed(weight=torch.zeros(9, 5, device="meta")), r"weight is on meta, h on cpu"),
+        Mistake("bias elsewhere", _mixed(bias=torch.zeros(9, device="meta")), r"bias is on meta, h on cpu, wanted one"),
+        Mistake("whole states", _mixed(h=torch.zeros(3, 5).int()), r"h is torch\.int32, wanted one of float32"),
+        Mistake(
+            "true weights", _mixed(weight=torch.zeros(9, 5).bool()), r"weight is torch\.bool, wanted one of float32"
+        ),
+        Mistake("complex states", _mixed(h=torch.zeros(3, 5) + 0j), r"h is torch\.complex64, wanted one of float32"),
+        Mistake("a weight of one row", _mixed(weight=torch.zeros(5)), r"weight is \(5,\), wanted \(V, H\)"),
+        Mistake(
+            "bias of another type",
+            _mixed(bias=torch.zeros(9, dtype=torch.float64)),
+            r"h is torch\.float32, bias is torch\.float64, wanted one type",
+        ),
+        Mistake(
+            "scores of whole numbers",
+            lambda: Readout(5, 9)(torch.zeros(3, 5).int()),
+            r"h is torch\.int32, wanted one of",
+        ),
         Mistake("reduction", _loss(reduction="none"), r"reduction is 'none'\. Choose mean or sum\."),
-        Mistake("block", _loss(block=0), r"block is 0\. Give a number of rows from 1 on"),
+        Mistake("block", _loss(block=0), r"block is 0\. Give a whole number from 1 on"),
         Mistake(
             "bias",
             lambda: linear_cross_entropy(torch.zeros(3, 5), torch.zeros(9, 5), torch.zeros(5), torch.zeros(3).long()),

@@ -40,7 +40,7 @@ SKIPGRAM = Case(
     naive=_naive_skipgram,
     cost=skipgram_cost,
     mistakes=(
-        Mistake("no words", lambda: SkipGram(0, 5), r"vocabulary is 0\. Give a whole number from 1 on\."),
+        Mistake("no words", lambda: SkipGram(0, 5), r"vocabulary is 0\. Give a whole number from 1 on"),
         Mistake("no width", lambda: SkipGram(9, 0), r"width is 0\. Give"),
         Mistake("no samples", lambda: SkipGram(9, 5, "nce", samples=0), r"samples is 0\. Give"),
         Mistake(
@@ -70,7 +70,7 @@ SKIPGRAM = Case(
         Mistake(
             "fractions", _skipgram(words=torch.zeros(2)), r"words are torch\.float32, wanted whole numbers\. Convert"
         ),
-        Mistake("beyond", _skipgram(words=_PAIR + 6), r"words run from 6 to 9, wanted 0 to 8\. Number the words"),
+        Mistake("beyond", _skipgram(words=_PAIR + 6), r"words run from 6 to 9, wanted 0 to 8\. Number them"),
         Mistake("below", _skipgram(contexts=_PAIR - 1), r"contexts run from -1 to 2, wanted 0 to 8"),
         Mistake(
             "samples of other pairs",
@@ -93,6 +93,26 @@ SKIPGRAM = Case(
         Mistake(
             "type", _sampled(v=torch.zeros(2, 5).double()), r"v is torch\.float64, U is torch\.float32, wanted one t"
         ),
+        Mistake("truths for numbers", lambda: SkipGram(True, 5), r"vocabulary is True\. Give a whole number"),
+        Mistake("a list of words", _skipgram(words=[0, 3]), r"words are a list, wanted a tensor of whole numbers"),
+        Mistake("words elsewhere", _skipgram(words=_PAIR.to("meta")), r"words are on meta, wanted cpu\. Move them"),
+        Mistake("contexts elsewhere", _sampled(contexts=_PAIR.to("meta")), r"contexts are on meta, wanted cpu"),
+        Mistake(
+            "samples elsewhere",
+            _sampled(samples=torch.zeros(2, 3, device="meta").long()),
+            r"samples are on meta, wanted",
+        ),
+        Mistake("true contexts", _sampled(contexts=_PAIR.bool()), r"contexts are torch\.bool, wanted whole numbers"),
+        Mistake(
+            "vectors elsewhere", _sampled(U=torch.zeros(9, 5, device="meta")), r"U is on meta, v on cpu, wanted one"
+        ),
+        Mistake("whole vectors", _sampled(v=torch.zeros(2, 5).long()), r"v is torch\.int64, wanted one of float32"),
+        Mistake("complex vectors", _sampled(U=torch.zeros(9, 5) + 0j), r"U is torch\.complex64, wanted one of float32"),
+        Mistake("counts for q", _sampled(q=torch.ones(9).long()), r"q is torch\.int64, wanted one of float32"),
+        Mistake(
+            "frequencies for q", _sampled(q=torch.full((9,), 3.0)), r"q runs from 3 to 3, wanted probabilities above"
+        ),
+        Mistake("q elsewhere", _sampled(q=torch.ones(9, device="meta")), r"q is on meta, U on cpu, wanted one device"),
         Mistake("reduction", _sampled(reduction="none"), r"reduction is 'none'\. Choose mean or sum\."),
         Mistake(
             "a step of all rows",

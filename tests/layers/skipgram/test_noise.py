@@ -1,5 +1,7 @@
 """The alias table draws every word with its probability."""
 
+import math
+
 import pytest
 import torch
 
@@ -54,8 +56,20 @@ def test_a_table_moves_once() -> None:
         (torch.ones(0), r"frequencies are \(0,\), wanted \(V,\)"),
         (torch.tensor([1, -1]), r"frequencies run from -1 to 1, wanted numbers above 0"),
         (torch.tensor([1, torch.inf]), r"frequencies run from 1 to inf, wanted numbers above 0"),
+        (torch.tensor([1, torch.nan]), r"frequencies run from nan to nan, wanted numbers above 0"),
+        (torch.tensor([1j, 1]), r"frequencies are torch\.complex64, wanted constant numbers"),
+        (torch.tensor([True, True]), r"frequencies are torch\.bool, wanted constant numbers"),
+        (torch.ones(2, requires_grad=True), r"frequencies are with a gradient, wanted constant numbers"),
     ],
 )
 def test_what_is_no_frequency_is_refused(wrong: torch.Tensor, message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         Noise.of_frequencies(wrong)
+
+
+@pytest.mark.parametrize("power", [math.nan, math.inf, 1e9, -1e9])
+def test_a_power_that_leaves_no_probabilities_is_refused(power: float) -> None:
+    with pytest.raises(
+        ShapeError, match=r"frequencies to the power .* are beyond the numbers\. Choose a power such as"
+    ):
+        Noise.of_frequencies(torch.tensor([1.0, 2.0, 3.0]), power)

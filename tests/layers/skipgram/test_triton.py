@@ -19,8 +19,7 @@ def _kernels_take_the_tensors_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def on_device(made: Trainer) -> Trainer:
-    for name in ("words", "contexts", "_thresholds", "_aliases", "_keep"):
-        setattr(made, name, getattr(made, name).to(DEVICE))
+    made.words, made.contexts = made.words.to(DEVICE), made.contexts.to(DEVICE)
     return made
 
 

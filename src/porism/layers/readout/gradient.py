@@ -20,47 +20,74 @@ class Gradient(NamedTuple):
 @torch.no_grad()
 def gradient(h: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Gradient:
     """The gradient of the summed loss, all rows at once: h (N, H), weight (V, H), bias (V), targets (N)."""
-    z = h @ weight.mT if bias is None else h @ weight.mT + bias
-    sums = Gradient(torch.empty_like(h), torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias))
+    dtype = product_dtype(h.dtype, h.device)
+    h, weight, bias = h.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+    z = scores(h, weight, bias)
+    dh, dweight = torch.empty_like(h, dtype=z.dtype), torch.zeros_like(weight, dtype=z.dtype)
+    sums = Gradient(dh, dweight, None if bias is None else torch.zeros_like(bias, dtype=z.dtype))
     accumulate(z, h, weight, targets, slice(None), sums)
     return sums
+
+
+def product_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """The type of the operands of products: of float16 only where a product of them can be answered in float32."""
+    return torch.float32 if dtype is torch.float16 and device.type != "cuda" else dtype
+
+
+def scores(h: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Tensor:
+    """z = h U + b, (n, V): float32 for operands of lower precision, else of their own type and written into `out`."""
+    if _is_low(h):
+        z = _product(h, weight.mT)
+        return z if bias is None else z.add_(bias)
+    if bias is None:
+        return torch.mm(h, weight.mT, out=out)
+    return torch.addmm(bias, h, weight.mT, out=out)
 
 
 def accumulate(z: Tensor, h: Tensor, weight: Tensor, targets: Tensor, rows: slice, sums: Gradient) -> Tensor:
     """Adds the gradient of a block of `rows` to `sums`; answers the block's losses, (n).
 
-    z (n, V) are the block's scores and are overwritten; h (n, H) and targets (n) are the block's own. The products run
-    in the type of h and weight, the sums are kept in the type of `sums`.
+    z (n, V) are the block's `scores` and are overwritten; h (n, H) and targets (n) are the block's own. Operands of
+    products are of the type of h and weight, all else is of the type of z.
     """
-    exact = torch.promote_types(z.dtype, torch.float32)
-    # Where z[y] stands, row after row: gather and scatter would copy the whole block.
-    at_y = torch.arange(len(z), device=z.device) * z.shape[1] + targets
-    if z.dtype == exact:
-        z_y, z_max = z.view(-1)[at_y], z.amax(1)
-        # p = softmax(z)                            in place, so that a block stays in the cache
-        p = torch.softmax(z, 1, out=z)
-        # -log p[y] = z_max - z[y] - log p_max      the largest p never underflows, p[y] may
-        losses = z_max - z_y - p.amax(1).log()
-    else:
-        p = torch.softmax(z, 1, out=z)
-        # -log p[y]                                 at most 87 nats if p[y] underflows; saves two passes over z
-        losses = -p.view(-1)[at_y].to(exact).clamp_min(torch.finfo(exact).tiny).log()
-    # a = p - onehot(y)                             dJ/dz, row by row
-    a = p
-    a.view(-1).index_add_(0, at_y, a.new_full((1,), -1.0).expand(len(a)))
+    y = targets[:, None]
+    z_y, z_max = z.gather(1, y).squeeze(1), z.amax(1)
+    # p = softmax(z)                            in place, so that a block stays in the cache
+    p = torch.softmax(z, 1, out=z)
+    # -log p[y] = z_max - z[y] - log p_max      the largest p never underflows, p[y] may
+    losses = z_max - z_y - p.amax(1).log()
+    # a = p - onehot(y)                         dJ/dz, row by row
+    a = p.scatter_add_(1, y, p.new_full((1, 1), -1.0).expand_as(y))
     if sums.bias is not None:
-        # db = sum of a                             fastest as a product with ones, where that is exact
-        if a.dtype == exact:
-            torch.addmv(sums.bias, a.mT, a.new_ones(len(a)), out=sums.bias)
-        else:
-            sums.bias.add_(a.sum(0))
+        # db = sum of a                         fastest as a product with ones
+        torch.addmv(sums.bias, a.mT, a.new_ones(len(a)), out=sums.bias)
+    if _is_low(h):
+        _accumulate_rounded(a, h, weight, rows, sums)
+        return losses
     if sums.h is not None:
         # dh = a U^T
         sums.h[rows] = a @ weight
     if sums.weight is not None:
         # dU^T = sum of a^T h
-        if h.dtype == sums.weight.dtype:
-            torch.addmm(sums.weight, a.mT, h, out=sums.weight)
-        else:
-            sums.weight.add_(a.mT @ h)
+        torch.addmm(sums.weight, a.mT, h, out=sums.weight)
     return losses
+
+
+def _accumulate_rounded(a: Tensor, h: Tensor, weight: Tensor, rows: slice, sums: Gradient) -> None:
+    """dh and dU of a block, with a rounded once to the type of h and weight."""
+    # |a| is at most 1. float16 holds nothing below 2^-24, and above 2^15 there is room.
+    unit = 2.0**15 if h.dtype is torch.float16 else 1.0
+    rounded = torch.mul(a, unit, out=torch.empty_like(a, dtype=h.dtype))
+    if sums.h is not None:
+        sums.h[rows] = _product(rounded, weight) / unit
+    if sums.weight is not None:
+        sums.weight.add_(_product(rounded.mT, h), alpha=1 / unit)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """a b of operands of lower precision, in float32: a sum over many rows may be beyond the largest float16."""
+    return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else (a @ b).float()
+
+
+def _is_low(x: Tensor) -> bool:
+    return x.dtype in (torch.bfloat16, torch.float16)

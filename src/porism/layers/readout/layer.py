@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
 from porism.layers.derivative import first_derivative_only
-from porism.layers.readout.gradient import Gradient, accumulate
-
-_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
+from porism.layers.operands import check_indices, check_operands, check_whole
+from porism.layers.readout.gradient import Gradient, accumulate, product_dtype, scores
 
 
 def linear_cross_entropy(
@@ -29,22 +28,18 @@ def linear_cross_entropy(
     True
 
     Where a gradient is needed it is computed on the way forward, while a block of scores is at hand: three matrix
-    products in all, and no scores are kept or computed twice. Under autocast the products and what they read are of its
-    type, the softmax among it; the loss and the sums over rows are float32.
+    products in all, and no scores are kept or computed twice. Under autocast the operands of the products are of its
+    type; the softmax, the loss and the sums over rows are float32, as they are for operands of lower precision.
 
     Shapes: h (..., H), weight (V, H), bias (V), targets (...) -> a scalar, the `mean` or the `sum`. `block` is the
     number of rows taken at once.
     """
     _check(h, weight, bias, targets, reduction, block)
-    chosen = autocast_dtype(h)
-    if chosen is None and weight.dtype != h.dtype:
-        raise ShapeError(
-            f"readout: h is {h.dtype}, weight is {weight.dtype}, wanted one type. Convert h with h.to({weight.dtype})."
-        )
-    operand = chosen or h.dtype
+    chosen = autocast_dtype(h, weight) or h.dtype
+    operand = product_dtype(chosen, h.device)
     rows, V = h.reshape(-1, h.shape[-1]), len(weight)
     if block is None:
-        block = _block_rows(len(rows), V * operand.itemsize, h.is_cuda)
+        block = _block_rows(len(rows), V * _exact(operand).itemsize, h.is_cuda)
     # Asked here: inside an autograd.Function gradients are always off.
     learns = torch.is_grad_enabled()
     wanted = tuple(learns and part is not None and part.requires_grad for part in (h, weight, bias))
@@ -69,28 +64,26 @@ class _SummedLoss(torch.autograd.Function):
         block: int,
         wanted: tuple[bool, bool, bool],
     ) -> Tensor:
-        exact = torch.promote_types(operand, torch.float32)
+        exact = _exact(operand)
         wanted_h, wanted_weight, wanted_bias = wanted
+        # The backward pass may bring a factor of 65,536: until then float16 would lose what is small.
+        kept = exact if h.dtype is torch.float16 else h.dtype
         sums = Gradient(
-            torch.empty_like(h) if wanted_h else None,
+            torch.empty_like(h, dtype=kept) if wanted_h else None,
             torch.zeros_like(weight, dtype=exact) if wanted_weight else None,
             torch.zeros_like(weight[:, 0], dtype=exact) if wanted_bias else None,
         )
         ctx.dtypes = h.dtype, weight.dtype, None if bias is None else bias.dtype
-        h, weight, bias = h.to(operand), weight.to(operand), None if bias is None else bias.to(operand)
-        z = h.new_empty(min(block, len(h)), len(weight))
+        h, weight, bias = h.to(operand), weight.to(operand), None if bias is None else bias.to(exact)
+        room = h.new_empty(min(block, len(h)), len(weight)) if operand is exact else None
         total = h.new_zeros((), dtype=exact)
         for start in range(0, len(h), block):
             rows = slice(start, min(start + block, len(h)))
-            z_rows = z[: rows.stop - start]
-            if bias is None:
-                torch.mm(h[rows], weight.mT, out=z_rows)
-            else:
-                torch.addmm(bias, h[rows], weight.mT, out=z_rows)
+            z = scores(h[rows], weight, bias, None if room is None else room[: rows.stop - start])
             if any(wanted):
-                losses = accumulate(z_rows, h[rows], weight, targets[rows], rows, sums)
+                losses = accumulate(z, h[rows], weight, targets[rows], rows, sums)
             else:
-                losses = nn.functional.cross_entropy(z_rows.to(exact), targets[rows], reduction="sum")
+                losses = nn.functional.cross_entropy(z, targets[rows], reduction="sum")
             # Not in place: torch.compile of torch 2.11 loses the gradient of an answer that was changed in place.
             total = total + losses.sum()
         ctx.save_for_backward(*sums)
@@ -134,8 +127,7 @@ class Readout(nn.Module):
     ) -> None:
         super().__init__()
         for name, size in (("width", width), ("vocabulary", vocabulary)):
-            if not isinstance(size, int) or size < 1:
-                raise ShapeError(f"readout: {name} is {size!r}. Give a whole number from 1 on.")
+            check_whole("readout", name, size)
         if weight is not None and tuple(weight.shape) != (vocabulary, width):
             raise ShapeError(
                 f"readout: the tied weight is {tuple(weight.shape)}, wanted {(vocabulary, width)}: vocabulary, width. "
@@ -158,6 +150,7 @@ class Readout(nn.Module):
             nn.init.zeros_(self.bias)
 
     def forward(self, h: Tensor) -> Tensor:
+        check_operands("readout", h=h, weight=self.weight, bias=self.bias)
         _check_width(h, self.weight)
         return nn.functional.linear(h, self.weight, self.bias)
 
@@ -167,6 +160,11 @@ class Readout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.width}, {self.vocabulary}, bias={self.bias is not None}, tied={self._tied}"
+
+
+def _exact(operand: torch.dtype) -> torch.dtype:
+    """The type of scores, softmax, loss and sums."""
+    return torch.promote_types(operand, torch.float32)
 
 
 def _block_rows(rows: int, row_bytes: int, on_gpu: bool) -> int:
@@ -182,6 +180,8 @@ def _block_rows(rows: int, row_bytes: int, on_gpu: bool) -> int:
 
 
 def _check_width(h: Tensor, weight: Tensor) -> None:
+    if weight.dim() != 2:
+        raise ShapeError(f"readout: weight is {tuple(weight.shape)}, wanted (V, H), a row for each word. Reshape it.")
     if h.dim() == 0 or h.shape[-1] != weight.shape[-1]:
         raise ShapeError(
             f"readout: h is {tuple(h.shape)}, wanted (..., {weight.shape[-1]}), the width of the weight "
@@ -190,10 +190,12 @@ def _check_width(h: Tensor, weight: Tensor) -> None:
 
 
 def _check(h: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, reduction: str, block: int | None) -> None:
+    check_operands("readout", h=h, weight=weight, bias=bias)
     _check_width(h, weight)
     V = len(weight)
     if bias is not None and tuple(bias.shape) != (V,):
         raise ShapeError(f"readout: bias is {tuple(bias.shape)}, wanted ({V},), one for each word. Reshape bias.")
+    check_indices("readout", "targets", targets, V, like=h)
     if targets.shape != h.shape[:-1]:
         raise ShapeError(
             f"readout: targets are {tuple(targets.shape)}, wanted {tuple(h.shape[:-1])}, one for each row of h "
@@ -201,16 +203,7 @@ def _check(h: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, redu
         )
     if targets.numel() == 0:
         raise ShapeError(f"readout: targets are empty, {tuple(targets.shape)}, wanted one or more. Skip the batch.")
-    if targets.dtype not in _INTEGERS:
-        raise ShapeError(f"readout: targets are {targets.dtype}, wanted whole numbers. Convert with targets.long().")
     if reduction not in ("mean", "sum"):
         raise ShapeError(f"readout: reduction is {reduction!r}. Choose mean or sum.")
-    if block is not None and block < 1:
-        raise ShapeError(f"readout: block is {block}. Give a number of rows from 1 on, or leave it out.")
-    # On a GPU this would wait for the device, and no graph could be captured; a stand-in for a tensor has no numbers.
-    if targets.device.type == "cpu" and type(targets) is Tensor and not torch.compiler.is_compiling():
-        least, most = (int(value) for value in torch.aminmax(targets))
-        if least < 0 or most >= V:
-            raise ShapeError(
-                f"readout: targets run from {least} to {most}, wanted 0 to {V - 1}. Use the layer's own vocabulary."
-            )
+    if block is not None:
+        check_whole("readout", "block", block)

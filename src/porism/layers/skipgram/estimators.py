@@ -117,13 +117,21 @@ NEED_THE_NORMALISER = ("uniform", "importance")
 """These know p, which takes the scores of all V words."""
 
 
+def at_least_float32(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
 def look(v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor, name: str) -> Sample:
-    """What an estimator needs to know of pairs v (B, D), j (B,) and samples k (B, m): U (V, D), q (V,)."""
+    """What an estimator needs to know of pairs v (B, D), j (B,) and samples k (B, m): U (V, D), q (V,).
+
+    In float32 for vectors of lower precision: 1 - p of a context that is well predicted would be 0 in theirs.
+    """
     rows = torch.cat([j[:, None], k], 1)
+    v = at_least_float32(v)
     # (B, 1 + m, D) (B, D, 1) -> (B, 1 + m)
-    scores = torch.bmm(U[rows], v[:, :, None]).squeeze(2)
-    log_q = q[rows].log().to(v.dtype)
-    log_normaliser = (v @ U.mT).logsumexp(1) if name in NEED_THE_NORMALISER else None
+    scores = torch.bmm(at_least_float32(U[rows]), v[:, :, None]).squeeze(2)
+    log_q = at_least_float32(q[rows]).log().to(v.dtype)
+    log_normaliser = (v @ at_least_float32(U).mT).logsumexp(1) if name in NEED_THE_NORMALISER else None
     return Sample(scores[:, 0], scores[:, 1:], log_q[:, 0], log_q[:, 1:], k == j[:, None], log_normaliser, len(U))
 
 

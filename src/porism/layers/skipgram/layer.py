@@ -1,20 +1,22 @@
 """What people import: the word vectors, and the loss of predicting contexts by the softmax or an estimate of it."""
 
+import math
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from porism.errors import ShapeError
+from porism.errors import RecipeError, ShapeError
 from porism.layers.autocast import without_autocast
 from porism.layers.derivative import first_derivative_only
+from porism.layers.operands import check_indices, check_operands, check_whole, has_values
 from porism.layers.readout import linear_cross_entropy
 from porism.layers.skipgram.estimators import ESTIMATORS, Estimate, estimate
-from porism.layers.skipgram.gradient import gathered, sampled_gradient
+from porism.layers.skipgram.gradient import gathered, sampled_gradient, summed_by_row
 from porism.layers.skipgram.noise import POWER, Noise
 
 CHOICES = ("full", *ESTIMATORS)
-_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 
 
 def skipgram(v: Tensor, U: Tensor, contexts: Tensor, reduction: str = "mean") -> Tensor:
@@ -25,8 +27,8 @@ def skipgram(v: Tensor, U: Tensor, contexts: Tensor, reduction: str = "mean") ->
 
     Shapes: v (B, D), U (V, D), contexts (B,) -> a scalar, the `mean` or the `sum`.
     """
-    _check_operands(v, U)
-    _check_words("contexts", contexts, (len(v),), len(U))
+    _check_vectors(v, U)
+    _check_words("contexts", contexts, (len(v),), U)
     _check_reduction(reduction)
     return linear_cross_entropy(v, U, None, contexts, reduction)
 
@@ -43,17 +45,25 @@ def sampled_loss(
 
     Shapes: v (B, D), U (V, D), contexts (B,), samples (B, m), q (V,) what they were drawn with -> a scalar.
     """
-    _check_operands(v, U)
-    _check_words("contexts", contexts, (len(v),), len(U))
-    _check_samples(samples, len(v), len(U))
-    if tuple(q.shape) != (len(U),):
-        raise ShapeError(f"skipgram: q is {tuple(q.shape)}, wanted ({len(U)},). Give a probability for each word.")
+    _check_vectors(v, U)
+    _check_probabilities(q, U)
+    return _sampled_loss(v, U, contexts, samples, q, estimator, reduction)
+
+
+def _sampled_loss(
+    v: Tensor, U: Tensor, contexts: Tensor, samples: Tensor, q: Tensor, estimator: str, reduction: str = "mean"
+) -> Tensor:
+    """The same with vectors that fit, and probabilities that were looked at when the noise was made."""
+    _check_words("contexts", contexts, (len(v),), U)
+    _check_samples(samples, len(v), U)
     if estimator not in ESTIMATORS:
         raise ShapeError(f"skipgram: estimator is {estimator!r}. Choose from {', '.join(ESTIMATORS)}.")
     _check_reduction(reduction)
     with without_autocast(v):
         total: Tensor = _SampledLoss.apply(v, U, contexts.long(), samples.long(), q, estimator)  # type: ignore[no-untyped-call]
-        return total / len(v) if reduction == "mean" else total
+        # Divided before it is rounded: a sum of losses may be beyond the largest float16.
+        loss = total / len(v) if reduction == "mean" else total
+        return loss if loss.dtype is v.dtype else loss.to(torch.promote_types(v.dtype, U.dtype))
 
 
 class _SampledLoss(torch.autograd.Function):
@@ -70,7 +80,7 @@ class _SampledLoss(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         v, U, j, k, context, samples = ctx.saved_tensors
         hand = sampled_gradient(Estimate(scale, context * scale, samples * scale), v, U, j, k)
-        return hand.v, gathered(hand, U) if ctx.needs_input_grad[1] else None, None, None, None, None
+        return hand.v.to(v.dtype), gathered(hand, U) if ctx.needs_input_grad[1] else None, None, None, None, None
 
 
 class SkipGram(nn.Module):
@@ -103,8 +113,7 @@ class SkipGram(nn.Module):
     ) -> None:
         super().__init__()
         for name, size in (("vocabulary", vocabulary), ("width", width), ("samples", samples)):
-            if not isinstance(size, int) or size < 1:
-                raise ShapeError(f"skipgram: {name} is {size!r}. Give a whole number from 1 on.")
+            check_whole("skipgram", name, size)
         if estimator not in CHOICES:
             raise ShapeError(f"skipgram: estimator is {estimator!r}. Choose from {', '.join(CHOICES)}.")
         if estimator == "uniform" and frequencies is not None:
@@ -130,14 +139,13 @@ class SkipGram(nn.Module):
         nn.init.zeros_(self.contexts)
 
     def forward(self, words: Tensor, contexts: Tensor, samples: Tensor | None = None) -> Tensor:
-        _check_words("words", words, None, self.vocabulary)
-        _check_words("contexts", contexts, tuple(words.shape), self.vocabulary)
-        v = nn.functional.embedding(words, self.words)
+        _check_words("words", words, None, self.words)
+        v = nn.functional.embedding(words.long(), self.words)
         if self.estimator == "full":
             return skipgram(v, self.contexts, contexts)
         noise = self._noise_here()
         k = noise.draw((len(words), self.samples)) if samples is None else samples
-        return sampled_loss(v, self.contexts, contexts, k, noise.probabilities, self.estimator)
+        return _sampled_loss(v, self.contexts, contexts, k, noise.probabilities, self.estimator)
 
     @torch.no_grad()
     def descend(self, words: Tensor, contexts: Tensor, rate: float, samples: Tensor | None = None) -> Tensor:
@@ -145,19 +153,23 @@ class SkipGram(nn.Module):
 
         Only rows that were reached are touched, where an optimiser would walk through all V of them.
         """
-        _check_words("words", words, None, self.vocabulary)
-        _check_words("contexts", contexts, tuple(words.shape), self.vocabulary)
+        _check_words("words", words, None, self.words)
+        _check_words("contexts", contexts, tuple(words.shape), self.contexts)
         if self.estimator == "full":
             raise ShapeError("skipgram: full reaches every row. Use an optimiser, or choose another estimator.")
+        if not isinstance(rate, Real) or not math.isfinite(rate):
+            raise RecipeError(f"skipgram: rate is {rate!r}. Give a finite number, such as 0.025.")
         noise = self._noise_here()
-        j, k = contexts.long(), noise.draw((len(words), self.samples)) if samples is None else samples
-        _check_samples(k, len(words), self.vocabulary)
-        v = self.words[words]
-        found = estimate(self.estimator, v, self.contexts, j, k.long(), noise.probabilities)
-        hand = sampled_gradient(found, v, self.contexts, j, k.long())
-        self.words.index_add_(0, words, hand.v, alpha=-rate)
-        self.contexts.index_add_(0, hand.rows.flatten(), hand.u.flatten(0, 1), alpha=-rate)
-        return found.losses.mean()
+        k = noise.draw((len(words), self.samples)) if samples is None else samples
+        _check_samples(k, len(words), self.contexts)
+        i, j, k = words.long(), contexts.long(), k.long()
+        with without_autocast(self.words):
+            v = self.words[i]
+            found = estimate(self.estimator, v, self.contexts, j, k, noise.probabilities)
+            hand = sampled_gradient(found, v, self.contexts, j, k)
+            _descend_rows(self.words, i, hand.v, rate)
+            _descend_rows(self.contexts, hand.rows.flatten(), hand.u.flatten(0, 1), rate)
+            return found.losses.mean().to(v.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.vocabulary}, {self.width}, estimator={self.estimator!r}, samples={self.samples}"
@@ -168,26 +180,57 @@ class SkipGram(nn.Module):
         return self.noise
 
 
-def _check_operands(v: Tensor, U: Tensor) -> None:
+def _descend_rows(vectors: Tensor, rows: Tensor, gradient: Tensor, rate: float) -> None:
+    """vectors[r] -= rate * gradient, for every time that a row comes."""
+    if gradient.dtype is not vectors.dtype:
+        # Many small changes, each rounded to a lower precision as it is added, would come to nothing.
+        rows, gradient = summed_by_row(rows, gradient)
+        vectors.index_add_(0, rows, (-rate * gradient).to(vectors.dtype))
+    else:
+        vectors.index_add_(0, rows, gradient, alpha=-rate)
+
+
+def _check_vectors(v: Tensor, U: Tensor) -> None:
+    check_operands("skipgram", v=v, U=U)
     if v.dim() != 2 or U.dim() != 2 or v.shape[1] != U.shape[1]:
         raise ShapeError(
             f"skipgram: v is {tuple(v.shape)} and U {tuple(U.shape)}, wanted (B, D) and (V, D) of one width. "
             "Reshape them."
         )
-    if v.dtype != U.dtype:
-        raise ShapeError(f"skipgram: v is {v.dtype}, U is {U.dtype}, wanted one type. Convert v with v.to({U.dtype}).")
 
 
-def _check_samples(samples: Tensor, batch: int, vocabulary: int) -> None:
+def _check_probabilities(q: Tensor, U: Tensor) -> None:
+    """They may be of another floating type than the vectors, as those of `Noise` are."""
+    check_operands("skipgram", q=q)
+    if q.device != U.device:
+        raise ShapeError(
+            f"skipgram: q is on {q.device}, U on {U.device}, wanted one device. Move it with q.to({str(U.device)!r})."
+        )
+    if tuple(q.shape) != (len(U),):
+        raise ShapeError(f"skipgram: q is {tuple(q.shape)}, wanted ({len(U)},). Give a probability for each word.")
+    if q.requires_grad and torch.is_grad_enabled():
+        raise ShapeError("skipgram: q asks for a gradient, and there is none by it. Pass q.detach().")
+    if has_values(q):
+        least, most = (float(value) for value in torch.aminmax(q.detach()))
+        if not 0 < least <= most <= 1:
+            raise ShapeError(
+                f"skipgram: q runs from {least:g} to {most:g}, wanted probabilities above 0 and up to 1. "
+                "Divide frequencies by their sum."
+            )
+
+
+def _check_samples(samples: Tensor, batch: int, U: Tensor) -> None:
+    check_indices("skipgram", "samples", samples, U.shape[0], like=U)
     if samples.dim() != 2 or samples.shape[0] != batch or samples.shape[1] == 0:
         raise ShapeError(
             f"skipgram: samples are {tuple(samples.shape)}, wanted ({batch}, m) with m from 1 on, some for each pair. "
             "Leave them out to have them drawn."
         )
-    _check_words("samples", samples, tuple(samples.shape), vocabulary)
 
 
-def _check_words(name: str, words: Tensor, shape: tuple[int, ...] | None, vocabulary: int) -> None:
+def _check_words(name: str, words: Tensor, shape: tuple[int, ...] | None, vectors: Tensor) -> None:
+    """Numbers of rows of `vectors`, on their device; shape (B,), or that of the words."""
+    check_indices("skipgram", name, words, vectors.shape[0], like=vectors)
     if shape is None:
         if words.dim() != 1:
             raise ShapeError(f"skipgram: {name} are {tuple(words.shape)}, wanted (B,). Flatten them.")
@@ -198,16 +241,6 @@ def _check_words(name: str, words: Tensor, shape: tuple[int, ...] | None, vocabu
         )
     if words.numel() == 0:
         raise ShapeError(f"skipgram: {name} are empty, {tuple(words.shape)}, wanted one or more. Skip the batch.")
-    if words.dtype not in _INTEGERS:
-        raise ShapeError(f"skipgram: {name} are {words.dtype}, wanted whole numbers. Convert with {name}.long().")
-    # On a GPU this would wait for the device, and no graph could be captured; a stand-in for a tensor has no numbers.
-    if words.device.type == "cpu" and type(words) is Tensor and not torch.compiler.is_compiling():
-        least, most = (int(value) for value in torch.aminmax(words))
-        if least < 0 or most >= vocabulary:
-            raise ShapeError(
-                f"skipgram: {name} run from {least} to {most}, wanted 0 to {vocabulary - 1}. "
-                "Number the words by the layer's own vocabulary."
-            )
 
 
 def _check_reduction(reduction: str) -> None:

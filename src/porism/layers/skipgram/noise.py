@@ -38,6 +38,9 @@ class Noise:
             raise ShapeError(
                 f"skipgram: frequencies are {tuple(frequencies.shape)}, wanted (V,). Give one number for each word."
             )
+        if frequencies.is_complex() or frequencies.dtype is torch.bool or frequencies.requires_grad:
+            kind = "with a gradient" if frequencies.requires_grad else f"{frequencies.dtype}"
+            raise ShapeError(f"skipgram: frequencies are {kind}, wanted constant numbers. Give the words' counts.")
         weights = frequencies.double().cpu()
         if not bool((weights.isfinite() & (weights > 0)).all()):
             raise ShapeError(
@@ -46,6 +49,10 @@ class Noise:
             )
         weights = weights**power
         probabilities = weights / weights.sum()
+        if not bool((probabilities > 0).all()):
+            raise ShapeError(
+                f"skipgram: frequencies to the power {power} are beyond the numbers. Choose a power such as {POWER}."
+            )
         return cls(probabilities, *_table(probabilities))
 
     @classmethod

@@ -6,6 +6,7 @@ By the kernels of numba.py on a CPU, and by those of triton.py where the vectors
 import math
 import os
 from dataclasses import dataclass
+from numbers import Real
 from threading import Lock
 from types import ModuleType
 from typing import Any, Self
@@ -14,8 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.graph import increment_version
 
 from porism.errors import MissingExtra, RecipeError, ShapeError, TrainingError
+from porism.layers.operands import MOST, check_operands
 from porism.layers.skipgram.noise import POWER, Noise
 
 END = -1
@@ -31,6 +34,11 @@ so that too many together overshoot: at a rate of 0.1 three of them are too many
 
 MOST_LOSS = 10
 """Times the loss of vectors of zeros: beyond, training is lost."""
+
+MOST_ROWS = 2**16
+"""That a word may reach: its contexts and its negatives. Kernels keep their numbers."""
+
+MOST_THREADS = 2**14
 
 WALKS = 2
 """On a GPU, for each of its processors: enough to hide what memory takes, few enough that rows are not old."""
@@ -92,14 +100,26 @@ class Trainer:
     done: int = 0
 
     def __post_init__(self) -> None:
+        self._counted: NDArray[Any] | None = None
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Checks all fields, and makes the tables that follow from them, again where a field was replaced."""
+        if self.frequencies is not self._counted:
+            self.frequencies = self._counted = _counted(self.frequencies)
+            self._tables_of: tuple[Any, ...] | None = None
         _check(self)
-        noise = Noise.of_frequencies(torch.from_numpy(np.asarray(self.frequencies, dtype=np.float64)), self.power)
-        shares = self.frequencies / self.frequencies.sum()
+        settings = self.power, self.sample, self.window, self.negatives, self.rate, self.words.device
+        if settings == self._tables_of:
+            return
+        noise = Noise.of_frequencies(torch.from_numpy(self.frequencies.astype(np.float64)), self.power)
+        shares = self.frequencies / self.frequencies.sum(dtype=np.float64)
         keep = kept_share(shares, self.sample)
         device = self.words.device
         self._thresholds, self._aliases = noise.thresholds.float().to(device), noise.aliases.int().to(device)
         self._keep = torch.from_numpy(keep).float().to(device)
         self._block = _block(shares * keep, noise.probabilities.numpy(), self)
+        self._tables_of = settings
 
     @classmethod
     def fresh(
@@ -112,6 +132,8 @@ class Trainer:
         **options: Any,
     ) -> Self:
         """With vectors as in word2vec: small random words, contexts of zeros."""
+        _check_whole("width", width)
+        _check_whole("seed", seed, 0, 2**64 - 1)
         draw = np.random.default_rng(seed)
         start = (draw.random((len(frequencies), width), dtype=np.float32) - np.float32(0.5)) / np.float32(width)
         words = padded(torch.from_numpy(start)).to(device)
@@ -126,8 +148,10 @@ class Trainer:
         """The learning rate when so many tokens are done."""
         return max(self.last_rate, self.rate + (self.last_rate - self.rate) * tokens / self.total)
 
+    @torch.no_grad()
     def train(self, tokens: Tensor) -> Progress:
         """Once through a chunk: (T,) int32 numbers of words, END between sentences."""
+        self._prepare()
         _check_tokens(tokens, len(self.words))
         real = int((tokens >= 0).sum())
         # Two random streams for a chunk, one to drop words and one to draw them, that no other chunk shares.
@@ -135,6 +159,8 @@ class Trainer:
         rates = self.rate_after(self.done), self.rate_after(self.done + real)
         way = self._by_numba if self.words.device.type == "cpu" else self._by_triton
         kept, pairs, loss = way(tokens.to(self.words.device), drop, draw, rates)
+        # Kernels write by address: autograd is told, so that no backward pass reads what was there before.
+        increment_version([vectors for vectors in (self.words, self.contexts) if not vectors.is_inference()])
         self.done += real
         self._check_health(loss / max(1, pairs))
         return Progress(real, kept, pairs, loss / pairs if pairs else math.nan, rates[1])
@@ -196,6 +222,9 @@ class Trainer:
 
 def padded(vectors: Tensor) -> Tensor:
     """(V, D) -> (V, P): float32 with zeros up to a multiple of ALIGNED. They stay zeros in training."""
+    check_operands("skipgram", vectors=vectors)
+    if vectors.dim() != 2:
+        raise ShapeError(f"skipgram: vectors are {tuple(vectors.shape)}, wanted (V, D). Reshape them.")
     V, D = vectors.shape
     wide = vectors.new_zeros((V, -(-D // ALIGNED) * ALIGNED), dtype=torch.float32)
     wide[:, :D] = vectors
@@ -228,25 +257,44 @@ def _kernels() -> ModuleType:
     return kernels
 
 
+def _counted(frequencies: Any) -> NDArray[Any]:
+    """A copy that cannot be written to."""
+    counted = np.array(frequencies)
+    if counted.dtype.kind not in "iuf" or counted.ndim != 1:
+        raise ShapeError(
+            f"skipgram: frequencies are {counted.shape} of {counted.dtype}, wanted (V,) of whole numbers. "
+            "Give one number for each word."
+        )
+    counted.setflags(write=False)
+    return counted
+
+
 def _check(trainer: Trainer) -> None:
-    V, D = len(trainer.frequencies), trainer.width
-    wanted = (V, -(-D // ALIGNED) * ALIGNED)
-    for name, vectors in (("words", trainer.words), ("contexts", trainer.contexts)):
-        if tuple(vectors.shape) != wanted or vectors.dtype != torch.float32 or not vectors.is_contiguous():
-            raise ShapeError(
-                f"skipgram: {name} are {tuple(vectors.shape)} of {vectors.dtype}, wanted {wanted} of torch.float32 "
-                f"without gaps, for {V} words of width {D}. Make them with padded."
-            )
+    """Before addresses go to a kernel, which checks nothing."""
+    _check_whole("width", trainer.width)
+    _check_vectors(trainer)
     if trainer.deterministic and trainer.words.device.type != "cpu":
         raise RecipeError(
             f"skipgram: deterministic is for a CPU, and the vectors are on {trainer.words.device}. "
             "Train them on the CPU, or without deterministic."
         )
-    for name in ("window", "negatives", "draws", "total"):
-        if getattr(trainer, name) < 1:
-            raise RecipeError(f"skipgram: {name} is {getattr(trainer, name)}. Give a whole number from 1 on.")
-    if trainer.threads is not None and trainer.threads < 1:
-        raise RecipeError(f"skipgram: threads is {trainer.threads}. Give a number from 1 on, or None for all cores.")
+    for name in ("window", "negatives", "draws"):
+        _check_whole(name, getattr(trainer, name), most=MOST_ROWS)
+    rows = 2 * trainer.window + trainer.negatives * trainer.draws
+    if rows > MOST_ROWS:
+        raise RecipeError(
+            f"skipgram: a word would reach {rows} rows, {trainer.window} words to either side and "
+            f"{trainer.negatives * trainer.draws} negatives, at most {MOST_ROWS} are possible. Choose a smaller window."
+        )
+    _check_whole("total", trainer.total, most=2**63 - 1)
+    _check_whole("done", trainer.done, 0, 2**63 - 1)
+    _check_whole("seed", trainer.seed, 0, 2**64 - 1)
+    if trainer.threads is not None:
+        _check_whole("threads", trainer.threads, most=MOST_THREADS, other=", or None for all cores")
+    for name in ("rate", "last_rate", "sample", "power"):
+        value = getattr(trainer, name)
+        if not isinstance(value, Real) or not math.isfinite(value):
+            raise RecipeError(f"skipgram: {name} is {value!r}. Give a finite number.")
     if not 0 < trainer.last_rate <= trainer.rate:
         raise RecipeError(
             f"skipgram: the rate falls from {trainer.rate} to {trainer.last_rate}. "
@@ -256,7 +304,34 @@ def _check(trainer: Trainer) -> None:
         raise RecipeError(f"skipgram: sample is {trainer.sample}. Give a share such as 0.001, or 0 to keep all words.")
 
 
+def _check_vectors(trainer: Trainer) -> None:
+    words, contexts = trainer.words, trainer.contexts
+    check_operands("skipgram", words=words, contexts=contexts)
+    V, D = len(trainer.frequencies), trainer.width
+    wanted = (V, -(-D // ALIGNED) * ALIGNED)
+    for name, vectors in (("words", words), ("contexts", contexts)):
+        dense = vectors.is_contiguous() and not vectors.is_neg()
+        if tuple(vectors.shape) != wanted or vectors.dtype != torch.float32 or not dense:
+            raise ShapeError(
+                f"skipgram: {name} are {tuple(vectors.shape)} of {vectors.dtype}, wanted {wanted} of torch.float32 "
+                f"without gaps, for {V} words of width {D}. Make them with padded."
+            )
+    if words.device.type not in ("cpu", "cuda"):
+        raise ShapeError(f"skipgram: words are on {words.device}, wanted a CPU or a CUDA device. Move both there.")
+    if abs(words.data_ptr() - contexts.data_ptr()) < words.nbytes:
+        raise ShapeError("skipgram: words and contexts share their memory, wanted two matrices. Pass contexts.clone().")
+
+
+def _check_whole(name: str, value: Any, least: int = 1, most: int = MOST, other: str = "") -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise RecipeError(f"skipgram: {name} is {value!r}. Give a whole number from {least} to {most}{other}.")
+
+
 def _check_tokens(tokens: Tensor, vocabulary: int) -> None:
+    if not isinstance(tokens, Tensor) or tokens.layout is not torch.strided or tokens.is_meta:
+        kind = f"{tokens.layout} on {tokens.device}" if isinstance(tokens, Tensor) else type(tokens).__name__
+        raise ShapeError(f"skipgram: tokens are {kind}, wanted a dense tensor with numbers. Use torch.tensor.")
     if tokens.ndim != 1 or tokens.dtype != torch.int32:
         raise ShapeError(
             f"skipgram: tokens are {tuple(tokens.shape)} of {tokens.dtype}, wanted (T,) of torch.int32. "
