@@ -1,5 +1,9 @@
 """The case of gcn."""
 
+from typing import cast
+
+import networkx  # type: ignore[import-untyped]
+import scipy.sparse  # type: ignore[import-untyped]
 import torch
 from tests.layers.cases.case import Case, Inputs, Mistake, Sizes
 from torch import Tensor
@@ -98,7 +102,72 @@ GCN = Case(
             r"x is torch\.float64, weight is torch\.float32, wanted one type\. Convert x with x\.to",
         ),
         Mistake(
-            "no features", lambda: SparseFeatures.from_dense(torch.zeros(3)), r"features are \(3,\) of torch\.float"
+            "integers",
+            lambda: _GCN(torch.zeros(3, 5).long(), _ON_PATH),
+            r"x is torch\.int64, wanted one of float32, .* Convert it with x\.float\(\)",
+        ),
+        Mistake(
+            "edges in numbers of 64 bits without a sign",
+            lambda: Graph.from_edges(_PATH.to(torch.uint64)),
+            r"edge_index is torch\.uint64, wanted whole numbers\. Convert with edge_index\.long\(\)",
+        ),
+        Mistake("complex edges", lambda: Graph.from_edges(_PATH * 1j), r"edge_index is torch\.complex64, wanted whole"),
+        Mistake(
+            "edges of numpy",
+            lambda: Graph.from_edges(cast(Tensor, _PATH.numpy())),
+            r"edge_index is a ndarray, wanted a tensor",
+        ),
+        Mistake(
+            "sparse edges", lambda: Graph.from_edges(_PATH.to_sparse()), r"edge_index is torch\.sparse_coo, wanted"
+        ),
+        Mistake(
+            "edges on meta", lambda: Graph.from_edges(_PATH.to("meta")), r"edge_index is on meta, where its numbers"
+        ),
+        Mistake(
+            "complex weights",
+            lambda: Graph.from_edges(_PATH, weights=torch.ones(4) * 1j),
+            r"weights are torch\.complex64, wanted real numbers",
+        ),
+        Mistake(
+            "weights on another device",
+            lambda: Graph.from_edges(_PATH, weights=torch.ones(4, device="meta")),
+            r"weights are on meta, edge_index on cpu, wanted one device",
+        ),
+        Mistake(
+            "a weight that is no number",
+            lambda: Graph.from_networkx(networkx.Graph([(0, 1, {"weight": "heavy"})])),
+            r"an edge has a str for its 'weight', wanted a number",
+        ),
+        Mistake(
+            "a matrix that is not sparse",
+            lambda: Graph.from_scipy(torch.eye(3)),
+            r"the matrix is a Tensor, wanted a spa",
+        ),
+        Mistake(
+            "a complex matrix",
+            lambda: Graph.from_scipy(scipy.sparse.eye_array(3) * 1j),
+            r"the matrix is of complex128, wanted real numbers",
+        ),
+        Mistake(
+            "a graph on meta",
+            lambda: Graph.from_edges(_PATH).to("meta").propagation(),
+            r"the graph is on meta, where nothing can be built of its edges\. Ask for graph\.propagation",
+        ),
+        Mistake(
+            "whole sums", lambda: _ON_PATH.propagation(dtype=torch.int64), r"dtype is torch\.int64, wanted floating"
+        ),
+        Mistake(
+            "no features", lambda: SparseFeatures.from_dense(torch.zeros(3)), r"features are \(3,\), wanted \(N, D\)"
+        ),
+        Mistake(
+            "features that are learned",
+            lambda: SparseFeatures.from_dense(torch.zeros(3, 5, requires_grad=True)),
+            r"x asks for a gradient, and sparse features are given, not learned\. Give x to the layer",
+        ),
+        Mistake(
+            "features of whole numbers",
+            lambda: SparseFeatures.from_dense(torch.ones(3, 5).long()),
+            r"x is torch\.int64, wanted one of float32",
         ),
         Mistake(
             "all dropped",
@@ -109,6 +178,11 @@ GCN = Case(
             "propagated for another layer",
             lambda: _GCN(Propagated.of(torch.zeros(3, 5), _ON_PATH, "row"), _ON_PATH),
             r"x was propagated with normalisation='row', and the layer has normalisation='symmetric'\. Propagate it",
+        ),
+        Mistake(
+            "propagated over another graph",
+            lambda: _GCN(Propagated.of(torch.zeros(3, 5), _weighted(1, 2, 3, 4)), _ON_PATH),
+            r"x was propagated over another graph\. Propagate it again, with Propagated\.of\(x, graph\)",
         ),
         Mistake(
             "propagated, and learned",

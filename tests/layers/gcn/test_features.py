@@ -1,10 +1,16 @@
 """Sparse features are the dense ones without their zeros."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 import scipy.sparse  # type: ignore[import-untyped]
 import torch
+from torch.autograd import forward_ad
 
-from porism.layers.gcn import SparseFeatures
+from porism.errors import ShapeError
+from porism.layers.check import relative_error
+from porism.layers.gcn import Graph, GraphConvolution, SparseFeatures
 
 P = 0.3
 
@@ -28,6 +34,56 @@ def test_from_scipy_adds_up_what_is_there_twice_and_leaves_its_matrix_alone() ->
     matrix = scipy.sparse.coo_matrix(([1.0, 2.0, 4.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 3))
     assert SparseFeatures.from_scipy(matrix).to_dense().tolist() == [[0.0, 3.0, 0.0], [4.0, 0.0, 0.0]]
     assert matrix.nnz == 3
+
+
+def test_from_scipy_stores_no_zero() -> None:
+    matrix = scipy.sparse.csr_array(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    matrix.data[1] = 0.0
+    x = SparseFeatures.from_scipy(matrix)
+    assert x.there.stored == 2
+    assert x.to_dense().tolist() == [[1.0, 0.0], [0.0, 3.0]]
+
+
+def test_features_that_ask_for_a_gradient_are_refused() -> None:
+    """Given, not learned: their gradient would be lost without a word."""
+    x = drawn(7, 5).requires_grad_()
+    doubled, fixed = x * 2, SparseFeatures.from_dense(x.detach())
+    values = fixed.there.values.clone().requires_grad_()
+    makers: tuple[Callable[[], SparseFeatures], ...] = (
+        lambda: SparseFeatures.from_dense(x),
+        lambda: SparseFeatures.from_dense(doubled),
+        lambda: fixed.with_values(values),
+        lambda: SparseFeatures(fixed.there._replace(values=values), 5),
+    )
+    for make in makers:
+        with torch.no_grad(), pytest.raises(ShapeError, match="for a gradient, and"):
+            make()
+
+
+# torch's forward mode calls what torch deprecates.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_features_with_a_tangent_are_refused() -> None:
+    with forward_ad.dual_level(), pytest.raises(ShapeError, match="x asks for a gradient"):
+        SparseFeatures.from_dense(forward_ad.make_dual(drawn(7, 5), torch.ones(7, 5)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_sums_of_rows_are_taken_in_float32_at_least(dtype: torch.dtype) -> None:
+    """In bfloat16 a sum of ones stops at 256, in float16 at 2048."""
+    ones = torch.ones(1, 3000, dtype=dtype)
+    found = SparseFeatures.from_dense(ones).row_normalised().to_dense()
+    assert found.dtype == dtype
+    assert relative_error(found.double(), torch.full((1, 3000), 1 / 3000).double()) <= 1e-2
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_features_of_any_precision_are_multiplied_as_dense_ones(dtype: torch.dtype) -> None:
+    x, graph = drawn(7, 5).to(dtype), Graph.from_edges(torch.tensor([[0, 1, 5], [1, 0, 6]]), 7)
+    layer = GraphConvolution(5, 3, dtype=dtype)
+    found, wanted = layer(SparseFeatures.from_dense(x), graph), layer(x, graph)
+    assert found.dtype == dtype
+    assert relative_error(found.double(), wanted.double()) <= (2e-2 if dtype.itemsize == 2 else 1e-5)
+    found.sum().backward()
 
 
 def test_rows_are_divided_by_their_sums() -> None:

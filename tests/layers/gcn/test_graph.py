@@ -1,15 +1,21 @@
 """A graph is built as it should be from whatever it is given, and each normalisation does what its name says."""
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
 import networkx  # type: ignore[import-untyped]
+import numpy as np
 import pytest
 import scipy.sparse  # type: ignore[import-untyped]
 import torch
 from tests.layers.gcn.graphs import dense, drawn, star
 
+from porism.errors import ShapeError
 from porism.layers.check import relative_error
-from porism.layers.gcn import Graph, GraphConvolution, naive
+from porism.layers.gcn import Graph, GraphConvolution, SparseFeatures, naive
 from porism.layers.gcn.csr import Csr
-from porism.layers.gcn.graph import Outline
+from porism.layers.gcn.graph import Outline, Propagation
 from porism.layers.gcn.normalise import NORMALISATIONS
 
 EXACT = 1e-12
@@ -131,6 +137,153 @@ def test_from_scipy_spreads_as_the_matrix_does() -> None:
     assert relative_error(graph.dense("none", self_loops=False, dtype=torch.float64), wanted) <= EXACT
 
 
+def of_the_zeros_of(dense: np.ndarray[Any, Any], normalisation: str, self_loops: bool) -> torch.Tensor:
+    """Ahat of a matrix in which a zero is no edge, by the oracle."""
+    A, is_edge = torch.as_tensor(dense, dtype=torch.float64), torch.as_tensor(dense != 0)
+    if self_loops:
+        lacking = ~is_edge.diagonal()
+        A, is_edge = A + torch.diag(lacking.double()), is_edge | torch.diag(lacking)
+    return naive.normalised(A, is_edge, normalisation)
+
+
+def test_the_diagonal_that_setdiag_took_out_is_that_of_a_matrix_without_loops() -> None:
+    matrix = scipy.sparse.csr_matrix(np.array([[1.0, 1, 0], [1, 1, 1], [0, 1, 1]]))
+    matrix.setdiag(0)
+    assert matrix.nnz == 7
+    graph = Graph.from_scipy(matrix)
+    assert graph.dense("none").tolist() == [[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
+    assert graph.edges == 4
+    assert matrix.nnz == 7
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+@pytest.mark.parametrize("self_loops", [True, False], ids=["loops", "no loops"])
+def test_from_scipy_means_what_the_dense_matrix_means(form: str, normalisation: str, self_loops: bool) -> None:
+    """Stored zeros on the diagonal and off it, entries that are there twice and may cancel, unsorted columns."""
+    draw = np.random.default_rng(0)
+    for N in (1, 2, 7, 12):
+        rows, columns = draw.integers(N, size=(2, 4 * N))
+        values = draw.integers(0, 3, 4 * N).astype(float)
+        matrix = scipy.sparse.coo_array((values, (rows, columns)), shape=(N, N)).asformat(form)
+        if form == "csr":
+            matrix.data[:2], matrix.has_sorted_indices = 0.0, False
+        wanted = of_the_zeros_of(matrix.toarray(), normalisation, self_loops)
+        for given in (matrix, matrix.astype(np.float32), matrix.astype(np.int8)):
+            found = Graph.from_scipy(given).dense(normalisation, self_loops, torch.float64)
+            assert relative_error(found, wanted) <= EXACT
+
+
+def test_entries_of_scipy_that_cancel_are_no_edge_and_small_whole_numbers_do_not_run_over() -> None:
+    twice = scipy.sparse.coo_array(([1, -1, 100, 100], ([0, 0, 1, 1], [1, 1, 0, 0])), shape=(2, 2), dtype=np.int8)
+    graph = Graph.from_scipy(twice)
+    assert graph.edges == 1
+    assert graph.dense("none", self_loops=False).tolist() == [[0.0, 0.0], [200.0, 0.0]]
+
+
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_an_edge_that_is_listed_is_an_edge_whatever_its_weight(normalisation: str) -> None:
+    """A loop of weight 0 is a loop, so none is added; softmax hears an edge of weight 0 with e^0."""
+    edges, weights = torch.tensor([[0, 1, 0, 2], [1, 0, 0, 1]]), torch.tensor([0.0, 2.0, 0.0, 1.0])
+    wanted = dense(edges, 3, weights, normalisation)
+    if normalisation == "none":
+        assert wanted.tolist() == [[0.0, 2.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]]
+    if normalisation == "softmax":
+        assert wanted[1, 0] > 0
+    named = networkx.DiGraph()
+    named.add_nodes_from(range(3))
+    named.add_weighted_edges_from((*edge, weight) for edge, weight in zip(edges.T.tolist(), weights, strict=True))
+    data = SimpleNamespace(edge_index=edges, edge_weight=weights, num_nodes=3)
+    for graph in (Graph.from_edges(edges, 3, weights), Graph.from_networkx(named), Graph.from_pyg(data)):
+        assert graph.edges == 4
+        assert relative_error(graph.dense(normalisation, dtype=torch.float64), wanted) <= EXACT
+
+
+DAMAGE: dict[str, Callable[[Any], Any]] = {
+    "a column beyond": lambda matrix: matrix.indices.__setitem__(1, 40_000_000),
+    "a column below": lambda matrix: matrix.indices.__setitem__(1, -1),
+    "a start beyond": lambda matrix: matrix.indptr.__setitem__(2, 10**6),
+    "starts that fall": lambda matrix: matrix.indptr.__setitem__(3, 0),
+    "an end beyond": lambda matrix: matrix.indptr.__setitem__(-1, 10**6),
+    "a start below": lambda matrix: matrix.indptr.__setitem__(0, -1),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_a_damaged_matrix_of_scipy_is_refused(damage: str, form: str) -> None:
+    matrix = scipy.sparse.random_array((7, 7), density=0.4, rng=0, format=form)
+    DAMAGE[damage](matrix)
+    for make in (Graph.from_scipy, SparseFeatures.from_scipy):
+        with pytest.raises(ShapeError, match=r"the matrix is damaged: .*\. Make it anew\."):
+            make(matrix)
+
+
+@pytest.mark.parametrize("place", [-1, 7])
+def test_damaged_coordinates_of_scipy_are_refused(place: int) -> None:
+    for axis in (0, 1):
+        matrix = scipy.sparse.random_array((7, 7), density=0.4, rng=0, format="coo")
+        matrix.coords[axis][1] = place
+        for make in (Graph.from_scipy, SparseFeatures.from_scipy):
+            with pytest.raises(ShapeError, match=r"the matrix is damaged: .*\. Make it anew\."):
+                make(matrix)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32])
+def test_nodes_may_be_numbered_in_any_whole_numbers(dtype: torch.dtype) -> None:
+    found = Graph.from_edges(UNDIRECTED.to(dtype))
+    assert torch.equal(found.dense(), Graph.from_edges(UNDIRECTED).dense())
+
+
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_weights_below_zero_are_taken_where_they_leave_something_to_divide_by(normalisation: str) -> None:
+    edges, weights = torch.tensor([[0, 1, 2], [2, 2, 0]]), torch.tensor([-0.5, 2.0, -0.25])
+    found = Graph.from_edges(edges, 3, weights).dense(normalisation, dtype=torch.float64)
+    assert relative_error(found, dense(edges, 3, weights, normalisation)) <= EXACT
+
+
+@pytest.mark.parametrize("normalisation", ["row", "symmetric"])
+@pytest.mark.parametrize("weights", [(-2.0, 1.0, 0.5), (1.0, -0.5, -0.5), (0.1, 0.2, -0.3)], ids=str)
+def test_weights_that_leave_nothing_to_divide_by_are_refused(
+    normalisation: str, weights: tuple[float, float, float]
+) -> None:
+    """0.1 + 0.2 - 0.3 is what rounding leaves of it, and no sum."""
+    edges = torch.tensor([[0, 1, 2], [3, 3, 3]])
+    graph = Graph.from_edges(edges, 4, torch.tensor(weights, dtype=torch.float64))
+    with pytest.raises(ShapeError, match=f"the weights that node 3 hears sum to .*, and {normalisation} divides by"):
+        graph.propagation(normalisation, self_loops=False)
+
+
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_weights_beyond_the_numbers_they_are_kept_in_are_refused_or_right(normalisation: str) -> None:
+    edges = torch.tensor([[0, 1, 0], [2, 2, 1]])
+    graph = Graph.from_edges(edges, 3, torch.tensor([1.5e308, 1.5e308, 1e-320], dtype=torch.float64))
+    if normalisation == "softmax":
+        assert graph.dense(normalisation).isfinite().all()
+    else:
+        with pytest.raises(ShapeError, match="sum to inf|makes inf of a weight"):
+            graph.dense(normalisation)
+
+
+def test_weights_that_are_all_one_are_those_that_are_left_out() -> None:
+    graph = Graph.from_edges(UNDIRECTED, weights=torch.ones(6))
+    assert graph.heard().weights is None
+    assert torch.equal(graph.digest, Graph.from_edges(UNDIRECTED.flip(1)).digest)
+
+
+def test_a_digest_tells_graphs_apart() -> None:
+    same = torch.tensor([[0, 1], [1, 0]])
+    different = [
+        Graph.from_edges(same),
+        Graph.from_edges(same, nodes=3),
+        Graph.from_edges(same, weights=torch.tensor([1.0, 2.0])),
+        Graph.from_edges(same, weights=torch.tensor([2.0, 1.0])),
+        Graph.from_edges(same[:, :1], nodes=2),
+        Graph.from_edges(torch.tensor([[0, 1, 0], [1, 0, 0]])),
+    ]
+    assert len({tuple(graph.digest.tolist()) for graph in different}) == len(different)
+
+
 @pytest.mark.parametrize("kind", [networkx.Graph, networkx.DiGraph])
 def test_from_networkx_knows_nodes_by_their_names(kind: type) -> None:
     named = kind()
@@ -155,6 +308,18 @@ def test_to_takes_along_what_was_built() -> None:
     assert moved.propagation("row").back.values.is_meta
 
 
+def test_a_graph_with_matrices_of_its_own_is_not_moved_without_them() -> None:
+    class Drawn(Graph):
+        def propagation(self, *_: Any, **__: Any) -> Propagation:
+            matrix = Csr(*super().propagation("none").there)
+            return Propagation(matrix, matrix)
+
+    graph = Drawn(Graph.from_edges(UNDIRECTED).heard(self_loops=False))
+    assert graph.to("cpu") is graph
+    with pytest.raises(ShapeError, match="a Drawn has matrices of its own, which its edges do not tell"):
+        graph.to("meta")
+
+
 def test_a_matrix_of_rows_is_what_it_says() -> None:
     matrix = Csr(torch.tensor([0, 0, 2]), torch.tensor([2, 0]).int(), torch.tensor([1.0, 2.0]))
     assert (matrix.height, matrix.stored) == (2, 2)
@@ -168,4 +333,5 @@ def test_an_outline_can_be_gone_through() -> None:
     y = GraphConvolution(5, 4)(x, outline)
     y.sum().backward()
     assert torch.equal(y, torch.zeros(63, 4))
-    assert all(part.count_nonzero() == 0 for part in outline.propagation().there)
+    assert all(part.count_nonzero() == 0 for part in outline.propagation().there[1:])
+    assert isinstance(outline.to("meta"), Outline)

@@ -1,6 +1,7 @@
 """The layer equals the oracle on graphs of every kind, in every order of its products."""
 
 import copy
+import pickle
 import shutil
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from tests.layers.gcn.graphs import dense, drawn
 from torch import Tensor
 
+from porism.errors import ShapeError
 from porism.layers.check import relative_error
 from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures, graph_convolution, naive
 from porism.layers.gcn.normalise import NORMALISATIONS
@@ -119,6 +121,115 @@ def test_features_propagated_once_serve_every_step(D: int) -> None:
     once = Propagated.of(x.detach(), graph)
     found, wanted = graph_convolution(once, graph, weight, bias), graph_convolution(x, graph, weight, bias)
     assert largest_error(with_gradients(found, (weight, bias)), with_gradients(wanted, (weight, bias))) <= EXACT
+
+
+def test_features_propagated_over_another_graph_are_refused() -> None:
+    a, b = (Graph.from_edges(torch.tensor(edges), 3) for edges in ([[0, 1], [1, 0]], [[0, 2], [2, 0]]))
+    layer, x = GraphConvolution(4, 2), torch.randn(3, 4)
+    once = Propagated.of(x, a)
+    for other in (b, Graph.from_edges(torch.tensor([[0, 1], [1, 0]]), 3, torch.tensor([1.0, 2.0]))):
+        with pytest.raises(ShapeError, match="x was propagated over another graph. Propagate it again"):
+            layer(once, other)
+    with pytest.raises(ShapeError, match="x was propagated over another graph"):
+        layer(Propagated(once.answer, "symmetric", True), a)
+    with pytest.raises(ShapeError, match=r"x is \(3, 4\), wanted \(4, D\)"):
+        Propagated.of(x, Graph.from_edges(torch.tensor([[0, 1], [1, 0]]), 4))
+
+
+def test_propagated_features_know_their_graph_wherever_it_goes() -> None:
+    # Each pair once: sums of more weights depend on their order.
+    edges = drawn(7)[0].unique(dim=1)
+    weights = torch.rand(edges.shape[1])
+    graph, layer, x = Graph.from_edges(edges, 7, weights), GraphConvolution(4, 2), torch.randn(7, 4)
+    once = Propagated.of(x, graph)
+    wanted = layer(once, graph)
+    for same in (
+        copy.deepcopy(graph),
+        pickle.loads(pickle.dumps(graph)),
+        graph.to("cpu"),
+        # The order of edges says nothing.
+        Graph.from_edges(edges.flip(1), 7, weights.flip(0)),
+    ):
+        assert torch.equal(layer(once, same), wanted)
+    for again in (copy.deepcopy(once), pickle.loads(pickle.dumps(once)), once._replace(answer=once.answer.clone())):
+        assert torch.equal(layer(again, graph), wanted)
+    assert graph.to("meta").digest is graph.digest
+    with torch.autocast("cpu", torch.bfloat16):
+        assert relative_error(layer(once, graph).float(), wanted) <= 2e-2
+        with pytest.raises(ShapeError, match="over another graph"):
+            layer(once, Graph.from_edges(edges, 7))
+
+
+@pytest.mark.parametrize("part", ["x", "weight", "bias"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
+def test_operands_on_another_device_are_refused(part: str, kind: str) -> None:
+    edges, _ = drawn(7)
+    graph, x, operands = (
+        Graph.from_edges(edges, 7),
+        torch.randn(7, 4),
+        {"weight": torch.randn(4, 2), "bias": torch.ones(2)},
+    )
+    given: Any = {"dense": x, "sparse": SparseFeatures.from_dense(x), "propagated": Propagated.of(x, graph)}[kind]
+    if part == "x":
+        given = given._replace(answer=x.to("meta")) if isinstance(given, Propagated) else given.to("meta")
+    else:
+        operands[part] = operands[part].to("meta")
+    with pytest.raises(ShapeError, match="on meta.* on cpu|on cpu.* on meta"):
+        graph_convolution(given, graph, operands["weight"], operands["bias"])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64], ids=str)
+@pytest.mark.parametrize("part", ["x", "weight", "bias", "all"])
+def test_what_is_no_floating_number_is_refused(dtype: torch.dtype, part: str) -> None:
+    edges, _ = drawn(7)
+    operands = {"x": torch.ones(7, 4), "weight": torch.ones(4, 2), "bias": torch.ones(2)}
+    operands = {name: x.to(dtype) if part in (name, "all") else x for name, x in operands.items()}
+    with pytest.raises(ShapeError, match=f"is {dtype}, wanted one of float32"):
+        graph_convolution(operands["x"], Graph.from_edges(edges, 7), operands["weight"], operands["bias"])
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
+def test_float64_stays_float64_under_autocast_and_never_mixes(kind: str) -> None:
+    edges, weights = drawn(7)
+    graph, layer, x = Graph.from_edges(edges, 7, weights), GraphConvolution(4, 2).double(), torch.randn(7, 4).double()
+    given: Any = {"dense": x, "sparse": SparseFeatures.from_dense(x), "propagated": Propagated.of(x, graph)}[kind]
+    with torch.autocast("cpu", torch.bfloat16):
+        y = layer(given, graph)
+        with pytest.raises(ShapeError, match=r"x is torch\.float64, weight is torch\.float32, wanted one type"):
+            layer.float()(given, graph)
+    assert y.dtype == torch.float64
+    assert relative_error(y, layer.double()(x, graph)) <= 1e-6
+
+
+@pytest.mark.parametrize(("N", "D", "H"), [(1, 1, 1), (1, 3, 1), (5, 1, 4), (5, 4, 1), (3, 0, 2), (3, 2, 0)])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
+def test_a_graph_without_edges_and_sizes_of_one_or_none(N: int, D: int, H: int, kind: str) -> None:
+    graph = Graph.from_edges(torch.zeros(2, 0, dtype=torch.int64), N)
+    x, weight, bias = leaves(N, D, H)
+    fixed = x.detach()
+    given: Any = {"dense": x, "sparse": SparseFeatures.from_dense(fixed), "propagated": Propagated.of(fixed, graph)}[
+        kind
+    ]
+    variables = (weight, bias)
+    found = with_gradients(graph_convolution(given, graph, weight, bias), variables)
+    wanted = with_gradients(fixed @ weight + bias, variables)
+    assert all(torch.allclose(a, b, rtol=EXACT, atol=EXACT) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
+@pytest.mark.parametrize(("D", "H"), [(5, 2), (2, 5)])
+def test_an_answer_may_be_changed_in_place(kind: str, D: int, H: int) -> None:
+    edges, weights = drawn(7)
+    graph = Graph.from_edges(edges, 7, weights)
+    x, weight, bias = leaves(7, D, H)
+    fixed = x.detach()
+    given: Any = {"dense": x, "sparse": SparseFeatures.from_dense(fixed), "propagated": Propagated.of(fixed, graph)}[
+        kind
+    ]
+    found = graph_convolution(given, graph, weight, bias).mul_(2).relu_()
+    wanted = (graph_convolution(given, graph, weight, bias) * 2).relu()
+    variables = (weight, bias)
+    assert largest_error(with_gradients(found, variables), with_gradients(wanted, variables)) <= EXACT
 
 
 def test_a_graph_learns_nothing_and_keeps_nothing() -> None:

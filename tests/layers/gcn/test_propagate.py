@@ -73,9 +73,28 @@ def test_no_entries_at_all(product: Product) -> None:
     assert product(empty, torch.randn(5, 2), torch.tensor([1.0, 2.0])).tolist() == [[1.0, 2.0]] * 3
 
 
+@pytest.mark.parametrize(("height", "rows", "H"), [(0, 5, 2), (3, 5, 0), (3, 0, 2), (0, 0, 0)])
+def test_no_rows_and_no_columns(product: Product, height: int, rows: int, H: int) -> None:
+    empty = Csr(torch.zeros(height + 1).long(), torch.zeros(0).int(), torch.zeros(0))
+    assert product(empty, torch.randn(rows, H), torch.ones(H)).tolist() == torch.ones(height, H).tolist()
+
+
 def test_rows_that_lie_apart_in_memory(product: Product) -> None:
     matrix = matrix_of(7, torch.float32)
     x = torch.randn(4, 7).T
+    assert relative_error(product(matrix, x, None), matrix.to_dense(7) @ x) <= 1e-5
+
+
+def test_arrays_and_a_bias_with_gaps_between_their_numbers(product: Product) -> None:
+    matrix, x = matrix_of(7, torch.float32), torch.randn(7, 6)[:, ::2]
+    apart = Csr(*(part.repeat_interleave(2)[::2] for part in matrix))
+    bias = torch.randn(3, 2)[:, 0]
+    assert relative_error(product(apart, x, bias), matrix.to_dense(7) @ x + bias) <= 1e-5
+
+
+def test_the_imaginary_part_of_a_conjugate_has_its_sign(product: Product) -> None:
+    matrix, x = matrix_of(7, torch.float32), torch.complex(torch.zeros(7, 3), torch.randn(7, 3)).conj().imag
+    assert x.is_neg()
     assert relative_error(product(matrix, x, None), matrix.to_dense(7) @ x) <= 1e-5
 
 

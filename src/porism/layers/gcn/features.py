@@ -4,10 +4,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 from porism.errors import ShapeError
 from porism.layers.dropout import dropout
-from porism.layers.gcn.csr import Csr, Transposition, rows_of, starts_of, transpose
+from porism.layers.gcn import scipy
+from porism.layers.gcn.csr import (
+    Csr,
+    Transposition,
+    check_arrays,
+    check_pattern,
+    rows_of,
+    starts_of,
+    transpose,
+    versions,
+)
+from porism.layers.gcn.modes import check_numbers, outside_modes
+from porism.layers.operands import check_dropout, check_operands, check_whole
 
 
 class SparseFeatures:
@@ -21,30 +34,42 @@ class SparseFeatures:
             [0.7500, 0.2500]])
 
     It goes into a graph convolution where a dense tensor would: x W and its gradient x^T dy touch stored entries only.
+    Features are given, not learned: none that ask for a gradient are taken. `transposition` is what `transpose` makes
+    of `there`, for those who have it.
     """
 
     def __init__(self, there: Csr, width: int, transposition: Transposition | None = None) -> None:
+        check_whole("gcn", "width", width, least=0)
+        check_arrays(*there)
+        check_pattern(there.starts, there.columns, width)
+        if transposition is None:
+            transposition = outside_modes(transpose, there.starts, there.columns, width)
+        else:
+            _check_transposition(transposition, there, width)
         self.there = there
         self.width = width
-        self._transposition = transpose(there.starts, there.columns, width) if transposition is None else transposition
+        self._transposition = transposition
+        self._versions = self._pattern_versions()
 
     @classmethod
     def from_dense(cls, x: Tensor) -> "SparseFeatures":
-        if x.dim() != 2 or not x.dtype.is_floating_point:
+        check_operands("gcn", x=x)
+        if x.dim() != 2:
+            raise ShapeError(f"gcn: features are {tuple(x.shape)}, wanted (N, D). Use x.view(-1, D).")
+        if x.requires_grad or unpack_dual(x).tangent is not None:
             raise ShapeError(
-                f"gcn: features are {tuple(x.shape)} of {x.dtype}, wanted (N, D) of numbers. Use x.float()."
+                "gcn: x asks for a gradient, and sparse features are given, not learned. "
+                "Give x to the layer as it is, or x.detach() here."
             )
-        rows, columns = x.nonzero(as_tuple=True)
-        there = Csr(starts_of(rows, len(x)), columns.to(torch.int32), x.detach()[rows, columns])
-        return cls(there, x.shape[1])
+        check_numbers("x is", x)
+        return cls(outside_modes(_stored, x), x.shape[1])
 
     @classmethod
     def from_scipy(cls, matrix: Any, dtype: torch.dtype = torch.float32) -> "SparseFeatures":
         """A sparse matrix or array of scipy, (N, D)."""
-        csr = matrix.tocsr(copy=True)
-        csr.sum_duplicates()
-        starts, columns, values = (torch.as_tensor(part) for part in (csr.indptr, csr.indices, csr.data))
-        return cls(Csr(starts.long(), columns.to(torch.int32), values.to(dtype)), matrix.shape[1])
+        starts, columns, values = (torch.from_numpy(part) for part in scipy.read(matrix))
+        check_whole("gcn", "width", matrix.shape[1], least=0)
+        return cls(Csr(starts, columns.to(torch.int32), values.to(dtype)), matrix.shape[1])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -63,30 +88,83 @@ class SparseFeatures:
         """The transposed matrix, (D, N)."""
         return self._transposition.of(self.there.values)
 
+    def check(self) -> None:
+        """Refuses features whose starts or columns were changed in place since: their transposed were not."""
+        now = self._pattern_versions()
+        if now is not None and self._versions is not None and self._versions != now:
+            raise ShapeError(
+                "gcn: starts or columns of sparse features were changed in place. "
+                "Make them anew; with_values gives other numbers in the same places."
+            )
+
     def dropout(self, p: float, training: bool = True) -> "SparseFeatures":
         """Each entry dropped with probability p, the others divided by 1 - p: zeros are zeros, dropped or not."""
-        if not 0 <= p < 1:
-            raise ShapeError(f"gcn: dropout is {p!r}. Give the probability of dropping, from 0 to below 1.")
+        check_dropout("gcn", "dropout", p)
         return self.with_values(dropout(self.there.values, 1 - p)) if training and p else self
 
     def row_normalised(self) -> "SparseFeatures":
         """Each row divided by its sum; one that sums to zero stays."""
-        values, rows = self.there.values, rows_of(self.there.starts)
+        rows = rows_of(self.there.starts)
+        values = self.there.values.to(torch.promote_types(self.dtype, torch.float32))
         sums = values.new_zeros(self.there.height).index_add_(0, rows, values)
-        return self.with_values(values / torch.where(sums == 0, 1, sums)[rows])
+        return self.with_values((values / torch.where(sums == 0, 1, sums)[rows]).to(self.dtype))
 
     def with_values(self, values: Tensor) -> "SparseFeatures":
         """Other numbers in the same places."""
-        return SparseFeatures(self.there._replace(values=values), self.width, self._transposition)
+        there = self.there._replace(values=values)
+        check_arrays(*there)
+        return self._sharing(there, self._transposition)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SparseFeatures":
-        there = self.there._replace(values=self.there.values.to(dtype=dtype or self.dtype))
-        place = device or self.device
-        moved = Transposition(*(part.to(place) for part in self._transposition))
-        return SparseFeatures(there.to(place), self.width, moved)
+        return outside_modes(self._to, device or self.device, dtype or self.dtype)
 
     def to_dense(self) -> Tensor:
         return self.there.to_dense(self.width)
 
+    def _to(self, device: torch.device | str, dtype: torch.dtype) -> "SparseFeatures":
+        there = self.there._replace(values=self.there.values.to(dtype)).to(device)
+        check_arrays(*there)
+        return self._sharing(there, Transposition(*(part.to(device) for part in self._transposition)))
+
+    def _sharing(self, there: Csr, transposition: Transposition) -> "SparseFeatures":
+        """Features with a pattern that was checked when these were made."""
+        self.check()
+        other = SparseFeatures.__new__(SparseFeatures)
+        other.there, other.width, other._transposition = there, self.width, transposition
+        other._versions = other._pattern_versions()
+        return other
+
+    def _pattern_versions(self) -> tuple[int, ...] | None:
+        """None under the compiler, which looks at the arrays itself."""
+        if torch.compiler.is_compiling():
+            return None
+        return versions(self.there.starts, self.there.columns, *self._transposition)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy's changes are counted from the beginning, and what comes from a file is checked.
+        return SparseFeatures, (self.there, self.width, self._transposition)
+
     def __repr__(self) -> str:
         return f"SparseFeatures({self.there.height}, {self.width}, stored={self.there.stored})"
+
+
+def _stored(x: Tensor) -> Csr:
+    rows, columns = x.nonzero(as_tuple=True)
+    return Csr(starts_of(rows, len(x)), columns.to(torch.int32), x.detach()[rows, columns])
+
+
+def _check_transposition(transposition: Transposition, there: Csr, width: int) -> None:
+    """Refuses what cannot be the transposed of a matrix by its sizes and numbers."""
+    starts, columns, order = transposition
+    check_arrays(starts, columns)
+    check_pattern(starts, columns, there.height)
+    if len(starts) != width + 1 or len(columns) != there.stored:
+        raise ShapeError(
+            f"gcn: the transposed has {len(starts) - 1} rows and {len(columns)} entries, wanted {width} and "
+            f"{there.stored}. Leave it out, and it is made."
+        )
+    if order.dtype != torch.int64 or tuple(order.shape) != (there.stored,) or order.device != there.values.device:
+        raise ShapeError(
+            f"gcn: order is {tuple(order.shape)} of {order.dtype} on {order.device}, wanted ({there.stored},) of "
+            f"torch.int64 on {there.values.device}. Leave the transposed out, and it is made."
+        )

@@ -1,21 +1,20 @@
 """A graph, made once: who hears whom, and for each normalisation the matrix that spreads features over it."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.gcn.csr import Csr, transpose
-from porism.layers.gcn.edges import Neighbours, check_edges, neighbours, with_loops
-from porism.layers.gcn.normalise import check_normalisation, normalise
+from porism.layers.gcn import scipy
+from porism.layers.gcn.csr import Csr
+from porism.layers.gcn.edges import Neighbours, check_edge_index, check_edges, neighbours
+from porism.layers.gcn.modes import outside_modes
+from porism.layers.gcn.normalise import check_normalisation
+from porism.layers.gcn.propagations import PROPAGATIONS, Propagation, Propagations, name_of
+from porism.layers.operands import FLOATS
 
-
-class Propagation(NamedTuple):
-    """Ahat, and its transposed for the way back. A symmetric one is its own."""
-
-    there: Csr
-    back: Csr
+__all__ = ["Graph", "Outline", "Propagation"]
 
 
 class Graph:
@@ -31,12 +30,13 @@ class Graph:
             [0.0000, 0.5000, 0.5000]])
 
     An edge (j, i) leads from j to i, so that i hears j: row i of A. Edges between the same two nodes add up, a node may
-    have no edge at all, and a loop that is there is not added a second time. Matrices are built when first asked for.
+    have no edge at all, and a loop that is there is not added a second time. An edge that is listed is an edge whatever
+    its weight, 0 too; in a matrix of scipy a zero is none. Matrices are built when first asked for.
     """
 
     def __init__(self, heard: Neighbours) -> None:
-        self._heard = {False: heard}
-        self._propagations: dict[tuple[str, bool, torch.dtype], Propagation] = {}
+        heard.check()
+        self._propagations = Propagations(heard)
 
     @classmethod
     def from_edges(cls, edge_index: Tensor, nodes: int | None = None, weights: Tensor | None = None) -> "Graph":
@@ -44,21 +44,17 @@ class Graph:
 
         Without their number the nodes are those up to the largest that an edge names.
         """
-        if nodes is None:
-            if edge_index.numel() == 0:
-                raise ShapeError("gcn: the graph has no edges, so they do not tell how many nodes. Give nodes too.")
-            nodes = int(edge_index.max()) + 1
-        check_edges(edge_index, nodes, weights)
-        return cls(neighbours(edge_index, nodes, weights))
+        check_edge_index(edge_index)
+        return cls(outside_modes(_neighbours, edge_index.long(), nodes, weights))
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> "Graph":
         """A sparse matrix or array of scipy whose row i holds what node i hears: this graph spreads x as A x does."""
         if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ShapeError(f"gcn: the matrix is {matrix.shape}, wanted as many rows as columns: one for each node.")
-        entries = matrix.tocoo()
-        row, column, weights = (torch.as_tensor(part) for part in (entries.row, entries.col, entries.data))
-        return cls.from_edges(torch.stack([column, row]), matrix.shape[0], _unless_ones(weights))
+        starts, columns, weights = (torch.from_numpy(part) for part in scipy.read(matrix))
+        rows = torch.repeat_interleave(torch.arange(matrix.shape[0]), starts.diff())
+        return cls.from_edges(torch.stack([columns, rows]), matrix.shape[0], weights)
 
     @classmethod
     def from_networkx(cls, graph: Any, weight: str = "weight") -> "Graph":
@@ -68,8 +64,7 @@ class Graph:
         if not graph.is_directed():
             edges += [(b, a, w) for a, b, w in edges if a != b]
         edge_index = torch.tensor([(a, b) for a, b, _ in edges], dtype=torch.int64).view(-1, 2).T
-        weights = torch.tensor([w for *_, w in edges], dtype=torch.float64)
-        return cls.from_edges(edge_index, len(number), _unless_ones(weights))
+        return cls.from_edges(edge_index, len(number), torch.tensor([_number(w, weight) for *_, w in edges]).double())
 
     @classmethod
     def from_pyg(cls, data: Any) -> "Graph":
@@ -78,62 +73,63 @@ class Graph:
 
     @property
     def nodes(self) -> int:
-        return self._heard[False].nodes
+        return self._propagations.neighbours.nodes
 
     @property
     def edges(self) -> int:
         """Different pairs of nodes with an edge from the first to the second, loops among them."""
-        return len(self._heard[False].columns)
+        return len(self._propagations.neighbours.columns)
 
     @property
     def device(self) -> torch.device:
-        return self._heard[False].starts.device
+        return self._propagations.neighbours.starts.device
+
+    @property
+    def digest(self) -> Tensor:
+        """32 bytes on the CPU that are the same for graphs of the same edges and weights, and for no others."""
+        if torch.compiler.is_compiling():
+            self._propagations.build("digest")
+        digest: Tensor = self._propagations.digest
+        return digest
 
     def heard(self, self_loops: bool = True) -> Neighbours:
         """The rows of A + I, or of A."""
-        if self_loops not in self._heard:
-            self._heard[self_loops] = with_loops(self._heard[False])
-        return self._heard[self_loops]
+        heard: Neighbours = self._propagations.neighbours_with_loops if self_loops else self._propagations.neighbours
+        return heard
 
-    # The compiler runs this as it is, once, and takes what comes out for granted.
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def propagation(
         self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
     ) -> Propagation:
         """Ahat and its transposed, in float32 or float64: what a lower precision is summed in."""
-        key = normalisation, self_loops, torch.promote_types(dtype, torch.float32)
-        if key not in self._propagations:
+        name = name_of(normalisation, self_loops, dtype)
+        if name not in PROPAGATIONS:
             check_normalisation(normalisation)
-            self._propagations[key] = self._built(*key)
-        return self._propagations[key]
-
-    def _built(self, normalisation: str, self_loops: bool, dtype: torch.dtype) -> Propagation:
-        heard = self.heard(self_loops)
-        there = Csr(heard.starts, heard.columns, normalise(heard, normalisation, dtype))
-        back = transpose(there.starts, there.columns, self.nodes).of(there.values)
-        # In an undirected graph everybody is heard by whom he hears: the same numbers need no memory twice.
-        if torch.equal(there.starts, back.starts) and torch.equal(there.columns, back.columns):
-            values = there.values if torch.equal(there.values, back.values) else back.values
-            back = Csr(there.starts, there.columns, values)
-        return Propagation(there, back)
+        if dtype not in FLOATS:
+            raise ShapeError(f"gcn: dtype is {dtype}, wanted floating numbers. Convert the features with x.float().")
+        if torch.compiler.is_compiling():
+            self._propagations.build(name)
+        else:
+            self._propagations.check(name)
+        built: Propagation = getattr(self._propagations, name)
+        return built
 
     def dense(
         self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
     ) -> Tensor:
         """Ahat as a matrix (N, N), to look at."""
-        built: Propagation = self.propagation(normalisation, self_loops, dtype)
-        return built.there.to_dense(self.nodes)
+        return self.propagation(normalisation, self_loops, dtype).there.to_dense(self.nodes)
 
     def to(self, device: torch.device | str) -> "Graph":
         """The same graph on another device, with all that was built."""
         if torch.device(device) == self.device:
             return self
-        moved = Graph(self._heard[False].to(device))
-        moved._heard |= {key: heard.to(device) for key, heard in self._heard.items()}
-        for key, (there, back) in self._propagations.items():
-            on_device = there.to(device)
-            shared = back is there or all(a is b for a, b in zip(there, back, strict=True))
-            moved._propagations[key] = Propagation(on_device, on_device if shared else back.to(device))
+        if type(self).propagation is not Graph.propagation:
+            raise ShapeError(
+                f"gcn: a {type(self).__name__} has matrices of its own, which its edges do not tell. "
+                f"Make it on {str(device)!r}."
+            )
+        moved = Graph.__new__(Graph)
+        moved._propagations = outside_modes(self._propagations.to, device)
         return moved
 
     def __repr__(self) -> str:
@@ -143,20 +139,40 @@ class Graph:
 class Outline(Graph):
     """A graph of which only the sizes are known: N nodes, E stored entries with all loops. To count with.
 
-    Its rows are empty, so that whoever goes through them reads nothing.
+    Its entries are zeros, all of them in the last row.
     """
 
     def __init__(self, nodes: int, stored: int, device: torch.device | str | None = None) -> None:
         starts = torch.zeros(nodes + 1, dtype=torch.int64, device=device)
+        starts[-1] = stored
         super().__init__(Neighbours(starts, torch.zeros(stored, dtype=torch.int32, device=device), None))
 
     def propagation(
         self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
     ) -> Propagation:
-        starts, columns, _ = self._heard[False]
+        starts, columns, _ = self.heard(self_loops=False)
         values = columns.new_zeros(columns.shape, dtype=torch.promote_types(dtype, torch.float32))
         return Propagation(Csr(starts, columns, values), Csr(starts, columns, values))
 
+    def to(self, device: torch.device | str) -> "Outline":
+        return self if torch.device(device) == self.device else Outline(self.nodes, self.edges, device)
 
-def _unless_ones(weights: Tensor) -> Tensor | None:
-    return None if (weights == 1).all() else weights
+
+def _neighbours(edge_index: Tensor, nodes: int | None, weights: Tensor | None) -> Neighbours:
+    if nodes is None:
+        if edge_index.numel() == 0:
+            raise ShapeError("gcn: the graph has no edges, so they do not tell how many nodes. Give nodes too.")
+        nodes = int(edge_index.max()) + 1
+    check_edges(edge_index, nodes, weights)
+    # Weights that are all 1 are those that are left out.
+    return neighbours(edge_index, int(nodes), None if weights is None or (weights == 1).all() else weights)
+
+
+def _number(weight: Any, name: str) -> float:
+    try:
+        return float(weight)
+    except (TypeError, ValueError):
+        kind = type(weight).__name__
+        raise ShapeError(
+            f"gcn: an edge has a {kind} for its {name!r}, wanted a number. Name another attribute."
+        ) from None

@@ -13,6 +13,7 @@ from porism.layers.gcn.graph import Graph
 from porism.layers.gcn.normalise import check_normalisation
 from porism.layers.gcn.order import project_first
 from porism.layers.gcn.propagated import Propagated
+from porism.layers.operands import check_operands, check_whole
 
 Features = Tensor | SparseFeatures | Propagated
 
@@ -32,19 +33,21 @@ def graph_convolution(
     torch.Size([3, 16])
 
     x is a tensor, `SparseFeatures` where most of it is zero, or `Propagated` where Ahat x is at hand already. Under
-    autocast the product with W runs in its type; sums over neighbours are float32 at least.
+    autocast the product with W runs in its type; sums over neighbours are float32 at least. One compiled function
+    serves all graphs.
 
     Shapes: x (N, D), weight (D, H), bias (H) -> (N, H).
     """
     check_normalisation(normalisation)
     _check(x, graph, weight, bias)
+    if isinstance(x, Propagated):
+        x.check(normalisation, self_loops, graph)
     place = weight
     if (chosen := autocast_dtype(place)) is not None:
         x = _converted(x, chosen)
         weight, bias = weight.to(chosen), None if bias is None else bias.to(chosen)
     with without_autocast(place):
         if isinstance(x, Propagated):
-            x.check(normalisation, self_loops)
             return _affine(x.answer, weight, bias)
         propagation = graph.propagation(normalisation, self_loops, x.dtype)
         if isinstance(x, SparseFeatures):
@@ -83,8 +86,7 @@ class GraphConvolution(nn.Module):
     ) -> None:
         super().__init__()
         for name, size in (("in_width", in_width), ("out_width", out_width)):
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise ShapeError(f"gcn: {name} is {size!r}. Give a whole number from 1 on.")
+            check_whole("gcn", name, size)
         check_normalisation(normalisation)
         self.in_width = in_width
         self.out_width = out_width
@@ -132,8 +134,14 @@ def _check(x: Features, graph: Graph, weight: Tensor, bias: Tensor | None) -> No
             f"gcn: the graph is a {type(graph).__name__}, wanted a Graph. "
             "Make it once, with Graph.from_edges(edge_index)."
         )
-    dense = x.answer if isinstance(x, Propagated) else x
-    shape = tuple(dense.shape)
+    if isinstance(x, SparseFeatures):
+        check_operands("gcn", weight=weight, bias=bias)
+        _check_sparse(x, weight)
+        shape: tuple[int, ...] = x.shape
+    else:
+        dense = x.answer if isinstance(x, Propagated) else x
+        check_operands("gcn", x=dense, weight=weight, bias=bias)
+        shape = tuple(dense.shape)
     if len(shape) != 2 or shape[0] != graph.nodes:
         raise ShapeError(
             f"gcn: x is {shape}, wanted ({graph.nodes}, D): a row for each of the graph's {graph.nodes} nodes. "
@@ -146,11 +154,6 @@ def _check(x: Features, graph: Graph, weight: Tensor, bias: Tensor | None) -> No
         )
     if bias is not None and tuple(bias.shape) != (weight.shape[1],):
         raise ShapeError(f"gcn: bias is {tuple(bias.shape)}, wanted ({weight.shape[1]},), one for each column of W.")
-    if dense.dtype != weight.dtype and autocast_dtype(weight) is None and not _summed_exactly(x, weight):
-        raise ShapeError(
-            f"gcn: x is {dense.dtype}, weight is {weight.dtype}, wanted one type. "
-            f"Convert x with x.to(dtype={weight.dtype})."
-        )
     if graph.device != weight.device:
         raise ShapeError(
             f"gcn: the graph is on {graph.device}, the weight on {weight.device}. "
@@ -158,6 +161,16 @@ def _check(x: Features, graph: Graph, weight: Tensor, bias: Tensor | None) -> No
         )
 
 
-def _summed_exactly(x: Features, weight: Tensor) -> bool:
-    """Sparse features in float32 serve weights of any lower precision."""
-    return isinstance(x, SparseFeatures) and x.dtype == torch.promote_types(weight.dtype, torch.float32)
+def _check_sparse(x: SparseFeatures, weight: Tensor) -> None:
+    if x.device != weight.device:
+        raise ShapeError(
+            f"gcn: x is on {x.device}, weight on {weight.device}, wanted one device. "
+            f"Move it once, with x.to({str(weight.device)!r})."
+        )
+    # Sparse features in float32 serve weights of any lower precision.
+    serves = x.dtype in (weight.dtype, torch.promote_types(weight.dtype, torch.float32))
+    if not serves and autocast_dtype(weight, x.there.values) is None:
+        raise ShapeError(
+            f"gcn: x is {x.dtype}, weight is {weight.dtype}, wanted one type. "
+            f"Convert x with x.to(dtype={weight.dtype})."
+        )

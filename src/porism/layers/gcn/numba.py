@@ -15,7 +15,8 @@ from numba.core import types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from porism.layers.gcn.csr import Csr
+from porism.errors import ShapeError
+from porism.layers.gcn.csr import Csr, check_pattern
 
 AHEAD = 6
 """Entries between asking for a row and adding it: enough to hide the way to memory, few enough to stay in the cache."""
@@ -34,19 +35,30 @@ _ONE_AT_A_TIME = Lock()
 
 
 def product(matrix: Csr, x: Tensor, bias: Tensor | None) -> Tensor:
-    """matrix x + bias; x and the bias have the type of the values, float32 or float64."""
-    answer = x.new_empty(matrix.height, x.shape[1])
-    first = x.new_zeros(x.shape[1]) if bias is None else bias
-    # Autograd has no part in this, and numpy wants to be told so.
-    given = x.contiguous().detach(), first.contiguous().detach()
-    operands = [part.numpy() for part in (*matrix, *given, answer)]
+    """matrix x + bias; x and the bias have the type of the values, float32 or float64.
+
+    The pattern is read before every product, at one or two percent of its time: whatever has become of the arrays since
+    they were made, the kernel reads nothing beyond x.
+    """
+    x, answer = x.contiguous(), x.new_empty(matrix.height, x.shape[1])
+    starts, columns, values, features, summed = (_array(part) for part in (*matrix, x, answer))
+    first = np.zeros(x.shape[1], summed.dtype) if bias is None else _array(bias.contiguous())
     most = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
     threads = max(1, min(most, matrix.stored * x.shape[1] // WORTH_A_THREAD))
     asked = x.shape[1] * x.itemsize if x.nbytes > NEAR else 0
     with _ONE_AT_A_TIME:
-        numba.set_num_threads(threads)
-        _add_rows(*operands, operands[3].ctypes.data, asked, threads)
+        if numba.get_num_threads() != threads:
+            numba.set_num_threads(threads)
+        readable = _add_rows(starts, columns, values, features, first, summed, x.data_ptr(), asked, threads)
+    if not readable:
+        check_pattern(matrix.starts, matrix.columns, x.shape[0])
+        raise ShapeError("gcn: the matrix changes while it is read. Make it anew.")
     return answer
+
+
+def _array(part: Tensor) -> Any:
+    """As numpy sees it. Autograd has no part in this, and numpy wants to be told so."""
+    return part.detach().numpy() if part.requires_grad else part.numpy()
 
 
 @intrinsic
@@ -65,11 +77,29 @@ def _ask_for(_context: Any, address: Any) -> Any:
     return types.void(address), generate
 
 
+@numba.njit(nogil=True, cache=True)
+def _is_pattern(starts: Any, columns: Any, rows: int) -> bool:
+    """Whether starts lead from 0 to the number of columns and never fall, and all columns are rows of x."""
+    # Neither loop has a branch, so that several numbers are compared at a time.
+    rising = True
+    for i in range(len(starts) - 1):
+        rising &= starts[i] <= starts[i + 1]
+    # Unsigned, a column below zero is the largest of all.
+    largest = np.uint32(0)
+    for entry in range(len(columns)):
+        largest = max(largest, np.uint32(columns[entry]))
+    complete = starts[0] == 0 and starts[-1] == len(columns)
+    return bool(complete and rising and (len(columns) == 0 or largest < rows))
+
+
 # A product and a sum may become one operation. Nothing else is loosened: a NaN stays one, and sums keep their order.
 @numba.njit(parallel=True, nogil=True, cache=True, fastmath={"contract"})
 def _add_rows(
     starts: Any, columns: Any, values: Any, x: Any, first: Any, answer: Any, address: int, asked: int, parts: int
-) -> None:
+) -> bool:
+    """Whether the matrix could be read; if not, the answer is left as it was."""
+    if not _is_pattern(starts, columns, x.shape[0]):
+        return False
     height, width = answer.shape
     stored = columns.shape[0]
     for part in numba.prange(parts):
@@ -88,3 +118,4 @@ def _add_rows(
                 value, column = values[entry], np.uint64(columns[entry])
                 for h in range(width):
                     row[h] += value * x[column, h]
+    return True

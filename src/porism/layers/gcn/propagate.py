@@ -1,7 +1,8 @@
 """The sparse product: every row of the answer is a weighted sum of rows of x.
 
 One operator that torch knows by name, so that the compiler sees it whole and its operations are counted. Behind it
-stands the fastest kernel there is: numba's on a CPU, Triton's on a GPU, torch's own where they are not installed.
+stands the fastest kernel there is: numba's on a CPU, Triton's on a GPU, torch's own where they are not installed. It
+checks all it is given, so that no kernel reads beyond the arrays, whoever calls it.
 """
 
 import warnings
@@ -14,45 +15,59 @@ from torch import Tensor
 
 from porism.cost.corrections import CORRECTIONS
 from porism.cost.counting import PRODUCTS
+from porism.errors import ShapeError
 from porism.layers import kernels
-from porism.layers.gcn.csr import Csr
+from porism.layers.gcn.csr import Csr, check_arrays, check_pattern
+from porism.layers.operands import FLOATS
+
+SUMMED = (torch.float32, torch.float64)
+"""What sums are taken in."""
 
 _LIBRARY = torch.library.Library("porism", "FRAGMENT")
 _LIBRARY.define("csr_product(Tensor starts, Tensor columns, Tensor values, Tensor x, Tensor? bias=None) -> Tensor")
 
 
 def product(matrix: Csr, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    """matrix x + bias, the bias added to every row.
+    """matrix x + bias, the bias added to every row. It has no gradient: `propagate` and `project` have.
 
     >>> matrix = Csr(torch.tensor([0, 1, 3]), torch.tensor([2, 0, 1]).int(), torch.tensor([5.0, 6.0, 7.0]))
     >>> product(matrix, torch.eye(3))
     tensor([[0., 0., 5.],
             [6., 7., 0.]])
 
-    Sums are of the values' type, float32 or float64, the answer of x's. A row is summed by one thread from its first
+    Sums are of the values' type, float32 at least, the answer of x's. A row is summed by one thread from its first
     entry to its last, so that the bits are the same on every run.
     """
+    if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
+        raise ShapeError(
+            "gcn: x or bias asks for a gradient, and this product has none. "
+            "Use propagate from porism.layers.gcn.function, or give x.detach()."
+        )
     answer: Tensor = torch.ops.porism.csr_product(matrix.starts, matrix.columns, matrix.values, x, bias)
     return answer
 
 
 def _product(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    matrix = Csr(starts, columns, values)
+    _check(starts, columns, values, x, bias)
+    matrix = Csr(starts, columns, values if values.dtype in SUMMED else values.float())
     if x.device.type in kernels.DEVICES and _installed("triton"):
         from porism.layers.gcn import triton
 
         return triton.product(matrix, x, bias)
-    exact = x.to(values.dtype)
-    added = None if bias is None else bias.to(values.dtype)
+    by_kernel = _by_torch
     if x.device.type == "cpu" and _installed("numba"):
         from porism.layers.gcn import numba
 
-        return numba.product(matrix, exact, added).to(x.dtype)
-    return _by_torch(matrix, exact, added).to(x.dtype)
+        by_kernel = numba.product
+    exact = matrix.values.dtype
+    if x.dtype is exact:
+        return by_kernel(matrix, x, bias)
+    return by_kernel(matrix, x.to(exact), None if bias is None else bias.to(exact)).to(x.dtype)
 
 
 def _by_torch(matrix: Csr, x: Tensor, bias: Tensor | None) -> Tensor:
     """Right everywhere, and slower."""
+    check_pattern(matrix.starts, matrix.columns, x.shape[0])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
         size = matrix.height, x.shape[0]
@@ -72,7 +87,40 @@ def _installed(package: str) -> bool:
     return True
 
 
+def _check(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor, bias: Tensor | None) -> None:
+    """Refuses operands by what they are, without a look at their numbers."""
+    check_arrays(starts, columns, values)
+    fit = x.dim() == 2 and x.dtype in FLOATS and x.device == values.device
+    fit = fit and (x.dtype is not torch.float64 or values.dtype is torch.float64)
+    if bias is not None:
+        fit = fit and bias.dtype is x.dtype and bias.device == x.device
+        fit = fit and bias.dim() == 1 and bias.numel() == x.size(1)
+    if not fit:
+        _refuse(values, x, bias)
+
+
+def _refuse(values: Tensor, x: Tensor, bias: Tensor | None) -> None:
+    """Says which operand does not fit."""
+    for name, part, dims in (("x", x, 2), ("bias", bias, 1)):
+        if part is None:
+            continue
+        if part.dim() != dims:
+            raise ShapeError(f"gcn: {name} is {tuple(part.shape)}, wanted a dense tensor of {dims} dimensions.")
+        if part.dtype not in FLOATS or part.dtype != x.dtype:
+            raise ShapeError(f"gcn: {name} is {part.dtype}, wanted floating numbers, those of x. Convert it.")
+        if part.device != values.device:
+            raise ShapeError(
+                f"gcn: {name} is on {part.device}, the matrix on {values.device}, wanted one device. "
+                f"Move it with {name}.to({str(values.device)!r})."
+            )
+    if x.dtype == torch.float64 != values.dtype:
+        raise ShapeError(f"gcn: x is torch.float64, the matrix {values.dtype}, wanted one type. Convert the matrix.")
+    if bias is not None and len(bias) != x.shape[1]:
+        raise ShapeError(f"gcn: bias is ({len(bias)},), wanted ({x.shape[1]},), one for each column of x.")
+
+
 def _outline(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    _check(starts, columns, values, x, bias)
     return x.new_empty(starts.shape[0] - 1, x.shape[1])
 
 
