@@ -8,16 +8,19 @@ INSTALL  := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c 
 REQUIRES := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint wheel bench clean
+.PHONY: help run test test-all lint wheel bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 run: .venv/.installed ## train five language models on the embedded text, compare them, write a report
 	$(BIN)/porism compare language $(RECIPES)
 
-test: .venv/.installed-dev ## run the tests on two workers
+test: .venv/.installed-dev ## run the tests on two workers, of long sweeps a fixed share
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+test-all: .venv/.installed-dev ## the same with long sweeps as a whole: 20,000 random calls, all mutated files
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --whole
 
 lint: .venv/.installed-dev ## check style, format and types
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -17,3 +18,7 @@ if not torch.cuda.is_available():
 settings.register_profile("porism", deadline=None)
 settings.register_profile("porism-ci", deadline=None, derandomize=True)
 settings.load_profile("porism-ci" if os.environ.get("CI") else "porism")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="sweeps as a whole, not a fixed share of them")

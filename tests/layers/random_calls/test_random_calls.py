@@ -1,0 +1,125 @@
+"""Every layer and functional form on random calls: right by its oracle in float64, or refused by our own error.
+
+A part of the calls is spoiled on purpose and must be refused; all others must be answered. `pytest --whole` makes all
+calls that `make test-all` promises, and without it a fixed share of them is made.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+
+import pytest
+import torch
+from tests.layers.random_calls import attention, graphs, heads, recurrent, words
+from tests.layers.random_calls.call import Call, Function, judge
+from tests.layers.random_calls.draw import DTYPES, Draw
+
+from porism.layers.kernels.check import _launches
+from porism.layers.mechanism import calibration
+
+Family = Callable[[Draw], Call]
+FAMILIES: tuple[Family, ...] = (
+    attention.full_call,
+    attention.full_call,
+    attention.full_call,
+    attention.decode_call,
+    heads.layer_call,
+    heads.layer_call,
+    recurrent.elman_call,
+    recurrent.elman_layer_call,
+    recurrent.grid_call,
+    recurrent.grid_layer_call,
+    graphs.graph_call,
+    words.readout_call,
+    words.sampled_call,
+    words.skipgram_call,
+)
+WITH_KERNELS: tuple[Family, ...] = (
+    attention.full_call,
+    attention.full_call,
+    attention.decode_call,
+    heads.layer_call,
+    recurrent.grid_call,
+    graphs.graph_call,
+)
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+KERNEL_DTYPES = {torch.float32: 60, torch.bfloat16: 20, torch.float16: 20}
+
+CALLS = {"eager": 250, "compiled": 25, "interpreted": 25}
+"""In one test."""
+WHOLE = {"eager": 80, "compiled": 20, "interpreted": 20}
+"""Tests with --whole: 20,000 eager calls, 500 compiled, 500 in Triton's interpreter."""
+CHANGE = {"eager": 80, "compiled": 6, "interpreted": 6}
+"""With --whole where a change is judged, which must not take longer than half an hour in all."""
+SHARE = {"eager": 4, "compiled": 1, "interpreted": 1}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    whole = CHANGE if os.environ.get("CI") else WHOLE
+    for kind, tests in (whole if metafunc.config.getoption("--whole") else SHARE).items():
+        if kind in metafunc.fixturenames:
+            seeds = [range(number * CALLS[kind], (number + 1) * CALLS[kind]) for number in range(tests)]
+            metafunc.parametrize(kind, seeds, ids=[f"{some.start}-{some.stop}" for some in seeds])
+
+
+@pytest.fixture(autouse=True)
+def no_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice among mechanisms is made by FLOPs, so that nothing depends on a clock."""
+    monkeypatch.setattr(calibration, "rates", lambda *_, **__: None)
+
+
+@pytest.mark.usefixtures("fresh_memory_is_nan")
+@pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation:UserWarning")
+def test_right_or_refused(eager: range) -> None:
+    counts = _judged(eager, FAMILIES)
+    # Neither all answered nor all refused: draws of one kind would find nothing.
+    assert counts["refused"] > len(eager) // 50
+    assert counts["right"] > len(eager) // 2
+
+
+# The compiler's own, about what it does inside.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_right_or_refused_when_compiled(compiled: range) -> None:
+    def compile_fresh(ours: Function) -> Function:
+        torch._dynamo.reset()
+        # A refusal breaks the graph, and is then raised as it is.
+        return torch.compile(ours, backend="aot_eager")
+
+    assert _judged(compiled, FAMILIES, run=compile_fresh)["right"] > len(compiled) // 2
+
+
+@pytest.fixture
+def launched() -> Iterator[list[int]]:
+    """How many kernels were launched: on the GPU where there is one, else in Triton's interpreter."""
+    if find_spec("triton") is None:
+        pytest.skip("Triton is not installed")
+    with _launches(torch.device(DEVICE)) as count:
+        yield count
+
+
+def test_right_or_refused_by_kernels(interpreted: range, launched: list[int]) -> None:
+    counts = _judged(interpreted, WITH_KERNELS, KERNEL_DTYPES, DEVICE)
+    assert counts["right"] > len(interpreted) // 2
+    assert launched[0] > len(interpreted) // 4
+
+
+def _judged(
+    seeds: range,
+    families: tuple[Family, ...],
+    dtypes: dict[torch.dtype, int] = DTYPES,
+    device: str = "cpu",
+    run: Callable[[Function], Function] = lambda ours: ours,
+) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    failures = []
+    for seed in seeds:
+        draw = Draw(seed, dtypes, device)
+        call = families[seed % len(families)](draw)
+        outcome = judge(call, draw, run)
+        counts[outcome.kind] += 1
+        if outcome.kind in ("wrong", "raw"):
+            failures.append(f"seed {seed}, {call.name}: {outcome.detail}\n    {call}")
+    assert not failures, f"{dict(counts)}\n" + "\n".join(failures)
+    return counts
