@@ -1,4 +1,6 @@
 import json
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +124,106 @@ def test_a_shared_parameter_is_saved_once_and_loads_strictly(tmp_path: Path) -> 
     other = nn.ModuleDict({"a": nn.Linear(2, 3, bias=False), "b": nn.Linear(3, 3, bias=False)})
     with pytest.raises(RunError, match="does not fit the model of its recipe"):
         checkpoint.load_model(other, checkpoint.read(tmp_path / "best"))
+
+
+def mine(folder: Path, **contents: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name.replace("_", ".")).write_text(content)
+
+
+FOREIGN = {
+    "a file": {"thesis_tex": "years"},
+    "a file among ours": {"state_json": '{\n "state": {', "thesis_tex": "years"},
+    "a state of others": {"state_json": '{"mine": 1}'},
+    "a state of others in our words": {"state_json": '{"state": {}, "files": {}}', "model_safetensors": "mine"},
+    "a model of others": {"model_safetensors": "mine, and long enough to hold a header"},
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN)
+@pytest.mark.parametrize("name", ["last", "last.previous", ".last.writing"])
+def test_a_folder_that_porism_did_not_make_is_neither_deleted_nor_renamed(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    if name != "last":
+        save(tmp_path / "last", 1)
+    mine(tmp_path / name, **FOREIGN[content])
+    before = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+    for _ in range(2):
+        with pytest.raises(RunError, match=rf"{re.escape(str(tmp_path / name))} .*Move it elsewhere\."):
+            save(tmp_path / "last", 2)
+    assert {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} == before
+    # What could not be put in place is not lost.
+    assert checkpoint.load(tmp_path / "last")[0].state["step"] == (1 if name == ".last.writing" else 2)
+    (tmp_path / name).rename(tmp_path / "elsewhere")
+    save(tmp_path / "last", 3)
+    assert checkpoint.load(tmp_path / "last")[0].state["step"] == 3
+
+
+@pytest.mark.parametrize("name", ["last", "last.previous", ".last.writing"])
+def test_files_links_and_folders_of_others_stay(tmp_path: Path, name: str) -> None:
+    mine(tmp_path / "theirs", photo_txt="x")
+    (tmp_path / name).symlink_to(tmp_path / "theirs")
+    with pytest.raises(RunError, match="but a link or a file. Move it elsewhere."):
+        save(tmp_path / "last", 1)
+    (tmp_path / name).unlink()
+    (tmp_path / name).write_text("x")
+    with pytest.raises(RunError, match="but a link or a file. Move it elsewhere."):
+        save(tmp_path / "last", 1)
+    (tmp_path / name).unlink()
+    mine(tmp_path / name / "model.safetensors", inside_txt="x")
+    with pytest.raises(RunError, match="Move it elsewhere."):
+        save(tmp_path / "last", 1)
+    assert (tmp_path / name / "model.safetensors/inside.txt").read_text() == "x"
+    assert (tmp_path / "theirs/photo.txt").read_text() == "x"
+
+
+def test_what_a_file_manager_leaves_is_no_hindrance(tmp_path: Path) -> None:
+    for step in range(3):
+        save(tmp_path / "last", step)
+        (tmp_path / "last/.DS_Store").write_bytes(b"x")
+    assert checkpoint.read(tmp_path / "last").state["step"] == 2
+
+
+def test_one_saved_whole_and_not_yet_renamed_is_the_newest(tmp_path: Path) -> None:
+    save(tmp_path / "last", 1)
+    save(tmp_path / "other", 2)
+    (tmp_path / "other").rename(tmp_path / ".last.writing")
+    found, warning = checkpoint.load(tmp_path / "last")
+    assert found.state["step"] == 2
+    assert warning == f"Using {tmp_path / '.last.writing'}, saved whole."
+    hurt(tmp_path / "last/model.safetensors", "flip")
+    found, warning = checkpoint.load(tmp_path / "last")
+    assert found.state["step"] == 2
+    assert warning is not None
+    assert warning.endswith(f"Using the newer one, {tmp_path / '.last.writing'}.")
+    checkpoint.promote(found, tmp_path / "last")
+    assert checkpoint.load(tmp_path / "last")[1] is None
+    assert [path.name for path in tmp_path.iterdir()] == ["last"]
+
+
+def test_a_model_of_nan_is_passed_over(tmp_path: Path) -> None:
+    save(tmp_path / "last", 1)
+    broken = {**PARTS, "model": {"weight": torch.tensor([[0.0, math.nan]])}}
+    checkpoint.save(tmp_path / "last", broken, {"step": 2})
+    found, warning = checkpoint.load(tmp_path / "last")
+    assert found.state["step"] == 1
+    assert warning is not None
+    assert "last cannot be used: weight of its model holds NaN. Using the one before it" in warning
+
+
+def test_infinite_parameters_are_no_numbers_and_an_infinite_mask_is_one() -> None:
+    inf = torch.tensor([1.0, -math.inf])
+    assert checkpoint.first_not_finite({"weight": inf, "mask": inf}, ["weight"]) == "weight"
+    assert checkpoint.first_not_finite({"weight": inf, "mask": inf}, []) is None
+    assert checkpoint.first_not_finite({"mask": torch.tensor([math.nan])}, []) == "mask"
+    assert checkpoint.first_not_finite({"whole": torch.tensor([1]), "none": torch.empty(0)}, ["whole", "none"]) is None
+
+
+def test_a_state_of_another_shape_is_refused(tmp_path: Path) -> None:
+    save(tmp_path / "last", 1)
+    for content in ("[]", "7", '{"state": 1, "files": {}, "sha256": ""}', "[" * 100_000, "\xff", "null"):
+        (tmp_path / "last/state.json").write_text(content, encoding="latin-1")
+        with pytest.raises(RunError, match=r"state\.json is damaged"):
+            checkpoint.load(tmp_path / "last")

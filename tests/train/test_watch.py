@@ -1,11 +1,16 @@
+import contextlib
 import io
+import os
 import sys
 from pathlib import Path
+from typing import TextIO, cast
 
 import pytest
 from rich.console import Console
 
 from porism.errors import MissingExtra
+from porism.train.interrupt import Interrupt
+from porism.train.output import Output
 from porism.train.watch import ConsoleWatcher, TensorBoardWatcher
 
 EVENT = {
@@ -31,6 +36,38 @@ def test_elsewhere_than_on_a_terminal_an_epoch_is_one_plain_line() -> None:
     assert "tokens/s, at most" in first
     assert first.endswith("left")
     assert second == "something to know"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_brackets_are_no_markup(terminal: bool) -> None:
+    paper = io.StringIO()
+    watcher = ConsoleWatcher(Console(file=paper, width=80, force_terminal=terminal))
+    watcher.begin("language a[/b]", epochs=1, steps=1, done=0, unit="tokens")
+    watcher.step(7)
+    watcher.note("see a[/b] and [bold]c")
+    watcher.close()
+    assert "see a[/b] and [bold]c\n" in paper.getvalue()
+
+
+def test_a_training_of_which_nobody_reads_is_asked_to_stop() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def fileno(self) -> int:
+            return spare
+
+    spare = os.open(os.devnull, os.O_WRONLY)
+    console = Console(file=cast("TextIO", Output(Closed(), patient=True)), width=80)
+    watcher = ConsoleWatcher(console)
+    watcher.begin("language elman", epochs=1, steps=2, done=0, unit="tokens")
+    with contextlib.suppress(KeyboardInterrupt), Interrupt() as interrupt:
+        watcher.step(7)
+        assert not interrupt.asked
+        watcher.note("something to know")
+        watcher.step(7)
+        assert interrupt.asked
+    os.close(spare)
 
 
 def test_tensorboard_finds_the_curves(tmp_path: Path) -> None:

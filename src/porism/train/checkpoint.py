@@ -1,30 +1,40 @@
 """Checkpoints: tensors as safetensors, everything else as JSON, each file with its sha256. No pickle.
 
 A checkpoint is a folder that appears whole or not at all: it is written under a temporary name, synced and renamed. The
-one before it stays as `NAME.previous`, so at every moment at least one good checkpoint is on the disk.
+one before it stays as `NAME.previous`, so at every moment at least one good checkpoint is on the disk, under one of the
+three names. Which of them are good is known by their checksums, and whether porism made them by what they hold.
 """
 
-import errno
 import hashlib
 import json
-import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from porism.errors import RunError
+from porism.train.files import (
+    LITTER,
+    cannot_write,
+    read_bytes,
+    sha256,
+    sha256_of_json,
+    sync_folder,
+    temporary,
+    write_synced,
+)
 
 Parts = Mapping[str, Mapping[str, Tensor]]
-STATE = "state.json"
-FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
-"""What a system says when a disk, a quota or a file is full; not every system knows all three."""
+STATE, MODEL = "state.json", "model.safetensors"
+OPENING = b'{\n "state": {'
+"""How every state.json begins."""
 
 
 @dataclass(frozen=True)
@@ -37,128 +47,277 @@ class Checkpoint:
     state: dict[str, Any]
 
 
+class Sealed(msgspec.Struct):
+    """What state.json says: the state, the checksum of each other file, and its own."""
+
+    state: dict[str, Any]
+    files: dict[str, str]
+    sha256: str
+
+
+Check = Callable[[Checkpoint], None]
+"""Raises RunError where a checkpoint, whole as it may be, is not the one that is looked for."""
+
+
 def save(folder: Path, parts: Parts, state: Mapping[str, Any], documents: Mapping[str, Any] | None = None) -> None:
     """Write a checkpoint so that `folder` is either the old one or the whole new one."""
-    writing = folder.with_name(f".{folder.name}.writing")
-    files = {f"{name}.safetensors": save_tensors(_plain(tensors)) for name, tensors in parts.items()}
-    files |= {f"{name}.json": json.dumps(content).encode() for name, content in (documents or {}).items()}
-    body = {"state": dict(state), "files": {name: _digest(content) for name, content in files.items()}}
-    files[STATE] = json.dumps({**body, "sha256": _digest(_canonical(body))}, indent=1).encode()
-    size = sum(map(len, files.values()))
+    writing = temporary(folder)
+    contents = {f"{name}.safetensors": save_tensors(_plain(tensors)) for name, tensors in parts.items()}
+    contents |= {f"{name}.json": json.dumps(content).encode() for name, content in (documents or {}).items()}
+    body = {"state": dict(state), "files": {name: sha256(content) for name, content in contents.items()}}
+    # First, so that a folder of ours can be told from others however little of it was written.
+    contents = {STATE: json.dumps({**body, "sha256": sha256_of_json(body)}, indent=1).encode()} | contents
+    made_here = files_of(parts, documents or {})
+    size = sum(map(len, contents.values()))
     try:
-        shutil.rmtree(writing, ignore_errors=True)
-        writing.mkdir(parents=True)
-        for name, content in files.items():
-            write_synced(writing / name, content)
-        _put_in_place(writing, folder)
+        if _is_whole(writing):
+            _put_in_place(writing, folder, made_here)
+        _discard(writing, made_here)
     except OSError as error:
-        shutil.rmtree(writing, ignore_errors=True)
+        raise cannot_write(folder, error, size) from error
+    try:
+        writing.mkdir(parents=True)
+        for name, content in contents.items():
+            write_synced(writing / name, content)
+        sync_folder(writing)
+    except OSError as error:
+        refusal = cannot_write(folder, error, size)
+        with suppress(OSError):
+            _discard(writing, made_here)
+        raise refusal from error
+    try:
+        _put_in_place(writing, folder, made_here)
+    except OSError as error:
         raise cannot_write(folder, error, size) from error
 
 
-def cannot_write(target: Path, error: OSError, size: int) -> RunError:
-    """What to tell the user when the disk refuses."""
-    if error.errno in FULL:
-        free = shutil.disk_usage(target.parent).free
-        return RunError(
-            f"the disk is full: {target} needs {size:,} bytes, {free:,} are free. What was saved before is intact; "
-            f"make room, then go on with: porism train --resume {target.parent}"
-        )
-    return RunError(f"{target} cannot be written: {error.strerror}. Choose another folder with --out.")
+Files = Mapping[str, Collection[str]]
+"""The names of a checkpoint's files, and of the tensors in each."""
 
 
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def files_of(parts: Parts, documents: Mapping[str, Any]) -> Files:
+    """The files that `save` makes of these."""
+    tensors = {f"{name}.safetensors": tuple(part) for name, part in parts.items()}
+    return {STATE: (), **tensors, **{f"{name}.json": () for name in documents}}
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name and rename it, so that it is the old one or the whole new one."""
-    writing = path.with_name(f".{path.name}.writing")
+def refuse_foreign(folder: Path, made_here: Files) -> None:
+    """Refuse to go on where a folder of one of the three names is not a checkpoint that porism wrote."""
     try:
-        write_synced(writing, content)
-        writing.replace(path)
+        for place in _places(folder):
+            _refuse_foreign(place, made_here)
     except OSError as error:
-        writing.unlink(missing_ok=True)
-        raise cannot_write(path, error, len(content)) from error
+        raise cannot_write(folder, error, 0) from error
 
 
-def _put_in_place(writing: Path, folder: Path) -> None:
-    previous = _previous(folder)
-    if folder.exists():
-        # A kill between these two renames leaves only `previous`, which `load` then takes.
-        shutil.rmtree(previous, ignore_errors=True)
-        folder.rename(previous)
-    writing.rename(folder)
-    if os.name == "posix":  # elsewhere a folder cannot be opened, and renames are synced by the file system
-        _sync_folder(folder.parent)
+def load(folder: Path, check: Check | None = None) -> tuple[Checkpoint, str | None]:
+    """The newest good checkpoint, and a sentence for the user when that is not the one under the name itself.
 
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+    check: what else a checkpoint must be to be taken.
+    """
+    writing, previous = temporary(folder), _previous(folder)
+    if (newer := _try(writing, check)) is not None:
+        damage = _reason(folder, check)
+        return newer, f"{damage} Using the newer one, {writing}." if damage else f"Using {writing}, saved whole."
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def load(folder: Path) -> tuple[Checkpoint, str | None]:
-    """The newest good checkpoint, and a sentence for the user when that is not the newest one."""
-    previous = _previous(folder)
-    try:
-        return read(folder), None
+        return _checked(folder, check), None
     except RunError as error:
-        if not previous.exists():
+        if (older := _try(previous, check)) is None:
             raise
-        try:
-            return read(previous), f"{error} Using the one before it, {previous}."
-        except RunError:
-            raise error from None
+        return older, f"{error} Using the one before it, {previous}."
+
+
+def promote(taken: Checkpoint, folder: Path) -> None:
+    """Give a checkpoint that `load` found the name itself, so that what is saved next replaces no better one."""
+    made_here = files_of(taken.parts, taken.documents)
+    try:
+        if taken.folder == temporary(folder):
+            _put_in_place(taken.folder, folder, made_here)
+        elif taken.folder != folder:
+            _discard(folder, made_here)
+            taken.folder.rename(folder)
+            sync_folder(folder.parent)
+        # What a stop left half-way is out of date by now, be it whole or torn.
+        _discard(temporary(folder), made_here)
+    except OSError as error:
+        raise cannot_write(folder, error, 0) from error
 
 
 def exists(folder: Path) -> bool:
     """Whether there is anything to load."""
-    return folder.exists() or _previous(folder).exists()
+    return folder.exists() or _previous(folder).exists() or _is_good(temporary(folder))
+
+
+def states(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The states of the checkpoints under the three names, newest first, where they can be read and are unaltered."""
+    for place in _places(folder):
+        with suppress(RunError):
+            yield place, _read_state(place / STATE).state
 
 
 def read(folder: Path) -> Checkpoint:
     """One checkpoint, every file of it checked."""
-    body = _read_state(folder / STATE)
+    sealed = _read_state(folder / STATE)
     parts, documents = {}, {}
-    for name, expected in body["files"].items():
-        content = _read_bytes(folder / name)
-        if _digest(content) != expected:
-            raise RunError(
-                f"{folder / name} is damaged: its sha256 begins {_digest(content)[:12]}, {expected[:12]} was written."
-            )
+    for name, expected in sealed.files.items():
+        content = read_bytes(folder / name)
+        if (found := sha256(content)) != expected:
+            raise RunError(f"{folder / name} is damaged: its sha256 begins {found[:12]}, {expected[:12]} was written.")
         stem, _, kind = name.partition(".")
         if kind == "json":
             documents[stem] = json.loads(content)
         else:
             parts[stem] = load_tensors(content)
-    return Checkpoint(folder, parts, documents, body["state"])
+    return Checkpoint(folder, parts, documents, sealed.state)
 
 
-def _read_state(path: Path) -> dict[str, Any]:
+def first_not_finite(tensors: Mapping[str, Tensor], parameters: Collection[str] = ()) -> str | None:
+    """The name of a tensor that no training can go on from: one that holds NaN, or a parameter that is infinite.
+
+    Infinity is no fault elsewhere: a mask is often made of it, and so is the memory of an optimizer that overflowed.
+    """
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() or tensor.is_complex():
+            sound = torch.isfinite(tensor) if name in parameters else ~torch.isnan(tensor)
+            if not bool(sound.all()):
+                return name
+    return None
+
+
+def _put_in_place(writing: Path, folder: Path, made_here: Files) -> None:
+    """Rename. At every moment `writing`, or what it has become, is whole."""
+    previous = _previous(folder)
+    for place in (folder, previous):
+        _refuse_foreign(place, made_here)
+    if _is_whole(folder):
+        _discard(previous, made_here)
+        folder.rename(previous)
+    else:
+        # Over the one before it, a damaged one would take the place of a good one.
+        _discard(folder, made_here)
+    writing.rename(folder)
+    sync_folder(folder.parent)
+
+
+def _discard(folder: Path, made_here: Files) -> None:
+    """Delete a checkpoint of ours; what tells that it is ours goes last."""
+    _refuse_foreign(folder, made_here)
+    if not folder.exists():
+        return
+    for entry in sorted(folder.iterdir(), key=lambda entry: (entry.name == STATE, entry.name == MODEL)):
+        entry.unlink()
+    folder.rmdir()
+
+
+def _refuse_foreign(folder: Path, made_here: Files) -> None:
+    if not folder.is_symlink() and not folder.exists():
+        return
+    if folder.is_symlink() or not folder.is_dir():
+        raise RunError(f"{folder} is not a checkpoint that porism wrote, but a link or a file. Move it elsewhere.")
+    entries = [entry for entry in folder.iterdir() if entry.name not in LITTER]
+    known = _file_names(folder) or set(made_here)
+    foreign = sorted(entry.name for entry in entries if entry.name not in known or not _is_plain_file(entry))
+    if foreign:
+        raise RunError(f"{folder} holds {foreign[0]}, which porism did not write there. Move it elsewhere.")
+    if not (_begins_as_ours(folder / STATE) or _holds(folder / MODEL, made_here) or _is_empty(entries)):
+        raise RunError(f"{folder} is not a checkpoint that porism wrote. Move it elsewhere.")
+
+
+def _file_names(folder: Path) -> set[str]:
+    """The names that an unaltered state.json gives, none otherwise."""
     try:
-        content = json.loads(_read_bytes(path))
-        body = {"state": content["state"], "files": content["files"]}
-        expected = content["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
+        return {STATE, *_read_state(folder / STATE).files}
+    except RunError:
+        return set()
+
+
+def _is_plain_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _is_empty(files: Collection[Path]) -> bool:
+    return all(file.stat().st_size == 0 for file in files)
+
+
+def _begins_as_ours(path: Path) -> bool:
+    """Whether a state.json, torn as it may be, is one that `save` wrote."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        beginning = file.read(len(OPENING))
+    return bool(beginning) and OPENING.startswith(beginning)
+
+
+def _holds(path: Path, made_here: Files) -> bool:
+    """Whether a file has the tensors of the model that is saved here, by their names."""
+    expected = made_here.get(MODEL, ())
+    if not expected or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = file.read(length) if length <= path.stat().st_size else b""
+    try:
+        return set(json.loads(header)) - {"__metadata__"} == set(expected)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether every file is what was written, without holding a second checkpoint in memory while one is saved."""
+    try:
+        files = _read_state(folder / STATE).files
+        return all(_sha256_of_file(folder / name) == expected for name, expected in files.items())
+    except (RunError, OSError):
+        return False
+
+
+def _sha256_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_good(folder: Path) -> bool:
+    return _try(folder, None) is not None
+
+
+def _try(folder: Path, check: Check | None) -> Checkpoint | None:
+    try:
+        return _checked(folder, check)
+    except RunError:
+        return None
+
+
+def _reason(folder: Path, check: Check | None) -> str | None:
+    """Why a checkpoint that is there cannot be taken."""
+    try:
+        _checked(folder, check)
+    except RunError as error:
+        return str(error) if folder.exists() else None
+    return None
+
+
+def _checked(folder: Path, check: Check | None) -> Checkpoint:
+    found = read(folder)
+    if name := first_not_finite(found.parts.get("model", {})):
+        raise RunError(f"{folder} cannot be used: {name} of its model holds NaN.")
+    if check is not None:
+        check(found)
+    return found
+
+
+def _read_state(path: Path) -> Sealed:
+    try:
+        sealed = msgspec.convert(json.loads(read_bytes(path)), Sealed)
+    except (ValueError, RecursionError) as error:
         raise RunError(f"{path} is damaged: it is not the JSON that was written.") from error
-    if _digest(_canonical(body)) != expected:
+    if sha256_of_json({"state": sealed.state, "files": sealed.files}) != sealed.sha256:
         raise RunError(f"{path} is damaged: its content was altered.")
-    return body
+    return sealed
 
 
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}.") from error
+def _places(folder: Path) -> tuple[Path, Path, Path]:
+    """The three names of a checkpoint, newest first."""
+    return temporary(folder), folder, _previous(folder)
 
 
 def _previous(folder: Path) -> Path:
@@ -167,14 +326,6 @@ def _previous(folder: Path) -> Path:
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _canonical(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
 
 
 def model_tensors(model: torch.nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -192,9 +343,14 @@ def model_tensors(model: torch.nn.Module) -> tuple[dict[str, Tensor], dict[str, 
 
 
 def load_model(model: torch.nn.Module, checkpoint: Checkpoint) -> None:
-    """Put a checkpoint's parameters into a model, every name and shape checked."""
-    tensors = dict(checkpoint.parts["model"])
-    tensors.update({name: tensors[first] for name, first in checkpoint.state["aliases"].items()})
+    """Put a checkpoint's parameters into a model, every name, shape and number checked."""
+    try:
+        tensors = dict(checkpoint.parts["model"])
+        tensors.update({name: tensors[first] for name, first in checkpoint.state["aliases"].items()})
+    except (KeyError, AttributeError, TypeError) as error:
+        raise RunError(f"{checkpoint.folder} is not a checkpoint of a model: it has no {error}.") from error
+    if name := first_not_finite(tensors, dict(model.named_parameters())):
+        raise RunError(f"{checkpoint.folder} cannot be used: {name} is not finite.")
     try:
         model.load_state_dict(tensors, strict=True)
     except RuntimeError as error:

@@ -1,79 +1,55 @@
-"""The one training loop: epochs, early stopping, checkpoints, resume."""
+"""The one training loop: epochs, early stopping, checkpoints within an epoch."""
 
 import math
 import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from porism.errors import Interrupted, RunError, TrainingError
 from porism.train import checkpoint, optimizer
+from porism.train.checkpoint import Checkpoint
 from porism.train.interrupt import Interrupt
-from porism.train.run import Run
+from porism.train.progress import Progress
+from porism.train.recipe import Recipe
+from porism.train.run import BEST, LAST
 from porism.train.step import make_step
 from porism.train.task import Carry, Step, Task
 from porism.train.watch import Silence, Watcher
 
 
-@dataclass
-class Position:
-    """Where a training stands, tensors aside. Saved with every checkpoint."""
-
-    epoch: int = 1
-    step: int = 0
-    """Batches of this epoch that are done."""
-    loss: float = 0.0
-    """Sum over this epoch so far, each batch weighed by its units."""
-    units: int = 0
-    best: float | None = None
-    best_epoch: int = 0
-    epoch_seconds: float = 0.0
-    """Time spent in training steps, in this epoch and over all of them."""
-    seconds: float = 0.0
-    all_units: int = 0
-    finished: str = ""
-    """Why training is over, empty while it is not."""
-
-
-class Training:
-    """One training on its way: the model, its optimizer and its position.
+class Training(Progress):
+    """One training on its way.
 
     >>> training = Training(task, run, device)
     >>> training.resume()            # where there is something to resume
     >>> training.fit(watcher)
     """
 
-    def __init__(self, task: Task, run: Run, device: torch.device) -> None:
-        self.task, self.run, self.device = task, run, device
-        torch.set_num_threads(run.facts.threads)
-        torch.manual_seed(run.facts.seed)
-        self.model = task.build().to(device)
-        self.optimizer: Optimizer = optimizer.make(task.recipe, self.model.parameters(), device)
-        self.position = Position()
-        self.carry: Carry | None = None
-
     def resume(self, watcher: Watcher | None = None) -> None:
-        """Go back to the newest good checkpoint, or to the start where there is none yet."""
-        if not checkpoint.exists(self.run.path / "last"):
-            return
-        saved, warning = checkpoint.load(self.run.path / "last")
-        if warning and watcher:
-            watcher.note(warning)
-        checkpoint.load_model(self.model, saved)
-        optimizer.load_state(self.optimizer, saved.parts["optimizer"])
-        self.position = Position(**saved.state["position"])
-        self.carry = {name: x.to(self.device) for name, x in saved.parts["carry"].items()} or None
-        torch.set_rng_state(saved.parts["random"]["cpu"])
-        if self.device.type == "cuda" and "cuda" in saved.parts["random"]:
-            torch.cuda.set_rng_state(saved.parts["random"]["cuda"], self.device)
-        if not self.position.finished:
-            self.run.append("resume", epoch=self.position.epoch, step=self.position.step)
+        """Go back to the newest good checkpoint, or to the start where there is none yet.
+
+        The best model so far is looked for now: where it is lost, that is said before training goes on.
+        """
+        watcher = watcher or Silence()
+        self.run.lock()
+        self.take_up(watcher)
+        if self.position.best_epoch:
+            self._take_best(watcher)
+
+    @contextmanager
+    def only_writer(self, watcher: Watcher | None = None) -> Iterator[None]:
+        """Be the one that writes into the run while this lasts."""
+        known = self.run.locked
+        with self.run.writing():
+            if not known:
+                # In the meantime another process may have trained it.
+                self.resume(watcher)
+            yield
 
     def fit(self, watcher: Watcher | None = None, checkpoint_every: float = 60.0) -> None:
         """Train to the end, then put the best parameters into the model.
@@ -81,6 +57,12 @@ class Training:
         checkpoint_every: seconds between checkpoints within an epoch; there is one after each epoch anyway.
         """
         watcher = watcher or Silence()
+        with self.only_writer(watcher):
+            self._train(watcher, checkpoint_every)
+            if (best := self._take_best(watcher)) is not None:
+                checkpoint.load_model(self.model, best)
+
+    def _train(self, watcher: Watcher, checkpoint_every: float) -> None:
         recipe, at = self.task.recipe, self.position
         steps = len(self.task.batches(at.epoch, self.run.facts.seed))
         step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
@@ -90,15 +72,6 @@ class Training:
             while not at.finished:
                 self._train_epoch(step, interrupt, watcher, checkpoint_every)
                 self._close_epoch(watcher)
-        best, warning = checkpoint.load(self.run.path / "best")
-        if warning:
-            watcher.note(warning)
-        if best.state["epoch"] != at.best_epoch:
-            raise RunError(
-                f"{best.folder} is of epoch {best.state['epoch']}, but epoch {at.best_epoch} was the best. "
-                f"Repeat the run with: {shlex.join(self.run.facts.command())}"
-            )
-        checkpoint.load_model(self.model, best)
 
     def _train_epoch(self, step: Step, interrupt: Interrupt, watcher: Watcher, checkpoint_every: float) -> None:
         at, recipe = self.position, self.task.recipe
@@ -142,17 +115,14 @@ class Training:
 
     def _close_epoch(self, watcher: Watcher) -> None:
         at, recipe = self.position, self.task.recipe
+        self._refuse_not_finite({})
         valid = evaluate(self.task, self.model, "valid")
-        value = valid[self.task.metric]
-        if not math.isfinite(value):
-            raise TrainingError(self._no_number(f"{self.task.metric} on valid is {value}"))
+        value = self._metric(valid)
         better = at.best is None or (value < at.best if self.task.lower_is_better else value > at.best)
         kept = better or recipe.select == "final"
         if kept:
             at.best, at.best_epoch = value, at.epoch
-            tensors, aliases = checkpoint.model_tensors(self.model)
-            state = {"epoch": at.epoch, "valid": valid, "aliases": aliases}
-            checkpoint.save(self.run.path / "best", {"model": tensors}, state, {"assets": self.task.assets()})
+            self.save_best(valid)
         event: dict[str, Any] = {
             "epoch": at.epoch,
             "step": at.step,
@@ -176,18 +146,50 @@ class Training:
         self._save_last({})
         watcher.epoch(event)
 
+    def _take_best(self, watcher: Watcher) -> Checkpoint | None:
+        """The checkpoint of the best epoch so far, put under its own name; None where it is lost, and was replaced."""
+        try:
+            saved, warning = self.load_best()
+        except RunError as error:
+            self._replace_best(error, watcher)
+            return None
+        checkpoint.promote(saved, self.run.path / BEST)
+        if warning:
+            watcher.note(warning)
+        return saved
+
+    def _replace_best(self, lost: RunError, watcher: Watcher) -> None:
+        """Let the model at hand be the best if an epoch has just ended with it, else leave it to the epochs to come."""
+        at = self.position
+        if self.run.metrics() is not None:
+            command = shlex.join(self.run.facts.command())
+            raise RunError(f"{lost} {self.has_finished} To have its model too, repeat it with: {command}") from lost
+        best_epoch, ended = at.best_epoch, at.epoch if at.finished else at.epoch - 1
+        at.best, at.best_epoch = None, 0
+        if at.finished or at.step == 0:
+            valid = evaluate(self.task, self.model, "valid")
+            at.best, at.best_epoch = self._metric(valid), ended
+            self.save_best(valid)
+        now = f"epoch {ended}, the newest, counts as" if at.best_epoch else "the epochs from here on decide which is"
+        text = f"{lost} The best epoch so far, {best_epoch}, is lost; {now} the best."
+        self.run.append("best_lost", epoch=at.best_epoch, text=text)
+        self.save_last(self.carry or {})
+        watcher.note(text)
+
     def _save_last(self, carry: Carry) -> None:
-        random = {"cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            random["cuda"] = torch.cuda.get_rng_state(self.device)
-        tensors, aliases = checkpoint.model_tensors(self.model)
-        parts = {
-            "model": tensors,
-            "optimizer": optimizer.state_tensors(self.optimizer),
-            "carry": carry,
-            "random": random,
-        }
-        checkpoint.save(self.run.path / "last", parts, {"position": asdict(self.position), "aliases": aliases})
+        self._refuse_not_finite(carry)
+        self.save_last(carry)
+
+    def _refuse_not_finite(self, carry: Carry) -> None:
+        """Keep what was saved before: a resume from numbers that are none would fail every time."""
+        if name := self.first_not_finite(carry):
+            raise TrainingError(self._no_number(f"{name} is not finite"))
+
+    def _metric(self, valid: dict[str, float]) -> float:
+        value = valid[self.task.metric]
+        if not math.isfinite(value):
+            raise TrainingError(self._no_number(f"{self.task.metric} on valid is {value}"))
+        return value
 
     def _checked(self, loss_sum: Tensor) -> float:
         total = float(loss_sum)
@@ -196,12 +198,20 @@ class Training:
         return total
 
     def _no_number(self, what: str) -> str:
-        at, rate = self.position, self.task.recipe.learning_rate
+        at, recipe = self.position, self.task.recipe
+        saved = checkpoint.exists(self.run.path / LAST)
+        kept = f"What was saved before is intact in {self.run.path}" if saved else "Nothing was saved yet"
+        clip = "" if recipe.clip is not None and math.isfinite(recipe.clip) else " or --set clip=1"
         return (
-            f"{what} in epoch {at.epoch}, step {at.step}, at learning_rate {rate:g}: training cannot go on. "
-            f"What was saved before is intact in {self.run.path}; "
-            f"try --set learning_rate={rate / 10:g} or --set clip=1."
+            f"{what} in epoch {at.epoch}, step {at.step}, at learning_rate {recipe.learning_rate:g}: training cannot "
+            f"go on. {kept}; start a new run with --set learning_rate={self._smaller_rate():g}{clip}."
         )
+
+    def _smaller_rate(self) -> float:
+        """A learning rate to try instead: that of the recipe as it comes, or a tenth where this is no larger."""
+        rate = self.task.recipe.learning_rate
+        usual = self.task.recipes.get(self.task.recipe.name, Recipe(name="", about="")).learning_rate
+        return usual if rate > usual else rate / 10
 
 
 def evaluate(task: Task, model: nn.Module, split: str) -> dict[str, float]:

@@ -4,7 +4,9 @@
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar
@@ -13,8 +15,10 @@ import msgspec
 
 from porism.errors import RecipeError
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Whole = Annotated[int, msgspec.Meta(ge=0)]
+LARGEST = 2**63 - 1
+"""What torch can count to."""
+Count = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+Whole = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -63,9 +67,9 @@ def pick(recipes: Mapping[str, AnyRecipe], name: str, task: str) -> AnyRecipe:
 
 
 def override(recipe: AnyRecipe, assignments: Sequence[str]) -> AnyRecipe:
-    """The recipe with some fields set from `field=value` texts."""
+    """The recipe with some fields set from `field=value` texts. Numbers must be finite."""
     changes: dict[str, Any] = {}
-    known = [f.name for f in dataclasses.fields(recipe) if f.name not in ("name", "about")]
+    known = list(settings(recipe))
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals:
@@ -73,7 +77,38 @@ def override(recipe: AnyRecipe, assignments: Sequence[str]) -> AnyRecipe:
         if key not in known:
             raise RecipeError(f"recipe {recipe.name} has no field {key!r}. {nearest(key, known)}")
         changes[key] = plain_value(value)
-    return from_fields(type(recipe), {**dataclasses.asdict(recipe), **changes})
+    changed = from_fields(type(recipe), {**dataclasses.asdict(recipe), **changes})
+    check_finite(changed, changes)
+    return changed
+
+
+def check_finite(recipe: Recipe, fields: Iterable[str] | None = None) -> None:
+    """Refuse inf and nan in the fields of these names, or in any.
+
+    No part of `from_fields`, so that a run which was trained with clip=inf can still be read.
+    """
+    for name in dataclasses.asdict(recipe) if fields is None else fields:
+        value = getattr(recipe, name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise RecipeError(
+                f"recipe {recipe.name}: {name}={value:g} cannot be: expected a finite number. Set it with --set."
+            )
+
+
+def settings(recipe: Recipe) -> dict[str, Any]:
+    """The fields that decide a training: all but those for people who choose."""
+    return {name: value for name, value in dataclasses.asdict(recipe).items() if name not in ("name", "about")}
+
+
+def assignments(base: Recipe, recipe: Recipe) -> list[str]:
+    """The texts with which `override` makes one recipe of another.
+
+    >>> assignments(recipe, override(recipe, ["hidden=200", "tied=true"]))
+    ['hidden=200', 'tied=true']
+    """
+    before = settings(base)
+    changes = {name: value for name, value in settings(recipe).items() if value != before[name]}
+    return [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in changes.items()]
 
 
 def plain_value(text: str) -> int | float | str | None:

@@ -15,8 +15,9 @@ from porism.train import checkpoint
 from porism.train.checkpoint import Checkpoint
 from porism.train.device import choose_device, choose_precision, hardware, versions
 from porism.train.loop import Training, answering, evaluate
+from porism.train.progress import check_best
 from porism.train.recipe import Recipe, from_fields
-from porism.train.run import Facts, Run
+from porism.train.run import BEST, Facts, Run, refuse_taken
 from porism.train.task import Task
 from porism.train.watch import Silence, Watcher
 
@@ -33,6 +34,7 @@ def begin(
     overrides: Sequence[str] = (),
 ) -> Training:
     """A new run in the folder `out`."""
+    refuse_taken(out)
     where = choose_device(device)
     task = kind.load(recipe, source)
     facts = Facts(
@@ -47,15 +49,23 @@ def begin(
         overrides=list(overrides),
     )
     run = Run.create(out, facts, recipe)
-    run.append("start", command=shlex.join(facts.command()))
-    return Training(task, run, where)
+    try:
+        run.append("start", command=shlex.join(facts.command()), recipe=run.recipe_sha256)
+        return Training(task, run, where)
+    except BaseException:
+        run.unlock()
+        raise
 
 
 def reopen(kind: type[Task], run: Run, watcher: Watcher | None = None) -> Training:
-    """A run that was stopped, at the place where it stopped."""
-    task = load_task(kind, run)
-    training = Training(task, run, choose_device(run.facts.device))
-    training.resume(watcher)
+    """A run that was stopped, at the place where it stopped. From here on nobody else may train it."""
+    run.lock()
+    try:
+        training = Training(load_task(kind, run), run, choose_device(run.facts.device))
+        training.resume(watcher)
+    except BaseException:
+        run.unlock()
+        raise
     return training
 
 
@@ -78,9 +88,9 @@ def recipe_from(kind: type[Task], fields: Mapping[str, Any]) -> Recipe:
 
 def best_checkpoint(run: Run, watcher: Watcher) -> Checkpoint:
     """The checkpoint that counts, or the one before it where that is damaged."""
-    saved, warning = checkpoint.load(run.path / "best")
+    saved, warning = checkpoint.load(run.path / BEST, check_best)
     if warning:
-        watcher.note(warning)
+        watcher.note(f"{warning} It is of epoch {saved.state['epoch']}.")
     return saved
 
 
@@ -97,12 +107,22 @@ def trained_model(task: Task, saved: Checkpoint, device: torch.device) -> nn.Mod
 
 
 def complete(training: Training, watcher: Watcher | None = None, checkpoint_every: float = 60.0) -> dict[str, Any]:
-    """Train to the end, evaluate the best model on every split, write metrics.json and return what it says."""
+    """Train to the end, evaluate the best model on every split, write metrics.json and return what it says.
+
+    The results of a run that has finished already are returned as they are.
+    """
     watcher = watcher or Silence()
-    try:
-        training.fit(watcher, checkpoint_every)
-    finally:
-        watcher.close()
+    with training.only_writer(watcher):
+        try:
+            training.fit(watcher, checkpoint_every)
+        finally:
+            watcher.close()
+        if (done := training.run.metrics()) is not None:
+            return {**done, "run": str(training.run.path)}
+        return _results(training)
+
+
+def _results(training: Training) -> dict[str, Any]:
     task, model = training.task, training.model
     metrics = {split: evaluate(task, model, split) for split in task.splits}
     with answering(model):

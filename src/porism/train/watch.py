@@ -8,8 +8,11 @@ from typing import Any, Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from porism.errors import MissingExtra
+from porism.train.interrupt import ask_to_stop
+from porism.train.output import Output
 
 
 class Watcher(Protocol):
@@ -42,12 +45,16 @@ class Silence:
 
 
 class ConsoleWatcher:
-    """A progress bar with rate and time left on a terminal, and plain lines elsewhere."""
+    """A progress bar with rate and time left on a terminal, and plain lines elsewhere.
+
+    Where the console's `Output` has lost its reader the training is stopped, as the reader of `porism train | head -1`
+    wants it: with a checkpoint, so that it can go on.
+    """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
@@ -70,16 +77,19 @@ class ConsoleWatcher:
         self.units += units
         self.done += 1
         self.bar.update(self.bar_task, advance=1, rate=self._rate())
+        if isinstance(self.console.file, Output) and self.console.file.lost:
+            ask_to_stop()
 
     def epoch(self, event: Mapping[str, Any]) -> None:
         parts = [f"epoch {event['epoch']:3d}"]
         for split in ("train", "valid"):
             parts += [f"{split} {name.replace('_', ' ')} {value:.2f}" for name, value in event[split].items()][:1]
         line = "  ".join(parts) + ("  best" if event["best"] else "      ")
-        self.console.print(f"{line}  {self._rate()}, at most {self._left()} left", highlight=False)
+        self.note(f"{line}  {self._rate()}, at most {self._left()} left")
 
     def note(self, text: str) -> None:
-        self.console.print(text, highlight=False, soft_wrap=True)
+        # As a Text: brackets in a folder's name are no markup.
+        self.console.print(Text(text), soft_wrap=True)
 
     def close(self) -> None:
         self.bar.stop()
@@ -92,15 +102,20 @@ class ConsoleWatcher:
         return f"{seconds // 60:.0f}m{seconds % 60:02.0f}s"
 
 
+def summary_writer() -> Any:
+    """TensorBoard's class, or a refusal where the package is missing."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtra('--tensorboard needs a package: pip install "porism[tensorboard]".') from error
+    return SummaryWriter
+
+
 class TensorBoardWatcher(Silence):
     """Writes the curves where TensorBoard finds them."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise MissingExtra('--tensorboard needs a package: pip install "porism[tensorboard]".') from error
-        self.writer = SummaryWriter(str(folder))
+        self.writer = summary_writer()(str(folder))
 
     def epoch(self, event: Mapping[str, Any]) -> None:
         for split in ("train", "valid"):

@@ -1,0 +1,89 @@
+"""Files that appear whole or not at all, and the checksums by which a reader knows that they are what was written."""
+
+import errno
+import hashlib
+import json
+import os
+import shlex
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from porism.errors import RunError
+
+FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
+"""What a system says when a disk, a quota or a file is full; not every system knows all three."""
+LITTER = (".DS_Store", "Thumbs.db", "desktop.ini")
+"""What file managers leave in a folder that somebody looked at."""
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a new file and wait until it is on the disk."""
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name and rename it, so that it is the old one or the whole new one."""
+    writing = temporary(path)
+    try:
+        writing.unlink(missing_ok=True)
+        write_synced(writing, content)
+        writing.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        refusal = cannot_write(path, error, len(content))
+        with suppress(OSError):
+            writing.unlink(missing_ok=True)
+        raise refusal from error
+
+
+def temporary(path: Path) -> Path:
+    """The name under which a file or folder is written before it gets its own."""
+    return path.with_name(f".{path.name}.writing")
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    if os.name != "posix":  # elsewhere a folder cannot be opened, and renames are synced by the file system
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def cannot_write(target: Path, error: OSError, size: int) -> RunError:
+    """What to tell the user when the disk refuses. Ask before cleaning up: what is free then is not what was free."""
+    if error.errno in FULL:
+        there = next(parent for parent in target.absolute().parents if parent.exists())
+        return RunError(
+            f"the disk is full: {target} needs {size:,} bytes, {shutil.disk_usage(there).free:,} are free. "
+            f"What was saved before is intact; make room, then go on with: "
+            f"porism train --resume {shlex.quote(str(target.parent))}"
+        )
+    return RunError(
+        f"{target} cannot be written: {error.strerror}. Choose another folder with --out, or make this one writable."
+    )
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a file holds."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def sha256(content: bytes) -> str:
+    """The checksum of a file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def sha256_of_json(content: Any) -> str:
+    """The checksum of what a JSON file says, however it is spaced and in whichever order its keys stand."""
+    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())

@@ -1,0 +1,61 @@
+"""A file is the old one or the whole new one, and what went wrong is told in one line."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from porism.errors import RunError
+from porism.train.files import sha256_of_json, write_atomically
+
+
+def test_the_new_file_replaces_the_old_one_and_nothing_else_is_left(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a.json", b"old")
+    write_atomically(tmp_path / "a.json", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert (tmp_path / "a.json").read_bytes() == b"new"
+
+
+def test_a_disk_that_nothing_can_be_written_to_is_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **options: Any) -> NoReturn:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("open", "unlink", "replace"):
+        monkeypatch.setattr(Path, name, refuse)
+    with pytest.raises(RunError, match=r"a\.json cannot be written: Read-only file system\. Choose another"):
+        write_atomically(tmp_path / "a.json", b"new")
+
+
+def test_free_bytes_are_asked_for_before_what_was_written_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+
+    def free(folder: Path) -> Any:
+        assert (tmp_path / ".a.json.writing").exists()
+        return usage._replace(free=12_345)
+
+    def full(descriptor: int) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "disk_usage", free)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match=r"the disk is full: .*a\.json needs 3 bytes, 12,345 are free"):
+        write_atomically(tmp_path / "a.json", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_under_the_temporary_name_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".a.json.writing").symlink_to("mine")
+    write_atomically(tmp_path / "a.json", b"new")
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "a.json").read_bytes() == b"new"
+
+
+def test_a_checksum_of_json_is_of_what_it_says() -> None:
+    assert sha256_of_json({"a": 1, "b": [0.1, None]}) == sha256_of_json({"b": [0.1, None], "a": 1})
+    assert sha256_of_json({"a": 1}) != sha256_of_json({"a": "1"})
