@@ -44,7 +44,25 @@ MISTAKES = [
     ("train language --set tied=true --set embedding=5 --set hidden=6", "tied needs embedding and hidden of one size"),
     ("train language --device tpu", "there is no device 'tpu'. Use --device auto, cpu or cuda."),
     ("train language --device meta", "device 'meta' is not supported"),
-    ("train language --threads 0", "--threads takes a whole number from 1 on, got 0."),
+    ("train language --threads 0", "--threads takes a whole number from 1 to "),
+    ("train language --threads 100000", "--threads takes a whole number from 1 to "),
+    ("compare language elman --threads 100000", "--threads takes a whole number from 1 to "),
+    ("train language --threads x", "Error parsing --threads: invalid literal for int() with base 10: 'x'."),
+    ("train language --seed 99999999999999999999999", "--seed takes a whole number from 0 to 4294967295, got 9999"),
+    ("train images --seed 18446744073709551615", "--seed takes a whole number from 0 to 4294967295"),
+    ("train words --seed -1", "--seed takes a whole number from 0 to 4294967295, got -1."),
+    ("compare language elman --seed 99999999999999999999999", "--seed takes a whole number from 0 to 4294967295"),
+    ("compare language elman --seed 4294967295 --seeds 2", "--seed 4294967295 with --seeds 2 goes beyond"),
+    ("check gradients --seed 99999999999999999999999", "--seed takes a whole number from 0 to 4294967295"),
+    ("train graphs --set split_seed=99999999999999999999999", "split_seed=99999999999999999999999 cannot be"),
+    ("train language --checkpoint-every nan", "--checkpoint-every takes seconds from 0 on, got nan."),
+    ("train language --checkpoint-every -5", "--checkpoint-every takes seconds from 0 on, got -5."),
+    ("compare language elman --checkpoint-every=nan", "--checkpoint-every takes seconds from 0 on, got nan."),
+    ("train language --set learning_rate=inf", "learning_rate=inf cannot be: expected a finite number"),
+    ("compare language elman --set weight_decay=inf", "weight_decay=inf cannot be: expected a finite number"),
+    ("train language --set clip=inf", "clip=inf cannot be: expected a finite number"),
+    ("train language --data None", "None: no such file or folder"),
+    ("train --recipes --resume folder language", "--recipes lists what can be trained"),
     (
         "train language --seed x",
         "Error parsing --seed: invalid literal for int() with base 10: 'x'. See porism train --help.",
@@ -55,10 +73,16 @@ MISTAKES = [
     ("train language nowhere/recipe.toml", "nowhere/recipe.toml cannot be read"),
     ("compare language elman nothing", "language has no recipe 'nothing'"),
     ("compare language elman --resume", "--resume needs --out"),
-    ("compare language elman --seeds 0", "--seeds takes a whole number from 1 on, got 0"),
+    ("compare language elman --seeds 0", "--seeds takes a whole number from 1 to 10000, got 0"),
+    ("compare language elman --seeds 10000000000", "--seeds takes a whole number from 1 to 10000, got 10000000000"),
     ("evaluate nowhere", "nowhere is not a run"),
     ("predict folder hello", "folder is not a run"),
     ("predict folder", "what is there to answer?"),
+    (
+        "predict folder hello --set seed=99999999999999999999999",
+        "--set seed=99999999999999999999999: a whole number has",
+    ),
+    ("predict folder hello --set top_k=-99999999999999999999", "a whole number has at most 64 bits"),
     ("predict folder --analogy a b c", "folder is not a run"),
     ("report folder", "folder has no recipe.toml"),
     ("data fetch nothing", "nothing"),
@@ -84,6 +108,63 @@ def test_a_mistake_is_one_line_and_exit_2(say: Say, files: Path, command: str, m
     assert said.err.count("\n") == 1
     assert "Traceback" not in said.err
     assert not (files / "runs").exists()
+
+
+LONG, ZERO, NO_TEXT = "x" * 300, "a\0b", "a\udcff"
+
+
+@pytest.mark.parametrize(
+    "path", [LONG, f"folder/{LONG}", "x/" * 2048, ZERO, NO_TEXT], ids=lambda path: ascii(path)[:12]
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "language", "--out"],
+        ["train", "language", "--data"],
+        ["train", "--resume"],
+        ["compare", "language", "elman", "--out"],
+        ["compare", "language", "elman", "--resume", "--out"],
+        ["evaluate"],
+        ["report"],
+        ["report", "folder", "--out"],
+        ["predict", "--set=length=1", "--", "PATH", "hello"],
+        ["train", "language", "PATH.toml"],
+        ["check", "claims", "--id", "000-24", "--out"],
+        ["check", "claims", "--ledger"],
+        ["cost", "elman", "--against", "readout", "--plot"],
+    ],
+    ids=" ".join,
+)
+def test_a_path_that_no_file_can_have_is_one_line_and_exit_2(
+    say: Say, files: Path, command: list[str], path: str
+) -> None:
+    words = [word.replace("PATH", path) for word in command]
+    before = sorted(files.rglob("*"))
+    said = say(words if words != command else [*words, path])
+    assert said.code == 2
+    assert said.err.startswith("porism: the path ")
+    assert said.err.count("\n") == 1
+    assert len(said.err) < 200
+    assert sorted(files.rglob("*")) == before
+
+
+def test_a_folder_may_have_brackets_and_colons_in_its_name(say: Say, text: Path) -> None:
+    name = "a[/b] [bold]:smile:"
+    said = say("train", "language", "--data", text, "--out", name, "--device=cpu", "--set=precision=fp32", TINY)
+    assert (said.code, said.err) == (0, "")
+    assert f"language elman on cpu in fp32: {name}\n" in said.out
+    assert f"report: {name}/report.html\n" in said.out
+    for command in (["train", "--resume", name], ["evaluate", name], ["predict", name, "the"], ["report", name]):
+        again = say(command)
+        assert (again.code, again.err) == (0, ""), command
+
+
+def test_without_tensorboard_no_run_is_begun(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    said = say("train", "language", "--data", text, "--out", "run", "--tensorboard", TINY)
+    assert said.code == 2
+    assert "--tensorboard needs a package" in said.err
+    assert not Path("run").exists()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device")

@@ -127,7 +127,7 @@ def test_every_layer_that_attends_can_be_drawn(say: Say, layer: str, marks: str,
         (["language/lstm", "--draw"], "cost: language/lstm cannot be drawn. Choose from attention"),
         (["window", "--draw", "--at", "T=65"], "cost: T=65 does not fit a picture. Give T from 1 to 64"),
         (["window", "--draw", "--at", "B=2"], "cost: a picture has no letter B to set. It has T, W."),
-        (["window", "--draw", "--at", "W=0"], "a sliding pattern has a window of 0. Give a number from 1 on."),
+        (["window", "--draw", "--at", "W=0"], "window is 0. Give a whole number from 1 on."),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(say: Say, words: list[str], message: str) -> None:

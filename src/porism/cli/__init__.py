@@ -10,7 +10,9 @@ from importlib import import_module
 from typing import Any
 
 from porism import __version__
+from porism.cli.limits import check_paths
 from porism.errors import PorismError
+from porism.train.output import OutputClosed, silence
 
 VERBS = {
     "train": "train a model, evaluate it, write a report",
@@ -36,29 +38,57 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 our fault, 2 the user's mistake, 130 interrupted."""
+    """Run one command and return its exit code.
+
+    0 done, 1 our fault, 2 the user's mistake, 130 interrupted, 141 nobody reads the output any more.
+    """
+    _open_missing_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_overview())
-        return 0
-    if words[0] in ("-V", "--version"):
-        print(f"porism {__version__}")
-        return 0
-    debug = "--debug" in words
+    code = _answer(words, debug="--debug" in words)
     try:
+        sys.stdout.flush()
+    except OSError:
+        silence(sys.stdout)
+        return OutputClosed.exit_code
+    return code
+
+
+def _answer(words: list[str], debug: bool) -> int:
+    try:
+        if not words or words[0] in ("-h", "--help", "help"):
+            print(_overview())
+            return 0
+        if words[0] in ("-V", "--version"):
+            print(f"porism {__version__}")
+            return 0
         return _run(words[0], [word for word in words[1:] if word != "--debug"])
+    except (OutputClosed, BrokenPipeError):
+        return OutputClosed.exit_code
     except PorismError as error:
-        if debug:
-            traceback.print_exc()
-        print(f"porism: {error}", file=sys.stderr)
+        _complain(f"porism: {error}", debug)
         return error.exit_code
     except KeyboardInterrupt:
-        print("porism: stopped at once. What was saved before is intact.", file=sys.stderr)
+        _complain("porism: stopped at once. What was saved before is intact.", debug)
         return 130
-    except BrokenPipeError:
-        # The reader of our output has left, as `head` does. Python would complain once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as leaving:  # behind tyro's help
+        return int(leaving.code or 0)
+
+
+def _complain(line: str, debug: bool) -> None:
+    """Print to standard error, where there is still one: a closed terminal takes it along."""
+    try:
+        if debug:
+            traceback.print_exc()
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def _open_missing_streams() -> None:
+    """Python has no stream at all where a process is started without one, as by `porism train >&-`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  # as long as the process
 
 
 def _run(verb: str, words: list[str]) -> int:
@@ -70,6 +100,7 @@ def _run(verb: str, words: list[str]) -> int:
     # A verb that starts another program says which words are that program's.
     words, passed_on = kind.divide(words) if hasattr(kind, "divide") else (words, None)
     command = _parse(kind, verb, words)
+    check_paths(command)
     code: int = command.run() if passed_on is None else command.run(passed_on)
     return code
 

@@ -25,7 +25,7 @@ class Bench:
     $ porism bench language_training --data ptb/ --out result.json
     """
 
-    name: Annotated[Positional[str | None], optional("NAME [ARGUMENT ...]")] = None
+    name: Annotated[Positional[str | None], optional("NAME [ARGUMENT ...]", str)] = None
     """The benchmark to run, and its own arguments. Left out: all are listed, each with its question."""
     json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
@@ -63,7 +63,7 @@ class Bench:
         import subprocess
         import sys
 
-        from porism.cli.output import console_for, print_json
+        from porism.cli.output import console_for, print_json, tell
         from porism.train.recipe import nearest
 
         known = _benchmarks()
@@ -78,7 +78,7 @@ class Bench:
         stdout = sys.__stderr__.fileno() if self.json and sys.__stderr__ else None
         code = subprocess.run([sys.executable, str(script), *arguments], stdout=stdout, check=False).returncode
         if _written_at(out) != before:  # what an earlier run left is not this one's result
-            console_for(self.json).print(f"result: {out}", highlight=False, soft_wrap=True)
+            tell(console_for(self.json), f"result: {out}")
             if self.json:
                 print_json(json.loads(out.read_text()))
         return code

@@ -34,13 +34,13 @@ class Check:
 
     what: Annotated[Positional[What], arg(metavar="WHAT")] = "all"
     """gradients, kernels, claims, or all."""
-    topic: Annotated[str | None, optional("TOPIC")] = None
+    topic: Annotated[str | None, optional("TOPIC", str)] = None
     """Only the claims of a topic."""
-    id: Annotated[str | None, optional("ID")] = None
+    id: Annotated[str | None, optional("ID", str)] = None
     """Only the claim of that number."""
-    ledger: Annotated[Path | None, optional("FILE.py")] = None
+    ledger: Annotated[Path | None, optional("FILE.py", Path)] = None
     """Claims of your own, in place of ours: a Python file that holds them as CLAIMS."""
-    out: Annotated[Path | None, optional("FILE")] = None
+    out: Annotated[Path | None, optional("FILE", Path)] = None
     """Write the ledger to a file, .html to look at or .md."""
     seed: Annotated[int, arg(metavar="N")] = 0
     """Of the random inputs of gradients and kernels."""
@@ -48,8 +48,10 @@ class Check:
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
-        from porism.cli.output import console_for, print_json
+        from porism.cli.limits import check_seed
+        from porism.cli.output import console_for, print_json, tell
 
+        check_seed(self.seed)
         if self.what not in ("claims", "all") and (self.topic or self.id or self.ledger or self.out):
             raise RecipeError(
                 f"--topic, --id, --ledger and --out are for claims, got {self.what}. Write porism check claims."
@@ -68,7 +70,7 @@ class Check:
             rows += self._claims(console)
         counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("pass", "fail", "open")}
         still_open = f", {counts['open']} open" if counts["open"] else ""
-        console.print(f"{counts['pass']} passed, {counts['fail']} failed{still_open}", highlight=False)
+        tell(console, f"{counts['pass']} passed, {counts['fail']} failed{still_open}")
         if self.json:
             print_json({"checks": rows, "passed": counts["pass"], "failed": counts["fail"], "open": counts["open"]})
         return 1 if counts["fail"] else 0
@@ -77,6 +79,7 @@ class Check:
         from rich.progress import track
 
         from porism.claims import decide
+        from porism.cli.output import tell
 
         chosen = _chosen(self.topic, self.id, self.ledger)
         decisions = [
@@ -85,7 +88,7 @@ class Check:
         _print_decisions(decisions, console)
         if self.out:
             _write(decisions, self.out)
-            console.print(f"written to {self.out}", highlight=False, soft_wrap=True)
+            tell(console, f"written to {self.out}")
         return [_plain(decision) for decision in decisions]
 
 

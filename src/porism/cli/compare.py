@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from porism.cli.options import TrainingOptions, new_folder, optional
-from porism.errors import RecipeError
+from porism.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from porism.train.question import Question, Trial
     from porism.train.recipe import Recipe
     from porism.train.task import Task
+
+    Request = tuple[str, Trial, Recipe]
 
 
 @dataclass(kw_only=True)
@@ -33,37 +35,38 @@ class Compare(TrainingOptions):
     """What to learn: language, images, graphs, speech or words."""
     recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...|QUESTION")]
     """The recipes' names, or the name of one question."""
-    seeds: Annotated[int | None, optional("N")] = None
+    seeds: Annotated[int | None, optional("N", int)] = None
     """How many seeds each is trained from, counted from --seed. Left out: one, or as many as a question asks for."""
-    out: Annotated[Path | None, optional("FOLDER")] = None
+    out: Annotated[Path | None, optional("FOLDER", Path)] = None
     """The folder of the comparison, one run in it for each recipe and seed. Left out: a new one under runs/."""
     resume: Annotated[bool, optional()] = False
     """Keep what is done in --out, go on with what is not."""
 
     def run(self) -> int:
-        from porism.cli.output import console_for, print_json
+        from porism.cli.output import console_for, print_json, tell
         from porism.report import write_report
         from porism.tasks import find
 
         kind = find(self.task)
         if self.resume and self.out is None:
             raise RecipeError("--resume needs --out, the folder of the comparison to go on with.")
-        if self.seeds is not None and self.seeds < 1:
-            raise RecipeError(f"--seeds takes a whole number from 1 on, got {self.seeds}.")
-        question, wishes = self._wishes(kind)
+        self.check()
+        self.check_new(self.seeds)
+        question, requests = self._requests(kind)
         folder = self.out or new_folder(f"{self.task}-{question.name if question else 'compare'}")
-        console = console_for(self.json)
-        results = [self._trained(kind, trial, recipe, folder / name, console) for name, trial, recipe in wishes]
-        paths = [folder / name for name, _, _ in wishes]
+        paths = [folder / name for name, _, _ in requests]
+        self._check_folder(kind, folder, requests)
+        console = console_for(self.json, patient=True)
+        results = [self._trained(kind, trial, recipe, folder / name, console) for name, trial, recipe in requests]
         report = write_report(paths, folder / "report.html", command=self._command(), question=question)
         self._tell(paths, question, console)
-        console.print(f"report: {report}", highlight=False, soft_wrap=True)
+        tell(console, f"report: {report}")
         if self.json:
             print_json({"runs": results, "report": str(report)})
         return 0
 
-    def _wishes(self, kind: "type[Task]") -> "tuple[Question | None, list[tuple[str, Trial, Recipe]]]":
-        """Every run's folder, trial and recipe. All are checked before the first is trained."""
+    def _requests(self, kind: "type[Task]") -> "tuple[Question | None, list[Request]]":
+        """Every run's folder, trial and recipe."""
         from porism.train.question import Question
         from porism.train.recipe import nearest, override, pick
 
@@ -77,12 +80,24 @@ class Compare(TrainingOptions):
             raise RecipeError(f"{kind.name} has no recipe {unknown[0]!r}. {nearest(unknown[0], known)}")
         question = kind.questions[asked[0]] if asked else None
         plan = question or Question("compare", "", tuple(dict.fromkeys(self.recipes)), seeds=1)
-        wishes = []
-        for trial in plan.trials(self.seed, self.seeds):
+        requests = []
+        for trial in plan.trials(self.seed_or_default, self.seeds):
             recipe = override(pick(kind.recipes, trial.recipe, kind.name), [*trial.assignments, *self.set])
             alone = question is None and (self.seeds or 1) == 1
-            wishes.append((trial.recipe if alone else trial.folder, trial, recipe))
-        return question, wishes
+            requests.append((trial.recipe if alone else trial.folder, trial, recipe))
+        return question, requests
+
+    def _check_folder(self, kind: "type[Task]", folder: Path, requests: "list[Request]") -> None:
+        """Refuse runs in the folder that are others than requested, before anything is trained."""
+        from porism.cli.reuse import Circumstances, Found, check_found
+        from porism.train.device import choose_device
+        from porism.train.run import RECIPE, Run
+
+        there = [request for request in requests if (folder / request[0] / RECIPE).exists()]
+        if there and not self.resume:
+            raise RunError(f"{folder / there[0][0]} already holds a run. Add --resume, or choose another --out.")
+        now = Circumstances(kind, self.source(kind.name), choose_device(self.device_or_default), self.threads)
+        check_found([Found(Run.open(folder / name), recipe, trial.seed) for name, trial, recipe in there], now)
 
     def _trained(
         self, kind: "type[Task]", trial: "Trial", recipe: "Recipe", path: Path, console: "Console"
@@ -92,11 +107,13 @@ class Compare(TrainingOptions):
         # Where runs are many, a page for each would take longer than some of them do.
         report = path.name == trial.recipe
         if self.resume and (path / RECIPE).exists():
-            return Run.open(path).metrics() or self.train_on(path, console, report)
+            run = Run.open(path)
+            return run.metrics() or self.train_on(run, console, report)
         return self.train_new(kind, recipe, path, console, [*trial.assignments, *self.set], trial.seed, report)
 
     def _tell(self, paths: list[Path], question: "Question | None", console: "Console") -> None:
         """The tables for a terminal: one row a run, or one a model where there are many runs of each."""
+        from porism.cli.output import tell
         from porism.report import answer, contests, costs_table, entries_of, has_seeds, read_run, seeds_table, table
 
         records = [read_run(path) for path in paths]
@@ -109,16 +126,21 @@ class Compare(TrainingOptions):
             if costs := costs_table(records):
                 console.print(costs)
         if question is not None:
-            console.print(question.about, style="bold", highlight=False)
+            tell(console, question.about, style="bold")
             for sentence in answer(question, records).sentences:
-                console.print(sentence, highlight=False, soft_wrap=True)
+                tell(console, sentence)
 
     def _command(self) -> str:
+        from porism.train.device import choose_device
+
         words = ["porism", "compare", self.task, *self.recipes]
         for assignment in self.set:
             words += ["--set", assignment]
-        if self.data is not None:
-            words += ["--data", self.data]
+        if (source := self.source(self.task)) is not None:
+            words += ["--data", source]
         if self.seeds is not None:
             words += ["--seeds", str(self.seeds)]
-        return shlex.join([*words, "--device", self.device, "--seed", str(self.seed)])
+        if self.threads is not None:
+            words += ["--threads", str(self.threads)]
+        device = str(choose_device(self.device_or_default))
+        return shlex.join([*words, "--device", device, "--seed", str(self.seed_or_default)])

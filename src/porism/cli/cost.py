@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, UseAppendAction, arg
 
 from porism.cli.options import Json, optional
+from porism.cli.output import print_json, tell
 from porism.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Cost:
     """Another target: say from which size on one costs more than the other, and draw it."""
     along: Annotated[str, arg(metavar="LETTER")] = "T"
     """The letter to go along in a comparison."""
-    plot: Annotated[Path | None, optional("FILE.svg")] = None
+    plot: Annotated[Path | None, optional("FILE.svg", Path)] = None
     """Write the picture of a comparison to a file, too."""
     draw: Annotated[bool, optional()] = False
     """Draw which keys a layer that attends looks at, at the T and W of --at. Nothing is counted then."""
@@ -66,7 +67,7 @@ class Cost:
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
-        from porism.cli.output import console_for, print_json
+        from porism.cli.output import console_for
         from porism.cli.target import find
 
         console = console_for(self.json)
@@ -96,13 +97,12 @@ class Cost:
         return _sizes("--at", self.at)
 
     def _draw(self, target: "Target", sizes: dict[str, int], console: "Console") -> int:
-        from porism.cli.output import print_json
         from porism.cli.target import drawable
 
         if target.drawing is None:
             raise RecipeError(f"cost: {target.name} cannot be drawn. Choose from {', '.join(drawable())}.")
         drawing = target.drawing(sizes)
-        console.print(drawing, highlight=False, markup=False, soft_wrap=True)
+        tell(console, drawing)
         if self.json:
             print_json({"drawing": drawing})
         return 0
@@ -127,12 +127,12 @@ class Cost:
             return {}
         titles = derived.titles
         for kind, number in derived.at(**sizes).items():
-            console.print(f"{titles[kind]}: {number:,}", highlight=False)
+            tell(console, f"{titles[kind]}: {number:,}")
         found: dict[str, Any] = {}
         parts = derived.memory(self.optimizer, **sizes).at(**sizes)
         found["memory"] = parts
         shown = ", ".join(f"{name} {number:,}" for name, number in parts.items() if name != "total")
-        console.print(f"bytes in training with {self.optimizer}: {parts['total']:,} ({shown})", highlight=False)
+        tell(console, f"bytes in training with {self.optimizer}: {parts['total']:,} ({shown})")
         if self.memory:
             found["fits"] = self._fits(derived, sizes, console)
         if self.measure:
@@ -141,7 +141,7 @@ class Cost:
 
     def _fits(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
         fit = derived.fits(_bytes(self.memory), self.optimizer, **sizes)
-        console.print(str(fit), highlight=False)
+        tell(console, str(fit))
         return {"fits": fit.fits, "bytes": fit.total, "available": fit.available}
 
     def _time(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Cost:
         device = choose_device(self.device)
         with console.status(f"measuring on {device}; the device's peaks are measured once and kept"):
             timed = derived.time(device, **sizes)
-        console.print(timed.text, highlight=False)
+        tell(console, timed.text)
         return timed.to_json()
 
     def _compare(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
@@ -161,14 +161,14 @@ class Cost:
         console.print(other.table())
         comparisons = compare_all(derived, other, self.along, **sizes)
         for comparison in comparisons:
-            console.print(comparison.sentence, highlight=False, soft_wrap=True)
+            tell(console, comparison.sentence)
         drawn = next((one for one in comparisons if one.crossing), comparisons[0])
-        console.print(draw(drawn), highlight=False)
+        tell(console, draw(drawn))
         if self.plot:
             from porism.report.crossing import write_crossing
 
             write_crossing(drawn, self.plot)
-            console.print(f"picture: {self.plot}", highlight=False)
+            tell(console, f"picture: {self.plot}")
         return [comparison.to_json() for comparison in comparisons]
 
 

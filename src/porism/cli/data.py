@@ -20,7 +20,7 @@ class Data:
 
     action: Annotated[Positional[Literal["list", "fetch", "path"]], arg(metavar="list|fetch|path")] = "list"
     """What to do."""
-    name: Annotated[Positional[str | None], optional("NAME")] = None
+    name: Annotated[Positional[str | None], optional("NAME", str)] = None
     """A data set's name."""
     json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
@@ -28,7 +28,7 @@ class Data:
     def run(self) -> int:
         from rich.table import Table
 
-        from porism.cli.output import console_for, print_json
+        from porism.cli.output import console_for, print_json, tell
         from porism.tasks import TASKS, catalogue
         from porism.tasks.download import fetch
         from porism.train.recipe import nearest
@@ -56,10 +56,10 @@ class Data:
             raise DataError(f"{self.name} is embedded: it comes with Python or is made by porism, and has no file.")
         if self.action == "fetch":
             for file in found[0].files.values():
-                console.print(str(fetch(file)), highlight=False, soft_wrap=True)
+                tell(console, str(fetch(file)))
         path = str(found[0].folder())
         if self.action == "path":
-            console.print(path, highlight=False, soft_wrap=True)
+            tell(console, path)
         if self.json:
             print_json({"name": self.name, "path": path, "here": found[0].here()})
         return 0

@@ -21,7 +21,7 @@ class Evaluate:
     """The folder that porism train printed."""
     split: Annotated[str, arg(metavar="train|valid|test")] = "test"
     """What to measure on."""
-    device: Annotated[str | None, optional("auto|cpu|cuda")] = None
+    device: Annotated[str | None, optional("auto|cpu|cuda", str)] = None
     """Left out: where it was trained, else the CPU."""
     json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
@@ -31,7 +31,7 @@ class Evaluate:
 
         import torch
 
-        from porism.cli.output import console_for, print_json
+        from porism.cli.output import console_for, print_json, tell
         from porism.tasks import find
         from porism.train.device import choose_device
         from porism.train.loop import evaluate
@@ -49,7 +49,7 @@ class Evaluate:
         metrics = evaluate(task, model, self.split)
         seconds = time.monotonic() - start
         for name, value in metrics.items():
-            console.print(f"{self.split} {name.replace('_', ' ')}: {value:.4f}", highlight=False)
+            tell(console, f"{self.split} {name.replace('_', ' ')}: {value:.4f}")
         if self.json:
             before = run.metrics() or {}
             rate = f"{task.unit}_per_second"

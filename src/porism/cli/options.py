@@ -7,22 +7,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import UseAppendAction, arg
 
-from porism.errors import RecipeError
+from porism.cli.limits import check_interval, check_path, check_seed, check_threads
+from porism.errors import Interrupted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from porism.train.loop import Training
     from porism.train.recipe import Recipe
+    from porism.train.run import Run
     from porism.train.task import Task
 
 
-def optional(metavar: str | None = None) -> Any:
-    """How the help shows an option that may be left out: its text says what happens then."""
-    return arg(metavar=metavar, help_behavior_hint="")
+def optional(metavar: str | None = None, kind: type | None = None) -> Any:
+    """How the help shows an option that may be left out: its text says what happens then.
+
+    kind: what is made of the text. By its own rules tyro reads `--data None` as if nothing had been given.
+    """
+    return arg(metavar=metavar, help_behavior_hint="", constructor=kind)
 
 
 Assignments = Annotated[UseAppendAction[list[str]], arg(metavar="FIELD=VALUE")]
 Json = Annotated[bool, optional()]
+DEVICE, SEED = "auto", 1
+"""Where they are left out. The options themselves are None then, so that a resumed run keeps its own."""
 
 
 @dataclass(kw_only=True)
@@ -31,13 +39,13 @@ class TrainingOptions:
 
     set: Assignments = field(default_factory=list)
     """Change a field of the recipe."""
-    data: Annotated[str | None, optional("PATH|NAME")] = None
+    data: Annotated[str | None, optional("PATH|NAME", str)] = None
     """A file, a folder or a known name (see porism data). Left out: the embedded data."""
-    device: Annotated[str, arg(metavar="auto|cpu|cuda")] = "auto"
-    """Where to train; auto takes the GPU where there is one."""
-    seed: Annotated[int, arg(metavar="N")] = 1
-    """Two runs of one seed on one CPU give the same bits."""
-    threads: Annotated[int | None, optional("N")] = None
+    device: Annotated[str | None, optional("auto|cpu|cuda", str)] = None
+    """Where to train. Left out: auto, which takes the GPU where there is one."""
+    seed: Annotated[int | None, optional("N", int)] = None
+    """Two runs of one seed on one CPU give the same bits. Left out: 1."""
+    threads: Annotated[int | None, optional("N", int)] = None
     """Threads on a CPU. Left out: all cores."""
     checkpoint_every: Annotated[float, arg(metavar="SECONDS")] = 60.0
     """Seconds between checkpoints within an epoch."""
@@ -46,19 +54,42 @@ class TrainingOptions:
     json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
+    def check(self) -> None:
+        """Refuse what can be seen to be wrong before anything is read or made."""
+        from porism.train.watch import summary_writer
+
+        check_interval(self.checkpoint_every)
+        if self.data is not None:
+            check_path(self.data)
+        if self.tensorboard:
+            summary_writer()
+
+    def check_new(self, seeds: int | None = None) -> None:
+        """The same for what only a new run takes from the command line."""
+        check_seed(self.seed_or_default, seeds)
+        check_threads(self.threads)
+
+    @property
+    def seed_or_default(self) -> int:
+        return SEED if self.seed is None else self.seed
+
+    @property
+    def device_or_default(self) -> str:
+        return DEVICE if self.device is None else self.device
+
     def train_new(
         self,
         kind: "type[Task]",
         recipe: "Recipe",
         out: Path,
         console: "Console",
-        overrides: Sequence[str] | None = None,
-        seed: int | None = None,
+        overrides: Sequence[str],
+        seed: int,
         report: bool = True,
     ) -> dict[str, Any]:
         """Train a recipe into a new folder, write its report and return what metrics.json says.
 
-        overrides: the assignments that made the recipe what it is, if others than --set.
+        overrides: the assignments that made the recipe what it is.
         """
         from porism.train.session import begin
 
@@ -66,25 +97,37 @@ class TrainingOptions:
             kind,
             recipe,
             out,
-            source=self._source(kind.name),
-            device=self.device,
-            seed=self.seed if seed is None else seed,
-            threads=self._checked_threads(),
-            overrides=self.set if overrides is None else overrides,
+            source=self.source(kind.name),
+            device=self.device_or_default,
+            seed=seed,
+            threads=self.threads,
+            overrides=overrides,
         )
         return self._complete(training, console, report)
 
-    def train_on(self, folder: Path, console: "Console", report: bool = True) -> dict[str, Any]:
-        """Go on with a run where it stopped."""
+    def train_on(
+        self, run: "Run", console: "Console", report: bool = True, recipe: "Recipe | None" = None
+    ) -> dict[str, Any]:
+        """Go on with a run where it stopped.
+
+        recipe: the run's own for more epochs or with more patience.
+        """
+        from porism.cli.output import tell
         from porism.tasks import find
-        from porism.train.run import Run
+        from porism.train.lengthen import lengthen
         from porism.train.session import reopen
         from porism.train.watch import ConsoleWatcher
 
-        run = Run.open(folder)
-        return self._complete(reopen(find(run.facts.task), run, ConsoleWatcher(console)), console, report)
+        training = reopen(find(run.facts.task), run, ConsoleWatcher(console))
+        with run.writing():
+            for change in lengthen(training, recipe or training.task.recipe):
+                tell(console, change)
+            if training.position.finished:
+                tell(console, f"finished: {training.position.finished}")
+            return self._complete(training, console, report)
 
-    def _complete(self, training: Any, console: "Console", report: bool) -> dict[str, Any]:
+    def _complete(self, training: "Training", console: "Console", report: bool) -> dict[str, Any]:
+        from porism.cli.output import lost, tell
         from porism.report import write_report
         from porism.train.session import complete
         from porism.train.watch import Audience, ConsoleWatcher, TensorBoardWatcher, Watcher
@@ -93,25 +136,24 @@ class TrainingOptions:
         watchers: list[Watcher] = [ConsoleWatcher(console)]
         if self.tensorboard:
             watchers.append(TensorBoardWatcher(path / "tensorboard"))
-        where = f"on {facts.device} in {facts.precision}"
-        console.print(f"{facts.task} {facts.recipe} {where}: {path}", highlight=False, soft_wrap=True)
-        result = complete(training, Audience(*watchers), self.checkpoint_every)
+        tell(console, f"{facts.task} {facts.recipe} on {facts.device} in {facts.precision}: {path}")
+        try:
+            result = complete(training, Audience(*watchers), self.checkpoint_every)
+        except Interrupted as stopped:
+            if why := lost(console):
+                raise Interrupted(f"{why}: {stopped}") from stopped
+            raise
         if report:
             write_report([path], path / "report.html")
         return result
 
-    def _source(self, task: str) -> str | None:
-        """A path is made whole, so that the run can be resumed from another folder."""
+    def source(self, task: str) -> str | None:
+        """Where the data is. A path is made whole, so that the run can be resumed from another folder."""
         from porism.tasks import catalogue
 
         if self.data is None or self.data in catalogue(task) or not Path(self.data).exists():
             return self.data
         return str(Path(self.data).resolve())
-
-    def _checked_threads(self) -> int | None:
-        if self.threads is not None and self.threads < 1:
-            raise RecipeError(f"--threads takes a whole number from 1 on, got {self.threads}.")
-        return self.threads
 
 
 def new_folder(name: str) -> Path:

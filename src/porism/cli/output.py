@@ -3,18 +3,35 @@
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TextIO, cast
 
 from rich.console import Console
+from rich.text import Text
+
+from porism.train.output import Output
 
 
-def console_for(json_wanted: bool) -> Console:
-    """Where words for people go."""
+def console_for(json_wanted: bool, *, patient: bool = False) -> Console:
+    """Where words for people go.
+
+    patient: for work that must not break off in the middle because nobody reads of it.
+    """
+    file = cast("TextIO", Output(sys.stderr if json_wanted else sys.stdout, patient=patient))
+    console = Console(file=file, emoji=False)
     # A table that is cut to 80 columns in a log file helps nobody.
-    console = Console(file=sys.stderr if json_wanted else sys.stdout)
-    return console if console.is_terminal else Console(file=console.file, width=160)
+    return console if console.is_terminal else Console(file=file, emoji=False, width=160)
+
+
+def tell(console: Console, line: str, style: str = "") -> None:
+    """Print a line as it is: brackets in a folder's name are no markup, and long paths stay whole."""
+    console.print(Text(line, style), soft_wrap=True)
+
+
+def lost(console: Console) -> str:
+    """Why nothing can be told any more; empty while it can."""
+    return console.file.lost if isinstance(console.file, Output) else ""
 
 
 def print_json(result: Mapping[str, Any]) -> None:
     """The one line for programs."""
-    print(json.dumps(dict(result)), flush=True)
+    print(json.dumps(dict(result)), file=cast("TextIO", Output(sys.stdout)), flush=True)

@@ -42,7 +42,7 @@ class Predict:
     def run(self) -> int:
         import dataclasses
 
-        from porism.cli.output import console_for, print_json
+        from porism.cli.output import console_for, print_json, tell
         from porism.tasks import find
         from porism.train.device import choose_device
         from porism.train.run import Run
@@ -59,15 +59,15 @@ class Predict:
         model = trained_model(task, saved, choose_device(self.device))
         samples = task.predict(model, self.inputs, options)
         for sample in samples:
-            console.print(f"{sample.prompt} {sample.output}".strip(), highlight=False, markup=False, soft_wrap=True)
+            tell(console, f"{sample.prompt} {sample.output}".strip())
             for note in sample.notes:
-                console.print(f"  ({note})", highlight=False, markup=False, soft_wrap=True)
+                tell(console, f"  ({note})")
         if self.json:
             print_json({"run": str(run.path), "predictions": [dataclasses.asdict(sample) for sample in samples]})
         return 0
 
     def _options(self) -> dict[str, Any]:
-        from porism.train.recipe import plain_value
+        from porism.train.recipe import LARGEST, plain_value
 
         options: dict[str, Any] = {"analogy": True} if self.analogy else {}
         for assignment in self.set:
@@ -75,4 +75,6 @@ class Predict:
             if not equals:
                 raise RecipeError(f"--set takes option=value, got {assignment!r}. Write for instance --set length=20.")
             options[key] = plain_value(value)
+            if isinstance(options[key], int) and abs(options[key]) > LARGEST:
+                raise RecipeError(f"--set {key}={value}: a whole number has at most 64 bits. Choose a smaller one.")
         return options

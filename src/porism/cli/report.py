@@ -20,13 +20,13 @@ class Report:
 
     folders: Annotated[Positional[list[Path]], arg(metavar="RUN...")]
     """The folders that porism train printed."""
-    out: Annotated[Path | None, optional("FILE")] = None
+    out: Annotated[Path | None, optional("FILE", Path)] = None
     """The page. Left out: report.html in the run's folder, or in this one for several runs."""
     json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
-        from porism.cli.output import console_for, print_json
+        from porism.cli.output import console_for, print_json, tell
         from porism.report import read_run, table, write_report
 
         if not self.folders:
@@ -35,7 +35,7 @@ class Report:
         alone = self.folders[0] if len(self.folders) == 1 else Path()
         path = write_report(self.folders, self.out or alone / "report.html")
         console.print(table([read_run(folder) for folder in self.folders], console.width))
-        console.print(f"report: {path}", highlight=False, soft_wrap=True)
+        tell(console, f"report: {path}")
         if self.json:
             print_json({"runs": [str(folder) for folder in self.folders], "report": str(path)})
         return 0

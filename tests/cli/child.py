@@ -1,0 +1,100 @@
+"""A porism command in a process of its own that shares this one's imports: with real pipes, signals and exit codes."""
+
+import os
+import pty
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from porism.cli import main
+
+
+def nothing() -> None: ...
+
+
+class Child:
+    """Runs a command in a folder.
+
+    before: what the child does first, for instance to ignore a signal.
+    """
+
+    def __init__(self, words: Sequence[str], folder: Path, before: Callable[[], None] = nothing) -> None:
+        out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
+        self.process = fork()
+        if self.process == 0:
+            os.dup2(out_write, 1)
+            os.dup2(err_write, 2)
+            for end in (out_read, out_write, err_read, err_write):
+                os.close(end)
+            answer(words, folder, before)
+        os.close(out_write)
+        os.close(err_write)
+        self.out, self.err = os.fdopen(out_read), os.fdopen(err_read)
+
+    def wait_for(self, beginning: str) -> None:
+        """Read lines until one begins so."""
+        for line in self.out:
+            if line.startswith(beginning):
+                return
+        raise AssertionError(f"ended before it said {beginning!r}: {self.err.read()}")
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and what came on standard error."""
+        if not self.out.closed:
+            self.out.read()
+            self.out.close()
+        with self.err:
+            told = self.err.read()
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1]), told
+
+
+class ChildOnTerminal:
+    """The same on a terminal of its own, which `hang_up` closes."""
+
+    def __init__(self, words: Sequence[str], folder: Path) -> None:
+        self.process, self._terminal = fork_on_terminal()
+        if self.process == 0:
+            answer(words, folder, nothing)
+
+    def wait_for(self, text: str) -> None:
+        """Read until a text has come."""
+        seen = b""
+        while text.encode() not in seen:
+            seen += os.read(self._terminal, 4096)
+
+    def hang_up(self) -> int:
+        """Close the terminal; the exit code that comes of it."""
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+
+def fork() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, none of which holds a lock here
+        return os.fork()
+
+
+def fork_on_terminal() -> tuple[int, int]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return pty.fork()
+
+
+def answer(words: Sequence[str], folder: Path, before: Callable[[], None]) -> NoReturn:
+    """Run the command as a new process would, and leave with its exit code."""
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+        os.chdir(folder)
+        before()
+        code = main(words)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
