@@ -11,6 +11,7 @@ kept as `.gz` or `.xz`: the sha256 is that of the content. An address that ends 
 import gzip
 import hashlib
 import http.client
+import io
 import lzma
 import os
 import shutil
@@ -29,9 +30,14 @@ from rich.console import Console
 from rich.progress import wrap_file
 
 from porism.errors import DataError
+from porism.tasks.memory import check_fits
 
 COMPRESSED = (".gz", ".xz")
 TIMEOUT_SECONDS = 30
+BLOCK = 2**24
+MOST_EXPANSION, LEAST_BOMB = 100, 2**26
+"""A file that unpacks to more than so many times its bytes, and to more than 64 MiB, was made to fill a memory. Text is
+packed into a tenth of its bytes, logs into a fiftieth."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +95,30 @@ def fetch(file: PublicFile, folder: Path | None = None) -> Path:
 
 def read_content(path: Path, suffix: str | None = None) -> bytes:
     """All bytes of a file, decompressed where its name (or `suffix`, for a file by another name) ends in .gz or .xz."""
-    with readable(path):
-        stored = path.read_bytes()
-        kind = path.suffix if suffix is None else suffix
-        return {".gz": gzip.decompress, ".xz": lzma.decompress}.get(kind, bytes)(stored)
+    with readable(path), open_content(path, suffix) as file:
+        content = io.BytesIO()
+        while block := file.read(BLOCK):
+            size = content.tell() + len(block)
+            check_unpacked(path, size)
+            check_fits(path, size, "its content", taken=content.tell())
+            content.write(block)
+        return content.getvalue()
 
 
-def open_content(path: Path) -> IO[bytes]:
+def check_unpacked(path: Path, size: int) -> None:
+    """Refuses a compressed file once `size` bytes came out of it that no data packs into so few."""
+    stored = path.stat().st_size if path.suffix in COMPRESSED else 0
+    if stored and size > max(LEAST_BOMB, MOST_EXPANSION * stored):
+        raise DataError(
+            f"{path}: {stored:,} bytes that unpack to more than {MOST_EXPANSION} times as many, which no data does. "
+            "If it is meant so, unpack it first and give the plain file."
+        )
+
+
+def open_content(path: Path, suffix: str | None = None) -> IO[bytes]:
     """The same, to be read piece by piece, each under `readable`. In a compressed file only reading on is fast."""
     with readable(path):
-        match path.suffix:
+        match path.suffix if suffix is None else suffix:
             case ".gz":
                 return cast(IO[bytes], gzip.open(path))
             case ".xz":

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from porism.errors import DataError
 from porism.tasks.download import COMPRESSED, read_content
+from porism.tasks.memory import check_fits
+from porism.tasks.splits import check_disjoint, file_identity
 
 EOS = "<eos>"
 """The end of a line."""
@@ -16,21 +18,21 @@ SPLIT_NAMES = {"train": "train", "training": "train", "test": "test"} | dict.fro
     ("valid", "validation", "val", "dev"), "valid"
 )
 
+BYTES_A_BYTE = 12
+"""Of memory for a byte of text, once it is a list of words."""
+ZEROS_TELL = 16
+"""Letters of a text of which it can be told whether they have two bytes each."""
+
 Item = TypeVar("Item")
 
 
 def read_words(path: Path) -> list[str]:
     """All words of one file (`.txt`, `.txt.gz` or `.txt.xz` alike), with `<eos>` after each line."""
     content = read_content(path)
-    if b"\0" in content:
-        raise DataError(f"{path}, line {_line(content, content.index(0))}: a zero byte, so no text. Give a text file.")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}, line {_line(content, error.start)}: byte 0x{content[error.start]:02x} is not UTF-8. "
-            "Give a text file, converted to UTF-8 if need be."
-        ) from None
+    check_fits(
+        path, BYTES_A_BYTE * len(content), "its text as words", advice="Give less text. The words task reads in pieces."
+    )
+    text = decoded(content, str(path))
     # Only "\n" ends a line: str.splitlines would also break at characters that corpora use inside a line.
     words = [word for line in text.removesuffix("\n").split("\n") for word in (*line.split(), EOS)]
     if all(word == EOS for word in words):
@@ -64,6 +66,8 @@ def split_files(folder: Path, files: Sequence[Path]) -> dict[str, Path]:
             raise DataError(f"{folder}: both {named[split].name} and {file.name} are named for {split}. Leave one.")
         if split:
             named[split] = file
+    files_of = {split: [file_identity(named[split])] for split in SPLITS if split in named}
+    check_disjoint(str(folder), files_of, "file", {file_identity(file): file.name for file in files}.__getitem__)
     missing = [split for split in SPLITS if split not in named]
     if named and missing:
         raise DataError(
@@ -83,6 +87,29 @@ def hold_out(items: Sequence[Item]) -> dict[str, list[Item]]:
     """Of every ten items in order, the first to valid and the sixth to test."""
     train = [item for place, item in enumerate(items) if place % 10 not in (0, 5)]
     return {"train": train, "valid": list(items[0::10]), "test": list(items[5::10])}
+
+
+def decoded(content: bytes, where: str) -> str:
+    """The text of a file in UTF-8, or one line that says why it is none."""
+    check_encoding(content, where)
+    if b"\0" in content:
+        raise DataError(f"{where}, line {_line(content, content.index(0))}: a zero byte, so no text. Give a text file.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}, line {_line(content, error.start)}: byte 0x{content[error.start]:02x} is not UTF-8. "
+            "Give a text file, converted to UTF-8 if need be."
+        ) from None
+
+
+def check_encoding(start: bytes, where: str) -> None:
+    """Refuses a file that begins as UTF-16 or UTF-32 does: with its mark, or with a zero in every second byte."""
+    head = start[: 2 * ZEROS_TELL]
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    alternate = len(head) >= ZEROS_TELL and min(even, odd) == 0 and max(even, odd) > 0.8 * (len(head) // 2)
+    if alternate or start.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
+        raise DataError(f"{where}: UTF-16 or UTF-32, wanted UTF-8. Convert it, as iconv -f UTF-16 -t UTF-8 does.")
 
 
 def _line(content: bytes, offset: int) -> int:

@@ -1,6 +1,8 @@
 """Graphs from every source: what comes in is what was meant, and what is wrong gets one clear line."""
 
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import networkx  # type: ignore[import-untyped]
 import numpy as np
@@ -11,8 +13,11 @@ from tests.tasks.graphs.conftest import Writer
 
 from porism.errors import DataError
 from porism.layers.gcn import SparseFeatures
+from porism.tasks.graphs import Graphs
 from porism.tasks.graphs.data import CATALOGUE, from_object, load_graph, read_graph
 from porism.tasks.graphs.labelled import SPLITS
+from porism.tasks.graphs.recipes import RECIPES
+from porism.train.recipe import override
 
 PATH = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
 
@@ -71,12 +76,12 @@ def test_sparse_features_stay_sparse(npz: Writer) -> None:
         ({"features": np.array([[1.0], [np.nan], [2.0]])}, "a feature is no finite number"),
         ({"features": np.ones((2, 4))}, "runs from 0 to 2, and 2 nodes are numbered 0 to 1"),
         ({"edge_weight": np.array([1, np.nan, 1, 1])}, "the weight of edge 1 is nan, wanted a number"),
-        ({"labels": np.array([0, 1])}, r"labels are \(2,\) of int64, wanted \(3,\) of whole numbers"),
-        ({"labels": np.array([0.5, 1, 1])}, r"labels are \(3,\) of float64"),
+        ({"labels": np.array([0, 1])}, "2 labels, and 3 rows of features"),
+        ({"labels": np.array([0.5, 1, 1])}, "labels are float64, wanted whole numbers"),
         ({"labels": np.array([-1, -1, -1])}, "no node has a label, so there is nothing to learn"),
         ({"labels": None}, "no node has a label, so there is nothing to learn"),
         ({"train_mask": np.ones(3, bool)}, "train_mask, and none for valid. Give all three, or none."),
-        ({"features": np.array([{}, [], 1], dtype=object)}, "not an npz file of plain arrays"),
+        ({"features": np.array([{}, [], 1], dtype=object)}, "not a whole .npz of plain arrays"),
         ({"class_names": np.array(["one"])}, "1 class_names, and labels run to 1"),
     ],
 )
@@ -196,6 +201,101 @@ def test_graphs_of_other_libraries() -> None:
         assert made.features.shape == (3, 3)
     with pytest.raises(DataError, match="graph: a list is no graph."):
         from_object([1, 2])
+
+
+def test_a_graph_that_does_not_fit_into_memory(npz: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = npz(features=np.zeros((10**6, 1), np.int8), labels=None)
+    for left, message in ((11e6, "features in 32 bits takes"), (90e6, "a graph of 1000000 nodes and 4 edges takes")):
+        monkeypatch.setattr("porism.tasks.memory.available_bytes", lambda left=left: left)
+        with pytest.raises(DataError, match=f"graph.npz: {message} .* of memory are free"):
+            read_graph(str(path))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u8", ">i4", ">i8", ">u2"])
+def test_whole_numbers_of_every_type_are_edges_and_labels(npz: Writer, dtype: str) -> None:
+    edges, labels = np.array([[0, 1, 1, 2], [1, 0, 2, 1]], dtype), np.array([0, 1, 1], dtype)
+    features = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]], ">f4")
+    data = read_graph(str(npz(edge_index=edges, labels=labels, features=features, edge_weight=np.full(4, 2, dtype))))
+    assert torch.equal(data.graph.dense("none", self_loops=False), 2 * PATH)
+    assert data.labels.tolist() == [0, 1, 1]
+    assert torch.equal(torch.as_tensor(data.features), torch.tensor(features.tolist()))
+
+
+def test_a_stored_zero_is_no_edge(npz: Writer) -> None:
+    matrix = scipy.sparse.csr_matrix(np.array([[3, 0, 2], [0, 3, 0], [0, 5, 3]]))
+    matrix.setdiag(0)
+    matrix.data[matrix.data == 5] = 0
+    parts = {"adj_data": matrix.data, "adj_indices": matrix.indices, "adj_indptr": matrix.indptr}
+    graph = read_graph(str(npz(edge_index=None, **parts))).graph
+    assert graph.edges == 1
+    assert graph.dense("none").tolist() == [[1, 0, 2], [0, 1, 0], [0, 0, 1]]
+
+
+def test_names_of_classes_and_arrays_of_no_concern(npz: Writer) -> None:
+    data = read_graph(str(npz(class_names=np.array([b"cat", "größer".encode(), b"dog"]))))
+    assert data.classes == ("cat", "größer", "dog")
+    read_graph(str(npz(titles=np.array([{}, []], dtype=object))))
+    few = read_graph(str(npz(labels=np.array([0, 1, 1999]), class_names=np.arange(2000).astype(str))))
+    assert few.labels.tolist() == [0, 1, 1999]
+
+
+def test_weights_below_zero_are_for_normalisations_that_do_not_divide_by_their_sum(npz: Writer) -> None:
+    nodes = {"features": np.ones((6, 1)), "labels": np.array([0, 1, 1, 1, 0, -1])}
+    path = str(npz(edge_weight=np.array([-1.0, 1, 2, 3]), **nodes))
+    for name in ("row", "symmetric"):
+        with pytest.raises(DataError, match=f"1 of 4 edges have a weight below 0, and {name} divides by the sum"):
+            Graphs.load(override(RECIPES["gcn"], [f"normalisation={name}"]), path)
+    for recipe in (replace(RECIPES["gcn"], normalisation="softmax"), replace(RECIPES["gcn"], normalisation="none")):
+        Graphs.load(recipe, path)
+
+
+def broken(kind: str) -> Any:
+    """A sparse matrix with an index beyond it, which scipy does not look at."""
+    matrix = scipy.sparse.csr_matrix(np.eye(4)).asformat(kind)
+    matrix.indices = matrix.indices + 10**6
+    return matrix
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "bsr"])
+def test_a_matrix_of_scipy_with_parts_that_do_not_fit(kind: str) -> None:
+    whole = scipy.sparse.csr_matrix(np.eye(4)).asformat(kind)
+    assert from_object(whole, whole).features.shape == (4, 4)
+    for graph, features in ((broken(kind), None), (whole, broken(kind))):
+        with pytest.raises(
+            DataError, match="^mine: (indices run from 1000000 to|a sparse matrix whose parts do not fit)"
+        ):
+            from_object(graph, features, name="mine")
+
+
+def test_nodes_without_features_have_one_each_however_many() -> None:
+    features = from_object(scipy.sparse.identity(200_000, format="csr")).features
+    assert features.shape == (200_000, 200_000)
+    assert torch.equal(torch.as_tensor(from_object(networkx.path_graph(3)).features.to_dense()), torch.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0.5, 1, 1], "mine: labels are float32, wanted whole numbers"),
+        ([0, -2, 1], "mine: label -2 of example 1"),
+        ([0, 1, 10**9], "mine: labels run to 1000000000, so 1,000,000,001 classes for 3 labelled examples"),
+        ([0, 1], "mine: 3 nodes, 3 rows of features and 2 labels"),
+    ],
+)
+def test_labels_of_objects_are_checked_as_those_of_files(labels: list[float], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        from_object(networkx.path_graph(3), labels=labels, name="mine")
+    assert from_object(networkx.path_graph(3), labels=[[0], [1], [1]]).labels.tolist() == [0, 1, 1]
+
+
+def test_masks_of_objects_do_not_overlap() -> None:
+    data = SimpleNamespace(num_nodes=3, x=torch.eye(3), y=torch.tensor([0, 1, 1]), edge_index=torch.tensor([[0], [1]]))
+    data.train_mask = data.val_mask = data.test_mask = torch.tensor([True, False, True])
+    with pytest.raises(DataError, match="graph: 2 nodes are in train and valid, 0 for instance"):
+        from_object(data)
+    data.val_mask, data.test_mask = torch.tensor([False, True, False]), torch.tensor([False] * 5 + [True])
+    with pytest.raises(DataError, match="graph: the test split runs from node 5 to 5, and nodes are numbered 0 to 2"):
+        from_object(data)
 
 
 def test_every_public_file_has_an_address_and_a_sha256() -> None:

@@ -5,7 +5,7 @@ import torch
 
 from porism.tasks.graphs import Graphs
 from porism.tasks.graphs.data import load_graph
-from porism.tasks.graphs.metric import by_class, confusion, measure
+from porism.tasks.graphs.metric import by_class, confusion_matrix, measure
 from porism.tasks.graphs.projection import principal_plane
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.smoothing import similarity, smoothing
@@ -20,7 +20,7 @@ def test_accuracy_and_cross_entropy() -> None:
 
 
 def test_a_confusion_has_what_is_in_rows_and_what_was_said_in_columns() -> None:
-    matrix = confusion(torch.tensor([0, 0, 1, 0]), torch.tensor([0, 1, 1, 1]), ("a", "b", "c"))
+    matrix = confusion_matrix(torch.tensor([0, 0, 1, 0]), torch.tensor([0, 1, 1, 1]), ("a", "b", "c"))
     assert matrix.counts == [[1, 0, 0], [2, 1, 0], [0, 0, 0]]
     assert by_class(matrix).rows == [["a", 1, 1, "100.0%"], ["b", 3, 1, "33.3%"], ["c", 0, 0, ""]]
 

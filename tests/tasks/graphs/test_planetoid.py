@@ -139,3 +139,46 @@ def test_a_byte_gone_wrong_never_does_worse_than_a_clear_error(tmp_path: Path) -
             messages.append(str(error))
     assert len(messages) > len(whole) / 2
     assert all(message.startswith(str(path)) for message in messages)
+
+
+def test_bytes_are_made_no_more_often_than_they_are_there(tmp_path: Path) -> None:
+    """One text that is turned into bytes again and again is little in a file and much in memory."""
+    text = b"X" + (1000).to_bytes(4, "little") + b"a" * 1000 + b"q\x00"
+    again = b"c_codecs\nencode\nh\x00X\x06\0\0\0latin1\x86R"
+    path = tmp_path / "file"
+    path.write_bytes(b"\x80\x02(" + text + again * 2 + b"l.")
+    with pytest.raises(DataError, match="asks for the instruction LIST"):
+        read_pickle(path)
+    path.write_bytes(b"\x80\x02]q\x01(" + text + again * 50 + b"e.")
+    with pytest.raises(DataError, match="more bytes come out than are in the file"):
+        read_pickle(path)
+
+
+def test_a_list_within_itself_has_no_end_and_is_refused(tmp_path: Path) -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    path = tmp_path / "file"
+    path.write_bytes(pickle.dumps(endless, protocol=2))
+    with pytest.raises(DataError, match="a list or a dictionary in two places"):
+        read_pickle(path)
+
+
+def test_an_array_that_was_never_filled(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in (b"\x80\x02cnumpy\nndarray\n)R.", b"\x80\x02cscipy.sparse._csr\ncsr_matrix\n)\x81.", b"\x80\x02."):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match="file: not a whole pickle of arrays"):
+            read_pickle(path)
+
+
+def test_classes_have_the_names_of_a_known_graph_only_where_they_are_as_many(planetoid: Writer) -> None:
+    folder = planetoid()
+    for file in list(folder.iterdir()):
+        file.rename(folder / file.name.replace("tiny", "cora"))
+    assert read_graph(str(folder)).classes == ("class 0", "class 1")
+
+
+def test_blank_lines_and_windows_ends_among_test_nodes(planetoid: Writer) -> None:
+    folder = planetoid()
+    (folder / "ind.tiny.test.index").write_text("7\r\n5\r\n\n")
+    assert read_graph(str(folder)).splits["test"].tolist() == [5, 7]

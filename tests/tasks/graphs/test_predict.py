@@ -72,3 +72,15 @@ def test_there_are_no_options(trained: Trained) -> None:
     task, net = trained
     with pytest.raises(RecipeError, match="labelling nodes has no option 'temperature'. Leave out --set."):
         task.predict(net, ["0"], {"temperature": 1})
+
+
+def test_a_digit_that_is_no_number_is_no_node(trained: Trained) -> None:
+    task, net = trained
+    with pytest.raises(DataError, match="²: no such file or folder, and no graph of that name"):
+        task.predict(net, ["²"], {})
+
+
+def test_a_new_graph_is_checked_as_the_first_was(trained: Trained, npz: Writer) -> None:
+    task, net = trained
+    with pytest.raises(DataError, match="graph.npz: 1 of 4 edges have a weight below 0"):
+        task.predict(net, [str(npz(edge_weight=np.array([1.0, -1, 2, 3])))], {})

@@ -21,7 +21,7 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
     "none": (lambda a: a | {"val_images": a["val_images"][:0], "val_labels": a["val_labels"][:0]}, "val: images are"),
     "fewer labels": (lambda a: a | {"test_labels": a["test_labels"][:5]}, "test: 12 images, but 5 labels"),
     "two labels": (lambda a: a | {"test_labels": np.zeros((12, 14), np.uint8)}, "test: labels are (12, 14)"),
-    "negative": (lambda a: a | {"val_labels": np.full(9, -1)}, "val: label -1 of image 0, wanted 0 to 2"),
+    "negative": (lambda a: a | {"val_labels": np.full(9, -1)}, "val: label -1 of example 0, wanted a class from 0 on"),
     "fractions": (lambda a: a | {"val_labels": np.full(9, 0.5)}, "val: labels are float64, wanted whole numbers"),
     "other sizes": (lambda a: a | {"val_images": np.zeros((9, 5, 6), np.uint8)}, "images of different shapes"),
     "pickled": (lambda a: a | {"val_labels": np.array([{}] * 9, dtype=object)}, "not a whole .npz of plain arrays"),
@@ -60,7 +60,7 @@ def test_one_array_is_no_npz(tmp_path: Path) -> None:
     path = tmp_path / "one.npz"
     with path.open("wb") as file:
         np.save(file, np.zeros(3))
-    with pytest.raises(DataError, match="one.npz: one array, wanted an .npz with train_images"):
+    with pytest.raises(DataError, match=r"one.npz: not a whole .npz of plain arrays \(a single array, an .npy file\)"):
         load_images(str(path))
 
 

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from porism.tasks.images.metric import auc, classification, confusion, ranks
+from porism.tasks.confusion import confusion
+from porism.tasks.images.metric import auc, classification, ranks
 
 
 def test_equal_values_share_their_ranks() -> None:
@@ -41,4 +42,4 @@ def test_accuracy_and_cross_entropy() -> None:
 
 def test_rows_of_the_confusion_are_what_it_is() -> None:
     predicted, labels = torch.tensor([0, 2, 2, 1]), torch.tensor([0, 1, 1, 2])
-    assert confusion(predicted, labels, 3).tolist() == [[1, 0, 0], [0, 0, 2], [0, 1, 0]]
+    assert confusion(predicted, labels, "abc").counts.tolist() == [[1, 0, 0], [0, 0, 2], [0, 1, 0]]

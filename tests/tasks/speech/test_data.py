@@ -4,6 +4,7 @@ import hashlib
 import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -52,11 +53,13 @@ def an4(tmp_path: Path) -> Path:
     folder = tmp_path / "an4"
     (folder / "etc").mkdir(parents=True)
     train = [f"an{number}-f{chr(97 + number % 11)}aw-b" for number in range(33)]
+    seeds = count()
     for split, members in (("train", train), ("test", ["cen7-mxyz-b"])):
         lines = [f"<s> GO {name[2:4].upper()} </s> ({name})\n" for name in members]
         (folder / "etc" / f"an4_{split}.transcription").write_text("".join(lines))
+        below = folder / "wav" / ("an4_clstk" if split == "train" else "an4test_clstk") / "spk"
         for name in members:
-            sound(folder / "wav" / ("an4_clstk" if split == "train" else "an4test_clstk") / "spk" / f"{name}.sph")
+            sound(below / f"{name}.sph", seed=next(seeds))
     return folder
 
 
@@ -66,10 +69,11 @@ def lists(tmp_path: Path) -> Lists:
 
     def written(texts: dict[str, Sequence[str]]) -> Path:
         folder = tmp_path / "mine"
+        seeds = count()
         for split, lines in texts.items():
             rows = []
             for number, text in enumerate(lines):
-                file = sound(folder / "clips" / f"{split}{number}.wav", seed=number)
+                file = sound(folder / "clips" / f"{split}{number}.wav", seed=next(seeds))
                 rows.append(f"{file.relative_to(folder)}\t{text}\n")
             (folder / f"{split}.tsv").write_text("".join(rows), encoding="utf-8")
         return folder
@@ -210,7 +214,7 @@ def test_a_bad_line_of_ljspeech(ljspeech: Path) -> None:
     with pytest.raises(DataError, match=r"metadata\.csv, line 21: no recording LJ001-0021\."):
         load_recordings(str(ljspeech))
     metadata.write_bytes(b"LJ001-0001|a|\xff")
-    with pytest.raises(DataError, match=r"metadata\.csv: byte 13 is not UTF-8"):
+    with pytest.raises(DataError, match=r"metadata\.csv, line 1: byte 0xff is not UTF-8"):
         load_recordings(str(ljspeech))
     metadata.write_text("\n")
     with pytest.raises(DataError, match=r"metadata\.csv: empty, no transcript in it"):

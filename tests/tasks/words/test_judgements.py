@@ -120,7 +120,7 @@ def test_analogies_are_those_of_gensim(block: int, tmp_path: Path, monkeypatch: 
         ("wordsim353.tsv", b"cat\tdog\tseven\n", r"line 1: 'cat\\tdog\\tseven', wanted .*number. Mend the line."),
         ("wordsim353.tsv", b"cat\tdog\tnan\n", "line 1: .*wanted word"),
         ("wordsim353.tsv", b"# head\n", "wordsim353.tsv: no pair of words in it. Give a line a pair"),
-        ("wordsim353.tsv", b"cat\tdog\t7\ncaf\xe9\ttea\t7\n", "line 2: byte 0xe9 is not UTF-8. Convert the file"),
+        ("wordsim353.tsv", b"cat\tdog\t7\ncaf\xe9\ttea\t7\n", "line 2: byte 0xe9 is not UTF-8. Give a text file"),
         ("questions-words.txt", b"a b c d\n", "line 1: 'a b c d' belongs to no section. Begin with a line such as"),
         ("questions-words.txt", b": one\na b c d\n\na b c\n", "line 4: 3 words, wanted four: a is to b as c is to d."),
         ("questions-words.txt", b": one\n", "questions-words.txt: no question in it. Give a line a question"),

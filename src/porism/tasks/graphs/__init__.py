@@ -13,10 +13,10 @@ from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.tasks.graphs.agreement import disagreement
 from porism.tasks.graphs.cost import model_cost, subject
-from porism.tasks.graphs.data import LabelledGraph, load_graph, read_graph
+from porism.tasks.graphs.data import LabelledGraph, check_weights, load_graph, read_graph
 from porism.tasks.graphs.features import row_normalised
 from porism.tasks.graphs.labelled import Features
-from porism.tasks.graphs.metric import by_class, confusion, measure
+from porism.tasks.graphs.metric import by_class, confusion_matrix, measure
 from porism.tasks.graphs.model import GraphModel, build
 from porism.tasks.graphs.predict import label_graph, label_node
 from porism.tasks.graphs.projection import hidden_map
@@ -56,6 +56,7 @@ class Graphs(Task):
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
         data = load_graph(source, own.split, own.split_seed)
+        check_weights(data, own.normalisation)
         assets = {
             "classes": list(data.classes),
             "width": data.features.shape[1],
@@ -142,7 +143,7 @@ class Graphs(Task):
         net = _own_model(model)
         states = net.states(*self._inputs_on(net))
         test = self.data.splits["test"]
-        matrix = confusion(states[-1].argmax(1).cpu()[test], self.data.labels[test], self.classes)
+        matrix = confusion_matrix(states[-1].argmax(1).cpu()[test], self.data.labels[test], self.classes)
         hidden = states[max(0, len(states) - 2)]
         return [by_class(matrix), matrix, hidden_map(hidden, self.data), *smoothing(self.data)]
 
@@ -206,7 +207,7 @@ class Graphs(Task):
         return logits.cpu()
 
     def _labelled(self, model: nn.Module, text: str) -> Sample:
-        if text.lstrip("-").isdigit() and not Path(text).exists():
+        if text.isascii() and text.removeprefix("-").isdigit() and not Path(text).exists():
             return label_node(text, int(text), self._logits(model), self.data)
         data = read_graph(text)
         if data.features.shape[1] != self.width:
@@ -214,6 +215,7 @@ class Graphs(Task):
                 f"{text}: nodes have {data.features.shape[1]} features, and the model was trained on {self.width}. "
                 "Give a graph with the same features in the same order."
             )
+        check_weights(data, self.recipe.normalisation)
         return label_graph(text, self._logits(model, data), data, self.classes)
 
 

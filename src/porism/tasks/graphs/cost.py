@@ -86,14 +86,21 @@ def subject(recipe: GraphRecipe) -> tuple[Callable[..., nn.Module], tuple[Any, .
     """The net and its loss at any sizes on sparse features, the inputs, and the recipe's own sizes."""
 
     def features(N: int, D: int, M: int) -> SparseFeatures:
-        there = Csr(_zeros(N + 1), _zeros(M).int(), torch.zeros(M))
-        return SparseFeatures(there, D, Transposition(_zeros(D + 1), _zeros(M).int(), torch.zeros(M).long()))
+        there = Csr(_starts(N, M), _zeros(M).int(), torch.zeros(M))
+        return SparseFeatures(there, D, Transposition(_starts(D, M), _zeros(M).int(), _zeros(M)))
 
     inputs = (features, lambda N, E: Outline(N, E), "N : int < V")
     if recipe.model == "appnp":
         sizes = {"H": recipe.hidden, "K": recipe.hops}
         return lambda D, H, V, K: _Loss(replace(recipe, hidden=H, hops=K), D, V), inputs, sizes
     return lambda D, H, V: _Loss(replace(recipe, hidden=H), D, V), inputs, {"H": recipe.hidden}
+
+
+def _starts(rows: int, stored: int) -> Tensor:
+    """Of rows that are empty but the last."""
+    starts = _zeros(rows + 1)
+    starts[-1] = stored
+    return starts
 
 
 def _zeros(size: int) -> Tensor:

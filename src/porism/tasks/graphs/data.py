@@ -13,17 +13,29 @@ import torch
 
 from porism.errors import DataError
 from porism.layers.gcn import Graph, SparseFeatures
+from porism.layers.gcn.csr import Csr
 from porism.tasks.download import DataSet, data_folder
 from porism.tasks.graphs.karate import karate
-from porism.tasks.graphs.labelled import SPLITS, UNKNOWN, Features, LabelledGraph
+from porism.tasks.graphs.labelled import SPLITS, UNKNOWN, Features, LabelledGraph, numbered_classes
 from porism.tasks.graphs.npz import read_npz
 from porism.tasks.graphs.partition import partition
 from porism.tasks.graphs.planetoid import PUBLIC, planetoid_files, read_planetoid, read_public
+from porism.tasks.graphs.sparse import checked_scipy
 from porism.tasks.graphs.splits import split_randomly
 from porism.tasks.graphs.tables import NODES, read_tables
+from porism.tasks.labels import whole_labels
 from porism.train.recipe import nearest
 
-__all__ = ["CATALOGUE", "SPLITS", "Features", "LabelledGraph", "from_object", "load_graph", "read_graph"]
+__all__ = [
+    "CATALOGUE",
+    "SPLITS",
+    "Features",
+    "LabelledGraph",
+    "check_weights",
+    "from_object",
+    "load_graph",
+    "read_graph",
+]
 
 CATALOGUE = {
     "karate": DataSet("Zachary's karate club: 34 members, two factions, one label each: the default", "none needed"),
@@ -55,6 +67,17 @@ def read_graph(source: str | None = None) -> LabelledGraph:
             f"{source}: no such file or folder, and no graph of that name. {nearest(source.lower(), list(CATALOGUE))}"
         )
     return _read_folder(path) if path.is_dir() else read_npz(path)
+
+
+def check_weights(data: LabelledGraph, normalisation: str) -> None:
+    """Refuses weights below 0 where they are divided by their sum, which may then be nothing or less."""
+    weights = data.graph.heard(self_loops=False).weights
+    below = 0 if weights is None else int((weights < 0).sum())
+    if below and normalisation in ("row", "symmetric"):
+        raise DataError(
+            f"{data.name}: {below} of {data.graph.edges} edges have a weight below 0, and {normalisation} divides by "
+            "the sum of weights. Use --set normalisation=softmax, or leave them out."
+        )
 
 
 # Many runs of one comparison learn from one graph, and building it takes as long as some of them.
@@ -97,7 +120,7 @@ def from_object(graph: Any, features: Any = None, labels: Any = None, name: str 
         masks = {split: getattr(graph, f"{'val' if split == 'valid' else split}_mask", None) for split in SPLITS}
         splits = {split: mask.nonzero()[:, 0] for split, mask in masks.items() if mask is not None}
     elif hasattr(graph, "tocoo"):
-        made = Graph.from_scipy(graph)
+        made = Graph.from_scipy(checked_scipy(graph, name))
     elif hasattr(graph, "is_directed"):
         made = Graph.from_networkx(graph)
     else:
@@ -105,17 +128,21 @@ def from_object(graph: Any, features: Any = None, labels: Any = None, name: str 
             f"{name}: a {type(graph).__name__} is no graph. Give a Graph, a Data of PyTorch Geometric, a graph of "
             "networkx or a sparse matrix of scipy."
         )
-    known = torch.full((made.nodes,), UNKNOWN) if labels is None else torch.as_tensor(labels).long()
-    classes = tuple(f"class {number}" for number in range(int(known.max()) + 1))
-    data = LabelledGraph(name, made, _as_features(features, made.nodes), known, classes)
+    known = torch.full((made.nodes,), UNKNOWN) if labels is None else _as_labels(labels, name)
+    data = LabelledGraph(name, made, _as_features(features, made.nodes, name), known, numbered_classes(name, known))
     return replace(data, splits=splits, split_name="as it came") if len(splits) == len(SPLITS) else data
 
 
-def _as_features(features: Any, nodes: int) -> Features:
+def _as_labels(labels: Any, name: str) -> torch.Tensor:
+    return torch.from_numpy(whole_labels(name, torch.as_tensor(labels).cpu().numpy(), least=UNKNOWN))
+
+
+def _as_features(features: Any, nodes: int, name: str) -> Features:
     if features is None:
-        return SparseFeatures.from_dense(torch.eye(nodes))
+        one_each = torch.arange(nodes)
+        return SparseFeatures(Csr(torch.arange(nodes + 1), one_each.int(), torch.ones(nodes)), nodes)
     if isinstance(features, SparseFeatures):
         return features
     if hasattr(features, "tocsr"):
-        return SparseFeatures.from_scipy(features)
+        return SparseFeatures.from_scipy(checked_scipy(features, name))
     return torch.as_tensor(features).float()

@@ -10,10 +10,13 @@ from torch import Tensor
 
 from porism.errors import DataError
 from porism.layers.gcn import Graph, SparseFeatures
+from porism.tasks.labels import UNKNOWN, check_class_count
+from porism.tasks.messages import shown
+from porism.tasks.splits import check_disjoint
+
+__all__ = ["SPLITS", "UNKNOWN", "Features", "LabelledGraph", "numbered_classes"]
 
 SPLITS = ("train", "valid", "test")
-UNKNOWN = -1
-"""The label of a node whose class nobody tells."""
 
 Features = Tensor | SparseFeatures
 
@@ -22,7 +25,7 @@ Features = Tensor | SparseFeatures
 class LabelledGraph:
     """N nodes, numbered from 0 on.
 
-    Shapes: features (N, D), labels (N) of int64, each split the numbers of its nodes.
+    Shapes: features (N, D), labels (N) of int64, each split the numbers of its nodes. No node is in two splits.
     """
 
     name: str
@@ -48,12 +51,31 @@ class LabelledGraph:
         values = self.features.there.values if isinstance(self.features, SparseFeatures) else self.features
         if not values.isfinite().all():
             raise DataError(f"{self.name}: a feature is no finite number. Leave such features out, or set them to 0.")
+        if not ((self.labels >= UNKNOWN) & (self.labels < len(self.classes))).all():
+            least, most = (int(end) for end in self.labels.aminmax())
+            raise DataError(
+                f"{self.name}: labels run from {least} to {most}, and {len(self.classes)} classes are numbered from 0 "
+                "on. Name every class; -1 is the label of a node whose class is unknown."
+            )
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(name for name in self.classes if self.classes.count(name) > 1)
+            raise DataError(f"{self.name}: two classes are called {shown(twice)}. Give each a name of its own.")
+        self._check_splits()
+
+    def _check_splits(self) -> None:
         for split, members in self.splits.items():
             if not len(members):
                 raise DataError(f"{self.name}: no node in the {split} split. Put some in it.")
+            least, most = (int(end) for end in members.aminmax())
+            if least < 0 or most >= self.graph.nodes:
+                raise DataError(
+                    f"{self.name}: the {split} split runs from node {least} to {most}, and nodes are numbered 0 to "
+                    f"{self.graph.nodes - 1}."
+                )
             if (self.labels[members] == UNKNOWN).any():
                 unknown = int(members[self.labels[members] == UNKNOWN][0])
                 raise DataError(f"{self.name}: node {unknown} is in the {split} split and has no label. Label it.")
+        check_disjoint(self.name, {split: members.tolist() for split, members in self.splits.items()}, "node")
 
     def sizes(self) -> str:
         """
@@ -73,3 +95,14 @@ class LabelledGraph:
             digest.update(f"\n{tuple(content.shape)}\n".encode())
             digest.update(content.contiguous().numpy().tobytes())
         return digest.hexdigest()
+
+
+def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
+    """Names for the classes of labels (N) that have none of their own.
+
+    >>> numbered_classes("club", torch.tensor([0, 1, -1]))
+    ('class 0', 'class 1')
+    """
+    count = int(labels.max()) + 1 if len(labels) else 0
+    check_class_count(name, count, int((labels != UNKNOWN).sum()))
+    return tuple(f"class {number}" for number in range(count))

@@ -1,9 +1,9 @@
 """How many nodes are labelled right: in all, class by class, and what each class is taken for."""
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
+from porism.tasks.confusion import confusion
 from porism.train.exhibit import Matrix, Table
 
 
@@ -19,15 +19,14 @@ def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
     }
 
 
-def confusion(said: Tensor, labels: Tensor, classes: tuple[str, ...]) -> Matrix:
-    """What each class was taken for. said and labels (n)."""
-    count = len(classes)
-    counts = torch.bincount(labels * count + said, minlength=count**2).view(count, count)
+def confusion_matrix(predicted: Tensor, labels: Tensor, classes: tuple[str, ...]) -> Matrix:
+    """What each class was taken for. predicted and labels (n)."""
+    rows, columns, counts = confusion(predicted, labels, classes)
     return Matrix(
         title="Confusion on test",
         about="A row is what nodes are, a column what they were taken for.",
-        rows=list(classes),
-        columns=list(classes),
+        rows=rows,
+        columns=columns,
         counts=counts.tolist(),
     )
 

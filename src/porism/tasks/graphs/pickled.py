@@ -8,41 +8,39 @@ asks for.
 
 import re
 from collections.abc import Callable
+from operator import index
 from pathlib import Path
 from pickletools import genops
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from porism.errors import DataError
 from porism.tasks.download import read_content
+from porism.tasks.graphs.sparse import sparse_matrix
+from porism.tasks.messages import one_line, shown
 
 NUMBERS = re.compile(r"[biuf][1248]")
 """The types of array elements that are plain numbers, as a pickle spells them: f4 is a float of 4 bytes."""
-
-
-class SparseMatrix(NamedTuple):
-    """What a pickled csr_matrix holds. Row i has its columns and values from starts[i] to starts[i + 1]."""
-
-    values: NDArray[Any]
-    columns: NDArray[Any]
-    starts: NDArray[Any]
-    shape: tuple[int, int]
 
 
 def read_pickle(path: Path) -> Any:
     """Arrays, `SparseMatrix`, dictionaries and lists of numbers, as a file holds them."""
     content = read_content(path)
     try:
-        return _plain(_Walk().through(content))
+        found = _Machine(most=2 * len(content)).run(content)
     except _Refused as refused:
         raise DataError(
-            f"{path}: asks for {refused}, which no file of arrays needs, and is not read: a pickle can run any code. "
-            "Get the file from its source again."
+            f"{path}: asks for {shown(str(refused))[1:-1]}, which no file of arrays needs, and is not read: a pickle "
+            "can run any code. Get the file from its source again."
         ) from None
-    except (ValueError, TypeError, AttributeError, LookupError) as error:
-        raise DataError(f"{path}: not a whole pickle of arrays ({error}). Get the file again.") from None
+    # Damaged bytes can fail in any instruction, and in whatever numpy makes of their arguments.
+    except Exception as error:
+        raise DataError(f"{path}: not a whole pickle of arrays ({one_line(error)}). Get the file again.") from None
+    if isinstance(found, _Matrix):
+        return sparse_matrix(str(path), **found.parts)
+    return found.array if isinstance(found, _Array) else found
 
 
 class _Refused(Exception):
@@ -52,8 +50,15 @@ class _Refused(Exception):
 class _Stand:
     """Stands in for a class. It is made from anything, and told its state as a pickle does."""
 
+    def __init__(self, *_: Any) -> None:
+        pass
+
     def build(self, state: Any) -> None:
         raise ValueError(f"a state for {type(self).__name__}")
+
+    def size(self) -> int:
+        """Bytes it holds itself."""
+        return 0
 
 
 class _Type(_Stand):
@@ -74,26 +79,27 @@ class _Type(_Stand):
 class _Array(_Stand):
     """numpy.ndarray, whose state is (version, shape, type, whether columns come first, bytes)."""
 
-    found: NDArray[Any]
-
-    def __init__(self, *_: Any) -> None:
-        pass
+    array: NDArray[Any]
 
     def build(self, state: Any) -> None:
         _, shape, kind, columns_first, raw = state
-        flat = np.frombuffer(raw.encode("latin1") if isinstance(raw, str) else raw, kind.dtype())
-        self.found = flat.reshape(shape, order="F" if columns_first else "C")
+        dtype = kind.dtype()
+        flat = np.frombuffer(raw.encode("latin1") if isinstance(raw, str) else raw, dtype)
+        self.array = flat.reshape(shape, order="F" if columns_first else "C").astype(dtype.newbyteorder("="))
+
+    def size(self) -> int:
+        return self.array.nbytes if vars(self) else 0
 
 
 class _Matrix(_Stand):
     """scipy's csr_matrix, whose state is the dictionary of its parts."""
 
-    found: SparseMatrix
+    parts: dict[str, Any]
 
     def build(self, state: Any) -> None:
-        values, columns, starts = (state[name].found for name in ("data", "indices", "indptr"))
-        height, width = state.get("_shape") or state["shape"]
-        self.found = SparseMatrix(values, columns, starts, (int(height), int(width)))
+        names = {"values": "data", "columns": "indices", "starts": "indptr"}
+        self.parts = {part: state[name].array for part, name in names.items()}
+        self.parts["shape"] = tuple(index(size) for size in state.get("_shape") or state["shape"])
 
 
 def _encode(text: str = "", _encoding: str = "latin1") -> bytes:
@@ -116,18 +122,26 @@ LITERALS = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "SHORT_BINSTRIN
 """Instructions that hold a number or a text."""
 
 
-class _Walk:
-    """The stack of values, the places of open marks in it, and what is kept under a number to be met again."""
+class _Machine:
+    """The stack of values, where its open marks are, and what is kept under a number to be met again.
 
-    def __init__(self) -> None:
+    `most` is how many bytes it may make. A file holds those of an array once, and they are made twice at most: as bytes
+    from a text, and as numbers from bytes.
+    """
+
+    def __init__(self, most: int) -> None:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.kept: dict[int, Any] = {}
+        self.most = most
 
-    def through(self, content: bytes) -> Any:
+    def run(self, content: bytes) -> Any:
         for instruction, argument, _ in genops(content):
             if instruction.name == "STOP":
-                return self.stack.pop()
+                (found,) = self._last(1)
+                if isinstance(found, _Stand) and not vars(found):
+                    raise ValueError("an array without content")
+                return found
             self._take(instruction.name, argument)
         raise ValueError("it has no end")
 
@@ -151,21 +165,35 @@ class _Walk:
             case "BINPUT" | "LONG_BINPUT":
                 self.kept[argument] = stack[-1]
             case "BINGET" | "LONG_BINGET":
-                stack.append(self.kept[argument])
+                stack.append(self._met_again(argument))
             case "GLOBAL":
                 stack.append(_known(argument))
             case "REDUCE" | "NEWOBJ":
                 maker, arguments = self._last(2)
-                stack.append(maker(*arguments))
+                stack.append(self._counted(maker(*arguments)))
             case "BUILD":
                 (state,) = self._last(1)
                 stack[-1].build(state)
+                self._counted(stack[-1])
             case _ if name in CONSTANTS:
                 stack.append(CONSTANTS[name])
             case _ if name in LITERALS:
                 stack.append(argument)
             case _:
                 raise _Refused(f"the instruction {name}")
+
+    def _met_again(self, number: int) -> Any:
+        """A list in many places would be little in a file and much in a graph; in itself it would have no end."""
+        value = self.kept[number]
+        if isinstance(value, list | dict):
+            raise ValueError("a list or a dictionary in two places")
+        return value
+
+    def _counted(self, made: Any) -> Any:
+        self.most -= len(made) if isinstance(made, bytes) else made.size() if isinstance(made, _Stand) else 0
+        if self.most < 0:
+            raise ValueError("more bytes come out than are in the file")
+        return made
 
     def _last(self, count: int | None) -> list[Any]:
         """Takes so many values off the stack, or all from the last mark on."""
@@ -182,7 +210,3 @@ def _known(argument: str) -> Callable[..., Any]:
     if asked not in KNOWN:
         raise _Refused(asked)
     return KNOWN[asked]
-
-
-def _plain(found: Any) -> Any:
-    return found.found if isinstance(found, _Array | _Matrix) else found

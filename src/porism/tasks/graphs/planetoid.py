@@ -15,13 +15,18 @@ from numpy.typing import NDArray
 
 from porism.errors import DataError
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.layers.gcn.csr import Csr
 from porism.tasks.download import COMPRESSED, DataSet, PublicFile, fetch, read_content
+from porism.tasks.graphs.edge_list import graph_of
 from porism.tasks.graphs.labelled import UNKNOWN, LabelledGraph
-from porism.tasks.graphs.pickled import SparseMatrix, read_pickle
+from porism.tasks.graphs.pickled import read_pickle
+from porism.tasks.graphs.sparse import SparseMatrix
+from porism.tasks.messages import shown
 
 PARTS = ("allx", "ally", "graph", "test.index", "tx", "ty", "x", "y")
 VALIDATION_NODES = 500
+MOST_DIGITS = 18
+MOST_GAPS = 2
+"""Nodes for each that has features. Citeseer has 3,327 for 3,312."""
 URL = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
 
 PUBLIC = {
@@ -91,83 +96,129 @@ def read_planetoid(files: dict[str, Path], name: str) -> LabelledGraph:
     if missing := [part for part in PARTS if part not in files]:
         folder = next(iter(files.values())).parent
         raise DataError(f"{folder}: no file ind.{name}.{missing[0]}. Planetoid's graphs come as {', '.join(PARTS)}.")
-    test = _test_numbers(files["test.index"])
-    neighbours = read_pickle(files["graph"])
-    before, features = read_pickle(files["allx"]), read_pickle(files["tx"])
-    labels_before, labels = read_pickle(files["ally"]), read_pickle(files["ty"])
-    labelled = len(read_pickle(files["y"]))
-    start, nodes = len(labels_before), max(len(neighbours), int(test.max()) + 1)
-    _check_sizes(files, before, features, labels_before, labels, test)
-    x = _features(before, features, test, nodes)
-    classes = torch.full((nodes,), UNKNOWN)
-    for place, one_hot in ((np.arange(start), labels_before), (test, labels)):
+    matrices = {part: _matrix(files[part]) for part in ("allx", "tx", "x")}
+    one_hot = {part: _one_hot(files[part]) for part in ("ally", "ty", "y")}
+    test = _test_nodes(files["test.index"])
+    _check_shapes(files, matrices, one_hot, test)
+    neighbours = _neighbours(files["graph"])
+    start, nodes = matrices["allx"].shape[0], max(len(neighbours), int(test.max()) + 1)
+    labels = torch.full((nodes,), UNKNOWN)
+    for members, rows in ((np.arange(start), one_hot["ally"]), (test, one_hot["ty"])):
         # A node of no class has a row of zeros.
-        known = torch.from_numpy(np.where(one_hot.any(1), one_hot.argmax(1), UNKNOWN))
-        classes[torch.from_numpy(place)] = known
+        numbers = np.where(rows.any(1), rows.argmax(1), UNKNOWN)
+        labels[torch.from_numpy(members)] = torch.from_numpy(numbers)
+    labelled, count = one_hot["y"].shape
     splits = {
         "train": torch.arange(labelled),
         "valid": torch.arange(labelled, min(labelled + VALIDATION_NODES, start)),
         "test": torch.from_numpy(np.sort(test)),
     }
-    names = CLASSES.get(name, tuple(f"class {number}" for number in range(labels.shape[1])))
-    return LabelledGraph(name, _graph(neighbours, nodes, files["graph"]), x, classes, names, splits, "public")
+    known = CLASSES.get(name, ())
+    classes = known if len(known) == count else tuple(f"class {number}" for number in range(count))
+    x = _features(matrices["allx"], matrices["tx"], test, nodes)
+    return LabelledGraph(name, _graph(neighbours, nodes, files["graph"]), x, labels, classes, splits, "public")
 
 
 def _graph(neighbours: dict[int, list[int]], nodes: int, path: Path) -> Graph:
     """Both ways, each pair once and no loops, of which the files have a few."""
+    for node, others in neighbours.items():
+        if outside := [number for number in (node, *others) if not 0 <= number < nodes]:
+            raise DataError(f"{path}: an edge names node {shown(outside[0])}, and nodes are numbered 0 to {nodes - 1}.")
     pairs = np.array([(one, other) for one, others in neighbours.items() for other in others], dtype=np.int64)
     pairs = pairs.reshape(-1, 2)
-    if outside := [node for node in pairs.ravel() if not 0 <= node < nodes]:
-        raise DataError(f"{path}: an edge names node {outside[0]}, and nodes are numbered 0 to {nodes - 1}.")
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     both = np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
-    return Graph.from_edges(torch.from_numpy(both.T.copy()), nodes)
+    return graph_of(str(path), both.T, nodes)
 
 
 def _features(before: SparseMatrix, tests: SparseMatrix, test: NDArray[np.int64], nodes: int) -> SparseFeatures:
     """One matrix for all nodes: those before the test, then each test node in its place, then none for the gaps."""
-    widths = np.zeros(nodes, dtype=np.int64)
-    widths[: before.shape[0]] = np.diff(before.starts)
-    widths[test] = np.diff(tests.starts)
-    order = np.argsort(test)
-    pieces = [(tests.starts[place], tests.starts[place + 1]) for place in order]
-    columns = [before.columns, *(tests.columns[first:last] for first, last in pieces)]
-    values = [before.values, *(tests.values[first:last] for first, last in pieces)]
-    starts = torch.from_numpy(np.concatenate([[0], np.cumsum(widths)]))
-    there = Csr(
-        starts, torch.from_numpy(np.concatenate(columns)).int(), torch.from_numpy(np.concatenate(values)).float()
+    lengths = np.zeros(nodes, dtype=np.int64)
+    lengths[: before.shape[0]] = np.diff(before.starts)
+    lengths[test] = np.diff(tests.starts)
+    rows = [slice(tests.starts[row], tests.starts[row + 1]) for row in np.argsort(test)]
+    columns = np.concatenate([before.columns, *(tests.columns[row] for row in rows)])
+    values = np.concatenate([before.values, *(tests.values[row] for row in rows)])
+    whole = SparseMatrix(values, columns, np.concatenate([[0], np.cumsum(lengths)]), (nodes, before.shape[1]))
+    return SparseFeatures(whole.csr(), before.shape[1])
+
+
+def _matrix(path: Path) -> SparseMatrix:
+    found = read_pickle(path)
+    if not isinstance(found, SparseMatrix):
+        raise _swapped(path, found, "a sparse matrix of features")
+    return found
+
+
+def _one_hot(path: Path) -> NDArray[Any]:
+    """Labels (rows, classes): 1 in the column of the class, no 1 where it is unknown."""
+    found = read_pickle(path)
+    if not isinstance(found, np.ndarray) or found.ndim != 2 or not found.size:
+        raise _swapped(path, found, "an array (nodes, classes) of labels")
+    if not np.isin(found, (0, 1)).all() or (found.sum(1) > 1).any():
+        raise DataError(f"{path}: a node has more than one class, wanted 0 everywhere but a single 1. Mend its row.")
+    return found
+
+
+def _neighbours(path: Path) -> dict[int, list[int]]:
+    found = read_pickle(path)
+    is_graph = isinstance(found, dict) and all(
+        type(node) is int and isinstance(others, list) and all(type(other) is int for other in others)
+        for node, others in found.items()
     )
-    return SparseFeatures(there, before.shape[1])
+    if not is_graph or not found:
+        raise _swapped(path, found, "a dictionary from a node's number to a list of numbers")
+    return found  # type: ignore[no-any-return]
 
 
-def _test_numbers(path: Path) -> NDArray[np.int64]:
-    numbers = []
-    for line, text in enumerate(read_content(path).decode(errors="replace").splitlines(), 1):
-        if not text.strip().isdigit():
-            raise DataError(f"{path}, line {line}: {text!r} is no node's number. Give one number a line.")
-        numbers.append(int(text))
+def _swapped(path: Path, found: Any, wanted: str) -> DataError:
+    kind = f"an array {found.shape}" if isinstance(found, np.ndarray) else f"a {type(found).__name__}"
+    return DataError(f"{path}: holds {kind}, wanted {wanted}. Look whether two files are swapped.")
+
+
+def _test_nodes(path: Path) -> NDArray[np.int64]:
+    numbers: dict[int, int] = {}
+    for line, text in enumerate(read_content(path).decode(errors="replace").split("\n"), 1):
+        digits = text.strip()
+        if not digits:
+            continue
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS):
+            raise DataError(f"{path}, line {line}: {shown(text)} is no node's number. Give one number a line.")
+        if int(digits) in numbers:
+            raise DataError(f"{path}, line {line}: node {digits} is there already, in line {numbers[int(digits)]}.")
+        numbers[int(digits)] = line
     if not numbers:
         raise DataError(f"{path}: empty, no test node in it. Get the file again.")
-    return np.array(numbers)
+    return np.array([*numbers])
 
 
-def _check_sizes(
+def _check_shapes(
     files: dict[str, Path],
-    before: SparseMatrix,
-    tests: SparseMatrix,
-    labels_before: NDArray[Any],
-    labels: NDArray[Any],
+    matrices: dict[str, SparseMatrix],
+    one_hot: dict[str, NDArray[Any]],
     test: NDArray[np.int64],
 ) -> None:
-    for part, found, wanted in (
-        ("ally", len(labels_before), before.shape[0]),
-        ("tx", tests.shape[0], len(test)),
-        ("ty", len(labels), len(test)),
-    ):
-        if found != wanted:
-            raise DataError(f"{files[part]}: {found} rows, wanted {wanted}, one for each node. Get the files again.")
-    if test.min() < before.shape[0]:
+    shapes: dict[str, tuple[int, ...]] = {part: matrix.shape for part, matrix in matrices.items()}
+    shapes |= {part: array.shape for part, array in one_hot.items()}
+    rows = {part: shape[0] for part, shape in shapes.items()}
+    for part, wanted in (("ally", rows["allx"]), ("tx", len(test)), ("ty", len(test)), ("x", rows["y"])):
+        if rows[part] != wanted:
+            raise DataError(
+                f"{files[part]}: {rows[part]} rows, wanted {wanted}, one for each node. Get the files again."
+            )
+    if rows["y"] > rows["ally"]:
+        raise DataError(f"{files['y']}: {rows['y']} rows, and ally has {rows['ally']}. Training nodes are among those.")
+    for part, other in (("tx", "allx"), ("x", "allx"), ("ty", "ally"), ("y", "ally")):
+        if shapes[part][1] != shapes[other][1]:
+            raise DataError(f"{files[part]}: {shapes[part][1]} columns, wanted {shapes[other][1]}, as in {other}.")
+    given = rows["allx"] + rows["tx"]
+    if test.min() < rows["allx"]:
         raise DataError(
-            f"{files['test.index']}: test node {test.min()} is among the {before.shape[0]} nodes of allx. "
+            f"{files['test.index']}: test node {test.min()} is among the {rows['allx']} nodes of allx. "
+            "Get the files again."
+        )
+    if test.max() >= MOST_GAPS * given:
+        raise DataError(
+            f"{files['test.index']}: test node {test.max()}, and features are there for {given} nodes. "
             "Get the files again."
         )

@@ -9,19 +9,31 @@
 """
 
 import csv
+import io
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from porism.errors import DataError
 from porism.layers.gcn import Graph
 from porism.tasks.download import read_content
+from porism.tasks.graphs.edge_list import graph_of
 from porism.tasks.graphs.labelled import SPLITS, UNKNOWN, LabelledGraph
 from porism.tasks.graphs.npz import thinned
+from porism.tasks.messages import one_line, shown
+from porism.tasks.text_files import decoded
 from porism.train.recipe import nearest
 
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
+
 NODES, EDGES = "nodes.csv", "edges.csv"
+MOST_COMPARED, LONGEST_NAME = 2000, 100
+"""Names, and letters of a name, that are compared with one that is not there."""
 Row = tuple[str, dict[str, str]]
 """Where it stands, for messages, and its cells by the head's names."""
 
@@ -38,13 +50,13 @@ def read_tables(folder: Path) -> LabelledGraph:
     splits: dict[str, list[int]] = {}
     for where, cells in rows:
         if cells["node"] in number:
-            raise DataError(f"{where}: node {cells['node']!r} a second time. Every node has one line.")
+            raise DataError(f"{where}: node {shown(cells['node'])} a second time. Every node has one line.")
         number[cells["node"]] = len(number)
         features.append([_number(cells[name], where, name) for name in names])
         labels.append(cells.get("label", ""))
         if split := cells.get("split", ""):
             if split not in SPLITS:
-                raise DataError(f"{where}: there is no split {split!r}. {nearest(split, SPLITS)}")
+                raise DataError(f"{where}: there is no split {shown(split)}. {nearest(split, SPLITS)}")
             splits.setdefault(split, []).append(number[cells["node"]])
     if not number:
         raise DataError(f"{folder / NODES}: no node in it. Give a line for each.")
@@ -76,7 +88,7 @@ def _graph(path: Path, number: dict[str, int]) -> Graph:
         for end in head[:2]:
             if cells[end] not in number:
                 raise DataError(
-                    f"{where}: there is no node {cells[end]!r} in {NODES}. {nearest(cells[end], [*number])}"
+                    f"{where}: there is no node {shown(cells[end])} in {NODES}. {_likely(cells[end], number)}"
                 )
             ends.append(number[cells[end]])
         weight = _number(cells["weight"], where, "weight") if "weight" in head else 1.0
@@ -85,25 +97,31 @@ def _graph(path: Path, number: dict[str, int]) -> Graph:
         edges[one, other] = weight
         if not directed:
             edges[other, one] = weight
-    pairs = torch.tensor([*edges], dtype=torch.int64).view(-1, 2).T
-    weights = torch.tensor([*edges.values()]) if "weight" in head else None
-    return Graph.from_edges(pairs, len(number), weights)
+    pairs = np.array([*edges], dtype=np.int64).reshape(-1, 2).T
+    return graph_of(str(path), pairs, len(number), np.array([*edges.values()]) if "weight" in head else None)
+
+
+def _likely(name: str, number: dict[str, int]) -> str:
+    """A name to try, where there are not too many to compare with."""
+    close = get_close_matches(name[:LONGEST_NAME], number, n=1, cutoff=0.5) if len(number) <= MOST_COMPARED else []
+    return f"Did you mean {shown(close[0])}?" if close else f"It names {len(number):,} others. Add a line for it."
 
 
 def _read(path: Path, wanted: tuple[str, ...]) -> tuple[list[str], Iterator[Row]]:
-    try:
-        lines = read_content(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: byte {error.start} is not UTF-8. Give a text file.") from None
-    if not lines:
+    text = decoded(read_content(path), str(path))
+    table = csv.reader(io.StringIO(text, newline=""))
+    head = [name.strip() for name in next(_cells(table, path), [])]
+    if not head:
         raise DataError(f"{path}: empty. Its first line names the columns.")
-    table = csv.reader(lines)
-    head = [name.strip() for name in next(table)]
     if lacking := [name for name in wanted if name not in head]:
-        raise DataError(f"{path}, line 1: no column {lacking[0]!r} among {', '.join(head)}. Name it there.")
+        raise DataError(
+            f"{path}, line 1: no column {lacking[0]!r} among {shown(', '.join(head))[1:-1]}. Name it there."
+        )
+    if twice := [name for name in head if head.count(name) > 1]:
+        raise DataError(f"{path}, line 1: two columns are called {shown(twice[0])}. Give each a name of its own.")
 
     def rows() -> Iterator[Row]:
-        for cells in table:
+        for cells in _cells(table, path):
             where = f"{path}, line {table.line_num}"
             if cells and len(cells) != len(head):
                 raise DataError(f"{where}: {len(cells)} cells, wanted {len(head)}, one for each column of the head.")
@@ -113,11 +131,21 @@ def _read(path: Path, wanted: tuple[str, ...]) -> tuple[list[str], Iterator[Row]
     return head, rows()
 
 
+def _cells(table: "CsvReader", path: Path) -> Iterator[list[str]]:
+    """Line by line; what cannot be read as cells is told with its line."""
+    try:
+        yield from table
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {table.line_num}: {one_line(error)}. Look for a quotation mark that is not closed."
+        ) from None
+
+
 def _number(text: str, where: str, column: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = float("nan")
     if not abs(number) < float("inf"):
-        raise DataError(f"{where}: {column} is {text!r}, wanted a number.")
+        raise DataError(f"{where}: {column} is {shown(text)}, wanted a number.")
     return number

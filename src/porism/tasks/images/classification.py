@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from porism.tasks.confusion import Confusion, confusion
 from porism.tasks.images.augment import flipped, shifted, turned
 from porism.tasks.images.imageset import ImageSet, Labelled
-from porism.tasks.images.metric import classification, confusion
+from porism.tasks.images.metric import classification
 from porism.tasks.images.predict import likeliest
 from porism.tasks.images.recipes import ImagesRecipe
 from porism.train.exhibit import AnyExhibit, Matrix, Pictures, Table, picture
@@ -67,28 +68,33 @@ def exhibits(model: nn.Module, images: ImageSet, recipe: ImagesRecipe) -> list[A
     """The confusion matrix of the test split, each class's accuracy, and the worst mistakes."""
     test, classes = images.splits["test"], list(images.classes)
     chances = logits_of(model, test.images, recipe).softmax(1)
-    counts = confusion(chances.argmax(1), test.labels, len(classes))
+    predicted = chances.argmax(1)
+    found = confusion(predicted, test.labels, classes)
     matrix = Matrix(
         title="What was taken for what",
         about="Test images: the row is what it is, the column what the model says.",
-        rows=classes,
-        columns=classes,
-        counts=counts.tolist(),
+        rows=found.rows,
+        columns=found.columns,
+        counts=found.counts.tolist(),
     )
     table = Table(
         title="Each class",
         about="Recall: of the test images of a class, how many the model finds. Precision: of those it names so, how "
         "many are.",
         columns=["class", "images", "recall", "precision"],
-        rows=list(_by_class(counts, classes)),
+        rows=list(_by_class(found, torch.bincount(predicted, minlength=len(classes)), classes)),
     )
     wrong = _wrong(chances, test, classes)
     return [matrix, table, *([wrong] if wrong.pictures else [])]
 
 
-def _by_class(counts: Tensor, classes: list[str]) -> Iterator[list[str | int | float]]:
-    for label, name in enumerate(classes):
-        right, there, said = (int(x) for x in (counts[label, label], counts[label].sum(), counts[:, label].sum()))
+def _by_class(found: Confusion, predicted: Tensor, classes: list[str]) -> Iterator[list[str | int | float]]:
+    for row, name in enumerate(found.rows):
+        right, there, said = (
+            int(found.counts[row, row]),
+            int(found.counts[row].sum()),
+            int(predicted[classes.index(name)]),
+        )
         yield [name, there, right / there if there else "none", right / said if said else "none"]
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from porism.errors import DataError
+from porism.tasks.labels import whole_labels
 
 SPLITS = ("train", "valid", "test")
 
@@ -91,24 +92,16 @@ def labelled(images: NDArray[np.generic], labels: NDArray[np.generic], classes: 
         raise DataError(
             f"{where}: images are {images.shape}, wanted (N, rows, columns) or (N, rows, columns, 3), none of them 0."
         )
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise DataError(f"{where}: labels are {labels.dtype}, wanted whole numbers.")
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise DataError(f"{where}: labels are {labels.shape}, wanted (N,) or (N, 1): one class an image.")
-    if len(labels) != len(images):
-        raise DataError(f"{where}: {len(images)} images, but {len(labels)} labels. Each image needs one.")
-    most = int(labels.max())
-    if labels.min() < 0 or (classes is not None and most >= classes):
-        wrong = int(labels.min()) if labels.min() < 0 else most
-        bound = f"0 to {classes - 1}" if classes else "0 or more"
-        place = int(np.flatnonzero(labels == wrong)[0])
-        raise DataError(f"{where}: label {wrong} of image {place}, wanted {bound}.")
+    numbers = whole_labels(where, labels)
+    if len(numbers) != len(images):
+        raise DataError(f"{where}: {len(images)} images, but {len(numbers)} labels. Each image needs one.")
+    if classes is not None and int(numbers.max()) >= classes:
+        wrong = int(numbers.argmax())
+        raise DataError(f"{where}: label {numbers[wrong]} of image {wrong}, wanted 0 to {classes - 1}.")
     by_channels = images[:, None] if images.ndim == 3 else np.moveaxis(images, 3, 1)
     # A copy, since a file's bytes may be read-only.
     pixels = torch.from_numpy(np.array(by_channels, dtype=np.uint8, order="C"))
-    return Labelled(pixels, torch.from_numpy(labels.astype(np.int64)))
+    return Labelled(pixels, torch.from_numpy(numbers))
 
 
 def image_set(name: str, classes: Sequence[str], splits: Mapping[str, Labelled]) -> ImageSet:

@@ -47,8 +47,3 @@ def ranks(values: Tensor) -> Tensor:
     last = counts.cumsum(0).double()
     shared: Tensor = last - (counts - 1) / 2
     return shared[which]
-
-
-def confusion(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """(V, V): how often the class of a row was taken for that of a column."""
-    return torch.bincount(labels * classes + predicted, minlength=classes**2).view(classes, classes)

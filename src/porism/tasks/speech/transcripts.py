@@ -6,6 +6,7 @@ from typing import NamedTuple
 from porism.errors import DataError
 from porism.tasks.download import read_content
 from porism.tasks.speech.utterances import Utterance
+from porism.tasks.text_files import decoded
 
 SOUND_SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".sph", ".raw")
 
@@ -17,10 +18,7 @@ class Line(NamedTuple):
 
 def read_lines(path: Path) -> list[Line]:
     """The lines of a text file that are not blank."""
-    try:
-        text = read_content(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: byte {error.start} is not UTF-8. Give a text file, converted to UTF-8.") from None
+    text = decoded(read_content(path), str(path))
     lines = [
         Line(f"{path}, line {number}", line.rstrip("\r"))
         for number, line in enumerate(text.split("\n"), start=1)

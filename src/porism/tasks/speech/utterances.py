@@ -2,13 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from porism.errors import DataError
+from porism.tasks.download import readable
 from porism.tasks.speech.alphabet import unknown_characters
 from porism.tasks.speech.audio import RATE, Sound, read_sound, resample
+from porism.tasks.splits import check_disjoint, file_identity
 
 SPLITS = ("train", "valid", "test")
 
@@ -33,10 +36,22 @@ class Utterance:
         kept = self.source
         return Sound(resample(kept.samples, kept.rate, rate), rate, kept.notes)
 
+    def listed(self) -> str:
+        """For messages: the file's name, and where it is listed."""
+        return f"{self.source.name if isinstance(self.source, Path) else self.name} ({self.where})"
+
+    def file(self) -> Hashable:
+        """The same for whatever leads to the same file."""
+        return file_identity(self.source) if isinstance(self.source, Path) else id(self.source)
+
     def digest(self) -> bytes:
-        """The sha256 of the file, or of the samples."""
+        """The sha256 of the file, or of the samples, read once."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
         if isinstance(self.source, Path):
-            with self.source.open("rb") as file:
+            with readable(self.source), self.source.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").digest()
         return hashlib.sha256(self.source.samples.numpy().tobytes()).digest()
 
@@ -64,13 +79,26 @@ class Recordings:
 
 
 def recordings(name: str, splits: Mapping[str, Sequence[Utterance]], how_split: str) -> Recordings:
-    """The set, once each split is seen to hold something."""
+    """The set, once each split is seen to hold something, and nothing that another one holds."""
     for split in SPLITS:
         if not splits[split]:
             raise DataError(f"{name}: no utterance for {split}. Give more recordings, or a list for each split.")
+    _check_disjoint(name, splits)
     made = Recordings(name, splits)
     facts: dict[str, int | float | str] = {"split": how_split}
     facts |= {f"{split} utterances": len(splits[split]) for split in SPLITS}
     if unknown := made.unknown():
         facts["unknown characters"] = ", ".join(f"{count} x {character}" for character, count in unknown.items())
     return Recordings(name, splits, facts)
+
+
+def _check_disjoint(name: str, splits: Mapping[str, Sequence[Utterance]]) -> None:
+    """No file is listed twice, under whatever name, and no copy of one is in another split."""
+    everything = [utterance for split in SPLITS for utterance in splits[split]]
+    by_file = {utterance.file(): utterance.listed() for utterance in everything}
+    files = {split: [utterance.file() for utterance in splits[split]] for split in SPLITS}
+    check_disjoint(name, files, "recording", by_file.__getitem__)
+    by_content = {utterance.digest(): utterance.listed() for utterance in everything}
+    # Each once, since copies within a split teach nothing wrong.
+    contents = {split: dict.fromkeys(utterance.digest() for utterance in splits[split]) for split in SPLITS}
+    check_disjoint(name, contents, "recording", by_content.__getitem__)

@@ -23,6 +23,7 @@ from torch.nn.functional import normalize
 
 from porism.errors import DataError
 from porism.tasks.download import COMPRESSED, read_content
+from porism.tasks.text_files import decoded
 from porism.tasks.words.neighbours import numbered
 from porism.train.exhibit import Table
 
@@ -220,14 +221,7 @@ def read_questions(file: Path) -> dict[str, list[list[str]]]:
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
     """Number and text of each line that is not blank."""
-    content = read_content(file)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{file}, line {line}: byte 0x{content[error.start]:02x} is not UTF-8. Convert the file to UTF-8."
-        ) from None
+    text = decoded(read_content(file), str(file))
     return ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO
 
 from porism.errors import DataError
-from porism.tasks.download import COMPRESSED, open_content, readable
+from porism.tasks.download import COMPRESSED, check_unpacked, open_content, readable
+from porism.tasks.text_files import check_encoding
 
 BOM = b"\xef\xbb\xbf"
 LONGEST_LINE = 2**14
@@ -55,7 +56,9 @@ class Text:
                 with readable(self.path):
                     block = left + file.read(size)
                     rest = file.readline(longest)
-                block += rest
+                    block += rest
+                    if self.content is None:
+                        check_unpacked(self.path, offset + len(block))
                 if not block:
                     return
                 whole = len(rest) < longest or block.endswith(b"\n")
@@ -65,7 +68,9 @@ class Text:
 
     def plain(self, piece: bytes, offset: int, lower: bool) -> bytes:
         """A piece that began at `offset`, checked to be text, in lower case if asked."""
-        piece = piece.removeprefix(BOM) if offset == 0 else piece
+        if offset == 0:
+            check_encoding(piece, self.name)
+            piece = piece.removeprefix(BOM)
         if b"\0" in piece:
             raise DataError(f"{self.name}, byte {offset + piece.index(0)}: a zero, so no text. Give a text file.")
         if piece.isascii():

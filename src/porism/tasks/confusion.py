@@ -1,0 +1,42 @@
+"""What each class was taken for, of as many classes as a page can show."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+MOST_SHOWN = 100
+"""Classes in a matrix. Of thousands every pair would take gigabytes, and nobody would look at it."""
+
+
+class Confusion(NamedTuple):
+    """counts (rows, columns): how often the class of a row was taken for that of a column."""
+
+    rows: list[str]
+    columns: list[str]
+    counts: Tensor
+
+
+def confusion(predicted: Tensor, labels: Tensor, classes: Sequence[str]) -> Confusion:
+    """Counts of predicted and true classes, (n) each.
+
+    >>> confusion(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]), ["cat", "dog"]).counts
+    tensor([[1, 0],
+            [1, 1]])
+
+    Of more than 100 classes those with the most examples have a row, and one column, `others`, is for all the rest.
+    """
+    most = min(len(classes), MOST_SHOWN)
+    sizes = torch.bincount(labels, minlength=len(classes))
+    shown = sizes.argsort(descending=True, stable=True)[:most].sort().values
+    position = torch.full((len(classes),), most).index_copy(0, shown, torch.arange(most))
+    rows, columns = position[labels], position[predicted]
+    pairs = (rows * (most + 1) + columns)[rows < most]
+    counts = torch.bincount(pairs, minlength=most * (most + 1)).view(most, most + 1)
+    names = [classes[number] for number in shown.tolist()]
+    return (
+        Confusion(names, names, counts[:, :most])
+        if most == len(classes)
+        else Confusion(names, [*names, "others"], counts)
+    )
