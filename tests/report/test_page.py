@@ -193,8 +193,8 @@ def test_the_folder_is_made_and_nothing_else_left_in_it(write_run: WriteRun, tmp
 def test_a_failed_write_leaves_the_old_report(
     write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    to = tmp_path / "report.html"
-    to.write_text("old", encoding="utf-8")
+    run, to = write_run(), tmp_path / "report.html"
+    before = write_report([run], to).read_text(encoding="utf-8")
 
     def refuse(*_: object) -> None:
         raise OSError(28, os.strerror(28))
@@ -203,8 +203,17 @@ def test_a_failed_write_leaves_the_old_report(
     with pytest.raises(
         RunError, match=r"the report cannot be written to .*report\.html: No space left on device\. Choose"
     ):
-        write_report([write_run()], to)
-    assert to.read_text(encoding="utf-8") == "old"
+        write_report([run], to, title="another")
+    assert to.read_text(encoding="utf-8") == before
+
+
+@pytest.mark.parametrize("mine", ["my notes", "<!doctype html>\n<html lang='en'>\n<title>mine</title>"])
+def test_a_page_of_others_is_not_written_over(write_run: WriteRun, tmp_path: Path, mine: str) -> None:
+    run, to = write_run(), tmp_path / "report.html"
+    to.write_text(mine, encoding="utf-8")
+    with pytest.raises(RunError, match=r"report\.html is not a report that porism wrote\. Move it, or choose another"):
+        write_report([run], to)
+    assert to.read_text(encoding="utf-8") == mine
 
 
 def test_no_runs() -> None:

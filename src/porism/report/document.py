@@ -5,17 +5,20 @@ from pathlib import Path
 
 from porism.errors import RunError
 
-
-def document(title: str, content: str, *styles: str) -> str:
-    """The whole document, from markup that is escaped already; `styles` are style sheets beside the page's own."""
-    sheets = "".join(_sheet(name) for name in ("page.css", *styles))
-    return f"""<!doctype html>
+OPENING = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{title}</title>
+<title>"""
+"""How every page begins, by which one of ours is told from those of others."""
+
+
+def document(title: str, content: str, *styles: str) -> str:
+    """The whole document, from markup that is escaped already; `styles` are style sheets beside the page's own."""
+    sheets = "".join(_sheet(name) for name in ("page.css", *styles))
+    return f"""{OPENING}{title}</title>
 <style>
 {sheets}</style>
 </head>
@@ -40,6 +43,17 @@ def write(text: str, to: Path) -> Path:
     except OSError as error:
         raise RunError(f"the report cannot be written to {to}: {error.strerror}. Choose another place.") from error
     return to
+
+
+def refuse_foreign(to: Path) -> None:
+    """Refuse to write over a page that is not one of ours."""
+    try:
+        with to.open("rb") as file:
+            beginning = file.read(len(OPENING))
+    except OSError:
+        return
+    if beginning not in (b"", OPENING.encode()):
+        raise RunError(f"{to} is not a report that porism wrote. Move it, or choose another place with --out.")
 
 
 def _sheet(name: str) -> str:

@@ -8,7 +8,7 @@ from porism.errors import RunError
 from porism.report import sections
 from porism.report.answer import answer, answered
 from porism.report.contest import contests, entries_of
-from porism.report.document import document, write
+from porism.report.document import document, refuse_foreign, write
 from porism.report.exhibits import exhibits
 from porism.report.models import has_seeds, representatives, seeds
 from porism.report.runs import RunRecord, read_run
@@ -30,6 +30,7 @@ def write_report(
     """
     if not runs:
         raise RunError("no run to report on; wanted at least one folder. Name one that `porism train` wrote.")
+    refuse_foreign(to)
     text = page([read_run(run) for run in dict.fromkeys(runs)], title, command, question)
     return write(text, to)
 

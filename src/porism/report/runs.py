@@ -7,7 +7,7 @@ A run is `recipe.toml`, `events.jsonl` (append only) and, once it has finished, 
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from porism.errors import RunError
+from porism.train import checkpoint
+from porism.train.events import EVENTS, read_events
 from porism.train.exhibit import AnyExhibit
+from porism.train.files import read_bytes
+from porism.train.results import EXHIBITS, METRICS, OUTCOMES, Results, read_results
+from porism.train.run import LAST, decode_recipe, refuse_other_recipe
 
 Scores = dict[str, float | None]
 """A metric's name to its value; None or no finite number where training went astray."""
@@ -190,20 +195,31 @@ def read_run(path: Path) -> RunRecord:
     if not recipe_file.is_file():
         found = "has no recipe.toml" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
         raise RunError(f"{path} {found}; wanted a run's folder. Name one that `porism train` wrote.")
-    try:
-        raw = tomllib.loads(_text(recipe_file))
-    except tomllib.TOMLDecodeError as error:
-        raise _broken(f"{recipe_file}", f"not TOML: {error}") from None
+    content = read_bytes(recipe_file)
+    raw = _toml(content, recipe_file)
     recipe = _shaped(raw, Recipe, f"{recipe_file}")
+    written = decode_recipe(content, recipe_file)
+    refuse_other_recipe(path, written)
+    # The checkpoint and the results before what they vouch for: a run that goes on meanwhile writes in the other order.
+    saved = next(checkpoint.states(path / LAST), None)
+    results = read_results(path, written.sealed)
+    events = read_events(path / EVENTS, written.sealed)
+    if saved is not None:
+        events.check_holds(saved[1].get("events"), saved[0])
+    if results is not None:
+        events.check_holds(results.sha256.get(EVENTS), path / METRICS)
+    # Before a run of 0.1 has results, nothing vouches for what stands beside them.
+    beside = results or (None if written.sealed else Results(path, {}, {}))
     record = RunRecord(
         path=path,
         recipe=recipe,
-        metrics=_metrics(path / "metrics.json"),
-        exhibits=_shaped(_json(path / "exhibits.json", []), tuple[AnyExhibit, ...], f"{path / 'exhibits.json'}"),
-        outcomes=_shaped(_json(path / "outcomes.json", {}), dict[str, str], f"{path / 'outcomes.json'}"),
+        metrics=_metrics(results, path / METRICS),
+        exhibits=_attached(beside, EXHIBITS, tuple[AnyExhibit, ...], ()),
+        outcomes=_attached(beside, OUTCOMES, dict[str, str], {}),
     )
-    for place, event in _events(path / "events.jsonl"):
-        record = _after(record, event, place)
+    for line in events.lines:
+        place = f"{events.path}, line {line.number}"
+        record = _after(record, _shaped(line.event, dict[str, Any], place), place)
     return record
 
 
@@ -221,8 +237,14 @@ def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord
         case "start":
             start = _shaped(event, Word, place)
             return replace(record, started=start.time, command=start.command)
+        case "lengthen":
+            return replace(record, command=_shaped(event, Word, place).command)
         case "interrupt":
             return replace(record, interrupted=True)
+        case "best_lost":
+            lost = _shaped(event, Epoch, place)
+            epochs = tuple(replace(done, best=done.epoch == lost.epoch) for done in record.epochs)
+            return replace(record, epochs=epochs, notes=(*record.notes, _shaped(event, Word, place).text))
         case "note":
             return replace(record, notes=(*record.notes, _shaped(event, Word, place).text))
         case "finish":
@@ -231,47 +253,37 @@ def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord
             return record
 
 
-def _events(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each event with its file and line. A last line that was torn by a kill is no event."""
-    if not file.is_file():
-        return
-    lines = [(number, line) for number, line in enumerate(file.read_bytes().split(b"\n"), 1) if line.strip()]
-    for number, line in lines:
-        place = f"{file}, line {number}"
-        try:
-            event = json.loads(line.decode())
-        except ValueError as error:
-            if number == lines[-1][0]:
-                return
-            raise _broken(place, f"not JSON: {error}") from None
-        yield place, _shaped(event, dict[str, Any], place)
-
-
-def _metrics(file: Path) -> Metrics | None:
-    if (found := _json(file, None)) is None:
+def _metrics(results: Results | None, file: Path) -> Metrics | None:
+    if results is None:
         return None
-    raw = _shaped(found, dict[str, Any], f"{file}")
+    raw = results.metrics
     for key in raw:
         if key.endswith("_per_second"):
-            raw |= {"unit": key.removesuffix("_per_second"), "rate": raw[key]}
+            raw = {**raw, "unit": key.removesuffix("_per_second"), "rate": raw[key]}
             break
     return _shaped(raw, Metrics, f"{file}")
 
 
-def _json(file: Path, absent: object) -> object:
-    """What a file holds, or what it means that there is none."""
-    if not file.is_file():
+def _attached(results: Results | None, name: str, wanted: type[T], absent: T) -> T:
+    """What a file holds that was written with the results, or what it means that there is none."""
+    content = results.attached(name) if results is not None else None
+    if results is None or content is None:
         return absent
+    file = results.folder / name
     try:
-        return json.loads(_text(file))
+        return _shaped(json.loads(content.decode()), wanted, f"{file}")
     except json.JSONDecodeError as error:
         raise _broken(f"{file}, line {error.lineno}", f"not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise _broken(f"{file}", f"not JSON: {error}") from None
 
 
-def _text(file: Path) -> str:
+def _toml(content: bytes, file: Path) -> dict[str, Any]:
     try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return tomllib.loads(content.decode())
+    except tomllib.TOMLDecodeError as error:
+        raise _broken(f"{file}", f"not TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
         raise _broken(f"{file}", f"not readable as text: {error}") from None
 
 
