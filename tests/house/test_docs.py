@@ -76,7 +76,7 @@ def broken_links(root: Path, pages: Iterable[Path]) -> list[str]:
 
 
 def make_targets(makefile: str) -> set[str]:
-    return set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
 
 def documents(root: Path) -> list[Path]:
