@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.train.test_loop import begin, timeless
+from tests.train.tiny_runs import fork
 
 from porism.tasks.language import Language
 from porism.tasks.language.recipes import LanguageRecipe
@@ -20,7 +21,7 @@ KILLS = 20
 
 def in_a_child(recipe: LanguageRecipe, out: Path, text: str) -> int:
     """Start or resume the run in a process of its own, which shares this one's imports."""
-    child = os.fork()
+    child = fork()
     if child == 0:
         try:
             started = (out / "recipe.toml").exists()

@@ -21,7 +21,7 @@ from porism.train.watch import Silence
 
 
 def begin(recipe: LanguageRecipe, out: Path, text: str) -> Training:
-    return session.begin(Language, recipe, out, source=text, device="cpu", seed=5)
+    return session.begin(Language, recipe, out, source=text, device="cpu", seed=5, threads=1)
 
 
 def timeless(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,8 +50,8 @@ def test_a_captured_step_learns_what_the_written_one_does(tiny: LanguageRecipe, 
         carry = {name: x.to(device) for name, x in task.start(model).items()}
         for index in range(20):
             # Two shapes in turn: each gets a graph of its own.
-            narrow = slice(None, 3 if index % 2 else None)
-            batch = tuple(x[:, narrow].to(device) for x in task.batches(1, 1)[index])
+            short = slice(None, 3 if index % 2 else None)
+            batch = tuple(x[short].to(device) for x in task.batches(1, 1)[index])
             loss, carry = chosen(batch, carry)
         assert not captured or len(step.graphs) == 2  # type: ignore[attr-defined]
         losses.append(loss.item())

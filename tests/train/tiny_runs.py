@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from porism.tasks.language import Language
@@ -146,9 +147,19 @@ def kill_at(number: int, folder: Path) -> None:
     os.fsync = synced
 
 
+def fork() -> int:
+    """os.fork(), where autograd can be forked."""
+    if torch.cuda.is_initialized():
+        pytest.skip("autograd runs in no forked process once CUDA was used in this one")
+    child = os.fork()
+    if child == 0:
+        torch.set_num_threads(1)  # The threads of the parent are not here, and would be waited for.
+    return child
+
+
 def in_a_child(work: Callable[[], object]) -> int:
     """Do something in a forked process and give its exit code: 0 done, 1 an error, 9 killed by `kill_at`."""
-    child = os.fork()
+    child = fork()
     if child == 0:
         try:
             work()

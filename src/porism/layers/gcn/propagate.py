@@ -71,9 +71,11 @@ def _by_torch(matrix: Csr, x: Tensor, bias: Tensor | None) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
         size = matrix.height, x.shape[0]
+        # Some versions of torch warn of sparse tensors that they make themselves inside the product.
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
         csr = torch.sparse_csr_tensor(matrix.starts, matrix.columns.long(), matrix.values, size, check_invariants=False)
-    # Torch has a product for CPUs alone that uses all cores, which the general one does not.
-    answer: Tensor = torch.sparse.mm(csr, x, "sum") if x.device.type == "cpu" else torch.sparse.mm(csr, x)
+        # Torch has a product for CPUs alone that uses all cores, which the general one does not.
+        answer: Tensor = torch.sparse.mm(csr, x, "sum") if x.device.type == "cpu" else torch.sparse.mm(csr, x)
     return answer if bias is None else answer.add_(bias)
 
 
