@@ -2,12 +2,13 @@
 
 import os
 
+# Before torch is imported: what it is built of looks at this once. For the processes a test starts as well.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 import pytest
 import torch
 from hypothesis import settings
 
-# For the processes a test starts as well.
-os.environ["OMP_NUM_THREADS"] = "1"
 torch.set_num_threads(1)
 
 # Without a GPU kernels run in Triton's interpreter. Triton looks at this when it is imported, which parts of torch do.

@@ -151,10 +151,7 @@ def fork() -> int:
     """os.fork(), where autograd can be forked."""
     if torch.cuda.is_initialized():
         pytest.skip("autograd runs in no forked process once CUDA was used in this one")
-    child = os.fork()
-    if child == 0:
-        torch.set_num_threads(1)  # The threads of the parent are not here, and would be waited for.
-    return child
+    return os.fork()
 
 
 def in_a_child(work: Callable[[], object]) -> int:
