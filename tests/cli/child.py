@@ -13,6 +13,10 @@ from typing import NoReturn
 from porism.cli import main
 
 
+LONGEST = 300
+"""Seconds."""
+
+
 def nothing() -> None: ...
 
 
@@ -90,6 +94,11 @@ def answer(words: Sequence[str], folder: Path, before: Callable[[], None]) -> No
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        # Also where the tests themselves run under nohup.
+        for given in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(given, signal.SIG_DFL)
+        # Nobody waits forever for a child that missed its signal.
+        signal.alarm(LONGEST)
         sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
         os.chdir(folder)
         before()
