@@ -12,7 +12,6 @@ from typing import NoReturn
 
 from porism.cli import main
 
-
 LONGEST = 300
 """Seconds."""
 

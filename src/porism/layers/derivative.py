@@ -1,7 +1,7 @@
 """Backward passes by hand: first derivatives only, and answers that may have been changed in place since."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import torch
@@ -48,19 +48,27 @@ class InPlaceWatch:
     True
     """
 
+    __slots__ = ("_counter", "_version")
+
     def __init__(self, x: Tensor) -> None:
         # It shares the count of changes with x, and not the memory, which autograd frees as the backward pass goes on.
         self._counter = x.detach()
-        self._counter.data = x.new_empty(0)
-        self._version = self._now()
+        self._counter.data = _nothing(x.dtype, x.device)
+        self._version = _version(self._counter)
 
     @property
     def changed(self) -> bool:
-        return self._now() != self._version
+        return _version(self._counter) != self._version
 
-    def _now(self) -> int:
-        # Of a tensor made in inference mode no changes are counted, and none can reach a backward pass.
-        return 0 if self._counter.is_inference() else self._counter._version
+
+@cache
+def _nothing(dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.empty(0, dtype=dtype, device=device)
+
+
+def _version(x: Tensor) -> int:
+    # Of a tensor made in inference mode no changes are counted, and none can reach a backward pass.
+    return 0 if x.is_inference() else x._version
 
 
 def own_memory(answer: Tensor) -> Tensor:

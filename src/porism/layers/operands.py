@@ -21,14 +21,19 @@ MOST = 2**31 - 1
 """The largest size, window or offset: sums and products of two of them stay within 64 bits."""
 
 
+FEW = 64
+"""Up to so many numbers Python's own list is faster than an operation of torch's."""
+
+
 def check_operands(layer: str, **operands: Tensor | None) -> None:
     """Refuses operands that are not dense tensors of one real floating dtype on one device; None is left out.
 
     Under autocast the dtypes may differ, unless one is float64, which autocast leaves alone.
     """
-    given = {name: x for name, x in operands.items() if x is not None}
-    first_name, first = next(iter(given.items()))
-    for name, x in given.items():
+    first_name, first, mixed = "", None, ""
+    for name, x in operands.items():
+        if x is None:
+            continue
         if not isinstance(x, Tensor):
             raise ShapeError(f"{layer}: {name} is a {type(x).__name__}, wanted a tensor. Use torch.as_tensor({name}).")
         if x.layout is not torch.strided or x.is_nested:
@@ -36,17 +41,24 @@ def check_operands(layer: str, **operands: Tensor | None) -> None:
         if x.dtype not in FLOATS:
             kinds = ", ".join(str(dtype).removeprefix("torch.") for dtype in FLOATS)
             raise ShapeError(f"{layer}: {name} is {x.dtype}, wanted one of {kinds}. Convert it with {name}.float().")
+        if first is None:
+            first_name, first = name, x
+            continue
         if x.device != first.device:
             raise ShapeError(
                 f"{layer}: {name} is on {x.device}, {first_name} on {first.device}, wanted one device. "
                 f"Move it with {name}.to({str(first.device)!r})."
             )
-    for name, x in given.items():
-        if x.dtype is not first.dtype and autocast_dtype(*given.values()) is None:
-            raise ShapeError(
-                f"{layer}: {first_name} is {first.dtype}, {name} is {x.dtype}, wanted one type. "
-                f"Convert {first_name} with {first_name}.to({x.dtype})."
-            )
+        if x.dtype is not first.dtype and not mixed:
+            mixed = name
+    if mixed and autocast_dtype(*(x for x in operands.values() if x is not None)) is None:
+        one, other = operands[first_name], operands[mixed]
+        assert one is not None
+        assert other is not None
+        raise ShapeError(
+            f"{layer}: {first_name} is {one.dtype}, {mixed} is {other.dtype}, wanted one type. "
+            f"Convert {first_name} with {first_name}.to({other.dtype})."
+        )
 
 
 def check_indices(layer: str, name: str, indices: Tensor, size: int, like: Tensor | None = None) -> None:
@@ -69,7 +81,7 @@ def check_indices(layer: str, name: str, indices: Tensor, size: int, like: Tenso
     if indices.numel() == 0:
         return
     if has_values(indices):
-        least, most = (int(value) for value in torch.aminmax(indices))
+        least, most = _range(indices)
         if least < 0 or most >= size:
             raise ShapeError(
                 f"{layer}: {name} run from {least} to {most}, wanted 0 to {size - 1}. "
@@ -77,14 +89,22 @@ def check_indices(layer: str, name: str, indices: Tensor, size: int, like: Tenso
             )
     elif torch.compiler.is_compiling() or not _is_hollow(indices):
         # As int64: beside int8 torch would take 300 for 44.
-        numbers = indices.long()
-        inside = ((numbers >= 0) & (numbers < size)).all()
+        wide = indices.long()
+        inside = ((wide >= 0) & (wide < size)).all()
         torch._assert_async(inside, f"{layer}: {name} are out of range, wanted 0 to {size - 1}.")
+
+
+def _range(indices: Tensor) -> tuple[int, int]:
+    if indices.numel() > FEW:
+        least, most = torch.aminmax(indices)
+        return int(least), int(most)
+    numbers = (indices if indices.dim() == 1 else indices.flatten()).tolist()
+    return min(numbers), max(numbers)
 
 
 def has_values(x: Tensor) -> bool:
     """Whether the numbers of x can be looked at now without waiting for a device."""
-    return x.device.type == "cpu" and not torch.compiler.is_compiling() and not _is_hollow(x)
+    return x.is_cpu and not torch.compiler.is_compiling() and not _is_hollow(x)
 
 
 def readable(x: Tensor) -> Tensor:

@@ -119,22 +119,22 @@ def _scaled(layer: str, q: Tensor, scale: float | Tensor | None) -> tuple[Tensor
 
 
 def _check_shapes(layer: str, q: Tensor, k: Tensor, v: Tensor) -> None:
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.dim() != 4:
+    shapes = q.shape, k.shape, v.shape
+    for name, shape in zip("qkv", shapes, strict=True):
+        if len(shape) != 4:
             raise ShapeError(
-                f"{layer}: {name} is {tuple(x.shape)}, wanted 4 sizes: batch, heads, length, width. "
+                f"{layer}: {name} is {tuple(shape)}, wanted 4 sizes: batch, heads, length, width. "
                 "Add those that are missing with unsqueeze."
             )
-        if x.size(3) == 0:
-            raise ShapeError(f"{layer}: {name} is {tuple(x.shape)}, width 0, wanted a width from 1 on.")
-    B, A, _, D = q.shape
-    _, G, S, _ = k.shape
-    if k.shape != (B, G, S, D):
+        if shape[3] == 0:
+            raise ShapeError(f"{layer}: {name} is {tuple(shape)}, width 0, wanted a width from 1 on.")
+    (B, A, _, D), (key_batch, G, S, key_width), (value_batch, value_heads, values, _) = shapes
+    if key_batch != B or key_width != D:
         raise ShapeError(
             f"{layer}: k is {tuple(k.shape)}, wanted batch {B} and width {D} as in q {tuple(q.shape)}. "
             "Keys and queries meet in a product."
         )
-    if v.shape != (B, G, S, v.shape[3]):
+    if value_batch != B or value_heads != G or values != S:
         raise ShapeError(
             f"{layer}: v is {tuple(v.shape)}, wanted {tuple(k.shape[:3])} and any width, as in k {tuple(k.shape)}. "
             "Every key has one value."

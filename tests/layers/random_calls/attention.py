@@ -27,6 +27,8 @@ from porism.layers.taylor import naive as taylor_naive
 
 Settings = dict[str, Any]
 FULL, CAUSAL = Pattern(), Pattern("causal")
+CHANGEABLE = ("window", "taylor", "hybrid")
+"""Whose answers may be changed in place. Behind softmax, as behind the function of torch, autograd refuses it."""
 
 
 def full_call(draw: Draw) -> Call:
@@ -140,7 +142,7 @@ def _made(
     autocast = mistake is None and dtype in (torch.float32, torch.float64) and draw.happens(0.1)
     B, A, T = (operands["q"].view(leaves["q"]).shape)[:3]
     gradient = draw.operand((B, A, T, operands["v"].view(leaves["v"]).shape[3]), torch.bfloat16)
-    in_place = draw.happens(0.1)
+    in_place = draw.happens(0.1) and name.split()[0] in CHANGEABLE
     return Call(
         name, about, leaves, dtype, call_ours, call_oracle, mistake is not None, terms, in_place,
         lambda x: gradient.view(gradient.leaf.to(x.dtype)), autocast,

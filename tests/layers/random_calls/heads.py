@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 import torch
-from tests.layers.random_calls.attention import CAUSAL, FULL
+from tests.layers.random_calls.attention import CAUSAL, CHANGEABLE, FULL
 from tests.layers.random_calls.call import Call, Leaves
 from tests.layers.random_calls.draw import Draw, spoiled
 from torch import Tensor, nn
@@ -88,7 +88,7 @@ def layer_call(draw: Draw) -> Call:
     autocast = mistake is None and dtype in (torch.float32, torch.float64) and draw.happens(0.15)
     return Call(
         f"{kind} layer", about, leaves | parameters, dtype, ours, oracle, mistake is not None, terms=16.0,
-        autocast=autocast, in_place=draw.happens(0.1),
+        autocast=autocast, in_place=draw.happens(0.1) and kind in CHANGEABLE,
     )  # fmt: skip
 
 

@@ -48,6 +48,8 @@ def softmax_attention(
     - `dropout_p`: the probability of dropping a weight
     - `offset`: the place of the first query
 
+    As behind torch's scaled_dot_product_attention, an answer that was changed in place is refused by backward().
+
     Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
     """
     q, k, v, number, key_padding = AttentionRequest.make(
@@ -67,8 +69,12 @@ def attend(
     dropout_p: float = 0.0,
     offset: int = 0,
     mask: Tensor | None = None,
+    changeable: bool = False,
 ) -> Tensor:
-    """`softmax_attention` of operands that an `AttentionRequest` has checked."""
+    """`softmax_attention` of operands that an `AttentionRequest` has checked.
+
+    An answer that is `changeable` may be changed in place.
+    """
     if cumulative_lengths is not None:
         if key_padding is not None or mask is not None or offset:
             raise ShapeError(
@@ -78,7 +84,7 @@ def attend(
     # The fused kernels know this one limit by name, and only if it is alone.
     causal = pattern.kind == "causal" and offset == 0 and key_padding is None and mask is None
     limits = dense_mask(q, k, FULL if causal else pattern, offset, key_padding, mask)
-    return _fused(q, k, v, limits, causal, scale, dropout_p)
+    return _fused(q, k, v, limits, causal, scale, dropout_p, changeable)
 
 
 def softmax_decode(
@@ -201,7 +207,7 @@ class Attention(Heads):
 
 
 def _fused(
-    q: Tensor, k: Tensor, v: Tensor, limits: Mask | None, causal: bool, scale: float, dropout_p: float
+    q: Tensor, k: Tensor, v: Tensor, limits: Mask | None, causal: bool, scale: float, dropout_p: float, changeable: bool
 ) -> Tensor:
     D, H = q.shape[-1], v.shape[-1]
     if D != H:
@@ -223,12 +229,16 @@ def _fused(
         scale=scale,
         enable_gqa=grouped,
     )
-    if limits is None and dropout_p == 0 and answer.requires_grad and not torch.compiler.is_compiling():
-        changeable: Tensor = _Changeable.apply(answer, q, k, v, causal, scale, grouped)  # type: ignore[no-untyped-call]
-        return changeable[..., :H] if D > H else changeable
+    # With a mask the answer is copied anyway, and with dropout it is not read again.
+    read_again = limits is None and dropout_p == 0 and not torch.compiler.is_compiling()
+    if changeable and read_again and answer.requires_grad:
+        handed_on: Tensor = _Changeable.apply(answer, q, k, v, (causal, scale, grouped))  # type: ignore[no-untyped-call]
+        return handed_on[..., :H] if D > H else handed_on
     answer = answer[..., :H] if D > H else answer
     answer = answer if limits is None else answer.masked_fill(limits.blind, 0)
-    guarded: Tensor = _FirstDerivative.apply(answer) if answer.requires_grad else answer  # type: ignore[no-untyped-call]
+    if not answer.requires_grad:
+        return answer
+    guarded: Tensor = _FirstDerivative.apply(answer)  # type: ignore[no-untyped-call]
     return guarded
 
 
@@ -289,22 +299,20 @@ class _Changeable(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, answer: Tensor, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, grouped: bool
-    ) -> Tensor:
+    def forward(ctx: Any, answer: Tensor, q: Tensor, k: Tensor, v: Tensor, options: tuple[bool, float, bool]) -> Tensor:
         ctx.save_for_backward(q, k, v)
-        ctx.options = causal, scale, grouped
         handed_on = answer.data
         ctx.watch = InPlaceWatch(handed_on)
+        ctx.options = options
         return handed_on
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         if not ctx.watch.changed:
-            return gradient, *(None,) * 6
+            return gradient, None, None, None, None
         q, k, v = (x.detach().requires_grad_() for x in ctx.saved_tensors)
         causal, scale, grouped = ctx.options
         with torch.enable_grad(), without_autocast(gradient):
             again = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped)
-            return None, *torch.autograd.grad(again, (q, k, v), gradient), None, None, None
+            return None, *torch.autograd.grad(again, (q, k, v), gradient), None

@@ -157,11 +157,12 @@ class SkipGram(nn.Module):
         _check_words("contexts", contexts, tuple(words.shape), self.contexts)
         if self.estimator == "full":
             raise ShapeError("skipgram: full reaches every row. Use an optimiser, or choose another estimator.")
-        if not isinstance(rate, Real) or not math.isfinite(rate):
+        if (type(rate) is not float and not isinstance(rate, Real)) or not math.isfinite(rate):
             raise RecipeError(f"skipgram: rate is {rate!r}. Give a finite number, such as 0.025.")
         noise = self._noise_here()
+        if samples is not None:
+            _check_samples(samples, len(words), self.contexts)
         k = noise.draw((len(words), self.samples)) if samples is None else samples
-        _check_samples(k, len(words), self.contexts)
         i, j, k = words.long(), contexts.long(), k.long()
         with without_autocast(self.words):
             v = self.words[i]

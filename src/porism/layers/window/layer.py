@@ -123,7 +123,7 @@ def _near(
 ) -> Tensor:
     """A pattern that reaches no further than the text."""
     if pattern.window is None:
-        return softmax(q, k, v, pattern, scale, key_padding, dropout_p=dropout_p, offset=offset)
+        return softmax(q, k, v, pattern, scale, key_padding, dropout_p=dropout_p, offset=offset, changeable=True)
     if pattern.dilation > 1:
         apart = Interleaved(pattern, q.shape[2], k.shape[2], offset)
         operands = apart.queries(q), apart.keys(k), apart.keys(v)
