@@ -245,7 +245,7 @@ class Heads(nn.Module):
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From the layer's inputs to heads: (B, A, T, D), (B, G, S, D), (B, G, S, H)."""
         if "in_proj_weight" in self._parameters and query is key and key is value:
-            q, k, v = linear(query, self.in_proj_weight, self.in_proj_bias).split(self._widths, -1)
+            q, k, v = linear(query, self.in_proj_weight, self.in_proj_bias).split_with_sizes(self._widths, -1)
         else:
             if "in_proj_weight" in self._parameters:
                 weights = self.in_proj_weight.split(self._widths)
@@ -266,7 +266,7 @@ class Heads(nn.Module):
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         """(B, T, A*D), (T, B, A*D) or (T, A*D) as (B, A, T, D)."""
-        x = x.unflatten(-1, (heads, x.shape[-1] // heads))
+        x = x.view(*x.shape[:-1], heads, x.shape[-1] // heads)
         if x.dim() == 3:
             return x.transpose(0, 1).unsqueeze(0)
         return x.transpose(1, 2) if self.batch_first else x.permute(1, 2, 0, 3)
@@ -296,7 +296,8 @@ class Heads(nn.Module):
         )
 
     def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        check_operands("attention", query=query, key=key, value=value, **self._weights())
+        others = {} if query is key is value else {"key": key, "value": value}
+        check_operands("attention", query=query, **others, **self._weights())
         widths = {"query": self.embed_dim, "key": self.kdim, "value": self.vdim}
         order = "(B, T, width), batch_first," if self.batch_first else "(T, B, width)"
         for (name, width), x in zip(widths.items(), (query, key, value), strict=True):

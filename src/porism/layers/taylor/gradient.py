@@ -58,13 +58,13 @@ def gradient(
             mask = masks.of(span)
             # dw_ij = u_j . g_i                                   of the pairs that the mask shows
             dw = g @ u.mT
-            dw.unflatten(1, (operands.R, -1)).mul_(mask)
+            operands.by_head(dw).mul_(mask)
             # ds_ij = dw_ij P'(s_ij), dq_i += sum of ds_ij k_j, dk_j += sum of ds_ij q_i
             w, dx_masked, dy = phi.weights_gradient(x, y, dw)
             dx += dx_masked
             operands.add_keys(dk, span.masked, dy)
             # du_j += sum of w_ij g_i
-            w.unflatten(1, (operands.R, -1)).mul_(mask)
+            operands.by_head(w).mul_(mask)
             operands.add_values(dv, span.masked, w.mT @ g)
         operands.write_queries(dq, span.queries, dx)
     # The keys behind the last span's were folded into the state that was returned, and into nothing else.

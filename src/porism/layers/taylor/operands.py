@@ -103,17 +103,22 @@ class Operands:
     def add_keys(self, x: Tensor, tokens: slice, columns: Tensor) -> None:
         """Adds columns to their place in x."""
         place = x[:, :, tokens]
-        place.add_(columns.unflatten(0, (self.B, self.G)).mT)
+        place.add_(columns.view(self.B, self.G, *columns.shape[1:]).mT)
 
     def add_values(self, x: Tensor, tokens: slice, rows: Tensor) -> None:
         """Adds rows to their place in x; the last column belongs to the ones, which are given, and pads get nothing."""
-        rows = rows[..., : self.H].unflatten(0, (self.B, self.G))
+        rows = rows.view(self.B, self.G, *rows.shape[1:])[..., : self.H]
         if self.kept is not None:
             rows = rows * self.kept[:, None, tokens, None]
         place = x[:, :, tokens]
         place.add_(rows)
 
+    def by_head(self, w: Tensor) -> Tensor:
+        """Weights (N, R n, m) as (N, R, n, m), a view."""
+        return w.view(w.shape[0], self.R, w.shape[1] // self.R, w.shape[2])
+
     def _shared(self, x: Tensor, tokens: slice) -> Tensor:
         """(B, A, T, D) as (B, G, R, n, D), a view."""
-        shared: Tensor = x[:, :, tokens].unflatten(1, (self.G, self.R))
-        return shared
+        # Not by unflatten, which is written in Python and takes longer than all else that a short span needs here.
+        part = x[:, :, tokens]
+        return part.view(self.B, self.G, self.R, *part.shape[2:])

@@ -45,7 +45,7 @@ def forward(
         if span.has_masked:
             # and w_ij as it is for the keys that only some queries of the span look at
             w = phi.weights(q, operands.keys(span.masked))
-            w.unflatten(1, (operands.R, -1)).mul_(masks.of(span))
+            operands.by_head(w).mul_(masks.of(span))
             torch.baddbmm(sums, w, operands.values(span.masked), out=sums)
         # z_i = sum of w_ij v_j / sum of w_ij
         operands.write_rows(answer, span.queries, sums[..., :H] * division.inverse(sums[..., H:], span.queries))

@@ -29,7 +29,7 @@ class Turned(FeatureMap):
         turns.copy_(self._turned(x)).mul_(x.unsqueeze(-3))
         turns[..., 0, :, :] *= sqrt(0.5)
         if self._half:
-            left, right = x.split(self._half, dim=-2)
+            left, right = x.chunk(2, dim=-2)
             self._write_half(phi, left * right)
         return phi
 
@@ -47,15 +47,14 @@ class Turned(FeatureMap):
         if self._half:
             # d(x_i x_(i+D/2)) goes to both
             d = self._read_half(dphi)
-            left, right = x.split(self._half, dim=-2)
+            left, right = x.chunk(2, dim=-2)
             dx += torch.cat([d * right, d * left], dim=-2)
         return dx
 
     def _pairs(self, phi: Tensor) -> Tensor:
         """The turns below D/2, (..., turns, D, n)."""
         rows = phi[..., 1 + self.D : 1 + self.D + self._turns * self.D, :]
-        pairs: Tensor = rows.unflatten(-2, (self._turns, self.D))
-        return pairs
+        return rows.view(*rows.shape[:-2], self._turns, self.D, rows.shape[-1])
 
     def _turned(self, x: Tensor) -> Tensor:
         """x_(i+s), (..., turns, D, n), without a copy of each: windows on x and its beginning once more."""
@@ -83,7 +82,7 @@ class Rolled(Turned):
         return 1 + D + (D // 2 + 1) * D
 
     def _write_half(self, phi: Tensor, half: Tensor) -> None:
-        for rows in phi[..., -2 * self._half :, :].split(self._half, dim=-2):
+        for rows in phi[..., -2 * self._half :, :].chunk(2, dim=-2):
             rows.copy_(half).mul_(sqrt(0.5))
 
     def _read_half(self, dphi: Tensor) -> Tensor:
