@@ -15,3 +15,12 @@ def fresh_memory_is_nan() -> Iterator[None]:
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    """float64 unless a test says otherwise, from a fixed seed."""
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

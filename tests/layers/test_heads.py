@@ -45,12 +45,7 @@ class Values(Heads):
         return v.mean(2, keepdim=True).expand(-1, -1, q.shape[2], -1)
 
 
-@pytest.fixture(autouse=True)
-def _double() -> Any:
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("double")
 
 
 def twins(options: dict[str, Any], dtype: torch.dtype = torch.float64) -> tuple[nn.MultiheadAttention, Attention]:

@@ -19,12 +19,7 @@ AHEAD = torch.ones(T, T).triu(1).bool()
 CAUSAL: Tensor = nn.Transformer.generate_square_subsequent_mask(T, dtype=torch.float64)
 
 
-@pytest.fixture(autouse=True)
-def _double() -> Any:
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("double")
 
 
 def twins(**options: Any) -> tuple[nn.MultiheadAttention, Attention]:

@@ -25,12 +25,7 @@ OPTIONS: list[dict[str, Any]] = [
 each_option = pytest.mark.parametrize("options", OPTIONS, ids=str)
 
 
-@pytest.fixture(autouse=True)
-def _double() -> Any:
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("double")
 
 
 def twins(options: dict[str, Any]) -> tuple[nn.RNN, Elman]:

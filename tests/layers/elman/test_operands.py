@@ -1,11 +1,9 @@
 """Operands that no kernel can take are refused by our own error, which names them."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from tests.layers.spoiled import SPOILED, each_spoiler
+from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from porism.errors import ShapeError
@@ -14,16 +12,6 @@ from porism.layers.elman import elman
 
 T, B, D, H = 3, 2, 4, 5
 SHAPES = {"x": (T, B, D), "h0": (B, H), "weight_ih": (H, D), "weight_hh": (H, H), "bias": (H,)}
-SPOILED: dict[str, tuple[Callable[[Tensor], Any], str]] = {
-    "integers": (lambda x: x.long(), r"is torch\.int64, wanted one of float32"),
-    "bools": (lambda x: x > 0, r"is torch\.bool, wanted one of"),
-    "complex": (lambda x: x.to(torch.complex64), r"is torch\.complex64, wanted one of"),
-    "meta": (lambda x: x.to("meta"), r"is on (meta|cpu), x on (cpu|meta), wanted one device"),
-    "float64": (lambda x: x.double(), r"torch\.float64.*wanted one type"),
-    "sparse": (lambda x: x.to_sparse(), r"is torch\.sparse_coo, wanted a dense tensor"),
-    "a list": (lambda x: x.tolist(), r"is a list, wanted a tensor"),
-}
-each_spoiler = pytest.mark.parametrize("how", SPOILED)
 
 
 @each_spoiler

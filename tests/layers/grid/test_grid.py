@@ -21,12 +21,7 @@ CELLS: list[dict[str, Any]] = [{"activation": name} for name in naive.ACTIVATION
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
 
 
-@pytest.fixture(autouse=True)
-def _double() -> Any:
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("double")
 
 
 def by_loops(layer: Grid, x: Tensor) -> list[Tensor]:

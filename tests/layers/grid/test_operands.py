@@ -1,11 +1,11 @@
 """Operands that no kernel can take are refused by our own error, which names them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from tests.layers.spoiled import SPOILED, each_spoiler
+from torch import nn
 
 from porism.errors import ShapeError
 from porism.layers import Grid
@@ -13,16 +13,6 @@ from porism.layers.grid import grid
 
 B, C, H, Y, X = 2, 3, 4, 2, 3
 SHAPES = {"x": (B, C, Y, X), "weight_in": (H, C), "weight_left": (H, H), "weight_top": (H, H), "bias": (H,)}
-SPOILED: dict[str, tuple[Callable[[Tensor], Any], str]] = {
-    "integers": (lambda x: x.long(), r"is torch\.int64, wanted one of float32"),
-    "bools": (lambda x: x > 0, r"is torch\.bool, wanted one of"),
-    "complex": (lambda x: x.to(torch.complex64), r"is torch\.complex64, wanted one of"),
-    "meta": (lambda x: x.to("meta"), r"is on (meta|cpu), x on (cpu|meta), wanted one device"),
-    "float64": (lambda x: x.double(), r"torch\.float64.*wanted one type"),
-    "sparse": (lambda x: x.to_sparse(), r"is torch\.sparse_coo, wanted a dense tensor"),
-    "a list": (lambda x: x.tolist(), r"is a list, wanted a tensor"),
-}
-each_spoiler = pytest.mark.parametrize("how", SPOILED)
 
 
 @each_spoiler
