@@ -11,6 +11,8 @@ The names below load on first use, so that `import porism` costs nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from porism.version import __version__
+
 if TYPE_CHECKING:
     from porism import cost
     from porism.cost import Cost
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
         WindowAttention,
     )
     from porism.layers.mechanism import attention
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Attention",

@@ -4,6 +4,9 @@ Every message is one line that says what is wrong, what came, what was wanted an
 without a traceback and leaves with the class's exit code.
 """
 
+from collections.abc import Sequence
+from difflib import get_close_matches
+
 
 class PorismError(Exception):
     """Something a user can put right."""
@@ -47,3 +50,9 @@ class Interrupted(PorismError):
     """Stopped from outside, with the run saved."""
 
     exit_code = 130
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """The end of an error message: what was probably meant, else all there is."""
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."

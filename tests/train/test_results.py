@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from porism.errors import RunError
-from porism.train.files import sha256, write_atomically
+from porism.files import sha256, write_atomically
 from porism.train.results import encode_results, read_results
 
 METRICS = {"recipe": "elman", "metrics": {"test": {"perplexity": 154.92}}, "epochs": 3, "limit": {}}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from porism import __version__
+from porism.version import __version__
 from porism.cli.limits import check_paths
 from porism.errors import PorismError
 from porism.train.output import OutputClosed, silence
@@ -93,7 +93,7 @@ def _open_missing_streams() -> None:
 
 def _run(verb: str, words: list[str]) -> int:
     if verb not in VERBS:
-        from porism.train.recipe import nearest
+        from porism.errors import nearest
 
         raise PorismError(f"there is no command {verb!r}. {nearest(verb, list(VERBS))} See porism --help.")
     kind = getattr(import_module(f"porism.cli.{verb}"), verb.capitalize())

@@ -64,7 +64,7 @@ class Bench:
         import sys
 
         from porism.cli.output import console_for, print_json, tell
-        from porism.train.recipe import nearest
+        from porism.errors import nearest
 
         known = _benchmarks()
         script = known.get(name.replace("-", "_"))

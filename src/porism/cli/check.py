@@ -106,7 +106,7 @@ def _compared(checks: "Sequence[Comparison]", console: "Console") -> list[dict[s
 
 def _chosen(topic: str | None, number: str | None, own: Path | None) -> list[Any]:
     from porism.claims import ledger, read_ledger
-    from porism.train.recipe import nearest
+    from porism.errors import nearest
 
     claims = ledger() if own is None else read_ledger(own)
     topics = list(dict.fromkeys(claim.topic for claim in claims.values()))

@@ -67,8 +67,9 @@ class Compare(TrainingOptions):
 
     def _requests(self, kind: "type[Task]") -> "tuple[Question | None, list[Request]]":
         """Every run's folder, trial and recipe."""
+        from porism.errors import nearest
         from porism.train.question import Question
-        from porism.train.recipe import nearest, override, pick
+        from porism.train.recipe import override, pick
 
         known = [*kind.recipes, *kind.questions]
         if not self.recipes:

@@ -35,10 +35,10 @@ def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
     >>> find("torch.nn:Linear", ["B T D"], "64, 10").counted
     Linear(in_features=64, out_features=10, bias=True)
     """
+    from porism.errors import nearest
     from porism.layers.check import LAYERS
     from porism.tasks import TASKS
     from porism.tasks import find as find_task
-    from porism.train.recipe import nearest
 
     if ":" in text:
         if not inputs:

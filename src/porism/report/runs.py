@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from porism.errors import RunError
+from porism.files import read_bytes
 from porism.train import checkpoint
 from porism.train.events import EVENTS, read_events
 from porism.train.exhibit import AnyExhibit
-from porism.train.files import read_bytes
 from porism.train.results import EXHIBITS, METRICS, OUTCOMES, Results, read_results
 from porism.train.run import LAST, decode_recipe, refuse_other_recipe
 

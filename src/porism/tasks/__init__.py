@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from importlib import import_module
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, nearest
 from porism.tasks.download import DataSet
-from porism.train.recipe import nearest
 from porism.train.task import Task
 
 TASKS = {"language": "Language", "images": "Images", "graphs": "Graphs", "speech": "Speech", "words": "Words"}

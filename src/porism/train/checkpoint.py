@@ -20,16 +20,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from porism.errors import RunError
-from porism.train.files import (
-    LITTER,
-    cannot_write,
-    read_bytes,
-    sha256,
-    sha256_of_json,
-    sync_folder,
-    temporary,
-    write_synced,
-)
+from porism.files import LITTER, cannot_write, read_bytes, sha256, sha256_of_json, sync_folder, temporary, write_synced
 
 Parts = Mapping[str, Mapping[str, Tensor]]
 STATE, MODEL = "state.json", "model.safetensors"

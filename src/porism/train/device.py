@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from porism import __version__
+from porism.version import __version__
 from porism.errors import DeviceError
 
 

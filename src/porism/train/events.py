@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from porism.errors import RunError
-from porism.train.files import cannot_write, read_bytes, sha256, sha256_of_json
+from porism.files import cannot_write, read_bytes, sha256, sha256_of_json
 
 EVENTS = "events.jsonl"
 ALTERED = "it is not what was written, or a line before it is missing"

@@ -10,7 +10,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from porism.errors import RunError
-from porism.train.files import cannot_write
+from porism.files import cannot_write
 
 LOCK = ".lock"
 SIGNATURE = re.compile(rb"(porism (?P<process>\d+)\n)?")

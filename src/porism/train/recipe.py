@@ -8,19 +8,23 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, nearest
 
 LARGEST = 2**63 - 1
 """What torch can count to."""
+
 Count = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+
 Whole = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+
 Positive = Annotated[float, msgspec.Meta(gt=0)]
+
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
@@ -51,12 +55,6 @@ class Recipe:
 
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """The end of an error message: what was probably meant, else all there is."""
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
 
 
 def pick(recipes: Mapping[str, AnyRecipe], name: str, task: str) -> AnyRecipe:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from porism.errors import RunError
-from porism.train.files import read_bytes, sha256, sha256_of_json
+from porism.files import read_bytes, sha256, sha256_of_json
 
 METRICS, EXHIBITS, OUTCOMES = "metrics.json", "exhibits.json", "outcomes.json"
 

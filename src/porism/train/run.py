@@ -17,10 +17,10 @@ import msgspec
 import tomli_w
 
 from porism.errors import RunError
+from porism.files import LITTER, cannot_write, read_bytes, sha256, sha256_of_json, temporary, write_atomically
 from porism.train import checkpoint
 from porism.train.events import EVENTS, Events, read_events
 from porism.train.exhibit import AnyExhibit
-from porism.train.files import LITTER, cannot_write, read_bytes, sha256, sha256_of_json, temporary, write_atomically
 from porism.train.lock import LOCK, Lock, is_lock
 from porism.train.recipe import Recipe, to_fields
 from porism.train.results import EXHIBITS, METRICS, OUTCOMES, encode_results, read_results

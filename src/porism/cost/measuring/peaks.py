@@ -7,7 +7,7 @@
 import msgspec
 import torch
 
-from porism import __version__
+from porism.version import __version__
 from porism.cost.measuring import kept
 from porism.cost.measuring.clock import using_threads, wait_for
 from porism.cost.measuring.overheads import Overheads, overheads

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import torch
 
-from porism import __version__
+from porism.version import __version__
 from porism.cost.measuring import kept
 from porism.cost.measuring.clock import Timing, measure, using_threads
 from porism.layers.mechanism.examples import examples

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from porism.errors import DataError
+from porism.errors import DataError, nearest
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.csr import Csr
 from porism.tasks.download import DataSet, data_folder
@@ -24,7 +24,6 @@ from porism.tasks.graphs.sparse import checked_scipy
 from porism.tasks.graphs.splits import split_randomly
 from porism.tasks.graphs.tables import NODES, read_tables
 from porism.tasks.labels import whole_labels
-from porism.train.recipe import nearest
 
 __all__ = [
     "CATALOGUE",

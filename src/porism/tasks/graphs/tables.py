@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from porism.errors import DataError
+from porism.errors import DataError, nearest
 from porism.layers.gcn import Graph
 from porism.tasks.download import read_content
 from porism.tasks.graphs.edge_list import graph_of
@@ -26,7 +26,6 @@ from porism.tasks.graphs.labelled import SPLITS, UNKNOWN, LabelledGraph
 from porism.tasks.graphs.npz import thinned
 from porism.tasks.messages import one_line, shown
 from porism.tasks.text_files import decoded
-from porism.train.recipe import nearest
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader

@@ -10,7 +10,7 @@ from typing import overload
 
 import torch
 
-from porism.errors import DataError, RecipeError
+from porism.errors import DataError, RecipeError, nearest
 from porism.tasks.download import DataSet
 from porism.tasks.images.class_folders import read_folder
 from porism.tasks.images.digits import digits
@@ -18,7 +18,6 @@ from porism.tasks.images.idx import holds_idx, read_idx_folder
 from porism.tasks.images.imageset import SPLITS, ImageSet, Labelled, Shape
 from porism.tasks.images.medmnist import read_npz
 from porism.tasks.images.named import PUBLIC, read_named
-from porism.train.recipe import nearest
 
 __all__ = ["CATALOGUE", "SPLITS", "Batches", "ImageSet", "Labelled", "Shape", "load_images"]
 

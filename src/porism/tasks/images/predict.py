@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from porism.errors import DataError, RecipeError
+from porism.errors import DataError, RecipeError, nearest
 from porism.tasks.images.completing import Completing, complete, quantise
 from porism.tasks.images.imageset import Shape
 from porism.tasks.images.pictures import fitting_picture, write_picture
 from porism.tasks.images.recipes import ImagesRecipe
-from porism.train.recipe import nearest
 from porism.train.task import Sample
 
 NAMED = 3

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from porism.cost import Cost
-from porism.errors import RecipeError
+from porism.errors import RecipeError, nearest
 from porism.tasks.language.corpora import PTB_FINGERPRINT
 from porism.tasks.language.cost import model_cost, subject
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
@@ -17,7 +17,7 @@ from porism.tasks.language.predict import generate
 from porism.tasks.language.recipes import PUBLISHED, QUESTIONS, RECIPES, LanguageRecipe
 from porism.tasks.language.vocabulary import Vocabulary
 from porism.train.question import Question
-from porism.train.recipe import Recipe, nearest
+from porism.train.recipe import Recipe
 from porism.train.task import Batch, Carry, Sample, Task, loaded
 
 EVALUATION_ROWS = 10

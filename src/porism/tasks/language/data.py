@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from porism.errors import DataError, RecipeError
+from porism.errors import DataError, RecipeError, nearest
 from porism.tasks.download import DataSet
 from porism.tasks.language.corpora import read_public
 from porism.tasks.language.files import Text, read_text
@@ -22,7 +22,6 @@ from porism.tasks.language.windows import Windows, rows
 from porism.tasks.manual import manual
 from porism.tasks.public_texts import PUBLIC
 from porism.tasks.text_files import SPLITS
-from porism.train.recipe import nearest
 
 __all__ = ["CATALOGUE", "Corpus", "Vocabulary", "Windows", "load_corpus", "rows"]
 

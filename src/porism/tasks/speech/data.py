@@ -6,7 +6,7 @@
 
 from pathlib import Path
 
-from porism.errors import DataError
+from porism.errors import DataError, nearest
 from porism.tasks.download import DataSet
 from porism.tasks.speech.alphabet import check_characters
 from porism.tasks.speech.an4 import TRANSCRIPTS, read_an4
@@ -14,7 +14,6 @@ from porism.tasks.speech.ljspeech import METADATA, PUBLIC, read_ljspeech, read_p
 from porism.tasks.speech.spoken import NAME, spoken
 from porism.tasks.speech.tables import list_of, read_lists, read_single_list
 from porism.tasks.speech.utterances import SPLITS, Recordings, Utterance
-from porism.train.recipe import nearest
 
 __all__ = ["CATALOGUE", "SPLITS", "Recordings", "Utterance", "load_recordings"]
 

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, nearest
 from porism.tasks.speech.mel import kaldi_filters, slaney_filters
-from porism.train.recipe import nearest
 
 
 @dataclass(frozen=True)

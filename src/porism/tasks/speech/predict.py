@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, nearest
 from porism.tasks.speech.alphabet import encode
 from porism.tasks.speech.audio import Sound
 from porism.tasks.speech.examples import Example
@@ -17,7 +17,6 @@ from porism.tasks.speech.pieces import read_pieces
 from porism.tasks.speech.recipes import SpeechRecipe
 from porism.tasks.speech.search import Search
 from porism.tasks.speech.transcribe import AT_ONCE, transcribe
-from porism.train.recipe import nearest
 from porism.train.task import Sample
 
 OPTIONS = {"search": "greedy, ctc or beam", "beam": "a whole number from 1 on", "length": "a number"}

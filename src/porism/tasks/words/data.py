@@ -7,14 +7,13 @@ True
 
 from pathlib import Path
 
-from porism.errors import DataError
+from porism.errors import DataError, nearest
 from porism.tasks.download import DataSet, fetch
 from porism.tasks.manual import manual
 from porism.tasks.public_texts import PUBLIC
 from porism.tasks.text_files import EOS, split_files, text_files
 from porism.tasks.words.corpus import Corpus, Reading
 from porism.tasks.words.texts import Text
-from porism.train.recipe import nearest
 
 CATALOGUE = {
     "manual": DataSet("the manual every Python carries, as help() shows it: the default", "PSF"),

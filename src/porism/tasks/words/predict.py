@@ -7,9 +7,9 @@ from typing import Any
 from torch import Tensor
 
 from porism.errors import RecipeError
+from porism.errors import nearest as nearest_spelling
 from porism.tasks.words import word2vec
 from porism.tasks.words.neighbours import Neighbour, analogy, nearest
-from porism.train.recipe import nearest as nearest_spelling
 from porism.train.task import Sample
 
 COUNT = 10

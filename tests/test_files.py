@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from porism.errors import RunError
-from porism.train.files import sha256_of_json, write_atomically
+from porism.files import sha256_of_json, write_atomically
 
 
 def test_the_new_file_replaces_the_old_one_and_nothing_else_is_left(tmp_path: Path) -> None:
