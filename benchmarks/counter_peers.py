@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from torch.utils.flop_counter import FlopCounterMode
 
 from counter_cases import Call, Case
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.errors import MissingExtra
 
 

@@ -22,7 +22,7 @@ from rich.table import Table
 from counter_cases import CASES, Case, written
 from counter_peers import PEERS, PORISM, Answer, ask, check_installed
 from counter_peers import versions as peer_versions
-from porism.cost.counting import count, total
+from porism.costing.counting.count import count, total
 from porism.errors import MissingExtra
 from porism.train.device import hardware, versions
 

@@ -23,7 +23,7 @@ import torch
 import tyro
 from torch import Tensor
 
-from porism.cost.measuring.clock import wait_for
+from porism.costing.predicting.clock import wait_for
 from porism.layers import Pattern, hybrid_attention, softmax_attention, taylor_attention, window_attention
 from porism.layers.attention import softmax_decode
 from porism.layers.check import relative_error

@@ -27,7 +27,7 @@ from torch.nn.functional import cross_entropy, relu
 from torch.nn.functional import dropout as torch_dropout
 
 from memory import peak_bytes
-from porism.cost.measuring.clock import wait_for
+from porism.costing.predicting.clock import wait_for
 from porism.layers import Graph, GraphConvolution
 from porism.layers.dropout import dropout
 from porism.layers.gcn import Propagated, SparseFeatures

@@ -23,7 +23,7 @@ import torch
 import tyro
 from torch import Tensor
 
-from porism.cost.measuring import kept
+from porism.costing.predicting import kept
 from porism.layers import Pattern, choose
 from porism.layers.mechanism import attention
 from porism.train.device import hardware, versions

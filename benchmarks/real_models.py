@@ -22,8 +22,8 @@ from typing import Any
 import torch
 import tyro
 
-from porism.cost.derived import KINDS, Derived
-from porism.cost.interpolation.basis import symbol
+from porism.costing.cost import KINDS, Derived
+from porism.costing.fitting.basis import symbol
 from porism.train.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "real_models.json"

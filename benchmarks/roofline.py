@@ -27,10 +27,10 @@ import tyro
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.cost.counting import count
-from porism.cost.measuring import peaks
-from porism.cost.measuring.clock import Timing, measure, wait_for
-from porism.cost.measuring.roofline import Prediction, predict
+from porism.costing.counting.count import count
+from porism.costing.predicting import calibration as peaks
+from porism.costing.predicting.clock import Timing, measure, wait_for
+from porism.costing.predicting.time import Prediction, predict
 from porism.layers import Elman, Readout
 from porism.train.device import hardware, versions
 

@@ -8,7 +8,7 @@ from counter_cases.case import Case, call
 from counter_cases.inputs import asking
 from counter_cases.models import Attending, Gated, attention_by_products
 from counter_cases.products import projected, summed
-from porism.cost.alphabet import A, B, D, H, M, T, W
+from porism.costing.alphabet import A, B, D, H, M, T, W
 
 
 def attention(queries: Expr, keys: Expr, width: Expr, fused: bool = True) -> tuple[Expr, Expr]:

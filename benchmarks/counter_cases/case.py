@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from sympy import Expr, factor, sympify
 
-from porism.cost.alphabet import SYMBOLS
+from porism.costing.alphabet import SYMBOLS
 
 SIZES = {
     "B": 3, "T": 7, "D": 10, "H": 6, "A": 2, "M": 5, "K": 4, "W": 3, "V": 11, "N": 9, "E": 13, "C": 4, "Y": 8, "X": 5,

@@ -7,7 +7,7 @@ from torch import nn
 from counter_cases.case import Case, call
 from counter_cases.inputs import asking
 from counter_cases.products import summed
-from porism.cost.alphabet import B, C, H, T, W, X, Y
+from porism.costing.alphabet import B, C, H, T, W, X, Y
 
 
 def convolution(channels: Expr, taps: Expr, points: Expr) -> tuple[Expr, Expr]:

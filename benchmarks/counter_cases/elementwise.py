@@ -4,7 +4,7 @@ from torch import nn
 
 from counter_cases.case import Case, call
 from counter_cases.inputs import asking, words
-from porism.cost.alphabet import B, C, D, T, X, Y
+from porism.costing.alphabet import B, C, D, T, X, Y
 
 ELEMENTWISE = [
     Case("Embedding", lambda V, D, B, T: call(nn.Embedding(V, D), words(V, B, T)), 0, 0, 0),

@@ -7,7 +7,7 @@ from torch import nn
 from counter_cases.case import Case, call
 from counter_cases.inputs import asking
 from counter_cases.models import Adapted, Checkpointed, frozen
-from porism.cost.alphabet import A, B, D, H, K, N, T, V
+from porism.costing.alphabet import A, B, D, H, K, N, T, V
 
 
 def projected(tokens: Expr, width: Expr, out: Expr, times: int = 1) -> tuple[Expr, Expr]:

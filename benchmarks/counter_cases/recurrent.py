@@ -6,7 +6,7 @@ from torch import nn
 from counter_cases.case import Case, call
 from counter_cases.inputs import asking
 from counter_cases.models import LoopedCell, Repeated, WrittenCell
-from porism.cost.alphabet import B, D, H, K, T
+from porism.costing.alphabet import B, D, H, K, T
 from porism.layers import Elman
 
 

@@ -5,7 +5,7 @@ import torch
 from counter_cases.case import Case, call
 from counter_cases.inputs import asking, words
 from counter_cases.models import align
-from porism.cost.alphabet import B, K, T, W
+from porism.costing.alphabet import B, K, T, W
 
 COMPLEX_TRANSFORM = 5 * B * 2**K * K  # the usual 5 n log2 n of n points, here 2^K
 

@@ -5,7 +5,7 @@ import torch
 from counter_cases.case import Case, call
 from counter_cases.inputs import asking, graph
 from counter_cases.models import GraphConvolution
-from porism.cost.alphabet import D, E, H, N
+from porism.costing.alphabet import D, E, H, N
 
 SPARSE = [
     Case(

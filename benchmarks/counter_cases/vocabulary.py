@@ -6,7 +6,7 @@ from counter_cases.case import Case, call
 from counter_cases.inputs import asking, words
 from counter_cases.models import SkipGram, Tied
 from counter_cases.products import projected
-from porism.cost.alphabet import B, D, H, K, T, V
+from porism.costing.alphabet import B, D, H, K, T, V
 from porism.layers import Readout
 
 VOCABULARY = [

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from porism.cost.alphabet import ALPHABET
-from porism.cost.derive import derive
-from porism.cost.derived import Derived
+from porism.costing.alphabet import ALPHABET
+from porism.costing.cost import Derived
+from porism.costing.derive import derive
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ The names below load on first use, so that `import porism` costs nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from porism.version import __version__
+from porism.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from porism import cost
-    from porism.cost import Cost
+    from porism.costing import Cost
+    from porism.costing.derive import derive as cost
     from porism.layers import (
         Attention,
         AutoAttention,
@@ -40,15 +40,17 @@ __all__ = [
     "cost",
 ]
 
-_ROOMS = dict.fromkeys(__all__, "porism.layers") | {"Cost": "porism.cost", "attention": "porism.layers.mechanism"}
+_ROOMS = dict.fromkeys(__all__, "porism.layers") | {
+    "Cost": "porism.costing.terms",
+    "attention": "porism.layers.mechanism",
+    "cost": "porism.costing.derive",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "cost":
-        return import_module("porism.cost")
     if name not in _ROOMS:
         raise AttributeError(f"module 'porism' has no attribute {name!r}")
-    return getattr(import_module(_ROOMS[name]), name)
+    return getattr(import_module(_ROOMS[name]), {"cost": "derive"}.get(name, name))
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import counters
 from counter_cases import CASES, SIZES, Case, call, written
 from counter_peers import PEERS, PORISM, Answer, Peer, ask, check_installed
-from porism.cost.counting import Count, count, total
+from porism.costing.counting.count import Count, count, total
 from porism.errors import MissingExtra, ShapeError
 
 # torch says so of every CSR matrix, once a process.

@@ -12,8 +12,8 @@ import pytest
 import torch
 from sympy import Symbol, expand
 
-from porism.cost import SYMBOLS, B, D, E, H, N, T
-from porism.cost.subject import Subject
+from porism.costing import SYMBOLS, B, D, E, H, N, T
+from porism.costing.counting.target import Subject
 
 transformers = pytest.importorskip("transformers", reason="the models are those of the transformers package")
 pytest.importorskip("torch_geometric", reason="the graph layers are those of PyTorch Geometric")

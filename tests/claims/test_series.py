@@ -10,7 +10,7 @@ from porism.claims import ledger
 from porism.claims.judges import tallied
 from porism.claims.judges.tally import Maker, Matrix, Tally
 from porism.claims.topics.series import answers, counting, features, operations, scalar, truncation
-from porism.cost import D, K, M, T
+from porism.costing import D, K, M, T
 from porism.layers.taylor import naive
 
 SIZES = [(1, 1, 1), (2, 1, 3), (7, 2, 2), (3, 3, 4)]

@@ -79,7 +79,7 @@ def test_drawing_counts_nothing(say: Say, monkeypatch: pytest.MonkeyPatch) -> No
     def count(*_: object, **__: object) -> None:
         raise AssertionError("a picture needs no count")
 
-    monkeypatch.setattr("porism.cost.derive.derive", count)
+    monkeypatch.setattr("porism.costing.derive.derive", count)
     assert say("cost", "window", "--draw").code == 0
     with pytest.raises(AssertionError, match="a picture needs no count"):
         say("cost", "window")

@@ -11,7 +11,7 @@ from tests.layers.cases import CASES
 from tests.layers.cases.case import Case, Inputs, Sizes
 from torch import Tensor, nn
 
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.errors import ShapeError
 from porism.layers import Elman, Readout
 from porism.layers.check import LAYERS, gradients, relative_error

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from porism.version import __version__
 from porism.cli.limits import check_paths
 from porism.errors import PorismError
 from porism.train.output import OutputClosed, silence
+from porism.version import __version__
 
 VERBS = {
     "train": "train a model, evaluate it, write a report",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from porism.cli.target import Target
-    from porism.cost.derived import Derived
+    from porism.costing.cost import Derived
 
 
 @dataclass(kw_only=True)
@@ -88,7 +88,7 @@ class Cost:
 
     def _check(self) -> dict[str, int]:
         """The sizes of --at. What can be seen to be wrong is said before anything is counted."""
-        from porism.cost.memory import check_optimizer
+        from porism.costing.predicting.memory import check_optimizer
 
         check_optimizer(self.optimizer)
         if self.memory:
@@ -108,8 +108,8 @@ class Cost:
         return 0
 
     def _derive(self, target: "Target", console: "Console") -> "Derived":
-        from porism.cost.conventions import Conventions
-        from porism.cost.derive import derive
+        from porism.costing.counting.conventions import Conventions
+        from porism.costing.derive import derive
 
         conventions = Conventions(1 if self.macs else 2, "half" if self.causal_half else "full", self.elementwise)
         multiples = target.multiples | _sizes("--multiples", self.multiples)
@@ -155,7 +155,7 @@ class Cost:
 
     def _compare(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
         from porism.cli.target import find
-        from porism.cost.comparing import compare_all, draw
+        from porism.costing.predicting.crossover import compare_all, draw
 
         other = self._derive(find(self.against, self.input if ":" in self.against else ()), console)
         console.print(other.table())

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from porism.cost.alphabet import ALPHABET
+from porism.costing.alphabet import ALPHABET
 from porism.errors import MissingExtra
 from porism.report import curves, numbers
 from porism.report.contest import Contest, Entry, splits_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from porism.version import __version__
 from porism.errors import DeviceError
+from porism.version import __version__
 
 
 def choose_device(wanted: str) -> torch.device:

@@ -9,7 +9,7 @@ import sympy
 import torch
 from torch import nn
 
-from porism.cost.factored import factored
+from porism.costing.alphabet import factored
 from porism.errors import DataError
 from porism.train import checkpoint
 from porism.train.checkpoint import Checkpoint

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from torch import Tensor, nn
 
-from porism.cost import Cost
+from porism.costing import Cost
 from porism.errors import RecipeError
 from porism.train.exhibit import AnyExhibit
 from porism.train.question import Question

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.errors import ShapeError
 from porism.layers import Attention, softmax_attention
 from porism.layers.attention import naive, softmax_decode

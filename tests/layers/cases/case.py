@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from porism.cost import Cost
+from porism.costing import Cost
 
 Sizes = dict[str, int]
 Inputs = dict[str, Tensor]

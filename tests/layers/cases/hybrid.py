@@ -7,7 +7,7 @@ import torch
 from tests.layers.cases.case import HEADS, Case, Inputs, Mistake
 from torch import Tensor
 
-from porism.cost import D, T
+from porism.costing import D, T
 from porism.layers.attention import naive as attention_naive
 from porism.layers.hybrid import HybridAttention, hybrid_attention
 from porism.layers.hybrid import naive as hybrid_naive

@@ -4,9 +4,9 @@ import pytest
 import torch
 from tests.layers.gcn.graphs import drawn
 
-from porism.cost import Cost
-from porism.cost.counting import count
-from porism.cost.derive import derive
+from porism.costing import Cost
+from porism.costing.counting.count import count
+from porism.costing.derive import derive
 from porism.layers.gcn import Graph, GraphConvolution, SparseFeatures
 from porism.layers.gcn.cost import cost, project_first_cost, propagate_first_cost, subject
 from porism.layers.gcn.order import project_first

@@ -12,7 +12,7 @@ from tests.layers.gcn.graphs import drawn
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.errors import ShapeError
 from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures
 from porism.layers.gcn.normalise import NORMALISATIONS

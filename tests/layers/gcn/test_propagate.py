@@ -146,7 +146,7 @@ def test_the_fallback_serves_where_numba_is_missing(monkeypatch: pytest.MonkeyPa
 
 
 def test_torchs_own_counter_sees_it() -> None:
-    from porism.cost.corrections import CORRECTIONS
+    from porism.costing.counting.flops import CORRECTIONS
 
     matrix = matrix_of(7, torch.float32)
     with FlopCounterMode(display=False, custom_mapping=CORRECTIONS) as counter:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.layers import Grid
 from porism.layers.check import relative_error
 from porism.layers.grid import grid, naive

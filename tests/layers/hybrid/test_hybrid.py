@@ -7,7 +7,7 @@ import torch
 from tests.layers.closeness import attention_errors
 from torch import Tensor
 
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.errors import ShapeError
 from porism.layers.attention import softmax_attention
 from porism.layers.check import relative_error

@@ -8,7 +8,7 @@ import torch
 from tests.layers.mechanism.conftest import DAY, SLIDING, Device, operands
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.layers import (
     choose,
     softmax_attention,

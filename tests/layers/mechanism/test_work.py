@@ -8,7 +8,7 @@ from tests.layers.mechanism.conftest import operands
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from mechanism import cases as benchmark_cases
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.layers.mechanism.examples import examples
 from porism.layers.mechanism.question import Question
 from porism.layers.mechanism.ways import WAYS, Options

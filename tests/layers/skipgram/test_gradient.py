@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from porism.cost.counting import count
-from porism.cost.derive import derive
+from porism.costing.counting.count import count
+from porism.costing.derive import derive
 from porism.layers.check import by_autograd, relative_error
 from porism.layers.skipgram import SkipGram, naive, sampled_loss, skipgram
 from porism.layers.skipgram.check import cases

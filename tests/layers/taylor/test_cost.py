@@ -4,9 +4,9 @@ import pytest
 import torch
 from sympy import Integer, simplify
 
-from porism.cost import A, B, H, M, T
-from porism.cost.counting import count
-from porism.cost.derive import derive
+from porism.costing import A, B, H, M, T
+from porism.costing.counting.count import count
+from porism.costing.derive import derive
 from porism.layers.pattern import CAUSAL, FULL
 from porism.layers.taylor import TaylorAttention, taylor_attention
 from porism.layers.taylor.cost import core, cost, features, subject

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.taylor import SeriesWarning, TaylorAttention, series_error, taylor_attention
 from porism.layers.taylor.estimate import _places

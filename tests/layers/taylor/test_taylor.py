@@ -10,7 +10,7 @@ import torch
 from tests.layers.closeness import attention_errors
 from torch import Tensor
 
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.errors import ShapeError
 from porism.layers.check import relative_error
 from porism.layers.pattern import CAUSAL, FULL, Pattern

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sympy import Integer
 
-from porism.cost import SYMBOLS
-from porism.cost.counting import count
+from porism.costing import SYMBOLS
+from porism.costing.counting.count import count
 from porism.errors import RecipeError
 from porism.layers import window
 from porism.layers.pattern import Kind, Pattern

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from porism.cost.counting import count
+from porism.costing.counting.count import count
 from porism.layers.check import relative_error
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.window import WindowAttention, naive, passes, window_attention

@@ -6,8 +6,8 @@ import torch
 from tests.tasks.graphs.conftest import Writer
 from torch import Tensor
 
-from porism.cost.counting import count
-from porism.cost.subject import Subject
+from porism.costing.counting.count import count
+from porism.costing.counting.target import Subject
 from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.tasks.graphs import Graphs

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from porism.cost.subject import Subject
+from porism.costing.counting.target import Subject
 from porism.errors import DataError
 from porism.tasks.images import Images
 from porism.tasks.images.cost import model_cost, subject

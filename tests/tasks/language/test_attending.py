@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from porism.cost.subject import Subject
+from porism.costing.counting.target import Subject
 from porism.errors import RecipeError
 from porism.tasks.language.cost import model_cost, subject
 from porism.tasks.language.model import LanguageModel, build

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d
 
-from porism.cost.subject import Subject
+from porism.costing.counting.target import Subject
 from porism.tasks.speech.alphabet import PAD, START, STOP, SYMBOLS, UNKNOWN
 from porism.tasks.speech.cost import model_cost, subject
 from porism.tasks.speech.encoder import Encoder, Heard, convolved

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from sympy import Expr, sympify
 from torch import nn
 
-from porism.cost import A, B, Cost, D, T
+from porism.costing import A, B, Cost, D, T
 from porism.layers.pattern import CAUSAL, FULL
 from porism.layers.picture import picture, sizes
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from porism.cost import B, Cost, D, H, T
+from porism.costing import B, Cost, D, H, T
 
 
 def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) -> Cost:

@@ -6,7 +6,7 @@ from typing import Any
 from sympy import Expr, Min
 from torch import nn
 
-from porism.cost import Cost, D, E, H, N
+from porism.costing import Cost, D, E, H, N
 
 
 def cost(bias: bool = True) -> Cost:

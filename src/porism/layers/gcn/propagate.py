@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from porism.cost.corrections import CORRECTIONS
-from porism.cost.counting import PRODUCTS
+from porism.costing.counting.count import PRODUCTS
+from porism.costing.counting.flops import CORRECTIONS
 from porism.errors import ShapeError
 from porism.layers import kernels
 from porism.layers.gcn.csr import Csr, check_arrays, check_pattern

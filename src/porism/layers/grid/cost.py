@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sympy import Expr
 from torch import nn
 
-from porism.cost import B, C, Cost, H, X, Y
+from porism.costing import B, C, Cost, H, X, Y
 from porism.layers.grid.cells import GATES
 from porism.layers.grid.diagonals import CORNERS
 

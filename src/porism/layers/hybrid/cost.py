@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from sympy import Expr, Integer, Max, Min, floor, sympify
 from torch import nn
 
-from porism.cost import A, B, Cost, D, H, T
+from porism.costing import A, B, Cost, D, H, T
 from porism.layers.hybrid.walks import LENGTH
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.picture import picture, sizes

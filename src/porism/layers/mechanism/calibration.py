@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 import torch
 
-from porism.version import __version__
-from porism.cost.measuring import kept
-from porism.cost.measuring.clock import Timing, measure, using_threads
+from porism.costing.predicting import kept
+from porism.costing.predicting.clock import Timing, measure, using_threads
 from porism.layers.mechanism.examples import examples
 from porism.layers.mechanism.question import Question
 from porism.layers.mechanism.ways import Options, Way
 from porism.layers.mechanism.work import Work, work
+from porism.version import __version__
 
 BUDGET = 0.01
 """Seconds of timing for each call that is timed."""

@@ -45,7 +45,7 @@ class Choice:
         return WAYS[name].kind(self.asked)
 
     def _amount(self, amount: float) -> str:
-        from porism.cost.measuring.roofline import readable
+        from porism.costing.predicting.time import readable
 
         return readable(amount) if self.seconds else f"{amount / 1e9:.3g} GFLOP"
 

@@ -11,7 +11,7 @@ from functools import cache
 
 from sympy import Expr, Integer, Symbol, lambdify
 
-from porism.cost import A, B, Cost, D, H, M, T, W
+from porism.costing import A, B, Cost, D, H, M, T, W
 from porism.layers.attention.cost import core as softmax_core
 from porism.layers.hybrid import walks
 from porism.layers.hybrid.cost import core as hybrid_core

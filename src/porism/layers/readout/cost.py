@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from porism.cost import B, Cost, H, T, V
+from porism.costing import B, Cost, H, T, V
 
 
 def cost(bias: bool = True) -> Cost:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from porism.cost import B, Cost, D, V
+from porism.costing import B, Cost, D, V
 from porism.layers.skipgram.estimators import NEED_THE_NORMALISER
 
 

@@ -6,7 +6,7 @@ from math import factorial
 from sympy import Expr, Integer, floor, prod, sympify
 from torch import nn
 
-from porism.cost import A, B, Cost, D, H, M, T
+from porism.costing import A, B, Cost, D, H, M, T
 from porism.layers.pattern import CAUSAL, FULL, Pattern
 from porism.layers.picture import picture, sizes
 from porism.layers.taylor.features import choose_map

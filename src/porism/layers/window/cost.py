@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from sympy import Expr, Piecewise, floor
 from torch import nn
 
-from porism.cost import A, Cost, T, W
+from porism.costing import A, Cost, T, W
 from porism.layers.attention.cost import cost as attention_cost
 from porism.layers.pattern import CAUSAL, Kind, Pattern
 from porism.layers.picture import picture, sizes

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.cost import Cost
+from porism.costing import Cost
 from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.tasks.graphs.agreement import disagreement

@@ -14,7 +14,7 @@ from sympy import Expr, Min
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.cost import Cost, D, E, H, K, M, N, V
+from porism.costing import Cost, D, E, H, K, M, N, V
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.csr import Csr, Transposition
 from porism.layers.gcn.graph import Outline

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
-from porism.cost import Cost
+from porism.costing import Cost
 from porism.tasks.images import classification, completion
 from porism.tasks.images.completing import Completing
 from porism.tasks.images.cost import model_cost, subject

@@ -7,7 +7,7 @@ from sympy import Expr, ceiling, sympify
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.cost import B, C, Cost, H, V, X, Y
+from porism.costing import B, C, Cost, H, V, X, Y
 from porism.layers.grid.cost import cost as grid_cost
 from porism.tasks.images.downsampling import CHANNELS, WIDTHS
 from porism.tasks.images.imageset import Shape

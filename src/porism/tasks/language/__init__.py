@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
-from porism.cost import Cost
+from porism.costing import Cost
 from porism.errors import RecipeError, nearest
 from porism.tasks.language.corpora import PTB_FINGERPRINT
 from porism.tasks.language.cost import model_cost, subject

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from porism.cost import A, B, Cost, D, H, T, V
+from porism.costing import A, B, Cost, D, H, T, V
 from porism.layers.attention.cost import cost as attention_cost
 from porism.layers.elman.cost import cost as elman_cost
 from porism.layers.hybrid.cost import cost as hybrid_cost

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
-from porism.cost import Cost
+from porism.costing import Cost
 from porism.tasks.speech.alphabet import SYMBOLS
 from porism.tasks.speech.augment import hidden_bands, hidden_moments
 from porism.tasks.speech.batches import Batches, Buckets

@@ -12,7 +12,7 @@ import torch
 from sympy import Expr, ceiling, sympify
 from torch import Tensor, nn
 
-from porism.cost import B, C, Cost, H, T, V, X
+from porism.costing import B, C, Cost, H, T, V, X
 from porism.tasks.speech.alphabet import SYMBOLS, UNKNOWN
 from porism.tasks.speech.features import features_named
 from porism.tasks.speech.model import build

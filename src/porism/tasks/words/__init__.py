@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from porism.cost import Cost
+from porism.costing import Cost
 from porism.errors import DataError
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.noise import Noise

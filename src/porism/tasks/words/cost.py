@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from porism.cost import Cost
+from porism.costing import Cost
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.cost import cost
 from porism.tasks.words.recipes import WordsRecipe

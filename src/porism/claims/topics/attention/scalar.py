@@ -15,8 +15,8 @@ from typing import Literal
 from sympy import lambdify
 
 from porism.claims.judges.tally import Maker, Matrix, Tally, product, softmax, transposed
-from porism.cost.interpolation import interpolate
-from porism.cost.interpolation.limits import Limits
+from porism.costing.fitting.interpolate import interpolate
+from porism.costing.fitting.samples import Limits
 from porism.layers.pattern import FULL, Pattern
 
 Part = Literal["projections", "scores", "scaling", "softmax", "values", "concatenation", "output"]

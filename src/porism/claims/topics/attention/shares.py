@@ -8,7 +8,7 @@ from sympy import Expr
 
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import compared, counted_equal, where
-from porism.cost import SYMBOLS
+from porism.costing import SYMBOLS
 from porism.layers.attention.cost import cost
 from porism.tasks.language.recipes import RECIPES
 from porism.train.exhibit import Table

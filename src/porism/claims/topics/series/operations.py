@@ -13,7 +13,7 @@ from porism.claims.judges import Tally, counted_equal, tallied
 from porism.claims.judges.tally import Maker, Matrix, Noted, Vector
 from porism.claims.judges.tally import product as matrix_product
 from porism.claims.topics.series import scalar
-from porism.cost import A, B, D, K, M, T
+from porism.costing import A, B, D, K, M, T
 from porism.layers.attention.cost import core
 from porism.layers.taylor.features import MAPS
 from porism.train.exhibit import Lines

@@ -1,0 +1,38 @@
+"""One alphabet: a letter means one thing in the formulas, the shape comments, the docs and `--at`."""
+
+from sympy import Expr, Function, Symbol, factor, factor_terms
+
+ALPHABET: dict[str, str] = {
+    "B": "batch",
+    "T": "length",
+    "D": "width",
+    "H": "hidden width",
+    "A": "heads",
+    "M": "features of a feature map",
+    "K": "order of a series",
+    "W": "window",
+    "V": "vocabulary",
+    "N": "nodes",
+    "E": "edges",
+    "C": "channels",
+    "Y": "rows",
+    "X": "columns",
+}
+
+SYMBOLS: dict[str, Symbol] = {letter: Symbol(letter, integer=True, positive=True) for letter in ALPHABET}
+
+B, T, D, H, A, M, K, W, V, N, E, C, Y, X = SYMBOLS.values()
+
+MOST_GENERATORS = 6
+"""Letters, and floors or ceilings of them, up to which a polynomial is taken apart wholly. With more of them that takes
+anything from a moment to hours, by the luck of the points it is tried at."""
+
+
+def factored(formula: Expr) -> Expr:
+    """
+    >>> from porism.costing import B, D, H, T
+    >>> factored(2 * B * D * H * T + 2 * B * H**2 * T)
+    2*B*H*T*(D + H)
+    """
+    generators = formula.free_symbols | formula.atoms(Function)
+    return factor(formula) if len(generators) <= MOST_GENERATORS else factor_terms(formula)

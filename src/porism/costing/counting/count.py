@@ -1,0 +1,344 @@
+"""Count what one run of a module or a function does: products, elementwise work, bytes kept for the backward pass.
+
+>>> import torch
+>>> with torch.device("meta"):                                    # shapes only: no memory, no arithmetic
+...     counted = count(torch.nn.Linear(50, 100), torch.randn(4, 50))
+>>> counted.flops, counted.backward_flops                         # x needs no gradient, so one product in the backward
+(40000, 40000)
+>>> counted.forward
+{'': {'addmm': 40000}}
+>>> counted.saved_bytes, counted.parameters.count, counted.uncounted
+(800, 5100, {})
+
+Every operator that torch runs falls in one of four classes: a product (it has a formula), free (it moves, allocates,
+indexes or compares), elementwise, or uncounted, which is listed by name and never passed over.
+"""
+
+import sys
+import warnings
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from porism.costing.counting.flops import CORRECTIONS
+from porism.costing.counting.kernels import Kernel, work
+from porism.costing.counting.operators import (
+    FREE,
+    base_name,
+    elementwise_elements,
+    is_elementwise,
+    is_free,
+    is_still,
+    moved_bytes,
+    named_arguments,
+)
+from porism.costing.counting.saved import Saved
+from porism.errors import ShapeError
+
+Tally = dict[str, dict[str, int]]
+
+PRODUCTS: dict[Any, Callable[..., int]] = {**flop_registry, **CORRECTIONS}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Numbers and bytes of a module's parameters, a tied one once; the frozen ones are apart from the others."""
+
+    count: int = 0
+    bytes: int = 0
+    frozen_count: int = 0
+    frozen_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Count:
+    """What one run did. The tallies go from a module's path ("" is the root) to an operator's name to a number.
+
+    An operator counts for the innermost module that ran it, so the sum over all paths is the total, and the sum over a
+    path and those below it is that submodule's (`total(counted.forward, path)`). The causal tallies are those products
+    of `forward` and `backward` that a kernel was told to mask causally: of each, half is needed.
+    `kernels` lists every call that did work, in the order they ran.
+    """
+
+    forward: Tally
+    backward: Tally
+    elementwise_forward: Tally
+    elementwise_backward: Tally
+    causal_forward: Tally
+    causal_backward: Tally
+    uncounted: dict[str, int]
+    saved: dict[str, int]
+    parameters: Parameters
+    kernels: tuple[Kernel, ...] = ()
+
+    @property
+    def flops(self) -> int:
+        return total(self.forward)
+
+    @property
+    def backward_flops(self) -> int:
+        return total(self.backward)
+
+    @property
+    def saved_bytes(self) -> int:
+        return sum(self.saved.values())
+
+
+def total(tally: Tally, path: str = "") -> int:
+    """The sum of a tally over one module and all below it."""
+    return sum(
+        sum(operators.values())
+        for where, operators in tally.items()
+        if not path or where == path or where.startswith(f"{path}.")
+    )
+
+
+def count(function: Callable[..., Any], *args: Any, backward: bool = True, **kwargs: Any) -> Count:
+    """Run `function(*args, **kwargs)` once, and its backward pass where something needs a gradient; tell what they did.
+
+    The backward pass is that of the sum of all outputs, through tuples, lists, mappings and dataclasses. It runs on the
+    device of the tensors, `meta` in the usual case. Gradients that the parameters had before are left as they were.
+
+    Saved bytes are the storages that autograd keeps, each once and whole, less those of parameters; an input that is
+    kept counts. A checkpointed segment keeps its inputs, and its second run counts as backward. What a compiled module
+    does is counted on the module it was made from.
+    """
+    function = getattr(function, "_orig_mod", function)
+    recorder, saved = _Recorder(function if isinstance(function, nn.Module) else None), Saved()
+    keeping = torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: saved.keep(tensor, recorder.path), lambda kept: kept
+    )
+    parameters = _parameters(function, args, kwargs)
+    try:
+        with _uncompiled(), recorder.following_modules():
+            with keeping, recorder:
+                output = function(*args, **kwargs)
+            kept = saved.bytes_by_path(parameters)
+            ends = [tensor for tensor in tensors_of(output) if tensor.requires_grad]
+            if backward and ends:
+                seeds = [torch.ones_like(tensor) for tensor in ends]
+                recorder.direction = "backward"
+                with _gradients_untouched(ends, parameters), recorder:
+                    torch.autograd.backward(ends, seeds)
+    except Exception as error:
+        raise _failure(function, error) from error
+    return Count(
+        forward=recorder.products["forward"],
+        backward=recorder.products["backward"],
+        elementwise_forward=recorder.elementwise["forward"],
+        elementwise_backward=recorder.elementwise["backward"],
+        causal_forward=recorder.causal["forward"],
+        causal_backward=recorder.causal["backward"],
+        uncounted=dict(sorted(recorder.uncounted.items())),
+        saved=kept,
+        parameters=_count_parameters(function) if isinstance(function, nn.Module) else Parameters(),
+        kernels=tuple(recorder.kernels),
+    )
+
+
+class _Recorder(TorchDispatchMode):
+    """Sees every operator that reaches a kernel, and knows the module and the pass it runs in."""
+
+    # An operator that carries functions (flex attention) is counted by its formula or named as uncounted.
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing is compiled here, and the guard against it would take a third of the time.
+        return False
+
+    def __init__(self, root: nn.Module | None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.products: dict[str, Tally] = {"forward": {}, "backward": {}}
+        self.elementwise: dict[str, Tally] = {"forward": {}, "backward": {}}
+        self.causal: dict[str, Tally] = {"forward": {}, "backward": {}}
+        self.uncounted: Counter[str] = Counter()
+        self.kernels: list[Kernel] = []
+        self.direction = "forward"
+        self._still = 0
+        self._paths: dict[nn.Module, str] = {}
+        self._running: list[str] = []
+        # Autograd numbers its nodes as the forward pass makes them: these are the numbers at which the module changed,
+        # and so a node's number tells the module it belongs to.
+        self._first_nodes = [torch._C._autograd._get_sequence_nr()]
+        self._node_paths = [""]
+        if root is not None:
+            self._name(root, "")
+
+    @property
+    def path(self) -> str:
+        """The innermost module that runs now, or whose backward pass runs."""
+        if self._running:
+            return self._running[-1]
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return ""
+        return self._node_paths[max(0, bisect_right(self._first_nodes, node._sequence_nr()) - 1)]
+
+    @contextmanager
+    def following_modules(self) -> Iterator[None]:
+        def enter(module: nn.Module, _inputs: Any) -> None:
+            if module not in self._paths:
+                self._name(module, f"{self.path}.{type(module).__name__}".lstrip("."))
+            self._running.append(self._paths[module])
+            self._mark()
+
+        def leave(_module: nn.Module, _inputs: Any, _output: Any) -> None:
+            self._running.pop()
+            self._mark()
+
+        before = register_module_forward_pre_hook(enter)
+        # A checkpointed segment ends its second run with an exception once all is there; its modules are left by that.
+        after = register_module_forward_hook(leave, always_call=True)
+        try:
+            yield
+        finally:
+            before.remove()
+            after.remove()
+
+    def _name(self, module: nn.Module, path: str) -> None:
+        for name, submodule in module.named_modules(prefix=path):
+            # A compiled submodule wraps the original; the wrapper's name says nothing.
+            parts = [part for part in name.split(".") if part != "_orig_mod"]
+            self._paths.setdefault(submodule, ".".join(parts))
+
+    def _mark(self) -> None:
+        self._first_nodes.append(torch._C._autograd._get_sequence_nr())
+        self._node_paths.append(self._running[-1] if self._running else "")
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if operator is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
+            return args[0].fake_device  # asked for more often than all else together
+        kwargs = kwargs or {}
+        if any(is_traceable_wrapper_subclass_type(kind) for kind in types):
+            return (
+                NotImplemented  # a ragged or distributed tensor knows what to do, and the tensors inside it come here
+            )
+        if _is_composite(operator):
+            with self:
+                return operator.decompose(*args, **kwargs)
+        out = operator(*args, **kwargs)
+        self._record(operator, args, kwargs, out)
+        return out
+
+    def _record(self, operator: Any, args: Any, kwargs: Any, out: Any) -> None:
+        packet = getattr(operator, "_overloadpacket", operator)
+        name = str(packet).removeprefix("aten.")
+        formula = PRODUCTS.get(packet)
+        elements = 0
+        try:
+            flops = formula(*args, **kwargs, out_val=out) if formula else 0
+        except Exception:  # a formula that does not know this layout of its operator must not pass for a zero
+            self.uncounted[name] += 1
+            return
+        if flops:
+            self._add(self.products, name, flops)
+            if named_arguments(operator, args, kwargs).get("is_causal"):
+                self._add(self.causal, name, flops)
+        elif is_elementwise(operator):
+            elements = elementwise_elements(operator, args, kwargs, out)
+            self._add(self.elementwise, name, elements)
+        elif formula is None and not is_free(operator):
+            self.uncounted[name] += 1
+        if is_still(operator):
+            self._still += 1
+            return
+        moved = moved_bytes(operator, args, kwargs, out)
+        asked = work(operator, args, kwargs, out, flops, moved)
+        self.kernels.append(Kernel(self.direction, self.path, name, flops, elements, moved, asked, 1 + self._still))
+        self._still = 0
+
+    def _add(self, tallies: dict[str, Tally], name: str, number: int) -> None:
+        operators = tallies[self.direction].setdefault(self.path, {})
+        operators[name] = operators.get(name, 0) + number
+
+
+@cache
+def _is_composite(operator: Any) -> bool:
+    """Is it made of other operators, which are then counted in its place? Asked at every call, so remembered."""
+    if isinstance(operator, HigherOrderOperator) or base_name(operator) in FREE:
+        return False
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return key in operator.py_kernels or torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key)
+
+
+def tensors_of(output: Any) -> Iterator[Tensor]:
+    """All tensors of a result, whatever it is wrapped in."""
+    if isinstance(output, Tensor):
+        yield output
+    elif isinstance(output, Mapping):
+        yield from tensors_of(list(output.values()))
+    elif isinstance(output, list | tuple):
+        for value in output:
+            yield from tensors_of(value)
+    elif is_dataclass(output):
+        yield from tensors_of([getattr(output, entry.name) for entry in fields(output)])
+
+
+def _parameters(*used: Any) -> list[nn.Parameter]:
+    """The parameters of the modules among a call's parts, and of the module that a bound method belongs to."""
+    leaves = [getattr(leaf, "__self__", leaf) for leaf in tree_leaves(used)]
+    return [parameter for leaf in leaves if isinstance(leaf, nn.Module) for parameter in leaf.parameters()]
+
+
+def _count_parameters(module: nn.Module) -> Parameters:
+    sizes: Counter[str] = Counter()
+    for parameter in module.parameters():
+        frozen = "" if parameter.requires_grad else "frozen_"
+        sizes[f"{frozen}count"] += parameter.numel()
+        sizes[f"{frozen}bytes"] += parameter.numel() * parameter.itemsize
+    return Parameters(**sizes)
+
+
+@contextmanager
+def _gradients_untouched(ends: list[Tensor], parameters: list[nn.Parameter]) -> Iterator[None]:
+    """Take the gradients off all leaves that the backward pass reaches, and put them back after it."""
+    leaves: set[Tensor] = {*parameters, *(end for end in ends if end.is_leaf)}
+    seen: set[Any] = set()
+    waiting: list[Any] = [end.grad_fn for end in ends]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            leaves.update([node.variable] if hasattr(node, "variable") else [])
+            waiting += [before for before, _ in node.next_functions]
+    gradients = {leaf: leaf.grad for leaf in leaves}
+    try:
+        for leaf in leaves:
+            leaf.grad = None
+        yield
+    finally:
+        for leaf, gradient in gradients.items():
+            leaf.grad = gradient
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """Run the original of whatever is compiled; nothing is, where the compiler was never loaded."""
+    if "torch._dynamo" not in sys.modules:
+        yield
+        return
+    with warnings.catch_warnings(), torch.compiler.set_stance("force_eager"):
+        # A compiled module and its original both tell when they run. They have one path, so that does no harm.
+        warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are global hooks")
+        yield
+
+
+def _failure(function: Any, error: Exception) -> ShapeError:
+    name = type(function).__name__ if isinstance(function, nn.Module) else getattr(function, "__name__", str(function))
+    said = next(iter(str(error).strip().splitlines()), "").rstrip(".:")
+    reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return ShapeError(f"cost: {name} raised {reason}. Give inputs it runs on, on a device it runs on.")

@@ -1,0 +1,98 @@
+"""From a module's code to its formula: count at a few sizes, interpolate, confirm at sizes that were held out."""
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from porism.costing.cost import TALLIES, Derived, ModuleRow
+from porism.costing.counting.conventions import Conventions
+from porism.costing.counting.target import Subject, said
+from porism.costing.fitting.interpolate import interpolate
+from porism.costing.fitting.samples import Limits
+from porism.errors import PorismError, RecipeError, ShapeError
+
+
+def derive(
+    target: Any,
+    *inputs: Any,
+    dtype: torch.dtype | None = None,
+    multiples: Mapping[str, int] | None = None,
+    largest: Mapping[str, int] | None = None,
+    conventions: Conventions | None = None,
+    **named: Any,
+) -> Derived:
+    """What a module, a function or a factory of modules costs, as formulas in the letters of its inputs.
+
+    >>> derive(nn.Linear(64, 10), "B T D").flops
+    1280*B*T
+    >>> derive(lambda D, H: nn.LSTM(D, H), "T B D").flops
+    8*B*H*T*(D + H)
+    >>> derive(lambda A, D: nn.MultiheadAttention(A * D, A), *("T B A*D",) * 3).parameters
+    4*A*D*(A*D + 1)
+
+    A text names the sizes of a tensor (see `porism.costing.counting.inputs`), a function of letters makes any other input; the
+    letters of a factory are its arguments. A letter that the module itself has fixed becomes its number. `multiples`
+    are for letters that something must divide: `{"D": 8}` asks of D only multiples of 8, and the formula holds for
+    those. `largest` are for letters that are counted up to a size only, since more would take long or is not allowed:
+    `{"L": 6}` for a number of layers. Nothing is allocated: all runs on torch's fake tensors, except where the code
+    looks at numbers.
+    """
+    subject = Subject(target, inputs, named, dtype)
+    limits = Limits(multiples or {}, largest or {})
+    for purpose, limited in (("take multiples of", limits.step), ("limit", limits.largest)):
+        if strangers := [letter for letter in limited if letter not in subject.letters]:
+            raise RecipeError(
+                f"cost: {subject.name} has no letter {strangers[0]} to {purpose}. "
+                f"Letters: {', '.join(subject.letters) or 'none'}."
+            )
+    fixed = find_fixed(subject, limits)
+    letters = [letter for letter in subject.letters if letter not in fixed]
+    limits = limits.without(fixed)
+    fitted = interpolate(lambda sizes: subject.quantities({**fixed, **sizes}), letters, limits=limits)
+    rows = []
+    for path, kind in subject.kinds.items():
+        found = {name: fitted[f"{name} {path}"] for name in TALLIES if f"{name} {path}" in fitted}
+        if path == "" or any(part.formula != 0 for part in found.values()):
+            rows.append(ModuleRow(path, kind, found))
+    return Derived(subject.name, subject, tuple(letters), fixed, tuple(rows), conventions or Conventions(), limits.step)
+
+
+def find_fixed(subject: Subject, limits: Limits) -> dict[str, int]:
+    """The letters whose size the module has fixed: those it refuses at any other."""
+    first = limits.base(subject.letters)
+    # Sizes that something divides (heads, groups) are no proof that a letter is fixed.
+    for many in (1, 4, 60):
+        refusal = subject.refusal(limits.scaled(first, many))
+        if refusal is None:
+            return {}
+    assert refusal is not None
+    known: list[int] = []
+    if isinstance(subject.target, nn.Module):
+        known = sorted({size for parameter in subject.target.parameters() for size in parameter.shape})
+    for number in (1, 2):
+        for letters in itertools.combinations(subject.letters, number):
+            for sizes in itertools.product(known, repeat=number):
+                fixed = dict(zip(letters, sizes, strict=True))
+                if subject.refusal({**first, **fixed}) is None:
+                    return fixed
+    # Fake tensors refuse a few things that real ones allow.
+    if subject.try_numbers(first, refusal):
+        return {}
+    raise _never(subject, first)
+
+
+def _never(subject: Subject, first: Mapping[str, int]) -> PorismError:
+    refusal = subject.refusal(first)
+    assert refusal is not None
+    if refusal.__cause__ is None or not first:
+        return refusal
+    at = ", ".join(f"{letter}={size}" for letter, size in first.items())
+    error = ShapeError(
+        f"cost: {subject.name} runs at no size that was tried. At {at} it raised {said(refusal.__cause__)}. "
+        "Check the inputs, and that a letter means the same size wherever it stands."
+    )
+    error.__cause__ = refusal.__cause__
+    return error

@@ -1,0 +1,172 @@
+"""Functions of the letters with exact rational coefficients, and how they are solved for.
+
+A `Rung` is a function of one letter: a power of it times powers of floors of it. A letter's `Ladder` is a list of rungs
+with as many sizes, such that the counts at the first k sizes settle the coefficients of the first k rungs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+from math import prod
+
+import numpy as np
+from sympy import Expr, Integer, Rational, Symbol, floor
+
+from porism.costing.alphabet import SYMBOLS, factored
+
+
+def symbol(letter: str) -> Symbol:
+    """The alphabet's own symbol where the letter is in it."""
+    return SYMBOLS.get(letter) or Symbol(letter, integer=True, positive=True)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """floor((x + shift) / divisor)."""
+
+    shift: int
+    divisor: int
+
+    def __call__(self, size: int) -> int:
+        return (size + self.shift) // self.divisor
+
+    def expression(self, letter: str) -> Expr:
+        return floor((symbol(letter) + self.shift) / Integer(self.divisor))
+
+
+@dataclass(frozen=True)
+class Rung:
+    """x^power times a product of floors, each to a power."""
+
+    power: int
+    floors: tuple[tuple[Floor, int], ...] = ()
+
+    def __call__(self, size: int) -> int:
+        return int(size**self.power * prod(part(size) ** power for part, power in self.floors))
+
+    def expression(self, letter: str) -> Expr:
+        floors = (part.expression(letter) ** power for part, power in self.floors)
+        return prod(floors, start=symbol(letter) ** self.power)
+
+
+def solve(rows: Sequence[Sequence[int]], right: Sequence[int]) -> list[Fraction] | None:
+    """An exact solution of rows @ x = right, or None. Columns that depend on earlier ones get the coefficient 0.
+
+    >>> solve([[1, 3], [1, 5], [1, 9]], [7, 11, 19])
+    [Fraction(1, 1), Fraction(2, 1)]
+    """
+    table = [[Fraction(entry) for entry in (*row, value)] for row, value in zip(rows, right, strict=True)]
+    width = len(rows[0])
+    pivots: list[int] = []
+    for column in range(width):
+        rank = len(pivots)
+        found = next((index for index in range(rank, len(table)) if table[index][column]), None)
+        if found is None:
+            continue
+        table[rank], table[found] = table[found], table[rank]
+        head = [entry / table[rank][column] for entry in table[rank]]
+        table[rank] = head
+        for index, row in enumerate(table):
+            if index != rank and (leading := row[column]):
+                table[index] = [entry - leading * top for entry, top in zip(row, head, strict=True)]
+        pivots.append(column)
+    if any(row[width] for row in table[len(pivots) :]):
+        return None
+    solution = [Fraction(0)] * width
+    for row, column in zip(table, pivots, strict=False):
+        solution[column] = row[width]
+    return solution
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Rungs and sizes of one letter. `steps(x)[j]` is the j-th rung made 1 at the j-th size and 0 at all before it."""
+
+    rungs: tuple[Rung, ...]
+    sizes: tuple[int, ...]
+
+    @cached_property
+    def weights(self) -> list[list[Fraction]]:
+        """Row j: the combination of rungs 0..j that is 0 at the sizes before the j-th and 1 there."""
+        rows: list[list[Fraction]] = []
+        for index in range(len(self.rungs)):
+            square = [[rung(size) for rung in self.rungs[: index + 1]] for size in self.sizes[: index + 1]]
+            solution = solve(square, [0] * index + [1])
+            if solution is None:
+                raise ArithmeticError(f"the sizes {self.sizes} do not tell the rungs {self.rungs} apart")
+            rows.append(solution)
+        return rows
+
+    def steps(self, size: int) -> list[Fraction]:
+        values = [rung(size) for rung in self.rungs]
+        return [sum((w * v for w, v in zip(row, values, strict=False)), Fraction(0)) for row in self.weights]
+
+
+def may_solve(rows: Sequence[Sequence[int]], right: Sequence[int]) -> bool:
+    """Can rows @ x = right have a solution? Tested modulo a prime: a quick no is right, a yes is for `solve` to settle.
+
+    >>> may_solve([[1, 3], [1, 5], [1, 9]], [7, 11, 20])
+    False
+    """
+    prime = 2**31 - 1  # products of two residues fit into 64 bits
+    table = np.array([[entry % prime for entry in (*row, value)] for row, value in zip(rows, right, strict=True)])
+    rank = 0
+    for column in range(table.shape[1] - 1):
+        found = np.flatnonzero(table[rank:, column])
+        if not found.size:
+            continue
+        table[[rank, rank + found[0]]] = table[[rank + found[0], rank]]
+        head = table[rank] * pow(int(table[rank, column]), -1, prime) % prime
+        table[rank + 1 :] = (table[rank + 1 :] - table[rank + 1 :, [column]] * head % prime) % prime
+        rank += 1
+    return not table[rank:, -1].any()
+
+
+def distinct_sizes(rungs: Sequence[Rung], sizes: Sequence[int]) -> tuple[int, ...] | None:
+    """One of the sizes for each rung, such that they make a ladder.
+
+    >>> distinct_sizes([Rung(0), Rung(0, ((Floor(0, 4), 1),))], [8, 9, 10, 11, 12])
+    (8, 12)
+    """
+    picked: list[int] = []
+    for height in range(1, len(rungs) + 1):
+        columns = [[rung(size) for size in picked] for rung in rungs[:height]]
+        # A size is of use when its row is no combination of the rows picked so far.
+        new = (size for size in sizes if solve(columns, [rung(size) for rung in rungs[:height]]) is None)
+        size = next(new, None)
+        if size is None:
+            return None
+        picked.append(size)
+    return tuple(picked)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A sum of products of rungs, one rung a letter, each with an exact coefficient."""
+
+    letters: tuple[str, ...]
+    terms: frozenset[tuple[tuple[Rung, ...], Fraction]]
+
+    def __call__(self, sizes: Mapping[str, int]) -> Fraction:
+        values = [sizes[letter] for letter in self.letters]
+        return sum(
+            (weight * prod(rung(x) for rung, x in zip(rungs, values, strict=True)) for rungs, weight in self.terms),
+            Fraction(0),
+        )
+
+    def expression(self) -> Expr:
+        """The formula, factored."""
+        return _factored(self)
+
+
+@cache
+def _factored(combination: Combination) -> Expr:
+    terms = (
+        prod(
+            (rung.expression(letter) for letter, rung in zip(combination.letters, rungs, strict=True)),
+            start=Rational(weight.numerator, weight.denominator),
+        )
+        for rungs, weight in combination.terms
+    )
+    return factored(sum(terms, start=Integer(0)))

@@ -1,0 +1,183 @@
+"""How long a counted run takes on a measured device, and what bounds it.
+
+>>> predicted = predict(count(nn.Linear(1024, 1024), torch.randn(512, 1024)), peaks.of("cpu"))
+>>> predicted.bound                                     # a large product
+'compute'
+>>> print(predicted.text)                               # the time of both passes, and the shares of the three bounds
+
+A kernel takes what its kind of work takes at its sizes, and never less than its bytes need. It is bound by memory where
+its bytes need half of that time or more, and where it does nothing but move and add; otherwise by compute. What the
+smallest call of its kind takes is overhead, and so is what the host adds to each call: on a CPU before the kernel, on a
+GPU beside the kernels that run already.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from porism.costing.counting.count import Count, count, tensors_of
+from porism.costing.counting.kernels import MEMORY_KINDS, Kernel
+from porism.costing.predicting import calibration as peaks
+from porism.costing.predicting.calibration import Peaks
+from porism.costing.predicting.clock import Timing, measure
+from porism.costing.predicting.overheads import host_of
+
+BOUNDS = ("compute", "memory", "overhead")
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """A kernel with the seconds that the device is busy with it, those of the host, and what bounds it.
+
+    Of the device's seconds, `least` would go by for the smallest kernel of the kind too.
+    """
+
+    kernel: Kernel
+    device: float
+    host: float
+    least: float
+    bound: str
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Seconds of both passes; which share of them is compute, memory and overhead; and all kernels."""
+
+    forward: float
+    backward: float
+    shares: dict[str, float]
+    kernels: tuple[KernelTime, ...]
+
+    @property
+    def seconds(self) -> float:
+        return self.forward + self.backward
+
+    @property
+    def bound(self) -> str:
+        """The largest share."""
+        return max(BOUNDS, key=lambda bound: self.shares[bound])
+
+    @property
+    def by_path(self) -> dict[str, float]:
+        """The device's seconds of each module, without those of the modules inside it."""
+        seconds: dict[str, float] = {}
+        for timed in self.kernels:
+            seconds[timed.kernel.path] = seconds.get(timed.kernel.path, 0.0) + timed.device
+        return seconds
+
+    @property
+    def text(self) -> str:
+        passes = f"{readable(self.forward)} forward, {readable(self.backward)} backward"
+        shares = ", ".join(f"{100 * self.shares[bound]:.0f} % {bound}" for bound in BOUNDS)
+        return f"{readable(self.seconds)} ({passes}), bound by {self.bound}: {shares}"
+
+
+def readable(seconds: float) -> str:
+    """With the unit that suits: `readable(0.0031)` is 3.1 ms."""
+    unit, scale = ("s", 1.0) if seconds >= 1 else ("ms", 1e3) if seconds >= 1e-3 else ("µs", 1e6)
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def predict(counted: Count, peaks: Peaks) -> Prediction:
+    """The time of a counted run, forward and backward, on the device whose constants these are."""
+    timed = tuple(_timed(kernel, peaks) for kernel in counted.kernels)
+    forward = [entry for entry in timed if entry.kernel.direction == "forward"]
+    backward = [entry for entry in timed if entry.kernel.direction == "backward"]
+    before = peaks.overheads.enter, peaks.overheads.start if backward else 0.0
+    follow = _side_by_side if peaks.kind == "cuda" else _one_by_one
+    host, device = follow(forward, before[0], 0.0)
+    middle = max(host, device)
+    end = max(follow(backward, host + before[1], device))
+    return Prediction(middle, end - middle, _shares(timed, end), timed)
+
+
+def _one_by_one(kernels: list[KernelTime], host: float, device: float) -> tuple[float, float]:
+    """When the host and the device are done: they are one, and do one thing after the other."""
+    now = max(host, device) + sum(entry.host + entry.device for entry in kernels)
+    return now, now
+
+
+def _side_by_side(kernels: list[KernelTime], host: float, device: float) -> tuple[float, float]:
+    """When the host and the device are done: the host runs ahead, a kernel waits for its launch and for its turn."""
+    for entry in kernels:
+        host += entry.host
+        device = max(device, host) + entry.device
+    return host, device
+
+
+def _timed(kernel: Kernel, peaks: Peaks) -> KernelTime:
+    rates, overheads = peaks.rates, peaks.overheads
+    works = [work for work in kernel.work if work.kind in rates and work.amount]
+    least = rates[works[0].kind].least if works else rates["copy"].least
+    memory = rates["copy"].seconds((kernel.bytes,), kernel.bytes)
+    device = max(memory, sum(rates[work.kind].seconds(work.sizes, work.amount) for work in works))
+    host = overheads.around(kernel) + (host_of(kernel, rates) if peaks.kind == "cuda" else 0.0)
+    computes = any(work.kind not in MEMORY_KINDS for work in works) and memory < device / 2
+    return KernelTime(kernel, device, host, min(least, device), "compute" if computes else "memory")
+
+
+def _shares(timed: tuple[KernelTime, ...], seconds: float) -> dict[str, float]:
+    def share(bound: str) -> float:
+        busy = sum(entry.device - entry.least for entry in timed if entry.bound == bound)
+        return busy / seconds if seconds else 0.0
+
+    compute, memory = share("compute"), share("memory")
+    return {"compute": compute, "memory": memory, "overhead": 1 - compute - memory}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What was predicted of a device, and what it took."""
+
+    device: str
+    predicted: Prediction
+    measured: Timing
+
+    @property
+    def ratio(self) -> float:
+        return self.predicted.seconds / self.measured.median
+
+    @property
+    def text(self) -> str:
+        measured = readable(self.measured.median)
+        return (
+            f"time on {self.device}: predicted {self.predicted.text}; measured {measured} "
+            f"(median of {self.measured.repeats}), predicted over measured {self.ratio:.2f}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "device": self.device,
+            "predicted_seconds": self.predicted.seconds,
+            "measured_seconds": self.measured.median,
+            "ratio": self.ratio,
+            "bound": self.predicted.bound,
+            "shares": dict(self.predicted.shares),
+        }
+
+
+def timed(
+    called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, dtype: torch.dtype
+) -> Timed:
+    """Count, predict and measure a call whose tensors are on the device."""
+    constants = peaks.of(device, dtype)
+    predicted = predict(count(called, *args, **kwargs), constants)
+    leaves: list[Tensor] = list(called.parameters()) if isinstance(called, nn.Module) else []
+    leaves += [leaf for leaf in tensors_of([list(args), kwargs]) if leaf.requires_grad]
+
+    def ends() -> list[Tensor]:
+        return [end for end in tensors_of(called(*args, **kwargs)) if end.requires_grad]
+
+    seeds = [torch.ones_like(end) for end in ends()]
+
+    def step() -> None:
+        reached = ends()
+        for leaf in leaves:
+            leaf.grad = None
+        if reached:
+            torch.autograd.backward(reached, seeds)
+
+    return Timed(constants.device, predicted, measure(step, device))
