@@ -36,7 +36,7 @@ from porism.layers import (
 )
 from porism.layers.pattern import CAUSAL, FULL
 from porism.layers.taylor import SeriesWarning, series_error
-from porism.train.device import versions
+from porism.training.device import versions
 
 RESULT = Path(__file__).parent / "results" / "attention_error.json"
 DEVIATIONS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)

@@ -25,7 +25,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from memory import peak_bytes
 from porism.layers import Pattern, taylor_attention, window_attention
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "attention_speed.json"
 HEADS, WINDOW = 8, 64

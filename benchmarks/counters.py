@@ -24,7 +24,7 @@ from counter_peers import PEERS, PORISM, Answer, ask, check_installed
 from counter_peers import versions as peer_versions
 from porism.costing.counting.count import count, total
 from porism.errors import MissingExtra
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "counters.json"
 COUNTERS = (PORISM, *PEERS)

@@ -31,7 +31,7 @@ from porism.layers.hybrid import hybrid_decode
 from porism.layers.pattern import CAUSAL
 from porism.layers.taylor import taylor_decode
 from porism.layers.window import window_decode
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "decoding.json"
 A, D, H, W = 8, 16, 64, 64

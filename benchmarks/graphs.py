@@ -32,7 +32,7 @@ from porism.layers import Graph, GraphConvolution
 from porism.layers.dropout import dropout
 from porism.layers.gcn import Propagated, SparseFeatures
 from porism.tasks.graphs.planetoid import planetoid_files, read_planetoid
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "graphs.json"
 HIDDEN, DROPOUT, RATE, DECAY = 16, 0.5, 0.01, 5e-4

@@ -24,7 +24,7 @@ from torch import Tensor
 from porism.layers.check import relative_error
 from porism.layers.grid import grid, naive
 from porism.layers.grid.cost import cost
-from porism.train.device import choose_device, hardware, versions
+from porism.training.device import choose_device, hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "grid.json"
 MOST_DIFFERENCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}

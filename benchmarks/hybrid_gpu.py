@@ -20,7 +20,7 @@ from torch import Tensor
 
 from porism.layers.hybrid import hybrid_attention, kernels, naive
 from porism.layers.pattern import CAUSAL
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 from series_gpu import HEADS, TOKENS, VALUES, WORST_ERROR, error, full, inputs, series, timed
 
 RESULT = Path(__file__).parent / "results" / "hybrid_gpu.json"

@@ -24,14 +24,14 @@ import tyro
 from torch import Tensor, nn
 from torch.nn import functional
 
+from porism.runs.recipe import override
 from porism.tasks.language import EVALUATION_ROWS, Language
 from porism.tasks.language.data import Windows, rows
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
 from porism.tasks.language.recurrent import EVALUATION_STEPS
-from porism.train.device import hardware, versions
-from porism.train.recipe import override
-from porism.train.session import begin
-from porism.train.watch import Silence
+from porism.training.device import hardware, versions
+from porism.training.progress import Silence
+from porism.training.session import begin
 
 TURN = 10
 """Steps of one side before the other takes over."""

@@ -26,7 +26,7 @@ from torch import Tensor
 from porism.costing.predicting import kept
 from porism.layers import Pattern, choose
 from porism.layers.mechanism import attention
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 WORST = 1.10
 HOPELESS = 2.0

@@ -24,7 +24,7 @@ import tyro
 
 from porism.costing.cost import KINDS, Derived
 from porism.costing.fitting.basis import symbol
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "real_models.json"
 LARGE = "llama-7b"

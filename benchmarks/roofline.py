@@ -32,7 +32,7 @@ from porism.costing.predicting import calibration as peaks
 from porism.costing.predicting.clock import Timing, measure, wait_for
 from porism.costing.predicting.time import Prediction, predict
 from porism.layers import Elman, Readout
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 MEDIAN_ERROR = 0.25
 WORST_FACTOR = 2.0

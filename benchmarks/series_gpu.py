@@ -23,7 +23,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from porism.layers.pattern import CAUSAL
 from porism.layers.taylor import TaylorState, kernels, naive, taylor_attention, taylor_decode
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "series_gpu.json"
 HEADS, VALUES, TOKENS = 16, 64, 65_536

@@ -24,7 +24,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from porism.layers.pattern import Pattern
 from porism.layers.window import window_attention
 from porism.layers.window.naive import window_attention as naive
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "window_gpu.json"
 HEADS, WIDTH, TOKENS = 16, 64, 65_536

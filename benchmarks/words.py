@@ -34,7 +34,7 @@ from porism.tasks.manual import manual
 from porism.tasks.text_files import EOS, read_words
 from porism.tasks.words.judgements import SIMILARITIES, similarity
 from porism.tasks.words.recipes import RECIPES
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "words.json"
 WINDOW, NEGATIVES, SAMPLE, LEAST_COUNT = 5, 5, 1e-3, 5

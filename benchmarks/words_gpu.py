@@ -21,7 +21,7 @@ import tyro
 from porism.layers.skipgram.training import Trainer
 from porism.tasks.text_files import read_words
 from porism.tasks.words.judgements import SIMILARITIES, similarity
-from porism.train.device import hardware, versions
+from porism.training.device import hardware, versions
 from words import MOST_LOSS, NEGATIVES, OUR_RATE, SAMPLE, WINDOW, Corpus, numbered
 
 RESULTS = Path(__file__).parent / "results"

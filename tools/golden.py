@@ -38,11 +38,11 @@ STEPS = 3
 SIZES = {"B": 2, "T": 7, "D": 3, "H": 5, "V": 11, "C": 3, "Y": 5, "X": 4, "N": 9, "E": 20}
 LAYERS = ("elman", "grid", "attention", "window", "taylor", "hybrid", "gcn", "skipgram", "readout")
 RUNS = {
-    "language": ("train/run-0.1", ".", ["the cat"]),
-    "images": ("train/runs-0.1/images", "run", ["one.png"]),
-    "graphs": ("train/runs-0.1/graphs", "run", ["0", "33"]),
-    "words": ("train/runs-0.1/words", "run", ["cat"]),
-    "speech": ("train/runs-0.1/speech", "run", ["test0.flac"]),
+    "language": ("runs/run-0.1", ".", ["the cat"]),
+    "images": ("runs/runs-0.1/images", "run", ["one.png"]),
+    "graphs": ("runs/runs-0.1/graphs", "run", ["0", "33"]),
+    "words": ("runs/runs-0.1/words", "run", ["cat"]),
+    "speech": ("runs/runs-0.1/speech", "run", ["test0.flac"]),
 }
 """Of each task: the folder below tests/, the run in it, and what it is asked."""
 CHANGING = re.compile(r'"(seconds|\w+_per_second|time|version|report)": [^,}]+')

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.cli.conftest import TINY, Say
 
-from porism.train import checkpoint
+from porism.runs import checkpoint
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.child import Child
 from tests.cli.conftest import TINY, Say
 
-from porism.train import checkpoint
+from porism.runs import checkpoint
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

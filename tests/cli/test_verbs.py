@@ -16,7 +16,7 @@ from tests.cli.conftest import TINY, Say
 from porism.claims import Finding, ledger
 from porism.cli import VERBS
 from porism.tasks.language import Language
-from porism.train.question import Question
+from porism.training.experiment import Question
 
 TRAIN_KEYS = {
     "task", "recipe", "run", "seed", "device", "parameters", "epochs", "seconds", "tokens_per_second", "metrics",

@@ -15,7 +15,7 @@ def repository() -> Path:
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Plant:
-    """Write a tree of files and return its root: `plant({"layers/elman/layer.py": "import porism.train"})`."""
+    """Write a tree of files and return its root: `plant({"layers/elman/layer.py": "import porism.training"})`."""
 
     def write(files: Mapping[str, str]) -> Path:
         for name, text in files.items():

@@ -103,8 +103,16 @@ def test_imports_run_downward(repository: Path) -> None:
         ("cli/train.py", "import porism", "porism is no room"),
         ("cli/train.py", "from porism import Elman", "Elman is no room"),
         ("attic/trunk.py", "import porism.costing", "attic has no place in the order"),
-        ("__init__.py", "from porism.training import loop", "__init__ may only point at costing and layers and version"),
-        ("__init__.py", "rooms = {'training': 'porism.training'}", "__init__ may only point at costing and layers and version"),
+        (
+            "__init__.py",
+            "from porism.training import loop",
+            "__init__ may only point at costing and layers and version",
+        ),
+        (
+            "__init__.py",
+            "rooms = {'training': 'porism.training'}",
+            "__init__ may only point at costing and layers and version",
+        ),
         ("__main__.py", "import porism.training", "__main__ may only point at cli"),
     ],
 )
@@ -119,7 +127,10 @@ def test_a_forbidden_import_is_found(plant: Plant, file: str, text: str, why: st
     [
         ("costing/terms.py", "import torch\nfrom porism.errors import ShapeError"),
         ("layers/elman/layer.py", "from porism.layers.readout import Readout\nfrom porism.costing import B, T"),
-        ("tasks/words/data.py", "from porism.layers import Elman\nfrom porism.training import loop\nfrom . import metric"),
+        (
+            "tasks/words/data.py",
+            "from porism.layers import Elman\nfrom porism.training import loop\nfrom . import metric",
+        ),
         ("tasks/__init__.py", "from porism.tasks.language import data"),
         ("cli/train.py", "from porism.version import __version__\nimport porism.tasks, porism.report"),
         ("__init__.py", "rooms = {'Cost': 'porism.costing'}"),

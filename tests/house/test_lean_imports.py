@@ -13,7 +13,7 @@ from tests.house.conftest import Plant
 
 # What a layer has no use for: the rooms above it, and the packages that those rooms stand on.
 STRANGERS = (
-    *("porism.cli", "porism.web", "porism.report", "porism.sweep", "porism.claims", "porism.tasks", "porism.train"),
+    *("porism.cli", "porism.web", "porism.report", "porism.sweep", "porism.claims", "porism.tasks", "porism.training"),
     *("tyro", "rich", "matplotlib", "plotly", "fastapi", "uvicorn", "pandas", "IPython"),
 )
 HELP_SECONDS = 0.5
@@ -73,7 +73,7 @@ def test_help_answers_at_once(repository: Path) -> None:
 
 
 def test_a_stranger_is_noticed(plant: Plant) -> None:
-    package = {"porism/__init__.py": "import porism.train.loop, plotly", "porism/train/loop.py": ""}
+    package = {"porism/__init__.py": "import porism.training.loop, plotly", "porism/train/loop.py": ""}
     source = plant({**package, "plotly.py": "print('a word on the way')"})
-    assert modules_after(source, "import porism", STRANGERS) == ["plotly", "porism.train"]
+    assert modules_after(source, "import porism", STRANGERS) == ["plotly", "porism.training"]
     assert modules_after(source, "import json", STRANGERS) == []

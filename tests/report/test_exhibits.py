@@ -12,7 +12,7 @@ from tests.report.conftest import WriteRun, metrics
 
 from porism.errors import RunError, ShapeError
 from porism.report import read_run, write_report
-from porism.train.exhibit import AnyExhibit, Clip, Lines, Matrix, Pictures, Points, Sounds, Table, picture
+from porism.runs.exhibits import AnyExhibit, Clip, Lines, Matrix, Pictures, Points, Sounds, Table, picture
 
 SHOWN: list[AnyExhibit] = [
     Pictures(title="Worst", about="Wrong & sure.", pictures=[picture(torch.rand(1, 3, 5), "a <3>, taken for an 8")]),

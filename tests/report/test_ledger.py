@@ -7,7 +7,7 @@ import pytest
 
 from porism.errors import RunError
 from porism.report.ledger import Row, ledger_markdown, ledger_page, write_ledger
-from porism.train.exhibit import Lines
+from porism.runs.exhibits import Lines
 
 PLOT = Lines(title="Growth", x="n", y="sum", lines={"a": [(1.0, 1.0), (2.0, 4.0)]})
 ROWS = [

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from porism.errors import DataError, RecipeError
+from porism.runs.recipe import override
 from porism.tasks import TASKS, find
-from porism.train.loop import evaluate
-from porism.train.recipe import override
-from porism.train.session import LONGEST_FORMULA, cost_table, count_parameters
-from porism.train.task import Task
+from porism.training.loop import evaluate
+from porism.training.session import LONGEST_FORMULA, cost_table, count_parameters
+from porism.training.task import Task
 
 SMALL: Mapping[str, list[str]] = {
     "language": ["hidden=8", "embedding=8", "heads=4", "batch=4", "steps=5"],

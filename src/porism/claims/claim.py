@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from porism.errors import ClaimError
-from porism.train.exhibit import AnyExhibit
+from porism.runs.exhibits import AnyExhibit
 
 Verdict = Literal["holds", "holds under assumptions", "imprecise", "wrong", "empirical"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "holds under assumptions", "imprecise", "wrong", "empirical")

@@ -11,7 +11,7 @@ from typing import Any
 
 from porism.cli.limits import check_paths
 from porism.errors import PorismError
-from porism.train.output import OutputClosed, silence
+from porism.training.output import OutputClosed, silence
 from porism.version import __version__
 
 VERBS = {

@@ -13,9 +13,9 @@ from porism.errors import RecipeError, RunError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from porism.train.question import Question, Trial
-    from porism.train.recipe import Recipe
-    from porism.train.task import Task
+    from porism.runs.recipe import Recipe
+    from porism.training.experiment import Question, Trial
+    from porism.training.task import Task
 
     Request = tuple[str, Trial, Recipe]
 
@@ -68,8 +68,8 @@ class Compare(TrainingOptions):
     def _requests(self, kind: "type[Task]") -> "tuple[Question | None, list[Request]]":
         """Every run's folder, trial and recipe."""
         from porism.errors import nearest
-        from porism.train.question import Question
-        from porism.train.recipe import override, pick
+        from porism.runs.recipe import override, pick
+        from porism.training.experiment import Question
 
         known = [*kind.recipes, *kind.questions]
         if not self.recipes:
@@ -91,8 +91,8 @@ class Compare(TrainingOptions):
     def _check_folder(self, kind: "type[Task]", folder: Path, requests: "list[Request]") -> None:
         """Refuse runs in the folder that are others than requested, before anything is trained."""
         from porism.cli.reuse import Circumstances, Found, check_found
-        from porism.train.device import choose_device
-        from porism.train.run import RECIPE, Run
+        from porism.runs.run import RECIPE, Run
+        from porism.training.device import choose_device
 
         there = [request for request in requests if (folder / request[0] / RECIPE).exists()]
         if there and not self.resume:
@@ -103,7 +103,7 @@ class Compare(TrainingOptions):
     def _trained(
         self, kind: "type[Task]", trial: "Trial", recipe: "Recipe", path: Path, console: "Console"
     ) -> dict[str, Any]:
-        from porism.train.run import RECIPE, Run
+        from porism.runs.run import RECIPE, Run
 
         # Where runs are many, a page for each would take longer than some of them do.
         report = path.name == trial.recipe
@@ -132,7 +132,7 @@ class Compare(TrainingOptions):
                 tell(console, sentence)
 
     def _command(self) -> str:
-        from porism.train.device import choose_device
+        from porism.training.device import choose_device
 
         words = ["porism", "compare", self.task, *self.recipes]
         for assignment in self.set:

@@ -145,7 +145,7 @@ class Cost:
         return {"fits": fit.fits, "bytes": fit.total, "available": fit.available}
 
     def _time(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
-        from porism.train.device import choose_device
+        from porism.training.device import choose_device
 
         device = choose_device(self.device)
         with console.status(f"measuring on {device}; the device's peaks are measured once and kept"):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from porism.train.run import Run
+    from porism.runs.run import Run
 
 EMBEDDED = "the embedded data"
 

@@ -32,12 +32,12 @@ class Evaluate:
         import torch
 
         from porism.cli.output import console_for, print_json, tell
+        from porism.runs.run import Run
         from porism.tasks import find
-        from porism.train.device import choose_device
-        from porism.train.loop import evaluate
-        from porism.train.run import Run
-        from porism.train.session import best_checkpoint, count_parameters, load_task, trained_model
-        from porism.train.watch import ConsoleWatcher
+        from porism.training.device import choose_device
+        from porism.training.loop import evaluate
+        from porism.training.progress import ConsoleWatcher
+        from porism.training.session import best_checkpoint, count_parameters, load_task, trained_model
 
         console = console_for(self.json)
         run = Run.open(self.folder)

@@ -13,10 +13,10 @@ from porism.errors import Interrupted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from porism.train.loop import Training
-    from porism.train.recipe import Recipe
-    from porism.train.run import Run
-    from porism.train.task import Task
+    from porism.runs.recipe import Recipe
+    from porism.runs.run import Run
+    from porism.training.loop import Training
+    from porism.training.task import Task
 
 
 def optional(metavar: str | None = None, kind: type | None = None) -> Any:
@@ -56,7 +56,7 @@ class TrainingOptions:
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong before anything is read or made."""
-        from porism.train.watch import summary_writer
+        from porism.training.progress import summary_writer
 
         check_interval(self.checkpoint_every)
         if self.data is not None:
@@ -91,7 +91,7 @@ class TrainingOptions:
 
         overrides: the assignments that made the recipe what it is.
         """
-        from porism.train.session import begin
+        from porism.training.session import begin
 
         training = begin(
             kind,
@@ -114,9 +114,9 @@ class TrainingOptions:
         """
         from porism.cli.output import tell
         from porism.tasks import find
-        from porism.train.lengthen import lengthen
-        from porism.train.session import reopen
-        from porism.train.watch import ConsoleWatcher
+        from porism.training.lengthen import lengthen
+        from porism.training.progress import ConsoleWatcher
+        from porism.training.session import reopen
 
         training = reopen(find(run.facts.task), run, ConsoleWatcher(console))
         with run.writing():
@@ -129,8 +129,8 @@ class TrainingOptions:
     def _complete(self, training: "Training", console: "Console", report: bool) -> dict[str, Any]:
         from porism.cli.output import lost, tell
         from porism.report import write_report
-        from porism.train.session import complete
-        from porism.train.watch import Audience, ConsoleWatcher, TensorBoardWatcher, Watcher
+        from porism.training.progress import Audience, ConsoleWatcher, TensorBoardWatcher, Watcher
+        from porism.training.session import complete
 
         path, facts = training.run.path, training.run.facts
         watchers: list[Watcher] = [ConsoleWatcher(console)]

@@ -8,7 +8,7 @@ from typing import Any, TextIO, cast
 from rich.console import Console
 from rich.text import Text
 
-from porism.train.output import Output
+from porism.training.output import Output
 
 
 def console_for(json_wanted: bool, *, patient: bool = False) -> Console:

@@ -43,11 +43,11 @@ class Predict:
         import dataclasses
 
         from porism.cli.output import console_for, print_json, tell
+        from porism.runs.run import Run
         from porism.tasks import find
-        from porism.train.device import choose_device
-        from porism.train.run import Run
-        from porism.train.session import best_checkpoint, restore_task, trained_model
-        from porism.train.watch import ConsoleWatcher
+        from porism.training.device import choose_device
+        from porism.training.progress import ConsoleWatcher
+        from porism.training.session import best_checkpoint, restore_task, trained_model
 
         options = self._options()
         if not self.inputs and "out" not in options:
@@ -67,7 +67,7 @@ class Predict:
         return 0
 
     def _options(self) -> dict[str, Any]:
-        from porism.train.recipe import LARGEST, plain_value
+        from porism.runs.recipe import LARGEST, plain_value
 
         options: dict[str, Any] = {"analogy": True} if self.analogy else {}
         for assignment in self.set:

@@ -8,11 +8,11 @@ import torch
 
 from porism.cli.difference import EMBEDDED, differences, facts_of
 from porism.errors import RunError
-from porism.train.device import choose_precision
-from porism.train.recipe import Recipe, settings
-from porism.train.run import Run
-from porism.train.session import recipe_from
-from porism.train.task import Task
+from porism.runs.recipe import Recipe, settings
+from porism.runs.run import Run
+from porism.training.device import choose_precision
+from porism.training.session import recipe_from
+from porism.training.task import Task
 
 NAMED = 3
 """Runs whose differences are told; of more only the number is."""

@@ -14,9 +14,9 @@ from porism.errors import RecipeError, RunError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from porism.train.recipe import Recipe
-    from porism.train.run import Run
-    from porism.train.task import Task
+    from porism.runs.recipe import Recipe
+    from porism.runs.run import Run
+    from porism.training.task import Task
 
 
 @dataclass(kw_only=True)
@@ -95,7 +95,7 @@ class Train(TrainingOptions):
 
     def _requested(self) -> "tuple[type[Task], Recipe, list[str]]":
         """The task, the recipe, and the assignments that make it of the one of its name."""
-        from porism.train.recipe import assignments, check_finite, override, pick
+        from porism.runs.recipe import assignments, check_finite, override, pick
 
         kind = self._kind()
         if self.recipe in kind.questions:
@@ -113,8 +113,8 @@ class Train(TrainingOptions):
         return self.recipe is not None and self.recipe.endswith(".toml")
 
     def _recipe_of_file(self, kind: "type[Task]") -> "Recipe":
-        from porism.train.run import read_recipe
-        from porism.train.session import recipe_from
+        from porism.runs.run import read_recipe
+        from porism.training.session import recipe_from
 
         file = str(self.recipe)
         check_path(file)
@@ -123,11 +123,11 @@ class Train(TrainingOptions):
     def _train_on(self, folder: Path, console: "Console") -> dict[str, Any]:
         """Go on with a run, for longer where that is requested. Whatever else differs from the run is refused."""
         from porism.cli.difference import differences
+        from porism.runs.recipe import override, settings
+        from porism.runs.run import Run
         from porism.tasks import find
-        from porism.train.lengthen import LENGTHS
-        from porism.train.recipe import override, settings
-        from porism.train.run import Run
-        from porism.train.session import recipe_from
+        from porism.training.lengthen import LENGTHS
+        from porism.training.session import recipe_from
 
         run = Run.open(folder)
         kind = find(run.facts.task)
@@ -149,7 +149,7 @@ class Train(TrainingOptions):
     def _differences(self, run: "Run") -> list[str]:
         """What is given beside the recipe's fields, and differs from what the run holds."""
         from porism.cli.difference import differences, facts_of
-        from porism.train.device import choose_device
+        from porism.training.device import choose_device
 
         name = None if self.recipe is None or self._is_file() else self.recipe
         given: dict[str, Any] = {"task": self.task, "recipe": name, "seed": self.seed, "threads": self.threads}

@@ -5,8 +5,8 @@ from porism.report.contest import contests, entries_of
 from porism.report.costs import costs_table
 from porism.report.models import has_seeds, seeds_table
 from porism.report.page import write_report
-from porism.report.runs import RunRecord, read_run
 from porism.report.table import table
+from porism.runs.record import RunRecord, read_run
 
 __all__ = [
     "RunRecord",

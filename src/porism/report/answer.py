@@ -9,9 +9,9 @@ from porism.report import numbers
 from porism.report.contest import Contest, Entry, contests, entries_of
 from porism.report.markup import number_cell, scrolled, section
 from porism.report.models import Model, models_of, trusted
-from porism.report.runs import RunRecord
 from porism.report.statistics import CONFIDENCE, Interval, interval, mcnemar
-from porism.train.question import Question
+from porism.runs.record import RunRecord
+from porism.training.experiment import Question
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from porism.report.runs import RunRecord, finite
+from porism.runs.record import RunRecord, finite
 
 
 @dataclass(frozen=True)

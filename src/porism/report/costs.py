@@ -8,7 +8,7 @@ from rich.table import Table
 
 from porism.report import numbers
 from porism.report.contest import contests, entries_of
-from porism.report.runs import Metrics, RunRecord
+from porism.runs.record import Metrics, RunRecord
 
 
 def costs_table(records: Sequence[RunRecord]) -> Table | None:

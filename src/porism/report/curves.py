@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from porism.report.contest import Contest, Entry
 from porism.report.drawing import Painter, draw, plain_ticks
-from porism.report.runs import Epoch, finite
 from porism.report.svg import INK, PAPER, adopt, gid, role
+from porism.runs.record import Epoch, finite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from porism.report.contest import Entry
 from porism.report.drawing import Painter, draw, plain_ticks
 from porism.report.markup import fold, number_cell, scrolled, section
 from porism.report.svg import adopt, role, series
-from porism.train.exhibit import AnyExhibit, Lines, Matrix, Picture, Pictures, Points, Sounds, Table
+from porism.runs.exhibits import AnyExhibit, Lines, Matrix, Picture, Pictures, Points, Sounds, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from porism.report.document import document, write
 from porism.report.exhibits import article
 from porism.report.formula import mathml
 from porism.report.markup import section
-from porism.train.exhibit import AnyExhibit
+from porism.runs.exhibits import AnyExhibit
 
 TITLE = "The ledger: textbook statements, each decided by a machine"
 ABOUT = (

@@ -11,9 +11,9 @@ from porism.report.contest import contests, entries_of
 from porism.report.document import document, refuse_foreign, write
 from porism.report.exhibits import exhibits
 from porism.report.models import has_seeds, representatives, seeds
-from porism.report.runs import RunRecord, read_run
 from porism.report.summary import summarise
-from porism.train.question import Question
+from porism.runs.record import RunRecord, read_run
+from porism.training.experiment import Question
 
 
 def write_report(

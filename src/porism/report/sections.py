@@ -10,8 +10,8 @@ from porism.report import curves, numbers
 from porism.report.contest import Contest, Entry, splits_of
 from porism.report.formula import letters, mathml
 from porism.report.markup import badge, facts, fold, name_cell, number_cell, plain, scrolled, section
-from porism.report.runs import Cost, Metrics, RunRecord
 from porism.report.table import columns, judged_by
+from porism.runs.record import Cost, Metrics, RunRecord
 
 COST_TITLES = {
     "parameters": "Parameters",

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from porism.report import numbers
 from porism.report.contest import Contest, Entry, contests, entries_of, splits_of
-from porism.report.runs import Metrics, RunRecord
+from porism.runs.record import Metrics, RunRecord
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from importlib import import_module
 
 from porism.errors import RecipeError, nearest
 from porism.tasks.download import DataSet
-from porism.train.task import Task
+from porism.training.task import Task
 
 TASKS = {"language": "Language", "images": "Images", "graphs": "Graphs", "speech": "Speech", "words": "Words"}
 """A folder's name to the class that ties it together."""

@@ -13,11 +13,11 @@ from tests.tasks.graphs.conftest import Writer
 
 from porism.errors import DataError
 from porism.layers.gcn import SparseFeatures
+from porism.runs.recipe import override
 from porism.tasks.graphs import Graphs
 from porism.tasks.graphs.data import CATALOGUE, from_object, load_graph, read_graph
 from porism.tasks.graphs.labelled import SPLITS
 from porism.tasks.graphs.recipes import RECIPES
-from porism.train.recipe import override
 
 PATH = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
 

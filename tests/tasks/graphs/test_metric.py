@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from porism.runs.exhibits import Lines, Matrix, Points, Table
 from porism.tasks.graphs import Graphs
 from porism.tasks.graphs.data import load_graph
 from porism.tasks.graphs.metric import by_class, confusion_matrix, measure
 from porism.tasks.graphs.projection import principal_plane
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.smoothing import similarity, smoothing
-from porism.train.exhibit import Lines, Matrix, Points, Table
 
 
 def test_accuracy_and_cross_entropy() -> None:

@@ -10,6 +10,7 @@ from porism.costing.counting.count import count
 from porism.costing.counting.target import Subject
 from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
+from porism.runs.recipe import override
 from porism.tasks.graphs import Graphs
 from porism.tasks.graphs.agreement import disagreement
 from porism.tasks.graphs.cost import model_cost, subject
@@ -17,8 +18,7 @@ from porism.tasks.graphs.data import load_graph
 from porism.tasks.graphs.features import row_normalised
 from porism.tasks.graphs.model import build
 from porism.tasks.graphs.recipes import RECIPES
-from porism.train.loop import answering
-from porism.train.recipe import override
+from porism.training.loop import answering
 
 N, D, V = 9, 6, 3
 

@@ -6,11 +6,11 @@ from torch import Tensor
 
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.graph import Propagation
+from porism.runs.recipe import override
 from porism.tasks.graphs import Graphs
 from porism.tasks.graphs.model import build
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.sampling import Part, Parts, sample
-from porism.train.recipe import override
 
 NODES = 63
 

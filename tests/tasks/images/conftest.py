@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from porism.runs.recipe import override
 from porism.tasks.images import Images
 from porism.tasks.images.recipes import RECIPES, ImagesRecipe
-from porism.train.recipe import override
 
 Arrays = dict[str, NDArray[np.generic]]
 

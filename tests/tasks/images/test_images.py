@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from porism.errors import RecipeError
+from porism.runs.exhibits import Matrix, Pictures, Table
+from porism.runs.recipe import override
 from porism.tasks.images import Images
 from porism.tasks.images.augment import flipped, shifted, turned
 from porism.tasks.images.recipes import RECIPES
-from porism.train.exhibit import Matrix, Pictures, Table
-from porism.train.loop import answering
-from porism.train.recipe import override
-from porism.train.session import begin, complete
+from porism.training.loop import answering
+from porism.training.session import begin, complete
 
 Make = Callable[[str], Images]
 

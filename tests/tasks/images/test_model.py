@@ -7,14 +7,14 @@ import torch
 
 from porism.costing.counting.target import Subject
 from porism.errors import DataError
+from porism.runs.recipe import override
 from porism.tasks.images import Images
 from porism.tasks.images.cost import model_cost, subject
 from porism.tasks.images.data import Shape
 from porism.tasks.images.model import build
 from porism.tasks.images.reach import reach
 from porism.tasks.images.recipes import QUESTIONS, RECIPES
-from porism.train.recipe import override
-from porism.train.session import count_parameters
+from porism.training.session import count_parameters
 
 CLASSIFIERS = [name for name in RECIPES if name != "complete"]
 

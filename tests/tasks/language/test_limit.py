@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from porism.runs.recipe import override
 from porism.tasks.language import Language
 from porism.tasks.language.recipes import RECIPES
-from porism.train.recipe import override
-from porism.train.session import begin, complete
+from porism.training.session import begin, complete
 
 SETTINGS = [
     "keep=1",

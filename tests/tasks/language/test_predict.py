@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from porism.errors import RecipeError
 from porism.tasks.language.predict import generate, without, word_probabilities
 from porism.tasks.language.vocabulary import EOS, UNK, Vocabulary
-from porism.train.task import Carry
+from porism.training.task import Carry
 
 VOCABULARY = Vocabulary((EOS, UNK, "in", "palo", "alto", "news"))
 V = len(VOCABULARY)

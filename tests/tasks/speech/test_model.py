@@ -8,13 +8,13 @@ from torch import Tensor
 from torch.nn.functional import conv1d
 
 from porism.costing.counting.target import Subject
+from porism.runs.recipe import override
 from porism.tasks.speech.alphabet import PAD, START, STOP, SYMBOLS, UNKNOWN
 from porism.tasks.speech.cost import model_cost, subject
 from porism.tasks.speech.encoder import Encoder, Heard, convolved
 from porism.tasks.speech.model import SpeechModel, build, forgetful, lowest_loss, off_diagonal
 from porism.tasks.speech.recipes import RECIPES, SpeechRecipe
-from porism.train.recipe import override
-from porism.train.session import count_parameters
+from porism.training.session import count_parameters
 
 SMALL = ["hidden=12", "heads=2", "mlp=10"]
 LENGTHS = (63, 7, 2, 1)

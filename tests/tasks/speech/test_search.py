@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from porism.errors import RecipeError
+from porism.runs.recipe import override
 from porism.tasks.speech.alphabet import PAD, START, STOP
 from porism.tasks.speech.encoder import Heard
 from porism.tasks.speech.model import SpeechModel, build
 from porism.tasks.speech.prefixes import Prefixes
 from porism.tasks.speech.recipes import RECIPES
 from porism.tasks.speech.search import Search, greedy, until_stop
-from porism.train.recipe import override
 
 SMALL = ["hidden=12", "heads=2", "mlp=10", "blocks=1"]
 LENGTHS = (63, 7, 2, 1)

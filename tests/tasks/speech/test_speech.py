@@ -11,14 +11,14 @@ import soundfile
 import torch
 
 from porism.errors import DataError, RecipeError
+from porism.runs.exhibits import Pictures, Sounds, Table
+from porism.runs.recipe import override
 from porism.tasks.speech import Speech
 from porism.tasks.speech.alignment import alignment, monotony
 from porism.tasks.speech.exhibits import WIDEST
 from porism.tasks.speech.recipes import PUBLISHED_SPLIT, QUESTIONS, RECIPES
-from porism.train.exhibit import Pictures, Sounds, Table
-from porism.train.loop import answering
-from porism.train.recipe import override
-from porism.train.session import begin, complete
+from porism.training.loop import answering
+from porism.training.session import begin, complete
 
 RATE = 16_000
 TEXTS = ("ab", "ba", "aab", "bab", "abba", "b", "a", "baa")

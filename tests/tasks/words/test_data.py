@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from porism.errors import DataError
+from porism.runs.recipe import override
 from porism.tasks.words import Words
 from porism.tasks.words.corpus import Reading
 from porism.tasks.words.data import load_corpus
 from porism.tasks.words.recipes import RECIPES
-from porism.train.recipe import override
 
 ALL = Reading(least_count=1, every=4)
 

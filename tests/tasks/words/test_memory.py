@@ -19,7 +19,7 @@ import torch
 
 from porism.tasks.words import Words
 from porism.tasks.words.recipes import RECIPES
-from porism.train.recipe import override
+from porism.runs.recipe import override
 
 
 def peak() -> int:

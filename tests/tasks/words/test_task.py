@@ -8,13 +8,13 @@ import torch
 
 from porism.errors import DataError, Interrupted, RecipeError
 from porism.layers.skipgram import SkipGram
+from porism.runs.recipe import override
+from porism.runs.run import Run
 from porism.tasks.words import Words
 from porism.tasks.words.recipes import QUESTIONS, RECIPES
-from porism.train import session
-from porism.train.loop import Training, evaluate
-from porism.train.recipe import override
-from porism.train.run import Run
-from porism.train.watch import Silence
+from porism.training import session
+from porism.training.loop import Training, evaluate
+from porism.training.progress import Silence
 
 TINY = ["width=10", "epochs=3", "batch=2000", "sample=0", "learning_rate=0.05"]
 

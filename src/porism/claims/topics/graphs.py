@@ -13,7 +13,7 @@ from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.judges import compared
 from porism.layers.gcn import Graph
 from porism.layers.gcn.naive import adjacency
-from porism.train.exhibit import Lines
+from porism.runs.exhibits import Lines
 
 OfMatrix = Callable[[Tensor], Tensor]
 

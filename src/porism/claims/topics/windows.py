@@ -15,7 +15,7 @@ from porism.claims.topics.attention.orders import ONE_HEAD, grows_like
 from porism.claims.topics.attention.scalar import SINGLE, counts, operations
 from porism.layers import WindowAttention
 from porism.layers.pattern import CAUSAL, FULL, Kind, Pattern
-from porism.train.exhibit import Lines
+from porism.runs.exhibits import Lines
 
 WINDOWS: tuple[Kind, ...] = ("sliding", "block")
 FAR = (2**12, 2**16)

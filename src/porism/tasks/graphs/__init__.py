@@ -11,6 +11,8 @@ from torch.nn import functional
 from porism.costing import Cost
 from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
+from porism.runs.exhibits import AnyExhibit
+from porism.runs.recipe import Recipe
 from porism.tasks.graphs.agreement import disagreement
 from porism.tasks.graphs.cost import model_cost, subject
 from porism.tasks.graphs.data import LabelledGraph, check_weights, load_graph, read_graph
@@ -23,10 +25,8 @@ from porism.tasks.graphs.projection import hidden_map
 from porism.tasks.graphs.recipes import PUBLISHED, QUESTIONS, RECIPES, GraphRecipe
 from porism.tasks.graphs.sampling import Part, Parts
 from porism.tasks.graphs.smoothing import smoothing
-from porism.train.exhibit import AnyExhibit
-from porism.train.question import Question
-from porism.train.recipe import Recipe
-from porism.train.task import Batch, Carry, Sample, Task
+from porism.training.experiment import Question
+from porism.training.task import Batch, Carry, Sample, Task
 
 
 class Graphs(Task):

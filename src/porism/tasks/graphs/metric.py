@@ -3,8 +3,8 @@
 from torch import Tensor
 from torch.nn import functional
 
+from porism.runs.exhibits import Matrix, Table
 from porism.tasks.confusion import confusion
-from porism.train.exhibit import Matrix, Table
 
 
 def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from porism.errors import DataError
 from porism.tasks.graphs.labelled import UNKNOWN, LabelledGraph
-from porism.train.task import Sample
+from porism.training.task import Sample
 
 SHOWN = 8
 """Nodes that the text names; all are among the details."""

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from porism.runs.exhibits import Points
 from porism.tasks.graphs.labelled import UNKNOWN, LabelledGraph
-from porism.train.exhibit import Points
 
 MOST_POINTS = 1500
 """More would hide each other."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from porism.errors import RecipeError
-from porism.train.question import Question
-from porism.train.recipe import Count, NotNegative, Positive, Recipe, Share, Whole
+from porism.runs.recipe import Count, NotNegative, Positive, Recipe, Share, Whole
+from porism.training.experiment import Question
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from porism.layers.gcn.csr import Csr, Transposition, starts_of, transpose
 from porism.layers.gcn.edges import Neighbours
 from porism.layers.gcn.graph import Propagation
 from porism.tasks.graphs.labelled import Features
-from porism.train.task import Batch
+from porism.training.task import Batch
 
 
 class SampledGraph(Graph):

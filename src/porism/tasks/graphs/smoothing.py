@@ -10,8 +10,8 @@ from torch.nn import functional
 from porism.layers.gcn import SparseFeatures
 from porism.layers.gcn.function import project, propagate
 from porism.layers.gcn.normalise import NORMALISATIONS
+from porism.runs.exhibits import Lines
 from porism.tasks.graphs.labelled import LabelledGraph
-from porism.train.exhibit import Lines
 
 DEPTHS = (0, 1, 2, 4, 8, 16, 32, 64)
 WIDTH = 64

@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from porism.costing import Cost
+from porism.runs.exhibits import AnyExhibit
+from porism.runs.recipe import Recipe
 from porism.tasks.images import classification, completion
 from porism.tasks.images.completing import Completing
 from porism.tasks.images.cost import model_cost, subject
@@ -14,10 +16,8 @@ from porism.tasks.images.model import build
 from porism.tasks.images.predict import check_options, classify, go_on
 from porism.tasks.images.reach import reach
 from porism.tasks.images.recipes import PUBLISHED, QUESTIONS, RECIPES, ImagesRecipe
-from porism.train.exhibit import AnyExhibit
-from porism.train.question import Question
-from porism.train.recipe import Recipe
-from porism.train.task import Batch, Carry, Sample, Task, loaded
+from porism.training.experiment import Question
+from porism.training.task import Batch, Carry, Sample, Task, loaded
 
 
 class Images(Task):

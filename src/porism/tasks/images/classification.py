@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from porism.runs.exhibits import AnyExhibit, Matrix, Pictures, Table, picture
 from porism.tasks.confusion import Confusion, confusion
 from porism.tasks.images.augment import flipped, shifted, turned
 from porism.tasks.images.imageset import ImageSet, Labelled
 from porism.tasks.images.metric import classification
 from porism.tasks.images.predict import likeliest
 from porism.tasks.images.recipes import ImagesRecipe
-from porism.train.exhibit import AnyExhibit, Matrix, Pictures, Table, picture
-from porism.train.task import Sample
+from porism.training.task import Sample
 
 AT_ONCE = 500
 """Images that are looked at together when nothing is learned."""

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from porism.runs.exhibits import AnyExhibit, Picture, Pictures, Table, picture
 from porism.tasks.images.completing import Completing, complete, quantise
 from porism.tasks.images.histograms import LeftHistogram, PlaceHistogram
 from porism.tasks.images.imageset import ImageSet
 from porism.tasks.images.recipes import ImagesRecipe
-from porism.train.exhibit import AnyExhibit, Picture, Pictures, Table, picture
-from porism.train.task import Sample
+from porism.training.task import Sample
 
 AT_ONCE = 250
 SHOWN = 16

@@ -12,7 +12,7 @@ from porism.tasks.images.completing import Completing, complete, quantise
 from porism.tasks.images.imageset import Shape
 from porism.tasks.images.pictures import fitting_picture, write_picture
 from porism.tasks.images.recipes import ImagesRecipe
-from porism.train.task import Sample
+from porism.training.task import Sample
 
 NAMED = 3
 """Classes that are told of."""

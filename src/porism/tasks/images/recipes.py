@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from porism.errors import RecipeError
-from porism.train.question import Question
-from porism.train.recipe import Count, NotNegative, Recipe, Share, Whole
+from porism.runs.recipe import Count, NotNegative, Recipe, Share, Whole
+from porism.training.experiment import Question
 
 
 @dataclass(frozen=True, kw_only=True)

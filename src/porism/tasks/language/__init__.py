@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from porism.costing import Cost
 from porism.errors import RecipeError, nearest
+from porism.runs.recipe import Recipe
 from porism.tasks.language.corpora import PTB_FINGERPRINT
 from porism.tasks.language.cost import model_cost, subject
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
@@ -16,9 +17,8 @@ from porism.tasks.language.model import LanguageModel, build
 from porism.tasks.language.predict import generate
 from porism.tasks.language.recipes import PUBLISHED, QUESTIONS, RECIPES, LanguageRecipe
 from porism.tasks.language.vocabulary import Vocabulary
-from porism.train.question import Question
-from porism.train.recipe import Recipe
-from porism.train.task import Batch, Carry, Sample, Task, loaded
+from porism.training.experiment import Question
+from porism.training.task import Batch, Carry, Sample, Task, loaded
 
 EVALUATION_ROWS = 10
 """Few rows, so that hardly a word is predicted without its context and hardly one falls into the remainder."""

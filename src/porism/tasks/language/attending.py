@@ -19,7 +19,7 @@ from porism.layers.taylor import TaylorAttention
 from porism.layers.window import WindowAttention
 from porism.tasks.language.model import LanguageModel
 from porism.tasks.language.recipes import LanguageRecipe
-from porism.train.task import Carry
+from porism.training.task import Carry
 
 
 class AttendingModel(LanguageModel):

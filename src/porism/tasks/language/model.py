@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from porism.layers.dropout import dropout
 from porism.layers.readout import Readout
 from porism.tasks.language.recipes import LanguageRecipe
-from porism.train.task import Carry
+from porism.training.task import Carry
 
 
 class LanguageModel(nn.Module):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from porism.errors import RecipeError
 from porism.tasks.language.vocabulary import UNK, Vocabulary
-from porism.train.task import Carry, Sample
+from porism.training.task import Carry, Sample
 
 
 class LanguageModel(Protocol):

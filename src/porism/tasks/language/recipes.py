@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from porism.errors import RecipeError
-from porism.train.question import Question
-from porism.train.recipe import Count, Recipe, Share
+from porism.runs.recipe import Count, Recipe, Share
+from porism.training.experiment import Question
 
 
 @dataclass(frozen=True, kw_only=True)

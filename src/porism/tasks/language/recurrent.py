@@ -15,7 +15,7 @@ from porism.layers.dropout import dropout
 from porism.layers.elman import Elman
 from porism.tasks.language.model import LanguageModel
 from porism.tasks.language.recipes import LanguageRecipe
-from porism.train.task import Carry
+from porism.training.task import Carry
 
 EVALUATION_STEPS = 100
 

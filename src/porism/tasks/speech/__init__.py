@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from porism.costing import Cost
+from porism.runs.exhibits import AnyExhibit
+from porism.runs.recipe import Recipe
 from porism.tasks.speech.alphabet import SYMBOLS
 from porism.tasks.speech.augment import hidden_bands, hidden_moments
 from porism.tasks.speech.batches import Batches, Buckets
@@ -19,10 +21,8 @@ from porism.tasks.speech.model import SpeechModel, build, lowest_loss
 from porism.tasks.speech.predict import search_for, transcribe_file
 from porism.tasks.speech.recipes import PUBLISHED, PUBLISHED_SPLIT, QUESTIONS, RECIPES, SpeechRecipe
 from porism.tasks.speech.transcribe import evaluate, transcribe
-from porism.train.exhibit import AnyExhibit
-from porism.train.question import Question
-from porism.train.recipe import Recipe
-from porism.train.task import Batch, Carry, Sample, Task, loaded
+from porism.training.experiment import Question
+from porism.training.task import Batch, Carry, Sample, Task, loaded
 
 SHOWN = 5
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from porism.tasks.speech.alphabet import PAD
 from porism.tasks.speech.examples import Example
-from porism.train.task import Batch
+from porism.training.task import Batch
 
 
 class Bucket(NamedTuple):

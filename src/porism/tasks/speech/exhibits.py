@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor
 from torch.nn import functional
 
+from porism.runs.exhibits import AnyExhibit, Clip, Pictures, Sounds, Table, picture
 from porism.tasks.speech.alignment import alignment
 from porism.tasks.speech.alphabet import encode
 from porism.tasks.speech.audio import write_wav
@@ -12,7 +13,6 @@ from porism.tasks.speech.examples import Example
 from porism.tasks.speech.metric import CONFIDENCE, character_errors, intervals, measure
 from porism.tasks.speech.model import SpeechModel
 from porism.tasks.speech.utterances import Utterance
-from porism.train.exhibit import AnyExhibit, Clip, Pictures, Sounds, Table, picture
 
 SHOWN = 4
 WORST = 12

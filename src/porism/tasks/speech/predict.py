@@ -17,7 +17,7 @@ from porism.tasks.speech.pieces import read_pieces
 from porism.tasks.speech.recipes import SpeechRecipe
 from porism.tasks.speech.search import Search
 from porism.tasks.speech.transcribe import AT_ONCE, transcribe
-from porism.train.task import Sample
+from porism.training.task import Sample
 
 OPTIONS = {"search": "greedy, ctc or beam", "beam": "a whole number from 1 on", "length": "a number"}
 """Of a transcription, with what they take."""

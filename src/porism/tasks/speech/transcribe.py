@@ -12,7 +12,7 @@ from porism.tasks.speech.examples import Example
 from porism.tasks.speech.metric import measure
 from porism.tasks.speech.model import SpeechModel
 from porism.tasks.speech.search import Search
-from porism.train.task import Batch
+from porism.training.task import Batch
 
 AT_ONCE = 64
 """Recordings that are transcribed together."""

@@ -13,6 +13,8 @@ from porism.errors import DataError
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.noise import Noise
 from porism.layers.skipgram.training import kept_share
+from porism.runs.exhibits import AnyExhibit, Table
+from porism.runs.recipe import Recipe
 from porism.tasks.words.chunks import Chunks, Pass
 from porism.tasks.words.corpus import Corpus, Reading
 from porism.tasks.words.cost import model_cost, pairs_a_word, subject
@@ -28,10 +30,8 @@ from porism.tasks.words.predict import answer
 from porism.tasks.words.recipes import QUESTIONS, RECIPES, WordsRecipe
 from porism.tasks.words.training import kernel_step
 from porism.tasks.words.vocabulary import Vocabulary
-from porism.train.exhibit import AnyExhibit, Table
-from porism.train.question import Question
-from porism.train.recipe import Recipe
-from porism.train.task import Batch, Carry, Sample, Step, Task, loaded
+from porism.training.experiment import Question
+from porism.training.task import Batch, Carry, Sample, Step, Task, loaded
 
 SEED = 0
 """Of the pairs that are held out: the same for every model."""

@@ -9,7 +9,7 @@ import torch
 
 from porism.tasks.words.corpus import MIB, Corpus
 from porism.tasks.words.texts import Reader
-from porism.train.task import Batch
+from porism.training.task import Batch
 
 BYTES_A_TOKEN = 4
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER, Sample
 from porism.layers.skipgram.moments import Moments, enumerated, measured
 from porism.layers.skipgram.noise import Noise
-from porism.train.exhibit import Table
+from porism.runs.exhibits import Table
 
 FEW_WAYS = 10**4
 """Ways to draw that are gone through for each of many pairs."""

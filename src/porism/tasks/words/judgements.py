@@ -22,10 +22,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from porism.errors import DataError
+from porism.runs.exhibits import Table
 from porism.tasks.download import COMPRESSED, read_content
 from porism.tasks.text_files import decoded
 from porism.tasks.words.neighbours import numbered
-from porism.train.exhibit import Table
 
 SIMILARITIES = ("wordsim353.tsv", "simlex999.txt")
 ANALOGIES = "questions-words.txt"

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from porism.train.exhibit import Points
+from porism.runs.exhibits import Points
 
 MOST_WORDS = 500
 """More would hide each other."""

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from porism.tasks.words.chunks import Batches, Chunks
-from porism.train.task import Batch
+from porism.training.task import Batch
 
 
 def draw_pairs(tokens: Tensor, keep: Tensor, window: int, draw: torch.Generator) -> Tensor:

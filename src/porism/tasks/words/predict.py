@@ -10,7 +10,7 @@ from porism.errors import RecipeError
 from porism.errors import nearest as nearest_spelling
 from porism.tasks.words import word2vec
 from porism.tasks.words.neighbours import Neighbour, analogy, nearest
-from porism.train.task import Sample
+from porism.training.task import Sample
 
 COUNT = 10
 OPTIONS = ("analogy", "count", "out")

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from porism.errors import RecipeError
-from porism.train.question import Question
-from porism.train.recipe import Count, NotNegative, Recipe
+from porism.runs.recipe import Count, NotNegative, Recipe
+from porism.training.experiment import Question
 
 Held = Annotated[float, msgspec.Meta(gt=0, le=0.25)]
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.training import Trainer, padded
 from porism.tasks.words.recipes import WordsRecipe
-from porism.train.task import Batch, Carry, Step
+from porism.training.task import Batch, Carry, Step
 
 LAST_RATE = 1 / 250
 """Of the first rate, where it falls linearly; word2vec goes from 0.025 to 0.0001."""

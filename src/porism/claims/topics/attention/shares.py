@@ -10,8 +10,8 @@ from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import compared, counted_equal, where
 from porism.costing import SYMBOLS
 from porism.layers.attention.cost import cost
+from porism.runs.exhibits import Table
 from porism.tasks.language.recipes import RECIPES
-from porism.train.exhibit import Table
 
 NAMED = {
     "BERT, its longest text": (512, 768),

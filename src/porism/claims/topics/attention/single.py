@@ -6,7 +6,7 @@ from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import answered, where
 from porism.claims.topics.attention.orders import LONG, ONE_HEAD, Order, grows_like
 from porism.claims.topics.attention.scalar import CORE, SINGLE, counts, operations
-from porism.train.exhibit import Lines
+from porism.runs.exhibits import Lines
 
 PROJECTIONS = operations(["projections"], "single")
 SCORES = operations(["scores"], "single")

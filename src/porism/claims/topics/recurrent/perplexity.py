@@ -14,8 +14,8 @@ from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.judges import answered, compared
 from porism.claims.judges.compared import ROUNDING
 from porism.claims.topics.recurrent.step import cross_entropy
+from porism.runs.exhibits import Lines
 from porism.tasks.language.metric import Perplexity
-from porism.train.exhibit import Lines
 
 OfPrediction = Callable[[Tensor, Tensor], Tensor]
 """From labels y and predictions yhat of T words, (T, V) each."""

@@ -12,7 +12,7 @@ from porism.claims.topics.recurrent.step import STEPS, Formula, Step, derivative
 from porism.layers.elman import naive
 from porism.layers.elman.gradient import local_gradient, trace_back
 from porism.layers.elman.naive import Weights
-from porism.train.exhibit import Lines
+from porism.runs.exhibits import Lines
 
 
 class ThroughTime(Protocol):

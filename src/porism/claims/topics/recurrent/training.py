@@ -11,11 +11,11 @@ import torch
 
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import compared
+from porism.runs.exhibits import Lines
 from porism.tasks.language.cost import model_cost
 from porism.tasks.language.data import CATALOGUE
 from porism.tasks.language.model import build
 from porism.tasks.language.recipes import PUBLISHED, TABLE, LanguageRecipe
-from porism.train.exhibit import Lines
 
 PTB = "Penn Treebank: porism data fetch ptb, or a folder of your own with --data."
 TABLE_ON_PTB = f"porism compare language {' '.join(TABLE)} --data ptb --seeds 3"

@@ -12,7 +12,7 @@ from porism.claims.judges import compared, slope
 from porism.claims.topics.series.truncation import series, t
 from porism.layers.taylor import naive, series_error
 from porism.layers.taylor.features import MAPS, feature_map
-from porism.train.exhibit import Lines
+from porism.runs.exhibits import Lines
 
 Symbols = Sequence[Expr]
 Features = Callable[[Symbols], list[Expr]]

@@ -16,7 +16,7 @@ from porism.claims.topics.series import scalar
 from porism.costing import A, B, D, K, M, T
 from porism.layers.attention.cost import core
 from porism.layers.taylor.features import MAPS
-from porism.train.exhibit import Lines
+from porism.runs.exhibits import Lines
 
 Program = Callable[[Maker, int, int, int], Matrix]
 """A step of the algorithm on fresh numbers of length T, with M features and values of width D."""

@@ -15,7 +15,7 @@ from porism.claims.judges import compared
 from porism.layers.attention.naive import softmax_attention
 from porism.layers.taylor import naive, series_error
 from porism.layers.taylor.series import exponential
-from porism.train.exhibit import Lines
+from porism.runs.exhibits import Lines
 
 ABOUT = 0.1
 """What "about equal" means where a source does not say: within a tenth."""

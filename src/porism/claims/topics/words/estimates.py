@@ -18,7 +18,7 @@ from porism.layers.skipgram.estimators import estimate
 from porism.layers.skipgram.gradient import sampled_gradient
 from porism.layers.skipgram.moments import enumerated, first_order_bias
 from porism.layers.skipgram.noise import Noise
-from porism.train.exhibit import Lines
+from porism.runs.exhibits import Lines
 
 V, D, m = 5, 5, 3
 UNBIASED = 1e-12

@@ -1,0 +1,298 @@
+"""From a run's folder to a record of it.
+
+A run is `recipe.toml`, `events.jsonl` (append only) and, once it has finished, `metrics.json`, with `exhibits.json` and
+`outcomes.json` where there is more to show.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from porism.errors import RunError
+from porism.files import read_bytes
+from porism.runs import checkpoint
+from porism.runs.events import EVENTS, read_events
+from porism.runs.exhibits import AnyExhibit
+from porism.runs.results import EXHIBITS, METRICS, OUTCOMES, Results, read_results
+from porism.runs.run import LAST, decode_recipe, refuse_other_recipe
+
+Scores = dict[str, float | None]
+"""A metric's name to its value; None or no finite number where training went astray."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What `recipe.toml` says: the resolved recipe and the circumstances it ran under."""
+
+    task: str
+    recipe: str
+    seed: int
+    fields: dict[str, Any]
+    source: str = ""
+    """Empty for the task's embedded data."""
+    device: str = ""
+    precision: str = ""
+    threads: int | None = None
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the training data: the batches in it, and the seconds they took."""
+
+    epoch: int
+    step: int = 0
+    learning_rate: float | None = None
+    seconds: float = 0.0
+    train: Scores = field(default_factory=dict)
+    valid: Scores = field(default_factory=dict)
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Word:
+    """What the other events say."""
+
+    time: float | None = None
+    command: str | None = None
+    text: str = ""
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """One named part of a cost: its formula in the alphabet, and the number it comes to."""
+
+    formula: str = ""
+    value: float | int | None = None
+
+
+@dataclass(frozen=True)
+class Cost(Term):
+    """A cost in all, the sizes that were put into its formula, and the terms it is the sum of."""
+
+    at: str = ""
+    terms: dict[str, Term] = field(default_factory=dict)
+
+    @property
+    def remark(self) -> str:
+        """Which sizes the formula is for, to stand behind it."""
+        return f", at {self.at}" if self.at else ""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the trained model answered to a prompt."""
+
+    prompt: str
+    output: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What `metrics.json` says. `rate` counts `unit`s a second: it stands there as `tokens_per_second` or the like."""
+
+    metric: str
+    lower_is_better: bool
+    metrics: dict[str, Scores]
+    parameters: int | None = None
+    epochs: int | None = None
+    best_epoch: int | None = None
+    seconds: float | None = None
+    unit: str | None = None
+    rate: float | None = None
+    published: dict[str, Scores] = field(default_factory=dict)
+    limit: dict[str, Scores] = field(default_factory=dict)
+    cost: dict[str, Cost] = field(default_factory=dict)
+    facts: dict[str, int | float | str] = field(default_factory=dict)
+    samples: tuple[Sample, ...] = ()
+    hardware: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    command: str | None = None
+
+    @property
+    def flops(self) -> float | None:
+        """Of the forward pass, for one unit."""
+        return self.cost["flops"].value if "flops" in self.cost else None
+
+    @property
+    def training_flops(self) -> float | None:
+        """Of the passes forward and backward, for one unit."""
+        passes = [self.cost[kind].value for kind in ("flops", "backward") if kind in self.cost]
+        known = [value for value in passes if value is not None]
+        return sum(known) if len(known) == 2 else None
+
+    @property
+    def seconds_per_unit(self) -> float | None:
+        """What one unit took in training: both passes, the update, and all around them."""
+        return 1 / self.rate if self.rate else None
+
+    @property
+    def flops_per_second(self) -> float | None:
+        """What the machine made of it."""
+        return self.training_flops * self.rate if self.training_flops and self.rate else None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """All that is known of one run. `metrics` is None as long as it has not finished."""
+
+    path: Path
+    recipe: Recipe
+    epochs: tuple[Epoch, ...] = ()
+    started: float | None = None
+    command: str | None = None
+    resumes: int = 0
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+    reason: str | None = None
+    metrics: Metrics | None = None
+    exhibits: tuple[AnyExhibit, ...] = ()
+    outcomes: dict[str, str] = field(default_factory=dict)
+    """A split to a digit an example: 1 where the model was right."""
+
+    @property
+    def finished(self) -> bool:
+        return self.metrics is not None
+
+    @property
+    def best(self) -> Epoch | None:
+        """The epoch whose checkpoint counts."""
+        return next((epoch for epoch in reversed(self.epochs) if epoch.best), None)
+
+    def seconds_until(self, last: Epoch) -> float:
+        """The training time from the start to the end of an epoch."""
+        return sum(epoch.seconds for epoch in self.epochs if epoch.epoch <= last.epoch)
+
+    def score(self, split: str, metric: str) -> float | None:
+        """The measured number, where there is a finite one. An unfinished run has its best epoch's on `valid`."""
+        if self.metrics is not None:
+            return finite(self.metrics.metrics.get(split, {}).get(metric))
+        return finite(self.best.valid.get(metric)) if self.best and split == "valid" else None
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None for what is no number one can plot or rank."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def read_run(path: Path) -> RunRecord:
+    """The record of the run in a folder.
+
+    >>> read_run(Path("runs/table-02")).recipe.seed
+    1
+    """
+    path = Path(path)
+    recipe_file = path / "recipe.toml"
+    if not recipe_file.is_file():
+        found = "has no recipe.toml" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
+        raise RunError(f"{path} {found}; wanted a run's folder. Name one that `porism train` wrote.")
+    content = read_bytes(recipe_file)
+    raw = _toml(content, recipe_file)
+    recipe = _shaped(raw, Recipe, f"{recipe_file}")
+    written = decode_recipe(content, recipe_file)
+    refuse_other_recipe(path, written)
+    # The checkpoint and the results before what they vouch for: a run that goes on meanwhile writes in the other order.
+    saved = next(checkpoint.states(path / LAST), None)
+    results = read_results(path, written.sealed)
+    events = read_events(path / EVENTS, written.sealed)
+    if saved is not None:
+        events.check_holds(saved[1].get("events"), saved[0])
+    if results is not None:
+        events.check_holds(results.sha256.get(EVENTS), path / METRICS)
+    # Before a run of 0.1 has results, nothing vouches for what stands beside them.
+    beside = results or (None if written.sealed else Results(path, {}, {}))
+    record = RunRecord(
+        path=path,
+        recipe=recipe,
+        metrics=_metrics(results, path / METRICS),
+        exhibits=_attached(beside, EXHIBITS, tuple[AnyExhibit, ...], ()),
+        outcomes=_attached(beside, OUTCOMES, dict[str, str], {}),
+    )
+    for line in events.lines:
+        place = f"{events.path}, line {line.number}"
+        record = _after(record, _shaped(line.event, dict[str, Any], place), place)
+    return record
+
+
+def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord:
+    """The record as it stands after one more event. The last word on an epoch counts."""
+    match event.get("event"):
+        case "epoch":
+            new = _shaped(event, Epoch, place)
+            return replace(record, epochs=(*(done for done in record.epochs if done.epoch < new.epoch), new))
+        case "resume":
+            back = _shaped(event, Epoch, place)
+            # What came after the checkpoint is gone over again: later epochs, and the one it was taken in.
+            kept = (done for done in record.epochs if (done.epoch, done.step) <= (back.epoch, back.step))
+            return replace(record, epochs=tuple(kept), resumes=record.resumes + 1, interrupted=False, reason=None)
+        case "start":
+            start = _shaped(event, Word, place)
+            return replace(record, started=start.time, command=start.command)
+        case "lengthen":
+            return replace(record, command=_shaped(event, Word, place).command)
+        case "interrupt":
+            return replace(record, interrupted=True)
+        case "best_lost":
+            lost = _shaped(event, Epoch, place)
+            epochs = tuple(replace(done, best=done.epoch == lost.epoch) for done in record.epochs)
+            return replace(record, epochs=epochs, notes=(*record.notes, _shaped(event, Word, place).text))
+        case "note":
+            return replace(record, notes=(*record.notes, _shaped(event, Word, place).text))
+        case "finish":
+            return replace(record, reason=_shaped(event, Word, place).reason)
+        case _:
+            return record
+
+
+def _metrics(results: Results | None, file: Path) -> Metrics | None:
+    if results is None:
+        return None
+    raw = results.metrics
+    for key in raw:
+        if key.endswith("_per_second"):
+            raw = {**raw, "unit": key.removesuffix("_per_second"), "rate": raw[key]}
+            break
+    return _shaped(raw, Metrics, f"{file}")
+
+
+def _attached(results: Results | None, name: str, wanted: type[T], absent: T) -> T:
+    """What a file holds that was written with the results, or what it means that there is none."""
+    content = results.attached(name) if results is not None else None
+    if results is None or content is None:
+        return absent
+    file = results.folder / name
+    try:
+        return _shaped(json.loads(content.decode()), wanted, f"{file}")
+    except json.JSONDecodeError as error:
+        raise _broken(f"{file}, line {error.lineno}", f"not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise _broken(f"{file}", f"not JSON: {error}") from None
+
+
+def _toml(content: bytes, file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode())
+    except tomllib.TOMLDecodeError as error:
+        raise _broken(f"{file}", f"not TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise _broken(f"{file}", f"not readable as text: {error}") from None
+
+
+def _shaped(raw: object, wanted: type[T], place: str) -> T:
+    try:
+        return msgspec.convert(raw, wanted)
+    except msgspec.ValidationError as error:
+        raise _broken(place, f"{error}") from None
+
+
+def _broken(place: str, why: str) -> RunError:
+    return RunError(f"{place}: {why}. Mend it, or leave this run out of the report.")

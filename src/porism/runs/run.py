@@ -1,0 +1,303 @@
+"""A run is a folder: what was asked (recipe.toml), what happened (events.jsonl), what came of it (metrics.json).
+
+Where the task has them, there are pictures and the like (exhibits.json), and which examples were right (outcomes.json).
+One process at a time writes into it. What is read is held against the checksums that were kept when it was written.
+"""
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from porism.errors import RunError
+from porism.files import LITTER, cannot_write, read_bytes, sha256, sha256_of_json, temporary, write_atomically
+from porism.runs import checkpoint
+from porism.runs.events import EVENTS, Events, read_events
+from porism.runs.exhibits import AnyExhibit
+from porism.runs.lock import LOCK, Lock, is_lock
+from porism.runs.recipe import Recipe, to_fields
+from porism.runs.results import EXHIBITS, METRICS, OUTCOMES, encode_results, read_results
+
+RECIPE = "recipe.toml"
+LAST, BEST = "last", "best"
+FORMAT = 2
+"""From 2 on every file of a run has a checksum. Runs of 0.1 do not say their format, which is 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """All that decides a run's result, next to its recipe."""
+
+    task: str
+    recipe: str
+    seed: int
+    device: str
+    precision: str
+    threads: int
+    """On a CPU the bits of a sum depend on how many threads share it, so a resumed run takes the same number."""
+    fingerprint: str
+    """The sha256 of the data."""
+    source: str | None = None
+    overrides: list[str] = dataclasses.field(default_factory=list)
+
+    def command(self) -> list[str]:
+        """The words that repeat the run."""
+        words = ["porism", "train", self.task, self.recipe]
+        for assignment in self.overrides:
+            words += ["--set", assignment]
+        if self.source is not None:
+            words += ["--data", self.source]
+        return [*words, "--device", self.device, "--seed", str(self.seed)]
+
+
+class Run:
+    """One run's folder. It is read by anybody, and written into by the one process that has locked it."""
+
+    def __init__(self, path: Path, written: "Written") -> None:
+        self.path = path
+        self._written = written
+        self.events = Events(path / EVENTS, written.sealed)
+        self._attached: dict[str, str] = {}
+        self._lock: Lock | None = None
+        self._writers = 0
+
+    @classmethod
+    def create(cls, path: Path, facts: Facts, recipe: Recipe) -> "Run":
+        """A new run, locked: a folder that has a recipe."""
+        refuse_taken(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(path, error, 0) from error
+        except ValueError as error:
+            raise RunError(f"{str(path)!r} cannot be the name of a folder: {error}. Choose another --out.") from error
+        run = cls(path, Written(facts=facts, fields=to_fields(recipe), format=FORMAT))
+        run.lock()
+        try:
+            # Somebody may have been quicker.
+            refuse_taken(path)
+            write_atomically(path / RECIPE, run._written.encode())
+        except BaseException:
+            run.unlock()
+            raise
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> "Run":
+        """A run that is there. Its recipe must be the one it was trained with."""
+        try:
+            found = (path / RECIPE).is_file()
+        except OSError as error:
+            raise RunError(f"{path} cannot be read: {error.strerror}.") from error
+        if not found:
+            wanted = "Give the folder that porism train printed" if path.exists() else "There is no such folder"
+            raise RunError(f"{path} is not a run: it has no {RECIPE}. {wanted}; runs are made by porism train.")
+        written = decode_recipe(read_bytes(path / RECIPE), path / RECIPE)
+        refuse_other_recipe(path, written)
+        return cls(path, written)
+
+    @property
+    def facts(self) -> Facts:
+        """All that decides the result, next to the recipe."""
+        return self._written.facts
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the recipe."""
+        return self._written.fields
+
+    @property
+    def recipe_sha256(self) -> str:
+        """The checksum of the recipe, which all that is written from now on vouches for."""
+        return self._written.sha256
+
+    @property
+    def locked(self) -> bool:
+        """Whether this is the one that may write."""
+        return self._lock is not None
+
+    def lock(self) -> None:
+        """Become the one that may write, until `unlock`. Refused where another process is."""
+        if self._lock is None:
+            self._lock = Lock(self.path)
+
+    def unlock(self) -> None:
+        """Let others write."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write while this lasts, and let others write when it ends; within another one, when that ends."""
+        self.lock()
+        self._writers += 1
+        try:
+            yield
+        finally:
+            self._writers -= 1
+            if not self._writers:
+                self.unlock()
+
+    def lengthen(self, facts: Facts, recipe: Recipe) -> None:
+        """Take facts and a recipe that differ in nothing but how long the run goes on."""
+        written = self._written.lengthened(facts, to_fields(recipe))
+        write_atomically(self.path / RECIPE, written.encode())
+        self._written = written
+
+    def append(self, event: str, **facts: Any) -> None:
+        """Add one line to the events."""
+        self.events.append(event, **facts)
+
+    def write_metrics(self, metrics: Mapping[str, Any]) -> None:
+        """Write the results."""
+        attached = {RECIPE: self.recipe_sha256, EVENTS: self.events.sha256, **self._attached}
+        write_atomically(self.path / METRICS, encode_results(metrics, attached))
+
+    def write_exhibits(self, exhibits: Sequence[AnyExhibit]) -> None:
+        """Write what there is to look at; nothing where there is nothing."""
+        if exhibits:
+            self._attach(EXHIBITS, msgspec.json.encode(exhibits))
+
+    def write_outcomes(self, outcomes: Mapping[str, Sequence[bool]]) -> None:
+        """Write which examples of which split the model was right on, a digit each."""
+        told = {split: "".join(str(int(one)) for one in right) for split, right in outcomes.items() if right}
+        if told:
+            self._attach(OUTCOMES, json.dumps(told).encode())
+
+    def _attach(self, name: str, content: bytes) -> None:
+        write_atomically(self.path / name, content)
+        self._attached[name] = sha256(content)
+
+    def metrics(self) -> dict[str, Any] | None:
+        """The results as they were written, where the run has come to its end."""
+        results = read_results(self.path, self._written.sealed)
+        return None if results is None else results.metrics
+
+
+def refuse_taken(path: Path) -> None:
+    """Refuse a folder for a new run that is a run already, or holds anything that porism did not put there."""
+    try:
+        for place in (path, *path.parents):
+            if place.is_symlink() and not place.exists():
+                raise RunError(f"{place} is a link to {place.readlink()}, which is not there. Choose another --out.")
+        if not path.exists():
+            return
+        if not path.is_dir():
+            raise RunError(f"{path} is a file, and a run is a folder. Choose another --out.")
+        names = {entry.name for entry in path.iterdir()}
+    except OSError as error:
+        raise cannot_write(path, error, 0) from error
+    if RECIPE in names:
+        raise RunError(f"{path} already holds a run. Go on with it by --resume {path}, or choose another --out.")
+    # What is left where a new run was stopped before it had its recipe.
+    ours = {LOCK, temporary(path / RECIPE).name} if is_lock(path / LOCK) else set()
+    if foreign := sorted(names - ours - set(LITTER)):
+        raise RunError(
+            f"{path} is not empty and no run: it holds {foreign[0]}. Choose a new or an empty folder with --out."
+        )
+
+
+def refuse_other_recipe(path: Path, written: "Written") -> None:
+    """Refuse a run whose recipe.toml is not the one that its events, checkpoints and results were made with."""
+    checksums = written.checksums()
+    for witness, recorded in _recorded_recipes(path, written.sealed):
+        if isinstance(recorded, str) and recorded not in checksums:
+            raise RunError(
+                f"{path / RECIPE} was changed since {witness} was written: its sha256 begins {checksums[0][:12]}, "
+                f"{recorded[:12]} was recorded. Bring the old one back, or start a new run with --out."
+            )
+
+
+def _recorded_recipes(path: Path, sealed: bool) -> Iterator[tuple[Path, object]]:
+    """Who has kept the recipe's checksum. One that is damaged itself is no witness; its reader will tell."""
+    for name in (LAST, BEST):
+        for place, state in checkpoint.states(path / name):
+            yield place, state.get("recipe")
+    with suppress(RunError):
+        if (results := read_results(path, sealed)) is not None:
+            yield path / METRICS, results.sha256.get(RECIPE)
+    with suppress(RunError):
+        for line in read_events(path / EVENTS, sealed).lines:
+            if isinstance(line.event, dict):
+                yield path / EVENTS, line.event.get("recipe")
+
+
+class Earlier(msgspec.Struct, frozen=True):
+    """What a run was set to before it was lengthened."""
+
+    epochs: int
+    patience: int
+    overrides: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What a recipe.toml says."""
+
+    facts: Facts
+    fields: dict[str, Any]
+    format: int
+    earlier: tuple[Earlier, ...] = ()
+
+    @property
+    def sealed(self) -> bool:
+        """Whether every file of the run has a checksum."""
+        return self.format >= FORMAT
+
+    @property
+    def sha256(self) -> str:
+        """The checksum of all but what the run was set to earlier."""
+        return sha256_of_json(self._content())
+
+    def checksums(self) -> list[str]:
+        """This one, and those that it had earlier, computed anew: so they hold only if nothing else has changed."""
+        return [self.sha256, *(self._as_of(earlier).sha256 for earlier in self.earlier)]
+
+    def lengthened(self, facts: Facts, fields: Mapping[str, Any]) -> "Written":
+        """The same run with other lengths."""
+        now = Earlier(self.fields["epochs"], self.fields["patience"], self.facts.overrides)
+        return dataclasses.replace(self, facts=facts, fields=dict(fields), earlier=(*self.earlier, now))
+
+    def encode(self) -> bytes:
+        """The content of the file."""
+        earlier = {"earlier": [msgspec.structs.asdict(one) for one in self.earlier]} if self.earlier else {}
+        return tomli_w.dumps({**self._content(), **earlier}).encode()
+
+    def _as_of(self, earlier: Earlier) -> "Written":
+        facts = dataclasses.replace(self.facts, overrides=earlier.overrides)
+        fields = {**self.fields, "epochs": earlier.epochs, "patience": earlier.patience}
+        return dataclasses.replace(self, facts=facts, fields=fields, earlier=())
+
+    def _content(self) -> dict[str, Any]:
+        known = {key: value for key, value in dataclasses.asdict(self.facts).items() if value is not None}
+        return {"format": self.format, **known, "fields": self.fields}
+
+
+def read_recipe(path: Path) -> tuple[Facts, dict[str, Any]]:
+    """What a recipe.toml says: the run's facts and the recipe's fields."""
+    written = decode_recipe(read_bytes(path), path)
+    return written.facts, written.fields
+
+
+def decode_recipe(content: bytes, path: Path) -> Written:
+    """What the content of a recipe.toml says."""
+    try:
+        told = tomllib.loads(content.decode())
+        # To JSON and back, since TOML knows dates, which no recipe has.
+        fields = json.loads(json.dumps(msgspec.convert(told.pop("fields"), dict[str, Any])))
+        version = msgspec.convert(told.pop("format", 1), int)
+        earlier = msgspec.convert(told.pop("earlier", []), tuple[Earlier, ...])
+        facts = msgspec.convert(told, Facts)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunError(f"{path} is not a recipe that porism wrote: {error}.") from error
+    if version > FORMAT:
+        raise RunError(f"{path} is of format {version}; this porism reads those up to {FORMAT}. Use a newer one.")
+    return Written(facts=facts, fields=fields, format=version, earlier=earlier)

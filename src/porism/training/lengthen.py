@@ -1,0 +1,73 @@
+"""A run that is trained for longer than it was begun for: more epochs, or more patience."""
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from porism.errors import RecipeError
+from porism.runs.recipe import Recipe
+from porism.runs.results import EXHIBITS, METRICS, OUTCOMES
+from porism.runs.run import Facts
+
+if TYPE_CHECKING:
+    from porism.training.loop import Training
+    from porism.training.position import Position
+
+LENGTHS = ("epochs", "patience")
+
+
+def lengthen(training: "Training", recipe: Recipe) -> list[str]:
+    """Let a reopened training go on by its recipe with other lengths, and say what changes: `epochs 5 -> 50`.
+
+    What comes of it is what a new run of that recipe gives; where it would be something else, it is refused.
+    """
+    before = training.task.recipe
+    changed = [name for name in LENGTHS if getattr(before, name) != getattr(recipe, name)]
+    if not changed:
+        return []
+    _check(training, recipe)
+    run, at = training.run, training.position
+    # In an order in which a kill loses nothing. Results first: they are of the shorter run, which counts as done while
+    # it has them, and without them it is only evaluated again.
+    for name in (METRICS, EXHIBITS, OUTCOMES):
+        (run.path / name).unlink(missing_ok=True)
+    run.lengthen(_facts(run.facts, [f"{name}={getattr(recipe, name)}" for name in changed]), recipe)
+    training.task.recipe = recipe
+    run.append("lengthen", command=shlex.join(run.facts.command()), recipe=run.recipe_sha256)
+    if at.finished and go_on(at, recipe):
+        run.append("resume", epoch=at.epoch, step=at.step, recipe=run.recipe_sha256)
+    return [f"{name} {getattr(before, name)} -> {getattr(recipe, name)}" for name in changed]
+
+
+def go_on(at: "Position", recipe: Recipe) -> bool:
+    """Take a training that had finished to its next epoch, where its recipe has become longer since. Whether it has."""
+    if not at.finished or at.epoch >= recipe.epochs or at.epoch - at.best_epoch > recipe.patience:
+        return False
+    at.epoch, at.step, at.loss, at.units, at.epoch_seconds, at.finished = at.epoch + 1, 0, 0.0, 0, 0.0, ""
+    return True
+
+
+def _check(training: "Training", recipe: Recipe) -> None:
+    at, run, before = training.position, training.run, training.task.recipe
+    if recipe.epochs < at.epoch:
+        raise RecipeError(f"{run.path}: epochs={recipe.epochs} cannot be: the run is in epoch {at.epoch} already.")
+    if recipe.patience < before.patience:
+        raise RecipeError(
+            f"{run.path}: patience={recipe.patience} cannot be: the run was trained with {before.patience}, and a "
+            "resumed run can only have more."
+        )
+    begun = (at.epoch, at.step) != (1, 0)
+    if recipe.epochs != before.epochs and recipe.schedule != "constant" and begun:
+        command = shlex.join(_facts(run.facts, [f"epochs={recipe.epochs}"]).command())
+        raise RecipeError(
+            f"{run.path}: epochs={recipe.epochs} cannot be: by schedule={recipe.schedule} the learning rates so far "
+            f"came from epochs={before.epochs}. Start a new run with: {command}"
+        )
+
+
+def _facts(facts: Facts, assignments: Sequence[str]) -> Facts:
+    """The facts with these among what was set, so that the run's command repeats it."""
+    new = {assignment.partition("=")[0] for assignment in assignments}
+    kept = [assignment for assignment in facts.overrides if assignment.partition("=")[0] not in new]
+    return dataclasses.replace(facts, overrides=[*kept, *assignments])

@@ -1,0 +1,235 @@
+"""The one training loop: epochs, early stopping, checkpoints within an epoch."""
+
+import math
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from porism.errors import Interrupted, RunError, TrainingError
+from porism.runs import checkpoint
+from porism.runs.checkpoint import Checkpoint
+from porism.runs.recipe import Recipe
+from porism.runs.run import BEST, LAST
+from porism.training import optimizer
+from porism.training.interrupt import Interrupt
+from porism.training.position import Progress
+from porism.training.progress import Silence, Watcher
+from porism.training.step import make_step
+from porism.training.task import Carry, Step, Task
+
+
+class Training(Progress):
+    """One training on its way.
+
+    >>> training = Training(task, run, device)
+    >>> training.resume()            # where there is something to resume
+    >>> training.fit(watcher)
+    """
+
+    def resume(self, watcher: Watcher | None = None) -> None:
+        """Go back to the newest good checkpoint, or to the start where there is none yet.
+
+        The best model so far is looked for now: where it is lost, that is said before training goes on.
+        """
+        watcher = watcher or Silence()
+        self.run.lock()
+        self.take_up(watcher)
+        if self.position.best_epoch:
+            self._take_best(watcher)
+
+    @contextmanager
+    def only_writer(self, watcher: Watcher | None = None) -> Iterator[None]:
+        """Be the one that writes into the run while this lasts."""
+        known = self.run.locked
+        with self.run.writing():
+            if not known:
+                # In the meantime another process may have trained it.
+                self.resume(watcher)
+            yield
+
+    def fit(self, watcher: Watcher | None = None, checkpoint_every: float = 60.0) -> None:
+        """Train to the end, then put the best parameters into the model.
+
+        checkpoint_every: seconds between checkpoints within an epoch; there is one after each epoch anyway.
+        """
+        watcher = watcher or Silence()
+        with self.only_writer(watcher):
+            self._train(watcher, checkpoint_every)
+            if (best := self._take_best(watcher)) is not None:
+                checkpoint.load_model(self.model, best)
+
+    def _train(self, watcher: Watcher, checkpoint_every: float) -> None:
+        recipe, at = self.task.recipe, self.position
+        steps = len(self.task.batches(at.epoch, self.run.facts.seed))
+        step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
+        title = f"{self.task.name} {recipe.name}"
+        watcher.begin(title, recipe.epochs, steps, (at.epoch - 1) * steps + at.step, self.task.unit)
+        with Interrupt() as interrupt:
+            while not at.finished:
+                self._train_epoch(step, interrupt, watcher, checkpoint_every)
+                self._close_epoch(watcher)
+
+    def _train_epoch(self, step: Step, interrupt: Interrupt, watcher: Watcher, checkpoint_every: float) -> None:
+        at, recipe = self.position, self.task.recipe
+        batches = self.task.batches(at.epoch, self.run.facts.seed)
+        carry = self.carry or {name: x.to(self.device) for name, x in self.task.start(self.model).items()}
+        # Reading a number from a GPU waits for it, so there the loss is summed on the device and read now and then.
+        look_every = 1 if self.device.type == "cpu" else 50
+        loss_sum = torch.tensor(at.loss, dtype=torch.float64, device=self.device)
+        self.model.train()
+        since = saved = time.monotonic()
+        while at.step < len(batches):
+            batch = tuple(x.to(self.device, non_blocking=True) for x in batches[at.step])
+            done = (at.epoch - 1) * len(batches) + at.step
+            optimizer.set_rate(self.optimizer, optimizer.rate_at(recipe, done, recipe.epochs * len(batches)))
+            loss, carry = step(batch, carry)
+            count = self.task.count(batch)
+            loss_sum += loss.double() * count
+            at.step += 1
+            at.units += count
+            at.all_units += count
+            watcher.step(count)
+            if at.step % look_every == 0 or at.step == len(batches):
+                at.loss = self._checked(loss_sum)
+            now = time.monotonic()
+            if interrupt.asked or now - saved > checkpoint_every:
+                at.loss = self._checked(loss_sum)
+                self._spend(since)
+                self._save_last(carry)
+                since = saved = time.monotonic()
+            if interrupt.asked:
+                self.run.append("interrupt", epoch=at.epoch, step=at.step)
+                raise Interrupted(
+                    f"stopped, and saved. Go on with: porism train --resume {shlex.quote(str(self.run.path))}"
+                )
+        self._spend(since)
+
+    def _spend(self, since: float) -> None:
+        spent = time.monotonic() - since
+        self.position.epoch_seconds += spent
+        self.position.seconds += spent
+
+    def _close_epoch(self, watcher: Watcher) -> None:
+        at, recipe = self.position, self.task.recipe
+        self._refuse_not_finite({})
+        valid = evaluate(self.task, self.model, "valid")
+        value = self._metric(valid)
+        better = at.best is None or (value < at.best if self.task.lower_is_better else value > at.best)
+        kept = better or recipe.select == "final"
+        if kept:
+            at.best, at.best_epoch = value, at.epoch
+            self.save_best(valid)
+        event: dict[str, Any] = {
+            "epoch": at.epoch,
+            "step": at.step,
+            "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
+            "seconds": round(at.epoch_seconds, 3),
+            "train": self.task.training_metrics(at.loss / at.units),
+            "valid": valid,
+            "best": kept,
+        }
+        if at.epoch - at.best_epoch > recipe.patience:
+            at.finished = f"no better for {at.epoch - at.best_epoch} epochs"
+        elif at.epoch == recipe.epochs:
+            at.finished = "all epochs done"
+        else:
+            at.epoch, at.step, at.loss, at.units, at.epoch_seconds = at.epoch + 1, 0, 0.0, 0, 0.0
+        self.carry = None
+        # The events go first: a kill before the checkpoint repeats the epoch, and the reader drops what is repeated.
+        self.run.append("epoch", **event)
+        if at.finished:
+            self.run.append("finish", epochs=at.epoch, reason=at.finished)
+        self._save_last({})
+        watcher.epoch(event)
+
+    def _take_best(self, watcher: Watcher) -> Checkpoint | None:
+        """The checkpoint of the best epoch so far, put under its own name; None where it is lost, and was replaced."""
+        try:
+            saved, warning = self.load_best()
+        except RunError as error:
+            self._replace_best(error, watcher)
+            return None
+        checkpoint.promote(saved, self.run.path / BEST)
+        if warning:
+            watcher.note(warning)
+        return saved
+
+    def _replace_best(self, lost: RunError, watcher: Watcher) -> None:
+        """Let the model at hand be the best if an epoch has just ended with it, else leave it to the epochs to come."""
+        at = self.position
+        if self.run.metrics() is not None:
+            command = shlex.join(self.run.facts.command())
+            raise RunError(f"{lost} {self.has_finished} To have its model too, repeat it with: {command}") from lost
+        best_epoch, ended = at.best_epoch, at.epoch if at.finished else at.epoch - 1
+        at.best, at.best_epoch = None, 0
+        if at.finished or at.step == 0:
+            valid = evaluate(self.task, self.model, "valid")
+            at.best, at.best_epoch = self._metric(valid), ended
+            self.save_best(valid)
+        now = f"epoch {ended}, the newest, counts as" if at.best_epoch else "the epochs from here on decide which is"
+        text = f"{lost} The best epoch so far, {best_epoch}, is lost; {now} the best."
+        self.run.append("best_lost", epoch=at.best_epoch, text=text)
+        self.save_last(self.carry or {})
+        watcher.note(text)
+
+    def _save_last(self, carry: Carry) -> None:
+        self._refuse_not_finite(carry)
+        self.save_last(carry)
+
+    def _refuse_not_finite(self, carry: Carry) -> None:
+        """Keep what was saved before: a resume from numbers that are none would fail every time."""
+        if name := self.first_not_finite(carry):
+            raise TrainingError(self._no_number(f"{name} is not finite"))
+
+    def _metric(self, valid: dict[str, float]) -> float:
+        value = valid[self.task.metric]
+        if not math.isfinite(value):
+            raise TrainingError(self._no_number(f"{self.task.metric} on valid is {value}"))
+        return value
+
+    def _checked(self, loss_sum: Tensor) -> float:
+        total = float(loss_sum)
+        if not math.isfinite(total):
+            raise TrainingError(self._no_number(f"the loss is {total}"))
+        return total
+
+    def _no_number(self, what: str) -> str:
+        at, recipe = self.position, self.task.recipe
+        saved = checkpoint.exists(self.run.path / LAST)
+        kept = f"What was saved before is intact in {self.run.path}" if saved else "Nothing was saved yet"
+        clip = "" if recipe.clip is not None and math.isfinite(recipe.clip) else " or --set clip=1"
+        return (
+            f"{what} in epoch {at.epoch}, step {at.step}, at learning_rate {recipe.learning_rate:g}: training cannot "
+            f"go on. {kept}; start a new run with --set learning_rate={self._smaller_rate():g}{clip}."
+        )
+
+    def _smaller_rate(self) -> float:
+        """A learning rate to try instead: that of the recipe as it comes, or a tenth where this is no larger."""
+        rate = self.task.recipe.learning_rate
+        usual = self.task.recipes.get(self.task.recipe.name, Recipe(name="", about="")).learning_rate
+        return usual if rate > usual else rate / 10
+
+
+def evaluate(task: Task, model: nn.Module, split: str) -> dict[str, float]:
+    """The metrics on one split; nothing is updated."""
+    if split not in task.splits:
+        raise RunError(f"{task.name} has no split {split!r}. Choose from {', '.join(task.splits)}.")
+    with answering(model):
+        return task.evaluate(model, split)
+
+
+@contextmanager
+def answering(model: nn.Module) -> Iterator[None]:
+    """No dropout, no gradient, and afterwards the model learns on if it did."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(training)

@@ -1,0 +1,60 @@
+"""The optimizer a recipe asks for, and its learning rate as a plain function of the step."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+from porism.runs.recipe import Recipe
+
+
+def make(recipe: Recipe, parameters: Iterable[Parameter], device: torch.device) -> Optimizer:
+    """A fresh optimizer. On CUDA its rate is a tensor, so that a captured step sees the rate change."""
+    on_gpu = device.type == "cuda"
+    rate = torch.tensor(recipe.learning_rate, device=device) if on_gpu else recipe.learning_rate
+    chosen = [p for p in parameters if p.requires_grad]
+    if recipe.optimizer == "sgd":
+        return SGD(chosen, lr=rate, weight_decay=recipe.weight_decay, fused=True)
+    kind = Adam if recipe.optimizer == "adam" else AdamW
+    return kind(chosen, lr=rate, weight_decay=recipe.weight_decay, fused=True, capturable=on_gpu)
+
+
+def rate_at(recipe: Recipe, step: int, steps: int) -> float:
+    """The learning rate of one step (from 0) out of all the steps of all epochs.
+
+    >>> rate_at(recipe, step=0, steps=1000)      # with warmup=10: a tenth of learning_rate
+    """
+    rise = min(1.0, (step + 1) / recipe.warmup) if recipe.warmup else 1.0
+    done = min(1.0, max(0, step - recipe.warmup) / max(1, steps - recipe.warmup))
+    fall = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[recipe.schedule]
+    return recipe.learning_rate * rise * fall
+
+
+def set_rate(optimizer: Optimizer, rate: float) -> None:
+    """Change the learning rate in place."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def state_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """The optimizer's memory as named tensors."""
+    states: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
+    return {
+        f"{index}.{key}": value for index, state in states.items() for key, value in state.items() if value is not None
+    }
+
+
+def load_state(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Give the optimizer its memory back."""
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        index, _, key = name.partition(".")
+        states.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})

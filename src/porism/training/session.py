@@ -1,0 +1,205 @@
+"""From a wish to a result: start or reopen a run, train it, evaluate it, write what came of it."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import sympy
+import torch
+from torch import nn
+
+from porism.costing.alphabet import factored
+from porism.errors import DataError
+from porism.runs import checkpoint
+from porism.runs.checkpoint import Checkpoint
+from porism.runs.recipe import Recipe, from_fields
+from porism.runs.run import BEST, Facts, Run, refuse_taken
+from porism.training.device import choose_device, choose_precision, hardware, versions
+from porism.training.loop import Training, answering, evaluate
+from porism.training.position import check_best
+from porism.training.progress import Silence, Watcher
+from porism.training.task import Task
+
+
+def begin(
+    kind: type[Task],
+    recipe: Recipe,
+    out: Path,
+    *,
+    source: str | None = None,
+    device: str = "auto",
+    seed: int = 1,
+    threads: int | None = None,
+    overrides: Sequence[str] = (),
+) -> Training:
+    """A new run in the folder `out`."""
+    refuse_taken(out)
+    where = choose_device(device)
+    task = kind.load(recipe, source)
+    facts = Facts(
+        task=kind.name,
+        recipe=recipe.name,
+        seed=seed,
+        source=source,
+        device=str(where),
+        precision=choose_precision(recipe.precision, where),
+        threads=threads or torch.get_num_threads(),
+        fingerprint=task.fingerprint(),
+        overrides=list(overrides),
+    )
+    run = Run.create(out, facts, recipe)
+    try:
+        run.append("start", command=shlex.join(facts.command()), recipe=run.recipe_sha256)
+        return Training(task, run, where)
+    except BaseException:
+        run.unlock()
+        raise
+
+
+def reopen(kind: type[Task], run: Run, watcher: Watcher | None = None) -> Training:
+    """A run that was stopped, at the place where it stopped. From here on nobody else may train it."""
+    run.lock()
+    try:
+        training = Training(load_task(kind, run), run, choose_device(run.facts.device))
+        training.resume(watcher)
+    except BaseException:
+        run.unlock()
+        raise
+    return training
+
+
+def load_task(kind: type[Task], run: Run) -> Task:
+    """The run's task with its data, which must be what it was."""
+    task = kind.load(recipe_from(kind, run.fields), run.facts.source)
+    if task.fingerprint() != run.facts.fingerprint:
+        raise DataError(
+            f"the data of {run.path} has changed since the run began ({run.facts.source or 'the embedded default'}): "
+            f"its sha256 begins {task.fingerprint()[:12]}, {run.facts.fingerprint[:12]} was recorded. "
+            f"Bring the old data back, or start a new run."
+        )
+    return task
+
+
+def recipe_from(kind: type[Task], fields: Mapping[str, Any]) -> Recipe:
+    """A task's recipe from the fields of a recipe.toml."""
+    return from_fields(type(kind.recipes[kind.default_recipe]), fields)
+
+
+def best_checkpoint(run: Run, watcher: Watcher) -> Checkpoint:
+    """The checkpoint that counts, or the one before it where that is damaged."""
+    saved, warning = checkpoint.load(run.path / BEST, check_best)
+    if warning:
+        watcher.note(f"{warning} It is of epoch {saved.state['epoch']}.")
+    return saved
+
+
+def restore_task(kind: type[Task], run: Run, saved: Checkpoint) -> Task:
+    """The run's task without its data."""
+    return kind.restore(recipe_from(kind, run.fields), saved.documents["assets"])
+
+
+def trained_model(task: Task, saved: Checkpoint, device: torch.device) -> nn.Module:
+    """A model with a checkpoint's parameters, ready to answer."""
+    model = task.build().to(device)
+    checkpoint.load_model(model, saved)
+    return model.eval()
+
+
+def complete(training: Training, watcher: Watcher | None = None, checkpoint_every: float = 60.0) -> dict[str, Any]:
+    """Train to the end, evaluate the best model on every split, write metrics.json and return what it says.
+
+    The results of a run that has finished already are returned as they are.
+    """
+    watcher = watcher or Silence()
+    with training.only_writer(watcher):
+        try:
+            training.fit(watcher, checkpoint_every)
+        finally:
+            watcher.close()
+        if (done := training.run.metrics()) is not None:
+            return {**done, "run": str(training.run.path)}
+        return _results(training)
+
+
+def _results(training: Training) -> dict[str, Any]:
+    task, model = training.task, training.model
+    metrics = {split: evaluate(task, model, split) for split in task.splits}
+    with answering(model):
+        samples, exhibits = task.show(model), task.exhibits(model)
+        outcomes = {split: task.outcomes(model, split) for split in task.splits if split == "test"}
+    result = {
+        **summary(training, metrics),
+        "best_epoch": training.position.best_epoch,
+        "metric": task.metric,
+        "lower_is_better": task.lower_is_better,
+        "published": task.published(),
+        "limit": task.limit(),
+        "cost": cost_table(task),
+        "facts": task.facts(),
+        "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in samples],
+        "hardware": hardware(training.device),
+        "versions": versions(),
+        "command": shlex.join(training.run.facts.command()),
+    }
+    training.run.write_exhibits(exhibits)
+    training.run.write_outcomes(outcomes)
+    # Last, since a run that has metrics is done.
+    training.run.write_metrics(result)
+    return result
+
+
+def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """The keys scripts rely on."""
+    at, facts = training.position, training.run.facts
+    return {
+        "task": facts.task,
+        "recipe": facts.recipe,
+        "run": str(training.run.path),
+        "seed": facts.seed,
+        "device": facts.device,
+        "parameters": count_parameters(training.model),
+        "epochs": at.epoch,
+        "seconds": round(at.seconds, 3),
+        f"{training.task.unit}_per_second": round(at.all_units / max(at.seconds, 1e-9), 1),
+        "metrics": metrics,
+    }
+
+
+LONGEST_FORMULA = 100
+"""Letters of text in which a total is shown without sizes put in."""
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Each parameter once, shared ones too."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def cost_table(task: Task) -> dict[str, Any]:
+    """The cost's formulas and their values, in total and by term: operations are those of one unit."""
+    cost, letters = task.cost(), task.letters()
+
+    def row(formula: sympy.Expr, units: int) -> dict[str, Any]:
+        value = formula.subs({symbol: letters[symbol.name] for symbol in formula.free_symbols}) / units
+        return {"formula": str(formula), "value": int(value) if value.is_integer else float(value)}
+
+    kinds = {"parameters": 1, "flops": task.units(), "backward": task.units()}
+
+    def total(kind: str, units: int) -> dict[str, Any]:
+        """Formulas with branches or steps along a length fill a page in all letters; their terms have them."""
+        formula = cost.total(kind)
+        put_in = {
+            symbol: letters[symbol.name] for symbol in formula.free_symbols if symbol.name in ("A", "T", "Y", "X")
+        }
+        if len(str(formula)) <= LONGEST_FORMULA or not put_in:
+            return row(formula, units)
+        at = ", ".join(sorted(f"{symbol}={size}" for symbol, size in put_in.items()))
+        return {**row(formula, units), "formula": str(factored(formula.subs(put_in))), "at": at}
+
+    return {
+        kind: {
+            **total(kind, units),
+            "terms": {name: row(formula, units) for name, formula in cost.terms(kind).items()},
+        }
+        for kind, units in kinds.items()
+    }

@@ -1,0 +1,158 @@
+"""What the training loop asks of a task: data, model, loss, metrics and predictions, all made from a recipe."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, TypeVar
+
+from torch import Tensor, nn
+
+from porism.costing import Cost
+from porism.errors import RecipeError
+from porism.runs.exhibits import AnyExhibit
+from porism.runs.recipe import Recipe
+from porism.training.experiment import Question
+
+Batch = tuple[Tensor, ...]
+Carry = dict[str, Tensor]
+"""What one batch hands to the next, such as the state of a recurrent net. Empty where batches are independent."""
+Step = Callable[[Batch, Carry], tuple[Tensor, Carry]]
+"""Takes a batch and what the one before handed on; gives the loss, and what the next one is handed."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One answer of a trained model, for people: the prompt, what came of it, and what to know about it."""
+
+    prompt: str
+    output: str
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+Data = TypeVar("Data")
+
+
+def loaded(data: Data | None) -> Data:
+    """What `Task.load` has read. A task that was restored has none of it."""
+    if data is None:
+        raise RecipeError("this task was restored without its data. Load it to train or evaluate.")
+    return data
+
+
+class Task(ABC):
+    """One task on one set of data under one recipe.
+
+    `load` reads the data; `restore` needs none of it and serves a trained model.
+    """
+
+    name: ClassVar[str]
+    unit: ClassVar[str]
+    """What the rate counts, in the plural: `tokens`, `examples`."""
+    metric: str
+    """The number on `valid` that picks the best epoch. It may depend on the recipe."""
+    lower_is_better: bool
+    splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
+    recipes: ClassVar[Mapping[str, Recipe]]
+    default_recipe: ClassVar[str]
+    questions: ClassVar[Mapping[str, Question]] = {}
+    """What several recipes answer together, by name."""
+    recipe: Recipe
+
+    @classmethod
+    @abstractmethod
+    def load(cls, recipe: Recipe, source: str | None) -> Self:
+        """The task with its data: from `source` (a file, a folder or a name), or the embedded default for None."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
+        """The task without data, from what `assets` gave: enough to build the model and to predict."""
+
+    @abstractmethod
+    def assets(self) -> dict[str, Any]:
+        """What `restore` needs, as plain JSON: a vocabulary, class names."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """The sha256 of the data as the model sees it, so that a run is never resumed on other data."""
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """A fresh model, its parameters drawn from torch's global generator."""
+
+    @abstractmethod
+    def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
+        """One pass over the training data. An index is a position, so a run resumes by counting on."""
+
+    @abstractmethod
+    def start(self, model: nn.Module) -> Carry:
+        """What the first batch of a pass is handed."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        """The mean loss of one batch, and what the next batch is handed."""
+
+    def step(self, model: nn.Module) -> Step | None:
+        """The task's own way to train the model on a batch, where it has a faster one than autograd and an optimizer.
+
+        It may ask torch for the run's seed. The loop falls back on `loss` where this is None.
+        """
+        return None
+
+    @abstractmethod
+    def count(self, batch: Batch) -> int:
+        """How many units a batch holds."""
+
+    @abstractmethod
+    def training_metrics(self, loss: float) -> dict[str, float]:
+        """The metrics that the mean training loss of an epoch tells, for the curve."""
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
+        """The metrics on one split. Called in evaluation mode and without gradients; changes nothing."""
+
+    @abstractmethod
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+        """Answers to a user's inputs."""
+
+    @abstractmethod
+    def show(self, model: nn.Module) -> list[Sample]:
+        """A few answers for the report."""
+
+    def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
+        """What else there is to look at in the report: pictures, a confusion matrix, a map."""
+        return []
+
+    def outcomes(self, model: nn.Module, split: str) -> list[bool]:
+        """Which examples of a split the model is right on, in their order, for tests in pairs. Empty where none is."""
+        return []
+
+    def facts(self) -> dict[str, int | float | str]:
+        """What sets models apart beside their cost: how far they see, how many steps wait for one another."""
+        return {}
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """What the model costs, as named terms in the alphabet."""
+
+    @abstractmethod
+    def letters(self) -> dict[str, int]:
+        """The sizes behind the letters of `cost`, for as many units as `units` says."""
+
+    def units(self) -> int:
+        """How many units the sizes of `letters` stand for."""
+        return 1
+
+    @classmethod
+    @abstractmethod
+    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
+        """What `porism cost` counts of a recipe: model and loss at any sizes, the inputs, the recipe's own sizes."""
+
+    def published(self) -> dict[str, dict[str, float]]:
+        """What others report for this recipe on this data: split to metrics. Empty where nobody does."""
+        return {}
+
+    def limit(self) -> dict[str, dict[str, float]]:
+        """The best any model can do on this data, where that is known: split to metrics."""
+        return {}

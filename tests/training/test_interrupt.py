@@ -1,0 +1,89 @@
+"""The first request to stop is remembered, the second stops at once."""
+
+import contextlib
+import signal
+import threading
+
+import pytest
+
+from porism.training.interrupt import Interrupt, ask_to_stop
+
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
+HANG_UP = getattr(signal, "SIGHUP", None)
+
+
+class Stopped(Exception):
+    """As the loop leaves when it was asked to."""
+
+
+def asked_after(*signals: signal.Signals) -> bool:
+    """Whether a training is asked to stop when these come one after another."""
+    with contextlib.suppress(Stopped), Interrupt() as interrupt:
+        assert not interrupt.asked
+        for number in signals:
+            signal.raise_signal(number)
+        raise Stopped
+    return interrupt.asked
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_is_remembered(number: signal.Signals) -> None:
+    assert asked_after(number)
+
+
+@pytest.mark.parametrize("second", [number for number in SIGNALS if number != HANG_UP])
+@pytest.mark.parametrize("first", SIGNALS)
+def test_a_second_one_stops_at_once(first: signal.Signals, second: signal.Signals) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        asked_after(first, second)
+
+
+@pytest.mark.skipif(HANG_UP is None, reason="this system has no terminals that hang up")
+@pytest.mark.parametrize("first", SIGNALS)
+def test_a_hang_up_never_stops_at_once(first: signal.Signals) -> None:
+    """Where a terminal is closed the shell passes the hang-up on, and then the system sends it too."""
+    assert HANG_UP is not None
+    assert asked_after(first, HANG_UP, HANG_UP)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_afterwards_every_signal_does_what_it_did(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with Interrupt():
+        assert signal.getsignal(number) != before
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("number", [number for number in SIGNALS if number.name in ("SIGHUP", "SIGQUIT")])
+def test_what_is_ignored_stays_ignored(number: signal.Signals) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with Interrupt() as interrupt:
+            signal.raise_signal(number)
+            assert not interrupt.asked
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_request_after_the_last_step_is_not_forgotten() -> None:
+    with pytest.raises(KeyboardInterrupt), Interrupt():
+        ask_to_stop()
+
+
+def test_a_training_can_be_asked_without_a_signal_and_in_any_thread() -> None:
+    seen: list[bool] = []
+
+    def work() -> None:
+        with contextlib.suppress(Stopped), Interrupt() as interrupt:
+            ask_to_stop()
+            seen.append(interrupt.asked)
+            raise Stopped
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    ask_to_stop()  # nobody trains any more
+    with Interrupt() as interrupt:
+        seen.append(interrupt.asked)
+    assert seen == [True, False]

@@ -1,0 +1,141 @@
+import dataclasses
+import json
+import math
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from porism.errors import DataError, Interrupted, TrainingError
+from porism.runs import checkpoint
+from porism.runs.recipe import override
+from porism.runs.run import Run
+from porism.tasks.language import Language
+from porism.tasks.language.recipes import LanguageRecipe
+from porism.training import session
+from porism.training.loop import Training, evaluate
+from porism.training.progress import Silence
+
+
+def begin(recipe: LanguageRecipe, out: Path, text: str) -> Training:
+    return session.begin(Language, recipe, out, source=text, device="cpu", seed=5, threads=1)
+
+
+def timeless(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result without what a clock or a folder's name put in."""
+    return {key: value for key, value in result.items() if key not in ("seconds", "tokens_per_second", "run")}
+
+
+class StopAt(Silence):
+    """Presses Ctrl-C once, after a number of steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def step(self, units: int) -> None:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("steps", [1, 60, 77, 150])
+@pytest.mark.parametrize("model", ["elman", "lstm"])
+def test_a_stopped_run_resumes_to_the_same_bits(
+    tiny: LanguageRecipe, text: str, tmp_path: Path, steps: int, model: str
+) -> None:
+    recipe = override(tiny, [f"model={model}", "schedule=cosine", "clip=1", "warmup=10"])
+    straight = session.complete(begin(recipe, tmp_path / "straight", text))
+    with pytest.raises(Interrupted, match=f"stopped, and saved. Go on with: porism train --resume {tmp_path}/stopped"):
+        session.complete(begin(recipe, tmp_path / "stopped", text), StopAt(steps))
+    torch.manual_seed(12345)
+    resumed = session.complete(session.reopen(Language, Run.open(tmp_path / "stopped")))
+    assert timeless(resumed) == timeless(straight)
+    for name in ("best", "last"):
+        ours, theirs = (checkpoint.read(tmp_path / run / name).parts for run in ("straight", "stopped"))
+        for part, tensors in ours.items():
+            for key, tensor in tensors.items():
+                assert torch.equal(tensor, theirs[part][key]), (name, part, key)
+
+
+def test_patience_stops_and_the_best_epoch_counts(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
+    recipe = override(tiny, ["epochs=40", "patience=1", "learning_rate=0.3", "schedule=constant"])
+    training = begin(recipe, tmp_path / "run", text)
+    result = session.complete(training)
+    events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
+    curve = [event["valid"]["perplexity"] for event in events if event["event"] == "epoch"]
+    best = curve.index(min(curve)) + 1
+    assert result["best_epoch"] == best
+    assert result["epochs"] == len(curve) == best + 2 < 40
+    assert result["metrics"]["valid"]["perplexity"] == min(curve)
+    assert events[-1]["reason"] == "no better for 2 epochs"
+
+
+def test_the_final_epoch_counts_where_a_recipe_says_so(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
+    settings = ["epochs=3", "patience=0", "learning_rate=0.3", "schedule=constant", "select=final"]
+    result = session.complete(begin(override(tiny, settings), tmp_path / "run", text))
+    events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
+    curve = [event["valid"]["perplexity"] for event in events if event["event"] == "epoch"]
+    # It is not the best one, and patience does not end it.
+    assert curve[-1] > min(curve)
+    assert result["best_epoch"] == result["epochs"] == 3
+    assert result["metrics"]["valid"]["perplexity"] == curve[-1]
+
+
+def test_evaluating_changes_nothing_and_gives_the_same_number_twice(task: Language) -> None:
+    torch.manual_seed(1)
+    model = task.build()
+    before = {name: x.clone() for name, x in model.state_dict().items()}
+    random = torch.get_rng_state()
+    first, second = evaluate(task, model, "test"), evaluate(task, model, "test")
+    assert first == second
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(torch.equal(x, before[name]) for name, x in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_loss_that_is_no_number_stops_with_a_clear_line(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
+    recipe = override(tiny, ["activation=relu", "learning_rate=1e18", "optimizer=sgd"])
+    with pytest.raises(
+        TrainingError, match=r"the loss is (nan|inf) in epoch 1, step \d, at learning_rate 1e\+18: training cannot"
+    ):
+        session.complete(begin(recipe, tmp_path / "run", text))
+    assert not checkpoint.exists(tmp_path / "run/last")
+
+
+def test_the_two_first_seeds_differ(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
+    short = override(tiny, ["epochs=1"])
+    one, same = (session.complete(begin(short, tmp_path / name, text)) for name in ("one", "same"))
+    other = session.complete(session.begin(Language, short, tmp_path / "other", source=text, device="cpu", seed=6))
+    assert timeless(one) == timeless(same)
+    assert one["metrics"] != other["metrics"]
+
+
+def test_other_data_is_refused_on_resume(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
+    copy = tmp_path / "text.txt"
+    copy.write_text(Path(text).read_text())
+    session.complete(begin(override(tiny, ["epochs=1"]), tmp_path / "run", str(copy)))
+    copy.write_text(Path(text).read_text() + "the cat sleeps\n")
+    with pytest.raises(DataError, match="has changed since the run began"):
+        session.reopen(Language, Run.open(tmp_path / "run"))
+
+
+def test_checkpoints_within_an_epoch_change_nothing(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
+    recipe = dataclasses.replace(tiny, epochs=1)
+    often = session.complete(begin(recipe, tmp_path / "often", text), checkpoint_every=0.0)
+    never = session.complete(begin(recipe, tmp_path / "never", text), checkpoint_every=math.inf)
+    assert timeless(often) == timeless(never)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_run_stopped_on_a_gpu_goes_on(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        session.complete(session.begin(Language, tiny, tmp_path / "run", source=text, device="cuda"), StopAt(77))
+    resumed = session.complete(session.reopen(Language, Run.open(tmp_path / "run")))
+    straight = session.complete(session.begin(Language, tiny, tmp_path / "straight", source=text, device="cuda"))
+    found, wanted = (result["metrics"]["test"]["perplexity"] for result in (resumed, straight))
+    assert found == pytest.approx(wanted, rel=0.02)

@@ -1,0 +1,49 @@
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+from porism.runs.recipe import override
+from porism.tasks.language.recipes import RECIPES
+from porism.training import optimizer
+
+RECIPE = dataclasses.replace(RECIPES["elman"], learning_rate=0.5, schedule="constant")
+
+
+def test_rates_rise_and_fall_as_the_schedule_says() -> None:
+    linear = dataclasses.replace(RECIPE, schedule="linear", warmup=4)
+    assert [optimizer.rate_at(linear, step, 14) for step in (0, 1, 3, 4, 9, 14)] == [0.125, 0.25, 0.5, 0.5, 0.25, 0.0]
+    cosine = dataclasses.replace(RECIPE, schedule="cosine")
+    assert optimizer.rate_at(cosine, 0, 10) == 0.5
+    assert optimizer.rate_at(cosine, 5, 10) == pytest.approx(0.25)
+    assert optimizer.rate_at(cosine, 10, 10) == pytest.approx(0.0)
+    assert optimizer.rate_at(RECIPE, 7, 10) == 0.5
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+def test_its_memory_comes_back_to_the_bit(name: str) -> None:
+    recipe = override(RECIPE, [f"optimizer={name}", "learning_rate=0.01", "weight_decay=0.1"])
+
+    def step(model: nn.Linear, maker: torch.optim.Optimizer) -> None:
+        maker.zero_grad()
+        model(torch.ones(2, 3)).square().sum().backward()
+        maker.step()
+
+    def build() -> tuple[nn.Linear, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        return model, optimizer.make(recipe, model.parameters(), torch.device("cpu"))
+
+    straight, first = build()
+    for _ in range(4):
+        step(straight, first)
+    stopped, before = build()
+    step(stopped, before)
+    step(stopped, before)
+    resumed, after = build()
+    resumed.load_state_dict(stopped.state_dict())
+    optimizer.load_state(after, {key: x.clone() for key, x in optimizer.state_tensors(before).items()})
+    step(resumed, after)
+    step(resumed, after)
+    assert torch.equal(straight.weight, resumed.weight)

@@ -1,0 +1,58 @@
+import math
+
+import pytest
+import torch
+
+from porism.runs.recipe import override
+from porism.tasks.language import Language
+from porism.tasks.language.recipes import LanguageRecipe
+from porism.training import optimizer
+from porism.training.step import make_step
+
+CPU = torch.device("cpu")
+
+
+def gradient_norm_after_a_step(recipe: LanguageRecipe, text: str, precision: str = "fp32") -> float:
+    torch.manual_seed(1)
+    task = Language.load(recipe, text)
+    model = task.build()
+    step = make_step(task, model, optimizer.make(recipe, model.parameters(), CPU), CPU, precision)
+    loss, carry = step(task.batches(1, 1)[0], task.start(model))
+    assert math.isfinite(loss.item())
+    assert not loss.requires_grad
+    assert set(carry) == {"h"}
+    return torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]).item()
+
+
+def test_the_whole_gradient_is_clipped_and_otherwise_left_alone(tiny: LanguageRecipe, text: str) -> None:
+    free = gradient_norm_after_a_step(tiny, text)
+    assert free > 0.01
+    assert gradient_norm_after_a_step(override(tiny, [f"clip={free / 3}"]), text) == pytest.approx(free / 3, rel=1e-4)
+    assert gradient_norm_after_a_step(override(tiny, [f"clip={free * 3}"]), text) == free
+
+
+def test_bf16_rounds_the_products_and_keeps_the_gradient_close(tiny: LanguageRecipe, text: str) -> None:
+    exact, rounded = (gradient_norm_after_a_step(tiny, text, precision) for precision in ("fp32", "bf16"))
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, rel=2**-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_captured_step_learns_what_the_written_one_does(tiny: LanguageRecipe, text: str) -> None:
+    device, losses = torch.device("cuda"), []
+    recipe = override(tiny, ["keep=1"])
+    for captured in (False, True):
+        torch.manual_seed(1)
+        task = Language.load(recipe, text)
+        model = task.build().to(device)
+        step = make_step(task, model, optimizer.make(recipe, model.parameters(), device), device, "fp32")
+        chosen = step if captured else step.eager  # type: ignore[attr-defined]
+        carry = {name: x.to(device) for name, x in task.start(model).items()}
+        for index in range(20):
+            # Two shapes in turn: each gets a graph of its own.
+            short = slice(None, 3 if index % 2 else None)
+            batch = tuple(x[short].to(device) for x in task.batches(1, 1)[index])
+            loss, carry = chosen(batch, carry)
+        assert not captured or len(step.graphs) == 2  # type: ignore[attr-defined]
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
