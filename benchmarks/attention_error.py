@@ -6,7 +6,7 @@
 Peer: full softmax attention, causal, in float64. Queries, keys and values are normal, and queries are scaled so that
 logits have the deviation asked for. Two errors, the mean over several seeds:
 
-- answer: the error that `porism.layers.taylor.estimate` defines, that of the whole answer in relation to its norm
+- answer: the error that taylor/error.py defines, that of the whole answer in relation to its norm
 - weights: half the sum of |difference| of a query's weights, the mean over queries; it is the most that its answer can
   be off for values between 0 and 1, and is read off by values that are one-hot
 
@@ -34,8 +34,8 @@ from porism.layers import (
     taylor_attention,
     window_attention,
 )
-from porism.layers.pattern import CAUSAL, FULL
-from porism.layers.taylor import SeriesWarning, series_error
+from porism.layers.attention.pattern import CAUSAL, FULL
+from porism.layers.attention.taylor import SeriesWarning, series_error
 from porism.training.device import versions
 
 RESULT = Path(__file__).parent / "results" / "attention_error.json"

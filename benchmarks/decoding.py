@@ -25,12 +25,12 @@ from torch import Tensor
 
 from porism.costing.predicting.clock import wait_for
 from porism.layers import Pattern, hybrid_attention, softmax_attention, taylor_attention, window_attention
-from porism.layers.attention import softmax_decode
-from porism.layers.check import relative_error
-from porism.layers.hybrid import hybrid_decode
-from porism.layers.pattern import CAUSAL
-from porism.layers.taylor import taylor_decode
-from porism.layers.window import window_decode
+from porism.layers.attention.hybrid import hybrid_decode
+from porism.layers.attention.pattern import CAUSAL
+from porism.layers.attention.softmax import softmax_decode
+from porism.layers.attention.taylor import taylor_decode
+from porism.layers.attention.window import window_decode
+from porism.testing.gradients import relative_error
 from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "decoding.json"

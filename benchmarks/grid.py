@@ -21,9 +21,9 @@ import torch
 import tyro
 from torch import Tensor
 
-from porism.layers.check import relative_error
-from porism.layers.grid import grid, naive
-from porism.layers.grid.cost import cost
+from porism.layers.recurrent.grid import grid, naive
+from porism.layers.recurrent.grid.cost import cost
+from porism.testing.gradients import relative_error
 from porism.training.device import choose_device, hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "grid.json"

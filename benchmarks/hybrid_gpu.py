@@ -18,8 +18,9 @@ import torch
 import tyro
 from torch import Tensor
 
-from porism.layers.hybrid import hybrid_attention, kernels, naive
-from porism.layers.pattern import CAUSAL
+from porism.layers.attention.hybrid import hybrid_attention, naive
+from porism.layers.attention.hybrid.kernels import triton as kernels
+from porism.layers.attention.pattern import CAUSAL
 from porism.training.device import hardware, versions
 from series_gpu import HEADS, TOKENS, VALUES, WORST_ERROR, error, full, inputs, series, timed
 

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from porism.costing.predicting import kept
 from porism.layers import Pattern, choose
-from porism.layers.mechanism import attention
+from porism.layers.attention.auto import attention
 from porism.training.device import hardware, versions
 
 WORST = 1.10

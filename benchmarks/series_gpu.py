@@ -21,8 +21,9 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from porism.layers.pattern import CAUSAL
-from porism.layers.taylor import TaylorState, kernels, naive, taylor_attention, taylor_decode
+from porism.layers.attention.pattern import CAUSAL
+from porism.layers.attention.taylor import TaylorState, naive, taylor_attention, taylor_decode
+from porism.layers.attention.taylor.kernels import triton as kernels
 from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "series_gpu.json"

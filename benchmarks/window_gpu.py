@@ -21,9 +21,9 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from porism.layers.pattern import Pattern
-from porism.layers.window import window_attention
-from porism.layers.window.naive import window_attention as naive
+from porism.layers.attention.pattern import Pattern
+from porism.layers.attention.window import window_attention
+from porism.layers.attention.window.naive import window_attention as naive
 from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "window_gpu.json"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         TaylorAttention,
         WindowAttention,
     )
-    from porism.layers.mechanism import attention
+    from porism.layers.attention.auto import attention
 
 __all__ = [
     "Attention",
@@ -42,7 +42,7 @@ __all__ = [
 
 _ROOMS = dict.fromkeys(__all__, "porism.layers") | {
     "Cost": "porism.costing.terms",
-    "attention": "porism.layers.mechanism",
+    "attention": "porism.layers.attention.auto",
     "cost": "porism.costing.derive",
 }
 

@@ -13,8 +13,8 @@ from porism.claims.topics.attention.heads import block_by_block, side_by_side
 from porism.claims.topics.attention.orders import ONE_HEAD, grows_like
 from porism.claims.topics.attention.products import strassen
 from porism.claims.topics.attention.scalar import PARTS, Part, Parts, counts, multi_head, operations
-from porism.layers.attention import naive
-from porism.layers.pattern import CAUSAL, FULL, Pattern
+from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
+from porism.layers.attention.softmax import naive
 
 PATTERNS = (FULL, CAUSAL, Pattern("sliding", 3), Pattern("block", 2))
 SIZES = ((1, 1, 1, 1), (7, 2, 1, 2), (2, 3, 5, 1), (5, 6, 2, 3))

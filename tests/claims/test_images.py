@@ -6,9 +6,9 @@ import torch
 from porism.claims.judges.tally import Noted, Tally
 from porism.claims.topics.images.downsampling import SHRINK, smallest_test_set, without_downsampling
 from porism.claims.topics.images.walks import Weights, influence, scalar_walk, walk_tally
-from porism.layers.grid import naive
-from porism.layers.grid.cost import cost
-from porism.layers.grid.diagonals import steps
+from porism.layers.recurrent.grid import naive
+from porism.layers.recurrent.grid.cost import cost
+from porism.layers.recurrent.grid.kernels.diagonals import steps
 
 
 @pytest.mark.parametrize(("n", "C", "H"), [(1, 2, 3), (3, 1, 2)])

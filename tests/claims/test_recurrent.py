@@ -15,8 +15,8 @@ from porism.claims.topics.recurrent.sizes import model_of, weights_of
 from porism.claims.topics.recurrent.states import STATED
 from porism.claims.topics.recurrent.step import STEPS, Step, derivative, random_step
 from porism.claims.topics.recurrent.training import pairs_by
-from porism.layers.elman.gradient import local_gradient
-from porism.layers.elman.naive import Weights, language_model
+from porism.layers.recurrent.elman.gradient import local_gradient
+from porism.layers.recurrent.elman.naive import Weights, language_model
 from porism.tasks.language.recipes import QUESTIONS, RECIPES
 
 

@@ -11,7 +11,7 @@ from porism.claims.judges import tallied
 from porism.claims.judges.tally import Maker, Matrix, Tally
 from porism.claims.topics.series import answers, counting, features, operations, scalar, truncation
 from porism.costing import D, K, M, T
-from porism.layers.taylor import naive
+from porism.layers.attention.taylor import naive
 
 SIZES = [(1, 1, 1), (2, 1, 3), (7, 2, 2), (3, 3, 4)]
 

@@ -4,7 +4,7 @@ import pytest
 
 from porism.claims.topics.attention.scalar import counts
 from porism.claims.topics.windows import tokens_seen
-from porism.layers.pattern import Pattern
+from porism.layers.attention.pattern import Pattern
 
 
 @pytest.mark.parametrize("T", [1, 2, 7, 63])

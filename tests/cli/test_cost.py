@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Say
 
-from porism.layers.pattern import Pattern
+from porism.layers.attention.pattern import Pattern
 from porism.tasks.language.recipes import RECIPES
 
 

@@ -16,7 +16,7 @@ from porism.costing.cost import Derived, folded
 from porism.costing.derive import derive
 from porism.costing.predicting.memory import OPTIMIZERS
 from porism.errors import RecipeError, ShapeError
-from porism.layers.check import LAYERS
+from porism.layers.cases import LAYERS
 
 
 def same(formula: Any, wanted: Any) -> bool:
@@ -99,7 +99,7 @@ def test_a_stride_leaves_a_floor_in_the_formula() -> None:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_every_layer_costs_by_hand_what_its_code_costs(name: str) -> None:
-    place = import_module(f"porism.layers.{name}.cost")
+    place = import_module(f"{LAYERS[name]}.cost")
     target, inputs = place.subject()
     multiples, largest = getattr(place, "MULTIPLES", {}), getattr(place, "LARGEST", {})
     derived = derive(target, *inputs, multiples=multiples, largest=largest)

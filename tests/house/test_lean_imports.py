@@ -11,9 +11,12 @@ from time import perf_counter
 import pytest
 from tests.house.conftest import Plant
 
+from porism.layers.cases import LAYERS
+
 # What a layer has no use for: the rooms above it, and the packages that those rooms stand on.
 STRANGERS = (
-    *("porism.cli", "porism.web", "porism.report", "porism.sweep", "porism.claims", "porism.tasks", "porism.training"),
+    *("porism.cli", "porism.web", "porism.api", "porism.report", "porism.sweep", "porism.claims"),
+    *("porism.testing", "porism.tasks", "porism.training"),
     *("tyro", "rich", "matplotlib", "plotly", "fastapi", "uvicorn", "pandas", "IPython"),
 )
 HELP_SECONDS = 0.5
@@ -44,14 +47,9 @@ except SystemExit as leaving:
 """
 
 
-def layer_names() -> list[str]:
-    layers = Path(__file__).parents[2] / "src/porism/layers"
-    return sorted(path.parent.name for path in layers.glob("*/__init__.py"))
-
-
-@pytest.mark.parametrize("layer", layer_names())
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 def test_a_layer_stands_alone(repository: Path, layer: str) -> None:
-    assert modules_after(repository / "src", f"import porism.layers.{layer}", STRANGERS) == []
+    assert modules_after(repository / "src", f"import {layer}", STRANGERS) == []
 
 
 def test_the_package_alone_is_light(repository: Path) -> None:
@@ -73,7 +71,7 @@ def test_help_answers_at_once(repository: Path) -> None:
 
 
 def test_a_stranger_is_noticed(plant: Plant) -> None:
-    package = {"porism/__init__.py": "import porism.training.loop, plotly", "porism/train/loop.py": ""}
+    package = {"porism/__init__.py": "import porism.training.loop, plotly", "porism/training/loop.py": ""}
     source = plant({**package, "plotly.py": "print('a word on the way')"})
     assert modules_after(source, "import porism", STRANGERS) == ["plotly", "porism.training"]
     assert modules_after(source, "import json", STRANGERS) == []

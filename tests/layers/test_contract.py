@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from porism.costing.counting.count import count
 from porism.errors import ShapeError
 from porism.layers import Elman, Readout
-from porism.layers.check import LAYERS, gradients, relative_error
+from porism.layers.cases import LAYERS
+from porism.testing.gradients import gradients, relative_error
 
 # Odd sizes, each letter once at 1 and once at something large.
 SIZES: list[Sizes] = [

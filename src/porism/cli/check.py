@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from porism.claims import Decision
-    from porism.layers.check import Check as Comparison
+    from porism.testing.gradients import Check as Comparison
 
 What = Literal["gradients", "kernels", "claims", "all"]
 
@@ -59,11 +59,11 @@ class Check:
         console = console_for(self.json)
         rows: list[dict[str, Any]] = []
         if self.what in ("gradients", "all"):
-            from porism.layers.check import gradients
+            from porism.testing.gradients import gradients
 
             rows += _compared(gradients(seed=self.seed), console)
         if self.what in ("kernels", "all"):
-            from porism.layers.kernels.check import check_kernels
+            from porism.testing.kernels import check_kernels
 
             rows += _compared(check_kernels(seed=self.seed), console)
         if self.what in ("claims", "all"):

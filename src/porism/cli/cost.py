@@ -155,7 +155,7 @@ class Cost:
 
     def _compare(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
         from porism.cli.target import find
-        from porism.costing.predicting.crossover import compare_all, draw
+        from porism.costing.comparison import compare_all, draw
 
         other = self._derive(find(self.against, self.input if ":" in self.against else ()), console)
         console.print(other.table())

@@ -36,7 +36,7 @@ def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
     Linear(in_features=64, out_features=10, bias=True)
     """
     from porism.errors import nearest
-    from porism.layers.check import LAYERS
+    from porism.layers.cases import LAYERS
     from porism.tasks import TASKS
     from porism.tasks import find as find_task
 
@@ -64,13 +64,15 @@ def find(text: str, inputs: Sequence[str] = (), arguments: str = "") -> Target:
 
 def drawable() -> list[str]:
     """The layers that can be drawn."""
-    from porism.layers.check import LAYERS
+    from porism.layers.cases import LAYERS
 
     return [layer for layer in LAYERS if hasattr(_cost_of(layer), "drawing")]
 
 
 def _cost_of(layer: str) -> ModuleType:
-    return import_module(f"porism.layers.{layer}.cost")
+    from porism.layers.cases import LAYERS
+
+    return import_module(f"{LAYERS[layer]}.cost")
 
 
 def _brought(text: str, arguments: str) -> Any:

@@ -251,8 +251,6 @@ class Derived:
 
     def table(self) -> "Table":
         """Formulas by submodule, for a terminal."""
-        from porism.costing.cost import table
-
         return table(self)
 
     def latex(self, kind: str = "flops") -> str:

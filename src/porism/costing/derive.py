@@ -33,12 +33,12 @@ def derive(
     >>> derive(lambda A, D: nn.MultiheadAttention(A * D, A), *("T B A*D",) * 3).parameters
     4*A*D*(A*D + 1)
 
-    A text names the sizes of a tensor (see `porism.costing.counting.inputs`), a function of letters makes any other input; the
-    letters of a factory are its arguments. A letter that the module itself has fixed becomes its number. `multiples`
-    are for letters that something must divide: `{"D": 8}` asks of D only multiples of 8, and the formula holds for
-    those. `largest` are for letters that are counted up to a size only, since more would take long or is not allowed:
-    `{"L": 6}` for a number of layers. Nothing is allocated: all runs on torch's fake tensors, except where the code
-    looks at numbers.
+    A text names the sizes of a tensor (see `porism.costing.counting.inputs`), a function of letters makes any other
+    input; the letters of a factory are its arguments. A letter that the module itself has fixed becomes its number.
+    `multiples` are for letters that something must divide: `{"D": 8}` asks of D only multiples of 8, and the formula
+    holds for those. `largest` are for letters that are counted up to a size only, since more would take long or is not
+    allowed: `{"L": 6}` for a number of layers. Nothing is allocated: all runs on torch's fake tensors, except where the
+    code looks at numbers.
     """
     subject = Subject(target, inputs, named, dtype)
     limits = Limits(multiples or {}, largest or {})

@@ -1,15 +1,10 @@
 """The architectures. Each folder holds one: its equations, oracle, layer, gradient by hand and cost."""
 
-from porism.layers.attention import Attention, Cache, softmax_attention, softmax_decode
-from porism.layers.elman import Elman
-from porism.layers.gcn import Graph, GraphConvolution
-from porism.layers.grid import Grid
-from porism.layers.hybrid import HybridAttention, HybridState, hybrid_attention, hybrid_decode
-from porism.layers.mechanism import AutoAttention, Choice, choose
-from porism.layers.pattern import Pattern
-from porism.layers.readout import Readout
-from porism.layers.skipgram import SkipGram
-from porism.layers.taylor import (
+from porism.layers.attention.auto import AutoAttention, Choice, choose
+from porism.layers.attention.hybrid import HybridAttention, HybridState, hybrid_attention, hybrid_decode
+from porism.layers.attention.pattern import Pattern
+from porism.layers.attention.softmax import Attention, Cache, softmax_attention, softmax_decode
+from porism.layers.attention.taylor import (
     SeriesWarning,
     TaylorAttention,
     TaylorState,
@@ -17,7 +12,12 @@ from porism.layers.taylor import (
     taylor_attention,
     taylor_decode,
 )
-from porism.layers.window import WindowAttention, window_attention, window_decode
+from porism.layers.attention.window import WindowAttention, window_attention, window_decode
+from porism.layers.gcn import Graph, GraphConvolution
+from porism.layers.readout import Readout
+from porism.layers.recurrent.elman import Elman
+from porism.layers.recurrent.grid import Grid
+from porism.layers.skipgram import SkipGram
 
 __all__ = [
     "Attention",

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from porism.costing.predicting.crossover import Comparison
+from porism.costing.comparison import Comparison
 from porism.errors import MissingExtra, RunError
 
 COLOURS = ("#2563a8", "#c2571a")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from porism.costing.counting.count import count
 from porism.costing.derive import derive
 from porism.layers import Elman, Readout
-from porism.layers.check import LAYERS
+from porism.layers.cases import LAYERS
 
 # torch says so of every CSR matrix, once a process.
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
@@ -137,12 +137,12 @@ FORMULAS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "feed-forward": (lambda D, H: nn.Sequential(nn.Linear(D, H), nn.GELU(), nn.Linear(H, D)), ("B D",)),
     "cross-entropy": (nn.functional.cross_entropy, ("B V", "B : int < V")),
     "fused attention": (nn.functional.scaled_dot_product_attention, ("B A T D",) * 3),
-} | {name: import_module(f"porism.layers.{name}.cost").subject() for name in LAYERS}
+} | {name: import_module(f"{LAYERS[name]}.cost").subject() for name in LAYERS}
 
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_the_formula_gives_the_bytes_that_autograd_keeps_on_a_cpu(name: str) -> None:
-    place = import_module(f"porism.layers.{name}.cost") if name in LAYERS else None
+    place = import_module(f"{LAYERS[name]}.cost") if name in LAYERS else None
     multiples, largest = getattr(place, "MULTIPLES", {}), getattr(place, "LARGEST", {})
     derived = derive(FORMULAS[name][0], *FORMULAS[name][1], multiples=multiples, largest=largest)
     for base in (2, 5, 12):

@@ -8,8 +8,8 @@ from tests.layers.cases.case import HEADS, Case, Inputs, Mistake
 from torch import Tensor
 
 from porism.layers import Attention, softmax_attention
-from porism.layers.attention import naive as attention_naive
-from porism.layers.attention.cost import cost as attention_cost
+from porism.layers.attention.softmax import naive as attention_naive
+from porism.layers.attention.softmax.cost import cost as attention_cost
 
 
 def _naive_attention(layer: Attention, inputs: Inputs) -> Tensor:

@@ -5,8 +5,8 @@ from tests.layers.cases.case import Case, Inputs, Mistake
 from torch import Tensor
 
 from porism.layers import Elman
-from porism.layers.elman import naive as elman_naive
-from porism.layers.elman.cost import cost as elman_cost
+from porism.layers.recurrent.elman import naive as elman_naive
+from porism.layers.recurrent.elman.cost import cost as elman_cost
 
 
 def _run_elman(layer: Elman, inputs: Inputs) -> Tensor:

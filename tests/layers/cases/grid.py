@@ -7,9 +7,9 @@ import torch
 from tests.layers.cases.case import Case, Inputs, Mistake
 from torch import Tensor
 
-from porism.layers.grid import Grid, grid
-from porism.layers.grid import naive as grid_naive
-from porism.layers.grid.cost import cost as grid_cost
+from porism.layers.recurrent.grid import Grid, grid
+from porism.layers.recurrent.grid import naive as grid_naive
+from porism.layers.recurrent.grid.cost import cost as grid_cost
 
 
 def _naive_grid(layer: Grid, inputs: Inputs) -> Tensor:

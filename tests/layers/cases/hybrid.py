@@ -8,11 +8,11 @@ from tests.layers.cases.case import HEADS, Case, Inputs, Mistake
 from torch import Tensor
 
 from porism.costing import D, T
-from porism.layers.attention import naive as attention_naive
-from porism.layers.hybrid import HybridAttention, hybrid_attention
-from porism.layers.hybrid import naive as hybrid_naive
-from porism.layers.hybrid.cost import cost as hybrid_cost
-from porism.layers.pattern import Pattern
+from porism.layers.attention.hybrid import HybridAttention, hybrid_attention
+from porism.layers.attention.hybrid import naive as hybrid_naive
+from porism.layers.attention.hybrid.cost import cost as hybrid_cost
+from porism.layers.attention.pattern import Pattern
+from porism.layers.attention.softmax import naive as attention_naive
 
 
 def _naive_hybrid(layer: HybridAttention, inputs: Inputs) -> Tensor:

@@ -7,11 +7,11 @@ import torch
 from tests.layers.cases.case import HEADS, Case, Inputs, Mistake
 from torch import Tensor
 
-from porism.layers.attention import naive as attention_naive
-from porism.layers.pattern import Pattern
-from porism.layers.taylor import TaylorAttention, TaylorState, taylor_attention, taylor_decode
-from porism.layers.taylor import naive as taylor_naive
-from porism.layers.taylor.cost import cost as taylor_cost
+from porism.layers.attention.pattern import Pattern
+from porism.layers.attention.softmax import naive as attention_naive
+from porism.layers.attention.taylor import TaylorAttention, TaylorState, taylor_attention, taylor_decode
+from porism.layers.attention.taylor import naive as taylor_naive
+from porism.layers.attention.taylor.cost import cost as taylor_cost
 
 
 def _naive_taylor(layer: TaylorAttention, inputs: Inputs) -> Tensor:

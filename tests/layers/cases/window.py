@@ -7,12 +7,12 @@ import torch
 from tests.layers.cases.case import HEADS, Case, Inputs, Mistake
 from torch import Tensor
 
-from porism.layers.attention import naive as attention_naive
-from porism.layers.attention.layer import Cache
-from porism.layers.pattern import Pattern
-from porism.layers.window import WindowAttention, window_attention, window_decode
-from porism.layers.window import naive as window_naive
-from porism.layers.window.cost import cost as window_cost
+from porism.layers.attention.pattern import Pattern
+from porism.layers.attention.softmax import naive as attention_naive
+from porism.layers.attention.softmax.functional import Cache
+from porism.layers.attention.window import WindowAttention, window_attention, window_decode
+from porism.layers.attention.window import naive as window_naive
+from porism.layers.attention.window.cost import cost as window_cost
 
 
 def _naive_window(layer: WindowAttention, inputs: Inputs) -> Tensor:

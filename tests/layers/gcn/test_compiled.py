@@ -10,9 +10,9 @@ from tests.layers.gcn.graphs import drawn, random_graph
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from porism.layers.check import relative_error
 from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures
-from porism.layers.gcn.function import propagate
+from porism.layers.gcn.functional import propagate
+from porism.testing.gradients import relative_error
 
 EXACT = 1e-12
 # torch.compile itself calls what torch deprecates.

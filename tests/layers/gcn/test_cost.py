@@ -9,14 +9,14 @@ from porism.costing.counting.count import count
 from porism.costing.derive import derive
 from porism.layers.gcn import Graph, GraphConvolution, SparseFeatures
 from porism.layers.gcn.cost import cost, project_first_cost, propagate_first_cost, subject
-from porism.layers.gcn.order import project_first
+from porism.layers.gcn.functional import project_first
 
 
 def counted(D: int, H: int, first: bool | None, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, dict[str, int]]:
     edges, _ = drawn(63)
     graph = Graph.from_edges(edges, 63)
     if first is not None:
-        monkeypatch.setattr("porism.layers.gcn.layer.project_first", lambda *_: first)
+        monkeypatch.setattr("porism.layers.gcn.functional.project_first", lambda *_: first)
     layer, x = GraphConvolution(D, H), torch.randn(63, D, requires_grad=True)
     run = count(layer, x, graph)
     assert not run.uncounted
@@ -53,7 +53,7 @@ def test_features_that_are_given_take_the_order_that_is_cheaper_to_learn_with(
     def work(first: bool | None) -> int:
         with monkeypatch.context() as patch:
             if first is not None:
-                patch.setattr("porism.layers.gcn.layer.project_first", lambda *_: first)
+                patch.setattr("porism.layers.gcn.functional.project_first", lambda *_: first)
             run = count(GraphConvolution(D, H), x, graph)
         return run.flops + run.backward_flops
 

@@ -16,13 +16,14 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers import kernels
-from porism.layers.check import relative_error
-from porism.layers.gcn import Graph, GraphConvolution, SparseFeatures, propagate
-from porism.layers.gcn.csr import Csr, Transposition, transpose
-from porism.layers.gcn.edges import Neighbours
-from porism.layers.gcn.function import project
-from porism.layers.gcn.function import propagate as propagate_features
-from porism.layers.gcn.graph import Propagation
+from porism.layers.gcn import Graph, GraphConvolution, SparseFeatures
+from porism.layers.gcn import kernels as propagate
+from porism.layers.gcn.adjacency.csr import Csr, Transposition, transpose
+from porism.layers.gcn.adjacency.edges import Neighbours
+from porism.layers.gcn.adjacency.propagations import Propagation
+from porism.layers.gcn.functional import project
+from porism.layers.gcn.functional import propagate as propagate_features
+from porism.testing.gradients import relative_error
 
 HEIGHT, WIDTH, H = 4, 5, 3
 STARTS, COLUMNS = torch.tensor([0, 2, 2, 5, 6]), torch.tensor([0, 3, 1, 2, 4, 0]).int()
@@ -258,8 +259,8 @@ def test_numbas_kernel_stays_within_its_arrays(tmp_path: Path) -> None:
     script = """
 import torch
 from porism.errors import ShapeError
-from porism.layers.gcn.csr import Csr
-from porism.layers.gcn.propagate import product
+from porism.layers.gcn.adjacency.csr import Csr
+from porism.layers.gcn.kernels import product
 
 torch.manual_seed(0)
 starts, columns = torch.tensor([0, 2, 2, 5, 6]), torch.tensor([0, 3, 1, 2, 4, 0]).int()

@@ -9,8 +9,8 @@ import torch
 from torch.autograd import forward_ad
 
 from porism.errors import ShapeError
-from porism.layers.check import relative_error
 from porism.layers.gcn import Graph, GraphConvolution, SparseFeatures
+from porism.testing.gradients import relative_error
 
 P = 0.3
 

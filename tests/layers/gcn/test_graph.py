@@ -12,11 +12,12 @@ import torch
 from tests.layers.gcn.graphs import dense, drawn, star
 
 from porism.errors import ShapeError
-from porism.layers.check import relative_error
 from porism.layers.gcn import Graph, GraphConvolution, SparseFeatures, naive
-from porism.layers.gcn.csr import Csr
-from porism.layers.gcn.graph import Outline, Propagation
-from porism.layers.gcn.normalise import NORMALISATIONS
+from porism.layers.gcn.adjacency.csr import Csr
+from porism.layers.gcn.adjacency.normalize import NORMALISATIONS
+from porism.layers.gcn.adjacency.propagations import Propagation
+from porism.layers.gcn.graph import Outline
+from porism.testing.gradients import relative_error
 
 EXACT = 1e-12
 SIZES = (1, 2, 7, 63, 257)

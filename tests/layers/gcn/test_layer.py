@@ -11,10 +11,10 @@ from tests.layers.gcn.graphs import dense, drawn
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.check import relative_error
 from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures, graph_convolution, naive
-from porism.layers.gcn.normalise import NORMALISATIONS
-from porism.layers.gcn.order import project_first
+from porism.layers.gcn.adjacency.normalize import NORMALISATIONS
+from porism.layers.gcn.functional import project_first
+from porism.testing.gradients import relative_error
 
 EXACT = 1e-12
 SIZES = (1, 2, 7, 63, 257)
@@ -79,7 +79,7 @@ def test_both_orders_give_the_same(monkeypatch: pytest.MonkeyPatch, D: int, H: i
     variables = tuple(part for part in (x, weight, bias) if part.requires_grad)
     answers = []
     for first in (True, False):
-        monkeypatch.setattr("porism.layers.gcn.layer.project_first", lambda *_, first=first: first)
+        monkeypatch.setattr("porism.layers.gcn.functional.project_first", lambda *_, first=first: first)
         y = graph_convolution(x, graph, weight, bias)
         answers.append(with_gradients(y, variables) if variables else [y])
     assert largest_error(*answers) <= EXACT

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from porism.costing.counting.count import count
 from porism.errors import ShapeError
 from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures
-from porism.layers.gcn.normalise import NORMALISATIONS
+from porism.layers.gcn.adjacency.normalize import NORMALISATIONS
 
 # A transform of torch.func calls what torch deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

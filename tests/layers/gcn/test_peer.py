@@ -6,8 +6,8 @@ import pytest
 import torch
 from tests.layers.gcn.graphs import drawn
 
-from porism.layers.check import relative_error
 from porism.layers.gcn import Graph, GraphConvolution
+from porism.testing.gradients import relative_error
 
 geometric = pytest.importorskip("torch_geometric", reason="the peer is an extra: pip install 'porism[graphs]'")
 

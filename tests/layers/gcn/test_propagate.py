@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from porism.layers import kernels
-from porism.layers.check import relative_error
-from porism.layers.gcn import Graph, propagate
-from porism.layers.gcn.csr import Csr
+from porism.layers.gcn import Graph
+from porism.layers.gcn import kernels as propagate
+from porism.layers.gcn.adjacency.csr import Csr
+from porism.testing.gradients import relative_error
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 KERNELS = ("numba", "triton", "torch")
@@ -106,7 +107,7 @@ def test_a_nan_is_passed_on_to_who_hears_it(product: Product) -> None:
 
 def test_parts_of_the_work_cover_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many threads as there may be, whatever the machine has: the bits are those of one."""
-    kernel = pytest.importorskip("porism.layers.gcn.numba")
+    kernel = pytest.importorskip("porism.layers.gcn.kernels.numba")
     matrix = matrix_of(63, torch.float32)
     x, first = torch.randn(63, 5), torch.zeros(5)
     answers = []

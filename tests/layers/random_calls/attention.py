@@ -20,10 +20,10 @@ from porism.layers import (
     window_attention,
     window_decode,
 )
-from porism.layers.attention import naive as softmax_naive
-from porism.layers.hybrid import naive as hybrid_naive
-from porism.layers.mechanism import attention
-from porism.layers.taylor import naive as taylor_naive
+from porism.layers.attention.auto import attention
+from porism.layers.attention.hybrid import naive as hybrid_naive
+from porism.layers.attention.softmax import naive as softmax_naive
+from porism.layers.attention.taylor import naive as taylor_naive
 
 Settings = dict[str, Any]
 FULL, CAUSAL = Pattern(), Pattern("causal")

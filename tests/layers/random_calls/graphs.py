@@ -10,8 +10,7 @@ from torch import Tensor
 from porism.layers import Graph
 from porism.layers.gcn import naive
 from porism.layers.gcn.features import SparseFeatures
-from porism.layers.gcn.layer import graph_convolution
-from porism.layers.gcn.propagated import Propagated
+from porism.layers.gcn.functional import Propagated, graph_convolution
 
 NORMALISATIONS = ("none", "row", "symmetric", "softmax")
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from porism.layers import Attention, HybridAttention, Pattern, TaylorAttention, WindowAttention
-from porism.layers.attention import naive as softmax_naive
-from porism.layers.heads import Heads
-from porism.layers.hybrid import naive as hybrid_naive
-from porism.layers.taylor import naive as taylor_naive
+from porism.layers.attention.heads import Heads
+from porism.layers.attention.hybrid import naive as hybrid_naive
+from porism.layers.attention.softmax import naive as softmax_naive
+from porism.layers.attention.taylor import naive as taylor_naive
 
 KINDS = ("softmax", "window", "taylor", "hybrid")
 

@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from porism.layers import Elman, Grid
-from porism.layers.elman import elman
-from porism.layers.elman.naive import ACTIVATIONS
-from porism.layers.grid import naive as grid_naive
-from porism.layers.grid.diagonals import CORNERS
-from porism.layers.grid.layer import grid
+from porism.layers.recurrent.elman import elman
+from porism.layers.recurrent.elman.naive import ACTIVATIONS
+from porism.layers.recurrent.grid import naive as grid_naive
+from porism.layers.recurrent.grid.functional import grid
+from porism.layers.recurrent.grid.kernels.diagonals import CORNERS
 
 
 def elman_call(draw: Draw) -> Call:

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from porism.layers import SkipGram
-from porism.layers.readout.layer import linear_cross_entropy
+from porism.layers.readout.functional import linear_cross_entropy
 from porism.layers.skipgram import naive as skipgram_naive
-from porism.layers.skipgram.layer import sampled_loss
+from porism.layers.skipgram.functional import sampled_loss
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 ESTIMATORS = ("self-normalised", "sampled-softmax", "nce", "negative")

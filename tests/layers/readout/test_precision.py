@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
+import porism.layers.readout.functional
 import porism.layers.readout.gradient
-import porism.layers.readout.layer
 from porism.layers.readout import linear_cross_entropy
 
 H, V = 4, 10

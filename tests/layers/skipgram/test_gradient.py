@@ -6,12 +6,12 @@ from torch import Tensor
 
 from porism.costing.counting.count import count
 from porism.costing.derive import derive
-from porism.layers.check import by_autograd, relative_error
 from porism.layers.skipgram import SkipGram, naive, sampled_loss, skipgram
 from porism.layers.skipgram.check import cases
 from porism.layers.skipgram.cost import cost, subject
 from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER
 from porism.layers.skipgram.noise import Noise
+from porism.testing.gradients import by_autograd, relative_error
 
 EXACT = 1e-12
 CASES = {case.name: case for case in cases(seed=1)}

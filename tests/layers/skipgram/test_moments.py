@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from porism.errors import RecipeError
-from porism.layers.check import relative_error
 from porism.layers.skipgram import SkipGram, naive
 from porism.layers.skipgram.estimators import ESTIMATORS
 from porism.layers.skipgram.moments import enumerated, first_order_bias, measured
 from porism.layers.skipgram.noise import Noise
+from porism.testing.gradients import relative_error
 
 EXACT = 1e-12
 V, D = 5, 3

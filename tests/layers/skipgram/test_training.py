@@ -353,7 +353,7 @@ def test_what_has_no_rows_is_not_padded(vectors: Tensor) -> None:
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = trainer(text(100))
-    monkeypatch.setitem(sys.modules, "porism.layers.skipgram.numba", None)
-    monkeypatch.delattr("porism.layers.skipgram.numba", raising=False)
+    monkeypatch.setitem(sys.modules, "porism.layers.skipgram.kernels.numba", None)
+    monkeypatch.delattr("porism.layers.skipgram.kernels.numba", raising=False)
     with pytest.raises(MissingExtra, match=r'training words needs numba, .*pip install "porism\[words\]"'):
         ours.train(text(100))

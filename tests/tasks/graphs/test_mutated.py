@@ -14,7 +14,7 @@ import torch
 
 from porism.errors import PorismError
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.layers.gcn.csr import Csr
+from porism.layers.gcn.adjacency.csr import Csr
 from porism.tasks.graphs.data import load_graph
 from porism.tasks.graphs.labelled import SPLITS, LabelledGraph
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.layers.gcn.graph import Propagation
+from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.runs.recipe import override
 from porism.tasks.graphs import Graphs
 from porism.tasks.graphs.model import build

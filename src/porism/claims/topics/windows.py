@@ -14,7 +14,7 @@ from porism.claims.judges import compared, counted_equal, slope
 from porism.claims.topics.attention.orders import ONE_HEAD, grows_like
 from porism.claims.topics.attention.scalar import SINGLE, counts, operations
 from porism.layers import WindowAttention
-from porism.layers.pattern import CAUSAL, FULL, Kind, Pattern
+from porism.layers.attention.pattern import CAUSAL, FULL, Kind, Pattern
 from porism.runs.exhibits import Lines
 
 WINDOWS: tuple[Kind, ...] = ("sliding", "block")

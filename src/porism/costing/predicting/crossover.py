@@ -1,14 +1,10 @@
 """Where one formula overtakes another, and how far a budget reaches."""
 
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
 
 import sympy
 from sympy import Expr, Symbol
 
-from porism.costing.cost import KINDS, Derived
 from porism.costing.fitting.basis import symbol
 from porism.errors import RecipeError
 
@@ -91,111 +87,3 @@ def largest(within: Callable[[int], bool], refusal: str) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if within(middle) else (low, middle)
     return low
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One kind of cost of two modules along one letter, every other letter given or on both sides alike.
-
-    >>> comparison = compare(attention, linear, "T", "flops", D=64)
-    >>> print(comparison.sentence)
-    attention costs less than linear up to T=31, as much as linear at T=32, more than linear from T=33 on (FLOPs).
-    """
-
-    names: tuple[str, str]
-    formulas: tuple[Expr, Expr]
-    letter: str
-    title: str
-    changes: tuple[tuple[int, int], ...]
-    """From which size on the first costs more (1), less (-1) or as much (0)."""
-
-    @property
-    def crossing(self) -> int | None:
-        """The last size at which the order changes; None where it never does."""
-        return self.changes[-1][0] if len(self.changes) > 1 else None
-
-    @property
-    def sentence(self) -> str:
-        ours, theirs = self.names
-        words = {1: f"more than {theirs}", 0: f"as much as {theirs}", -1: f"less than {theirs}"}
-        ends = [start - 1 for start, _ in self.changes[1:]]
-        parts = [
-            f"{words[sign]} {self._span(start, end)}"
-            for (start, sign), end in zip(self.changes, [*ends, None], strict=True)
-        ]
-        return f"{ours} costs {', '.join(parts)} ({self.title})."
-
-    def _span(self, start: int, end: int | None) -> str:
-        if end is None:
-            return f"at every {self.letter}" if start == 1 else f"from {self.letter}={start} on"
-        if start == end:
-            return f"at {self.letter}={start}"
-        return f"up to {self.letter}={end}" if start == 1 else f"from {self.letter}={start} to {end}"
-
-    def values(self, sizes: list[int]) -> tuple[list[float], list[float]]:
-        """Both costs at some sizes. A letter that is on both sides alike is 1."""
-        ours, theirs = (
-            [
-                float(formula.subs({symbol(self.letter): size}).subs(dict.fromkeys(formula.free_symbols, 1)))
-                for size in sizes
-            ]
-            for formula in self.formulas
-        )
-        return ours, theirs
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.title, "letter": self.letter, "crossing": self.crossing, "sentence": self.sentence}
-
-
-def compare(ours: Derived, theirs: Derived, letter: str, kind: str = "flops", **letters: int) -> Comparison:
-    """Where one overtakes the other along a letter."""
-    for name, size in letters.items():
-        if name not in (*ours.letters, *theirs.letters):
-            known = ", ".join(dict.fromkeys((*ours.letters, *theirs.letters)))
-            raise RecipeError(
-                f"cost: neither {ours.name} nor {theirs.name} has a letter {name} to set. Letters: {known}."
-            )
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise RecipeError(f"cost: {name}={size!r} is no size. Give a whole number from 1 on.")
-    given = {symbol(name): size for name, size in letters.items()}
-    formulas = ours.formula(kind).subs(given), theirs.formula(kind).subs(given)
-    if all(symbol(letter) not in formula.free_symbols for formula in formulas):
-        raise RecipeError(
-            f"cost: neither {ours.name} nor {theirs.name} depends on {letter}. Name another letter to go along."
-        )
-    return Comparison(
-        (ours.name, theirs.name),
-        formulas,
-        letter,
-        ours.titles[kind],
-        tuple(changes(*formulas, letter)),
-    )
-
-
-def compare_all(ours: Derived, theirs: Derived, letter: str, **letters: int) -> list[Comparison]:
-    """Every kind of cost in which either has some."""
-    kinds = [
-        kind
-        for kind in KINDS
-        if any(symbol(letter) in derived.formula(kind).free_symbols for derived in (ours, theirs))
-    ]
-    return [compare(ours, theirs, letter, kind, **letters) for kind in kinds]
-
-
-def draw(comparison: Comparison, width: int = 64, height: int = 14) -> str:
-    """Both costs over the letter, doubling along both axes: ● the first, ○ the second, ◉ both."""
-    middle = comparison.crossing or 1024
-    low, high = max(0.0, math.log2(middle) - 5), math.log2(middle) + 5
-    sizes = [max(1, round(2 ** (low + (high - low) * column / (width - 1)))) for column in range(width)]
-    heights = [[math.log2(max(value, 1)) for value in values] for values in comparison.values(sizes)]
-    bottom, top = min(map(min, heights)), max(map(max, heights))
-    canvas = [[" "] * width for _ in range(height)]
-    for values, mark in zip(heights, "●○", strict=True):
-        for column, value in enumerate(values):
-            row = round((top - value) / max(top - bottom, 1e-9) * (height - 1))
-            canvas[row][column] = "◉" if canvas[row][column] not in (" ", mark) else mark
-    labels = [f"{2**top:.2g}", *[""] * (height - 2), f"{2**bottom:.2g}"]
-    lines = [f"{label:>8} ┤{''.join(row)}" for label, row in zip(labels, canvas, strict=True)]
-    ends = f"{comparison.letter}={sizes[0]}", f"{comparison.letter}={sizes[-1]}"
-    foot = f"{'':>9}└{'─' * width}\n{'':>10}{ends[0]}{ends[1]:>{width - len(ends[0])}}"
-    return "\n".join([*lines, foot, f"{'':>10}● {comparison.names[0]}   ○ {comparison.names[1]}   {comparison.title}"])

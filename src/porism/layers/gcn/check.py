@@ -5,14 +5,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from porism.layers.check import GradientCase
+from porism.layers.cases import GradientCase, KernelCase
 from porism.layers.gcn import naive
+from porism.layers.gcn.adjacency.normalize import NORMALISATIONS
 from porism.layers.gcn.features import SparseFeatures
+from porism.layers.gcn.functional import graph_convolution
 from porism.layers.gcn.gradient import layer_gradient, project_gradient
 from porism.layers.gcn.graph import Graph
-from porism.layers.gcn.layer import graph_convolution
-from porism.layers.gcn.normalise import NORMALISATIONS
-from porism.layers.kernels.check import KernelCase
 
 N, D, H = 7, 3, 5
 

@@ -8,8 +8,8 @@ from torch.autograd.forward_ad import unpack_dual
 
 from porism.errors import ShapeError
 from porism.layers.dropout import dropout
-from porism.layers.gcn import scipy
-from porism.layers.gcn.csr import (
+from porism.layers.gcn.adjacency import scipy
+from porism.layers.gcn.adjacency.csr import (
     Csr,
     Transposition,
     check_arrays,
@@ -19,7 +19,7 @@ from porism.layers.gcn.csr import (
     transpose,
     versions,
 )
-from porism.layers.gcn.modes import check_numbers, outside_modes
+from porism.layers.gcn.adjacency.modes import check_numbers, outside_modes
 from porism.layers.operands import check_dropout, check_operands, check_whole
 
 

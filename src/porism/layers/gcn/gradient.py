@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from porism.layers.gcn.csr import Csr
-from porism.layers.gcn.propagate import product
+from porism.layers.gcn.adjacency.csr import Csr
+from porism.layers.gcn.kernels import product
 
 
 class Gradient(NamedTuple):

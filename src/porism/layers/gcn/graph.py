@@ -6,15 +6,13 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.gcn import scipy
-from porism.layers.gcn.csr import Csr
-from porism.layers.gcn.edges import Neighbours, check_edge_index, check_edges, neighbours
-from porism.layers.gcn.modes import outside_modes
-from porism.layers.gcn.normalise import check_normalisation
-from porism.layers.gcn.propagations import PROPAGATIONS, Propagation, Propagations, name_of
+from porism.layers.gcn.adjacency import scipy
+from porism.layers.gcn.adjacency.csr import Csr
+from porism.layers.gcn.adjacency.edges import Neighbours, check_edge_index, check_edges, neighbours
+from porism.layers.gcn.adjacency.modes import outside_modes
+from porism.layers.gcn.adjacency.normalize import check_normalisation
+from porism.layers.gcn.adjacency.propagations import PROPAGATIONS, Propagation, Propagations, name_of
 from porism.layers.operands import FLOATS
-
-__all__ = ["Graph", "Outline", "Propagation"]
 
 
 class Graph:

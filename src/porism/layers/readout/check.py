@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
-from porism.layers.check import GradientCase
+from porism.layers.cases import GradientCase
 from porism.layers.readout import naive
 from porism.layers.readout.gradient import gradient
 

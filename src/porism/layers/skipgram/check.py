@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from porism.layers.check import GradientCase
+from porism.layers.cases import GradientCase
 from porism.layers.skipgram import naive
 from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER, estimate
 from porism.layers.skipgram.gradient import gathered, gradient, sampled_gradient

@@ -194,7 +194,7 @@ class Trainer:
         self, tokens: Tensor, drop: np.uint64, draw: np.uint64, rates: tuple[float, float]
     ) -> tuple[int, int, float]:
         """The same on a GPU."""
-        from porism.layers.skipgram import triton
+        from porism.layers.skipgram.kernels import triton
 
         kept = triton.subsample(tokens, self._keep, int(drop))
         pairs, loss = triton.walk(
@@ -251,7 +251,7 @@ def _block(weights: NDArray[np.float64], noise: NDArray[np.float64], trainer: Tr
 
 def _kernels() -> ModuleType:
     try:
-        from porism.layers.skipgram import numba as kernels
+        from porism.layers.skipgram.kernels import numba as kernels
     except ImportError:
         raise MissingExtra('training words needs numba, which is not installed: pip install "porism[words]"') from None
     return kernels

@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from porism.costing import Cost, D, E, H, K, M, N, V
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.layers.gcn.csr import Csr, Transposition
+from porism.layers.gcn.adjacency.csr import Csr, Transposition
+from porism.layers.gcn.functional import project_first
 from porism.layers.gcn.graph import Outline
-from porism.layers.gcn.order import project_first
 from porism.tasks.graphs.model import build
 from porism.tasks.graphs.recipes import GraphRecipe
 

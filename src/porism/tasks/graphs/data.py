@@ -13,7 +13,7 @@ import torch
 
 from porism.errors import DataError, nearest
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.layers.gcn.csr import Csr
+from porism.layers.gcn.adjacency.csr import Csr
 from porism.tasks.download import DataSet, data_folder
 from porism.tasks.graphs.karate import karate
 from porism.tasks.graphs.labelled import SPLITS, UNKNOWN, Features, LabelledGraph, numbered_classes

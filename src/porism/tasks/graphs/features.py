@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from porism.layers.gcn.csr import rows_of
+from porism.layers.gcn.adjacency.csr import rows_of
 from porism.tasks.graphs.labelled import Features
 
 

@@ -103,7 +103,7 @@ def _limits(drawn_from: Partition, both: Tensor, labels: Tensor, splits: dict[st
 
 def _own_numbers(nodes: int) -> SparseFeatures:
     """Every node has one feature: that it is itself."""
-    from porism.layers.gcn.csr import Csr
+    from porism.layers.gcn.adjacency.csr import Csr
 
     there = Csr(torch.arange(nodes + 1), torch.arange(nodes, dtype=torch.int32), torch.ones(nodes))
     return SparseFeatures(there, nodes)

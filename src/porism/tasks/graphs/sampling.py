@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.layers.gcn.csr import Csr, Transposition, starts_of, transpose
-from porism.layers.gcn.edges import Neighbours
-from porism.layers.gcn.graph import Propagation
+from porism.layers.gcn.adjacency.csr import Csr, Transposition, starts_of, transpose
+from porism.layers.gcn.adjacency.edges import Neighbours
+from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.tasks.graphs.labelled import Features
 from porism.training.task import Batch
 

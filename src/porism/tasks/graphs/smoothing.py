@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from porism.layers.gcn import SparseFeatures
-from porism.layers.gcn.function import project, propagate
-from porism.layers.gcn.normalise import NORMALISATIONS
+from porism.layers.gcn.adjacency.normalize import NORMALISATIONS
+from porism.layers.gcn.functional import project, propagate
 from porism.runs.exhibits import Lines
 from porism.tasks.graphs.labelled import LabelledGraph
 

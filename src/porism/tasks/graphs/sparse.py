@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from porism.errors import DataError
-from porism.layers.gcn.csr import Csr
+from porism.layers.gcn.adjacency.csr import Csr
 from porism.tasks.messages import one_line, shown
 
 MOST_FEATURES = 2**22

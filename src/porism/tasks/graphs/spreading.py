@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
-from porism.layers.gcn.function import project, propagate
+from porism.layers.gcn.functional import project, propagate
 from porism.tasks.graphs.labelled import Features
 from porism.tasks.graphs.model import GraphModel
 

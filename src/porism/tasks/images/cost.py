@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from porism.costing import B, C, Cost, H, V, X, Y
-from porism.layers.grid.cost import cost as grid_cost
+from porism.layers.recurrent.grid.cost import cost as grid_cost
 from porism.tasks.images.downsampling import CHANNELS, WIDTHS
 from porism.tasks.images.imageset import Shape
 from porism.tasks.images.model import build

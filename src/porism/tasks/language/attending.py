@@ -12,11 +12,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from porism.layers.attention import Attention
-from porism.layers.heads import Heads
-from porism.layers.hybrid import HybridAttention
-from porism.layers.taylor import TaylorAttention
-from porism.layers.window import WindowAttention
+from porism.layers.attention.heads import Heads
+from porism.layers.attention.hybrid import HybridAttention
+from porism.layers.attention.softmax import Attention
+from porism.layers.attention.taylor import TaylorAttention
+from porism.layers.attention.window import WindowAttention
 from porism.tasks.language.model import LanguageModel
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.training.task import Carry

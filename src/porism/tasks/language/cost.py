@@ -6,12 +6,12 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from porism.costing import A, B, Cost, D, H, T, V
-from porism.layers.attention.cost import cost as attention_cost
-from porism.layers.elman.cost import cost as elman_cost
-from porism.layers.hybrid.cost import cost as hybrid_cost
+from porism.layers.attention.hybrid.cost import cost as hybrid_cost
+from porism.layers.attention.softmax.cost import cost as attention_cost
+from porism.layers.attention.taylor.cost import cost as taylor_cost
+from porism.layers.attention.window.cost import cost as window_cost
 from porism.layers.readout.cost import cost as readout_cost
-from porism.layers.taylor.cost import cost as taylor_cost
-from porism.layers.window.cost import cost as window_cost
+from porism.layers.recurrent.elman.cost import cost as elman_cost
 from porism.tasks.language.model import build
 from porism.tasks.language.recipes import LanguageRecipe
 

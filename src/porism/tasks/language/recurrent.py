@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from porism.layers.dropout import dropout
-from porism.layers.elman import Elman
+from porism.layers.recurrent.elman import Elman
 from porism.tasks.language.model import LanguageModel
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.training.task import Carry

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from porism.layers.attention import softmax_attention
-from porism.layers.attention.layer import all_weights
-from porism.layers.attention.mask import dense_mask
+from porism.layers.attention.masks import dense_mask
+from porism.layers.attention.pattern import CAUSAL, FULL
+from porism.layers.attention.softmax import softmax_attention
+from porism.layers.attention.softmax.functional import all_weights
 from porism.layers.dropout import dropout
-from porism.layers.pattern import CAUSAL, FULL
 
 
 class Keys(NamedTuple):

@@ -17,7 +17,7 @@ from sympy import lambdify
 from porism.claims.judges.tally import Maker, Matrix, Tally, product, softmax, transposed
 from porism.costing.fitting.interpolate import interpolate
 from porism.costing.fitting.samples import Limits
-from porism.layers.pattern import FULL, Pattern
+from porism.layers.attention.pattern import FULL, Pattern
 
 Part = Literal["projections", "scores", "scaling", "softmax", "values", "concatenation", "output"]
 PARTS: tuple[Part, ...] = ("projections", "scores", "scaling", "softmax", "values", "concatenation", "output")

@@ -9,7 +9,7 @@ from sympy import Expr
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import compared, counted_equal, where
 from porism.costing import SYMBOLS
-from porism.layers.attention.cost import cost
+from porism.layers.attention.softmax.cost import cost
 from porism.runs.exhibits import Table
 from porism.tasks.language.recipes import RECIPES
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import Tally, compared, counted_equal, tallied, tried
 from porism.claims.judges.tally import Maker, Matrix, Noted, Vector, product
-from porism.layers.grid import Grid, grid
+from porism.layers.recurrent.grid import Grid, grid
 from porism.runs.exhibits import Lines
 
 SIZES = ((1, 2), (3, 5), (7, 2))

@@ -10,7 +10,7 @@ import torch
 
 from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.judges import Case, compared
-from porism.layers.elman.naive import Weights
+from porism.layers.recurrent.elman.naive import Weights
 from porism.tasks.language.model import build
 from porism.tasks.language.recipes import TABLE
 from porism.tasks.language.recurrent import RecurrentModel

@@ -9,9 +9,9 @@ from torch import Tensor
 from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.judges import Case, compared
 from porism.claims.topics.recurrent.step import STEPS, Formula, Step, derivative, derivative_of, gradient_by
-from porism.layers.elman import naive
-from porism.layers.elman.gradient import local_gradient, trace_back
-from porism.layers.elman.naive import Weights
+from porism.layers.recurrent.elman import naive
+from porism.layers.recurrent.elman.gradient import local_gradient, trace_back
+from porism.layers.recurrent.elman.naive import Weights
 from porism.runs.exhibits import Lines
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from porism.claims.claim import Finding
 from porism.claims.judges import compared, tried
-from porism.layers.elman.naive import ACTIVATIONS
 from porism.layers.readout import naive
+from porism.layers.recurrent.elman.naive import ACTIVATIONS
 
 
 class Step(NamedTuple):

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.judges import compared, tried
-from porism.layers.attention.naive import softmax_attention
-from porism.layers.taylor import naive
-from porism.layers.taylor.features import feature_map
+from porism.layers.attention.softmax.naive import softmax_attention
+from porism.layers.attention.taylor import naive
+from porism.layers.attention.taylor.feature_maps import feature_map
 
 OfTwo = Callable[[Tensor, Tensor], Tensor]
 OfThree = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.judges import counted_equal
-from porism.layers.taylor import naive
-from porism.layers.taylor.features import MAPS
+from porism.layers.attention.taylor import naive
+from porism.layers.attention.taylor.feature_maps import MAPS
 
 OfSizes = Callable[[int, int], int]
 Indices = tuple[int, ...]

@@ -10,8 +10,8 @@ from torch import Tensor
 from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.judges import compared, slope
 from porism.claims.topics.series.truncation import series, t
-from porism.layers.taylor import naive, series_error
-from porism.layers.taylor.features import MAPS, feature_map
+from porism.layers.attention.taylor import naive, series_error
+from porism.layers.attention.taylor.feature_maps import MAPS, feature_map
 from porism.runs.exhibits import Lines
 
 Symbols = Sequence[Expr]

@@ -14,8 +14,8 @@ from porism.claims.judges.tally import Maker, Matrix, Noted, Vector
 from porism.claims.judges.tally import product as matrix_product
 from porism.claims.topics.series import scalar
 from porism.costing import A, B, D, K, M, T
-from porism.layers.attention.cost import core
-from porism.layers.taylor.features import MAPS
+from porism.layers.attention.softmax.cost import core
+from porism.layers.attention.taylor.feature_maps import MAPS
 from porism.runs.exhibits import Lines
 
 Program = Callable[[Maker, int, int, int], Matrix]

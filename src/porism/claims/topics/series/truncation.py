@@ -12,9 +12,9 @@ from torch import Tensor
 
 from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.judges import compared
-from porism.layers.attention.naive import softmax_attention
-from porism.layers.taylor import naive, series_error
-from porism.layers.taylor.series import exponential
+from porism.layers.attention.softmax.naive import softmax_attention
+from porism.layers.attention.taylor import naive, series_error
+from porism.layers.attention.taylor.feature_maps import exponential
 from porism.runs.exhibits import Lines
 
 ABOUT = 0.1

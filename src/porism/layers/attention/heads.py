@@ -1,0 +1,369 @@
+"""What every attention layer shares: projections into heads and back, called as torch.nn.MultiheadAttention is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, normalize
+
+from porism.errors import ShapeError
+from porism.layers.attention.masks import check_mask, is_causal_mask, padding_of
+from porism.layers.attention.request import check_scale
+from porism.layers.operands import check_dropout, check_operands, check_whole, has_values
+
+
+class Heads(nn.Module):
+    """Queries, keys and values in heads, and the way back. A layer that derives from it says how heads attend.
+
+    o = attend(x W_Q, x W_K, x W_V) W_O
+
+    >>> layer = Attention(512, 8, batch_first=True)                 # or WindowAttention, TaylorAttention, ...
+    >>> y, _ = layer(torch.randn(2, 100, 512))                      # B T A*D -> B T A*D
+    >>> layer.load_state_dict(nn.MultiheadAttention(512, 8).state_dict())
+    <All keys matched successfully>
+
+    It is called as `torch.nn.MultiheadAttention` is, has the same parameters, and starts from the same weights. It
+    differs where that one cannot be followed or should not be: `key` and `value` may be left out, `need_weights` is off
+    unless asked for, `is_causal` needs no mask beside it, and a query that sees no key gives 0 instead of NaN.
+
+    A mask beside `is_causal` holds as well. If it is the causal one, as nn.TransformerEncoder gives it, it is left out,
+    since kernels know that limit by name. Only a CPU can tell without waiting: on a GPU, and where the layer is
+    compiled, both hold, in the time that a mask takes. Leave it out there.
+
+    - `key_heads`: fewer key and value heads than query heads, each shared by several
+    - `head_dim`, `value_dim`: widths of a head's keys and values; embed_dim / num_heads unless told otherwise
+    - `out_proj=False`: no W_O; the heads side by side, num_heads * value_dim wide, are the answer
+    - `scale`: what logits are multiplied by; 1 / sqrt(head_dim) unless told otherwise. An nn.Parameter is learned
+    - `normalize`: q and k are divided by their norms, and a learned temperature for each head takes the place of the
+      scale. It starts at sqrt(head_dim), where the logits of random vectors deviate by 1, as they do without it.
+
+    Shapes: query (T, B, embed_dim), key (S, B, kdim), value (S, B, vdim) -> (T, B, embed_dim); batch_first swaps the
+    first two, and the batch may be missing. Masks are those of nn.MultiheadAttention: True is left out.
+    """
+
+    # nn.TransformerEncoderLayer takes the weights past the layer if this says they are those of plain attention.
+    _qkv_same_embed_dim = False
+
+    q_proj_weight: nn.Parameter
+    k_proj_weight: nn.Parameter
+    v_proj_weight: nn.Parameter
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        *,
+        key_heads: int | None = None,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        out_proj: bool = True,
+        scale: float | Tensor | None = None,
+        normalize: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        _check_sizes(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            kdim=kdim,
+            vdim=vdim,
+            key_heads=key_heads,
+            head_dim=head_dim,
+            value_dim=value_dim,
+        )
+        check_dropout("attention", "dropout", dropout)
+        check_scale("attention", scale)
+        if normalize and scale is not None:
+            raise ShapeError(
+                f"attention: normalize has a learned temperature, and scale is {scale}. Leave out one of the two."
+            )
+        self.embed_dim = int(embed_dim)
+        self.num_heads = int(num_heads)
+        self.dropout = float(dropout)
+        self.kdim = int(embed_dim if kdim is None else kdim)
+        self.vdim = int(embed_dim if vdim is None else vdim)
+        self.batch_first = batch_first
+        self.key_heads = int(num_heads if key_heads is None else key_heads)
+        self.head_dim = int(embed_dim // num_heads if head_dim is None else head_dim)
+        self.value_dim = int(embed_dim // num_heads if value_dim is None else value_dim)
+        A, G, D, H = self.num_heads, self.key_heads, self.head_dim, self.value_dim
+        self._widths = A * D, G * D, G * H
+
+        def parameter(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+
+        if self.kdim == self.vdim == self.embed_dim:
+            self.in_proj_weight = parameter(sum(self._widths), self.embed_dim)
+        else:
+            for name, out, width in zip("qkv", self._widths, (self.embed_dim, self.kdim, self.vdim), strict=True):
+                self.register_parameter(f"{name}_proj_weight", parameter(out, width))
+        self.in_proj_bias = parameter(sum(self._widths)) if bias else None
+        self.temperature = parameter(A) if normalize else None
+        self.out_proj = nn.Linear(A * H, self.embed_dim, bias, device, dtype) if out_proj else None
+        self._set_scale(1.0 if normalize else scale)
+        self.reset_parameters()
+
+    def _set_scale(self, scale: float | Tensor | None) -> None:
+        self.scale: float | Tensor | None
+        if not isinstance(scale, Tensor):
+            self.scale = scale
+            return
+        like = next(self.parameters())
+        if scale.device != like.device:
+            raise ShapeError(
+                f"attention: scale is on {scale.device}, the weights on {like.device}, wanted one device. "
+                f"Move it with scale.to({str(like.device)!r})."
+            )
+        if has_values(scale) and not scale.isfinite().all():
+            raise ShapeError(f"attention: scale is a tensor of {scale.item()}, wanted a finite number.")
+        if isinstance(scale, nn.Parameter):
+            self.scale = scale
+        else:
+            # It goes with the layer to other devices, and is no part of what the layer learned.
+            self.register_buffer("scale", scale, persistent=False)
+
+    def reset_parameters(self) -> None:
+        """As nn.MultiheadAttention: Glorot-uniform weights, zero biases. W_O has its own way, that of nn.Linear."""
+        for name, weight in self.named_parameters(recurse=False):
+            if name.endswith("proj_weight"):
+                nn.init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            nn.init.zeros_(self.in_proj_bias)
+        if self.out_proj is not None and self.out_proj.bias is not None:
+            nn.init.zeros_(self.out_proj.bias)
+        if self.temperature is not None:
+            nn.init.constant_(self.temperature, self.head_dim**0.5)
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        key_padding: Tensor | None,
+        cumulative_lengths: Sequence[int] | Tensor | None,
+        is_causal: bool,
+    ) -> Tensor:
+        """q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) -> (B, A, T, H), with `self.scale` and `self.dropout`."""
+        raise NotImplementedError
+
+    def attend_densely(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        key_padding: Tensor | None,
+        attn_mask: Tensor | None,
+        is_causal: bool,
+        need_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """As `attend`, with a mask of any form (True is left out, numbers are added), and all weights where needed."""
+        if is_causal and attn_mask is not None and not need_weights and not has_values(attn_mask):
+            # It may be the causal one, as nn.TransformerEncoderLayer gives it. The check runs with the kernels.
+            torch._assert_async(is_causal_mask(attn_mask), "attention: attn_mask came beside is_causal and is another.")
+            return self.attend(q, k, v, key_padding=key_padding, cumulative_lengths=None, is_causal=True), None
+        asked = "need_weights=True" if need_weights else "attn_mask"
+        if is_causal and not need_weights:
+            asked = "attn_mask, which is not the causal one,"
+        raise ShapeError(
+            f"attention: {type(self).__name__} never holds all pairs, and {asked} asks for them. "
+            "Leave it out, or take Attention."
+        )
+
+    def decode_heads(self, q: Tensor, k: Tensor, v: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """New tokens that continue a text, in the shapes of `attend`; their answer, and the state after them."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+        cumulative_lengths: Sequence[int] | Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The answer, and None or the weights (B, T, S), those of every head unless averaged: (B, A, T, S)."""
+        key = query if key is None else key
+        value = key if value is None else value
+        self._check_inputs(query, key, value)
+        unbatched = query.dim() == 2
+        key_padding = None if key_padding_mask is None else padding_of(key_padding_mask, query)
+        if key_padding is not None and unbatched:
+            key_padding = key_padding.unsqueeze(0)
+        q, k, v = self._project(query, key, value)
+        if attn_mask is not None:
+            attn_mask = self._dense_mask(attn_mask, q, k)
+            if is_causal and has_values(attn_mask) and is_causal_mask(attn_mask):
+                attn_mask = None
+        weights = None
+        if attn_mask is None and not need_weights:
+            heads = self.attend(
+                q, k, v, key_padding=key_padding, cumulative_lengths=cumulative_lengths, is_causal=is_causal
+            )
+        elif cumulative_lengths is not None:
+            raise ShapeError(
+                "attention: cumulative_lengths came with a mask or need_weights. Pad the texts with key_padding_mask."
+            )
+        else:
+            heads, weights = self.attend_densely(
+                q,
+                k,
+                v,
+                key_padding=key_padding,
+                attn_mask=attn_mask,
+                is_causal=is_causal,
+                need_weights=need_weights,
+            )
+        if weights is not None:
+            weights = (weights.mean(1) if average_attn_weights else weights).to(query.dtype)
+            weights = weights.squeeze(0) if unbatched else weights
+        return self._join(heads, unbatched), weights
+
+    def decode(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """New tokens x that continue a text, and the state after those before: the answer equals the causal pass.
+
+        >>> state = None
+        >>> for token in torch.randn(10, 1, 1, 512):                # T B A*D, one at a time
+        ...     y, state = layer.decode(token, state)
+        """
+        self._check_inputs(x, x, x)
+        heads, state = self.decode_heads(*self._project(x, x, x), state)
+        return self._join(heads, unbatched=x.dim() == 2), state
+
+    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """From the layer's inputs to heads: (B, A, T, D), (B, G, S, D), (B, G, S, H)."""
+        if "in_proj_weight" in self._parameters and query is key and key is value:
+            q, k, v = linear(query, self.in_proj_weight, self.in_proj_bias).split_with_sizes(self._widths, -1)
+        else:
+            if "in_proj_weight" in self._parameters:
+                weights = self.in_proj_weight.split(self._widths)
+            else:
+                weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+            biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self._widths)
+            q, k, v = (linear(x, *parts) for x, *parts in zip((query, key, value), weights, biases, strict=True))
+        q, k, v = (
+            self._split(x, heads) for x, heads in ((q, self.num_heads), (k, self.key_heads), (v, self.key_heads))
+        )
+        if self.temperature is not None:
+            # Under autocast the temperature is of a wider type than the products.
+            q, k = (
+                (normalize(q, dim=-1) * self.temperature[:, None, None]).to(v.dtype),
+                normalize(k, dim=-1).to(v.dtype),
+            )
+        return q, k, v
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        """(B, T, A*D), (T, B, A*D) or (T, A*D) as (B, A, T, D)."""
+        x = x.view(*x.shape[:-1], heads, x.shape[-1] // heads)
+        if x.dim() == 3:
+            return x.transpose(0, 1).unsqueeze(0)
+        return x.transpose(1, 2) if self.batch_first else x.permute(1, 2, 0, 3)
+
+    def _join(self, heads: Tensor, unbatched: bool) -> Tensor:
+        """(B, A, T, H) as the input had its sizes, with W_O where there is one."""
+        first = self.batch_first or unbatched
+        x = (heads.transpose(1, 2) if first else heads.permute(2, 0, 1, 3)).flatten(-2)
+        x = x.squeeze(0) if unbatched else x
+        if self.out_proj is None:
+            return x
+        output: Tensor = self.out_proj(x)
+        return output
+
+    def _dense_mask(self, mask: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        """A mask (T, S) or (B * A, T, S) as one that fits (B, A, T, S)."""
+        check_mask("attn_mask", mask, q)
+        (B, A, T, _), S = q.shape, k.shape[2]
+        if tuple(mask.shape) == (T, S):
+            return mask
+        if tuple(mask.shape) == (B * A, T, S):
+            per_head: Tensor = mask.unflatten(0, (B, A))
+            return per_head
+        raise ShapeError(
+            f"attention: attn_mask is {tuple(mask.shape)}, wanted {(T, S)} for all or {(B * A, T, S)} for each head. "
+            "Give a row for each query and a column for each key."
+        )
+
+    def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        others = {} if query is key is value else {"key": key, "value": value}
+        check_operands("attention", query=query, **others, **self._weights())
+        widths = {"query": self.embed_dim, "key": self.kdim, "value": self.vdim}
+        order = "(B, T, width), batch_first," if self.batch_first else "(T, B, width)"
+        for (name, width), x in zip(widths.items(), (query, key, value), strict=True):
+            shape = tuple(x.shape)
+            if len(shape) not in (2, 3) or len(shape) != query.dim():
+                raise ShapeError(
+                    f"attention: {name} is {shape}, {len(shape)} dimensions, wanted {order} or (T, width) without a "
+                    "batch, for query, key and value alike. Add the missing dimension with unsqueeze."
+                )
+            if shape[-1] != width:
+                raise ShapeError(
+                    f"attention: {name} is {shape}, width {shape[-1]}, wanted width {width}. "
+                    f"Build the layer for {shape[-1]}, or project {name} first."
+                )
+        batch = 0 if self.batch_first else 1
+        if key.shape[:-1] != value.shape[:-1] or (query.dim() == 3 and query.shape[batch] != key.shape[batch]):
+            raise ShapeError(
+                f"attention: query is {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)}, "
+                "wanted one batch, and a value for every key. Give those of the same texts."
+            )
+
+    def _weights(self) -> dict[str, Tensor | None]:
+        """All that inputs are multiplied with. A scale and a temperature may be of another type."""
+        weights: dict[str, Tensor | None] = {
+            name: weight for name, weight in self._parameters.items() if name not in ("scale", "temperature")
+        }
+        if isinstance(self.out_proj, nn.Linear):
+            weights |= {"out_proj.weight": self.out_proj.weight, "out_proj.bias": self.out_proj.bias}
+        return weights
+
+    def kernel(self) -> str:
+        """Which code answers where the layer is now, at its precision: "triton" for a kernel of ours, else "torch"."""
+        weight = next(weight for weight in self._weights().values() if weight is not None)
+        return self.kernel_for(weight.new_empty(0, self.num_heads, 0, self.head_dim))
+
+    def kernel_for(self, q: Tensor) -> str:
+        """The same for queries like these, (B, A, T, D)."""
+        return "torch"
+
+    def extra_repr(self) -> str:
+        options = ("dropout", "kdim", "vdim", "batch_first", "key_heads", "head_dim", "value_dim")
+        settings = [f"{option}={getattr(self, option)!r}" for option in options]
+        scale = type(self.scale).__name__ if isinstance(self.scale, Tensor) else repr(self.scale)
+        settings.append(f"scale={scale}")
+        settings.append(f"kernel={self.kernel()!r}")
+        return ", ".join([str(self.embed_dim), str(self.num_heads), *settings])
+
+
+def divisors(number: int) -> list[int]:
+    """Every number that divides it, from 1 up."""
+    return [part for part in range(1, number + 1) if number % part == 0]
+
+
+def _check_sizes(**sizes: int | None) -> None:
+    for name, size in sizes.items():
+        if size is not None or name in ("embed_dim", "num_heads"):
+            check_whole("attention", name, size)
+    width, A, G = sizes["embed_dim"], sizes["num_heads"], sizes["key_heads"]
+    assert width is not None
+    assert A is not None
+    if width % A and (sizes["head_dim"] is None or sizes["value_dim"] is None):
+        raise ShapeError(
+            f"attention: width {width} does not split into {A} heads (remainder {width % A}). "
+            f"Choose heads from {divisors(width)}, or give head_dim and value_dim."
+        )
+    if G is not None and A % G:
+        raise ShapeError(
+            f"attention: {A} query heads do not share {G} key heads evenly. Choose key_heads from {divisors(A)}."
+        )

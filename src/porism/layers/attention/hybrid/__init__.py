@@ -1,0 +1,6 @@
+"""Softmax within a window and its series beyond it, under one denominator."""
+
+from porism.layers.attention.hybrid.functional import HybridState, hybrid_attention, hybrid_decode
+from porism.layers.attention.hybrid.layer import HybridAttention
+
+__all__ = ["HybridAttention", "HybridState", "hybrid_attention", "hybrid_decode"]

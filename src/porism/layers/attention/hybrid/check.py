@@ -1,0 +1,75 @@
+"""What `porism check` compares for this layer: gradients by hand, and kernels."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from porism.layers.attention.hybrid import naive
+from porism.layers.attention.hybrid.functional import hybrid_attention, pass_backward, pass_forward
+from porism.layers.attention.hybrid.kernels.spans import LENGTH, Task
+from porism.layers.attention.pattern import CAUSAL, FULL
+from porism.layers.cases import GradientCase, KernelCase
+
+B, D, H = 2, 3, 2
+SCALE = 0.5
+
+
+def cases(seed: int) -> Iterator[GradientCase]:
+    draw = torch.Generator().manual_seed(seed)
+    for order in (2, 4):
+        yield _case(draw, f"full, order {order}", order, causal=False)
+        yield _case(draw, f"causal, order {order}", order)
+    yield _case(draw, "window of 1", window=1)
+    yield _case(draw, "nothing far", window=7)
+    yield _case(draw, "grouped", A=4, G=2, T=5, S=5)
+    yield _case(draw, "cross", causal=False, T=3, S=7)
+    # All keys lie far before every query, so that they are read out of sums.
+    yield _case(draw, "sums only", T=3, S=5, offset=LENGTH)
+    # The first text has no key at all, and the first query of the second none that it may look at.
+    padding = torch.tensor([[True] * 7, [True, False, False, True, False, False, True]])
+    yield _case(draw, "padded", padding=padding)
+
+
+def _case(
+    draw: torch.Generator,
+    name: str,
+    order: int = 2,
+    window: int = 3,
+    causal: bool = True,
+    T: int = 7,
+    S: int = 7,
+    A: int = 2,
+    G: int = 2,
+    offset: int = 0,
+    padding: Tensor | None = None,
+) -> GradientCase:
+    sizes = {"q": (B, A, T, D), "k": (B, G, S, D), "v": (B, G, S, H)}
+    at = {part: torch.randn(size, generator=draw, dtype=torch.float64) for part, size in sizes.items()}
+    dO = torch.randn(B, A, T, H, generator=draw, dtype=torch.float64)
+
+    def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        pattern = CAUSAL if causal else FULL
+        answer = naive.hybrid_attention(
+            q, k, v, window=window, order=order, pattern=pattern, scale=SCALE, key_padding=padding, offset=offset
+        )
+        return (answer * dO).sum()
+
+    task = Task(window, order, causal, SCALE, offset)
+    operands = at["q"], at["k"], at["v"], padding, None
+    passed, _ = pass_forward(*operands, task)
+    hand = pass_backward(dO, None, *operands, passed, task)
+    return GradientCase(name, weighted, at, {"q": hand.q, "k": hand.k, "v": hand.v})
+
+
+def kernel_cases(seed: int) -> Iterator[KernelCase]:
+    draw = torch.Generator().manual_seed(seed)
+    for window in (5, 33):
+        sizes = {"q": (1, 2, 65, 8), "k": (1, 1, 65, 8), "v": (1, 1, 65, 7)}
+        at = {part: torch.randn(size, generator=draw) for part, size in sizes.items()}
+        options: dict[str, Any] = {"window": window, "pattern": CAUSAL, "scale": SCALE}
+        yield KernelCase(
+            f"window of {window}", partial(hybrid_attention, **options), partial(naive.hybrid_attention, **options), at
+        )

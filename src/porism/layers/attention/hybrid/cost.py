@@ -1,0 +1,172 @@
+"""What the layer costs, and pictures of the patterns it costs that for. The README derives every term."""
+
+from collections.abc import Callable, Mapping
+
+from sympy import Expr, Integer, Max, Min, floor, sympify
+from torch import nn
+
+from porism.costing import A, B, Cost, D, H, T
+from porism.layers.attention.hybrid.kernels.spans import LENGTH
+from porism.layers.attention.pattern import CAUSAL, FULL, Pattern, picture, sizes
+from porism.layers.attention.taylor.cost import features
+
+WINDOW, WIDTH, TEXT = 64, 16, 2 * LENGTH
+"""Window, width of a head and length that `porism cost hybrid` counts with: two spans, the second with keys far off."""
+
+
+def pairs(window: int, causal: bool = False, length: Expr | int = T) -> Expr:
+    """Pairs of query and key that one head takes one by one, T queries and as many keys.
+
+    >>> pairs(64, causal=True, length=16384), pairs(64, length=16384)
+    (3121280, 4145408)
+    """
+    before, last = _spans(length)
+    # A span's keys are its own, and window - 1 on each side that is looked at: fewer where the text starts or ends.
+    behind = _reached(before, window)
+    own = before * LENGTH**2 + last**2
+    first_spans = LENGTH * behind + last * Min(before * LENGTH, window - 1)
+    if causal:
+        return own + first_spans
+    # Ahead of a span lie as many keys as behind the one that is as far from the other end.
+    return own + first_spans + LENGTH * _left(before, last, window)
+
+
+def _spans(length: Expr | int) -> tuple[Expr, Expr]:
+    """The number of whole spans before the last, and the length of the last."""
+    before = floor((sympify(length) - 1) / LENGTH)
+    return before, length - before * LENGTH
+
+
+def _reached(spans: Expr, window: int) -> Expr:
+    """The sum of min(b * LENGTH, window - 1) over the spans b = 0 ... spans - 1."""
+    short = (window - 1) // LENGTH + 1  # as many start less than a window behind the text's start
+    few = Min(spans, short)
+    return LENGTH * few * (few - 1) / 2 + (spans - few) * (window - 1)
+
+
+def _left(spans: Expr, last: Expr, window: int) -> Expr:
+    """The sum of min(keys ahead of a span, window - 1) over all spans but the last, which has none."""
+    # A window is as long as so many spans: the last few whole spans may have less than that left.
+    total = Integer(0)
+    short = (window - 1) // LENGTH + 1
+    for b in range(short):
+        total += Min(Max(spans - b, 0), 1) * Min(last + b * LENGTH, window - 1)
+    return total + Max(spans - short, 0) * (window - 1)
+
+
+def core(
+    heads: Expr | int = A,
+    key_heads: Expr | int | None = None,
+    window: int = WINDOW,
+    causal: bool = False,
+    order: int = 2,
+    width: Expr | int = D,
+    value_width: Expr | int = H,
+    length: Expr | int = T,
+) -> Cost:
+    """The cost of `hybrid_attention` on q (B, A, T, D), k (B, G, T, D) and v (B, G, T, H).
+
+    >>> core(8, window=64, causal=True).at(B=1, T=16384, D=16, H=64)["flops"]
+    9478439440
+    """
+    groups, heads = (sympify(number) for number in (heads if key_heads is None else key_heads, heads))
+    M = features("rolled" if order == 2 else "exact", order, sympify(width))
+    spans, _ = _spans(length)
+    # Behind: spans that start a window or more after the text's start read; the last one has all others' far keys.
+    readers = Max(0, length - -(-window // LENGTH) * LENGTH)
+    summed = Max(0, spans * LENGTH - window + 1)
+    if not causal:
+        # Ahead: spans that end a window or more before the text's end; the first one has all others' far keys.
+        ends = floor((sympify(length) - window) / LENGTH)
+        readers += Max(0, ends) * LENGTH
+        summed += Max(0, length - LENGTH - window + 1)
+    per_key, per_query = (2 * B * number * M * (value_width + 1) for number in (groups * summed, heads * readers))
+    scores, values = (2 * B * heads * pairs(window, causal, length) * columns for columns in (width, value_width + 1))
+    return Cost(
+        flops={"sum over far keys": per_key, "read by queries": per_query, "scores": scores, "values": values},
+        backward={
+            "sum over far keys again": per_key,
+            "dphi(q)": per_query,
+            "sum over queries": per_query,
+            "dphi(k)": per_key,
+            "far dv": per_key,
+            "scores again": scores,
+            "dw": values,
+            "dq": scores,
+            "dk": scores,
+            "dv": values,
+        },
+        saved={
+            "q": B * length * heads * width,
+            "k": B * length * groups * width,
+            "v": B * length * groups * value_width,
+            "answer": B * length * heads * value_width,
+            "sums of weights": B * length * heads,
+            "largest logits": B * length * heads,
+        },
+    )
+
+
+def cost(
+    heads: Expr | int = A,
+    window: int = WINDOW,
+    causal: bool = True,
+    order: int = 2,
+    bias: bool = True,
+    out_proj: bool = True,
+    width: Expr | int = WIDTH,
+    length: Expr | int = TEXT,
+) -> Cost:
+    """The cost of `HybridAttention(A * D, A, window=W, ...)` on x (B, T, A * D) that asks for a gradient too.
+
+    With width=D and length=T it holds for all of them, and is full of the floors and limits that spans bring.
+
+    >>> cost(width=D).total("parameters")
+    4*A*D*(A*D + 1)
+    """
+    E = heads * width
+    inner = 3 * E
+    total = Cost(
+        parameters={"projections": E * inner} | ({"biases": inner} if bias else {}),
+        flops={"projections": 2 * B * length * E * inner},
+        backward={"projections": 2 * B * length * E * inner, "projections' weights": 2 * B * length * E * inner},
+        saved={"x": B * length * E},
+    ) + core(heads, window=window, causal=causal, order=order, width=width, value_width=width, length=length)
+    if not out_proj:
+        return total
+    # What W_O reads is the answer, which is kept already.
+    return total + Cost(
+        parameters={"output": E**2} | ({"output's bias": E} if bias else {}),
+        flops={"output": 2 * B * length * E**2},
+        backward={"output": 2 * B * length * E**2, "output's weights": 2 * B * length * E**2},
+    )
+
+
+def subject() -> tuple[Callable[[int], nn.Module], tuple[str, ...]]:
+    """What `porism cost hybrid` counts: the causal layer of order 2 with any number of heads, and its input.
+
+    Width and length are fixed. Features grow by floors of the width, spans by floors of the length, and to find both
+    from counts would take long.
+    """
+    from porism.layers.attention.hybrid.layer import HybridAttention
+
+    def build(A: int) -> nn.Module:
+        return HybridAttention(WIDTH * A, A, window=WINDOW, pattern=CAUSAL, batch_first=True)
+
+    return build, (f"B {TEXT} {WIDTH}*A",)
+
+
+def drawing(letters: Mapping[str, int]) -> str:
+    """What `porism cost hybrid --draw` shows: a row a query, a column a key, ■ softmax's weight and ▒ its series'.
+
+    >>> print(drawing({"T": 4, "W": 2}).split("\\n\\n")[1])
+    causal, window 2: 7 pairs, and 3 by the series
+    ■ · · ·
+    ■ ■ · ·
+    ▒ ■ ■ ·
+    ▒ ▒ ■ ■
+    """
+    length, window = sizes(letters, T=8, W=3)
+    both_sides, behind = Pattern("sliding", window, ahead=window - 1), Pattern("sliding", window)
+    full = picture(f"full, window {window}", length, both_sides, FULL)
+    return f"{full}\n\n{picture(f'causal, window {window}', length, behind, CAUSAL)}"

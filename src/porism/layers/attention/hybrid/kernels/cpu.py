@@ -1,0 +1,113 @@
+"""The weight of a pair: exp(s) where the key is near, the series of exp(s) where it is far, 0 where it is not seen."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from porism.layers.attention.hybrid.kernels.spans import Sight, Sights, Task, between, leaving, spans, walks
+from porism.layers.attention.taylor.feature_maps import FeatureMap, exponential
+from porism.layers.attention.taylor.kernels.cpu import Division, Operands, fold
+
+FAINTEST = -40.0
+"""Below it exp(-m) would be a number so large that its products with other numbers overflow."""
+
+
+def near_logits(s: Tensor, sight: Sight) -> Tensor:
+    """The logits (..., queries, keys) of near keys, -inf in place of all others."""
+    return s.masked_fill(sight.not_near, -torch.inf)
+
+
+def peaks(near: Tensor, near_alone: Tensor | slice) -> Tensor:
+    """m_i, (..., 1): the largest near logit of query i, and not below 0 unless it sees near keys alone.
+
+    Taken off every exponent it lets none overflow, and not all of them vanish: of near keys alone the largest weight is
+    then 1, and far weights are not small by themselves.
+    """
+    largest = near.amax(-1, keepdim=True)
+    if isinstance(near_alone, Tensor):
+        return torch.where(near_alone, largest, largest.clamp(min=0))
+    for others in (slice(0, near_alone.start), slice(max(near_alone.start, near_alone.stop), near.shape[-2])):
+        if others.stop > others.start:
+            largest[..., others, :].clamp_(min=0)
+    return largest
+
+
+def fading(peak: Tensor) -> Tensor:
+    """exp(-m), the factor of far weights. Where m is below 0 there are none, and any finite factor will do."""
+    return torch.exp(-peak.clamp(min=FAINTEST))
+
+
+def exact(near: Tensor, peak: Tensor) -> Tensor:
+    """exp(s - m) for near keys, 0 for the others, in place of their logits."""
+    return near.sub_(peak).exp_()
+
+
+def series(s: Tensor, sight: Sight, order: int, faded: Tensor) -> Tensor:
+    """P(s) exp(-m) for far keys, 0 for the others. Its slope is the series of one order less."""
+    return (exponential(s, order) * faded).masked_fill_(sight.not_far, 0)
+
+
+class Passed(NamedTuple):
+    """The answer (B, A, T, H), each query's sum of weights times exp(-m), and its m: (B, A, T, 1)."""
+
+    answer: Tensor
+    totals: Tensor
+    peaks: Tensor
+
+
+def forward(
+    operands: Operands,
+    phi: FeatureMap,
+    task: Task,
+    sights: Sights,
+    division: Division,
+    state: Tensor,
+    resumed: bool = False,
+) -> Passed:
+    """The state (N, M, H+1) is moved on in place, past all keys that leave the window if it is to be returned."""
+    (B, A, T, _), S, H = operands.q.shape, operands.k.shape[2], operands.H
+    far = _far_sums(operands, phi, task, state, resumed)
+    # Tokens before heads in memory, as a projection after it reads them.
+    answer = operands.q.new_empty(B, T, A, H).transpose(1, 2)
+    totals, all_peaks = state.new_empty(B, A, T, 1), state.new_zeros(B, A, T, 1)
+    for queries in spans(T):
+        keys = between(task, queries, S)
+        sums = operands.rows(far, queries)
+        if keys.stop > keys.start:
+            s = logits(operands, queries, keys)
+            sight = sights.of(queries, keys)
+            near = near_logits(s, sight)
+            m = peaks(near, sights.near_alone(queries))
+            faded = fading(m)
+            w = exact(near, m).add_(series(s, sight, task.order, faded))
+            # n_i = exp(-m_i) (sum of near exp(s_ij) [v_j, 1] + sum of far P(s_ij) [v_j, 1])
+            rows = sums.shape[:2]
+            sums = torch.baddbmm(sums * faded.view(*rows, 1), w.view(*rows, s.shape[-1]), operands.values(keys))
+            operands.write_rows(all_peaks, queries, m)
+        # o_i = n_i / t_i, t_i the last element of n_i
+        operands.write_rows(answer, queries, sums[..., :H] * division.inverse(sums[..., H:], queries))
+        operands.write_rows(totals, queries, sums[..., H:])
+    return Passed(answer, totals, all_peaks)
+
+
+def logits(operands: Operands, queries: slice, keys: slice) -> Tensor:
+    """s_ij = scale q_i . k_j, (B, G, A / G, queries, keys)."""
+    s = operands.queries(queries).mT @ operands.keys(keys)
+    return s.view(operands.B, operands.G, operands.R, queries.stop - queries.start, keys.stop - keys.start)
+
+
+def _far_sums(operands: Operands, phi: FeatureMap, task: Task, state: Tensor, resumed: bool) -> Tensor:
+    """The sums of P(s_ij) [v_j, 1] over the keys that are far from a query's whole span: (B, A, T, H+1)."""
+    (B, A, T, _), S = operands.q.shape, operands.k.shape[2]
+    far = state.new_zeros(B, A, T, operands.H + 1)
+    behind, *ahead = walks(task, T, S, resumed)
+    for walk, sums in ((behind, state), *((walk, torch.zeros_like(state)) for walk in ahead)):
+        for step in walk:
+            fold(operands, phi, sums, step.fresh)
+            # sum of P(s_ij) [v_j, 1] = phi(q_i) . sum of phi(k_j) [v_j, 1]
+            read = phi(operands.queries(step.queries)).mT @ sums
+            operands.write_rows(far, step.queries, operands.rows(far, step.queries) + read)
+    if task.return_state:
+        fold(operands, phi, state, slice(behind[-1].fresh.stop if behind else 0, leaving(task, S)))
+    return far

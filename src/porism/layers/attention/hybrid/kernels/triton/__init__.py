@@ -1,0 +1,53 @@
+"""The hybrid of order 2 on a GPU, causal: parallel over the length, forward and backward.
+
+The sums over chunks of keys and their scan are those of the series. Then every tile of queries goes by itself: it reads
+the last sums whose keys are all far from it, and takes the keys behind those pair by pair, up to its own place.
+
+>>> kernel_in_use(torch.randn(1, 8, 1000, 16))
+'torch'
+>>> kernel_in_use(torch.randn(1, 8, 1000, 16, device="cuda"))
+'triton'
+"""
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from porism.layers.attention.taylor.kernels import triton as series
+
+if TYPE_CHECKING:
+    from porism.layers.attention.hybrid.gradient import Gradient
+    from porism.layers.attention.hybrid.kernels.cpu import Passed
+    from porism.layers.attention.hybrid.kernels.spans import Task
+
+
+def kernel_in_use(q: Tensor, H: int = 64, order: int = 2) -> str:
+    """Which code answers causal queries like these (B, A, T, D), with values of width H: "triton", or "torch"."""
+    return series.kernel_in_use(q, H, order)
+
+
+def serves(task: "Task", q: Tensor, k: Tensor, v: Tensor, first: Tensor | None) -> bool:
+    """Whether there are kernels for this pass. Full patterns, offsets, and states that come or go are torch's.
+
+    So is a scale of 0 or less, with which the largest logit is not that of the largest product.
+    """
+    T, (*_, S, H) = q.shape[2], v.shape
+    looks = task.causal and task.offset == 0 and T == S and task.scale > 0
+    alone = first is None and not task.return_state
+    return looks and alone and min(q.numel(), v.numel()) > 0 and kernel_in_use(q, H, task.order) == "triton"
+
+
+def forward(task: "Task", q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> "Passed":
+    """The answer, the sums of weights and their peaks: see `porism.layers.attention.hybrid.functional.pass_forward`."""
+    from porism.layers.attention.hybrid.kernels.triton import launches as passes
+
+    return passes.forward(task, q, k, v, key_padding)
+
+
+def backward(
+    task: "Task", dO: Tensor, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, passed: "Passed"
+) -> "Gradient":
+    """What reaches the operands: see `porism.layers.attention.hybrid.functional.pass_backward`."""
+    from porism.layers.attention.hybrid.kernels.triton import launches as passes
+
+    return passes.backward(task, dO, q, k, v, key_padding, passed)

@@ -1,0 +1,73 @@
+"""What `porism check` compares for this layer: gradients by hand, and kernels."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
+from porism.layers.attention.taylor import naive
+from porism.layers.attention.taylor.feature_maps import choose_map
+from porism.layers.attention.taylor.functional import pass_backward, pass_forward, taylor_attention
+from porism.layers.attention.taylor.kernels.cpu import Task
+from porism.layers.cases import GradientCase, KernelCase
+
+B, D, H = 2, 3, 2
+SCALE = 0.5
+
+
+def cases(seed: int) -> Iterator[GradientCase]:
+    draw = torch.Generator().manual_seed(seed)
+    for order in (2, 4):
+        yield _case(draw, f"full, order {order}", FULL, order, map="exact")
+        yield _case(draw, f"causal, order {order}", CAUSAL, order, map="exact")
+    yield _case(draw, "rolled", CAUSAL, map="rolled")
+    yield _case(draw, "ordered", CAUSAL, map="ordered")
+    yield _case(draw, "diagonal", CAUSAL, map="diagonal")
+    yield _case(draw, "block-causal", Pattern("block-causal", window=2))
+    yield _case(draw, "grouped", CAUSAL, T=5, S=5, A=4, G=2)
+    yield _case(draw, "cross", FULL, T=3, S=7)
+    # The first text has no key at all, and the first query of the second none that it may look at.
+    padding = torch.tensor([[True] * 7, [True, False, False, True, False, False, True]])
+    yield _case(draw, "padded", CAUSAL, padding=padding)
+
+
+def _case(
+    draw: torch.Generator,
+    name: str,
+    pattern: Pattern,
+    order: int = 2,
+    map: str | None = None,
+    T: int = 7,
+    S: int = 7,
+    A: int = 2,
+    G: int = 2,
+    padding: Tensor | None = None,
+) -> GradientCase:
+    sizes = {"q": (B, A, T, D), "k": (B, G, S, D), "v": (B, G, S, H)}
+    at = {part: torch.randn(size, generator=draw, dtype=torch.float64) for part, size in sizes.items()}
+    dz = torch.randn(B, A, T, H, generator=draw, dtype=torch.float64)
+
+    def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        answer = naive.taylor_attention(
+            q, k, v, order=order, map=map, pattern=pattern, scale=SCALE, key_padding=padding
+        )
+        return (answer * dz).sum()
+
+    task = Task(choose_map(map, order), order, pattern, SCALE)
+    answer, totals, _ = pass_forward(task, **at, key_padding=padding)
+    hand = pass_backward(task, dz, None, **at, key_padding=padding, first=None, answer=answer, totals=totals)
+    return GradientCase(name, weighted, at, {"q": hand.q, "k": hand.k, "v": hand.v})
+
+
+def kernel_cases(seed: int) -> Iterator[KernelCase]:
+    draw = torch.Generator().manual_seed(seed)
+    for name, pattern in (("causal", CAUSAL), ("full", FULL)):
+        sizes = {"q": (1, 2, 65, 8), "k": (1, 1, 65, 8), "v": (1, 1, 65, 7)}
+        at = {part: torch.randn(size, generator=draw) for part, size in sizes.items()}
+        options: dict[str, Any] = {"pattern": pattern, "scale": SCALE}
+        yield KernelCase(
+            name, partial(taylor_attention, **options), partial(naive.taylor_attention, order=2, **options), at
+        )

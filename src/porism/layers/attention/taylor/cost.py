@@ -1,0 +1,147 @@
+"""What the layer costs, and pictures of the patterns it costs that for. The README derives every term."""
+
+from collections.abc import Callable, Mapping
+from math import factorial
+
+from sympy import Expr, Integer, floor, prod, sympify
+from torch import nn
+
+from porism.costing import A, B, Cost, D, H, M, T
+from porism.layers.attention.pattern import CAUSAL, FULL, Pattern, picture, sizes
+from porism.layers.attention.taylor.feature_maps import choose_map
+from porism.layers.attention.taylor.kernels.spans import LENGTH
+
+
+def features(map: str = "rolled", order: int = 2, width: Expr = D) -> Expr:
+    """M, the number of features of a map.
+
+    >>> features("exact", 2).subs(D, 16), features("rolled").subs(D, 16), features("ordered", 4).subs(D, 16)
+    (153, 161, 69905)
+    """
+    match map:
+        case "exact":
+            return prod(width + i for i in range(1, order + 1)) / factorial(order)
+        case "rolled":
+            return 1 + width + width * (1 + floor(width / 2))
+        case "ordered":
+            return sum((width**degree for degree in range(order + 1)), start=Integer(0))
+        case _:
+            return 1 + 2 * width
+
+
+def core(
+    heads: Expr | int = A,
+    key_heads: Expr | int | None = None,
+    causal: bool = False,
+    count: Expr = M,
+    value_width: Expr = H,
+) -> Cost:
+    """The cost of `taylor_attention` on q (B, A, T, D), k (B, G, T, D) and v (B, G, T, H) with M features.
+
+    >>> core().total("flops")
+    4*A*B*M*T*(H + 1)
+    >>> core().total("backward") / core().total("flops")
+    5/2
+
+    Full, or causal: then the pass goes through the length in spans, and a floor of T tells how many they are. The maps
+    that follow the series have this cost; the diagonal one, which takes two products for a masked weight, has more.
+    """
+    groups = sympify(heads if key_heads is None else key_heads)
+    heads = sympify(heads)
+    spans = floor((T - 1) / LENGTH) if causal else Integer(0)  # those before the last
+    # Keys that are summed up: in a causal pass none of the last span's but its first.
+    summed = spans * LENGTH + 1 if causal else T
+    last = T - spans * LENGTH
+    # Pairs of a query with a key that the span's first query does not look at: all are computed, half are masked.
+    masked = spans * LENGTH * (LENGTH - 1) + last * (last - 1) if causal else Integer(0)
+    per_key, per_query = (2 * B * number * count * (value_width + 1) for number in (groups * summed, heads * T))
+    scores, values = (2 * B * heads * masked * width for width in (D, value_width + 1))
+    return Cost(
+        flops={"sum over keys": per_key, "read by queries": per_query}
+        | ({"masked scores": scores, "masked values": values} if causal else {}),
+        backward={
+            "sum over keys again": per_key,
+            "dphi(q)": per_query,
+            "sum over queries": per_query,
+            "dphi(k)": per_key,
+            "dv": per_key,
+        }
+        | (
+            {
+                "masked scores again": scores,
+                "masked dw": values,
+                "masked dq": scores,
+                "masked dk": scores,
+                "masked dv": values,
+            }
+            if causal
+            else {}
+        ),
+        saved={
+            "q": B * T * heads * D,
+            "k": B * T * groups * D,
+            "v": B * T * groups * value_width,
+            "answer": B * T * heads * value_width,
+            "sums of weights": B * T * heads,
+        },
+    )
+
+
+def cost(
+    heads: Expr | int = A,
+    causal: bool = False,
+    map: str | None = None,
+    order: int = 2,
+    bias: bool = True,
+    out_proj: bool = True,
+) -> Cost:
+    """The cost of `TaylorAttention(A * D, A, ...)` attending x (B, T, A * D) to itself, x asking for a gradient too.
+
+    >>> cost(map="exact").total("parameters")
+    4*A*D*(A*D + 1)
+    """
+    E = heads * D
+    inner = 3 * E
+    total = Cost(
+        parameters={"projections": E * inner} | ({"biases": inner} if bias else {}),
+        flops={"projections": 2 * B * T * E * inner},
+        backward={"projections": 2 * B * T * E * inner, "projections' weights": 2 * B * T * E * inner},
+        saved={"x": B * T * E},
+    ) + core(heads, causal=causal, count=features(choose_map(map, order), order), value_width=D)
+    if not out_proj:
+        return total
+    # What W_O reads is the answer, which is kept already.
+    return total + Cost(
+        parameters={"output": E**2} | ({"output's bias": E} if bias else {}),
+        flops={"output": 2 * B * T * E**2},
+        backward={"output": 2 * B * T * E**2, "output's weights": 2 * B * T * E**2},
+    )
+
+
+def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:
+    """What `porism cost taylor` counts: the layer of order 2 with heads of any number and width, and its input.
+
+    With the exact map, whose number of features is a polynomial in D for even and odd D alike.
+    """
+    from porism.layers.attention.taylor.layer import TaylorAttention
+
+    return lambda A, D: TaylorAttention(A * D, A, map="exact", batch_first=True), ("B T A*D",)
+
+
+def subject_cost() -> Cost:
+    """The cost by hand of what `subject` has counted."""
+    return cost(map="exact")
+
+
+def drawing(letters: Mapping[str, int]) -> str:
+    """What `porism cost taylor --draw` shows: a row a query, a column a key.
+
+    >>> print(drawing({"T": 3, "W": 2}).split("\\n\\n")[2])
+    block-causal, window 2: 7 pairs by the series
+    ▒ ▒ ·
+    ▒ ▒ ·
+    ▒ ▒ ▒
+    """
+    length, window = sizes(letters, T=8, W=3)
+    patterns = {"full": FULL, "causal": CAUSAL, f"block-causal, window {window}": Pattern("block-causal", window)}
+    return "\n\n".join(picture(name, length, series=pattern) for name, pattern in patterns.items())

@@ -1,0 +1,237 @@
+"""Queries, keys and values as the pass reads them: a few tokens at a time, tokens as columns, heads that share as one.
+
+G key heads, each shared by R = A / G query heads, make N = B G independent sums. The queries of the R heads meet the
+same keys, so they stand side by side as R times as many queries.
+"""
+
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from porism.layers.attention.pattern import Pattern
+from porism.layers.attention.taylor.feature_maps import FeatureMap
+from porism.layers.attention.taylor.kernels.spans import Masks, pieces, spans
+from porism.layers.operands import has_values
+
+BEYOND = 2**62
+"""Further than any place of a text."""
+
+
+class Operands:
+    """q (B, A, T, D) times the scale, k (B, G, S, D), and v (B, G, S, H) with a one beside each value: [v, 1].
+
+    The column of ones turns the sum of weights into one more column of the sum of values. A key that is only padding
+    has zeros in all of them, and so no part in any sum. Numbers are float32 or better.
+    """
+
+    def __init__(self, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, scale: float) -> None:
+        self.q, self.k, self.v, self.scale = q, k, v, scale
+        self.dtype = torch.promote_types(q.dtype, torch.float32)
+        (self.B, self.G, self.S), self.H = k.shape[:3], v.shape[3]
+        self.R = q.shape[1] // self.G
+        self.kept = None if key_padding is None else ~key_padding
+
+    @property
+    def no_columns(self) -> Tensor:
+        """A stand-in for columns, of their width and type: (D, 0)."""
+        return self.q.new_empty(self.q.shape[3], 0, dtype=self.dtype)
+
+    @cached_property
+    def first_key(self) -> int | Tensor:
+        """The place of the first key that is no padding, of each text if there is any, (B,); BEYOND if all are."""
+        if self.kept is None or self.S == 0:
+            return 0 if self.S else BEYOND
+        # Most texts are padded behind their end, and one look is cheaper than many small operations.
+        if has_values(self.kept) and bool(self.kept[:, 0].all()):
+            return 0
+        return torch.where(self.kept, self._places, BEYOND).amin(1)
+
+    @property
+    def last_key(self) -> int | Tensor:
+        """The place of the last such key; -1 if all are padding."""
+        if self.kept is None or self.S == 0:
+            return self.S - 1
+        return torch.where(self.kept, self._places, -1).amax(1)
+
+    @property
+    def _places(self) -> Tensor:
+        return torch.arange(self.S, device=self.k.device)
+
+    def keys_in(self, state: Tensor) -> Tensor:
+        """How many keys a state (N, M, H+1) sums over, (B, G): the first feature of every map is the constant 1."""
+        return state.select(1, 0).select(1, self.H).view(self.B, self.G)
+
+    def first_state(self, M: int, given: Tensor | None) -> Tensor:
+        """Sums over no key, or a copy of those given: (N, M, H+1)."""
+        if given is None:
+            return self.k.new_zeros(self.B * self.G, M, self.H + 1, dtype=self.dtype)
+        return given.to(self.dtype, copy=True)
+
+    def queries(self, tokens: slice) -> Tensor:
+        """Columns, times the scale: (N, D, R n)."""
+        part = self._shared(self.q, tokens)  # B G R n D
+        n, D = part.shape[3:]
+        columns = part.permute(0, 1, 4, 2, 3).reshape(self.B * self.G, D, self.R * n)
+        return columns.to(self.dtype) * self.scale
+
+    def keys(self, tokens: slice) -> Tensor:
+        """Columns: (N, D, n)."""
+        return self.k[:, :, tokens].mT.flatten(0, 1).to(self.dtype)
+
+    def values(self, tokens: slice) -> Tensor:
+        """Rows [v, 1]: (N, n, H+1)."""
+        part = self.v[:, :, tokens]
+        rows = torch.cat([part, torch.ones_like(part[..., :1])], dim=-1).to(self.dtype)
+        if self.kept is not None:
+            rows = rows * self.kept[:, None, tokens, None]
+        return rows.flatten(0, 1)
+
+    def rows(self, x: Tensor, tokens: slice) -> Tensor:
+        """What belongs to queries, (B, A, T, H), as rows: (N, R n, H)."""
+        part = self._shared(x, tokens)
+        return part.reshape(self.B * self.G, self.R * part.shape[3], part.shape[4]).to(self.dtype)
+
+    def write_rows(self, x: Tensor, tokens: slice, rows: Tensor) -> None:
+        """Back from rows to their place in x."""
+        place = self._shared(x, tokens)
+        place.copy_(rows.view(place.shape))
+
+    def write_queries(self, x: Tensor, tokens: slice, columns: Tensor) -> None:
+        """Back from columns to their place in x, times the scale: what reaches scaled queries, for the queries."""
+        place = self._shared(x, tokens)
+        B, G, R, n, D = place.shape
+        place.copy_(columns.view(B, G, D, R, n).permute(0, 1, 3, 4, 2) * self.scale)
+
+    def add_keys(self, x: Tensor, tokens: slice, columns: Tensor) -> None:
+        """Adds columns to their place in x."""
+        place = x[:, :, tokens]
+        place.add_(columns.view(self.B, self.G, *columns.shape[1:]).mT)
+
+    def add_values(self, x: Tensor, tokens: slice, rows: Tensor) -> None:
+        """Adds rows to their place in x; the last column belongs to the ones, which are given, and pads get nothing."""
+        rows = rows.view(self.B, self.G, *rows.shape[1:])[..., : self.H]
+        if self.kept is not None:
+            rows = rows * self.kept[:, None, tokens, None]
+        place = x[:, :, tokens]
+        place.add_(rows)
+
+    def by_head(self, w: Tensor) -> Tensor:
+        """Weights (N, R n, m) as (N, R, n, m), a view."""
+        return w.view(w.shape[0], self.R, w.shape[1] // self.R, w.shape[2])
+
+    def _shared(self, x: Tensor, tokens: slice) -> Tensor:
+        """(B, A, T, D) as (B, G, R, n, D), a view."""
+        # Not by unflatten, which is written in Python and takes longer than all else that a short span needs here.
+        part = x[:, :, tokens]
+        return part.view(self.B, self.G, self.R, *part.shape[2:])
+
+
+class Division:
+    """1 / t for the sum of weights t of each query, and 0 for a query that sees no key.
+
+    Whether it sees one is told by its place and never by t. Positive weights have a positive sum: where it comes out
+    otherwise, rounding or overflow has taken it, and the answer is NaN. Weights of both signs may cancel to 0, and a
+    number divided by 0 is none either.
+
+    `first` is the state (N, M, H+1) that the pass starts from. Every query sees the keys in it.
+    """
+
+    def __init__(
+        self, operands: Operands, pattern: Pattern, offset: int, positive: bool, first: Tensor | None = None
+    ) -> None:
+        self._operands, self._offset, self._positive, self._first = operands, offset, positive, first
+        self._start = _first_seeing(operands, pattern)
+
+    def inverse(self, total: Tensor, queries: slice) -> Tensor:
+        """(N, R n, 1) -> (N, R n, 1)."""
+        inverted = total.reciprocal()
+        if self._positive:
+            inverted = torch.threshold(inverted, 0, math.nan)
+        else:
+            inverted = inverted.masked_fill(inverted == 0, math.nan)
+        blind = self._blind(queries)
+        return inverted if blind is None else inverted.masked_fill(blind, 0)
+
+    def first_seeing(self, T: int) -> Tensor:
+        """For each key head the first of T queries that sees a key, or T: (N,), int32."""
+        B, G = self._operands.B, self._operands.G
+        start = torch.as_tensor(self._start, device=self._operands.k.device).view(-1, 1)
+        if self._first is not None:
+            start = torch.where(self._operands.keys_in(self._first) > 0, -BEYOND, start)
+        return (start - self._offset).clamp(0, T).int().expand(B, G).flatten().contiguous()
+
+    def _blind(self, queries: slice) -> Tensor | None:
+        """True for a query that sees no key, (N, R n, 1); None where every query sees one."""
+        places = queries.start + self._offset, queries.stop + self._offset
+        if isinstance(self._start, int) and places[0] >= self._start:
+            return None
+        B, G, R, n = self._operands.B, self._operands.G, self._operands.R, places[1] - places[0]
+        blind = torch.arange(*places, device=self._operands.k.device) < self._start
+        if self._first is not None:
+            blind = blind & (self._operands.keys_in(self._first) == 0).view(B, G, 1, 1)
+        return blind.expand(B, G, R, n).reshape(B * G, R * n, 1)
+
+
+def _first_seeing(operands: Operands, pattern: Pattern) -> int | Tensor:
+    """The place from which on queries see a key: for all texts, or for each, fit for (B, G, A / G, queries)."""
+    key = operands.first_key
+    if isinstance(key, int):
+        return -BEYOND if pattern.kind == "full" and key < BEYOND else key
+    if pattern.kind == "full":
+        key = torch.where(key < BEYOND, -BEYOND, BEYOND)
+    elif pattern.kind == "block-causal" and pattern.window:
+        # A query sees its own block, and those before.
+        key = key // pattern.window * pattern.window
+    return key.view(-1, 1, 1, 1)
+
+
+class Task(NamedTuple):
+    """What to compute, beside the tensors."""
+
+    map: str
+    order: int
+    pattern: Pattern
+    scale: float
+    offset: int = 0
+    return_state: bool = False
+
+
+def forward(
+    operands: Operands, phi: FeatureMap, task: Task, division: Division, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The answer (B, A, T, H) and each query's sum of weights (B, A, T, 1).
+
+    The state (N, M, H+1) is moved on in place, past all keys if it is to be returned.
+    """
+    (B, A, T, _), S, H = operands.q.shape, operands.k.shape[2], operands.H
+    # Tokens before heads in memory, as a projection after it reads them.
+    answer = operands.q.new_empty(B, T, A, H).transpose(1, 2)
+    totals = state.new_empty(B, A, T, 1)
+    masks = Masks(task.pattern, task.offset, state)
+    folded = 0
+    for span in spans(task.pattern, T, S, task.offset):
+        fold(operands, phi, state, span.fresh)
+        folded = span.fresh.stop
+        q = operands.queries(span.queries)
+        # sum of w_ij [v_j, 1] = phi(q_i) . sum of phi(k_j) [v_j, 1]
+        sums = phi(q).mT @ state
+        if span.has_masked:
+            # and w_ij as it is for the keys that only some queries of the span look at
+            w = phi.weights(q, operands.keys(span.masked))
+            operands.by_head(w).mul_(masks.of(span))
+            torch.baddbmm(sums, w, operands.values(span.masked), out=sums)
+        # z_i = sum of w_ij v_j / sum of w_ij
+        operands.write_rows(answer, span.queries, sums[..., :H] * division.inverse(sums[..., H:], span.queries))
+        operands.write_rows(totals, span.queries, sums[..., H:])
+    if task.return_state:
+        fold(operands, phi, state, slice(folded, S))
+    return answer, totals
+
+
+def fold(operands: Operands, phi: FeatureMap, state: Tensor, keys: slice) -> None:
+    """state += sum of phi(k_j) [v_j, 1] over these keys."""
+    for few in pieces(keys):
+        torch.baddbmm(state, phi(operands.keys(few)), operands.values(few), out=state)

@@ -1,0 +1,310 @@
+"""The backward pass of a tile of queries, and of a tile of keys. The README of the layer derives every line.
+
+g_i = m_i [dz_i, -a_i] is what reaches the sums of query i, with m_i = 1 / t_i and a_i = dz_i . z_i; m_i is a factor of
+all that query i hands on, so it is multiplied in last, or into the weights.
+"""
+
+import triton
+import triton.language as tl
+
+from porism.layers.attention.taylor.kernels.triton.reads import reach_keys_through_state, reach_queries_through_state
+from porism.layers.kernels.triton import inverse, kept, numbers, product, rows, up_to, write_numbers, write_rows
+
+
+@triton.jit
+def reach_queries(
+    q: tl.tensor,
+    k: tl.tensor,
+    v: tl.tensor,
+    padding: tl.tensor,
+    sums: tl.tensor,
+    weights: tl.tensor,
+    answer: tl.tensor,
+    totals: tl.tensor,
+    dz: tl.tensor,
+    dq: tl.tensor,
+    inverses: tl.tensor,
+    slopes: tl.tensor,
+    q_batch: tl.tensor,
+    q_head: tl.tensor,
+    q_token: tl.tensor,
+    k_batch: tl.tensor,
+    k_head: tl.tensor,
+    k_token: tl.tensor,
+    v_batch: tl.tensor,
+    v_head: tl.tensor,
+    v_token: tl.tensor,
+    z_batch: tl.tensor,
+    z_head: tl.tensor,
+    z_token: tl.tensor,
+    dz_batch: tl.tensor,
+    dz_head: tl.tensor,
+    dz_token: tl.tensor,
+    dq_batch: tl.tensor,
+    dq_head: tl.tensor,
+    dq_token: tl.tensor,
+    T: tl.tensor,
+    A: tl.tensor,
+    slots: tl.tensor,
+    tiles: tl.tensor,
+    scale: tl.tensor,
+    CAUSAL: tl.constexpr,
+    STATE: tl.constexpr,
+    FIRST: tl.constexpr,
+    PADDED: tl.constexpr,
+    R: tl.constexpr,
+    D: tl.constexpr,
+    D_TILE: tl.constexpr,
+    H: tl.constexpr,
+    H_TILE: tl.constexpr,
+    M: tl.constexpr,
+    F: tl.constexpr,
+    CHUNK: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+    NUMBER: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> None:
+    """dq of QUERIES tokens of one query head, and their a, kept in `slopes` (B, A, T) for the pass over keys."""
+    tl.static_assert(QUERIES % KEYS == 0)
+    blocks = tl.cdiv(T, QUERIES)
+    block = tl.program_id(0) % blocks
+    n = (tl.program_id(0) // blocks).to(tl.int64)
+    batch = n // A
+    head = n % A
+    begin = (block * QUERIES).to(tl.int64)
+    length = T - block * QUERIES
+    x = rows(q + batch * q_batch + head * q_head + begin * q_token, 0, q_token, length, QUERIES, D, D_TILE)
+    x = (x.to(tl.float32) * scale).to(NUMBER)
+    z = rows(answer + batch * z_batch + head * z_head + begin * z_token, 0, z_token, length, QUERIES, H, H_TILE)
+    g = rows(dz + batch * dz_batch + head * dz_head + begin * dz_token, 0, dz_token, length, QUERIES, H, H_TILE)
+    # m_i = 1 / t_i, a_i = dz_i . z_i
+    m = inverse(numbers(totals + n * T + begin, 0, length, QUERIES))
+    a = tl.sum(g.to(tl.float32) * z.to(tl.float32), 1)
+    write_numbers(inverses + n * T + begin, length, m, QUERIES)
+    write_numbers(slopes + n * T + begin, length, a, QUERIES)
+    g = g.to(NUMBER)
+    dx = tl.zeros((QUERIES, D_TILE), tl.float32)
+    chunk = block // (CHUNK // QUERIES) if CAUSAL else 0
+
+    if STATE:
+        # Nothing stands before the first chunk but a state that was given.
+        read = tl.where((chunk > 0) | FIRST | (not CAUSAL), tiles, 0)
+        dx = reach_queries_through_state(
+            dx, x, g, a, sums, weights, n // R * slots + chunk, read,
+            D, D_TILE, H_TILE, M, F, QUERIES, NUMBER, PRECISION,
+        )  # fmt: skip
+
+    if CAUSAL:
+        # From here on places are counted from the start of the chunk.
+        chunk_begin = (chunk * CHUNK).to(tl.int64)
+        k += batch * k_batch + head // R * k_head + chunk_begin * k_token
+        v += batch * v_batch + head // R * v_head + chunk_begin * v_token
+        padding += batch * T + chunk_begin
+        place = (block - chunk * (CHUNK // QUERIES)) * QUERIES
+        stop = T - chunk * CHUNK
+        for start in range(0, place, KEYS):
+            dx = reach_queries_within(
+                dx, x, g, a, k, v, padding, start, k_token, v_token, stop,
+                None, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
+            )  # fmt: skip
+        for i in tl.static_range(QUERIES // KEYS):
+            dx = reach_queries_within(
+                dx, x, g, a, k, v, padding, place + i * KEYS, k_token, v_token, stop,
+                -i * KEYS, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
+            )  # fmt: skip
+
+    dx *= (m * scale)[:, None]
+    write_rows(dq + batch * dq_batch + head * dq_head + begin * dq_token, dq_token, length, dx, QUERIES, D, D_TILE)
+
+
+@triton.jit
+def reach_queries_within(
+    dx: tl.tensor,
+    x: tl.tensor,
+    g: tl.tensor,
+    a: tl.tensor,
+    k: tl.tensor,
+    v: tl.tensor,
+    padding: tl.tensor,
+    start: tl.tensor,
+    k_token: tl.tensor,
+    v_token: tl.tensor,
+    length: tl.tensor,
+    LEAD: tl.constexpr,
+    PADDED: tl.constexpr,
+    D: tl.constexpr,
+    D_TILE: tl.constexpr,
+    H: tl.constexpr,
+    H_TILE: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+    NUMBER: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> tl.tensor:
+    """dx with what KEYS more keys hand on, from `start` on; all queries look at them unless there is a LEAD."""
+    y = rows(k, start, k_token, length, KEYS, D, D_TILE).to(NUMBER)
+    u = rows(v, start, v_token, length, KEYS, H, H_TILE).to(NUMBER)
+    s = product(x, tl.trans(y), PRECISION)
+    # ds_ij = dw_ij (1 + s_ij), dw_ij = v_j . dz_i - a_i
+    dw = product(g, tl.trans(u), PRECISION) - a[:, None]
+    if LEAD is not None:
+        dw = tl.where(up_to(LEAD, QUERIES, KEYS), dw, 0.0)
+    if PADDED:
+        dw = tl.where(kept(padding, start, length, KEYS, PADDED)[None, :], dw, 0.0)
+    ds = dw + dw * s
+    # dq_i += sum of ds_ij k_j
+    return dx + product(ds.to(NUMBER), y, PRECISION)
+
+
+@triton.jit
+def reach_keys(
+    q: tl.tensor,
+    k: tl.tensor,
+    v: tl.tensor,
+    padding: tl.tensor,
+    sums: tl.tensor,
+    weights: tl.tensor,
+    inverses: tl.tensor,
+    slopes: tl.tensor,
+    dz: tl.tensor,
+    dk: tl.tensor,
+    dv: tl.tensor,
+    q_batch: tl.tensor,
+    q_head: tl.tensor,
+    q_token: tl.tensor,
+    k_batch: tl.tensor,
+    k_head: tl.tensor,
+    k_token: tl.tensor,
+    v_batch: tl.tensor,
+    v_head: tl.tensor,
+    v_token: tl.tensor,
+    dz_batch: tl.tensor,
+    dz_head: tl.tensor,
+    dz_token: tl.tensor,
+    dk_batch: tl.tensor,
+    dk_head: tl.tensor,
+    dk_token: tl.tensor,
+    dv_batch: tl.tensor,
+    dv_head: tl.tensor,
+    dv_token: tl.tensor,
+    S: tl.tensor,
+    G: tl.tensor,
+    slots: tl.tensor,
+    tiles: tl.tensor,
+    scale: tl.tensor,
+    CAUSAL: tl.constexpr,
+    STATE: tl.constexpr,
+    LAST: tl.constexpr,
+    PADDED: tl.constexpr,
+    R: tl.constexpr,
+    D: tl.constexpr,
+    D_TILE: tl.constexpr,
+    H: tl.constexpr,
+    H_TILE: tl.constexpr,
+    M: tl.constexpr,
+    F: tl.constexpr,
+    CHUNK: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+    NUMBER: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> None:
+    """dk and dv of KEYS tokens of one key head, over the R query heads that share it.
+
+    sums (N, slots, M, H_TILE) and weights are those over the queries behind a chunk, phi(q) m [dz, a].
+    """
+    tl.static_assert(KEYS % QUERIES == 0)
+    blocks = tl.cdiv(S, KEYS)
+    block = tl.program_id(0) % blocks
+    n = (tl.program_id(0) // blocks).to(tl.int64)
+    batch = n // G
+    head = n % G
+    begin = (block * KEYS).to(tl.int64)
+    length = S - block * KEYS
+    y = rows(k + batch * k_batch + head * k_head + begin * k_token, 0, k_token, length, KEYS, D, D_TILE)
+    u = rows(v + batch * v_batch + head * v_head + begin * v_token, 0, v_token, length, KEYS, H, H_TILE).to(NUMBER)
+    dy = tl.zeros((KEYS, D_TILE), tl.float32)
+    du = tl.zeros((KEYS, H_TILE), tl.float32)
+    chunk = block // (CHUNK // KEYS) if CAUSAL else 0
+
+    if CAUSAL:
+        # The queries come as they are, so the scale is with the keys here, and with the sum over queries.
+        scaled = (y.to(tl.float32) * scale).to(NUMBER)
+        for shared in range(R):
+            # From here on places are counted from the first of these keys.
+            of_q = q + batch * q_batch + (head * R + shared) * q_head + begin * q_token
+            of_dz = dz + batch * dz_batch + (head * R + shared) * dz_head + begin * dz_token
+            of_m = inverses + (n * R + shared) * S + begin
+            of_a = slopes + (n * R + shared) * S + begin
+            for start in range(KEYS, tl.minimum(((chunk + 1) * (CHUNK // KEYS) - block) * KEYS, length), QUERIES):
+                dy, du = reach_keys_within(
+                    dy, du, scaled, u, of_q, of_dz, of_m, of_a, start, q_token, dz_token, length,
+                    None, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
+                )  # fmt: skip
+            for i in tl.static_range(KEYS // QUERIES):
+                dy, du = reach_keys_within(
+                    dy, du, scaled, u, of_q, of_dz, of_m, of_a, i * QUERIES, q_token, dz_token, length,
+                    i * QUERIES, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
+                )  # fmt: skip
+        dy *= scale
+
+    if STATE:
+        # Nothing stands behind the last chunk but what reaches a state that was returned.
+        read = tl.where((chunk < slots - 1) | LAST | (not CAUSAL), tiles, 0)
+        dy, du = reach_keys_through_state(
+            dy, du, y.to(NUMBER), u, sums, weights, n * slots + chunk, read,
+            D, D_TILE, H_TILE, M, F, KEYS, NUMBER, PRECISION,
+        )  # fmt: skip
+
+    if PADDED:
+        keep = kept(padding + batch * S + begin, 0, length, KEYS, PADDED).to(tl.float32)[:, None]
+        dy *= keep
+        du *= keep
+    write_rows(dk + batch * dk_batch + head * dk_head + begin * dk_token, dk_token, length, dy, KEYS, D, D_TILE)
+    write_rows(dv + batch * dv_batch + head * dv_head + begin * dv_token, dv_token, length, du, KEYS, H, H_TILE)
+
+
+@triton.jit
+def reach_keys_within(
+    dy: tl.tensor,
+    du: tl.tensor,
+    scaled: tl.tensor,
+    u: tl.tensor,
+    q: tl.tensor,
+    dz: tl.tensor,
+    inverses: tl.tensor,
+    slopes: tl.tensor,
+    start: tl.tensor,
+    q_token: tl.tensor,
+    dz_token: tl.tensor,
+    length: tl.tensor,
+    LEAD: tl.constexpr,
+    D: tl.constexpr,
+    D_TILE: tl.constexpr,
+    H: tl.constexpr,
+    H_TILE: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+    NUMBER: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
+    """dy and du with what QUERIES more queries hand on, from `start` on; all look at these keys unless there is a LEAD.
+
+    A key is a row here, and a query a column. m_i is multiplied into the series and its slope.
+    """
+    x = rows(q, start, q_token, length, QUERIES, D, D_TILE).to(NUMBER)
+    g = rows(dz, start, dz_token, length, QUERIES, H, H_TILE).to(NUMBER)
+    m = numbers(inverses, start, length, QUERIES)[None, :]
+    a = numbers(slopes, start, length, QUERIES)[None, :]
+    s = product(scaled, tl.trans(x), PRECISION)
+    if LEAD is not None:
+        m = tl.where(tl.trans(up_to(LEAD, QUERIES, KEYS)), m, 0.0)
+    # du_j += sum of w_ij m_i dz_i
+    w = m + s * (m + s * (0.5 * m))
+    du += product(w.to(NUMBER), g, PRECISION)
+    # dk_j += sum of dw_ij (1 + s_ij) m_i q_i, dw_ij = v_j . dz_i - a_i
+    ds = (a - product(u, tl.trans(g), PRECISION)) * (m + s * m)
+    # With the sign turned: two sums that products add to at a time would hold each other up.
+    dy -= product(ds.to(NUMBER), x, PRECISION)
+    return dy, du

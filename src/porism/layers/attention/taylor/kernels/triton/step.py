@@ -1,0 +1,110 @@
+"""One token that continues a text: the state moves on by one key and is read by the token's queries, in one kernel.
+
+The state is as the layer has it, features 1, x and the turns. It is read once and written once, which is nearly all
+that there is to do: 2 M (H + 1) numbers for 4 operations each.
+"""
+
+import triton
+import triton.language as tl
+
+from porism.layers.kernels.triton import inverse, settled
+
+
+@triton.jit
+def move_on(
+    q: tl.tensor,
+    k: tl.tensor,
+    v: tl.tensor,
+    padding: tl.tensor,
+    sums: tl.tensor,
+    weights: tl.tensor,
+    answer: tl.tensor,
+    totals: tl.tensor,
+    new_sums: tl.tensor,
+    new_weights: tl.tensor,
+    q_batch: tl.tensor,
+    q_head: tl.tensor,
+    k_batch: tl.tensor,
+    k_head: tl.tensor,
+    v_batch: tl.tensor,
+    v_head: tl.tensor,
+    s_batch: tl.tensor,
+    s_head: tl.tensor,
+    s_feature: tl.tensor,
+    w_batch: tl.tensor,
+    w_head: tl.tensor,
+    w_feature: tl.tensor,
+    new_s_head: tl.tensor,
+    new_s_feature: tl.tensor,
+    new_w_head: tl.tensor,
+    new_w_feature: tl.tensor,
+    G: tl.tensor,
+    scale: tl.tensor,
+    PADDED: tl.constexpr,
+    R: tl.constexpr,
+    R_TILE: tl.constexpr,
+    D: tl.constexpr,
+    H: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    F: tl.constexpr,
+) -> None:
+    """COLUMNS of the values of one key head, and of the answers of the R query heads that share it."""
+    n = tl.program_id(0).to(tl.int64)
+    batch = n // G
+    head = n % G
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = column < H
+    k += batch * k_batch + head * k_head
+    sums += batch * s_batch + head * s_head
+    weights += batch * w_batch + head * w_head
+    new_sums += n * new_s_head
+    new_weights += n * new_w_head
+    value = tl.load(v + batch * v_batch + head * v_head + column, mask=inside, other=0.0).to(tl.float32)
+    keep = 1.0
+    if PADDED:
+        keep = tl.where(tl.load(padding + batch) == 0, 1.0, 0.0)
+    shared = tl.arange(0, R_TILE)
+    of_q = (q + batch * q_batch + (head * R + shared) * q_head)[:, None]
+    real = (shared < R)[:, None]
+    M: tl.constexpr = 1 + D + (D // 2 + 1) * D
+    # All programs with columns of these values need the weights, and one of them writes.
+    writes = tl.where(tl.program_id(1) == 0, 1, 0)
+    # Features stay apart until the end: no exchange between threads on the way.
+    read = tl.zeros((R_TILE, F, COLUMNS), tl.float32)
+    total = tl.zeros((R_TILE, F), tl.float32)
+    for start in range(0, M, F):
+        feature = start + tl.arange(0, F)
+        there = feature < M
+        # Feature 1 + D + s D + i is x_i x_(i+s), before those stand x_i alone and 1: a factor that is missing is 1.
+        pair = feature - 1 - D
+        turn = pair // D
+        left = tl.where(feature <= D, feature - 1, pair % D)
+        right = (pair + turn) % D
+        has_left = there & (feature > 0)
+        has_right = there & (feature > D)
+        own = has_right & ((turn == 0) | (turn == D // 2))
+        factor = tl.where(there, tl.where(own, 0.7071067811865476, 1.0), 0.0)
+        key = factor * keep
+        key *= tl.load(k + left, mask=has_left, other=1.0).to(tl.float32)
+        key *= tl.load(k + right, mask=has_right, other=1.0).to(tl.float32)
+        # S += phi(k) [v, 1]
+        place = sums + feature[:, None] * s_feature + column[None, :]
+        mask = there[:, None] & inside[None, :]
+        state = tl.load(place, mask=mask, other=0.0) + key[:, None] * value[None, :]
+        tl.store(new_sums + feature[:, None] * new_s_feature + column[None, :], state, mask=mask)
+        weight = tl.load(weights + feature * w_feature, mask=there, other=0.0) + key
+        tl.store(new_weights + feature * new_w_feature, weight, mask=feature < M * writes)
+        # z = phi(q) S, t = phi(q) S 1
+        query = tl.load(of_q + left[None, :], mask=real & has_left[None, :], other=1.0).to(tl.float32)
+        query *= tl.where(has_left, scale, 1.0)[None, :]
+        query *= tl.load(of_q + right[None, :], mask=real & has_right[None, :], other=1.0).to(tl.float32)
+        query *= tl.where(has_right, scale, 1.0)[None, :] * factor[None, :]
+        read += query[:, :, None] * state[None, :, :]
+        total += query * weight[None, :]
+
+    # The first feature is 1, so that its sum is the number of keys.
+    t = settled(tl.sum(total, 1), tl.load(weights) + keep == 0.0)
+    z = tl.sum(read, 1) * inverse(t)[:, None]
+    rows = n * R + shared
+    tl.store(answer + rows[:, None] * H + column[None, :], z.to(answer.dtype.element_ty), mask=real & inside[None, :])
+    tl.store(totals + rows, t, mask=shared < R * writes)

@@ -1,0 +1,42 @@
+"""The oracle: every weight of every pair of query and key, clear and slow."""
+
+from math import factorial
+
+import torch
+from torch import Tensor
+
+from porism.layers.attention.pattern import FULL, Pattern
+from porism.layers.attention.request import scale_of, share
+
+
+def weights(q: Tensor, k: Tensor, order: int = 2, map: str | None = None) -> Tensor:
+    """The series of exp(q . k) for every pair, (..., T, D), (..., S, D) -> (..., T, S)."""
+    s = q @ k.mT
+    if map == "diagonal":
+        return 1 + s + (q**2) @ (k**2).mT / 2
+    return torch.stack([s**power / factorial(power) for power in range(order + 1)]).sum(0)
+
+
+def taylor_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    order: int = 2,
+    map: str | None = None,
+    pattern: Pattern = FULL,
+    scale: float | None = None,
+    key_padding: Tensor | None = None,
+    offset: int = 0,
+) -> Tensor:
+    """z_i = sum of w_ij v_j / sum of w_ij over the keys j that query i looks at; 0 where there are none.
+
+    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H), key_padding (B, S) -> (B, A, T, H).
+    """
+    A, T, S = q.shape[1], q.shape[2], k.shape[2]
+    k, v = share(k, A), share(v, A)
+    seen = pattern.mask(T, S, offset, device=q.device)
+    if key_padding is not None:
+        seen = seen & ~key_padding[:, None, None, :]
+    w = weights(scale_of(q, scale) * q, k, order, map) * seen
+    return w @ v / torch.where(seen.any(-1, keepdim=True), w.sum(-1, keepdim=True), 1)

@@ -1,0 +1,140 @@
+"""The sparse product: every row of the answer is a weighted sum of rows of x.
+
+One operator that torch knows by name, so that the compiler sees it whole and its operations are counted. Behind it
+stands the fastest kernel there is: numba's on a CPU, Triton's on a GPU, torch's own where they are not installed. It
+checks all it is given, so that no kernel reads beyond the arrays, whoever calls it.
+"""
+
+import warnings
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from porism.costing.counting.count import PRODUCTS
+from porism.costing.counting.flops import CORRECTIONS
+from porism.errors import ShapeError
+from porism.layers import kernels
+from porism.layers.gcn.adjacency.csr import Csr, check_arrays, check_pattern
+from porism.layers.operands import FLOATS
+
+SUMMED = (torch.float32, torch.float64)
+"""What sums are taken in."""
+
+_LIBRARY = torch.library.Library("porism", "FRAGMENT")
+_LIBRARY.define("csr_product(Tensor starts, Tensor columns, Tensor values, Tensor x, Tensor? bias=None) -> Tensor")
+
+
+def product(matrix: Csr, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    """matrix x + bias, the bias added to every row. It has no gradient: `propagate` and `project` have.
+
+    >>> matrix = Csr(torch.tensor([0, 1, 3]), torch.tensor([2, 0, 1]).int(), torch.tensor([5.0, 6.0, 7.0]))
+    >>> product(matrix, torch.eye(3))
+    tensor([[0., 0., 5.],
+            [6., 7., 0.]])
+
+    Sums are of the values' type, float32 at least, the answer of x's. A row is summed by one thread from its first
+    entry to its last, so that the bits are the same on every run.
+    """
+    if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
+        raise ShapeError(
+            "gcn: x or bias asks for a gradient, and this product has none. "
+            "Use propagate from porism.layers.gcn.functional, or give x.detach()."
+        )
+    answer: Tensor = torch.ops.porism.csr_product(matrix.starts, matrix.columns, matrix.values, x, bias)
+    return answer
+
+
+def _product(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    _check(starts, columns, values, x, bias)
+    matrix = Csr(starts, columns, values if values.dtype in SUMMED else values.float())
+    if x.device.type in kernels.DEVICES and _installed("triton"):
+        from porism.layers.gcn.kernels import triton
+
+        return triton.product(matrix, x, bias)
+    by_kernel = _by_torch
+    if x.device.type == "cpu" and _installed("numba"):
+        from porism.layers.gcn.kernels import numba
+
+        by_kernel = numba.product
+    exact = matrix.values.dtype
+    if x.dtype is exact:
+        return by_kernel(matrix, x, bias)
+    return by_kernel(matrix, x.to(exact), None if bias is None else bias.to(exact)).to(x.dtype)
+
+
+def _by_torch(matrix: Csr, x: Tensor, bias: Tensor | None) -> Tensor:
+    """Right everywhere, and slower."""
+    check_pattern(matrix.starts, matrix.columns, x.shape[0])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+        size = matrix.height, x.shape[0]
+        # Some versions of torch warn of sparse tensors that they make themselves inside the product.
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
+        csr = torch.sparse_csr_tensor(matrix.starts, matrix.columns.long(), matrix.values, size, check_invariants=False)
+        # Torch has a product for CPUs alone that uses all cores, which the general one does not.
+        answer: Tensor = torch.sparse.mm(csr, x, "sum") if x.device.type == "cpu" else torch.sparse.mm(csr, x)
+    return answer if bias is None else answer.add_(bias)
+
+
+@cache
+def _installed(package: str) -> bool:
+    """A package that is there may still refuse to run, beside a numpy that is too new for it for instance."""
+    try:
+        import_module(package)
+    except ImportError:
+        return False
+    return True
+
+
+def _check(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor, bias: Tensor | None) -> None:
+    """Refuses operands by what they are, without a look at their numbers."""
+    check_arrays(starts, columns, values)
+    fit = x.dim() == 2 and x.dtype in FLOATS and x.device == values.device
+    fit = fit and (x.dtype is not torch.float64 or values.dtype is torch.float64)
+    if bias is not None:
+        fit = fit and bias.dtype is x.dtype and bias.device == x.device
+        fit = fit and bias.dim() == 1 and bias.numel() == x.size(1)
+    if not fit:
+        _refuse(values, x, bias)
+
+
+def _refuse(values: Tensor, x: Tensor, bias: Tensor | None) -> None:
+    """Says which operand does not fit."""
+    for name, part, dims in (("x", x, 2), ("bias", bias, 1)):
+        if part is None:
+            continue
+        if part.dim() != dims:
+            raise ShapeError(f"gcn: {name} is {tuple(part.shape)}, wanted a dense tensor of {dims} dimensions.")
+        if part.dtype not in FLOATS or part.dtype != x.dtype:
+            raise ShapeError(f"gcn: {name} is {part.dtype}, wanted floating numbers, those of x. Convert it.")
+        if part.device != values.device:
+            raise ShapeError(
+                f"gcn: {name} is on {part.device}, the matrix on {values.device}, wanted one device. "
+                f"Move it with {name}.to({str(values.device)!r})."
+            )
+    if x.dtype == torch.float64 != values.dtype:
+        raise ShapeError(f"gcn: x is torch.float64, the matrix {values.dtype}, wanted one type. Convert the matrix.")
+    if bias is not None and len(bias) != x.shape[1]:
+        raise ShapeError(f"gcn: bias is ({len(bias)},), wanted ({x.shape[1]},), one for each column of x.")
+
+
+def _outline(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    _check(starts, columns, values, x, bias)
+    return x.new_empty(starts.shape[0] - 1, x.shape[1])
+
+
+def _flops(_starts: Any, columns: Tensor, _values: Any, x: Tensor, *_: Any, **__: Any) -> int:
+    """A multiply-add for each stored entry and column."""
+    return 2 * columns.shape[0] * x.shape[1]
+
+
+for _device in ("CPU", "CUDA"):
+    _LIBRARY.impl("csr_product", _product, _device)
+_LIBRARY.impl("csr_product", _outline, "Meta")
+
+# Torch's counter hands over shapes unless asked for the tensors.
+_flops._get_raw = True  # type: ignore[attr-defined]
+CORRECTIONS[torch.ops.porism.csr_product] = PRODUCTS[torch.ops.porism.csr_product] = _flops

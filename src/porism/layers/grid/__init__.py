@@ -1,5 +1,0 @@
-"""The grid net: h[i,j] = act(x[i,j] W_in + h[i-1,j] W_left + h[i,j-1] W_top + b), walked by anti-diagonals."""
-
-from porism.layers.grid.layer import Grid, grid
-
-__all__ = ["Grid", "grid"]

@@ -1,0 +1,95 @@
+"""Products of matrices in kernels."""
+
+import triton
+import triton.language as tl
+
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+
+@triton.jit
+def product(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
+    """a @ b, added up in float32."""
+    if INTERPRETED:  # which would multiply the bit patterns of bfloat16
+        a = a.to(tl.float32)
+        b = b.to(tl.float32)
+    return tl.dot(a, b, input_precision=PRECISION)
+
+
+@triton.jit
+def rows(
+    x: tl.tensor,
+    start: tl.tensor,
+    stride: tl.tensor,
+    length: tl.tensor,
+    TOKENS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+) -> tl.tensor:
+    """(TOKENS, TILE), from `start` on; a token's WIDTH elements lie side by side."""
+    token = tl.arange(0, TOKENS)
+    column = tl.arange(0, TILE)
+    inside = (start + token < length)[:, None] & (column < WIDTH)[None, :]
+    place = x + (start + token)[:, None] * stride + column[None, :]
+    return tl.load(place, mask=inside, other=0.0)
+
+
+@triton.jit
+def write_rows(
+    x: tl.tensor,
+    stride: tl.tensor,
+    length: tl.tensor,
+    value: tl.tensor,
+    TOKENS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+) -> None:
+    """The opposite of `rows`, from the pointer on."""
+    token = tl.arange(0, TOKENS)
+    column = tl.arange(0, TILE)
+    inside = (token < length)[:, None] & (column < WIDTH)[None, :]
+    tl.store(x + token[:, None] * stride + column[None, :], value.to(x.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def numbers(x: tl.tensor, start: tl.tensor, length: tl.tensor, TOKENS: tl.constexpr) -> tl.tensor:
+    """(TOKENS): one number a token."""
+    token = start + tl.arange(0, TOKENS)
+    return tl.load(x + token, mask=token < length, other=0.0)
+
+
+@triton.jit
+def kept(
+    padding: tl.tensor, start: tl.tensor, length: tl.tensor, TOKENS: tl.constexpr, PADDED: tl.constexpr
+) -> tl.tensor:
+    """(TOKENS): true for a key of the text, false for one that is only padding, or beyond the end."""
+    token = start + tl.arange(0, TOKENS)
+    inside = token < length
+    if PADDED:
+        inside = inside & (tl.load(padding + token, mask=inside, other=1) == 0)
+    return inside
+
+
+@triton.jit
+def write_numbers(x: tl.tensor, length: tl.tensor, value: tl.tensor, TOKENS: tl.constexpr) -> None:
+    """The opposite of `numbers`, from the pointer on."""
+    token = tl.arange(0, TOKENS)
+    tl.store(x + token, value, mask=token < length)
+
+
+@triton.jit
+def up_to(LEAD: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr) -> tl.tensor:
+    """(QUERIES, KEYS): which keys causal queries look at; the first one stands LEAD places behind the first key."""
+    return tl.arange(0, KEYS)[None, :] <= (LEAD + tl.arange(0, QUERIES))[:, None]
+
+
+@triton.jit
+def settled(total: tl.tensor, blind: tl.tensor) -> tl.tensor:
+    """A sum of positive weights: 0 for a query that sees no key, and NaN where rounding or overflow has taken it."""
+    total = tl.where((total > 0.0) & (total < float("inf")), total, float("nan"))
+    return tl.where(blind, 0.0, total)
+
+
+@triton.jit
+def inverse(total: tl.tensor) -> tl.tensor:
+    """1 / total, and 0 for a query that looks at no key, whose total is 0 exactly."""
+    return tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))

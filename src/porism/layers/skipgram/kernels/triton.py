@@ -1,0 +1,138 @@
+"""Negative sampling on a GPU: as many walks through the text as there is room for, all on the same rows.
+
+The same sums, and the same random numbers for a place in the text, as in numba.py. A walk goes word by word: it reads
+the rows of contexts and negatives together, and adds what they change by in single operations of the memory, so that
+no change is lost. Walks do not wait for one another, and a row may be a few words old when it is read.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from porism.layers.skipgram.kernels.constants import FIRST, GOLDEN, REACH, SECOND
+
+_GOLDEN, _FIRST, _SECOND, _REACH = (tl.constexpr(number) for number in (GOLDEN, FIRST, SECOND, REACH))
+
+
+def subsample(tokens: Tensor, keep: Tensor, seed: int) -> Tensor:
+    """The tokens that chance keeps, word w with probability keep[w], and all ends of sentences."""
+    kept = torch.empty_like(tokens, dtype=torch.bool)
+    if len(tokens):
+        block = 1024
+        _keep[(triton.cdiv(len(tokens), block),)](tokens, keep, _number(seed, tokens), kept, len(tokens), BLOCK=block)
+    return tokens[kept]
+
+
+def walk(
+    kept: Tensor, words: Tensor, contexts: Tensor, thresholds: Tensor, aliases: Tensor,
+    window: int, negatives: int, share: float, first_rate: float, last_rate: float, seed: int, walks: int,
+) -> tuple[int, float]:  # fmt: skip
+    """Changes words and contexts (V, P), each walk on its own stretch of the text; answers pairs and loss."""
+    walks = max(1, min(walks, len(kept)))
+    sentences = (kept < 0).cumsum(0, dtype=torch.int32)
+    pairs = torch.zeros(walks, dtype=torch.int64, device=kept.device)
+    losses = torch.zeros(walks, dtype=torch.float64, device=kept.device)
+    rows = triton.next_power_of_2(2 * window + negatives)
+    width = triton.next_power_of_2(words.shape[1])
+    _walk[(walks,)](
+        kept, sentences, words, contexts, thresholds, aliases, _number(seed, kept), pairs, losses,
+        len(kept), len(words), words.shape[1], share, first_rate, last_rate,
+        WINDOW=window, NEGATIVES=negatives, ROWS=rows, WIDTH=width, num_warps=_warps(rows * width),
+    )  # fmt: skip
+    return int(pairs.sum()), float(losses.sum())
+
+
+def _warps(numbers: int) -> int:
+    """So that a thread holds some 32 numbers."""
+    return max(1, min(8, numbers // 1024))
+
+
+def _number(seed: int, near: Tensor) -> Tensor:
+    """64 bits where kernels can read them: as an argument large and small ones would be two kernels."""
+    return torch.tensor([seed - 2**64 if seed >= 2**63 else seed], dtype=torch.int64).to(near.device)
+
+
+@triton.jit
+def _mixed(state: tl.tensor) -> tl.tensor:
+    """64 random bits out of a state that only counts."""
+    state = (state ^ (state >> 30)) * _FIRST
+    state = (state ^ (state >> 27)) * _SECOND
+    return state ^ (state >> 31)
+
+
+@triton.jit
+def _keep(
+    tokens: tl.tensor, keep: tl.tensor, seed: tl.tensor, kept: tl.tensor, length: tl.tensor, BLOCK: tl.constexpr
+) -> None:
+    t = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = t < length
+    word = tl.load(tokens + t, mask=inside, other=-1)
+    bits = _mixed(tl.load(seed).to(tl.uint64) + t.to(tl.uint64) * _GOLDEN)
+    chance = (bits >> 40).to(tl.float32) * (2.0**-24)
+    tl.store(kept + t, (word < 0) | (chance < tl.load(keep + word, mask=word >= 0, other=1.0)), mask=inside)
+
+
+@triton.jit
+def _walk(
+    kept: tl.tensor, sentences: tl.tensor, words: tl.tensor, contexts: tl.tensor, thresholds: tl.tensor,
+    aliases: tl.tensor, seed: tl.tensor, pairs: tl.tensor, losses: tl.tensor,
+    length: tl.tensor, vocabulary: tl.tensor, step: tl.tensor,
+    share: tl.tensor, first_rate: tl.tensor, last_rate: tl.tensor,
+    WINDOW: tl.constexpr, NEGATIVES: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+) -> None:  # fmt: skip
+    part, parts = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
+    start, end = length * part // parts, length * (part + 1) // parts
+    slope = (last_rate - first_rate) / tl.maximum(1, end - start).to(tl.float32)
+    r = tl.arange(0, ROWS)
+    d = tl.arange(0, WIDTH)
+    wide = d < step
+    # Row r is a context before the word, one after it, or a negative.
+    is_context, is_negative = r < 2 * WINDOW, (r >= 2 * WINDOW) & (r < 2 * WINDOW + NEGATIVES)
+    distance = r % WINDOW + 1
+    offset = tl.where(r < WINDOW, -distance, distance)
+    draw = tl.where(is_negative, r - 2 * WINDOW + 1, 0).to(tl.uint64)
+    origin = tl.load(seed).to(tl.uint64)
+    nothing = tl.zeros([], dtype=tl.int64)
+    count = nothing
+    loss = tl.zeros([], dtype=tl.float64)
+    for at in range(start, end):
+        t = nothing + at
+        word = tl.load(kept + t).to(tl.int64)
+        state = _mixed(origin + t.to(tl.uint64) * _GOLDEN) + _GOLDEN
+        # None around the end of a sentence.
+        reach = tl.where(word < 0, 0, 1 + (((_mixed(state) >> 32) * WINDOW) >> 32).to(tl.int32))
+        place = t + offset
+        near = is_context & (distance <= reach) & (place >= 0) & (place < length)
+        near = near & (tl.load(sentences + place, mask=near, other=-1) == tl.load(sentences + t))
+        context = tl.load(kept + place, mask=near, other=-1)
+        near = near & (context >= 0)
+        n = tl.sum(near.to(tl.int32))
+        if n > 0:
+            bits = _mixed(state + draw * _GOLDEN)
+            column = ((bits >> 32) * vocabulary.to(tl.uint64)) >> 32
+            height = ((bits & 0xFFFFFFFF) >> 8).to(tl.float32) * (2.0**-24)
+            own = height < tl.load(thresholds + column, mask=is_negative, other=0.0)
+            negative = tl.where(own, column.to(tl.int32), tl.load(aliases + column, mask=is_negative, other=0))
+            row = tl.where(is_negative, negative, context).to(tl.int64)
+            here = near | is_negative
+            v_at = words + word * step + d
+            u_at = contexts + row[:, None] * step + d[None, :]
+            whole = here[:, None] & wide[None, :]
+            # From the cache that all walks share: nearer ones would go on showing what was.
+            v = tl.load(v_at, mask=wide, other=0.0, cache_modifier=".cg")
+            u = tl.load(u_at, mask=whole, other=0.0, cache_modifier=".cg")
+            score = tl.sum(u * v[None, :], axis=1)
+            bounded = tl.minimum(tl.maximum(score, -_REACH), _REACH)
+            weight = n.to(tl.float32) * share
+            minus_log = tl.log(1 + tl.exp(bounded))  # -log sigma(-s)
+            sigma = 1 / (1 + tl.exp(-bounded))
+            rate = first_rate + slope * (t - start).to(tl.float32)
+            c = tl.where(near, rate * (1 - sigma), tl.where(is_negative, -rate * weight * sigma, 0.0))
+            part_of_loss = tl.where(near, minus_log - score, tl.where(is_negative, weight * minus_log, 0.0))
+            tl.atomic_add(v_at, tl.sum(c[:, None] * u, axis=0), mask=wide, sem="relaxed")
+            tl.atomic_add(u_at, c[:, None] * v[None, :], mask=whole, sem="relaxed")
+            count += n
+            loss += tl.sum(part_of_loss).to(tl.float64)
+    tl.store(pairs + part, count)
+    tl.store(losses + part, loss)

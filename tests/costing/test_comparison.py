@@ -1,0 +1,103 @@
+"""From which size on one costs more than another."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from sympy import Piecewise, floor
+from torch import nn
+
+from porism.costing import B, D, T
+from porism.costing.comparison import Comparison, compare, compare_all, draw
+from porism.costing.cost import Derived
+from porism.costing.derive import derive
+from porism.costing.predicting.crossover import changes, first_above, largest
+from porism.errors import RecipeError
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (T**2, 10 * T),
+        (10 * T, T**2),
+        (T, T),
+        (T + 1, T),
+        (2 * T, 5 + 0 * T),
+        (T**3, 25 * T**2 - 104 * T + 80),  # three times over: at 1, 4 and 20
+        (T**2 * (1 + floor(T / 64)), 100 * T),
+        (Piecewise((T, T <= 100), (T**2, True)), 5000 + 0 * T),
+    ],
+)
+def test_where_the_order_changes(ours: Any, theirs: Any) -> None:
+    found = changes(ours, theirs, "T")
+    assert all(before != after for (_, before), (_, after) in pairwise(found))
+    for size in [*range(1, 130), 1023, 1024, 1025, 5000]:
+        difference = int((ours - theirs).subs({T: size}))
+        sign = next(sign for start, sign in reversed(found) if start <= size)
+        assert sign == (difference > 0) - (difference < 0), size
+
+
+def test_a_change_far_out_is_found_in_a_formula_with_floors() -> None:
+    assert first_above(T * floor(T / 8), 10**9 * T, "T") == 8 * 10**9 + 8
+
+
+def test_letters_on_both_sides_need_no_number() -> None:
+    assert first_above(4 * B * T**2 * 64, 2 * B * T * 64**2, "T") == 33
+    with pytest.raises(RecipeError, match="the comparison needs numbers for D too. Give them by name."):
+        first_above(4 * B * T**2 * D, 2 * B * T * D**2, "T")
+
+
+def test_a_budget_that_nothing_reaches() -> None:
+    with pytest.raises(RecipeError, match="the budget is reached at no size"):
+        largest(lambda size: True, "")
+    assert largest(lambda size: size <= 77, "") == 77
+
+
+@pytest.fixture(scope="module")
+def attention() -> Derived:
+    return derive(nn.functional.scaled_dot_product_attention, *("B T D",) * 3)
+
+
+@pytest.fixture(scope="module")
+def product() -> Derived:
+    return derive(lambda D: nn.Linear(D, D, bias=False), "B T D")
+
+
+def test_a_comparison_in_words(attention: Derived, product: Derived) -> None:
+    found = compare(attention, product, "T", D=64)
+    assert found.crossing == 33
+    assert found.sentence == (
+        "scaled_dot_product_attention costs less than Linear up to T=31, as much as Linear at T=32, "
+        "more than Linear from T=33 on (forward FLOPs)."
+    )
+    assert compare(product, product, "T", D=64).sentence == (
+        "Linear costs as much as Linear at every T (forward FLOPs)."
+    )
+    titles = [one.title for one in compare_all(attention, product, "T", D=64)]
+    assert titles == ["forward FLOPs", "backward FLOPs", "bytes kept for the backward pass"]
+
+
+def test_the_picture_has_the_crossing_where_it_is() -> None:
+    picture = draw(Comparison(("square", "line"), (T**2, 64 * T), "T", "work", ((1, -1), (65, 1))), width=41, height=9)
+    rows = [line[10:] for line in picture.splitlines()[:9]]
+    # The square is below the line at the left end and above it at the right end.
+    assert [row[0] for row in rows].index("○") < [row[0] for row in rows].index("●")
+    assert [row[40] for row in rows].index("●") < [row[40] for row in rows].index("○")
+    assert any("◉" in row for row in rows)
+    assert "● square   ○ line   work" in picture
+
+
+@pytest.mark.parametrize(
+    ("letters", "along", "message"),
+    [
+        ({"Q": 1}, "T", "neither scaled_dot_product_attention nor Linear has a letter Q to set. Letters: B, T, D."),
+        ({"D": 0}, "T", "D=0 is no size"),
+        ({"D": 64}, "W", "neither scaled_dot_product_attention nor Linear depends on W"),
+        ({}, "T", "needs numbers for D too"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(
+    attention: Derived, product: Derived, letters: dict[str, int], along: str, message: str
+) -> None:
+    with pytest.raises(RecipeError, match=message):
+        compare(attention, product, along, "flops", **letters)

@@ -1,0 +1,288 @@
+"""The kernels equal the oracle, forward and backward. Without a GPU Triton's interpreter runs them, on the CPU."""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from tests.layers.closeness import error, gradient_errors
+from torch import Tensor
+
+from porism.layers import kernels as shared
+from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
+from porism.layers.attention.taylor import TaylorAttention, TaylorState, naive, taylor_attention, taylor_decode
+from porism.layers.attention.taylor.functional import pass_backward, pass_forward
+from porism.layers.attention.taylor.kernels import triton as kernels
+from porism.layers.attention.taylor.kernels.cpu import Task
+from porism.layers.attention.taylor.kernels.triton.sizes import WIDEST, WIDTHS, Launch, Sizes, chunk, features, sizes
+from porism.testing.gradients import relative_error
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytest.importorskip("triton", reason="the kernels are written in Triton")
+passes = import_module("porism.layers.attention.taylor.kernels.triton.launches")
+
+FLOAT32, BFLOAT16 = 1e-5, 1e-2
+CHUNK = 32
+SMALL = Sizes(
+    Launch(16, 1, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1)
+)  # fmt: skip
+# NumPy, which interprets kernels, warns of what they do on purpose.
+overflowing = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tiles and chunks, so that a short text has many of them."""
+    monkeypatch.setattr(passes, "sizes", lambda *_: SMALL)
+    monkeypatch.setattr(passes, "chunk", lambda *_: CHUNK)
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Lets the layer have the kernels on this device, and notes which it asks for."""
+    monkeypatch.setattr(shared, "DEVICES", {DEVICE})
+    asked: list[str] = []
+    for name in ("forward", "backward", "step"):
+        monkeypatch.setattr(passes, name, noting(asked, name, getattr(passes, name)))
+    return asked
+
+
+def noting(asked: list[str], name: str, function: Any) -> Any:
+    def noted(*args: Any) -> Any:
+        asked.append(name)
+        return function(*args)
+
+    return noted
+
+
+def operands(
+    T: int, S: int | None = None, B: int = 1, A: int = 2, G: int = 2, D: int = 8, H: int = 7
+) -> tuple[Tensor, Tensor, Tensor]:
+    sizes = ((B, A, T, D), (B, G, S or T, D), (B, G, S or T, H))
+    q, k, v = (torch.randn(size, dtype=torch.float64, device=DEVICE) for size in sizes)
+    return q, k, v
+
+
+def padding_of(S: int) -> Tensor:
+    """The first text is all padding, and of the second some."""
+    return torch.stack([torch.ones(S).bool(), torch.rand(S) < 0.4]).to(DEVICE)
+
+
+def errors(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern,
+    padding: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+    scale: float = 0.4,
+) -> dict[str, float]:
+    """Of the answer and of the gradients, beside the oracle's in float64 from the same rounded operands."""
+    dz = torch.randn(*q.shape[:3], v.shape[3], dtype=torch.float64, device=DEVICE)
+    given = [x.to(dtype) for x in (q, k, v, dz)]
+    q, k, v, dz = (x.double().requires_grad_() for x in given)
+    wanted = naive.taylor_attention(q, k, v, pattern=pattern, scale=scale, key_padding=padding)
+    gradients = torch.autograd.grad((wanted * dz.detach()).sum(), (q, k, v))
+    task = Task("rolled", 2, pattern, scale)
+    answer, totals, _ = passes.forward(task, *given[:3], padding, None)
+    found = passes.backward(task, given[3], None, *given[:3], padding, None, answer, totals)
+    assert answer.dtype == found.q.dtype == found.k.dtype == found.v.dtype == dtype
+    off = gradient_errors(found[:3], gradients, (q, k, v), dz)
+    return {"answer": error(answer, wanted), **dict(zip("qkv", off, strict=True))}
+
+
+def too_large(found: dict[str, float], most: float) -> dict[str, float]:
+    return {part: error for part, error in found.items() if not error <= most}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
+@pytest.mark.parametrize("T", [1, 2, 7, 63, 65, 130])
+def test_equals_the_oracle_at_odd_lengths(T: int, pattern: Pattern) -> None:
+    assert too_large(errors(*operands(T), pattern), FLOAT32) == {}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
+def test_heads_may_share_keys_and_keys_may_be_padding(pattern: Pattern) -> None:
+    assert too_large(errors(*operands(40, B=2, A=4, G=2), pattern, padding_of(40)), FLOAT32) == {}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("T", "S"), [(7, 65), (65, 7), (1, 33)])
+def test_a_pass_that_looks_everywhere_takes_any_number_of_keys(T: int, S: int) -> None:
+    assert too_large(errors(*operands(T, S, B=2), FULL, padding_of(S)), FLOAT32) == {}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("D", "H"), [(8, 1), (16, 64), (16, 80), (32, 7), (64, 16)])
+def test_every_width(D: int, H: int) -> None:
+    assert too_large(errors(*operands(65 if D < 64 else 33, A=1, G=1, D=D, H=H), CAUSAL, scale=D**-0.5), FLOAT32) == {}
+
+
+def test_the_sizes_that_a_gpu_gets() -> None:
+    assert too_large(errors(*operands(257, A=1, G=1, D=16, H=64), CAUSAL), FLOAT32) == {}
+
+
+@pytest.mark.parametrize("number", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("D", WIDTHS)
+def test_tiles_fit_into_tiles(D: int, number: torch.dtype) -> None:
+    for H in (1, 64, 65, WIDEST[number.itemsize]):
+        sums, *readers = sizes(D, H, number)
+        assert sums.features % D == 0
+        assert features(D) % (sums.features * sums.met) == 0
+        for launch in readers:
+            assert launch.features % D == 0
+            assert launch.own % launch.met == 0
+            assert all(chunk(D, T, causal) % launch.own == 0 for T in (1, 100, 10**6) for causal in (True, False))
+
+
+@pytest.mark.usefixtures("small")
+def test_bfloat16_is_added_up_in_float32() -> None:
+    assert too_large(errors(*operands(65, A=1, G=1, D=16, H=16), CAUSAL, dtype=torch.bfloat16), BFLOAT16) == {}
+    assert too_large(errors(*operands(33, A=1, G=1), CAUSAL, dtype=torch.float16), BFLOAT16) == {}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
+@pytest.mark.parametrize("T", [1, 7, 40])
+def test_a_state_goes_in_and_out_and_gradients_through_it(T: int, pattern: Pattern) -> None:
+    q, k, v = operands(T, B=2, A=4)
+    task, padding = Task("rolled", 2, pattern, 0.4, 0, True), torch.rand(2, T, device=DEVICE) < 0.3
+    # A state that keys could have left: its weights are positive.
+    first = pass_forward(task, *operands(9, B=2, A=4))[2]
+    dz, dlast = torch.randn(2, 4, T, 7, device=DEVICE).double(), torch.randn_like(first)
+    wanted = pass_forward(task, q, k, v, padding, first)
+    gradient = pass_backward(task, dz, dlast, q, k, v, padding, first, *wanted[:2])
+    single = [x.float() for x in (q, k, v)]
+    found = passes.forward(task, *single, padding, first.float())
+    back = passes.backward(task, dz.float(), dlast.float(), *single, padding, first.float(), *found[:2])
+    named = dict(zip(("answer", "totals", "last", "dq", "dk", "dv", "dstate"), (*found, *back), strict=True))
+    off = {part: relative_error(x, y) for (part, x), y in zip(named.items(), (*wanted, *gradient), strict=True)}
+    assert too_large(off, FLOAT32) == {}
+
+
+@overflowing
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
+def test_what_overflows_is_told_and_never_0(pattern: Pattern, served: list[str]) -> None:
+    q, k, v = (torch.full((2, 1, 33, width), x, device=DEVICE) for width, x in ((8, 1e13), (8, -1e7), (7, 1e-30)))
+    # The first text is all padding: it has no sum that could be lost.
+    q[0], k[0] = 1, 1
+    padding = torch.tensor([[True], [False]], device=DEVICE).expand(2, 33)
+    found = taylor_attention(q, k, v, pattern=pattern, key_padding=padding)
+    assert torch.equal(found[0], torch.zeros_like(found[0]))
+    assert found[1].isnan().all()
+    _, state = taylor_decode(q[:, :, :1], k[:, :, :1], v[:, :, :1], key_padding=padding[:, :1])
+    found, _ = taylor_decode(q[:, :, :1], k[:, :, :1], v[:, :, :1], state, key_padding=padding[:, :1])
+    assert torch.equal(found[0], torch.zeros_like(found[0]))
+    assert found[1].isnan().all()
+    assert served == ["forward", "forward", "step"]
+
+
+@pytest.mark.usefixtures("small")
+def test_every_run_gives_the_same_bits() -> None:
+    q, k, v = (x.float() for x in operands(40, A=4))
+    task, dz = Task("rolled", 2, CAUSAL, 0.4), torch.randn(1, 4, 40, 7, device=DEVICE)
+    runs = []
+    for _ in range(2):
+        answer, totals, _ = passes.forward(task, q, k, v, None, None)
+        back = passes.backward(task, dz, None, q, k, v, None, None, answer, totals)
+        runs.append([answer, totals, *back[:3]])
+    assert all(torch.equal(one, other) for one, other in zip(*runs, strict=True))
+
+
+@pytest.mark.usefixtures("small")
+def test_views_are_read_where_they_lie(served: list[str]) -> None:
+    wide = torch.randn(1, 34, 3, 23, device=DEVICE, requires_grad=True)
+    found: list[Tensor] = []
+    wanted: list[Tensor] = []
+    for answers, function, x in ((found, taylor_attention, wide), (wanted, naive.taylor_attention, wide.double())):
+        q, k, v = x.transpose(1, 2).split([8, 8, 7], dim=-1)
+        # A gradient that is one number, spread: its rows do not lie side by side.
+        y = function(q, k, v, pattern=CAUSAL)
+        answers += [y, *torch.autograd.grad(y.sum(), wide)]
+        # Columns that lie apart.
+        y = function(q.mT.contiguous().mT, k, v.mT.contiguous().mT, pattern=CAUSAL)
+        answers += [y, *torch.autograd.grad((y * y).sum(), wide)]
+    assert served == ["forward", "backward"] * 2
+    assert found[0].transpose(1, 2).is_contiguous()
+    assert [relative_error(x, y) for x, y in zip(found, wanted, strict=True) if relative_error(x, y) > FLOAT32] == []
+
+
+def test_a_token_moves_the_state_on_in_one_kernel(served: list[str]) -> None:
+    for G, padded in ((1, False), (3, True)):
+        q, k, v = operands(12, B=2, A=3, G=G, H=70)
+        padding = torch.tensor([[False], [True]], device=DEVICE) if padded else None
+        _, before = taylor_decode(q[:, :, :-1], k[:, :, :-1], v[:, :, :-1])
+        q, k, v = (x[:, :, -1:] for x in (q, k, v))
+        wanted, after = taylor_decode(q, k, v, before, key_padding=padding)
+        state = TaylorState(before.sums.float(), before.weights.float())
+        kept = [x.clone() for x in state[:2]]
+        found, moved = taylor_decode(q.float(), k.float(), v.float(), state, key_padding=padding)
+        assert relative_error(found, wanted) <= FLOAT32
+        off = [relative_error(x, y) for x, y in zip(moved[:2], after[:2], strict=True)]
+        assert all(error <= FLOAT32 for error in off), off
+        assert moved[2:] == after[2:] == (2, "rolled")
+        assert all(torch.equal(x, y) for x, y in zip(state[:2], kept, strict=True))
+    assert served == ["step"] * 2
+
+
+@pytest.mark.usefixtures("small")
+def test_decoding_equals_the_whole_text_and_can_learn(served: list[str]) -> None:
+    q, k, v = (x.float().requires_grad_() for x in operands(6))
+    _, state = taylor_decode(q[:, :, :5], k[:, :, :5], v[:, :, :5])
+    last, _ = taylor_decode(q[:, :, 5:], k[:, :, 5:], v[:, :, 5:], state)
+    whole = taylor_attention(q, k, v, pattern=CAUSAL)
+    assert relative_error(last, whole[:, :, 5:]) <= FLOAT32
+    found, wanted = (torch.autograd.grad(y.sum(), (q, k, v)) for y in (last, whole[:, :, 5:]))
+    assert [relative_error(x, y) for x, y in zip(found, wanted, strict=True) if relative_error(x, y) > FLOAT32] == []
+    assert "step" in served
+
+
+@pytest.mark.usefixtures("small")
+def test_the_layer_learns_through_the_kernels(served: list[str]) -> None:
+    layer = TaylorAttention(32, 4, key_heads=2, batch_first=True, warn_above=None, device=DEVICE)
+    x = torch.randn(2, 9, 32, device=DEVICE)
+    wanted = torch.autograd.grad(layer.double()(x.double(), is_causal=True)[0].sum(), list(layer.parameters()))
+    assert served == []
+    found = torch.autograd.grad(layer.float()(x, is_causal=True)[0].sum(), list(layer.parameters()))
+    assert served == ["forward", "backward"]
+    assert relative_error(torch.cat([x.flatten() for x in found]), torch.cat([x.flatten() for x in wanted])) <= FLOAT32
+
+
+@pytest.mark.usefixtures("small")
+def test_the_compiler_has_the_kernels_too(served: list[str]) -> None:
+    q, k, v = (x.float().requires_grad_() for x in operands(9))
+    compiled = torch.compile(taylor_attention, fullgraph=True, backend="aot_eager")
+    found, wanted = (function(q, k, v, pattern=CAUSAL) for function in (compiled, naive.taylor_attention))
+    assert relative_error(found, wanted) <= FLOAT32
+    gradients = [torch.autograd.grad(y.sum(), (q, k, v)) for y in (found, wanted)]
+    assert all(relative_error(x, y) <= FLOAT32 for x, y in zip(*gradients, strict=True))
+    assert served == ["forward", "backward"]
+
+
+def test_what_kernels_do_not_have_is_left_to_torch(served: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = (x.float() for x in operands(5))
+    for options in (
+        {"pattern": Pattern("block-causal", window=2)},
+        {"pattern": CAUSAL, "offset": 1},
+        {"map": "exact"},
+        {"order": 4},
+    ):
+        taylor_attention(q, k, v, **options)
+    taylor_attention(q[..., :6], k[..., :6], v)
+    taylor_attention(q, k[:, :, :3], v[:, :, :3], pattern=CAUSAL)
+    taylor_attention(q, k[:, :, :0], v[:, :, :0])
+    taylor_attention(q.double(), k.double(), v.double())
+    assert kernels.kernel_in_use(q, H=7) == "triton"
+    assert kernels.kernel_in_use(q, H=300) == kernels.kernel_in_use(q, order=4) == "torch"
+    monkeypatch.setattr(shared, "_is_supported", lambda _: False)
+    assert kernels.kernel_in_use(q) == "torch"
+    taylor_attention(q, k, v)
+    assert served == []
