@@ -31,7 +31,7 @@ from porism.costing.predicting.clock import wait_for
 from porism.layers import Graph, GraphConvolution
 from porism.layers.dropout import dropout
 from porism.layers.gcn import Propagated, SparseFeatures
-from porism.tasks.graphs.planetoid import planetoid_files, read_planetoid
+from porism.tasks.graphs.data.planetoid import planetoid_files, read_planetoid
 from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "graphs.json"

@@ -25,10 +25,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from porism.runs.recipe import override
-from porism.tasks.language import EVALUATION_ROWS, Language
 from porism.tasks.language.data import Windows, rows
+from porism.tasks.language.model.recurrent import EVALUATION_STEPS
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
-from porism.tasks.language.recurrent import EVALUATION_STEPS
+from porism.tasks.language.task import EVALUATION_ROWS, Language
 from porism.training.device import hardware, versions
 from porism.training.progress import Silence
 from porism.training.session import begin

@@ -29,10 +29,10 @@ import tyro
 from numpy.typing import NDArray
 from torch import Tensor
 
-from porism.layers.skipgram.training import END, Trainer
-from porism.tasks.manual import manual
-from porism.tasks.text_files import EOS, read_words
-from porism.tasks.words.judgements import SIMILARITIES, similarity
+from porism.tasks.blocks.manual import manual
+from porism.tasks.blocks.texts import EOS, read_words
+from porism.tasks.words.data.evaluation_sets import SIMILARITIES, similarity
+from porism.tasks.words.model.trainer import END, Trainer
 from porism.tasks.words.recipes import RECIPES
 from porism.training.device import hardware, versions
 

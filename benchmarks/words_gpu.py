@@ -18,9 +18,9 @@ from typing import Any
 import torch
 import tyro
 
-from porism.layers.skipgram.training import Trainer
-from porism.tasks.text_files import read_words
-from porism.tasks.words.judgements import SIMILARITIES, similarity
+from porism.tasks.blocks.texts import read_words
+from porism.tasks.words.data.evaluation_sets import SIMILARITIES, similarity
+from porism.tasks.words.model.trainer import Trainer
 from porism.training.device import hardware, versions
 from words import MOST_LOSS, NEGATIVES, OUR_RATE, SAMPLE, WINDOW, Corpus, numbered
 

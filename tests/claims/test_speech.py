@@ -7,7 +7,7 @@ import pytest
 
 from porism.claims import Claim, ledger
 from porism.claims.topics.speech.similarities import PAIRS, UNITS, fewest_edits
-from porism.tasks.speech.similarity import SIMILARITIES, edit_distances
+from porism.tasks.speech.metric import SIMILARITIES, edit_distances
 
 NAMES = {"003-47": "jaccard", "003-48": "cosine"}
 

@@ -15,7 +15,7 @@ from tests.cli.conftest import TINY, Say
 
 from porism.claims import Finding, ledger
 from porism.cli import VERBS
-from porism.tasks.language import Language
+from porism.tasks.language.task import Language
 from porism.training.experiment import Question
 
 TRAIN_KEYS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Say
 
-from porism.tasks.words import word2vec
+from porism.tasks.words.data import word2vec
 
 TINY = [f"--set={field}" for field in ("width=6", "epochs=2", "held_out=0.1", "batch=100")]
 

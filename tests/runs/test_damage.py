@@ -12,12 +12,12 @@ from tests.runs.tiny_runs import DAMAGES, Listener, begin, copied, resume, stopp
 
 from porism.errors import PorismError, RunError
 from porism.report import read_run
-from porism.tasks.language import Language
 from porism.runs import checkpoint
-from porism.training import session
 from porism.runs.exhibits import Table
-from porism.training.loop import evaluate
 from porism.runs.run import Run
+from porism.tasks.language.task import Language
+from porism.training import session
+from porism.training.loop import evaluate
 
 FILES = [
     *("recipe.toml", "events.jsonl", "metrics.json", "exhibits.json", "outcomes.json"),

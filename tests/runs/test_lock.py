@@ -17,9 +17,9 @@ from tests.runs import tiny_runs
 from tests.runs.tiny_runs import Listener, begin, copied, resume, stopped
 
 from porism.errors import DataError, Interrupted, RunError
-from porism.tasks.language import Language
-from porism.training import session
 from porism.runs.run import Run
+from porism.tasks.language.task import Language
+from porism.training import session
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

@@ -3,9 +3,9 @@ import math
 import pytest
 
 from porism.errors import RecipeError
+from porism.runs.recipe import check_finite, from_fields, override, pick, to_fields
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
 from porism.tasks.speech.recipes import RECIPES as SPEECH
-from porism.runs.recipe import check_finite, from_fields, override, pick, to_fields
 
 RECIPE = RECIPES["table-02"]
 

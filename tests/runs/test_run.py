@@ -5,11 +5,11 @@ import pytest
 from tests.runs.tiny_runs import begin, resume, write_text
 
 from porism.errors import RunError
-from porism.tasks.language import Language
-from porism.tasks.language.recipes import RECIPES, LanguageRecipe
-from porism.training import session
 from porism.runs.recipe import from_fields, override
 from porism.runs.run import Facts, Run
+from porism.tasks.language.recipes import RECIPES, LanguageRecipe
+from porism.tasks.language.task import Language
+from porism.training import session
 
 FACTS = Facts(
     task="language",

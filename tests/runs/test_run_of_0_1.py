@@ -11,11 +11,11 @@ from tests.runs.tiny_runs import Listener, copied, flip, resume
 from porism.cli import main
 from porism.errors import RunError
 from porism.report import read_run, write_report
-from porism.tasks.language import Language
 from porism.runs import checkpoint
+from porism.runs.run import Run
+from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import evaluate
-from porism.runs.run import Run
 
 OLD = Path(__file__).parent / "run-0.1"
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from porism.tasks.language import Language
-from porism.tasks.language.recipes import RECIPES
 from porism.runs import checkpoint
-from porism.training import session
-from porism.training.loop import Training
 from porism.runs.recipe import override
 from porism.runs.run import Run
+from porism.tasks.language.recipes import RECIPES
+from porism.tasks.language.task import Language
+from porism.training import session
+from porism.training.loop import Training
 from porism.training.progress import Silence
 
 SETTINGS = ["hidden=4", "embedding=3", "batch=16", "steps=5", "epochs=3", "learning_rate=0.05", "precision=fp32"]

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from porism.runs.recipe import override
-from porism.tasks.language import Language
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
+from porism.tasks.language.task import Language
 
 TINY = ("hidden=9", "embedding=7", "batch=4", "steps=5", "epochs=3", "learning_rate=0.01", "precision=fp32")
 

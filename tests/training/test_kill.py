@@ -12,8 +12,8 @@ from tests.training.test_loop import begin, timeless
 
 from porism.runs.recipe import override
 from porism.runs.run import Run
-from porism.tasks.language import Language
 from porism.tasks.language.recipes import LanguageRecipe
+from porism.tasks.language.task import Language
 from porism.training import session
 
 KILLS = 20

@@ -14,8 +14,8 @@ from porism.errors import DataError, Interrupted, TrainingError
 from porism.runs import checkpoint
 from porism.runs.recipe import override
 from porism.runs.run import Run
-from porism.tasks.language import Language
 from porism.tasks.language.recipes import LanguageRecipe
+from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import Training, evaluate
 from porism.training.progress import Silence

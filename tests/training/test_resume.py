@@ -17,7 +17,7 @@ from porism.errors import PorismError, RunError, TrainingError
 from porism.report import read_run
 from porism.runs import checkpoint
 from porism.runs.run import Run
-from porism.tasks.language import Language
+from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import Training
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from porism.runs.recipe import override
-from porism.tasks.language import Language
 from porism.tasks.language.recipes import LanguageRecipe
+from porism.tasks.language.task import Language
 from porism.training import optimizer
 from porism.training.step import make_step
 

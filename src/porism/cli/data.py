@@ -31,7 +31,7 @@ class Data:
         from porism.cli.output import console_for, print_json, tell
         from porism.errors import nearest
         from porism.tasks import TASKS, catalogue
-        from porism.tasks.download import fetch
+        from porism.tasks.blocks.download import fetch
 
         console = console_for(self.json)
         known = {(task, name): data for task in TASKS for name, data in catalogue(task).items()}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from porism.errors import RecipeError, nearest
-from porism.tasks.download import DataSet
+from porism.tasks.blocks.download import DataSet
 from porism.training.task import Task
 
 TASKS = {"language": "Language", "images": "Images", "graphs": "Graphs", "speech": "Speech", "words": "Words"}
@@ -15,7 +15,7 @@ def find(name: str) -> type[Task]:
     """The task of that name. Only its own folder is imported."""
     if name not in TASKS:
         raise RecipeError(f"there is no task {name!r}. {nearest(name, list(TASKS))}")
-    found: type[Task] = getattr(import_module(f"porism.tasks.{name}"), TASKS[name])
+    found: type[Task] = getattr(import_module(f"porism.tasks.{name}.task"), TASKS[name])
     return found
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from tests.layers.skipgram.reference import trained
-from tests.layers.skipgram.test_training import V, text, trainer
+from tests.tasks.words.model.reference import trained
+from tests.tasks.words.model.test_trainer import V, text, trainer
 
 from porism.errors import RecipeError
-from porism.layers.skipgram.training import Trainer
+from porism.tasks.words.model.trainer import Trainer
 
 pytest.importorskip("triton", reason="the kernels are written in Triton")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from porism.runs.exhibits import Lines, Matrix, Points, Table
-from porism.tasks.graphs import Graphs
 from porism.tasks.graphs.data import load_graph
+from porism.tasks.graphs.exhibits.hidden_layer import principal_plane
+from porism.tasks.graphs.exhibits.over_smoothing import similarity, smoothing
 from porism.tasks.graphs.metric import by_class, confusion_matrix, measure
-from porism.tasks.graphs.projection import principal_plane
 from porism.tasks.graphs.recipes import RECIPES
-from porism.tasks.graphs.smoothing import similarity, smoothing
+from porism.tasks.graphs.task import Graphs
 
 
 def test_accuracy_and_cross_entropy() -> None:

@@ -6,9 +6,9 @@ import torch
 from tests.tasks.graphs.conftest import Writer
 
 from porism.errors import DataError, RecipeError
-from porism.tasks.graphs import Graphs
-from porism.tasks.graphs.model import GraphModel
+from porism.tasks.graphs.model.base import GraphModel
 from porism.tasks.graphs.recipes import RECIPES
+from porism.tasks.graphs.task import Graphs
 
 Trained = tuple[Graphs, GraphModel]
 MASKS = {f"{split}_mask": np.arange(3) == place for place, split in enumerate(("train", "valid", "test"))}

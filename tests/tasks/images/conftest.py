@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from porism.runs.recipe import override
-from porism.tasks.images import Images
 from porism.tasks.images.recipes import RECIPES, ImagesRecipe
+from porism.tasks.images.task import Images
 
 Arrays = dict[str, NDArray[np.generic]]
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from porism.tasks.confusion import confusion
+from porism.tasks.blocks.confusion import confusion
 from porism.tasks.images.metric import auc, classification, ranks
 
 

@@ -9,9 +9,9 @@ import torch
 from PIL import Image
 
 from porism.errors import DataError, RecipeError
-from porism.tasks.images import Images
 from porism.tasks.images.data import Shape
-from porism.tasks.images.pictures import fitting_picture
+from porism.tasks.images.data.image_files import fitting_picture
+from porism.tasks.images.task import Images
 
 SEVEN = str(Path(__file__).parent / "seven.pgm")
 Make = Callable[[str], Images]

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from porism.runs.recipe import override
-from porism.tasks.language import Language
 from porism.tasks.language.recipes import RECIPES
+from porism.tasks.language.task import Language
 from porism.training.session import begin, complete
 
 SETTINGS = [

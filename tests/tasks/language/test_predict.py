@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from porism.errors import RecipeError
+from porism.tasks.language.data.vocabulary import EOS, UNK, Vocabulary
 from porism.tasks.language.predict import generate, without, word_probabilities
-from porism.tasks.language.vocabulary import EOS, UNK, Vocabulary
 from porism.training.task import Carry
 
 VOCABULARY = Vocabulary((EOS, UNK, "in", "palo", "alto", "news"))

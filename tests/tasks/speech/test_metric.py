@@ -5,8 +5,17 @@ import random
 import pytest
 import textdistance
 
-from porism.tasks.speech.metric import between_marks, character_errors, intervals, measure, shares
-from porism.tasks.speech.similarity import SIMILARITIES, cosine, damerau_levenshtein, jaccard
+from porism.tasks.speech.metric import (
+    SIMILARITIES,
+    between_marks,
+    character_errors,
+    cosine,
+    damerau_levenshtein,
+    intervals,
+    jaccard,
+    measure,
+    shares,
+)
 
 THEIRS = {
     "jaccard": textdistance.Jaccard(qval=1),

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from porism.layers.skipgram import SkipGram
-from porism.tasks.words import likelihood
-from porism.tasks.words.likelihood import cross_entropy
+from porism.tasks.words import metric as likelihood
+from porism.tasks.words.metric import cross_entropy
 
 V, D = 7, 3
 FREQUENCIES = torch.tensor([50.0, 20, 10, 9, 5, 3, 1])

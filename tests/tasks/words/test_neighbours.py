@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from porism.errors import DataError, ShapeError
-from porism.tasks.words import neighbours
-from porism.tasks.words.neighbours import analogy, nearest
+from porism.tasks.words import predict as neighbours
+from porism.tasks.words.predict import analogy, nearest
 
 
 def spelled(count: int) -> list[str]:

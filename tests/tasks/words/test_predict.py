@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from porism.errors import DataError, RecipeError
-from porism.tasks.words import word2vec
+from porism.tasks.words.data import word2vec
 from porism.tasks.words.predict import answer
 
 WORDS = ("king", "queen", "man", "woman", "cat")

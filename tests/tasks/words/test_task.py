@@ -10,8 +10,8 @@ from porism.errors import DataError, Interrupted, RecipeError
 from porism.layers.skipgram import SkipGram
 from porism.runs.recipe import override
 from porism.runs.run import Run
-from porism.tasks.words import Words
 from porism.tasks.words.recipes import QUESTIONS, RECIPES
+from porism.tasks.words.task import Words
 from porism.training import session
 from porism.training.loop import Training, evaluate
 from porism.training.progress import Silence
@@ -90,7 +90,7 @@ def test_a_text_that_is_read_anew_trains_the_same(
 ) -> None:
     kept = trained(grammar, tmp_path / "kept", "deterministic=true")
     # As if no text fitted.
-    monkeypatch.setattr("porism.tasks.words.chunks.BYTES_A_TOKEN", 2**40)
+    monkeypatch.setattr("porism.tasks.words.data.batches.BYTES_A_TOKEN", 2**40)
     assert torch.equal(kept, trained(grammar, tmp_path / "anew", "deterministic=true"))
 
 

@@ -4,7 +4,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from porism.runs.exhibits import Matrix, Table
-from porism.tasks.confusion import confusion
+from porism.tasks.blocks.confusion import confusion
 
 
 def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:

@@ -5,7 +5,7 @@ from collections import Counter
 from torch import Tensor
 
 from porism.errors import DataError
-from porism.tasks.graphs.labelled import UNKNOWN, LabelledGraph
+from porism.tasks.graphs.data.labelled_graph import UNKNOWN, LabelledGraph
 from porism.training.task import Sample
 
 SHOWN = 8

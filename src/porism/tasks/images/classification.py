@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from porism.runs.exhibits import AnyExhibit, Matrix, Pictures, Table, picture
-from porism.tasks.confusion import Confusion, confusion
-from porism.tasks.images.augment import flipped, shifted, turned
-from porism.tasks.images.imageset import ImageSet, Labelled
+from porism.tasks.blocks.confusion import Confusion, confusion
+from porism.tasks.images.data.augment import flipped, shifted, turned
+from porism.tasks.images.data.image_set import ImageSet, Labelled
 from porism.tasks.images.metric import classification
 from porism.tasks.images.predict import likeliest
 from porism.tasks.images.recipes import ImagesRecipe

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from porism.runs.exhibits import AnyExhibit, Picture, Pictures, Table, picture
-from porism.tasks.images.completing import Completing, complete, quantise
-from porism.tasks.images.histograms import LeftHistogram, PlaceHistogram
-from porism.tasks.images.imageset import ImageSet
+from porism.tasks.images.data.image_set import ImageSet
+from porism.tasks.images.model.histograms import LeftHistogram, PlaceHistogram
+from porism.tasks.images.model.pixel_rnn import Completing, complete, quantise
 from porism.tasks.images.recipes import ImagesRecipe
 from porism.training.task import Sample
 

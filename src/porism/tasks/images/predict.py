@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from porism.errors import DataError, RecipeError, nearest
-from porism.tasks.images.completing import Completing, complete, quantise
-from porism.tasks.images.imageset import Shape
-from porism.tasks.images.pictures import fitting_picture, write_picture
+from porism.tasks.images.data.image_files import fitting_picture, write_picture
+from porism.tasks.images.data.image_set import Shape
+from porism.tasks.images.model.pixel_rnn import Completing, complete, quantise
 from porism.tasks.images.recipes import ImagesRecipe
 from porism.training.task import Sample
 

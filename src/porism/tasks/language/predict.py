@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from porism.errors import RecipeError
-from porism.tasks.language.vocabulary import UNK, Vocabulary
+from porism.tasks.language.data.vocabulary import UNK, Vocabulary
 from porism.training.task import Carry, Sample
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from porism.errors import RecipeError, nearest
-from porism.tasks.speech.alphabet import encode
-from porism.tasks.speech.audio import Sound
-from porism.tasks.speech.examples import Example
-from porism.tasks.speech.features import Features
-from porism.tasks.speech.model import SpeechModel
-from porism.tasks.speech.pieces import read_pieces
+from porism.tasks.speech.data.audio import Sound
+from porism.tasks.speech.data.batches import Example
+from porism.tasks.speech.data.features import Features
+from porism.tasks.speech.data.segments import read_pieces
+from porism.tasks.speech.data.symbols import encode
+from porism.tasks.speech.model.base import SpeechModel
+from porism.tasks.speech.model.search import Search
 from porism.tasks.speech.recipes import SpeechRecipe
-from porism.tasks.speech.search import Search
 from porism.tasks.speech.transcribe import AT_ONCE, transcribe
 from porism.training.task import Sample
 

@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 import torch
 
-from porism.tasks.speech.alphabet import PAD, decode
-from porism.tasks.speech.batches import padded
-from porism.tasks.speech.encoder import Heard
-from porism.tasks.speech.examples import Example
+from porism.tasks.speech.data.batches import Example, padded
+from porism.tasks.speech.data.symbols import PAD, decode
 from porism.tasks.speech.metric import measure
-from porism.tasks.speech.model import SpeechModel
-from porism.tasks.speech.search import Search
+from porism.tasks.speech.model.base import SpeechModel
+from porism.tasks.speech.model.encoder import Heard
+from porism.tasks.speech.model.search import Search
 from porism.training.task import Batch
 
 AT_ONCE = 64

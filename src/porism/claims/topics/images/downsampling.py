@@ -12,9 +12,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import compared, counted_equal
-from porism.tasks.images.downsampling import CHANNELS, WIDTHS, Downsampling
-from porism.tasks.images.imageset import Shape
-from porism.tasks.images.named import PUBLIC
+from porism.tasks.images.data.image_set import Shape
+from porism.tasks.images.data.public import PUBLIC
+from porism.tasks.images.model.downsampling import CHANNELS, WIDTHS, Downsampling
 from porism.tasks.images.recipes import PUBLISHED
 
 CLASSES = 4

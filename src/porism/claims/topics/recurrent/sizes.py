@@ -12,8 +12,8 @@ from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.judges import Case, compared
 from porism.layers.recurrent.elman.naive import Weights
 from porism.tasks.language.model import build
+from porism.tasks.language.model.recurrent import RecurrentModel
 from porism.tasks.language.recipes import TABLE
-from porism.tasks.language.recurrent import RecurrentModel
 
 Sizes = dict[str, tuple[int, ...]]
 VOCABULARY_AND_WIDTHS = [(7, 3, 5), (2, 1, 1), (9, 7, 2)]

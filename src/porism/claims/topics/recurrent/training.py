@@ -12,9 +12,9 @@ import torch
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import compared
 from porism.runs.exhibits import Lines
-from porism.tasks.language.cost import model_cost
 from porism.tasks.language.data import CATALOGUE
 from porism.tasks.language.model import build
+from porism.tasks.language.model.cost import model_cost
 from porism.tasks.language.recipes import PUBLISHED, TABLE, LanguageRecipe
 
 PTB = "Penn Treebank: porism data fetch ptb, or a folder of your own with --data."

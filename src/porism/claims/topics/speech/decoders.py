@@ -13,12 +13,11 @@ from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import compared
 from porism.claims.topics.speech.experiment import AFTER, BEFORE, COMMAND, NEEDS
 from porism.runs.exhibits import Lines
-from porism.tasks.speech.alphabet import SYMBOLS
-from porism.tasks.speech.attending import AttendingDecoder
-from porism.tasks.speech.encoder import Encoder
-from porism.tasks.speech.model import build
+from porism.tasks.speech.data.symbols import SYMBOLS
+from porism.tasks.speech.model.base import build
+from porism.tasks.speech.model.decoders import AttendingDecoder, RecurrentDecoder
+from porism.tasks.speech.model.encoder import Encoder
 from porism.tasks.speech.recipes import RECIPES
-from porism.tasks.speech.recurrent import RecurrentDecoder
 
 SMALL = replace(RECIPES["attention"], hidden=6, heads=2, blocks=1, mlp=5, longest=9)
 T = 7

@@ -1,6 +1,6 @@
 """The experiment that the source reports: two decoders on one encoder, trained on LJ Speech."""
 
-from porism.tasks.speech.ljspeech import PUBLIC
+from porism.tasks.speech.data.ljspeech import PUBLIC
 from porism.tasks.speech.recipes import PUBLISHED
 
 COMMAND = "porism compare speech lstm-ljspeech attention-ljspeech --data ljspeech --seeds 3"

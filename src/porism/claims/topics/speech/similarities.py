@@ -7,7 +7,7 @@ from functools import cache
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.judges import compared, counted_equal
 from porism.claims.topics.speech.experiment import COMMAND, NEEDS, gain, relative_gain
-from porism.tasks.speech.similarity import SIMILARITIES, damerau_levenshtein, edit_distances
+from porism.tasks.speech.metric import SIMILARITIES, damerau_levenshtein, edit_distances
 
 UNITS: dict[str, Callable[[str], Sequence[str]]] = {"words": str.split, "characters": list}
 PAIRS = (

@@ -16,9 +16,9 @@ from porism.claims.judges.tally import Maker, Matrix, Vector, product, sum_of, t
 from porism.claims.topics.words.pair import by_autograd, random_pair
 from porism.layers.skipgram.estimators import estimate
 from porism.layers.skipgram.gradient import sampled_gradient
-from porism.layers.skipgram.moments import enumerated, first_order_bias
 from porism.layers.skipgram.noise import Noise
 from porism.runs.exhibits import Lines
+from porism.tasks.words.exhibits.estimators import enumerated, first_order_bias
 
 V, D, m = 5, 5, 3
 UNBIASED = 1e-12

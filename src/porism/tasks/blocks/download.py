@@ -1,0 +1,204 @@
+"""Public files: fetched once, checked by their sha256 (or md5, where only that is published), kept in one folder.
+
+>>> ptb = PublicFile("ptb/ptb.test.txt", "https://.../ptb.test.txt", sha256="dd65dff3...")
+>>> fetch(ptb)                                     # doctest: +SKIP
+PosixPath('.../.cache/porism/ptb/ptb.test.txt')
+
+The folder is `$PORISM_DATA`, or `~/.cache/porism`. A file put there by hand is as good as a fetched one, and may be
+kept as `.gz` or `.xz`: the sha256 is that of the content. An address that ends so gives a file that is kept so.
+"""
+
+import gzip
+import hashlib
+import http.client
+import io
+import lzma
+import os
+import shutil
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, cast
+
+from rich.console import Console
+from rich.progress import wrap_file
+
+from porism.errors import DataError
+from porism.tasks.blocks.memory import check_fits
+
+COMPRESSED = (".gz", ".xz")
+TIMEOUT_SECONDS = 30
+BLOCK = 2**24
+MOST_EXPANSION, LEAST_BOMB = 100, 2**26
+"""A file that unpacks to more than so many times its bytes, and to more than 64 MiB, was made to fill a memory. Text is
+packed into a tenth of its bytes, logs into a fiftieth."""
+
+
+@dataclass(frozen=True)
+class PublicFile:
+    """Where a file belongs under the data folder, where the world keeps it, and how to know the right one."""
+
+    path: str
+    url: str
+    sha256: str = ""
+    md5: str = ""
+
+    @property
+    def digest(self) -> str:
+        """
+        >>> PublicFile("a.npz", "https://.../a.npz", md5="c68d92d5...").digest
+        'md5 c68d92d5...'
+        """
+        return f"sha256 {self.sha256}" if self.sha256 else f"md5 {self.md5}"
+
+    def digest_of(self, content: bytes) -> str:
+        """The same of some content, which is right where the two agree."""
+        kind = "sha256" if self.sha256 else "md5"
+        return f"{kind} {hashlib.new(kind, content, usedforsecurity=False).hexdigest()}"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Data known by name: what it is, on what terms, and its files, by split or by part. Embedded data has none."""
+
+    about: str
+    licence: str
+    files: Mapping[str, PublicFile] = field(default_factory=dict)
+
+    def folder(self) -> Path:
+        """Where its files belong."""
+        return data_folder() / Path(next(iter(self.files.values())).path).parent if self.files else data_folder()
+
+    def here(self) -> bool:
+        """Whether all of it is on this machine."""
+        return all(_kept(data_folder() / file.path) for file in self.files.values())
+
+
+def data_folder() -> Path:
+    """Where public data is kept: `$PORISM_DATA`, or `~/.cache/porism`."""
+    chosen = os.environ.get("PORISM_DATA")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "porism"
+
+
+def fetch(file: PublicFile, folder: Path | None = None) -> Path:
+    """The file on this machine, fetched if it is not there yet. What comes back has the right digest."""
+    place = (folder or data_folder()) / file.path
+    kept = _kept(place)
+    return _checked(kept, file) if kept else _download(file, place)
+
+
+def read_content(path: Path, suffix: str | None = None) -> bytes:
+    """All bytes of a file, decompressed where its name (or `suffix`, for a file by another name) ends in .gz or .xz."""
+    with readable(path), open_content(path, suffix) as file:
+        content = io.BytesIO()
+        while block := file.read(BLOCK):
+            size = content.tell() + len(block)
+            check_unpacked(path, size)
+            check_fits(path, size, "its content", taken=content.tell())
+            content.write(block)
+        return content.getvalue()
+
+
+def check_unpacked(path: Path, size: int) -> None:
+    """Refuses a compressed file once `size` bytes came out of it that no data packs into so few."""
+    stored = path.stat().st_size if path.suffix in COMPRESSED else 0
+    if stored and size > max(LEAST_BOMB, MOST_EXPANSION * stored):
+        raise DataError(
+            f"{path}: {stored:,} bytes that unpack to more than {MOST_EXPANSION} times as many, which no data does. "
+            "If it is meant so, unpack it first and give the plain file."
+        )
+
+
+def open_content(path: Path, suffix: str | None = None) -> IO[bytes]:
+    """The same, to be read piece by piece, each under `readable`. In a compressed file only reading on is fast."""
+    with readable(path):
+        match path.suffix if suffix is None else suffix:
+            case ".gz":
+                return cast(IO[bytes], gzip.open(path))
+            case ".xz":
+                return cast(IO[bytes], lzma.open(path))
+            case _:
+                return path.open("rb")
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Says in one line what goes wrong while a file is read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file. Check the path.") from None
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise DataError(
+            f"{path}: not a whole {path.suffix} file ({error}). Copy or compress it again, or give the plain file."
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check its permissions.") from None
+
+
+def _kept(place: Path) -> Path | None:
+    """The file at its place, plain or compressed, or None."""
+    return next((kept for end in ("", *COMPRESSED) if (kept := place.with_name(place.name + end)).is_file()), None)
+
+
+def _checked(kept: Path, file: PublicFile) -> Path:
+    found = file.digest_of(read_content(kept))
+    if found != file.digest:
+        raise DataError(
+            f"{kept}: its content has {found}, wanted {_value(file)}. Delete it to have {file.url} fetched."
+        )
+    return kept
+
+
+def _value(file: PublicFile) -> str:
+    return file.sha256 or file.md5
+
+
+def _download(file: PublicFile, place: Path) -> Path:
+    """Into a temporary name beside the place, then renamed: a half-fetched file never looks like a whole one."""
+    packed = Path(file.url).suffix if Path(file.url).suffix in COMPRESSED and place.suffix not in COMPRESSED else ""
+    place = place.with_name(place.name + packed)
+    inside = " of what is in it" if packed else ""
+    by_hand = f"Or get it by hand from {file.url} and put it at {place} ({file.digest}{inside})"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=place.name + ".", suffix=".part")
+    except OSError as error:
+        raise DataError(
+            f"{place.parent}: cannot be written ({error.strerror or error}). Set PORISM_DATA to a folder of yours."
+        ) from None
+    part = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as target:
+            _copy(file.url, target)
+        found = file.digest_of(read_content(part, packed))
+        if found != file.digest:
+            raise DataError(
+                f"{file.url}: what came has {found}, wanted {_value(file)}; not kept. Try again. {by_hand}."
+            )
+        part.replace(place)
+    except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it holds the connection
+        reason = getattr(error, "reason", None) or error
+        raise DataError(f"{file.url}: could not be fetched ({reason}). Try again with a network. {by_hand}.") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return place
+
+
+def _copy(url: str, target: IO[bytes]) -> None:
+    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
+        size = response.headers.get("Content-Length")
+        if size is None or not sys.stderr.isatty():
+            shutil.copyfileobj(response, target)
+            return
+        name = url.rpartition("/")[2]
+        with wrap_file(response, int(size), description=name, console=Console(stderr=True), transient=True) as source:
+            shutil.copyfileobj(source, target)

@@ -1,0 +1,72 @@
+"""The text every Python carries: its own manual, as `help()` shows it.
+
+Whole topics are held out, because sentences of one topic quote and continue each other: a split by sentences would
+test what was all but read in training. Topics also contain each other (`compound` repeats all of `if`, `for`, `try`),
+so a paragraph is kept only once, in the shortest topic that has it. What is held out is then nowhere in the training
+text. The topics differ a little from one Python to the next; the corpus's fingerprint tells them apart.
+"""
+
+import re
+from collections.abc import Mapping
+
+from porism.errors import DataError
+from porism.tasks.blocks.texts import EOS, hold_out
+
+Paragraph = tuple[tuple[str, ...], ...]
+"""Sentences of words."""
+
+QUOTES = str.maketrans({'"': None, "“": None, "”": None, "‘": "'", "’": "'"})
+"""Double quotes mark up code and terms; they go."""
+EMPHASIS = re.compile(r"(?<![\w*])\*(\w[^*]{0,60})\*(?![\w*])")
+BLOCK = re.compile(r"\n\s*\n(?:\s*[*•] )?|\n\s*[*•] ")
+HYPHEN_AT_LINE_END = re.compile(r"(?<=\w-)\n\s*(?=\w)")
+SENTENCE_END = re.compile(r"(?<=[.?!])\s+(?=[A-Z])")
+TOKEN = re.compile(
+    r"(?P<number>\d\w*(?:[.,]\d\w*)*)"
+    r"|e\.g\.|i\.e\.|\w+(?:['-]\w+)*"
+    r"|::=|\.\.\.|->|>>>|[=!<>]=|\*\*|//|<<|>>|[^\w\s]"
+)
+
+
+def manual() -> dict[str, list[str]]:
+    """The manual's words, split into train, valid and test by topic."""
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        raise DataError(
+            "manual: this Python carries none (no module pydoc_data.topics). Use synthetic, or your own text."
+        ) from None
+    return split_topics(topics)
+
+
+def split_topics(topics: Mapping[str, str]) -> dict[str, list[str]]:
+    """Topics to words, split by topic in the order of their names, each paragraph once."""
+    seen: set[Paragraph] = set()
+    words: dict[str, list[str]] = {}
+    for name in sorted(topics, key=lambda name: (len(topics[name]), name)):
+        new = [paragraph for paragraph in dict.fromkeys(paragraphs(topics[name])) if paragraph not in seen]
+        words[name] = [word for paragraph in new for sentence in paragraph for word in (*sentence, EOS)]
+        seen.update(new)
+    held = hold_out(sorted(topics))
+    return {split: [word for name in names for word in words[name]] for split, names in held.items()}
+
+
+def paragraphs(text: str) -> list[Paragraph]:
+    """The paragraphs of a topic: sentences of words in lower case, punctuation apart, numbers as `N`.
+
+    >>> paragraphs('Lambdas\\n*******\\n\\nThe "lambda" form is *old*. It dates from 1994.')
+    [(('lambdas',),), (('the', 'lambda', 'form', 'is', 'old', '.'), ('it', 'dates', 'from', 'N', '.'))]
+    """
+    plain = EMPHASIS.sub(r"\1", text.translate(QUOTES))
+    blocks = [HYPHEN_AT_LINE_END.sub("", _without_rules(block)) for block in BLOCK.split(plain)]
+    found = [tuple(_words(sentence) for sentence in SENTENCE_END.split(block) if sentence.strip()) for block in blocks]
+    return [paragraph for paragraph in found if paragraph]
+
+
+def _without_rules(block: str) -> str:
+    """Drops lines that only draw, such as the stars under a heading."""
+    return "\n".join(line for line in block.split("\n") if re.search(r"\w", line))
+
+
+def _words(sentence: str) -> tuple[str, ...]:
+    return tuple("N" if match["number"] else match[0] for match in TOKEN.finditer(sentence.lower()))

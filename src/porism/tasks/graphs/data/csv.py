@@ -1,0 +1,150 @@
+"""Graphs as two tables of comma-separated values in a folder.
+
+`nodes.csv` has a head: `node`, then `label` and `split` if there are any, then the features. `edges.csv` has a head
+`source,target` or `source,target,weight`, and its edges count both ways; under `from,to` they count one way.
+
+    node,label,split,age,score            source,target
+    ann,red,train,31,0.5                  ann,bob
+    bob,,,28,0.1                          bob,carl
+"""
+
+import csv
+import io
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from porism.errors import DataError, nearest
+from porism.layers.gcn import Graph
+from porism.tasks.blocks.download import read_content
+from porism.tasks.blocks.messages import one_line, shown
+from porism.tasks.blocks.texts import decoded
+from porism.tasks.graphs.data.edge_list import graph_of
+from porism.tasks.graphs.data.labelled_graph import SPLITS, UNKNOWN, LabelledGraph
+from porism.tasks.graphs.data.npz import thinned
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
+
+NODES, EDGES = "nodes.csv", "edges.csv"
+MOST_COMPARED, LONGEST_NAME = 2000, 100
+"""Names, and letters of a name, that are compared with one that is not there."""
+Row = tuple[str, dict[str, str]]
+"""Where it stands, for messages, and its cells by the head's names."""
+
+
+def read_tables(folder: Path) -> LabelledGraph:
+    """The graph of a folder with nodes.csv and edges.csv. Nodes are numbered in the order of their file."""
+    head, rows = _read(folder / NODES, ("node",))
+    names = [name for name in head if name not in ("node", "label", "split")]
+    if not names:
+        raise DataError(f"{folder / NODES}: no features, only {', '.join(head)}. Add a column of numbers for each.")
+    number: dict[str, int] = {}
+    features: list[list[float]] = []
+    labels: list[str] = []
+    splits: dict[str, list[int]] = {}
+    for where, cells in rows:
+        if cells["node"] in number:
+            raise DataError(f"{where}: node {shown(cells['node'])} a second time. Every node has one line.")
+        number[cells["node"]] = len(number)
+        features.append([_number(cells[name], where, name) for name in names])
+        labels.append(cells.get("label", ""))
+        if split := cells.get("split", ""):
+            if split not in SPLITS:
+                raise DataError(f"{where}: there is no split {shown(split)}. {nearest(split, SPLITS)}")
+            splits.setdefault(split, []).append(number[cells["node"]])
+    if not number:
+        raise DataError(f"{folder / NODES}: no node in it. Give a line for each.")
+    if splits and (missing := [split for split in SPLITS if split not in splits]):
+        raise DataError(f"{folder / NODES}: no node in the split {missing[0]}. Name all three, or none.")
+    classes = tuple(sorted(set(labels) - {""}))
+    known = {name: place for place, name in enumerate(classes)}
+    return LabelledGraph(
+        name=str(folder),
+        graph=_graph(folder / EDGES, number),
+        features=thinned(torch.tensor(features)),
+        labels=torch.tensor([known.get(label, UNKNOWN) for label in labels]),
+        classes=classes,
+        splits={split: torch.tensor(members) for split, members in splits.items()},
+        split_name="as the file says" if splits else "",
+    )
+
+
+def _graph(path: Path, number: dict[str, int]) -> Graph:
+    head, rows = _read(path, ())
+    directed = head[:2] == ["from", "to"]
+    if not directed and head[:2] != ["source", "target"]:
+        raise DataError(
+            f"{path}, line 1: {','.join(head)!r}, wanted source,target for edges that count both ways, or from,to."
+        )
+    edges: dict[tuple[int, int], float] = {}
+    for where, cells in rows:
+        ends = []
+        for end in head[:2]:
+            if cells[end] not in number:
+                raise DataError(
+                    f"{where}: there is no node {shown(cells[end])} in {NODES}. {_likely(cells[end], number)}"
+                )
+            ends.append(number[cells[end]])
+        weight = _number(cells["weight"], where, "weight") if "weight" in head else 1.0
+        one, other = ends
+        # An edge that is there twice, or once each way, is one edge: the last line counts.
+        edges[one, other] = weight
+        if not directed:
+            edges[other, one] = weight
+    pairs = np.array([*edges], dtype=np.int64).reshape(-1, 2).T
+    return graph_of(str(path), pairs, len(number), np.array([*edges.values()]) if "weight" in head else None)
+
+
+def _likely(name: str, number: dict[str, int]) -> str:
+    """A name to try, where there are not too many to compare with."""
+    close = get_close_matches(name[:LONGEST_NAME], number, n=1, cutoff=0.5) if len(number) <= MOST_COMPARED else []
+    return f"Did you mean {shown(close[0])}?" if close else f"It names {len(number):,} others. Add a line for it."
+
+
+def _read(path: Path, wanted: tuple[str, ...]) -> tuple[list[str], Iterator[Row]]:
+    text = decoded(read_content(path), str(path))
+    table = csv.reader(io.StringIO(text, newline=""))
+    head = [name.strip() for name in next(_cells(table, path), [])]
+    if not head:
+        raise DataError(f"{path}: empty. Its first line names the columns.")
+    if lacking := [name for name in wanted if name not in head]:
+        raise DataError(
+            f"{path}, line 1: no column {lacking[0]!r} among {shown(', '.join(head))[1:-1]}. Name it there."
+        )
+    if twice := [name for name in head if head.count(name) > 1]:
+        raise DataError(f"{path}, line 1: two columns are called {shown(twice[0])}. Give each a name of its own.")
+
+    def rows() -> Iterator[Row]:
+        for cells in _cells(table, path):
+            where = f"{path}, line {table.line_num}"
+            if cells and len(cells) != len(head):
+                raise DataError(f"{where}: {len(cells)} cells, wanted {len(head)}, one for each column of the head.")
+            if cells:
+                yield where, dict(zip(head, (cell.strip() for cell in cells), strict=True))
+
+    return head, rows()
+
+
+def _cells(table: "CsvReader", path: Path) -> Iterator[list[str]]:
+    """Line by line; what cannot be read as cells is told with its line."""
+    try:
+        yield from table
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {table.line_num}: {one_line(error)}. Look for a quotation mark that is not closed."
+        ) from None
+
+
+def _number(text: str, where: str, column: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not abs(number) < float("inf"):
+        raise DataError(f"{where}: {column} is {shown(text)}, wanted a number.")
+    return number

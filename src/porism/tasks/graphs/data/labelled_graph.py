@@ -1,0 +1,128 @@
+"""A graph whose nodes have features, and some of them labels: what the task learns from."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from porism.errors import DataError
+from porism.layers.gcn import Graph, SparseFeatures
+from porism.layers.gcn.adjacency.csr import rows_of
+from porism.tasks.blocks.labels import UNKNOWN, check_class_count
+from porism.tasks.blocks.messages import shown
+from porism.tasks.blocks.splits import check_disjoint
+
+__all__ = ["SPLITS", "UNKNOWN", "Features", "LabelledGraph", "numbered_classes"]
+
+SPLITS = ("train", "valid", "test")
+
+Features = Tensor | SparseFeatures
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledGraph:
+    """N nodes, numbered from 0 on.
+
+    Shapes: features (N, D), labels (N) of int64, each split the numbers of its nodes. No node is in two splits.
+    """
+
+    name: str
+    graph: Graph
+    features: Features
+    labels: Tensor
+    classes: tuple[str, ...]
+    splits: Mapping[str, Tensor] = field(default_factory=dict)
+    split_name: str = ""
+    """Who drew the split, and how: numbers on different splits do not compare."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """The best accuracy on each split that what is known of the source allows, where that is known."""
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+    """What else is known of the source."""
+
+    def __post_init__(self) -> None:
+        nodes, rows = self.graph.nodes, self.features.shape[0]
+        if rows != nodes or len(self.labels) != nodes:
+            raise DataError(
+                f"{self.name}: {nodes} nodes, {rows} rows of features and {len(self.labels)} labels. "
+                "Give one row and one label for each node; -1 is the label of a node whose class is unknown."
+            )
+        values = self.features.there.values if isinstance(self.features, SparseFeatures) else self.features
+        if not values.isfinite().all():
+            raise DataError(f"{self.name}: a feature is no finite number. Leave such features out, or set them to 0.")
+        if not ((self.labels >= UNKNOWN) & (self.labels < len(self.classes))).all():
+            least, most = (int(end) for end in self.labels.aminmax())
+            raise DataError(
+                f"{self.name}: labels run from {least} to {most}, and {len(self.classes)} classes are numbered from 0 "
+                "on. Name every class; -1 is the label of a node whose class is unknown."
+            )
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(name for name in self.classes if self.classes.count(name) > 1)
+            raise DataError(f"{self.name}: two classes are called {shown(twice)}. Give each a name of its own.")
+        self._check_splits()
+
+    def _check_splits(self) -> None:
+        for split, members in self.splits.items():
+            if not len(members):
+                raise DataError(f"{self.name}: no node in the {split} split. Put some in it.")
+            least, most = (int(end) for end in members.aminmax())
+            if least < 0 or most >= self.graph.nodes:
+                raise DataError(
+                    f"{self.name}: the {split} split runs from node {least} to {most}, and nodes are numbered 0 to "
+                    f"{self.graph.nodes - 1}."
+                )
+            if (self.labels[members] == UNKNOWN).any():
+                unknown = int(members[self.labels[members] == UNKNOWN][0])
+                raise DataError(f"{self.name}: node {unknown} is in the {split} split and has no label. Label it.")
+        check_disjoint(self.name, {split: members.tolist() for split, members in self.splits.items()}, "node")
+
+    def sizes(self) -> str:
+        """
+        >>> load_graph("cora").sizes()               # doctest: +SKIP
+        'public 140/500/1000'
+        """
+        return f"{self.split_name} {'/'.join(str(len(self.splits[split])) for split in SPLITS)}"
+
+    def fingerprint(self) -> str:
+        """The sha256 of all that a model ever sees."""
+        digest = hashlib.sha256(json.dumps([self.graph.nodes, *self.classes]).encode())
+        heard, x = self.graph.heard(self_loops=False), self.features
+        stored = tuple(x.there) if isinstance(x, SparseFeatures) else (x,)
+        parts = [heard.starts, heard.columns, heard.weights, *stored, self.labels, *map(self.splits.get, SPLITS)]
+        for part in parts:
+            content = torch.empty(0) if part is None else part
+            digest.update(f"\n{tuple(content.shape)}\n".encode())
+            digest.update(content.contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+
+def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
+    """Names for the classes of labels (N) that have none of their own.
+
+    >>> numbered_classes("club", torch.tensor([0, 1, -1]))
+    ('class 0', 'class 1')
+    """
+    count = int(labels.max()) + 1 if len(labels) else 0
+    check_class_count(name, count, int((labels != UNKNOWN).sum()))
+    return tuple(f"class {number}" for number in range(count))
+
+
+def row_normalised(x: Features) -> Features:
+    """Each node's features divided by the sum of their sizes; a node without any stays.
+
+    >>> row_normalised(torch.tensor([[1.0, 3.0], [0.0, 0.0], [-1.0, 1.0]]))
+    tensor([[ 0.2500,  0.7500],
+            [ 0.0000,  0.0000],
+            [-0.5000,  0.5000]])
+
+    Of counts that is the sum itself. Numbers of both signs may sum to next to nothing, which nothing should be divided
+    by.
+    """
+    if isinstance(x, Tensor):
+        sums = x.abs().sum(1, keepdim=True)
+        return x / torch.where(sums == 0, 1, sums)
+    values, rows = x.there.values, rows_of(x.there.starts)
+    sums = values.new_zeros(x.there.height).index_add(0, rows, values.abs())
+    return x.with_values(values / torch.where(sums == 0, 1, sums)[rows])

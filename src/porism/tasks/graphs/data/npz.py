@@ -1,0 +1,129 @@
+"""Graphs in `.npz` files, as numpy writes them.
+
+Edges are an array `edge_index` (2, E), each from the first row to the second, with `edge_weight` (E) if they have
+weights; or a sparse matrix as `adj_data`, `adj_indices`, `adj_indptr`, in which a stored 0 is no edge. Features are
+`features` or `x` (N, D), or sparse as `attr_data`, `attr_indices`, `attr_indptr`, `attr_shape`. Labels are `labels` or
+`y` (N), -1 where unknown, with `class_names` if they have names, and `train_mask`, `valid_mask` (or `val_mask`) and
+`test_mask` (N) a split, if there is one. No node is in two of them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from porism.errors import DataError
+from porism.layers.gcn import Graph, SparseFeatures
+from porism.tasks.blocks.arrays import open_npz
+from porism.tasks.blocks.labels import whole_labels
+from porism.tasks.blocks.memory import check_fits
+from porism.tasks.graphs.data.edge_list import graph_of
+from porism.tasks.graphs.data.labelled_graph import UNKNOWN, Features, LabelledGraph, numbered_classes
+from porism.tasks.graphs.data.sparse import sparse_matrix
+
+Arrays = Mapping[str, NDArray[Any]]
+MASKS = {"train": ("train_mask",), "valid": ("valid_mask", "val_mask"), "test": ("test_mask",)}
+SPARSE = ("data", "indices", "indptr", "shape")
+KNOWN = {
+    *("edge_index", "edge_weight", "features", "x", "labels", "y", "class_names"),
+    *(f"{matrix}_{part}" for matrix in ("adj", "attr") for part in SPARSE),
+    *(name for names in MASKS.values() for name in names),
+}
+"""Names of arrays. What else a file holds is left alone."""
+
+
+def read_npz(path: Path) -> LabelledGraph:
+    """The graph of a file. Without labels every node's class is unknown."""
+    with open_npz(path) as file:
+        arrays = {name: file.read(name) for name in file.names if name in KNOWN}
+    features = _features(arrays, path)
+    graph = _graph(arrays, path, features.shape[0])
+    labels = _labels(arrays, graph.nodes, path)
+    classes = _classes(arrays, labels, path)
+    return LabelledGraph(str(path), graph, features, labels, classes, **_split(arrays, graph.nodes, path))
+
+
+def _graph(arrays: Arrays, path: Path, nodes: int) -> Graph:
+    if "edge_index" in arrays:
+        return graph_of(str(path), arrays["edge_index"], nodes, arrays.get("edge_weight"))
+    if "adj_indptr" not in arrays:
+        raise DataError(
+            f"{path}: no edges in it. Add an array edge_index (2, E), or adj_data, adj_indices, adj_indptr."
+        )
+    starts, columns = arrays["adj_indptr"], _wanted(arrays, "adj_indices", path)
+    values = arrays["adj_data"] if "adj_data" in arrays else np.ones(columns.shape)
+    shape = arrays.get("adj_shape", np.array([nodes, nodes]))
+    matrix = sparse_matrix(str(path), values, columns, starts, shape, prefix="adj_", most_columns=nodes)
+    if matrix.shape != (nodes, nodes):
+        raise DataError(f"{path}: adj_shape is {matrix.shape}, wanted {(nodes, nodes)}, as many as rows of features.")
+    # Row i holds what node i hears.
+    rows, there = np.repeat(np.arange(nodes), np.diff(matrix.starts)), matrix.values != 0
+    return graph_of(str(path), np.stack([matrix.columns, rows])[:, there], nodes, matrix.values[there])
+
+
+def _features(arrays: Arrays, path: Path) -> Features:
+    if "attr_indptr" in arrays:
+        values, columns, starts, shape = (_wanted(arrays, f"attr_{part}", path) for part in SPARSE)
+        matrix = sparse_matrix(str(path), values, columns, starts, shape, prefix="attr_")
+        return SparseFeatures(matrix.csr(), matrix.shape[1])
+    found = next((arrays[name] for name in ("features", "x") if name in arrays), None)
+    if found is None:
+        raise DataError(f"{path}: no features in it. Add an array features (N, D); one-hot rows, if nodes have none.")
+    if found.ndim != 2 or not found.size or found.dtype.kind not in "fiub":
+        raise DataError(f"{path}: features are {found.shape} of {found.dtype}, wanted (N, D) of numbers.")
+    check_fits(path, 3 * 4 * found.size, "features in 32 bits")
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+        return thinned(torch.from_numpy(found.astype(np.float32)))
+
+
+def thinned(x: torch.Tensor) -> Features:
+    """Features as they are, or only what is not zero where that is little."""
+    return SparseFeatures.from_dense(x) if (x != 0).float().mean() < SPARSE_BELOW else x
+
+
+SPARSE_BELOW = 0.1
+"""The share of features that are not zero below which the sparse product is the faster one."""
+
+
+def _labels(arrays: Arrays, nodes: int, path: Path) -> torch.Tensor:
+    found = next((arrays[name] for name in ("labels", "y") if name in arrays), None)
+    if found is None:
+        return torch.full((nodes,), UNKNOWN)
+    labels = whole_labels(str(path), found, least=UNKNOWN)
+    if len(labels) != nodes:
+        raise DataError(f"{path}: {len(labels)} labels, and {nodes} rows of features. Give one for each node.")
+    return torch.from_numpy(labels)
+
+
+def _classes(arrays: Arrays, labels: torch.Tensor, path: Path) -> tuple[str, ...]:
+    if "class_names" not in arrays:
+        return numbered_classes(str(path), labels)
+    names = arrays["class_names"]
+    if names.ndim != 1 or names.dtype.kind not in "US":
+        raise DataError(f"{path}: class_names are {names.shape} of {names.dtype}, wanted one row of texts.")
+    if len(names) <= int(labels.max()):
+        raise DataError(f"{path}: {len(names)} class_names, and labels run to {int(labels.max())}. Name every class.")
+    return tuple(name.decode(errors="replace") if isinstance(name, bytes) else name for name in names.tolist())
+
+
+def _split(arrays: Arrays, nodes: int, path: Path) -> dict[str, Any]:
+    found = {split: name for split, names in MASKS.items() for name in names if name in arrays}
+    if not found:
+        return {}
+    if missing := [split for split in MASKS if split not in found]:
+        raise DataError(f"{path}: {', '.join(found.values())}, and none for {missing[0]}. Give all three, or none.")
+    for name in found.values():
+        mask = arrays[name]
+        if mask.shape != (nodes,) or mask.dtype.kind not in "biu" or not np.isin(mask, (0, 1)).all():
+            raise DataError(f"{path}: {name} is {mask.shape} of {mask.dtype}, wanted ({nodes},), 0 or 1 for each node.")
+    splits = {split: torch.from_numpy(np.flatnonzero(arrays[name])) for split, name in found.items()}
+    return {"splits": splits, "split_name": "as the file says"}
+
+
+def _wanted(arrays: Arrays, name: str, path: Path) -> NDArray[Any]:
+    if name not in arrays:
+        raise DataError(f"{path}: no array {name} in it, which its sisters need. Add it.")
+    return arrays[name]

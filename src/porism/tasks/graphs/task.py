@@ -1,0 +1,232 @@
+"""The graphs task: from the labels of a few nodes to those of all."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from porism.costing import Cost
+from porism.errors import DataError, RecipeError
+from porism.layers.gcn import Graph, Propagated, SparseFeatures
+from porism.runs.exhibits import AnyExhibit
+from porism.runs.recipe import Recipe
+from porism.tasks.graphs.data import LabelledGraph, check_weights, load_graph, read_graph
+from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
+from porism.tasks.graphs.data.sampling import Part, Parts
+from porism.tasks.graphs.exhibits.hidden_layer import hidden_map
+from porism.tasks.graphs.exhibits.over_smoothing import smoothing
+from porism.tasks.graphs.metric import by_class, confusion_matrix, measure
+from porism.tasks.graphs.model import build
+from porism.tasks.graphs.model.base import GraphModel, disagreement
+from porism.tasks.graphs.model.cost import model_cost, subject
+from porism.tasks.graphs.predict import label_graph, label_node
+from porism.tasks.graphs.recipes import PUBLISHED, QUESTIONS, RECIPES, GraphRecipe
+from porism.training.experiment import Question
+from porism.training.task import Batch, Carry, Sample, Task
+
+
+class Graphs(Task):
+    """Semi-supervised classification of the nodes of one graph.
+
+    >>> task = Graphs.load(RECIPES["gcn"], None)      # the karate club
+    >>> model = task.build()
+    """
+
+    name: ClassVar[str] = "graphs"
+    unit: ClassVar[str] = "examples"
+    metric = "accuracy"
+    lower_is_better = False
+    recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
+    default_recipe: ClassVar[str] = "gcn"
+    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+
+    def __init__(self, recipe: GraphRecipe, assets: Mapping[str, Any], data: LabelledGraph | None = None) -> None:
+        self.recipe: GraphRecipe = recipe
+        self.classes: tuple[str, ...] = tuple(assets["classes"])
+        self.width: int = assets["width"]
+        self._assets = dict(assets)
+        self._data = data
+        self._inputs: dict[torch.device, tuple[Features | Propagated, Graph]] = {}
+
+    @classmethod
+    def load(cls, recipe: Recipe, source: str | None) -> Self:
+        own = _own(recipe)
+        data = load_graph(source, own.split, own.split_seed)
+        check_weights(data, own.normalisation)
+        assets = {
+            "classes": list(data.classes),
+            "width": data.features.shape[1],
+            "source": source,
+            "fingerprint": data.fingerprint(),
+        }
+        return cls(own, assets, data)
+
+    @classmethod
+    def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
+        return cls(_own(recipe), assets)
+
+    @property
+    def data(self) -> LabelledGraph:
+        """The graph that was trained on. A restored task looks for it where it was."""
+        if self._data is None:
+            source = self._assets["source"]
+            found = load_graph(source, self.recipe.split, self.recipe.split_seed)
+            if found.fingerprint() != self._assets["fingerprint"]:
+                raise DataError(f"{source}: not the graph that was trained on any more. Bring the old one back.")
+            self._data = found
+        return self._data
+
+    def assets(self) -> dict[str, Any]:
+        return self._assets
+
+    def fingerprint(self) -> str:
+        return str(self._assets["fingerprint"])
+
+    def build(self) -> GraphModel:
+        return build(self.recipe, self.width, len(self.classes))
+
+    def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
+        recipe, nodes = self.recipe, self.data.splits["train"]
+        if not recipe.fan:
+            return [(nodes, self.data.labels[nodes])] * recipe.passes
+        return Parts(
+            self.data.graph.propagation(recipe.normalisation), self._features(), self.data.labels, nodes,
+            batch=recipe.batch, passes=recipe.passes, layers=recipe.layers, fan=recipe.fan,
+            seed=(seed << 32) + (epoch << 20),
+        )  # fmt: skip
+
+    def start(self, model: nn.Module) -> Carry:
+        return {}
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        net, recipe = _own_model(model), self.recipe
+        inputs: tuple[Features | Propagated, Graph]
+        if recipe.fan:
+            part = Part.of(batch)
+            labels, nodes = part.labels, torch.arange(len(part.labels), device=part.labels.device)
+            inputs = part.x(self.width), part.graph()
+        else:
+            nodes, labels = batch
+            inputs = self._inputs_on(net)
+        copies = net.copies(*inputs, recipe.copies)
+        losses = torch.stack([functional.cross_entropy(logits[nodes], labels) for logits in copies])
+        loss = losses.mean() + recipe.first_decay * net.penalty()
+        if recipe.agreement:
+            loss = loss + recipe.agreement * disagreement(copies, recipe.temperature)
+        return loss, carry
+
+    def count(self, batch: Batch) -> int:
+        # Every node that goes through the net, labelled or not.
+        return len(Part.of(batch).there_starts) - 1 if self.recipe.fan else self.data.graph.nodes
+
+    def training_metrics(self, loss: float) -> dict[str, float]:
+        return {"loss": loss}
+
+    def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
+        members = self.data.splits[split]
+        return measure(self._logits(model)[members], self.data.labels[members])
+
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+        if options:
+            raise RecipeError(f"labelling nodes has no option {next(iter(options))!r}. Leave out --set.")
+        return [self._labelled(model, text) for text in inputs]
+
+    def show(self, model: nn.Module) -> list[Sample]:
+        some = self.data.splits["test"][:4].tolist()
+        return [label_node(f"node {node}", node, self._logits(model), self.data) for node in some]
+
+    def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
+        net = _own_model(model)
+        states = net.states(*self._inputs_on(net))
+        test = self.data.splits["test"]
+        matrix = confusion_matrix(states[-1].argmax(1).cpu()[test], self.data.labels[test], self.classes)
+        hidden = states[max(0, len(states) - 2)]
+        return [by_class(matrix), matrix, hidden_map(hidden, self.data), *smoothing(self.data)]
+
+    def outcomes(self, model: nn.Module, split: str) -> list[bool]:
+        members = self.data.splits[split]
+        right: list[bool] = (self._logits(model)[members].argmax(1) == self.data.labels[members]).tolist()
+        return right
+
+    def facts(self) -> dict[str, int | float | str]:
+        data = self.data
+        return {"nodes": data.graph.nodes, "edges": data.graph.edges, "split": data.sizes(), **data.facts}
+
+    def cost(self) -> Cost:
+        first = self.recipe.hidden if self.recipe.layers > 1 else len(self.classes)
+        return model_cost(self.recipe, None if self._is_sparse() else (self.width, first))
+
+    def letters(self) -> dict[str, int]:
+        graph, x = self.data.graph, self.data.features
+        sizes = {"N": graph.nodes, "E": len(graph.heard().columns), "D": self.width, "H": self.recipe.hidden}
+        stored = {"M": x.there.stored} if isinstance(x, SparseFeatures) else {}
+        return {**sizes, "V": len(self.classes), "K": self.recipe.hops, **stored}
+
+    def units(self) -> int:
+        return self.data.graph.nodes
+
+    @classmethod
+    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
+        return subject(_own(recipe))
+
+    def published(self) -> dict[str, dict[str, float]]:
+        known = self.recipe.name == "kipf" and self.data.split_name == "public" and self.data.name in PUBLISHED
+        return {"test": {"accuracy": PUBLISHED[self.data.name]}} if known else {}
+
+    def limit(self) -> dict[str, dict[str, float]]:
+        return {split: {"accuracy": share} for split, share in self.data.limits.items()}
+
+    def _is_sparse(self) -> bool:
+        return isinstance(self.data.features, SparseFeatures)
+
+    def _features(self, data: LabelledGraph | None = None) -> Features:
+        x = (data or self.data).features
+        return row_normalised(x) if self.recipe.row_normalised else x
+
+    def _inputs_on(self, net: GraphModel) -> tuple[Features | Propagated, Graph]:
+        """What the net reads, on the device where it is. Moved there once."""
+        device = _device(net)
+        if device not in self._inputs:
+            # They outlive an evaluation, and training must be able to keep them for its way back.
+            with torch.inference_mode(False), torch.no_grad():
+                self._inputs[device] = self._prepared(self.data, net)
+        return self._inputs[device]
+
+    def _prepared(self, data: LabelledGraph, net: GraphModel) -> tuple[Features | Propagated, Graph]:
+        graph = data.graph.to(_device(net))
+        return net.prepare(self._features(data).to(graph.device), graph), graph
+
+    @torch.no_grad()
+    def _logits(self, model: nn.Module, data: LabelledGraph | None = None) -> Tensor:
+        net = _own_model(model)
+        logits: Tensor = net(*(self._inputs_on(net) if data is None else self._prepared(data, net)))
+        return logits.cpu()
+
+    def _labelled(self, model: nn.Module, text: str) -> Sample:
+        if text.isascii() and text.removeprefix("-").isdigit() and not Path(text).exists():
+            return label_node(text, int(text), self._logits(model), self.data)
+        data = read_graph(text)
+        if data.features.shape[1] != self.width:
+            raise DataError(
+                f"{text}: nodes have {data.features.shape[1]} features, and the model was trained on {self.width}. "
+                "Give a graph with the same features in the same order."
+            )
+        check_weights(data, self.recipe.normalisation)
+        return label_graph(text, self._logits(model, data), data, self.classes)
+
+
+def _own(recipe: Recipe) -> GraphRecipe:
+    assert isinstance(recipe, GraphRecipe)
+    return recipe
+
+
+def _own_model(model: nn.Module) -> GraphModel:
+    assert isinstance(model, GraphModel)
+    return model
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device

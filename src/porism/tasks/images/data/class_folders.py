@@ -1,0 +1,131 @@
+"""A folder of pictures with a subfolder a class, or with such folders for train, valid and test."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from porism.errors import DataError
+from porism.tasks.blocks.download import readable
+from porism.tasks.blocks.memory import check_fits
+from porism.tasks.blocks.splits import check_disjoint, file_identity
+from porism.tasks.images.data.image_files import is_grey, open_picture, pixels_of
+from porism.tasks.images.data.image_set import SPLITS, ImageSet, Labelled, image_set, labelled
+
+SPLIT_FOLDERS = {"train": ("train",), "valid": ("valid", "val", "validation"), "test": ("test",)}
+HELD_OUT = 10
+"""One picture of so many is test, and one is valid."""
+LITTER = ("Thumbs.db", "desktop.ini")
+"""Hidden files by the customs of Windows."""
+SEED = 0
+"""Fixed: a folder is split in the same way every time."""
+
+Files = dict[str, list[Path]]
+"""The pictures of each class."""
+
+
+def read_folder(folder: Path, size: int | None = None) -> ImageSet:
+    """Pictures of one size, or all resized to `size` x `size`; grey if all are, else in colour.
+
+    A folder that holds train, valid (or val) and test is split so. Otherwise a tenth of each class is test and a tenth
+    is valid, drawn by a fixed seed from the files in the order of their names.
+    """
+    apart = {split: place for split in SPLITS if (place := _split_folder(folder, split))}
+    if "train" in apart and len(apart) < len(SPLITS):
+        lost = next(split for split in SPLITS if split not in apart)
+        raise DataError(f"{folder}: it holds train, but no folder {lost}. Add it, or put the classes side by side.")
+    by_split = {s: _by_class(place) for s, place in apart.items()} if len(apart) == 3 else _drawn(_by_class(folder))
+    classes = sorted(by_split["train"])
+    for split, files in by_split.items():
+        if strange := sorted(set(files) - set(classes)):
+            raise DataError(f"{folder}: class {strange[0]} is in {split}, but not in train. Every class needs both.")
+        if not any(files.values()):
+            raise DataError(
+                f"{folder}: no pictures for {split}. Give at least {HELD_OUT} of a class, or three folders."
+            )
+    _check_disjoint(folder, by_split)
+    colour = not all(is_grey(open_picture(file)) for files in by_split.values() for file in _all(files))
+    splits = {split: _read(files, classes, colour, size) for split, files in by_split.items()}
+    return image_set(folder.name, classes, splits)
+
+
+def _split_folder(folder: Path, split: str) -> Path | None:
+    return next((folder / name for name in SPLIT_FOLDERS[split] if (folder / name).is_dir()), None)
+
+
+def _by_class(folder: Path) -> Files:
+    """The pictures of every subfolder. Files beside the subfolders, such as a README, are no pictures of a class."""
+    classes = [place for place in _content(folder) if place.is_dir()]
+    if len(classes) < 2:
+        raise DataError(
+            f"{folder}: {len(classes)} subfolders, wanted two or more, a class each, with pictures in them."
+        )
+    found = {place.name: _content(place) for place in classes}
+    for place in classes:
+        if not found[place.name]:
+            raise DataError(f"{place}: no pictures in it. Add some, or take the folder away.")
+        if inner := next((file for file in found[place.name] if file.is_dir()), None):
+            raise DataError(f"{inner}: a folder within a class, wanted pictures alone. Take it away.")
+    return found
+
+
+def _content(folder: Path) -> list[Path]:
+    """Files and folders by name, without hidden ones and what Windows leaves behind."""
+    with readable(folder):
+        found = sorted(
+            place for place in folder.iterdir() if not place.name.startswith(".") and place.name not in LITTER
+        )
+    if strange := next((place for place in found if not (place.is_file() or place.is_dir())), None):
+        kind = "a link that leads nowhere" if strange.is_symlink() else "neither a file nor a folder"
+        raise DataError(f"{strange}: {kind}. Take it away.")
+    return found
+
+
+def _check_disjoint(folder: Path, by_split: dict[str, Files]) -> None:
+    """A picture that a link puts into two splits is one picture."""
+    names = {file_identity(file): str(file.relative_to(folder)) for files in by_split.values() for file in _all(files)}
+    members = {split: dict.fromkeys(file_identity(file) for file in _all(files)) for split, files in by_split.items()}
+    check_disjoint(str(folder), members, "picture", names.__getitem__)
+
+
+def _drawn(by_class: Files) -> dict[str, Files]:
+    draw = np.random.default_rng(SEED)
+    by_split: dict[str, Files] = {split: {} for split in SPLITS}
+    for name, files in by_class.items():
+        held = len(files) // HELD_OUT
+        order = [files[place] for place in draw.permutation(len(files))]
+        cuts = {"test": order[:held], "valid": order[held : 2 * held], "train": order[2 * held :]}
+        for split, chosen in cuts.items():
+            by_split[split][name] = sorted(chosen)
+    return by_split
+
+
+def _all(files: Files) -> list[Path]:
+    return [file for of_class in files.values() for file in of_class]
+
+
+def _read(files: Files, classes: Sequence[str], colour: bool, size: int | None) -> Labelled:
+    pixels: list[NDArray[np.uint8]] = []
+    wanted = (size, size) if size else None
+    for file in _all(files):
+        picture = open_picture(file)
+        rows, columns = wanted or (picture.height, picture.width)
+        if not pixels:
+            _check_memory(file, len(_all(files)), rows, columns, colour)
+        if pixels and (rows, columns) != pixels[0].shape[:2]:
+            first_rows, first_columns = pixels[0].shape[:2]
+            raise DataError(
+                f"{file}: {rows} x {columns}, the ones before are {first_rows} x {first_columns}. "
+                f"Resize all with --set size={min(first_rows, first_columns)}."
+            )
+        pixels.append(pixels_of(picture, colour, wanted))
+    labels = [classes.index(name) for name, of_class in files.items() for _ in of_class]
+    return labelled(np.stack(pixels), np.array(labels), len(classes), str(_all(files)[0].parent.parent))
+
+
+def _check_memory(first: Path, count: int, rows: int, columns: int, colour: bool) -> None:
+    # They are read one by one, and then put into one array.
+    needed = 2 * count * rows * columns * (3 if colour else 1)
+    what = f"reading {count} pictures of {rows} x {columns}"
+    check_fits(first.parent, needed, what, advice="Make them smaller with --set size=32, or give fewer.")

@@ -1,0 +1,87 @@
+"""Files in the idx format, as MNIST and Fashion-MNIST come: a header of big-endian numbers, then bytes."""
+
+import struct
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from porism.errors import DataError
+from porism.tasks.blocks.download import COMPRESSED, read_content
+from porism.tasks.images.data.image_set import ImageSet, Labelled, image_set, labelled
+
+FILES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+UNSIGNED_BYTE = 8
+MOST_VALID = 5_000
+
+
+def read_idx_folder(folder: Path, name: str, classes: tuple[str, ...] | None = None) -> ImageSet:
+    """A folder with the four files, plain or compressed. Where a name has a dot for its last hyphen, that is fine."""
+    return read_idx_files({part: find(folder, part) for pair in FILES.values() for part in pair}, name, classes)
+
+
+def read_idx_files(files: Mapping[str, Path], name: str, classes: tuple[str, ...] | None = None) -> ImageSet:
+    """The four files. The last tenth of train, 5,000 images at most, is valid: the format knows no such split."""
+    read = {}
+    for split, (images, labels) in FILES.items():
+        known = None if classes is None else len(classes)
+        read[split] = labelled(read_idx(files[images], 3), read_idx(files[labels], 1), known, str(files[labels]))
+    held = min(len(read["train"].labels) // 10, MOST_VALID)
+    if not held:
+        raise DataError(
+            f"{files[FILES['train'][0]]}: {len(read['train'].labels)} training images, wanted at least 10, of which "
+            "the last tenth is valid."
+        )
+    train, valid = (Labelled(*(part[cut] for part in read["train"])) for cut in (slice(-held), slice(-held, None)))
+    if classes is None:
+        most = max(int(part.labels.max()) for part in read.values())
+        classes = tuple(str(number) for number in range(most + 1))
+    return image_set(name, classes, {"train": train, "valid": valid, "test": read["test"]})
+
+
+def holds_idx(folder: Path) -> bool:
+    """Whether any of the four files is there."""
+    return any(_candidates(folder, part) for pair in FILES.values() for part in pair)
+
+
+def find(folder: Path, part: str) -> Path:
+    """One of the four files, under any of its names."""
+    found = _candidates(folder, part)
+    if not found:
+        raise DataError(f"{folder / part}: no such file, plain or as .gz. A folder of idx files holds four of them.")
+    return found[0]
+
+
+def _candidates(folder: Path, part: str) -> list[Path]:
+    dotted = part.replace("-idx", ".idx")
+    places = [folder / (spelling + end) for spelling in (part, dotted) for end in ("", *COMPRESSED)]
+    return [place for place in places if place.is_file()]
+
+
+def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
+    """The array of bytes in one file.
+
+    >>> read_idx(Path("t10k-labels-idx1-ubyte.gz"), dimensions=1).shape      # doctest: +SKIP
+    (10000,)
+    """
+    content = read_content(path)
+    header = 4 + 4 * dimensions
+    if len(content) < header or content[:4] != bytes((0, 0, UNSIGNED_BYTE, dimensions)):
+        raise DataError(
+            f"{path}: begins with {content[:4].hex(' ') or 'nothing'}, wanted 00 00 08 0{dimensions}: an idx file of "
+            f"bytes in {dimensions} dimension{'s' * (dimensions > 1)}."
+        )
+    shape = struct.unpack(f">{dimensions}I", content[4:header])
+    if len(content) - header != prod(shape):
+        raise DataError(
+            f"{path}: {len(content) - header} bytes after the header, wanted {prod(shape)} for {shape}. "
+            "It was cut off or is damaged: get it again."
+        )
+    if 0 in shape:
+        raise DataError(f"{path}: its header says {shape}, so there is nothing in it.")
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

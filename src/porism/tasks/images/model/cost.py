@@ -1,0 +1,157 @@
+"""What an image model costs, as named terms: C channels, Y x X pixels, V classes (or greys), H channels inside."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sympy import Expr, ceiling, sympify
+from torch import Tensor, nn
+from torch.nn import functional
+
+from porism.costing import B, C, Cost, H, V, X, Y
+from porism.layers.recurrent.grid.cost import cost as grid_cost
+from porism.tasks.images.data.image_set import Shape
+from porism.tasks.images.model import build
+from porism.tasks.images.model.downsampling import CHANNELS, WIDTHS
+from porism.tasks.images.model.residual import STAGES
+from porism.tasks.images.recipes import ImagesRecipe
+
+
+def model_cost(recipe: ImagesRecipe) -> Cost:
+    """The cost of a whole model for B images.
+
+    >>> model_cost(RECIPES["pooled"]).at(B=1, C=1, Y=28, X=28, V=4)["flops"] // 2       # multiply-adds
+    445536
+    """
+    match recipe.model:
+        case "pooled" | "strided":
+            return _downsampling(recipe.model == "pooled")
+        case "residual":
+            return _residual(recipe.layers)
+        case "grid" | "convolution":
+            return _stacked(recipe)
+        case "complete":
+            return _completing(recipe)
+
+
+def _downsampling(pooled: bool) -> Cost:
+    first, second = CHANNELS
+    half, left = [ceiling(size / 2) for size in (Y, X)], [ceiling(size / 4) - 1 for size in (Y, X)]
+    seen_first = Y * X if pooled else half[0] * half[1]
+    seen_second = (half[0] - 2) * (half[1] - 2) if pooled else left[0] * left[1]
+    return (
+        _convolution("convolution 1", C, sympify(first), seen_first, is_first=True)
+        + _convolution("convolution 2", sympify(first), sympify(second), seen_second)
+        + _linear("linear 1", second * left[0] * left[1], sympify(WIDTHS[0]))
+        + _linear("linear 2", *map(sympify, WIDTHS))
+        + _linear("linear 3", sympify(WIDTHS[1]), V)
+    )
+
+
+def _residual(blocks: int) -> Cost:
+    total = _convolution("stem", C, H, Y * X, bias=False, is_first=True) + Cost(parameters={"stem norm": 2 * H})
+    for stage in range(STAGES):
+        name, width = f"stage {stage + 1}", H * 2**stage
+        pixels = ceiling(Y / 2**stage) * ceiling(X / 2**stage)
+        if stage:
+            before = width / 2
+            total += _convolution(f"{name} entry", before, width, pixels, bias=False)
+            total += _convolution(f"{name} shortcut", before, width, pixels, kernel=1, bias=False)
+        inner = _convolution(name, width, width, pixels, bias=False)
+        convolutions = 2 * blocks - (1 if stage else 0)
+        total += _times(convolutions, inner)
+        norms = 2 * blocks + (1 if stage else 0)
+        total += Cost(parameters={f"{name} norms": norms * 2 * width})
+    return total + _linear("head", H * 2 ** (STAGES - 1), V)
+
+
+def _stacked(recipe: ImagesRecipe) -> Cost:
+    rows, columns, incoming = ceiling(Y / recipe.patch), ceiling(X / recipe.patch), C * recipe.patch**2
+    total = Cost()
+    for layer in range(recipe.layers):
+        name, before = f"layer {layer + 1}", H if layer else incoming
+        if recipe.model == "convolution":
+            total += _convolution(name, before, H, rows * columns, is_first=not layer)
+        else:
+            walk = grid_cost(recipe.cell, bias=True, corners=recipe.corners)
+            total += _placed(walk, {C: before, Y: rows, X: columns}, is_first=not layer).with_prefix(name)
+        total += Cost(parameters={f"{name}.norm": 2 * H})
+    return total + _linear("head", H, V)
+
+
+def _completing(recipe: ImagesRecipe) -> Cost:
+    total = Cost()
+    for layer in range(recipe.layers):
+        # Two walks, from the top left and from the top right.
+        walks = grid_cost(recipe.cell, bias=True, corners=2)
+        total += _placed(walks, {C: H if layer else C + 1}, is_first=not layer).with_prefix(f"layer {layer + 1}")
+    wider = _convolution("wider", H, 2 * H, Y * X, kernel=1)
+    return total + wider + _convolution("readout", 2 * H, C * V, Y * X, kernel=1)
+
+
+def _convolution(
+    name: str, before: Expr, width: Expr, pixels: Expr, kernel: int = 3, bias: bool = True, is_first: bool = False
+) -> Cost:
+    """A kernel for each pair of channels at every pixel that comes out; nobody asks for the gradient of the image."""
+    product = 2 * B * pixels * kernel**2 * before * width
+    return Cost(
+        parameters={name: kernel**2 * before * width + (width if bias else 0)},
+        flops={name: product},
+        backward={name: product if is_first else 2 * product},
+    )
+
+
+def _linear(name: str, before: Expr, width: Expr) -> Cost:
+    product = 2 * B * before * width
+    return Cost(parameters={name: before * width + width}, flops={name: product}, backward={name: 2 * product})
+
+
+def _placed(walk: Cost, sizes: Mapping[Expr, Expr], is_first: bool) -> Cost:
+    """A layer's cost at its place in a net: with other sizes, its corners in one, without the gradient of the image."""
+    found: dict[str, dict[str, Expr]] = {kind: {} for kind in ("parameters", "flops", "backward")}
+    for kind, terms in found.items():
+        for name, term in walk.terms(kind).items():
+            product = name.rpartition(".")[2]
+            if not (is_first and kind == "backward" and product == "input"):
+                part = product.removesuffix(" weights")
+                terms[part] = terms.get(part, sympify(0)) + term.subs(sizes, simultaneous=True)
+    return Cost(**found)
+
+
+def _times(count: int, cost: Cost) -> Cost:
+    return Cost(**{kind: {name: count * term for name, term in cost.terms(kind).items()} for kind in Cost.kinds()})
+
+
+class _Loss(nn.Module):
+    """A model with its loss, over classes or over the levels of every pixel."""
+
+    def __init__(self, recipe: ImagesRecipe, shape: Shape, classes: int) -> None:
+        super().__init__()
+        self.model = build(recipe, shape, classes)
+
+    def forward(self, images: Tensor, targets: Tensor) -> Tensor:
+        # An image is given and needs no gradient.
+        logits: Tensor = self.model(images.detach())
+        if logits.ndim > 2:
+            logits = logits.transpose(1, 2)  # B levels C Y X
+        return functional.cross_entropy(logits, targets)
+
+
+def subject(recipe: ImagesRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
+    """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
+    sizes = {"B": recipe.batch}
+    match recipe.model:
+        case "pooled" | "strided":
+            return lambda C, Y, X, V: _Loss(recipe, Shape(C, Y, X), V), ("B C Y X", "B : int < V"), sizes
+        case "complete":
+            return (
+                lambda C, H, V: _Loss(replace(recipe, hidden=H, levels=V), Shape(C, 1, 1), 1),
+                ("B C Y X : int < V", "B C Y X : int < V"),
+                sizes | {"H": recipe.hidden, "V": recipe.levels},
+            )
+        case _:
+            # These nets are the same for images of any size, so any will do to build them.
+            return (
+                lambda C, H, V: _Loss(replace(recipe, hidden=H), Shape(C, 8, 8), V),
+                ("B C Y X", "B : int < V"),
+                sizes | {"H": recipe.hidden},
+            )

@@ -1,0 +1,59 @@
+"""How far a model sees, over how many steps, and how many steps wait for one another."""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import NamedTuple
+
+from porism.tasks.images.data.image_set import Shape
+from porism.tasks.images.model.residual import STAGES
+from porism.tasks.images.recipes import ImagesRecipe
+
+
+class Reach(NamedTuple):
+    """Of the last states before the image is summed up.
+
+    `field`: rows and columns of pixels one of them sees. `path`: products on the shortest way from the farthest of
+    these pixels. `steps`: products of the whole net that wait for one another, however many processors there are.
+    """
+
+    field: tuple[int, int]
+    path: int
+    steps: int
+
+    def facts(self) -> dict[str, int | float | str]:
+        rows, columns = self.field
+        return {"receptive field": f"{rows} x {columns}", "path length": self.path, "parallel steps": self.steps}
+
+
+def reach(recipe: ImagesRecipe, shape: Shape) -> Reach:
+    """
+    >>> reach(RECIPES["grid-4"], Shape(1, 28, 28)).field, reach(RECIPES["convolution-equal"], Shape(1, 28, 28)).field
+    ((28, 28), (5, 5))
+    """
+    rows, columns, layers = ceil(shape.rows / recipe.patch), ceil(shape.columns / recipe.patch), recipe.layers
+    match recipe.model:
+        case "grid" | "complete":
+            # A walk takes a step a diagonal, and the way from corner to corner crosses all of them once.
+            read_out = 1 if recipe.model == "grid" else 2
+            field = (shape.rows, shape.columns)
+            return Reach(field, rows + columns - 2 + layers, layers * (rows + columns - 1) + read_out)
+        case "convolution":
+            return _convolutions([(recipe.patch, recipe.patch), *[(3, 1)] * layers], shape, layers, layers + 1)
+        case "pooled":
+            return _convolutions([(3, 1), (2, 2), (3, 1), (2, 2)], shape, 2, 5)
+        case "strided":
+            return _convolutions([(3, 2), (3, 2)], shape, 2, 5)
+        case "residual":
+            kernels = [(3, 1)]
+            for stage in range(STAGES):
+                kernels += [(3, 2 if stage else 1), *[(3, 1)] * (2 * layers - 1)]
+            return _convolutions(kernels, shape, len(kernels), len(kernels) + 1)
+
+
+def _convolutions(kernels: Sequence[tuple[int, int]], shape: Shape, path: int, steps: int) -> Reach:
+    """Kernel sizes and strides, one after the other; no field is larger than the image."""
+    field, apart = 1, 1
+    for size, stride in kernels:
+        field += (size - 1) * apart
+        apart *= stride
+    return Reach((min(field, shape.rows), min(field, shape.columns)), path, steps)

@@ -1,0 +1,96 @@
+"""Recurrent language models: a state goes from word to word.
+
+    h[t] = sigmoid(h[t-1] H + e[t] I + b1)        and an LSTM's cell in place of the sigmoid
+
+Dropout acts on e[t] and on h[t] on its way to the projection, never on the recurrent path or the carried state.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from porism.layers.dropout import dropout
+from porism.layers.recurrent.elman import Elman
+from porism.tasks.language.model.base import LanguageModel
+from porism.tasks.language.recipes import LanguageRecipe
+from porism.training.task import Carry
+
+EVALUATION_STEPS = 100
+
+
+class RecurrentModel(LanguageModel):
+    """The carry holds `h` (layers, B, H), and `c` too for an LSTM."""
+
+    def build_net(self) -> None:
+        self.recurrent = _recurrent(self.recipe)
+
+    def draw_weights(self) -> None:
+        _start(self)
+
+    @property
+    def evaluation_steps(self) -> int:
+        return EVALUATION_STEPS
+
+    def start(self, batch: int) -> Carry:
+        names = ("h", "c") if self.recipe.model == "lstm" else ("h",)
+        like = self.embedding.weight
+        return {name: like.new_zeros(self.recipe.layers, batch, self.recipe.hidden) for name in names}
+
+    def run(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        embedded = self.drop(self.embed(tokens))  # T B D
+        state = (carry["h"], carry["c"]) if self.recipe.model == "lstm" else carry["h"]
+        if self.training and self.recipe.keep_recurrent < 1:
+            dropped = {
+                name: dropout(weight, self.recipe.keep_recurrent)
+                for name, weight in self.recurrent.named_parameters()
+                if name.startswith("weight_hh")
+            }
+            hidden, state = functional_call(self.recurrent, dropped, (embedded, state))
+        else:
+            hidden, state = self.recurrent(embedded, state)
+        return hidden, dict(zip(("h", "c"), state, strict=True)) if self.recipe.model == "lstm" else {"h": state}
+
+
+def _recurrent(recipe: LanguageRecipe) -> nn.Module:
+    between = 1 - recipe.keep if recipe.layers > 1 else 0.0
+    if recipe.model == "lstm":
+        return nn.LSTM(recipe.embedding, recipe.hidden, recipe.layers, dropout=between)
+    return Elman(recipe.embedding, recipe.hidden, recipe.layers, nonlinearity=recipe.activation, dropout=between)
+
+
+def _start(model: RecurrentModel) -> None:
+    """Glorot-uniform weights, zero biases."""
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter)
+        else:
+            nn.init.zeros_(parameter)
+    if not model.recipe.tied:
+        # Glorot's bound counts the inputs that are summed, and of a word's V inputs one is on.
+        bound = math.sqrt(6 / (1 + model.recipe.embedding))
+        nn.init.uniform_(model.embedding.weight, -bound, bound)
+    if isinstance(model.recurrent, nn.LSTM):
+        for name, parameter in model.recurrent.named_parameters():
+            if name.startswith("bias_ih"):
+                # An LSTM that starts by remembering learns sooner: the forget gate is the second quarter.
+                nn.init.ones_(parameter.chunk(4)[1])
+    elif model.recipe.start == "orthogonal":
+        _start_orthogonal(model.recurrent, model.recipe)
+
+
+@torch.no_grad()
+def _start_orthogonal(net: nn.Module, recipe: LanguageRecipe) -> None:
+    """The recurrent weights orthogonal, so that a state lasts.
+
+    A sigmoid net is a tanh net in disguise (see the layer's README): for a state to last it needs four times the
+    weights, and a bias that takes out the half every sigmoid adds.
+    """
+    weights = dict(net.named_parameters())
+    for layer in range(recipe.layers):
+        recurrent = weights[f"weight_hh_l{layer}"]
+        nn.init.orthogonal_(recurrent, gain=4 if recipe.activation == "sigmoid" else 1)
+        if recipe.activation == "sigmoid":
+            weights[f"weight_ih_l{layer}"].mul_(2)
+            weights[f"bias_ih_l{layer}"].copy_(-recurrent.sum(1) / 2)

@@ -1,0 +1,96 @@
+"""Attending language models: every word looks back at the words before it.
+
+    h <- h + attend(norm(h)),   h <- h + W_2 gelu(W_1 norm(h)),   once a layer
+
+How words look back is the recipe's `model`: softmax over all, within a window, by the exponential's series, or exactly
+near and by the series far. Places are told by sines, as many as a training window has. In evaluation and generation a
+window is read together with the words before it, up to that length, so that no place is new to the model.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from porism.layers.attention.heads import Heads
+from porism.layers.attention.hybrid import HybridAttention
+from porism.layers.attention.softmax import Attention
+from porism.layers.attention.taylor import TaylorAttention
+from porism.layers.attention.window import WindowAttention
+from porism.tasks.language.model.base import LanguageModel
+from porism.tasks.language.recipes import LanguageRecipe
+from porism.training.task import Carry
+
+
+class AttendingModel(LanguageModel):
+    """The carry holds the words before, `context` (at most half a training window, B); none while training."""
+
+    def build_net(self) -> None:
+        recipe = self.recipe
+        self.blocks = nn.ModuleList(Block(recipe) for _ in range(recipe.layers))
+        self.norm = nn.LayerNorm(recipe.hidden)
+
+    def draw_weights(self) -> None:
+        # Words as long as the sines that tell their places; a tied readout wants them short.
+        nn.init.normal_(self.embedding.weight, std=self.recipe.hidden**-0.5 if self.recipe.tied else 1.0)
+        if not self.recipe.tied:
+            nn.init.normal_(self.readout.weight, std=self.recipe.hidden**-0.5)
+
+    @property
+    def evaluation_steps(self) -> int:
+        return max(1, self.recipe.steps // 2)
+
+    def start(self, batch: int) -> Carry:
+        return {"context": torch.zeros(0, batch, dtype=torch.int64, device=self.embedding.weight.device)}
+
+    def run(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        context = carry["context"]
+        read = torch.cat([context, tokens])
+        if not self.training:
+            keep = self.recipe.steps - self.evaluation_steps
+            carry = {"context": read[max(0, len(read) - keep) :]}
+        h = self.embed(read) * (math.sqrt(self.recipe.hidden) if self.recipe.tied else 1.0)
+        h = self.drop(h + places(len(read), self.recipe.hidden, h.device)[:, None])  # T B H
+        for block in self.blocks:
+            h = block(h, self)
+        hidden: Tensor = self.norm(h[len(context) :])
+        return hidden, carry
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward net, each behind a norm and beside a straight way."""
+
+    def __init__(self, recipe: LanguageRecipe) -> None:
+        super().__init__()
+        width, inner = recipe.hidden, recipe.feed_forward * recipe.hidden
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = attention(recipe)
+        self.feed_forward_norm = nn.LayerNorm(width)
+        self.feed_forward = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+
+    def forward(self, h: Tensor, model: LanguageModel) -> Tensor:
+        attended, _ = self.attention(self.attention_norm(h), is_causal=True)
+        h = h + model.drop(attended)
+        return h + model.drop(self.feed_forward(self.feed_forward_norm(h)))
+
+
+def attention(recipe: LanguageRecipe) -> Heads:
+    """The layer for a recipe's `model`. All norm their queries and keys, so that they differ in nothing else."""
+    width, heads = recipe.hidden, recipe.heads
+    match recipe.model:
+        case "window":
+            return WindowAttention(width, heads, recipe.window, normalize=True)
+        case "taylor":
+            # It is not to stand in for softmax but to be trained as it is: how far they are apart is no defect here.
+            return TaylorAttention(width, heads, order=recipe.order, normalize=True, warn_above=None)
+        case "hybrid":
+            return HybridAttention(width, heads, window=recipe.window, order=recipe.order, normalize=True)
+        case _:
+            return Attention(width, heads, normalize=True)
+
+
+def places(T: int, width: int, device: torch.device) -> Tensor:
+    """Sines and cosines of each place, from one turn in six words to one in sixty thousand: (T, width)."""
+    turns = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000.0) / width))
+    angles = torch.arange(T, device=device)[:, None] * turns
+    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]

@@ -1,0 +1,156 @@
+"""The language task: predict the next word."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+
+from porism.costing import Cost
+from porism.errors import RecipeError, nearest
+from porism.runs.recipe import Recipe
+from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
+from porism.tasks.language.data.public import PTB_FINGERPRINT
+from porism.tasks.language.data.vocabulary import Vocabulary
+from porism.tasks.language.metric import Perplexity
+from porism.tasks.language.model import build
+from porism.tasks.language.model.base import LanguageModel
+from porism.tasks.language.model.cost import model_cost, subject
+from porism.tasks.language.predict import generate
+from porism.tasks.language.recipes import PUBLISHED, QUESTIONS, RECIPES, LanguageRecipe
+from porism.training.experiment import Question
+from porism.training.task import Batch, Carry, Sample, Task, loaded
+
+EVALUATION_ROWS = 10
+"""Few rows, so that hardly a word is predicted without its context and hardly one falls into the remainder."""
+OPTIONS = {"length": int, "temperature": int | float, "top_k": int, "top_p": int | float, "seed": int}
+"""Of generation, with the numbers they take."""
+PROMPTS = ("in palo alto", "the latest news", "reporters", "unfortunately", "a function is", "the value of", "if the")
+"""For the report, which takes those whose words the model knows."""
+
+
+class Language(Task):
+    """Next-word prediction on a stream of words.
+
+    >>> task = Language.load(RECIPES["elman"], None)      # the embedded text
+    >>> model = task.build()
+    """
+
+    name: ClassVar[str] = "language"
+    unit: ClassVar[str] = "tokens"
+    metric = "perplexity"
+    lower_is_better = True
+    recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
+    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+    default_recipe: ClassVar[str] = "elman"
+
+    def __init__(self, recipe: LanguageRecipe, vocabulary: Vocabulary, corpus: Corpus | None = None) -> None:
+        self.recipe: LanguageRecipe = recipe
+        self.vocabulary = vocabulary
+        self._corpus = corpus
+
+    @classmethod
+    def load(cls, recipe: Recipe, source: str | None) -> Self:
+        corpus = load_corpus(source)
+        task = cls(_own(recipe), corpus.vocabulary, corpus)
+        for split in cls.splits:
+            task._windows(split, recipe.batch if split == "train" else EVALUATION_ROWS, task.recipe.steps)
+        return task
+
+    @classmethod
+    def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
+        return cls(_own(recipe), Vocabulary.from_json(assets["vocabulary"]))
+
+    @property
+    def corpus(self) -> Corpus:
+        return loaded(self._corpus)
+
+    def assets(self) -> dict[str, Any]:
+        return {"vocabulary": self.vocabulary.to_json()}
+
+    def fingerprint(self) -> str:
+        return self.corpus.fingerprint()
+
+    def build(self) -> LanguageModel:
+        return build(self.recipe, len(self.vocabulary))
+
+    def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
+        # Windows come in the order of the text, since each starts from the state the one before ended in.
+        return self._windows("train", self.recipe.batch, self.recipe.steps)
+
+    def start(self, model: nn.Module) -> Carry:
+        return _own_model(model).start(self.recipe.batch)
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        tokens, targets = batch
+        return _own_model(model).loss(tokens, targets, carry)
+
+    def count(self, batch: Batch) -> int:
+        return batch[1].numel()
+
+    def training_metrics(self, loss: float) -> dict[str, float]:
+        return {"perplexity": math.exp(loss), "cross_entropy": loss}
+
+    def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
+        net, meter = _own_model(model), Perplexity()
+        device = net.embedding.weight.device
+        carry = net.start(EVALUATION_ROWS)
+        for tokens, targets in self._windows(split, EVALUATION_ROWS, net.evaluation_steps):
+            loss, carry = net.loss(tokens.to(device), targets.to(device), carry)
+            meter.add(loss.double() * targets.numel(), targets.numel())
+        return meter.metrics()
+
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+        for key, value in options.items():
+            if key not in OPTIONS:
+                raise RecipeError(f"generating text has no option {key!r}. {nearest(key, list(OPTIONS))}")
+            if not isinstance(value, OPTIONS[key]):
+                raise RecipeError(f"generating text: {key} takes a number, got {value!r}. Write --set {key}=NUMBER.")
+        return [generate(_own_model(model), self.vocabulary, prompt, **options) for prompt in inputs]
+
+    def show(self, model: nn.Module) -> list[Sample]:
+        known = [prompt for prompt in PROMPTS if all(word in self.vocabulary for word in prompt.split())]
+        options = {"temperature": 0.8, "length": 30}
+        # Each prompt with its own luck: the same draws would make the answers alike.
+        return [
+            sample
+            for seed, prompt in enumerate([*known[:3], ""])
+            for sample in self.predict(model, [prompt], {**options, "seed": seed})
+        ]
+
+    def cost(self) -> Cost:
+        return model_cost(self.recipe)
+
+    def letters(self) -> dict[str, int]:
+        recipe = self.recipe
+        sizes = {"B": 1, "T": self.units(), "V": len(self.vocabulary), "H": recipe.hidden}
+        return sizes | ({"A": recipe.heads} if recipe.attends else {"D": recipe.embedding})
+
+    def units(self) -> int:
+        # What a word costs that looks back depends on how far it can: on the window it is in.
+        return self.recipe.steps if self.recipe.attends else 1
+
+    @classmethod
+    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
+        return subject(_own(recipe))
+
+    def published(self) -> dict[str, dict[str, float]]:
+        return PUBLISHED.get(self.recipe.name, {}) if self.fingerprint() == PTB_FINGERPRINT else {}
+
+    def limit(self) -> dict[str, dict[str, float]]:
+        return {
+            split: {"perplexity": math.exp(nats), "cross_entropy": nats} for split, nats in self.corpus.limits.items()
+        }
+
+    def _windows(self, split: str, batch: int, steps: int) -> Windows:
+        return Windows(rows(self.corpus.streams[split], batch), steps)
+
+
+def _own(recipe: Recipe) -> LanguageRecipe:
+    assert isinstance(recipe, LanguageRecipe)
+    return recipe
+
+
+def _own_model(model: nn.Module) -> LanguageModel:
+    assert isinstance(model, LanguageModel)
+    return model

@@ -1,0 +1,68 @@
+"""The recordings of the task: where they come from.
+
+>>> load_recordings().splits["train"][0].text                     # the embedded ones
+'keep it behind the door at night'
+"""
+
+from pathlib import Path
+
+from porism.errors import DataError, nearest
+from porism.tasks.blocks.download import DataSet
+from porism.tasks.speech.data.an4 import TRANSCRIPTS, read_an4
+from porism.tasks.speech.data.embedded import NAME, spoken
+from porism.tasks.speech.data.lists import list_of, read_lists, read_single_list
+from porism.tasks.speech.data.ljspeech import METADATA, PUBLIC, read_ljspeech, read_public_ljspeech
+from porism.tasks.speech.data.recordings import SPLITS, Recordings, Utterance
+from porism.tasks.speech.data.symbols import check_characters
+
+__all__ = ["CATALOGUE", "SPLITS", "Recordings", "Utterance", "load_recordings"]
+
+CATALOGUE = {
+    NAME: DataSet("sentences of a small grammar, spoken by espeak-ng in several voices: the default", "none needed"),
+    **PUBLIC,
+}
+"""Recordings known by name. Anything else is a path."""
+
+
+def load_recordings(source: str | None = None, *, strict: bool = False) -> Recordings:
+    """The recordings of a name (`spoken`, `ljspeech`) or of a path; None is `spoken`.
+
+    A path is a folder laid out as LJ Speech, as CMU's AN4 or with lists (train.tsv, test.tsv), or one list. `strict`
+    refuses a transcript with a character that is not in the alphabet, which otherwise counts as unknown.
+    """
+    found = _read(NAME if source is None else source)
+    if strict:
+        for split in SPLITS:
+            for utterance in found.splits[split]:
+                check_characters(utterance.text, utterance.where or utterance.name)
+    return found
+
+
+def _read(source: str) -> Recordings:
+    if source == NAME:
+        return spoken()
+    if source == "ljspeech":
+        return read_public_ljspeech()
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _read_folder(path)
+    if path.suffix.lower() in (".tsv", ".txt") and path.exists():
+        return read_single_list(path)
+    if path.exists():
+        raise DataError(f"{path}: a single file, wanted a folder of recordings, or a .tsv of paths and transcripts.")
+    raise DataError(
+        f"{source}: no such file or folder, and no recordings of that name. {nearest(source.lower(), list(CATALOGUE))}"
+    )
+
+
+def _read_folder(folder: Path) -> Recordings:
+    if (folder / METADATA).is_file():
+        return read_ljspeech(folder)
+    if (folder / TRANSCRIPTS["train"]).is_file():
+        return read_an4(folder)
+    if list_of(folder, "train"):
+        return read_lists(folder)
+    raise DataError(
+        f"{folder}: no transcripts in this folder. Put {METADATA} and wavs/ as in LJ Speech into it, "
+        f"{TRANSCRIPTS['train']} as in AN4, or train.tsv and test.tsv with a path, a tab and a transcript a line."
+    )

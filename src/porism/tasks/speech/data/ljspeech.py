@@ -1,0 +1,69 @@
+"""The layout of LJ Speech: `metadata.csv` with three fields split by a bar, and a recording for each in `wavs/`.
+
+    LJ001-0007|the earliest book printed ..., the "42-line Bible" of about 1455|... the "forty-two line Bible" ...
+
+The last field spells numbers out, and is what is learned.
+"""
+
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from porism.errors import DataError
+from porism.tasks.blocks.download import DataSet, PublicFile, data_folder, fetch
+from porism.tasks.speech.data.recordings import SOUND_SUFFIXES, Recordings, Utterance, read_lines, recordings, utterance
+
+METADATA, SOUNDS = "metadata.csv", "wavs"
+UTTERANCES = 13_100
+TRAIN_END, VALID_END = 9_825, 9_825 + 655
+"""The published split, by place in the list; lists of other lengths are split in proportion."""
+
+PUBLIC = {
+    "ljspeech": DataSet(
+        about="LJ Speech 1.1: 13,100 clips of one reader, 24 hours",
+        licence="public domain",
+        files={
+            "all": PublicFile(
+                "ljspeech/LJSpeech-1.1.tar.bz2",
+                "https://data.keithito.com/data/speech/LJSpeech-1.1.tar.bz2",
+                sha256="be1a30453f28eb8dd26af4101ae40cbf2c50413b1bb21936cbcdc6fae3de8aa5",
+            )
+        },
+    )
+}
+
+
+def read_ljspeech(folder: Path) -> Recordings:
+    """The recordings of a folder with metadata.csv and wavs/, whose files may be of any kind."""
+    if not (folder / SOUNDS).is_dir():
+        raise DataError(f"{folder}: {METADATA}, but no folder {SOUNDS}. Put the recordings there.")
+    sounds = {file.stem: file for file in (folder / SOUNDS).iterdir() if file.suffix.lower() in SOUND_SUFFIXES}
+    found = []
+    for where, line in read_lines(folder / METADATA):
+        fields = line.split("|")
+        if len(fields) != 3:
+            raise DataError(f"{where}: {len(fields)} fields, wanted three split by a bar: name|transcript|spelled out.")
+        name, as_printed, spelled_out = fields
+        found.append(utterance(name, spelled_out or as_printed, sounds.get(name), where))
+    return recordings(folder.name, split_by_place(found), "by place in the list")
+
+
+def split_by_place(found: Sequence[Utterance]) -> dict[str, Sequence[Utterance]]:
+    """The first 75 %, the next 5 % and the last 20 %."""
+    first, second = (round(len(found) * end / UTTERANCES) for end in (TRAIN_END, VALID_END))
+    return {"train": found[:first], "valid": found[first:second], "test": found[second:]}
+
+
+def read_public_ljspeech() -> Recordings:
+    """LJ Speech in the data folder, fetched and unpacked first where it is not there."""
+    folder = data_folder() / "ljspeech" / "LJSpeech-1.1"
+    if not folder.is_dir():
+        with (
+            tarfile.open(fetch(PUBLIC["ljspeech"].files["all"])) as archive,
+            # Unpacked apart and moved: half an archive never looks like a whole one.
+            tempfile.TemporaryDirectory(dir=folder.parent) as part,
+        ):
+            archive.extractall(part, filter="data")
+            (Path(part) / folder.name).rename(folder)
+    return read_ljspeech(folder)

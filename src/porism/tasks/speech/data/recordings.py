@@ -1,0 +1,174 @@
+"""Recordings with what is said in them, split in three: what every loader gives."""
+
+import hashlib
+import json
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from porism.errors import DataError
+from porism.tasks.blocks.download import read_content, readable
+from porism.tasks.blocks.splits import check_disjoint, file_identity
+from porism.tasks.blocks.texts import decoded
+from porism.tasks.speech.data.audio import RATE, Sound, read_sound, resample
+from porism.tasks.speech.data.symbols import unknown_characters
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What somebody says, and the sound of it: a file, or samples in memory.
+
+    >>> utterance = Utterance("an406-fcaw-b", "RUBOUT G M E F THREE NINE", Path("test/an406-fcaw-b.ogg"))
+    >>> utterance.sound(rate=16_000).samples                                    # (T,)     # doctest: +SKIP
+    """
+
+    name: str
+    text: str
+    source: Path | Sound
+    where: str = ""
+    """File and line of the transcript, for messages."""
+
+    def sound(self, rate: int = RATE) -> Sound:
+        if isinstance(self.source, Path):
+            return read_sound(self.source, rate)
+        kept = self.source
+        return Sound(resample(kept.samples, kept.rate, rate), rate, kept.notes)
+
+    def listed(self) -> str:
+        """For messages: the file's name, and where it is listed."""
+        return f"{self.source.name if isinstance(self.source, Path) else self.name} ({self.where})"
+
+    def file(self) -> Hashable:
+        """The same for whatever leads to the same file."""
+        return file_identity(self.source) if isinstance(self.source, Path) else id(self.source)
+
+    def digest(self) -> bytes:
+        """The sha256 of the file, or of the samples, read once."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
+        if isinstance(self.source, Path):
+            with readable(self.source), self.source.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").digest()
+        return hashlib.sha256(self.source.samples.numpy().tobytes()).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Recordings:
+    """Three splits of utterances, and what is worth knowing about them."""
+
+    name: str
+    splits: Mapping[str, Sequence[Utterance]]
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+
+    def fingerprint(self) -> str:
+        """The sha256 of names, texts and sounds: all that a model ever sees, wherever the files lie."""
+        digest = hashlib.sha256()
+        for split in SPLITS:
+            digest.update(f"\n{split} {len(self.splits[split])}\n".encode())
+            for utterance in self.splits[split]:
+                digest.update(json.dumps([utterance.name, utterance.text]).encode() + utterance.digest())
+        return digest.hexdigest()
+
+    def unknown(self) -> dict[str, int]:
+        """How often each character that is not in the alphabet occurs in the transcripts."""
+        return unknown_characters([utterance.text for split in SPLITS for utterance in self.splits[split]])
+
+
+def recordings(name: str, splits: Mapping[str, Sequence[Utterance]], how_split: str) -> Recordings:
+    """The set, once each split is seen to hold something, and nothing that another one holds."""
+    for split in SPLITS:
+        if not splits[split]:
+            raise DataError(f"{name}: no utterance for {split}. Give more recordings, or a list for each split.")
+    _check_disjoint(name, splits)
+    made = Recordings(name, splits)
+    facts: dict[str, int | float | str] = {"split": how_split}
+    facts |= {f"{split} utterances": len(splits[split]) for split in SPLITS}
+    if unknown := made.unknown():
+        facts["unknown characters"] = ", ".join(f"{count} x {character}" for character, count in unknown.items())
+    return Recordings(name, splits, facts)
+
+
+def _check_disjoint(name: str, splits: Mapping[str, Sequence[Utterance]]) -> None:
+    """No file is listed twice, under whatever name, and no copy of one is in another split."""
+    everything = [utterance for split in SPLITS for utterance in splits[split]]
+    by_file = {utterance.file(): utterance.listed() for utterance in everything}
+    files = {split: [utterance.file() for utterance in splits[split]] for split in SPLITS}
+    check_disjoint(name, files, "recording", by_file.__getitem__)
+    by_content = {utterance.digest(): utterance.listed() for utterance in everything}
+    # Each once, since copies within a split teach nothing wrong.
+    contents = {split: dict.fromkeys(utterance.digest() for utterance in splits[split]) for split in SPLITS}
+    check_disjoint(name, contents, "recording", by_content.__getitem__)
+
+
+SOUND_SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".sph", ".raw")
+
+
+class Line(NamedTuple):
+    where: str
+    text: str
+
+
+def read_lines(path: Path) -> list[Line]:
+    """The lines of a text file that are not blank."""
+    text = decoded(read_content(path), str(path))
+    lines = [
+        Line(f"{path}, line {number}", line.rstrip("\r"))
+        for number, line in enumerate(text.split("\n"), start=1)
+        if line.strip()
+    ]
+    if not lines:
+        raise DataError(f"{path}: empty, no transcript in it. Give a line for each recording.")
+    return lines
+
+
+def utterance(name: str, text: str, sound: Path | None, where: str) -> Utterance:
+    """The utterance of a line, once its sound is there and its transcript says something."""
+    if not text.strip():
+        raise DataError(f"{where}: no transcript for {name}. Write what is said, or leave the line out.")
+    if sound is None or not sound.is_file():
+        raise DataError(f"{where}: no recording {sound or name}. Put the file there, or leave the line out.")
+    return Utterance(name, " ".join(text.split()), sound, where)
+
+
+SEED = 0
+"""Fixed: a list is split in the same way every time."""
+SHARE = 0.1
+SPEAKER = re.compile(r"[a-z]+\d+-(?P<an4>\w+)-b|(?P<librispeech>\d+)-\d+-\d+|(?P<vctk>[ps]\d+)_\d+\w*")
+"""Names in AN4 (an251-fash-b), LibriSpeech (84-121123-0000) and VCTK (p225_001)."""
+
+
+def hold_out(utterances: Sequence[Utterance]) -> tuple[list[Utterance], list[Utterance], str]:
+    """Those kept, those held out (about a tenth, but one at least) and how, each in the order they came in.
+
+    A voice that is heard in training is written down better than one that is not, so no voice is in both.
+    """
+    speakers = [speaker for utterance in utterances if (speaker := speaker_of(utterance.name))]
+    by_speaker = len(speakers) == len(utterances) and len(set(speakers)) > 1
+    groups = speakers if by_speaker else [str(place) for place in range(len(utterances))]
+    order = sorted(set(groups))
+    held: set[str] = set()
+    for place in np.random.default_rng(SEED).permutation(len(order)):
+        if sum(group in held for group in groups) >= SHARE * len(groups):
+            break
+        held.add(order[place])
+    kept = [utterance for utterance, group in zip(utterances, groups, strict=True) if group not in held]
+    out = [utterance for utterance, group in zip(utterances, groups, strict=True) if group in held]
+    return kept, out, f"{len(held)} speakers held out" if by_speaker else "drawn at random"
+
+
+def speaker_of(name: str) -> str | None:
+    """
+    >>> speaker_of("an251-fash-b"), speaker_of("84-121123-0000"), speaker_of("my recording 7")
+    ('fash', '84', None)
+    """
+    match = SPEAKER.fullmatch(name)
+    return match[match.lastgroup] if match and match.lastgroup else None

@@ -1,0 +1,105 @@
+"""What there is to see and hear of a trained model: metrics with intervals, recordings, where it looks, mistakes."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+from torch.nn import functional
+
+from porism.runs.exhibits import AnyExhibit, Clip, Pictures, Sounds, Table, picture
+from porism.tasks.speech.data.audio import write_wav
+from porism.tasks.speech.data.batches import Example
+from porism.tasks.speech.data.recordings import Utterance
+from porism.tasks.speech.data.symbols import encode
+from porism.tasks.speech.exhibits.alignment import alignment
+from porism.tasks.speech.metric import CONFIDENCE, character_errors, intervals, measure
+from porism.tasks.speech.model.base import SpeechModel
+
+SHOWN = 4
+WORST = 12
+WIDEST = 320
+"""Columns of a picture: longer recordings are drawn more coarsely."""
+
+
+def exhibits(
+    model: SpeechModel, utterances: Sequence[Utterance], examples: Sequence[Example], texts: Sequence[str]
+) -> list[AnyExhibit]:
+    """Of the test split, with what the model writes for each."""
+    references = [example.text for example in examples]
+    worst = _worst(references, texts, examples)
+    return [
+        _metrics(references, texts),
+        _sounds(utterances[:SHOWN], texts),
+        Pictures(
+            title="Spectrograms",
+            about="Of the same recordings: time to the right, high bands above, loud ones dark.",
+            pictures=[picture(_spectrogram(example.features[0]), example.text) for example in examples[:SHOWN]],
+        ),
+        Pictures(
+            title="Where the decoder looks",
+            about="A row a symbol, from the first at the top to the stop; a column a state of the encoder. A decoder "
+            "that follows the speech draws a line from the top left to the bottom right.",
+            pictures=[
+                picture(_enhanced(alignment(model, example, encode(text)[1:-1])), text)
+                for example, text in zip(examples[:SHOWN], texts, strict=False)
+            ],
+        ),
+        *([worst] if worst.rows else []),
+    ]
+
+
+def _metrics(references: Sequence[str], texts: Sequence[str]) -> Table:
+    found, ranges = measure(references, texts), intervals(references, texts)
+    return Table(
+        title="How well it writes",
+        about=f"On test, with the range in which {100 * CONFIDENCE:.0f} % of the values lie when its sentences are "
+        "drawn again. Error rates: lower is better. Jaccard and cosine do not see the order of the characters.",
+        columns=["metric", "value", "from", "to"],
+        rows=[[name.replace("_", " "), value, *ranges[name]] for name, value in found.items()],
+    )
+
+
+def _sounds(utterances: Sequence[Utterance], texts: Sequence[str]) -> Sounds:
+    return Sounds(
+        title="Recordings",
+        about="The first of test: what is said, and what the model writes.",
+        clips=[
+            Clip(
+                sound=write_wav(utterance.sound()),
+                caption=f"said: {utterance.text}\nwritten: {text}",
+            )
+            for utterance, text in zip(utterances, texts, strict=False)
+        ],
+    )
+
+
+def _worst(references: Sequence[str], texts: Sequence[str], examples: Sequence[Example]) -> Table:
+    """The texts with the largest share of wrong characters."""
+    errors = character_errors(references, texts)
+    shares = [wrong / max(1, len(said)) for wrong, said in zip(errors, references, strict=True)]
+    order = sorted((place for place, wrong in enumerate(errors) if wrong), key=lambda place: -shares[place])
+    return Table(
+        title="The worst mistakes",
+        about=f"{len(order)} of {len(references)} test recordings are written with an error; those with the most.",
+        columns=["recording", "said", "written", "share wrong"],
+        rows=[[examples[p].name, references[p], texts[p], shares[p]] for p in order[:WORST]],
+    )
+
+
+def _spectrogram(features: Tensor) -> Tensor:
+    """(1, C, X), the lowest band at the bottom; grey from the quietest to the loudest, of which few are cut off."""
+    x = _narrow(features.T.flip(0)[None])
+    low, high = x.quantile(0.02), x.quantile(0.98)
+    loudness: Tensor = ((x - low) / (high - low).clamp(min=1e-6)).clamp(0, 1)
+    return 1 - loudness
+
+
+def _enhanced(weights: Tensor) -> Tensor:
+    """(1, T, S), each row's largest weight black."""
+    x = _narrow(weights[None])
+    return 1 - x / x.amax(2, keepdim=True).clamp(min=1e-6)
+
+
+def _narrow(image: Tensor) -> Tensor:
+    """At most WIDEST columns, each the mean of those it stands for."""
+    columns = min(WIDEST, image.shape[2])
+    return functional.adaptive_avg_pool2d(image, (image.shape[1], columns))

@@ -1,0 +1,180 @@
+"""The speech task: write down what is said."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+
+from porism.costing import Cost
+from porism.runs.exhibits import AnyExhibit
+from porism.runs.recipe import Recipe
+from porism.tasks.speech.data import Recordings, load_recordings
+from porism.tasks.speech.data.augment import hidden_bands, hidden_moments
+from porism.tasks.speech.data.batches import Batches, Buckets, Example, examples
+from porism.tasks.speech.data.features import features_named
+from porism.tasks.speech.data.symbols import SYMBOLS
+from porism.tasks.speech.exhibits.transcripts import exhibits
+from porism.tasks.speech.model.base import SpeechModel, build, lowest_loss
+from porism.tasks.speech.model.cost import decoder_cost, encoder_cost, model_cost, subject
+from porism.tasks.speech.predict import search_for, transcribe_file
+from porism.tasks.speech.recipes import PUBLISHED, PUBLISHED_SPLIT, QUESTIONS, RECIPES, SpeechRecipe
+from porism.tasks.speech.transcribe import evaluate, transcribe
+from porism.training.experiment import Question
+from porism.training.task import Batch, Carry, Sample, Task, loaded
+
+SHOWN = 5
+
+
+class Speech(Task):
+    """Recordings to texts, symbol by symbol.
+
+    >>> task = Speech.load(RECIPES["joint"], None)      # the embedded recordings
+    >>> model = task.build()
+    """
+
+    name: ClassVar[str] = "speech"
+    unit: ClassVar[str] = "examples"
+    metric = "cer"
+    lower_is_better = True
+    recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
+    default_recipe: ClassVar[str] = "joint"
+    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+
+    def __init__(self, recipe: SpeechRecipe, assets: Mapping[str, Any], recordings: Recordings | None = None) -> None:
+        self.recipe: SpeechRecipe = recipe
+        self.features = features_named(recipe.features)
+        self._assets = dict(assets)
+        self._recordings = recordings
+        self._examples: dict[str, list[Example]] = {}
+
+    @classmethod
+    def load(cls, recipe: Recipe, source: str | None) -> Self:
+        own = _own(recipe)
+        task = cls(own, {}, load_recordings(source, strict=own.strict))
+        train = task.examples("train")
+        task._assets = {
+            "symbols": list(SYMBOLS),
+            "seconds": max(example.seconds for example in train),
+            "frames": max(len(example.features[0]) for example in train),
+            # A text is read from its start on, and its last symbol is read by nobody.
+            "length": max(len(example.tokens) for example in train) - 1,
+        }
+        return task
+
+    @classmethod
+    def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
+        return cls(_own(recipe), assets)
+
+    @property
+    def recordings(self) -> Recordings:
+        return loaded(self._recordings)
+
+    def examples(self, split: str) -> list[Example]:
+        """A split as the model takes it, read once."""
+        if split not in self._examples:
+            slower_and_faster = (1.0, 1 - self.recipe.speed, 1 + self.recipe.speed)
+            speeds = slower_and_faster if self.recipe.speed and split == "train" else (1.0,)
+            self._examples[split] = examples(self.recordings.splits[split], self.features, self.recipe.longest, speeds)
+        return self._examples[split]
+
+    def assets(self) -> dict[str, Any]:
+        return self._assets
+
+    def fingerprint(self) -> str:
+        return self.recordings.fingerprint()
+
+    def build(self) -> SpeechModel:
+        return build(self.recipe, self.features.mels, len(self._assets["symbols"]))
+
+    @cached_property
+    def _buckets(self) -> Buckets:
+        symbols = self.recipe.longest + 2 if self.recipe.padded_loss else None
+        return Buckets(self.examples("train"), self.recipe.buckets, symbols)
+
+    def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
+        return Batches(self._buckets, self.recipe.batch, seed, epoch, self.recipe.passes)
+
+    def start(self, model: nn.Module) -> Carry:
+        return {}
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        features, lengths, tokens = batch
+        recipe = self.recipe
+        if model.training and recipe.frequency_masks:
+            features = hidden_bands(features, recipe.frequency_masks, recipe.frequency_mask)
+        if model.training and recipe.time_masks:
+            features = hidden_moments(features, lengths, recipe.time_masks, recipe.time_mask)
+        return _own_model(model).loss(features, lengths, tokens), carry
+
+    def count(self, batch: Batch) -> int:
+        return len(batch[0])
+
+    def training_metrics(self, loss: float) -> dict[str, float]:
+        return {"loss": loss}
+
+    def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
+        return evaluate(_own_model(model), self.examples(split), search_for(self.recipe))
+
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+        search, seconds = search_for(self.recipe, options), self._assets["seconds"]
+        return [transcribe_file(_own_model(model), path, self.features, search, seconds) for path in inputs]
+
+    def show(self, model: nn.Module) -> list[Sample]:
+        some = self.examples("test")[:SHOWN]
+        texts = transcribe(_own_model(model), some, search_for(self.recipe))
+        return [Sample(f"{example.name}: {example.text}", text) for example, text in zip(some, texts, strict=True)]
+
+    def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
+        test, own = self.examples("test"), _own_model(model)
+        return exhibits(own, self.recordings.splits["test"], test, transcribe(own, test, search_for(self.recipe)))
+
+    def outcomes(self, model: nn.Module, split: str) -> list[bool]:
+        some = self.examples(split)
+        texts = transcribe(_own_model(model), some, search_for(self.recipe))
+        return [example.text == text for example, text in zip(some, texts, strict=True)]
+
+    def facts(self) -> dict[str, int | float | str]:
+        sizes = self.letters()
+        told: dict[str, int | float | str] = dict(self._recordings.facts if self._recordings else {})
+        told["encoder parameters"] = encoder_cost(self.recipe).at(**sizes)["parameters"]
+        told["decoder parameters"] = decoder_cost(self.recipe).at(**sizes)["parameters"]
+        # An LSTM takes its symbols one after the other even when all of them are known.
+        told["parallel steps of the decoder in training"] = sizes["T"] if self.recipe.decoder == "lstm" else 1
+        return told
+
+    def cost(self) -> Cost:
+        return model_cost(self.recipe)
+
+    def letters(self) -> dict[str, int]:
+        recipe = self.recipe
+        return {
+            "B": 1,
+            "C": self.features.mels,
+            "X": self._assets["frames"],
+            "T": self._assets["length"],
+            "V": len(self._assets["symbols"]),
+            "H": recipe.hidden,
+            "A": recipe.heads,
+        }
+
+    @classmethod
+    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
+        return subject(_own(recipe))
+
+    def published(self) -> dict[str, dict[str, float]]:
+        sizes = {split: len(utterances) for split, utterances in self.recordings.splits.items()}
+        return PUBLISHED.get(self.recipe.name, {}) if sizes == PUBLISHED_SPLIT else {}
+
+    def limit(self) -> dict[str, dict[str, float]]:
+        return {split: {"loss": lowest_loss(self.recipe, len(SYMBOLS))} for split in self.splits}
+
+
+def _own(recipe: Recipe) -> SpeechRecipe:
+    assert isinstance(recipe, SpeechRecipe)
+    return recipe
+
+
+def _own_model(model: nn.Module) -> SpeechModel:
+    assert isinstance(model, SpeechModel)
+    return model

@@ -1,0 +1,192 @@
+"""The words that get a vector, and how often each comes in the training text."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from types import ModuleType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from porism.errors import DataError, MissingExtra
+from porism.tasks.words.model.trainer import END
+
+EMPTY = -1
+TRAIN = -1
+"""All sentences that are not held out."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which sentences of a text are meant: of each `every`, one is for valid, one for test, the rest for training.
+
+    With `every` 0 none is held out.
+    """
+
+    every: int = 0
+    wanted: int = TRAIN
+
+    @classmethod
+    def of(cls, name: str, every: int) -> Self:
+        return cls(every, {"train": TRAIN, "valid": every // 2, "test": every - 1}[name])
+
+
+class Numbered(NamedTuple):
+    """A piece of text as numbers (T,), -1 between sentences; how many words it has, known or not; the next sentence."""
+
+    tokens: NDArray[np.int32]
+    words: int
+    sentence: int
+
+
+ALL = Split()
+
+
+class Numbering:
+    """A table of words, by hash: the word with number n has letters[starts[n] : starts[n + 1]]."""
+
+    def __init__(self, words: Sequence[bytes] = ()) -> None:
+        self._kernels = _kernels()
+        self._size = 0
+        self._letters = np.zeros(0, np.uint8)
+        self._starts = np.zeros(1, np.int64)
+        self._keys = np.zeros(0, np.uint64)
+        self._counts = np.zeros(0, np.int64)
+        self._places = np.full(1, EMPTY, np.int32)
+        if words:
+            self._leave_room(len(words), sum(map(len, words)))
+            self._numbered(b" ".join(words), 0, ALL, learn=True)
+            self._counts[:] = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each word was seen in `learn`."""
+        return self._counts[: self._size]
+
+    def words(self) -> list[bytes]:
+        """In the order of their numbers."""
+        letters, starts = self._letters.tobytes(), self._starts[: self._size + 1].tolist()
+        return [letters[start:end] for start, end in pairwise(starts)]
+
+    def learn(self, piece: bytes, sentence: int = 0, split: Split = ALL) -> Numbered:
+        """Counts the words of a piece of text, whose first sentence has this number; new ones get the next numbers."""
+        # A word takes a letter and a space at least.
+        self._leave_room((len(piece) + 1) // 2, len(piece))
+        return self._numbered(piece, sentence, split, learn=True)
+
+    def numbers(self, piece: bytes, sentence: int = 0, split: Split = ALL) -> Numbered:
+        """The piece as numbers. Unknown words are left out: neighbours move together, as in word2vec."""
+        found = self._numbered(piece, sentence, split, learn=False)
+        return found._replace(tokens=found.tokens[found.tokens >= END])
+
+    def without_rare(self, most: int) -> "Numbering":
+        """A table of the words that were seen more than `most` times. Their numbers are others."""
+        kept = self.counts > most
+        smaller = Numbering([word for word, keep in zip(self.words(), kept.tolist(), strict=True) if keep])
+        smaller.counts[:] = self.counts[kept]
+        return smaller
+
+    def _numbered(self, piece: bytes, sentence: int, split: Split, learn: bool) -> Numbered:
+        # A token for each byte at most, and the ends of sentences that are as long as can be.
+        tokens = np.empty(len(piece) + len(piece) // self._kernels.LONGEST + 1, np.int32)
+        size, words, self._size, following = self._kernels.number_words(
+            *(np.frombuffer(piece, np.uint8), sentence, split.every, split.wanted, learn),
+            *(self._places, self._keys, self._starts, self._letters, self._counts, self._size, tokens),
+        )
+        return Numbered(tokens[:size], int(words), int(following))
+
+    def _leave_room(self, words: int, letters: int) -> None:
+        """For so many words and letters more."""
+        words, letters = self._size + words, int(self._starts[self._size]) + letters
+        if len(self._letters) < letters:
+            self._letters = _grown(self._letters, letters)
+        if len(self._keys) < words:
+            self._keys, self._counts = _grown(self._keys, words), _grown(self._counts, words)
+            self._starts = _grown(self._starts, words + 1)
+        if len(self._places) < 2 * words:
+            self._places = np.full(1 << (2 * words - 1).bit_length(), EMPTY, np.int32)
+            self._kernels.fill(self._places, self._keys, self._size)
+
+
+def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """The same with zeros behind, some more than asked for, so that growing again is rare."""
+    grown = np.zeros(max(size, len(array) + len(array) // 2), array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+def _kernels() -> ModuleType:
+    try:
+        from porism.tasks.words.data import tokenize_numba as kernels
+    except ImportError:
+        raise MissingExtra('reading words needs numba, which is not installed: pip install "porism[words]"') from None
+    return kernels
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Most frequent first, equal ones in alphabetical order.
+
+    >>> vocabulary = Vocabulary(("the", "cat"), (12, 5))
+    >>> vocabulary.index["cat"], "dog" in vocabulary, len(vocabulary)
+    (1, False, 2)
+    """
+
+    words: tuple[str, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def counted(cls, numbering: Numbering, least_count: int, source: str) -> Self:
+        """The words of a table that were seen often enough."""
+        words, counts = numbering.words(), numbering.counts
+        if not words:
+            raise DataError(f"{source}: empty, no word in it. Give a file with text.")
+        if len(words) == 1:
+            raise DataError(f"{source}: one word only, {words[0].decode()!r}, and nothing around it. Give more text.")
+        often: list[int] = np.flatnonzero(counts >= least_count).tolist()
+        if len(often) < 2:
+            top = int(counts.argmax())
+            few = "only one word comes" if often else "no word comes"
+            raise DataError(
+                f"{source}: {few} {least_count} times or more; the most frequent, {words[top].decode()!r}, comes "
+                f"{counts[top]} times. Use --set least_count=1, or give more text."
+            )
+        often.sort(key=lambda number: (-counts[number], words[number]))
+        return cls(tuple(words[number].decode() for number in often), tuple(counts[often].tolist()))
+
+    @classmethod
+    def from_json(cls, known: Mapping[str, Any]) -> Self:
+        return cls(tuple(known["words"]), tuple(known["counts"]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"words": list(self.words), "counts": list(self.counts)}
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """From a word to its number."""
+        return {word: number for number, word in enumerate(self.words)}
+
+    @property
+    def frequencies(self) -> NDArray[np.int64]:
+        return np.array(self.counts, dtype=np.int64)
+
+    def sha256(self) -> str:
+        """Of the words and their counts: vectors belong to one vocabulary."""
+        lines = (f"{word} {count}\n" for word, count in zip(self.words, self.counts, strict=True))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def numbering(self) -> Numbering:
+        """The table that turns text into these words' numbers."""
+        return Numbering([word.encode() for word in self.words])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.index

@@ -1,0 +1,208 @@
+"""How far an estimate of dl/dv is off: its bias and its variance, exactly where all samples can be gone through."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from porism.errors import RecipeError
+from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER, Sample
+from porism.layers.skipgram.gradient import gradient
+from porism.layers.skipgram.noise import Noise
+from porism.runs.exhibits import Table
+
+MOST_SAMPLES = 10**6
+"""Ways to draw that are gone through one by one; beyond, measure."""
+
+
+class Moments(NamedTuple):
+    """Of the estimate of dl/dv: mean (D,), mean less the exact gradient (D,), E|g - E g|^2 and E|g|^2."""
+
+    mean: Tensor
+    bias: Tensor
+    variance: float
+    second_moment: float
+
+
+def enumerated(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, m: int) -> Moments:
+    """Exactly, over every way to draw m samples out of V words: v (D,), U (V, D), q (V,).
+
+    >>> v, U = torch.randn(2).double(), torch.randn(3, 2).double()
+    >>> q = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    >>> bool(enumerated("importance", v, U, 1, q, m=4).bias.norm() < 1e-12)
+    True
+
+    The order of samples changes no estimate, so each multiset is visited once: (V + m - 1)! / (m! (V - 1)!) of them.
+    """
+    ways = math.comb(len(U) + m - 1, m)
+    if ways > MOST_SAMPLES:
+        raise RecipeError(
+            f"moments: there are {ways} ways to draw {m} of {len(U)} words, at most {MOST_SAMPLES} are gone through. "
+            "Use measured, or a smaller vocabulary."
+        )
+    k = torch.tensor(list(combinations_with_replacement(range(len(U)), m)))  # (ways, m), each row in order
+    # m! / prod c! orders for a multiset in which a word occurs c times; c! is the product of 1 to c along its run.
+    run = torch.ones(ways, dtype=torch.float64)
+    log_orders = torch.full((ways,), math.lgamma(m + 1), dtype=torch.float64)
+    for t in range(1, m):
+        run = torch.where(k[:, t] == k[:, t - 1], run + 1, 1.0)
+        log_orders -= run.log()
+    return _moments(_estimates(name, v, U, j, q, k), (log_orders + q.log()[k].sum(1)).exp(), v, U, j)
+
+
+def measured(
+    name: str, v: Tensor, U: Tensor, j: int, noise: Noise, m: int, draws: int, generator: torch.Generator | None = None
+) -> Moments:
+    """By drawing `draws` times, for vocabularies of any size."""
+    k = noise.draw((draws, m), generator)
+    found = _estimates(name, v, U, j, noise.probabilities, k)
+    return _moments(found, torch.full((draws,), 1 / draws, dtype=torch.float64), v, U, j)
+
+
+def first_order_bias(v: Tensor, U: Tensor, q: Tensor, m: int) -> Tensor:
+    """Of the self-normalised estimate of dl/dv = u_j - mu, (D,): that of mu is -(1/m) sum (p_k^2 / q_k) (u_k - mu)."""
+    p = torch.softmax(U @ v, 0)
+    mu = p @ U
+    return (p**2 / q) @ (U - mu) / m
+
+
+def _estimates(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, k: Tensor) -> Tensor:
+    """dl/dv for each row of samples, (n, D), in blocks that stay small."""
+    scores, log_q = U @ v, q.log()
+    found = []
+    for rows in k.split(max(1, 2**22 // k[0].numel() // U.shape[1])):
+        at_j = [value.expand(len(rows)) for value in (scores[j], log_q[j], scores.logsumexp(0))]
+        c = ESTIMATORS[name](Sample(at_j[0], scores[rows], at_j[1], log_q[rows], rows == j, at_j[2], vocabulary=len(U)))
+        # c_j u_j + sum c_k u_k                 (n, 1, m) (n, m, D) -> (n, D)
+        found.append(c.context[:, None] * U[j] + torch.bmm(c.samples[:, None], U[rows]).squeeze(1))
+    return torch.cat(found)
+
+
+def _moments(estimates: Tensor, weights: Tensor, v: Tensor, U: Tensor, j: int) -> Moments:
+    exact = -gradient(v[None], U, torch.tensor([j])).v[0]
+    mean = weights @ estimates
+    variance = float(weights @ ((estimates - mean) ** 2).sum(1))
+    return Moments(mean, mean - exact, variance, float(weights @ (estimates**2).sum(1)))
+
+
+FEW_WAYS = 10**4
+"""Ways to draw that are gone through for each of many pairs."""
+
+INDEPENDENT = ("uniform", "importance", "nce", "negative")
+"""In these a sample counts the same whatever the others are, so that one word at a time tells all."""
+
+DRAWS = 2000
+"""For each pair."""
+
+
+@dataclass(frozen=True)
+class EstimationError:
+    """Of one estimator, relative to the length of the exact gradient; not a number where that is 0."""
+
+    estimator: str
+    rows_read: int
+    """Contexts whose vectors it needs for a pair."""
+    rows_changed: int
+    """Contexts that get a gradient from a pair."""
+    bias: float
+    standard_error: float
+    """Of the bias, at most; 0 where it is exact."""
+    deviation: float
+
+
+def estimation_errors(
+    words: Tensor,
+    contexts: Tensor,
+    noise: Noise,
+    pairs: Tensor,
+    samples: int = 5,
+    draws: int = DRAWS,
+    seed: int = 0,
+    exact: bool = True,
+) -> list[EstimationError]:
+    """Of every estimator with so many samples, the full gradient first.
+
+    `uniform` draws all words alike, the others from the noise. exact: where that can be; without it all are measured.
+
+    Shapes: words (V, D), contexts (V, D), pairs (P, 2).
+    """
+    U = contexts.detach().cpu().double()
+    chosen = [(words[i].detach().cpu().double(), j) for i, j in pairs.tolist()]
+    squares = sum(float(exact_gradient(v, U, j).square().sum()) for v, j in chosen) or math.nan
+    V = len(U)
+    found = [EstimationError("full", V, V, 0.0, 0.0, 0.0)]
+    for name in ESTIMATORS:
+        source = Noise.uniform(V) if name == "uniform" else noise.to(U.device)
+        is_exact = exact and (name in INDEPENDENT or math.comb(V + samples - 1, samples) <= FEW_WAYS)
+        if is_exact:
+            way = independent if name in INDEPENDENT else enumerated
+            moments = [way(name, v, U, j, source.probabilities, samples) for v, j in chosen]
+        else:
+            draw = torch.Generator().manual_seed(seed)
+            moments = [measured(name, v, U, j, source, samples, draws, draw) for v, j in chosen]
+        bias = sum(float(one.bias.square().sum()) for one in moments)
+        variance = sum(one.variance for one in moments)
+        # A measured bias is longer by chance: its square by the variance of the mean of n draws, which is taken off.
+        chance = 0.0 if is_exact else variance / (draws - 1)
+        found.append(
+            EstimationError(
+                name,
+                V if name in NEED_THE_NORMALISER else 1 + samples,
+                samples if name == "uniform" else 1 + samples,
+                *(math.sqrt(max(0.0, square) / squares) for square in (bias - chance, chance, variance)),
+            )
+        )
+    return found
+
+
+def independent(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, m: int) -> Moments:
+    """Exactly, for one of INDEPENDENT: the estimate is c_j u_j and m words k drawn by q, each with its own c_k u_k.
+
+    Shapes: v (D,), U (V, D), q (V,).
+    """
+    V, scores, log_q = len(U), U @ v, q.log()
+    # A row for each word, as if all m samples were that word: what it counts once is c_k.
+    at_j = [value.expand(V) for value in (scores[j], log_q[j], scores.logsumexp(0))]
+    hits = torch.arange(V) == j
+    rows = [values[:, None].expand(V, m) for values in (scores, log_q, hits)]
+    found = ESTIMATORS[name](Sample(at_j[0], rows[0], at_j[1], rows[1], rows[2], at_j[2], V))
+    c_j, c = found.context[0], found.samples[:, 0]
+    # E[c_k u_k] = sum q_k c_k u_k
+    term = (q * c) @ U
+    # E e = c_j u_j + m E[c_k u_k]
+    mean = c_j * U[j] + m * term
+    # E|e - E e|^2 = m (sum q_k c_k^2 |u_k|^2 - |E[c_k u_k]|^2)
+    variance = m * max(0.0, float((q * c**2) @ torch.linalg.vector_norm(U, dim=1) ** 2 - term @ term))
+    return Moments(mean, mean - exact_gradient(v, U, j), variance, variance + float(mean @ mean))
+
+
+def exact_gradient(v: Tensor, U: Tensor, j: int) -> Tensor:
+    """dl/dv = u_j - mu, (D,): without that by U, which would fill V rows."""
+    return U[j] - torch.softmax(U @ v, 0) @ U
+
+
+def table(errors: Sequence[EstimationError]) -> Table:
+    """For the report."""
+    return Table(
+        title="What sampling costs",
+        about="How far estimates of a pair's gradient are off on this model, as a share of the exact one's length: "
+        "bias is what remains on average over all samples, deviation how far single ones scatter. nce and negative "
+        "pursue another aim than the softmax, and their bias says how far it lies from it.",
+        columns=[
+            "estimator", "rows read a pair", "rows changed a pair", "relative bias", "known", "relative deviation",
+        ],
+        rows=[
+            [one.estimator, one.rows_read, one.rows_changed, _shown(one.bias),
+             f"within {one.standard_error:.1g}" if one.standard_error else "exactly", _shown(one.deviation)]
+            for one in errors
+        ],
+    )  # fmt: skip
+
+
+def _shown(value: float) -> float | str:
+    """Without what rounding makes of 0."""
+    return round(value, 9) if math.isfinite(value) else ""

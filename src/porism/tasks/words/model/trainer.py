@@ -1,0 +1,381 @@
+"""Negative sampling by the kernels: a piece of text at a time, the model changed where it lies."""
+
+import math
+import os
+from dataclasses import dataclass
+from numbers import Real
+from threading import Lock
+from types import ModuleType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.graph import increment_version
+
+from porism.errors import MissingExtra, RecipeError, ShapeError, TrainingError
+from porism.layers.operands import MOST, check_operands
+from porism.layers.skipgram import SkipGram
+from porism.layers.skipgram.noise import POWER, Noise
+from porism.tasks.words.recipes import WordsRecipe
+from porism.training.task import Batch, Carry, Step
+
+LAST_RATE = 1 / 250
+"""Of the first rate, where it falls linearly; word2vec goes from 0.025 to 0.0001."""
+
+
+def kernel_step(model: SkipGram, recipe: WordsRecipe, frequencies: NDArray[np.int64], words: int) -> Step:
+    """Trains on a batch of `Pass`. From here on the model's vectors are the trainer's. words: of a pass."""
+    trainer = Trainer(
+        words=padded(model.words.detach()),
+        contexts=padded(model.contexts.detach()),
+        width=model.width,
+        frequencies=frequencies,
+        total=recipe.epochs * words,
+        window=recipe.window,
+        negatives=recipe.negatives,
+        sample=recipe.sample,
+        rate=recipe.learning_rate,
+        last_rate=recipe.learning_rate * (LAST_RATE if recipe.schedule == "linear" else 1),
+        seed=torch.initial_seed(),
+        threads=torch.get_num_threads(),
+        deterministic=recipe.deterministic,
+    )
+    # Views: what the kernels change is what is evaluated and saved.
+    model.words.data = trainer.words[:, : model.width]
+    model.contexts.data = trainer.contexts[:, : model.width]
+
+    def step(batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        tokens, place = batch
+        trainer.done = int(place[0])
+        progress = trainer.train(tokens)
+        return torch.tensor(progress.loss if progress.pairs else 0.0, dtype=torch.float64), carry
+
+    return step
+
+
+END = -1
+"""Between sentences: no window reaches over it."""
+
+ALIGNED = 8
+"""Rows are as wide as a multiple of this, filled up with zeros, so that kernels meet no remainders."""
+
+LARGEST_BLOCK = 512
+MOST_WEIGHT = 1.5
+"""Rate times expected gradients that a row may get within a block. Each is worked out as if the others were not there,
+so that too many together overshoot: at a rate of 0.1 three of them are too many, at 0.025 twelve."""
+
+MOST_LOSS = 10
+"""Times the loss of vectors of zeros: beyond, training is lost."""
+
+MOST_ROWS = 2**16
+"""That a word may reach: its contexts and its negatives. Kernels keep their numbers."""
+
+MOST_THREADS = 2**14
+
+WALKS = 2
+"""On a GPU, for each of its processors: enough to hide what memory takes, few enough that rows are not old."""
+
+# Where numba finds no OpenMP its own threads serve one caller at a time.
+_ONE_AT_A_TIME = Lock()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a chunk came to."""
+
+    tokens: int
+    """Words in the chunk, ends of sentences left out."""
+    kept: int
+    """Of them, those that chance kept."""
+    pairs: int
+    """Of a word and a context."""
+    loss: float
+    """Mean over pairs of -log sigma(u_j . v) - sum log sigma(-u_k . v); NaN without pairs."""
+    rate: float
+    """The learning rate after it."""
+
+
+@dataclass
+class Trainer:
+    """Changes `words` and `contexts` in place, chunk by chunk.
+
+    >>> trainer = Trainer.fresh(np.array([500, 300, 200]), width=50, total=1000)
+    >>> progress = trainer.train(torch.tensor([0, 1, 0, 2, -1, 1, 0], dtype=torch.int32))
+    >>> progress.tokens, trainer.vectors.shape
+    (6, torch.Size([3, 50]))
+
+    words, contexts: (V, P) float32, P the width rounded up (see `padded`), on the device that is to train them.
+    frequencies: (V,).
+    total: tokens in all chunks of all epochs, over which the rate falls from `rate` to `last_rate`.
+    draws: how often `negatives` are drawn for a word; its contexts share them all, each with its part of the weight.
+    sample: words that make up more than this share of the text are dropped at random; 0 keeps all.
+    threads: of a CPU.
+    deterministic: the same bits on every run and with any number of threads, if the chunks are the same. On a CPU.
+    done: tokens that were trained on before.
+    """
+
+    words: Tensor
+    contexts: Tensor
+    width: int
+    frequencies: NDArray[np.int64]
+    total: int
+    window: int = 5
+    negatives: int = 5
+    draws: int = 2
+    sample: float = 1e-3
+    power: float = POWER
+    rate: float = 0.025
+    last_rate: float = 1e-4
+    seed: int = 0
+    threads: int | None = None
+    deterministic: bool = False
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        self._counted: NDArray[Any] | None = None
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Checks all fields, and makes the tables that follow from them, again where a field was replaced."""
+        if self.frequencies is not self._counted:
+            self.frequencies = self._counted = _counted(self.frequencies)
+            self._tables_of: tuple[Any, ...] | None = None
+        _check(self)
+        settings = self.power, self.sample, self.window, self.negatives, self.rate, self.words.device
+        if settings == self._tables_of:
+            return
+        noise = Noise.of_frequencies(torch.from_numpy(self.frequencies.astype(np.float64)), self.power)
+        shares = self.frequencies / self.frequencies.sum(dtype=np.float64)
+        keep = kept_share(shares, self.sample)
+        device = self.words.device
+        self._thresholds, self._aliases = noise.thresholds.float().to(device), noise.aliases.int().to(device)
+        self._keep = torch.from_numpy(keep).float().to(device)
+        self._block = _block(shares * keep, noise.probabilities.numpy(), self)
+        self._tables_of = settings
+
+    @classmethod
+    def fresh(
+        cls,
+        frequencies: NDArray[np.int64],
+        width: int,
+        total: int,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        **options: Any,
+    ) -> Self:
+        """With vectors as in word2vec: small random words, contexts of zeros."""
+        _check_whole("width", width)
+        _check_whole("seed", seed, 0, 2**64 - 1)
+        draw = np.random.default_rng(seed)
+        start = (draw.random((len(frequencies), width), dtype=np.float32) - np.float32(0.5)) / np.float32(width)
+        words = padded(torch.from_numpy(start)).to(device)
+        return cls(words, torch.zeros_like(words), width, frequencies, total, seed=seed, **options)
+
+    @property
+    def vectors(self) -> Tensor:
+        """The words' vectors without their filling, (V, D)."""
+        return self.words[:, : self.width]
+
+    def rate_after(self, tokens: int) -> float:
+        """The learning rate when so many tokens are done."""
+        return max(self.last_rate, self.rate + (self.last_rate - self.rate) * tokens / self.total)
+
+    @torch.no_grad()
+    def train(self, tokens: Tensor) -> Progress:
+        """Once through a chunk: (T,) int32 numbers of words, END between sentences."""
+        self._prepare()
+        _check_tokens(tokens, len(self.words))
+        real = int((tokens >= 0).sum())
+        # Two random streams for a chunk, one to drop words and one to draw them, that no other chunk shares.
+        drop, draw = np.random.SeedSequence([self.seed, self.done]).generate_state(2, np.uint64)
+        rates = self.rate_after(self.done), self.rate_after(self.done + real)
+        way = self._by_numba if self.words.device.type == "cpu" else self._by_triton
+        kept, pairs, loss = way(tokens.to(self.words.device), drop, draw, rates)
+        # Kernels write by address: autograd is told, so that no backward pass reads what was there before.
+        increment_version([vectors for vectors in (self.words, self.contexts) if not vectors.is_inference()])
+        self.done += real
+        self._check_health(loss / max(1, pairs))
+        return Progress(real, kept, pairs, loss / pairs if pairs else math.nan, rates[1])
+
+    def _by_numba(
+        self, tokens: Tensor, drop: np.uint64, draw: np.uint64, rates: tuple[float, float]
+    ) -> tuple[int, int, float]:
+        """Words that were kept, pairs and loss."""
+        kernels = _kernels()
+        import numba
+
+        parts, width = self.threads or os.cpu_count() or 1, self.words.shape[1]
+        with _ONE_AT_A_TIME:
+            numba.set_num_threads(min(parts, numba.config.NUMBA_NUM_THREADS))
+            kept = np.empty(len(tokens), np.int32)
+            kept = kept[: kernels.subsample(tokens.numpy(), self._keep.numpy(), drop, kept)]
+            places = (kept, self.words.data_ptr(), self.contexts.data_ptr(), 4 * width)
+            negatives, share = self.negatives * self.draws, np.float32(1 / self.draws)
+            chances = (self._thresholds.numpy(), self._aliases.numpy(), self.window, negatives, share)
+            course = (np.float32(rates[0]), np.float32(rates[1]), draw, parts)
+            if self.deterministic:
+                before, changes = (np.empty((self._block, width), np.float32) for _ in range(2))
+                room = (self._block, before.ctypes.data, changes.ctypes.data)
+                pairs, loss = kernels.in_blocks(*places, *chances, *course, *room)
+            else:
+                changes = np.empty((parts, width), np.float32)
+                pairs, loss = kernels.shared_memory(*places, *chances, *course, changes.ctypes.data)
+        return int(np.count_nonzero(kept >= 0)), int(pairs), float(loss)
+
+    def _by_triton(
+        self, tokens: Tensor, drop: np.uint64, draw: np.uint64, rates: tuple[float, float]
+    ) -> tuple[int, int, float]:
+        """The same on a GPU."""
+        from porism.layers.skipgram.kernels import triton
+
+        kept = triton.subsample(tokens, self._keep, int(drop))
+        pairs, loss = triton.walk(
+            kept, self.words, self.contexts, self._thresholds, self._aliases, self.window,
+            self.negatives * self.draws, 1 / self.draws, *rates, int(draw), min(self._block, self._walks()),
+        )  # fmt: skip
+        return int((kept >= 0).sum()), pairs, loss
+
+    def _walks(self) -> int:
+        """How many walks there is room for."""
+        return WALKS * torch.cuda.get_device_properties(self.words.device).multi_processor_count
+
+    def _check_health(self, loss: float) -> None:
+        """Raises where training has diverged."""
+        # A row that is no number makes the sum none; looking at each one would take longer.
+        finite = math.isfinite(float(self.words.sum()) + float(self.contexts.sum()))
+        # Vectors of zeros know nothing, and have this loss.
+        ignorant = (1 + self.negatives) * math.log(2)
+        if not finite or loss > MOST_LOSS * ignorant:
+            raise TrainingError(
+                f"skipgram: training diverged within {self.done} tokens: the loss is {loss:.3g}, that of zeros "
+                f"{ignorant:.3g}. Start again with a rate below {self.rate:g}."
+            )
+
+
+def padded(vectors: Tensor) -> Tensor:
+    """(V, D) -> (V, P): float32 with zeros up to a multiple of ALIGNED. They stay zeros in training."""
+    check_operands("skipgram", vectors=vectors)
+    if vectors.dim() != 2:
+        raise ShapeError(f"skipgram: vectors are {tuple(vectors.shape)}, wanted (V, D). Reshape them.")
+    V, D = vectors.shape
+    wide = vectors.new_zeros((V, -(-D // ALIGNED) * ALIGNED), dtype=torch.float32)
+    wide[:, :D] = vectors
+    return wide
+
+
+def kept_share(shares: NDArray[np.float64], sample: float) -> NDArray[np.float64]:
+    """The probability to keep a word that makes up a share of the text: sqrt(sample / share) + sample / share, or 1.
+
+    >>> kept_share(np.array([0.06, 0.0001]), 1e-3).round(3)
+    array([0.146, 1.   ])
+    """
+    if sample == 0:
+        return np.ones_like(shares)
+    return np.minimum(1, np.sqrt(sample / shares) + sample / shares)
+
+
+def _block(weights: NDArray[np.float64], noise: NDArray[np.float64], trainer: Trainer) -> int:
+    """Words whose changes can be worked out side by side: the fewer, the more often a word or negative comes."""
+    # A word has window + 1 contexts on average: as many gradients for it, and m times as many for negatives.
+    often = (trainer.window + 1) * (weights / weights.sum() + trainer.negatives * noise).max()
+    return max(1, min(LARGEST_BLOCK, int(MOST_WEIGHT / (trainer.rate * often))))
+
+
+def _kernels() -> ModuleType:
+    try:
+        from porism.layers.skipgram.kernels import numba as kernels
+    except ImportError:
+        raise MissingExtra('training words needs numba, which is not installed: pip install "porism[words]"') from None
+    return kernels
+
+
+def _counted(frequencies: Any) -> NDArray[Any]:
+    """A copy that cannot be written to."""
+    counted = np.array(frequencies)
+    if counted.dtype.kind not in "iuf" or counted.ndim != 1:
+        raise ShapeError(
+            f"skipgram: frequencies are {counted.shape} of {counted.dtype}, wanted (V,) of whole numbers. "
+            "Give one number for each word."
+        )
+    counted.setflags(write=False)
+    return counted
+
+
+def _check(trainer: Trainer) -> None:
+    """Before addresses go to a kernel, which checks nothing."""
+    _check_whole("width", trainer.width)
+    _check_vectors(trainer)
+    if trainer.deterministic and trainer.words.device.type != "cpu":
+        raise RecipeError(
+            f"skipgram: deterministic is for a CPU, and the vectors are on {trainer.words.device}. "
+            "Train them on the CPU, or without deterministic."
+        )
+    for name in ("window", "negatives", "draws"):
+        _check_whole(name, getattr(trainer, name), most=MOST_ROWS)
+    rows = 2 * trainer.window + trainer.negatives * trainer.draws
+    if rows > MOST_ROWS:
+        raise RecipeError(
+            f"skipgram: a word would reach {rows} rows, {trainer.window} words to either side and "
+            f"{trainer.negatives * trainer.draws} negatives, at most {MOST_ROWS} are possible. Choose a smaller window."
+        )
+    _check_whole("total", trainer.total, most=2**63 - 1)
+    _check_whole("done", trainer.done, 0, 2**63 - 1)
+    _check_whole("seed", trainer.seed, 0, 2**64 - 1)
+    if trainer.threads is not None:
+        _check_whole("threads", trainer.threads, most=MOST_THREADS, other=", or None for all cores")
+    for name in ("rate", "last_rate", "sample", "power"):
+        value = getattr(trainer, name)
+        if not isinstance(value, Real) or not math.isfinite(value):
+            raise RecipeError(f"skipgram: {name} is {value!r}. Give a finite number.")
+    if not 0 < trainer.last_rate <= trainer.rate:
+        raise RecipeError(
+            f"skipgram: the rate falls from {trainer.rate} to {trainer.last_rate}. "
+            "Give numbers above 0, the larger first."
+        )
+    if trainer.sample < 0:
+        raise RecipeError(f"skipgram: sample is {trainer.sample}. Give a share such as 0.001, or 0 to keep all words.")
+
+
+def _check_vectors(trainer: Trainer) -> None:
+    words, contexts = trainer.words, trainer.contexts
+    check_operands("skipgram", words=words, contexts=contexts)
+    V, D = len(trainer.frequencies), trainer.width
+    wanted = (V, -(-D // ALIGNED) * ALIGNED)
+    for name, vectors in (("words", words), ("contexts", contexts)):
+        dense = vectors.is_contiguous() and not vectors.is_neg()
+        if tuple(vectors.shape) != wanted or vectors.dtype != torch.float32 or not dense:
+            raise ShapeError(
+                f"skipgram: {name} are {tuple(vectors.shape)} of {vectors.dtype}, wanted {wanted} of torch.float32 "
+                f"without gaps, for {V} words of width {D}. Make them with padded."
+            )
+    if words.device.type not in ("cpu", "cuda"):
+        raise ShapeError(f"skipgram: words are on {words.device}, wanted a CPU or a CUDA device. Move both there.")
+    if abs(words.data_ptr() - contexts.data_ptr()) < words.nbytes:
+        raise ShapeError("skipgram: words and contexts share their memory, wanted two matrices. Pass contexts.clone().")
+
+
+def _check_whole(name: str, value: Any, least: int = 1, most: int = MOST, other: str = "") -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise RecipeError(f"skipgram: {name} is {value!r}. Give a whole number from {least} to {most}{other}.")
+
+
+def _check_tokens(tokens: Tensor, vocabulary: int) -> None:
+    if not isinstance(tokens, Tensor) or tokens.layout is not torch.strided or tokens.is_meta:
+        kind = f"{tokens.layout} on {tokens.device}" if isinstance(tokens, Tensor) else type(tokens).__name__
+        raise ShapeError(f"skipgram: tokens are {kind}, wanted a dense tensor with numbers. Use torch.tensor.")
+    if tokens.ndim != 1 or tokens.dtype != torch.int32:
+        raise ShapeError(
+            f"skipgram: tokens are {tuple(tokens.shape)} of {tokens.dtype}, wanted (T,) of torch.int32. "
+            "Convert with tokens.int()."
+        )
+    if len(tokens) == 0:
+        return
+    least, most = (int(x) for x in tokens.aminmax())
+    if not END <= least <= most < vocabulary:
+        raise ShapeError(
+            f"skipgram: tokens run from {least} to {most}, wanted 0 to {vocabulary - 1}, "
+            f"and {END} between sentences. Leave out words that are not in the vocabulary."
+        )

@@ -1,0 +1,232 @@
+"""The words task: vectors that predict the words around a word."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from porism.costing import Cost
+from porism.errors import DataError
+from porism.layers.skipgram import SkipGram
+from porism.layers.skipgram.noise import Noise
+from porism.runs.exhibits import AnyExhibit, Table
+from porism.runs.recipe import Recipe
+from porism.tasks.words.data import load_corpus
+from porism.tasks.words.data.batches import Chunks, Pairs, Pass, draw_pairs, generator
+from porism.tasks.words.data.corpus import Corpus, Reading
+from porism.tasks.words.data.evaluation_sets import judge
+from porism.tasks.words.data.vocabulary import Vocabulary
+from porism.tasks.words.exhibits.estimators import EstimationError, estimation_errors, table
+from porism.tasks.words.exhibits.word_map import word_map
+from porism.tasks.words.metric import cross_entropy, measure
+from porism.tasks.words.model.base import build
+from porism.tasks.words.model.cost import model_cost, pairs_a_word, subject
+from porism.tasks.words.model.trainer import kept_share, kernel_step
+from porism.tasks.words.predict import answer
+from porism.tasks.words.recipes import QUESTIONS, RECIPES, WordsRecipe
+from porism.training.experiment import Question
+from porism.training.task import Batch, Carry, Sample, Step, Task, loaded
+
+SEED = 0
+"""Of the pairs that are held out: the same for every model."""
+MOST_PAIRS, MOST_SCORES = 2**13, 2**27
+"""Held-out pairs that are measured, and their scores with all words: measuring must not outlast training."""
+ERROR_PAIRS = 24
+"""Pairs on which estimates are held against the exact gradient."""
+SHOWN = 4
+"""Words whose neighbours stand for a model, and three times as many in the report's table."""
+FREQUENT = 1000
+"""They are taken from so many, evenly."""
+EXACT = ("full", "uniform", "importance")
+"""Estimators that know the softmax's own loss."""
+
+
+class Words(Task):
+    """Skip-gram on a text of any size.
+
+    >>> task = Words.load(RECIPES["skipgram"], None)      # the embedded text
+    >>> model = task.build()
+    """
+
+    name: ClassVar[str] = "words"
+    unit: ClassVar[str] = "words"
+    metric = "cross_entropy"
+    lower_is_better = True
+    recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
+    default_recipe: ClassVar[str] = "small"
+    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+
+    def __init__(self, recipe: WordsRecipe, vocabulary: Vocabulary, corpus: Corpus | None = None) -> None:
+        self.recipe: WordsRecipe = recipe
+        self.vocabulary = vocabulary
+        self._corpus = corpus
+        self._held: dict[str, Tensor] = {}
+
+    @classmethod
+    def load(cls, recipe: Recipe, source: str | None) -> Self:
+        own = _own(recipe)
+        if own.judgements is not None and not Path(own.judgements).is_dir():
+            raise DataError(f"{own.judgements}: no such folder. Give judgements a folder with wordsim353.tsv in it.")
+        reading = Reading(own.lower, own.least_count, round(1 / own.held_out), own.batch, own.memory)
+        corpus = load_corpus(source, reading)
+        task = cls(own, corpus.vocabulary, corpus)
+        for split in ("valid", "test"):
+            if not len(task._pairs(split)):
+                raise DataError(
+                    f"{corpus.name}: no pair of known words in what is held out for {split}. "
+                    "Give more text, or hold out more with --set held_out=0.1."
+                )
+        return task
+
+    @classmethod
+    def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
+        return cls(_own(recipe), Vocabulary.from_json(assets["vocabulary"]))
+
+    @property
+    def corpus(self) -> Corpus:
+        return loaded(self._corpus)
+
+    def assets(self) -> dict[str, Any]:
+        return {"vocabulary": self.vocabulary.to_json()}
+
+    def fingerprint(self) -> str:
+        return self.corpus.fingerprint
+
+    def build(self) -> SkipGram:
+        return build(self.recipe, self.vocabulary.frequencies)
+
+    def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
+        if self.recipe.by_kernel:
+            return Pass(self._chunks, (epoch - 1) * self.corpus.words)
+        return Pairs(self._chunks, self._keep, self.recipe.window, seed, epoch)
+
+    def start(self, model: nn.Module) -> Carry:
+        return {}
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        net = _own_model(model)
+        if len(batch) == 2:
+            tokens, place = batch
+            pairs = draw_pairs(tokens.cpu(), self._keep, self.recipe.window, generator(SEED, int(place[0])))
+            words, contexts = pairs.to(tokens.device).T
+        else:
+            words, contexts, _ = batch
+        if not len(words):
+            # A piece without a pair teaches nothing.
+            return 0 * (net.words.sum() + net.contexts.sum()), carry
+        loss: Tensor = net(words, contexts)
+        return loss, carry
+
+    def step(self, model: nn.Module) -> Step | None:
+        if not self.recipe.by_kernel:
+            return None
+        return kernel_step(_own_model(model), self.recipe, self.vocabulary.frequencies, self.corpus.words)
+
+    def count(self, batch: Batch) -> int:
+        return int(batch[-1][1])
+
+    def training_metrics(self, loss: float) -> dict[str, float]:
+        return {"cross_entropy" if self.recipe.estimator in EXACT else "loss": loss}
+
+    def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
+        net, pairs = _own_model(model), self._pairs(split)
+        found = {"cross_entropy": cross_entropy(net, pairs)}
+        if self.recipe.estimator == "negative":
+            found |= measure(net.words, net.contexts, pairs, net.noise, self.recipe.negatives)
+        if split == "test" and self.recipe.judgements is not None:
+            found |= judge(Path(self.recipe.judgements), self.vocabulary.words, net.words.cpu()).metrics()
+        if split == "test" and not self.recipe.by_kernel:
+            error = next(error for error in self._errors(net) if error.estimator == self.recipe.estimator)
+            found |= {"gradient_bias": error.bias, "gradient_deviation": error.deviation}
+        return found
+
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+        return answer(_vectors(model), self.vocabulary.words, inputs, options)
+
+    def show(self, model: nn.Module) -> list[Sample]:
+        return self.predict(model, self._some_words(SHOWN), {"count": 8})
+
+    def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
+        net, vectors, words = _own_model(model), _vectors(model), self.vocabulary.words
+        shown: list[AnyExhibit] = [word_map(vectors, words), self._neighbours(model)]
+        if self.recipe.judgements is not None:
+            shown += judge(Path(self.recipe.judgements), words, vectors).tables()
+        return [*shown, table(self._errors(net))]
+
+    def facts(self) -> dict[str, int | float | str]:
+        corpus = self.corpus
+        facts: dict[str, int | float | str] = {
+            "words": corpus.words,
+            "vocabulary": len(self.vocabulary),
+            "sha256 of the vocabulary": self.vocabulary.sha256()[:12],
+        }
+        if corpus.forgotten:
+            facts["forgotten while counting"] = f"words seen {corpus.forgotten} times or less, when memory was full"
+        return facts
+
+    def cost(self) -> Cost:
+        return model_cost(self.recipe)
+
+    def letters(self) -> dict[str, int]:
+        return {"B": pairs_a_word(self.recipe), "V": len(self.vocabulary), "D": self.recipe.width}
+
+    @classmethod
+    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
+        return subject(_own(recipe))
+
+    @cached_property
+    def _chunks(self) -> Chunks:
+        return Chunks(self.corpus)
+
+    @cached_property
+    def _keep(self) -> Tensor:
+        frequencies = self.vocabulary.frequencies
+        return torch.from_numpy(kept_share(frequencies / frequencies.sum(), self.recipe.sample))
+
+    def _pairs(self, split: str) -> Tensor:
+        """Some pairs of a split, (P, 2), the same for every model."""
+        if split not in self._held:
+            tokens = self._chunks[0][0] if split == "train" else torch.from_numpy(self.corpus.held_out(split))
+            draw = generator(SEED, self.splits.index(split))
+            pairs = draw_pairs(tokens, self._keep, self.recipe.window, draw)
+            most = min(MOST_PAIRS, MOST_SCORES // len(self.vocabulary))
+            self._held[split] = pairs[torch.randperm(len(pairs), generator=draw)[:most]]
+        return self._held[split]
+
+    def _errors(self, net: SkipGram) -> list[EstimationError]:
+        """How far every estimator's gradient is off on this model, with the noise that all but `uniform` draw from."""
+        noise = Noise.of_frequencies(torch.from_numpy(self.vocabulary.frequencies))
+        pairs = self._pairs("test")[:ERROR_PAIRS]
+        return estimation_errors(net.words, net.contexts, noise, pairs, self.recipe.negatives)
+
+    def _some_words(self, count: int) -> list[str]:
+        """Words from among the most frequent that are likely to mean something: short ones and signs seldom do."""
+        longer = [word for word in self.vocabulary.words if len(word) > 4 and word.isalpha()][:FREQUENT]
+        chosen = longer or list(self.vocabulary.words)
+        return chosen[:: -(-len(chosen) // count)]
+
+    def _neighbours(self, model: nn.Module) -> Table:
+        samples = self.predict(model, self._some_words(3 * SHOWN), {"count": 6})
+        return Table(
+            title="Nearest words",
+            about="By the cosine of their vectors.",
+            columns=["word", "neighbours"],
+            rows=[[sample.prompt, sample.output.removeprefix("-> ")] for sample in samples],
+        )
+
+
+def _vectors(model: nn.Module) -> Tensor:
+    return _own_model(model).words.detach().cpu()
+
+
+def _own(recipe: Recipe) -> WordsRecipe:
+    assert isinstance(recipe, WordsRecipe)
+    return recipe
+
+
+def _own_model(model: nn.Module) -> SkipGram:
+    assert isinstance(model, SkipGram)
+    return model

@@ -1,0 +1,95 @@
+"""Sampled parts: within the fan, right in the mean, and the whole where nothing is left out."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from porism.layers.gcn import Graph, SparseFeatures
+from porism.layers.gcn.adjacency.propagations import Propagation
+from porism.runs.recipe import override
+from porism.tasks.graphs.data.sampling import Part, Parts, sample
+from porism.tasks.graphs.model import build
+from porism.tasks.graphs.recipes import RECIPES
+from porism.tasks.graphs.task import Graphs
+
+NODES = 63
+
+
+@pytest.fixture
+def whole() -> Propagation:
+    draw = torch.Generator().manual_seed(0)
+    edges = torch.randint(NODES, (2, 400), generator=draw)
+    whole: Propagation = Graph.from_edges(edges, NODES).propagation("symmetric")
+    return whole
+
+
+def parts(whole: Propagation, features: Tensor | SparseFeatures, fan: int, batch: int = 7) -> Parts:
+    labels = torch.arange(NODES) % 3
+    return Parts(whole, features, labels, torch.arange(20), batch=batch, passes=2, layers=2, fan=fan, seed=5)
+
+
+def test_a_part_holds_no_more_than_the_fan_and_the_node_itself(whole: Propagation) -> None:
+    chosen = torch.tensor([5, 1, 40])
+    nodes, matrix = sample(whole.there, chosen, layers=2, fan=3, draw=torch.Generator().manual_seed(1))
+    assert nodes[:3].tolist() == [5, 1, 40]
+    assert len(nodes.unique()) == len(nodes) <= 3 * (1 + 3 + 9)
+    assert matrix.height == len(nodes)
+    assert int(matrix.starts.diff().max()) <= 4
+    dense, wanted = matrix.to_dense(len(nodes)), whole.there.to_dense(NODES)[nodes][:, nodes]
+    assert torch.equal(dense.diagonal(), wanted.diagonal())
+    assert ((dense > 0) <= (wanted > 0)).all()
+
+
+def test_a_sampled_sum_has_the_whole_sum_as_its_mean(whole: Propagation) -> None:
+    x = torch.randn(NODES, generator=torch.Generator().manual_seed(2))
+    chosen = torch.arange(10)
+    sums = []
+    for seed in range(400):
+        nodes, matrix = sample(whole.there, chosen, layers=1, fan=2, draw=torch.Generator().manual_seed(seed))
+        sums.append((matrix.to_dense(len(nodes)) @ x[nodes])[:10])
+    found = torch.stack(sums)
+    # Five deviations of a mean over 400 draws.
+    scatter = 5 * found.std(0) / 400**0.5
+    assert ((found.mean(0) - (whole.there.to_dense(NODES) @ x)[:10]).abs() <= scatter + 1e-6).all()
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_with_all_neighbours_a_part_says_what_the_whole_graph_says(whole: Propagation, sparse: bool) -> None:
+    dense = torch.randn(NODES, 5, generator=torch.Generator().manual_seed(3)).relu()
+    features = SparseFeatures.from_dense(dense) if sparse else dense
+    torch.manual_seed(1)
+    net = build(RECIPES["kipf"], 5, 3).eval()
+    edges = torch.randint(NODES, (2, 400), generator=torch.Generator().manual_seed(0))
+    wanted = net(dense, Graph.from_edges(edges, NODES))
+    chosen = parts(whole, features, fan=10_000)
+    for batch in chosen:
+        part = Part.of(batch)
+        said = net(part.x(5), part.graph())[: len(part.labels)]
+        nearest = (said[:, None] - wanted[None]).abs().amax(2).min(1)
+        assert nearest.values.max() < 1e-5
+        assert torch.equal(part.labels, nearest.indices % 3)
+
+
+def test_a_pass_meets_every_training_node_once_in_an_order_of_its_own(whole: Propagation) -> None:
+    steps = parts(whole, torch.arange(NODES, dtype=torch.float32)[:, None], fan=2)
+    assert len(steps) == 6
+    met = [
+        [int(node) for batch in steps[turn * 3 : turn * 3 + 3] for node in batch[7][: len(batch[0]), 0]]
+        for turn in (0, 1)
+    ]
+    assert sorted(met[0]) == sorted(met[1]) == list(range(20))
+    assert met[0] != met[1]
+
+
+def test_the_sampled_recipe_learns_the_club() -> None:
+    recipe = override(RECIPES["sampled"], ["fan=3", "passes=5", "batch=1"])
+    task = Graphs.load(recipe, None)
+    torch.manual_seed(1)
+    net = task.build()
+    maker = torch.optim.Adam(net.parameters(), 0.01)
+    for epoch in range(1, 16):
+        for batch in task.batches(epoch, 1):
+            maker.zero_grad()
+            task.loss(net, batch, {})[0].backward()
+            maker.step()
+    assert task.evaluate(net.eval(), "test")["accuracy"] > 0.8

@@ -1,0 +1,175 @@
+"""The nets: dropout that keeps features sparse, opinions that spread to their limit, copies that agree."""
+
+import numpy as np
+import pytest
+import torch
+from tests.tasks.graphs.conftest import Writer
+from torch import Tensor
+
+from porism.costing.counting.count import count
+from porism.costing.counting.target import Subject
+from porism.errors import DataError, RecipeError
+from porism.layers.gcn import Graph, Propagated, SparseFeatures
+from porism.runs.recipe import override
+from porism.tasks.graphs.data import load_graph
+from porism.tasks.graphs.data.labelled_graph import row_normalised
+from porism.tasks.graphs.model import build
+from porism.tasks.graphs.model.base import disagreement
+from porism.tasks.graphs.model.cost import model_cost, subject
+from porism.tasks.graphs.recipes import RECIPES
+from porism.tasks.graphs.task import Graphs
+from porism.training.loop import answering
+
+N, D, V = 9, 6, 3
+
+
+@pytest.fixture
+def graph() -> Graph:
+    edges = torch.randint(N, (2, 20), generator=torch.Generator().manual_seed(0))
+    return Graph.from_edges(torch.cat([edges, edges.flip(0)], 1), N)
+
+
+@pytest.fixture
+def x() -> Tensor:
+    return torch.randn(N, D, generator=torch.Generator().manual_seed(1)).relu()
+
+
+@pytest.mark.parametrize("name", ["kipf", "best"])
+def test_sparse_and_dense_features_say_the_same(name: str, graph: Graph, x: Tensor) -> None:
+    net = build(RECIPES[name], D, V).eval()
+    assert torch.allclose(net(x, graph), net(SparseFeatures.from_dense(x), graph), atol=1e-6)
+
+
+def test_dropped_sparse_features_stay_sparse(x: Tensor) -> None:
+    net, sparse = build(RECIPES["kipf"], D, V).train(), SparseFeatures.from_dense(x)
+    dropped = net.drop_features(sparse)
+    assert isinstance(dropped, SparseFeatures)
+    assert dropped.there.stored == sparse.there.stored
+    assert 0 < int((dropped.there.values == 0).sum()) < sparse.there.stored
+
+
+def test_features_that_nothing_changes_are_spread_once(graph: Graph, x: Tensor) -> None:
+    net = build(override(RECIPES["kipf"], ["keep_input=1"]), D, V).eval()
+    prepared = net.prepare(x, graph)
+    assert isinstance(prepared, Propagated)
+    assert torch.allclose(net(prepared, graph), net(x, graph), atol=1e-6)
+    assert net.prepare(SparseFeatures.from_dense(x), graph) is not prepared
+    assert build(RECIPES["kipf"], D, V).prepare(x, graph) is x
+
+
+def test_opinions_spread_to_the_limit_that_is_known(graph: Graph, x: Tensor) -> None:
+    # z = a (I - (1 - a) Ahat)^-1 z[0]
+    recipe = override(RECIPES["best"], ["hops=300", "restart=0.2"])
+    net = build(recipe, D, V).double().eval()
+    own = build(override(recipe, ["restart=1"]), D, V).double().eval()
+    own.load_state_dict(net.state_dict())
+    Ahat = graph.dense(dtype=torch.float64)
+    wanted = 0.2 * torch.linalg.solve(torch.eye(N).double() - 0.8 * Ahat, own(x.double(), graph))
+    assert torch.allclose(net(x.double(), graph), wanted)
+
+
+@pytest.mark.parametrize("name", ["kipf", "best"])
+def test_copies_are_passes_of_their_own(name: str, graph: Graph, x: Tensor) -> None:
+    net = build(RECIPES[name], D, V)
+    one, other = net.train().copies(x, graph, 2)
+    assert one.shape == other.shape == (N, V)
+    assert not torch.equal(one, other)
+    for copy in net.eval().copies(x, graph, 3):
+        assert torch.allclose(copy, net(x, graph), atol=1e-6)
+
+
+def test_only_the_first_layer_decays(graph: Graph, x: Tensor) -> None:
+    task = Graphs.load(override(RECIPES["kipf"], ["keep=1", "keep_input=1"]), None)
+    net = task.build()
+    batch = task.batches(1, 1)[0]
+    plain = Graphs.load(override(task.recipe, ["first_decay=0"]), None)
+
+    def gradients(of: Graphs) -> list[Tensor]:
+        return list(torch.autograd.grad(of.loss(net, batch, {})[0], [*net.parameters()]))
+
+    decayed, without = gradients(task), gradients(plain)
+    first = net.convolution(0).weight
+    assert torch.allclose(decayed[0] - without[0], 5e-4 * first, atol=1e-7)
+    assert all(torch.equal(a, b) for a, b in zip(decayed[1:], without[1:], strict=True))
+
+
+def test_copies_that_say_the_same_with_certainty_do_not_disagree() -> None:
+    sure, other = torch.tensor([[30.0, 0.0]]), torch.tensor([[0.0, 30.0]])
+    assert float(disagreement([sure, sure], 0.5)) == pytest.approx(0, abs=1e-6)
+    # Both are half a unit away from the middle in either of two directions.
+    assert float(disagreement([sure, other], 0.5)) == pytest.approx(0.5)
+
+
+def test_a_low_temperature_draws_towards_certainty() -> None:
+    unsure = torch.tensor([[0.6, 0.4]]).log()
+    q = 0.6**4 / (0.6**4 + 0.4**4)
+    assert float(disagreement([unsure, unsure], 0.25)) == pytest.approx(2 * (0.6 - q) ** 2)
+
+
+def test_rows_are_divided_by_their_sum(x: Tensor) -> None:
+    dense, sparse = row_normalised(x), row_normalised(SparseFeatures.from_dense(x))
+    assert isinstance(sparse, SparseFeatures)
+    assert isinstance(dense, Tensor)
+    assert torch.allclose(sparse.to_dense(), dense)
+    sums = dense.sum(1)
+    assert torch.allclose(sums[sums > 0], torch.ones(()))
+    assert torch.equal(row_normalised(torch.zeros(2, 2)), torch.zeros(2, 2))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "layers"), [("kipf", 1), ("kipf", 2), ("kipf", 3), ("best", 2)])
+def test_the_cost_by_hand_is_what_is_counted(name: str, layers: int) -> None:
+    recipe = override(RECIPES[name], [f"layers={layers}", "hops=4"])
+    factory, inputs, own = subject(recipe)
+    sizes = {**own, "N": 7, "E": 20, "D": 11, "M": 30, "V": 3}
+    counted = Subject(factory, inputs, {}).quantities(sizes)
+    hand = model_cost(recipe).at(**sizes)
+    assert counted["parameters "] == hand["parameters"]
+    assert counted["flops "] == hand["flops"]
+    assert counted["backward "] == hand["backward"]
+
+
+@pytest.mark.parametrize("assignments", [[], ["hidden=5"], ["keep_input=1"], ["model=appnp"]])
+def test_the_cost_on_dense_features_too(assignments: list[str], graph: Graph, x: Tensor) -> None:
+    recipe = override(RECIPES["kipf"], ["hidden=2", *assignments])
+    net = build(recipe, D, V)
+    run = count(net, net.prepare(x, graph), graph)
+    sizes = {"N": N, "E": graph.propagation().there.stored, "D": D, "H": recipe.hidden, "V": V, "K": recipe.hops}
+    hand = model_cost(recipe, (D, recipe.hidden)).at(**sizes)
+    assert (run.flops, run.backward_flops) == (hand["flops"], hand["backward"])
+
+
+def test_settings_that_exclude_each_other_are_refused() -> None:
+    with pytest.raises(RecipeError, match="fan=5 draws neighbours for each layer, and model=appnp spreads after them"):
+        override(RECIPES["best"], ["fan=5"])
+    with pytest.raises(RecipeError, match="agreement=1 needs copies that can disagree, got copies=1"):
+        override(RECIPES["best"], ["copies=1"])
+
+
+def test_a_graph_with_other_features_is_refused_by_its_name() -> None:
+    task = Graphs.load(RECIPES["gcn"], None)
+    with pytest.raises(DataError, match="partition: nodes have 900 features, and the model was trained on 34."):
+        task.predict(task.build().eval(), ["partition"], {})
+
+
+@pytest.mark.parametrize("assignments", [["keep_input=1"], ["normalisation=row"], ["model=appnp"]])
+def test_what_was_looked_at_can_still_be_trained(npz: Writer, assignments: list[str]) -> None:
+    masks = {f"{split}_mask": np.arange(3) == place for place, split in enumerate(("train", "valid", "test"))}
+    task = Graphs.load(override(RECIPES["kipf"], assignments), str(npz(**masks)))
+    net = task.build()
+    with answering(net):
+        task.evaluate(net, "valid")
+        task.exhibits(net)
+    loss, _ = task.loss(net, task.batches(1, 1)[0], {})
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in net.parameters())
+
+
+def test_published_numbers_stand_beside_the_published_recipe_alone() -> None:
+    assert Graphs.load(RECIPES["kipf"], None).published() == {}
+
+
+def test_the_limit_of_a_partition_is_told() -> None:
+    task = Graphs.load(RECIPES["kipf"], "partition")
+    assert task.limit()["test"]["accuracy"] == load_graph("partition").limits["test"]
+    assert task.facts()["signal over the detection threshold"] > 1  # type: ignore[operator]
+    assert task.facts()["split"] == "10 labels a group 30/217/653"

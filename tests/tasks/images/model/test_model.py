@@ -1,0 +1,116 @@
+"""The models as the questions need them: sizes, costs, and how far they see."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from porism.costing.counting.target import Subject
+from porism.errors import DataError
+from porism.runs.recipe import override
+from porism.tasks.images.data import Shape
+from porism.tasks.images.model import build
+from porism.tasks.images.model.cost import model_cost, subject
+from porism.tasks.images.model.receptive_field import reach
+from porism.tasks.images.recipes import QUESTIONS, RECIPES
+from porism.tasks.images.task import Images
+from porism.training.session import count_parameters
+
+CLASSIFIERS = [name for name in RECIPES if name != "complete"]
+
+
+@pytest.mark.parametrize(("name", "multiply_adds"), [("pooled", 445_536), ("strided", 278_784)])
+def test_the_nets_of_the_pooling_question(name: str, multiply_adds: int) -> None:
+    assert count_parameters(build(RECIPES[name], Shape(1, 28, 28), 4)) == 224_892
+    counted = model_cost(RECIPES[name]).at(B=1, C=1, Y=28, X=28, V=4)
+    assert counted["parameters"] == 224_892
+    assert counted["flops"] == 2 * multiply_adds
+
+
+@pytest.mark.parametrize("size", [(5, 5), (7, 8), (8, 8), (9, 13), (28, 28), (63, 30)])
+def test_pooling_and_strides_leave_the_same_sizes(size: tuple[int, int]) -> None:
+    pooled, strided = (build(RECIPES[name], Shape(3, *size), 7) for name in ("pooled", "strided"))
+    assert count_parameters(pooled) == count_parameters(strided)
+    for model in (pooled, strided):
+        assert model(torch.rand(2, 3, *size)).shape == (2, 7)
+
+
+def test_the_question_asks_for_the_published_protocol() -> None:
+    for name in QUESTIONS["pooling-question"].recipes:
+        recipe = RECIPES[name]
+        settings = (recipe.optimizer, recipe.batch, recipe.epochs, recipe.select, recipe.keep)
+        assert settings == ("sgd", 8, 15, "final", 0.3)
+    assert QUESTIONS["pooling-question"].over == {"learning_rate": (0.1, 0.01, 0.001)}
+
+
+def test_the_convolutional_net_is_small() -> None:
+    assert count_parameters(build(RECIPES["convolutional"], Shape(1, 28, 28), 10)) <= 250_000
+
+
+@pytest.mark.parametrize("size", [8, 28])
+def test_convolutions_against_walks_have_as_many_parameters(size: int) -> None:
+    walks, convolutions = (
+        count_parameters(build(RECIPES[name], Shape(1, size, size), 10)) for name in QUESTIONS["grid-question"].recipes
+    )
+    assert abs(walks - convolutions) / walks < 0.005
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_cost_is_what_is_counted(name: str) -> None:
+    recipe = override(RECIPES[name], ["hidden=6"])
+    factory, inputs, _ = subject(recipe)
+    counted = Subject(factory, inputs, {})
+    # Nets of walks take any image, and every diagonal takes its time to count.
+    rows, columns = (3, 2) if recipe.model in ("grid", "complete") else (5, 9)
+    for sizes in (
+        {"B": 3, "C": 1, "Y": columns, "X": rows, "V": 10},
+        {"B": 2, "C": 3, "Y": rows, "X": columns, "V": 4},
+    ):
+        letters = {letter: size for letter, size in (sizes | {"H": 6}).items() if letter in counted.letters}
+        found, ours = counted.quantities(letters), model_cost(recipe).at(**sizes, H=6)
+        assert found["flops "] == ours["flops"]
+        assert found["backward "] == ours["backward"]
+        assert found["parameters "] == ours["parameters"]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_state_sees_as_far_as_it_is_said_to(name: str, digits_task: Callable[[str], Images]) -> None:
+    """The gradient of one of the last states reaches as many rows and columns as the facts tell."""
+    recipe = override(digits_task(name).recipe, ["activation=tanh"])
+    shape = Shape(1, 40, 40)
+    model = build(recipe, shape, 10).eval().double()
+    last: list[torch.Tensor] = []
+    pools = {"residual": "blocks", "pooled": "net.5", "strided": "net.4"}
+    watched = model.get_submodule(pools.get(recipe.model, f"norms.{recipe.layers - 1}"))
+    watched.register_forward_hook(lambda module, args, out: last.append(out))
+    x = torch.rand(1, 1, 40, 40, dtype=torch.float64, requires_grad=True)
+    model(x)
+    states = last[-1]
+    # A walk from the top left has seen all of it at the end.
+    row, column = (-1, -1) if name == "grid" else (states.shape[2] // 2, states.shape[3] // 2)
+    states[0, :, row, column].square().sum().backward()
+    assert x.grad is not None
+    seen = x.grad[0, 0] != 0
+    told = reach(recipe, shape).field
+    rows, columns = (int(seen.any(dim).nonzero().flatten().diff().sum()) + 1 for dim in (1, 0))
+    if recipe.model == "pooled":
+        # Of four maxima one counts: the field is what may be seen.
+        assert rows <= told[0]
+        assert columns <= told[1]
+    else:
+        assert (rows, columns) == told
+
+
+@pytest.mark.parametrize("name", ["pooled", "strided", "convolutional"])
+def test_images_that_are_too_small(name: str) -> None:
+    with pytest.raises(DataError, match="images of 4 x 9: this model needs 5 x 5 or more"):
+        build(RECIPES[name], Shape(1, 4, 9), 10)
+
+
+def test_images_that_do_not_divide_into_patches_get_a_border() -> None:
+    torch.manual_seed(1)
+    model = build(override(RECIPES["grid-4"], ["patch=3", "hidden=8"]), Shape(1, 7, 8), 10).eval()
+    image = torch.rand(2, 1, 7, 8)
+    bordered = torch.zeros(2, 1, 9, 9)
+    bordered[:, :, :7, :8] = image
+    assert torch.equal(model(image), model(bordered))

@@ -1,0 +1,97 @@
+"""Attending language models: no word sees the future, what came before is carried, and costs are as counted."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from porism.costing.counting.target import Subject
+from porism.errors import RecipeError
+from porism.tasks.language.data.vocabulary import Vocabulary
+from porism.tasks.language.model import build
+from porism.tasks.language.model.base import LanguageModel
+from porism.tasks.language.model.cost import model_cost, subject
+from porism.tasks.language.predict import generate
+from porism.tasks.language.recipes import RECIPES, LanguageRecipe
+
+ATTENDING = ("attention", "window", "taylor", "hybrid")
+V, T, B = 11, 14, 3
+
+
+def small(name: str, **changes: object) -> LanguageRecipe:
+    fields = {"embedding": 8, "hidden": 8, "heads": 2, "steps": T, "window": 4, "batch": B} | changes
+    return replace(RECIPES[name], **fields)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def tokens() -> Tensor:
+    return torch.randint(V, (T, B), generator=torch.Generator().manual_seed(1))
+
+
+def model_of(name: str, **changes: object) -> LanguageModel:
+    return build(small(name, **changes), V).double().eval()
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_a_word_depends_on_those_before_it_and_on_none_after(name: str, tokens: Tensor) -> None:
+    model = model_of(name)
+    changed = tokens.clone()
+    changed[7] = (changed[7] + 1) % V
+    before, after = (model.logits(words, model.start(B))[0] for words in (tokens, changed))
+    torch.testing.assert_close(before[:7], after[:7], rtol=0, atol=1e-12)
+    # Within reach of the window all later words notice.
+    assert all(not torch.allclose(before[t], after[t]) for t in range(7, 10))
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_what_came_before_a_window_is_read_with_it(name: str, tokens: Tensor) -> None:
+    model = model_of(name)
+    whole, _ = model.logits(tokens, model.start(B))
+    half = model.evaluation_steps
+    first, carry = model.logits(tokens[:half], model.start(B))
+    second, _ = model.logits(tokens[half:], carry)
+    torch.testing.assert_close(torch.cat([first, second]), whole, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_no_context_while_training_so_that_every_step_is_alike(name: str, tokens: Tensor) -> None:
+    model = model_of(name).train()
+    _, carry = model.loss(tokens, tokens, model.start(B))
+    assert carry["context"].shape == (0, B)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("name", ATTENDING)
+def test_the_cost_by_hand_is_what_is_counted(name: str, tied: bool) -> None:
+    recipe = small(name, tied=tied, keep=1.0, layers=2)
+    factory, inputs, own = subject(recipe)
+    sizes = {**own, "V": V}
+    counted = Subject(factory, inputs, {}).quantities(sizes)
+    hand = model_cost(recipe).at(B=sizes["B"], T=sizes["T"], A=sizes["A"], H=sizes["A"] * sizes["D"], V=V)
+    assert counted["parameters "] == hand["parameters"]
+    assert counted["flops "] + counted["backward "] == hand["flops"] + hand["backward"]
+
+
+def test_a_model_goes_on_from_a_prompt() -> None:
+    vocabulary = Vocabulary(("<eos>", "<unk>", *"abcdefghi"))
+    said = generate(model_of("taylor"), vocabulary, "a b", length=40)
+    assert said.details["words"] <= 40
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"embedding": 4}, "an attending model has one width, got embedding=4 and hidden=8. Use --set embedding=8."),
+        ({"heads": 3}, "hidden=8 does not split into 3 heads. Use --set heads=2."),
+        ({"keep_recurrent": 0.5}, "keep_recurrent=0.5 is for model=elman only, got model=attention"),
+    ],
+)
+def test_a_recipe_that_cannot_be_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        small("attention", **changes)

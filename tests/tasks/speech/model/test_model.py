@@ -1,0 +1,220 @@
+"""Encoder and decoders: their sizes, what padding may not change, and what the loss counts."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import conv1d
+
+from porism.costing.counting.target import Subject
+from porism.runs.recipe import override
+from porism.tasks.speech.data.symbols import PAD, START, STOP, SYMBOLS, UNKNOWN
+from porism.tasks.speech.model.base import SpeechModel, build, forgetful, lowest_loss, off_diagonal
+from porism.tasks.speech.model.cost import model_cost, subject
+from porism.tasks.speech.model.encoder import Encoder, Heard, convolved
+from porism.tasks.speech.recipes import RECIPES, SpeechRecipe
+from porism.training.session import count_parameters
+
+SMALL = ["hidden=12", "heads=2", "mlp=10"]
+LENGTHS = (63, 7, 2, 1)
+
+
+def small(name: str, *changes: str) -> SpeechRecipe:
+    return override(RECIPES[name], [*SMALL, *changes])
+
+
+def model_of(recipe: SpeechRecipe) -> SpeechModel:
+    torch.manual_seed(1)
+    return build(recipe, 5, len(SYMBOLS)).double().eval()
+
+
+def recordings() -> tuple[list[Tensor], list[Tensor]]:
+    """Spectrograms and texts of odd lengths."""
+    torch.manual_seed(2)
+    features = [torch.randn(length, 5, dtype=torch.float64) for length in LENGTHS]
+    texts = [torch.tensor([START, *torch.randint(4, 35, (count,)).tolist(), STOP]) for count in (7, 2, 1, 1)]
+    return features, texts
+
+
+def in_one_batch(features: list[Tensor], texts: list[Tensor], beyond: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """Padded, with anything but zeros in the padding."""
+    batch = torch.full((len(features), max(map(len, features)) + beyond, features[0].shape[1]), 99.0).double()
+    tokens = torch.full((len(texts), max(map(len, texts)) + beyond), PAD)
+    for row, (spectrogram, text) in enumerate(zip(features, texts, strict=True)):
+        batch[row, : len(spectrogram)], tokens[row, : len(text)] = spectrogram, text
+    return batch, torch.tensor([len(x) for x in features]), tokens
+
+
+@pytest.mark.parametrize(("decoder", "parameters"), [("lstm", 658_435), ("attention", 517_035)])
+@pytest.mark.parametrize("suffix", ["", "-ljspeech"])
+def test_the_models_have_the_published_sizes(decoder: str, parameters: int, suffix: str) -> None:
+    model = build(RECIPES[decoder + suffix], 80, 35)
+    assert count_parameters(model.encoder) == 812_800
+    assert count_parameters(model.decoder) == parameters
+    assert model.head is None
+
+
+@pytest.mark.parametrize(("matched", "to"), [("lstm-matched", "attention"), ("attention-matched", "lstm")])
+def test_matched_decoders_have_as_many_parameters(matched: str, to: str) -> None:
+    ours, theirs = (count_parameters(build(RECIPES[name], 80, 35).decoder) for name in (matched, to))
+    assert abs(ours - theirs) / theirs < 0.001
+
+
+@pytest.mark.parametrize("subsampling", [2, 4])
+@pytest.mark.parametrize("name", ["lstm", "attention", "joint", "an4-lstm"])
+def test_an_utterance_does_not_depend_on_its_batch(name: str, subsampling: int) -> None:
+    model = model_of(small(name, f"subsampling={subsampling}"))
+    features, texts = recordings()
+    heard = model.encoder(*in_one_batch(features, texts, beyond=6)[:2])
+    tokens = in_one_batch(features, texts, beyond=6)[2]
+    logits = model.decoder(tokens, model.decoder.look(heard)).logits
+    for row, (spectrogram, text) in enumerate(zip(features, texts, strict=True)):
+        alone = model.encoder(spectrogram[None], torch.tensor([len(spectrogram)]))
+        assert int(heard.lengths[row]) == alone.states.shape[1] == -(-len(spectrogram) // subsampling)
+        torch.testing.assert_close(heard.states[row, : alone.states.shape[1]], alone.states[0])
+        of_one = model.decoder(text[None], model.decoder.look(alone)).logits[0]
+        torch.testing.assert_close(logits[row, : len(text)], of_one)
+
+
+@pytest.mark.parametrize("name", ["lstm", "attention", "joint"])
+def test_the_loss_is_the_mean_over_symbols_whatever_the_padding(name: str) -> None:
+    model = model_of(small(name))
+    # The shorter two have too few states for CTC to write them.
+    features, texts = (part[:2] for part in recordings())
+    loss = model.loss(*in_one_batch(features, texts))
+    torch.testing.assert_close(model.loss(*in_one_batch(features, texts, beyond=9)), loss)
+    if name != "joint":
+        each = [
+            model.loss(*in_one_batch([x], [text])) * (len(text) - 1) for x, text in zip(features, texts, strict=True)
+        ]
+        torch.testing.assert_close(loss, sum(each) / sum(len(text) - 1 for text in texts))
+
+
+def test_the_old_loss_counts_padding() -> None:
+    recipe = small("attention", "padded_loss=true")
+    model = model_of(recipe)
+    features, texts = recordings()
+    narrow, wide = (model.loss(*in_one_batch(features, texts, beyond=n)) for n in (0, 9))
+    assert not torch.allclose(narrow, wide, rtol=1e-3)
+
+
+def test_smoothing_has_the_published_floor() -> None:
+    assert round(lowest_loss(RECIPES["attention-ljspeech"], 35), 3) == 0.661
+    assert lowest_loss(small("attention", "smoothing=0"), 35) == 0
+    logits = torch.full((1, 35), -200.0).double()
+    # The logits that fit smoothed labels best.
+    logits[0] = (0.1 / 35) * torch.ones(35)
+    logits[0, 4] += 0.9
+    found = torch.nn.functional.cross_entropy(logits.log(), torch.tensor([4]), label_smoothing=0.1)
+    assert float(found) == pytest.approx(lowest_loss(RECIPES["attention"], 35))
+
+
+@pytest.mark.parametrize("name", ["lstm", "attention"])
+def test_a_text_in_pieces_is_decoded_as_a_whole(name: str) -> None:
+    model = model_of(small(name))
+    features, texts = recordings()
+    keys = model.decoder.look(model.encoder(features[0][None], torch.tensor([63])))
+    tokens = texts[0][None]
+    whole = model.decoder(tokens, keys).logits
+    state, found = None, []
+    for first, last in ((0, 1), (1, 2), (2, 7), (7, 9)):
+        decoded = model.decoder(tokens[:, first:last], keys, state)
+        state = decoded.state
+        found.append(decoded.logits)
+    torch.testing.assert_close(torch.cat(found, 1), whole)
+
+
+@pytest.mark.parametrize("name", ["lstm", "attention"])
+def test_no_symbol_sees_those_behind_it(name: str) -> None:
+    model = model_of(small(name))
+    features, texts = recordings()
+    keys = model.decoder.look(model.encoder(features[0][None], torch.tensor([63])))
+    tokens = texts[0][None]
+    changed = tokens.clone()
+    changed[0, 5] = 4 if int(tokens[0, 5]) != 4 else 5
+    before, after = (model.decoder(x, keys).logits for x in (tokens, changed))
+    torch.testing.assert_close(before[:, :5], after[:, :5])
+    assert not torch.allclose(before[:, 5:], after[:, 5:])
+
+
+def test_weights_are_those_that_the_answer_is_made_of() -> None:
+    model = model_of(small("attention"))
+    features, texts = recordings()
+    batch, lengths, tokens = in_one_batch(features, texts)
+    keys = model.decoder.look(model.encoder(batch, lengths))
+    plain, weighed = (model.decoder(tokens, keys, need_weights=need) for need in (False, True))
+    torch.testing.assert_close(plain.logits, weighed.logits)
+    assert plain.weights is None
+    assert weighed.weights is not None
+    torch.testing.assert_close(weighed.weights.sum(3), torch.ones(4, 2, tokens.shape[1], dtype=torch.float64))
+    # 7 frames are 4 states.
+    assert weighed.weights[1, :, :, 4:].abs().max() == 0
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("length", [1, 2, 7, 63])
+def test_the_convolution_is_torchs(stride: int, length: int) -> None:
+    x, weight, bias = (torch.randn(*shape, dtype=torch.float64) for shape in ((3, length, 5), (4, 5, 3), (4,)))
+    wanted = conv1d(x.transpose(1, 2), weight, bias, stride=stride, padding=1).transpose(1, 2)
+    torch.testing.assert_close(convolved(x, weight, bias, stride), wanted)
+
+
+def test_the_guide_wants_the_diagonal() -> None:
+    heard, written = Heard(torch.zeros(1, 8, 1), torch.tensor([8])), torch.ones(1, 8, dtype=torch.bool)
+    along = torch.eye(8)[None, None]
+    assert float(off_diagonal(along, heard, written)) == pytest.approx(0)
+    assert float(off_diagonal(along.flip(3), heard, written)) > 0.5
+
+
+def test_guided_training_looks_at_the_weights_and_evaluation_does_not() -> None:
+    plain, guided = (model_of(small("attention", f"guide={weight}")) for weight in (0, 3))
+    batch = in_one_batch(*recordings())
+    torch.testing.assert_close(plain.loss(*batch), guided.loss(*batch))
+    assert guided.train().loss(*batch) > plain.train().loss(*batch) + 0.1
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_parameter_is_learned(name: str) -> None:
+    model = model_of(small(name, "blocks=1")).train()
+    features, texts = recordings()
+    model.loss(*in_one_batch(features[:1], texts[:1])).backward()
+    assert [path for path, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
+
+
+@pytest.mark.parametrize("name", ["lstm-matched", "attention-matched", "joint", "an4-lstm"])
+@pytest.mark.parametrize("sizes", [{"B": 3, "X": 45, "T": 7, "D": 3}, {"B": 2, "X": 9, "T": 3, "D": 5}])
+def test_the_cost_is_what_is_counted(name: str, sizes: dict[str, int]) -> None:
+    recipe = override(RECIPES[name], ["blocks=2", "mlp=11"])
+    factory, inputs, _ = subject(recipe)
+    found = Subject(factory, inputs, {}).quantities(sizes)
+    width = sizes["D"] * recipe.heads
+    at = {"B": sizes["B"], "X": sizes["X"], "T": sizes["T"], "H": width, "C": 80, "V": 35}
+    ours = model_cost(replace(recipe, hidden=width, longest=sizes["T"] - 1)).at(**at)
+    assert {kind: found[f"{kind} "] for kind in ("parameters", "flops", "backward")} == {
+        kind: ours[kind] for kind in ("parameters", "flops", "backward")
+    }
+
+
+def test_forgotten_symbols_are_unknown_and_the_start_is_not() -> None:
+    tokens = torch.tensor([[START, *[7] * 9]] * 200)
+    torch.manual_seed(1)
+    read = forgetful(tokens, 0.25)
+    assert set(read[:, 0].tolist()) == {START}
+    assert set(read[:, 1:].flatten().tolist()) == {7, UNKNOWN}
+    assert (read == UNKNOWN).sum() / read[:, 1:].numel() == pytest.approx(0.25, abs=0.05)
+    assert torch.equal(forgetful(tokens, 0.0), tokens)
+
+
+def test_only_training_forgets() -> None:
+    whole, forgetting = (model_of(small("attention", f"forget={share}")) for share in (0, 0.9))
+    batch = in_one_batch(*recordings())
+    torch.testing.assert_close(whole.loss(*batch), forgetting.loss(*batch))
+    assert not torch.isclose(whole.train().loss(*batch), forgetting.train().loss(*batch))
+
+
+def test_a_state_stands_for_as_many_frames_as_the_recipe_says() -> None:
+    for subsampling in (2, 4):
+        recipe = small("attention", f"subsampling={subsampling}")
+        heard = Encoder(recipe, 5)(torch.randn(1, 101, 5), torch.tensor([101]))
+        assert heard.states.shape[1] == -(-101 // subsampling)

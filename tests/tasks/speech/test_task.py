@@ -1,0 +1,203 @@
+"""The task as a whole: what is learned, what there is to see and to hear, and files of all kinds."""
+
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from porism.errors import DataError, RecipeError
+from porism.runs.exhibits import Pictures, Sounds, Table
+from porism.runs.recipe import override
+from porism.tasks.speech.exhibits.alignment import alignment, monotony
+from porism.tasks.speech.exhibits.transcripts import WIDEST
+from porism.tasks.speech.recipes import PUBLISHED_SPLIT, QUESTIONS, RECIPES
+from porism.tasks.speech.task import Speech
+from porism.training.loop import answering
+from porism.training.session import begin, complete
+
+RATE = 16_000
+TEXTS = ("ab", "ba", "aab", "bab", "abba", "b", "a", "baa")
+SMALL = ["hidden=16", "heads=2", "mlp=16", "blocks=1", "batch=4", "epochs=1", "buckets=2", "warmup=0"]
+
+
+def tones(text: str, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """A language of tones: a is low, b is high, with a pause between them."""
+    draw = np.random.default_rng(seed)
+    time = np.arange(int(0.08 * RATE)) / RATE
+    pause = np.zeros(int(0.04 * RATE))
+    said = [part for c in text for part in (np.sin(2 * math.pi * {"a": 500, "b": 2500}[c] * time), pause)]
+    whole = np.concatenate([pause, *said])
+    return 0.2 * whole + 0.003 * draw.standard_normal(len(whole))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recordings in the language of tones, with lists."""
+    place = tmp_path_factory.mktemp("tones")
+    seeds = itertools.count()
+    for split, count in (("train", 96), ("valid", 4), ("test", 6)):
+        lines: list[str] = []
+        for number in range(count):
+            text = TEXTS[number % len(TEXTS)]
+            soundfile.write(place / f"{split}{number}.wav", tones(text, next(seeds)), RATE)
+            lines.append(f"{split}{number}.wav\t{text}\n")
+        (place / f"{split}.tsv").write_text("".join(lines))
+    return place
+
+
+@pytest.fixture(scope="module")
+def make(folder: Path) -> Callable[..., Speech]:
+    def made(name: str, *changes: str) -> Speech:
+        return Speech.load(override(RECIPES[name], [*SMALL, *changes]), str(folder))
+
+    return made
+
+
+@pytest.mark.parametrize("name", ["joint", "lstm-ljspeech", "an4-best"])
+def test_a_run_comes_to_its_end_and_shows_what_it_can(name: str, folder: Path, tmp_path: Path) -> None:
+    recipe = override(RECIPES[name], [*SMALL, "beam=2"])
+    result = complete(begin(Speech, recipe, tmp_path / "run", source=str(folder), device="cpu"))
+    for split in ("train", "valid", "test"):
+        assert {"cer", "wer", "loss", "jaccard", "word_cosine"} <= result["metrics"][split].keys()
+        # Smoothed labels have a floor.
+        assert result["metrics"][split]["loss"] > result["limit"][split]["loss"] > 0
+    assert result["facts"]["decoder parameters"] > 0
+    assert len(result["samples"]) == 5
+
+
+def test_the_language_of_tones_is_learned(make: Callable[..., Speech]) -> None:
+    task = make("joint", "batch=8", "search=ctc")
+    torch.manual_seed(1)
+    model = task.build()
+    learning = torch.optim.Adam(model.parameters(), 0.01)
+    for epoch in range(1, 26):
+        for batch in task.batches(epoch, 1):
+            loss, _ = task.loss(model, batch, {})
+            learning.zero_grad()
+            loss.backward()
+            learning.step()
+    with answering(model):
+        assert task.evaluate(model, "test")["cer"] < 0.1
+        assert sum(task.outcomes(model, "test")) >= 5
+
+
+def test_there_is_something_to_see_and_to_hear(make: Callable[..., Speech]) -> None:
+    task = make("joint")
+    model = task.build()
+    with answering(model):
+        shown = task.exhibits(model)
+    metrics, sounds, spectrograms, looks, worst = shown
+    assert isinstance(metrics, Table)
+    assert [row[0] for row in metrics.rows][:2] == ["cer", "wer"]
+    assert all(row[2] <= row[1] <= row[3] for row in metrics.rows)  # type: ignore[operator]
+    assert isinstance(sounds, Sounds)
+    assert [clip.caption.split("\n")[0] for clip in sounds.clips] == [f"said: {text}" for text in TEXTS[:4]]
+    assert all(clip.sound.startswith(b"RIFF") for clip in sounds.clips)
+    assert isinstance(spectrograms, Pictures)
+    assert all(one.height == 80 and one.width <= WIDEST for one in spectrograms.pictures)
+    assert isinstance(looks, Pictures)
+    assert len(looks.pictures) == 4
+    assert isinstance(worst, Table)
+
+
+def test_an_alignment_has_a_row_a_symbol_and_one_for_the_stop(make: Callable[..., Speech]) -> None:
+    task = make("attention")
+    model = task.build().eval()
+    example = task.examples("test")[2]
+    weights = alignment(model, example, [9, 9, 10])
+    assert weights.shape == (4, -(-len(example.features[0]) // 2))
+    torch.testing.assert_close(weights.sum(1), torch.ones(4))
+    assert monotony(torch.eye(5)) == 1
+    assert monotony(torch.eye(5).flip(0)) == 0
+
+
+def test_masks_and_dropout_are_for_training_only(make: Callable[..., Speech]) -> None:
+    task = make("joint", "frequency_masks=2", "time_masks=2", "time_mask=0.3", "keep=0.8")
+    model = task.build()
+    batch = task.batches(1, 1)[0]
+    with torch.no_grad():
+        model.train()
+        assert task.loss(model, batch, {})[0] != task.loss(model, batch, {})[0]
+        model.eval()
+        assert task.loss(model, batch, {})[0] == task.loss(model, batch, {})[0]
+
+
+def test_speeds_are_for_training_only(make: Callable[..., Speech]) -> None:
+    task = make("joint", "speed=0.1")
+    plain, slow, fast = (len(x) for x in task.examples("train")[0].features)
+    assert slow / plain == pytest.approx(1 / 0.9, abs=0.05)
+    assert fast / plain == pytest.approx(1 / 1.1, abs=0.05)
+    assert len(task.examples("test")[0].features) == 1
+
+
+def test_the_published_protocol_pads_every_text(make: Callable[..., Speech]) -> None:
+    task = make("attention-ljspeech")
+    assert {batch[2].shape[1] for batch in task.batches(1, 1)} == {99}
+    assert task.published() == {}
+    assert sum(PUBLISHED_SPLIT.values()) == 13_100
+    steps = -(-PUBLISHED_SPLIT["train"] // RECIPES["attention-ljspeech"].batch)
+    assert RECIPES["attention-ljspeech"].warmup == 2 * steps
+
+
+def test_the_question_is_about_the_decoder_alone() -> None:
+    lstm, attention, joint = (RECIPES[name] for name in QUESTIONS["decoder-question"].recipes)
+    assert override(lstm, ["decoder=attention"]) == override(
+        lstm.__class__(**{**attention.__dict__, "name": lstm.name, "about": lstm.about}), []
+    )
+    assert joint.ctc > attention.ctc == lstm.ctc == 0
+
+
+def test_a_recording_of_any_kind_is_transcribed(make: Callable[..., Speech], tmp_path: Path) -> None:
+    task = make("joint")
+    model = task.build().eval()
+    stereo = np.stack([tones("abab", 1)] * 2, 1)
+    for name, rate in (("a.wav", 44_100), ("b.flac", 8000), ("c.ogg", 22_050), ("d.mp3", 32_000)):
+        soundfile.write(tmp_path / name, stereo, rate)
+        (sample,) = task.predict(model, [str(tmp_path / name)], {})
+        assert sample.prompt == str(tmp_path / name)
+        assert "2 channels mixed down" in sample.notes
+        assert f"resampled from {rate} Hz" in sample.notes
+
+
+def test_a_long_recording_is_transcribed_in_pieces(make: Callable[..., Speech], tmp_path: Path) -> None:
+    task = make("joint")
+    model = task.build().eval()
+    soundfile.write(tmp_path / "long.wav", tones("ab" * 20, 1), RATE)
+    (sample,) = task.predict(model, [str(tmp_path / "long.wav")], {})
+    longest = task.assets()["seconds"]
+    pieces = sample.details["pieces"]
+    assert len(pieces) >= 40 * 0.12 / longest
+    told = f"transcribed in {len(pieces)} pieces of at most {longest:.1f} s, cut where it is quiet"
+    assert sample.notes == (told,)
+    assert sample.output == " ".join(text for text in pieces if text)
+
+
+def test_a_search_is_chosen_by_options(make: Callable[..., Speech], folder: Path) -> None:
+    task = make("joint")
+    model = task.build().eval()
+    file = [str(folder / "test0.wav")]
+    for options in ({"search": "ctc"}, {"beam": 3}, {"beam": 2, "length": 0.5}, {"search": "beam", "length": 1}):
+        assert task.predict(model, file, options)[0].prompt == file[0]
+    with pytest.raises(RecipeError, match=r"transcribing has no option 'bean'. Did you mean beam\?"):
+        task.predict(model, file, {"bean": 3})
+    with pytest.raises(RecipeError, match=r"transcribing: beam takes a whole number from 1 on, got 0"):
+        task.predict(model, file, {"beam": 0})
+    with pytest.raises(RecipeError, match=r"transcribing: search takes greedy, ctc or beam, got 'deep'"):
+        task.predict(model, file, {"search": "deep"})
+
+
+def test_bad_files_are_named(make: Callable[..., Speech], tmp_path: Path) -> None:
+    task = make("joint")
+    (tmp_path / "empty.wav").touch()
+    with pytest.raises(DataError, match=r"empty.wav: empty, 0 bytes"):
+        task.predict(task.build().eval(), [str(tmp_path / "empty.wav")], {})
+
+
+def test_heads_must_share_the_width() -> None:
+    with pytest.raises(RecipeError, match=r"recipe joint: hidden=10 does not split into 4 heads. Use --set heads=2"):
+        override(RECIPES["joint"], ["hidden=10", "heads=4"])

@@ -1,0 +1,64 @@
+"""Texts by name, file and folder; and one clear line for each that is none."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from porism.errors import DataError
+from porism.runs.recipe import override
+from porism.tasks.words.data import load_corpus
+from porism.tasks.words.data.corpus import Reading
+from porism.tasks.words.recipes import RECIPES
+from porism.tasks.words.task import Words
+
+ALL = Reading(least_count=1, every=4)
+
+
+def test_the_manual_needs_no_file() -> None:
+    corpus = load_corpus(None)
+    assert {"function", "class", "the"} <= set(corpus.vocabulary.words)
+    assert min(corpus.vocabulary.counts) == 5
+    assert len(corpus.held_out("valid")) > 1000
+
+
+def test_a_folder_may_come_split(tmp_path: Path) -> None:
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"my.{split}.txt").write_text(f"the {split} text\n" * 9)
+    corpus = load_corpus(str(tmp_path), ALL)
+    assert corpus.vocabulary.words == ("text", "the", "train")
+    assert len(corpus.held_out("test")) == 27
+
+
+def test_a_folder_of_other_files_is_one_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one two\n" * 8)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"two three\n" * 8))
+    assert load_corpus(str(tmp_path), ALL).vocabulary.counts == (8, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "text.txt: empty, no word in it. Give a file with text."),
+        (b" \n\n", "text.txt: empty, no word in it. Give a file with text."),
+        (b"word", "text.txt: one word only, 'word', and nothing around it. Give more text."),
+        (b"a b\n" * 3000 + b"caf\xe9 b\n", "text.txt, byte 12003: 0xe9 is not UTF-8."),
+        (b"a b\n" * 3000 + b"\x00", "text.txt, byte 12000: a zero, so no text. Give a text file."),
+        (b"a b c a\n", "text.txt: no word comes 5 times or more; the most frequent, 'a', comes 2 times."),
+        (b"a b a b a b a b a b\n", "text.txt: no pair of known words in what is held out for valid."),
+        (b"a\nb\n" * 500, "text.txt: no pair of known words in what is held out for valid."),
+    ],
+    ids=["empty", "blank", "one word", "latin-1", "zero", "rare", "short", "words alone"],
+)
+def test_a_bad_text_is_one_clear_line(tmp_path: Path, content: bytes, message: str) -> None:
+    file = tmp_path / "text.txt"
+    file.write_bytes(content)
+    with pytest.raises(DataError) as refused:
+        Words.load(override(RECIPES["small"], ["batch=100"]), str(file))
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_names_what_is_known() -> None:
+    with pytest.raises(DataError, match=r"wikitext: no such file or folder, .* Did you mean wikitext-2\?"):
+        load_corpus("wikitext")

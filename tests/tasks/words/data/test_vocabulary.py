@@ -1,0 +1,56 @@
+"""A vocabulary is in order of frequency, or says why there is none."""
+
+import json
+
+import pytest
+
+from porism.errors import DataError
+from porism.tasks.words.data.vocabulary import Numbering, Vocabulary
+
+
+def counted(text: str, least_count: int) -> Vocabulary:
+    numbering = Numbering()
+    numbering.learn(text.encode())
+    return Vocabulary.counted(numbering, least_count, "text.txt")
+
+
+def test_the_most_frequent_word_comes_first_and_equal_ones_by_the_alphabet() -> None:
+    vocabulary = counted("b é c b a c a d b é", 2)
+    assert vocabulary.words == ("b", "a", "c", "é")
+    assert vocabulary.counts == (3, 2, 2, 2)
+    assert "d" not in vocabulary
+
+
+def test_it_comes_back_from_json() -> None:
+    vocabulary = counted("b c b", 1)
+    assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
+    assert vocabulary.numbering().words() == [b"b", b"c"]
+
+
+def test_its_hash_is_of_words_and_counts() -> None:
+    hashes = {counted(text, 1).sha256() for text in ("b c b", "b d b", "b c b b")}
+    assert len(hashes) == 3
+    assert counted("b b c", 1).sha256() in hashes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (" \n ", "text.txt: empty, no word in it. Give a file with text."),
+        ("one one", "text.txt: one word only, 'one', and nothing around it. Give more text."),
+        (
+            "a b c b",
+            "text.txt: no word comes 5 times or more; the most frequent, 'b', comes 2 times. "
+            "Use --set least_count=1, or give more text.",
+        ),
+        (
+            "b " * 6 + "c",
+            "text.txt: only one word comes 5 times or more; the most frequent, 'b', comes 6 times. "
+            "Use --set least_count=1, or give more text.",
+        ),
+    ],
+)
+def test_a_text_without_words_is_refused(text: str, message: str) -> None:
+    with pytest.raises(DataError) as refused:
+        counted(text, 5)
+    assert str(refused.value) == message
