@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from porism.report import read_run, write_report
+from porism.report.page import write_report
+from porism.runs.record import read_run
 
 KEPT = ("recipe", "seed", "device", "parameters", "epochs", "best_epoch", "seconds")
 

@@ -7,8 +7,8 @@ import torch
 from sympy import sympify
 from torch import Tensor
 
-from porism.claims import ledger
-from porism.claims.judges.tally import Maker, Matrix, Noted, Tally, product
+from porism.claims.checks.count import Maker, Matrix, Noted, Tally, product
+from porism.claims.ledger import ledger
 from porism.claims.topics.attention.heads import block_by_block, side_by_side
 from porism.claims.topics.attention.orders import ONE_HEAD, grows_like
 from porism.claims.topics.attention.products import strassen

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from porism.claims import Claim, Empirical, Finding, decide
-from porism.claims.judges import compared
+from porism.claims.checks.compare import compared
+from porism.claims.claim import Claim, Empirical, Finding
+from porism.claims.ledger import decide
 from porism.errors import ClaimError, MissingExtra
 
 Formula = Callable[[float], float]

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from porism.claims.judges.tally import Noted, Tally
+from porism.claims.checks.count import Noted, Tally
 from porism.claims.topics.images.downsampling import SHRINK, smallest_test_set, without_downsampling
-from porism.claims.topics.images.walks import Weights, influence, scalar_walk, walk_tally
+from porism.claims.topics.images.grid import Weights, influence, scalar_walk, walk_tally
 from porism.layers.recurrent.grid import naive
 from porism.layers.recurrent.grid.cost import cost
 from porism.layers.recurrent.grid.kernels.diagonals import steps

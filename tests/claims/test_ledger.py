@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from porism.claims import TOPICS, Claim, Empirical, decide, ledger
-from porism.claims.claim import VERDICTS
+from porism.claims.claim import VERDICTS, Claim, Empirical
+from porism.claims.ledger import TOPICS, decide, ledger
 
 CLAIMS = list(ledger().values())
 DECIDED: list[Claim[Any]] = [claim for claim in CLAIMS if isinstance(claim, Claim)]

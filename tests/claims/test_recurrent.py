@@ -6,8 +6,8 @@ import re
 import pytest
 import torch
 
-from porism.claims import Claim, Empirical
-from porism.claims.judges.compared import ROUNDING, difference
+from porism.claims.checks.compare import ROUNDING, difference
+from porism.claims.claim import Claim, Empirical
 from porism.claims.topics.recurrent import CLAIMS
 from porism.claims.topics.recurrent.perplexity import measured_perplexity, nats, one_word_each, predictions
 from porism.claims.topics.recurrent.scores import BY_LABEL

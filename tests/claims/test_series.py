@@ -6,9 +6,8 @@ import pytest
 import torch
 from sympy import Symbol, sympify
 
-from porism.claims import ledger
-from porism.claims.judges import tallied
-from porism.claims.judges.tally import Maker, Matrix, Tally
+from porism.claims.checks.count import Maker, Matrix, Tally, tallied
+from porism.claims.ledger import ledger
 from porism.claims.topics.series import answers, counting, features, operations, scalar, truncation
 from porism.costing import D, K, M, T
 from porism.layers.attention.taylor import naive

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from porism.claims import Claim, ledger
+from porism.claims.claim import Claim
+from porism.claims.ledger import ledger
 from porism.claims.topics.speech.similarities import PAIRS, UNITS, fewest_edits
 from porism.tasks.speech.metric import SIMILARITIES, edit_distances
 

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import pytest
 import torch
 
-from porism.claims.judges.tally import Maker, Matrix, Noted, Tally
+from porism.claims.checks.count import Maker, Matrix, Noted, Tally
 from porism.claims.topics.words.estimates import DRAWINGS, Drawing, V, estimates, few_words, m, scalar_estimate
 from porism.claims.topics.words.gradients import scalar_step
 from porism.claims.topics.words.pair import random_pair

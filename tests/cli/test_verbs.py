@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from tests.cli.conftest import TINY, Say
 
-from porism.claims import Finding, ledger
+from porism.claims.claim import Finding
+from porism.claims.ledger import ledger
 from porism.cli import VERBS
 from porism.tasks.language.task import Language
 from porism.training.experiment import Question

@@ -8,11 +8,12 @@ from sympy import Piecewise, floor
 from torch import nn
 
 from porism.costing import B, D, T
-from porism.costing.comparison import Comparison, compare, compare_all, draw
+from porism.costing.comparison import Comparison, compare, compare_all
 from porism.costing.cost import Derived
 from porism.costing.derive import derive
 from porism.costing.predicting.crossover import changes, first_above, largest
 from porism.errors import RecipeError
+from porism.report.crossover import draw
 
 
 @pytest.mark.parametrize(

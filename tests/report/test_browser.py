@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.report.conftest import WriteRun, metrics
 
-from porism.report import write_report
+from porism.report.page import write_report
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None

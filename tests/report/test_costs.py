@@ -4,7 +4,9 @@ import pytest
 from rich.console import Console
 from tests.report.conftest import WriteRun, metrics
 
-from porism.report import costs_table, read_run, write_report
+from porism.report.page import write_report
+from porism.report.table import costs_table
+from porism.runs.record import read_run
 
 COST = {
     "flops": {"formula": "2*B*H*T*(D + H)", "value": 30_000, "terms": {}},

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.report.conftest import WriteRun, epoch, metrics, start
 
-from porism.report import read_run
-from porism.report.contest import contests, entries_of
+from porism.report.comparison import contests, entries_of
 from porism.report.curves import Plot, plots
+from porism.runs.record import read_run
 
 pytest.importorskip("matplotlib")
 

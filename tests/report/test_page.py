@@ -10,7 +10,7 @@ import pytest
 from tests.report.conftest import WriteRun, metrics
 
 from porism.errors import RunError
-from porism.report import write_report
+from porism.report.page import write_report
 
 HOSTILE = "<script>alert('x')</script><img src=http://example.org/x onerror=alert(1)>\"'&"
 VOID = {"meta", "br", "img", "link", "hr", "input"}

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from tests.report.conftest import WriteRun, metrics
 
-from porism.report import read_run
-from porism.report.contest import contests, entries_of
+from porism.report.comparison import contests, entries_of
 from porism.report.summary import summarise
+from porism.runs.record import read_run
 
 
 def said(*folders: Path) -> str:

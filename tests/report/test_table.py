@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 from tests.report.conftest import WriteRun, metrics
 
-from porism.report import read_run, table
-from porism.report.contest import entries_of
-from porism.report.table import Column, columns
+from porism.report.comparison import entries_of
+from porism.report.table import Column, columns, table
+from porism.runs.record import read_run
 
 
 def columns_of(*folders: Path) -> dict[str, Column]:

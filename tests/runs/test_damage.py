@@ -11,9 +11,9 @@ from tests.runs import tiny_runs
 from tests.runs.tiny_runs import DAMAGES, Listener, begin, copied, resume, stopped
 
 from porism.errors import PorismError, RunError
-from porism.report import read_run
 from porism.runs import checkpoint
 from porism.runs.exhibits import Table
+from porism.runs.record import read_run
 from porism.runs.run import Run
 from porism.tasks.language.task import Language
 from porism.training import session

@@ -7,7 +7,7 @@ import pytest
 from tests.report.conftest import WriteRun, epoch, metrics, start
 
 from porism.errors import RunError
-from porism.report import read_run
+from porism.runs.record import read_run
 
 
 def append(folder: Path, text: str | bytes) -> None:

@@ -10,8 +10,9 @@ from tests.runs.tiny_runs import Listener, copied, flip, resume
 
 from porism.cli import main
 from porism.errors import RunError
-from porism.report import read_run, write_report
+from porism.report.page import write_report
 from porism.runs import checkpoint
+from porism.runs.record import read_run
 from porism.runs.run import Run
 from porism.tasks.language.task import Language
 from porism.training import session

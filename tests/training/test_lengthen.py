@@ -10,8 +10,8 @@ from tests.runs.tiny_runs import Stop, copied, resume, write_text
 from tests.training.test_loop import timeless
 
 from porism.errors import RecipeError, RunError
-from porism.report import read_run
 from porism.runs.recipe import override
+from porism.runs.record import read_run
 from porism.runs.run import Run
 from porism.training import session
 from porism.training.lengthen import lengthen

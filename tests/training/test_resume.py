@@ -14,8 +14,8 @@ from tests.runs import tiny_runs
 from tests.runs.tiny_runs import Listener, begin, bits, copied, flip, in_a_child, resume, same_bits, stopped
 
 from porism.errors import PorismError, RunError, TrainingError
-from porism.report import read_run
 from porism.runs import checkpoint
+from porism.runs.record import read_run
 from porism.runs.run import Run
 from porism.tasks.language.task import Language
 from porism.training import session

@@ -1,14 +1,17 @@
 """All claims, by id. Each topic is a module or a folder of `topics/` whose CLAIMS are listed here."""
 
 import importlib.util
+import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from typing import Any, Literal
 
-from porism.claims.claim import Statement
-from porism.errors import ClaimError
+from porism.claims.claim import Claim, Empirical, Finding, Statement
+from porism.errors import ClaimError, MissingExtra
 
 TOPICS = {
     "recurrent": "Recurrent language models: gradients and perplexity",
@@ -57,3 +60,57 @@ def _by_id(claims: Iterable[Statement], place: str) -> dict[str, Statement]:
         if len(list(same)) > 1:
             raise ClaimError(f"{place} has claim {number} twice. Give one of them another id.")
     return {claim.id: claim for claim in ordered}
+
+
+Outcome = Literal["pass", "fail", "open"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of a claim.
+
+    outcome: `pass` where the judge found what the ledger says, `fail` where not, `open` where only training tells, or
+        where a package is missing.
+    stated, other: what was found for the statement, and for its rival or its correction.
+    missing: what to install, where that keeps the claim open.
+    """
+
+    claim: Statement
+    outcome: Outcome
+    stated: Finding | None
+    other: Finding | None
+    seconds: float
+    missing: str = ""
+
+
+def decide(claim: Statement) -> Decision:
+    """
+    >>> decide(ledger()["000-24"]).outcome
+    'pass'
+    """
+    start = time.perf_counter()
+    try:
+        stated, other, right = _heard(claim)
+    except MissingExtra as error:
+        return Decision(claim, "open", None, None, time.perf_counter() - start, missing=str(error))
+    outcome: Outcome = "open" if stated is None else "pass" if right else "fail"
+    return Decision(claim, outcome, stated, other, time.perf_counter() - start)
+
+
+def _heard(claim: Statement) -> tuple[Finding | None, Finding | None, bool]:
+    """The findings, and whether they are those that the verdict asks for."""
+    if isinstance(claim, Empirical):
+        known = claim.known() if claim.known else None
+        return known, None, known is not None and known.agrees
+    assert isinstance(claim, Claim)
+    stated = _judged(claim, claim.stated)
+    if claim.verdict == "holds":
+        other = _judged(claim, claim.rival)
+        return stated, other, stated.agrees and not other.agrees
+    other = _judged(claim, claim.corrected)
+    return stated, other, other.agrees and not stated.agrees
+
+
+def _judged(claim: Claim[Any], form: Any) -> Finding:
+    finding: Finding = claim.judge(form)
+    return finding

@@ -13,7 +13,7 @@ from porism.errors import RecipeError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from porism.claims import Decision
+    from porism.claims.ledger import Decision
     from porism.testing.gradients import Check as Comparison
 
 What = Literal["gradients", "kernels", "claims", "all"]
@@ -78,7 +78,7 @@ class Check:
     def _claims(self, console: "Console") -> list[dict[str, Any]]:
         from rich.progress import track
 
-        from porism.claims import decide
+        from porism.claims.ledger import decide
         from porism.cli.output import tell
 
         chosen = _chosen(self.topic, self.id, self.ledger)
@@ -105,7 +105,7 @@ def _compared(checks: "Sequence[Comparison]", console: "Console") -> list[dict[s
 
 
 def _chosen(topic: str | None, number: str | None, own: Path | None) -> list[Any]:
-    from porism.claims import ledger, read_ledger
+    from porism.claims.ledger import ledger, read_ledger
     from porism.errors import nearest
 
     claims = ledger() if own is None else read_ledger(own)
@@ -148,7 +148,7 @@ def _plain(decision: "Decision") -> dict[str, Any]:
 
 
 def _write(decisions: "Sequence[Decision]", to: Path) -> None:
-    from porism.claims import TOPICS
+    from porism.claims.ledger import TOPICS
     from porism.report.ledger import Row, write_ledger
 
     rows = []

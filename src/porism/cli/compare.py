@@ -44,7 +44,7 @@ class Compare(TrainingOptions):
 
     def run(self) -> int:
         from porism.cli.output import console_for, print_json, tell
-        from porism.report import write_report
+        from porism.report.page import write_report
         from porism.tasks import find
 
         kind = find(self.task)
@@ -115,7 +115,11 @@ class Compare(TrainingOptions):
     def _tell(self, paths: list[Path], question: "Question | None", console: "Console") -> None:
         """The tables for a terminal: one row a run, or one a model where there are many runs of each."""
         from porism.cli.output import tell
-        from porism.report import answer, contests, costs_table, entries_of, has_seeds, read_run, seeds_table, table
+        from porism.report.comparison import contests, entries_of
+        from porism.report.experiment import answer
+        from porism.report.seeds import has_seeds, seeds_table
+        from porism.report.table import costs_table, table
+        from porism.runs.record import read_run
 
         records = [read_run(path) for path in paths]
         rounds = contests(entries_of(records))

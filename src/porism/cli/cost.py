@@ -155,7 +155,8 @@ class Cost:
 
     def _compare(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
         from porism.cli.target import find
-        from porism.costing.comparison import compare_all, draw
+        from porism.costing.comparison import compare_all
+        from porism.report.crossover import draw
 
         other = self._derive(find(self.against, self.input if ":" in self.against else ()), console)
         console.print(other.table())
@@ -165,7 +166,7 @@ class Cost:
         drawn = next((one for one in comparisons if one.crossing), comparisons[0])
         tell(console, draw(drawn))
         if self.plot:
-            from porism.report.crossing import write_crossing
+            from porism.report.crossover import write_crossing
 
             write_crossing(drawn, self.plot)
             tell(console, f"picture: {self.plot}")

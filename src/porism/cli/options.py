@@ -128,7 +128,7 @@ class TrainingOptions:
 
     def _complete(self, training: "Training", console: "Console", report: bool) -> dict[str, Any]:
         from porism.cli.output import lost, tell
-        from porism.report import write_report
+        from porism.report.page import write_report
         from porism.training.progress import Audience, ConsoleWatcher, TensorBoardWatcher, Watcher
         from porism.training.session import complete
 

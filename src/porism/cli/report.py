@@ -27,7 +27,9 @@ class Report:
 
     def run(self) -> int:
         from porism.cli.output import console_for, print_json, tell
-        from porism.report import read_run, table, write_report
+        from porism.report.page import write_report
+        from porism.report.table import table
+        from porism.runs.record import read_run
 
         if not self.folders:
             raise RunError("which runs? Give one or more folders that porism train printed.")

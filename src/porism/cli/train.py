@@ -45,7 +45,8 @@ class Train(TrainingOptions):
 
     def run(self) -> int:
         from porism.cli.output import console_for, print_json, tell
-        from porism.report import read_run, table
+        from porism.report.table import table
+        from porism.runs.record import read_run
 
         if self.recipes:
             return self._list_recipes()

@@ -1,6 +1,5 @@
 """Two costs beside each other: from which size on one is the costlier."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,22 +98,3 @@ def compare_all(ours: Derived, theirs: Derived, letter: str, **letters: int) -> 
         if any(symbol(letter) in derived.formula(kind).free_symbols for derived in (ours, theirs))
     ]
     return [compare(ours, theirs, letter, kind, **letters) for kind in kinds]
-
-
-def draw(comparison: Comparison, width: int = 64, height: int = 14) -> str:
-    """Both costs over the letter, doubling along both axes: ● the first, ○ the second, ◉ both."""
-    middle = comparison.crossing or 1024
-    low, high = max(0.0, math.log2(middle) - 5), math.log2(middle) + 5
-    sizes = [max(1, round(2 ** (low + (high - low) * column / (width - 1)))) for column in range(width)]
-    heights = [[math.log2(max(value, 1)) for value in values] for values in comparison.values(sizes)]
-    bottom, top = min(map(min, heights)), max(map(max, heights))
-    canvas = [[" "] * width for _ in range(height)]
-    for values, mark in zip(heights, "●○", strict=True):
-        for column, value in enumerate(values):
-            row = round((top - value) / max(top - bottom, 1e-9) * (height - 1))
-            canvas[row][column] = "◉" if canvas[row][column] not in (" ", mark) else mark
-    labels = [f"{2**top:.2g}", *[""] * (height - 2), f"{2**bottom:.2g}"]
-    lines = [f"{label:>8} ┤{''.join(row)}" for label, row in zip(labels, canvas, strict=True)]
-    ends = f"{comparison.letter}={sizes[0]}", f"{comparison.letter}={sizes[-1]}"
-    foot = f"{'':>9}└{'─' * width}\n{'':>10}{ends[0]}{ends[1]:>{width - len(ends[0])}}"
-    return "\n".join([*lines, foot, f"{'':>10}● {comparison.names[0]}   ○ {comparison.names[1]}   {comparison.title}"])

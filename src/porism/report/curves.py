@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from porism.report.contest import Contest, Entry
-from porism.report.drawing import Painter, draw, plain_ticks
-from porism.report.svg import INK, PAPER, adopt, gid, role
+from porism.report.comparison import Contest, Entry
+from porism.report.drawing import INK, PAPER, Painter, adopt, draw, gid, plain_ticks, role
 from porism.runs.record import Epoch, finite
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from porism.errors import MissingExtra
 from porism.report import numbers
-from porism.report.contest import Entry
-from porism.report.drawing import Painter, draw, plain_ticks
+from porism.report.comparison import Entry
+from porism.report.drawing import Painter, adopt, draw, plain_ticks, role, series
 from porism.report.markup import fold, number_cell, scrolled, section
-from porism.report.svg import adopt, role, series
 from porism.runs.exhibits import AnyExhibit, Lines, Matrix, Picture, Pictures, Points, Sounds, Table
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from porism.report.contest import Entry
-from porism.report.svg import series
+from porism.report.comparison import Entry
+from porism.report.drawing import series
 
 
 def section(heading: str, content: str) -> str:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from porism.errors import RunError
 from porism.report import sections
-from porism.report.answer import answer, answered
-from porism.report.contest import contests, entries_of
+from porism.report.comparison import contests, entries_of
 from porism.report.document import document, refuse_foreign, write
 from porism.report.exhibits import exhibits
-from porism.report.models import has_seeds, representatives, seeds
+from porism.report.experiment import answer, answered
+from porism.report.seeds import has_seeds, representatives, seeds
 from porism.report.summary import summarise
 from porism.runs.record import RunRecord, read_run
 from porism.training.experiment import Question

@@ -7,7 +7,7 @@ from html import escape
 from porism.costing.alphabet import ALPHABET
 from porism.errors import MissingExtra
 from porism.report import curves, numbers
-from porism.report.contest import Contest, Entry, splits_of
+from porism.report.comparison import Contest, Entry, splits_of
 from porism.report.formula import letters, mathml
 from porism.report.markup import badge, facts, fold, name_cell, number_cell, plain, scrolled, section
 from porism.report.table import columns, judged_by

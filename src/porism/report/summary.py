@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from porism.report import numbers
-from porism.report.contest import Contest, Entry
-from porism.report.models import Model, models_of
+from porism.report.comparison import Contest, Entry
+from porism.report.seeds import Model, models_of
 
 
 def summarise(contest: Contest) -> str:

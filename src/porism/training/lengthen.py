@@ -9,10 +9,10 @@ from porism.errors import RecipeError
 from porism.runs.recipe import Recipe
 from porism.runs.results import EXHIBITS, METRICS, OUTCOMES
 from porism.runs.run import Facts
+from porism.training.position import go_on
 
 if TYPE_CHECKING:
     from porism.training.loop import Training
-    from porism.training.position import Position
 
 LENGTHS = ("epochs", "patience")
 
@@ -38,14 +38,6 @@ def lengthen(training: "Training", recipe: Recipe) -> list[str]:
     if at.finished and go_on(at, recipe):
         run.append("resume", epoch=at.epoch, step=at.step, recipe=run.recipe_sha256)
     return [f"{name} {getattr(before, name)} -> {getattr(recipe, name)}" for name in changed]
-
-
-def go_on(at: "Position", recipe: Recipe) -> bool:
-    """Take a training that had finished to its next epoch, where its recipe has become longer since. Whether it has."""
-    if not at.finished or at.epoch >= recipe.epochs or at.epoch - at.best_epoch > recipe.patience:
-        return False
-    at.epoch, at.step, at.loss, at.units, at.epoch_seconds, at.finished = at.epoch + 1, 0, 0.0, 0, 0.0, ""
-    return True
 
 
 def _check(training: "Training", recipe: Recipe) -> None:

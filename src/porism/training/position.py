@@ -15,10 +15,10 @@ from porism.errors import RunError
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint, Files, files_of
 from porism.runs.events import Record
+from porism.runs.recipe import Recipe
 from porism.runs.results import METRICS
 from porism.runs.run import BEST, LAST, Run
 from porism.training import optimizer
-from porism.training.lengthen import go_on
 from porism.training.progress import Watcher
 from porism.training.task import Carry, Task
 
@@ -196,3 +196,11 @@ def _refuse_not_finite(saved: Checkpoint, tensors: dict[str, Tensor], parameters
 def _epochs(events: Record) -> bool:
     """Whether an epoch was told of."""
     return any(isinstance(line.event, dict) and line.event.get("event") == "epoch" for line in events.lines)
+
+
+def go_on(at: "Position", recipe: Recipe) -> bool:
+    """Take a training that had finished to its next epoch, where its recipe has become longer since. Whether it has."""
+    if not at.finished or at.epoch >= recipe.epochs or at.epoch - at.best_epoch > recipe.patience:
+        return False
+    at.epoch, at.step, at.loss, at.units, at.epoch_seconds, at.finished = at.epoch + 1, 0, 0.0, 0, 0.0, ""
+    return True

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import compared
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import compared
 from porism.layers.gcn import Graph
 from porism.layers.gcn.naive import adjacency
 from porism.runs.exhibits import Lines

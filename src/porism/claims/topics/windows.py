@@ -9,8 +9,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import compared, counted_equal, slope
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import compared, counted_equal, slope
 from porism.claims.topics.attention.orders import ONE_HEAD, grows_like
 from porism.claims.topics.attention.scalar import SINGLE, counts, operations
 from porism.layers import WindowAttention

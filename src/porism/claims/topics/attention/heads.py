@@ -5,9 +5,9 @@ from functools import reduce
 
 import torch
 
+from porism.claims.checks.compare import answered, counted_equal, where
+from porism.claims.checks.count import Matrix, product, tallied
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.judges import answered, counted_equal, tallied, where
-from porism.claims.judges.tally import Matrix, product
 from porism.claims.topics.attention.orders import HEADS, MORE_HEADS_THAN_WIDTH, grows_like
 from porism.claims.topics.attention.products import plus
 from porism.claims.topics.attention.scalar import MULTI, SINGLE, counts, operations

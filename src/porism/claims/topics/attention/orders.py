@@ -6,8 +6,8 @@ A polynomial is of another's order where, and only where, both have the same exp
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from porism.claims.checks.compare import slope
 from porism.claims.claim import Finding
-from porism.claims.judges import slope
 from porism.claims.topics.attention.scalar import Count
 
 Order = Callable[[int, int, int], float | tuple[float, ...]]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 from torch import nn
 
+from porism.claims.checks.compare import counted_equal, where
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import counted_equal, where
 from porism.layers import Attention
 
 Sizes = tuple[int, int, bool, bool]

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from porism.claims.checks.compare import counted_equal, where
+from porism.claims.checks.count import Matrix, Noted, product, tallied
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import counted_equal, tallied, where
-from porism.claims.judges.tally import Matrix, Noted, product
 from porism.claims.topics.attention.scalar import counts
 
 SHAPES = ((1, 1, 1), (2, 7, 1), (3, 5, 4), (7, 2, 3))

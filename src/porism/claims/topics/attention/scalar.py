@@ -14,7 +14,7 @@ from typing import Literal
 
 from sympy import lambdify
 
-from porism.claims.judges.tally import Maker, Matrix, Tally, product, softmax, transposed
+from porism.claims.checks.count import Maker, Matrix, Tally, product, softmax, transposed
 from porism.costing.fitting.interpolate import interpolate
 from porism.costing.fitting.samples import Limits
 from porism.layers.attention.pattern import FULL, Pattern

@@ -6,8 +6,8 @@ from itertools import count
 
 from sympy import Expr
 
+from porism.claims.checks.compare import compared, counted_equal, where
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.judges import compared, counted_equal, where
 from porism.costing import SYMBOLS
 from porism.layers.attention.softmax.cost import cost
 from porism.runs.exhibits import Table

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from porism.claims.checks.compare import answered, where
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.judges import answered, where
 from porism.claims.topics.attention.orders import LONG, ONE_HEAD, Order, grows_like
 from porism.claims.topics.attention.scalar import CORE, SINGLE, counts, operations
 from porism.runs.exhibits import Lines

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import compared
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import compared
 from porism.layers import softmax_attention
 from porism.layers.attention.softmax.functional import all_weights
 

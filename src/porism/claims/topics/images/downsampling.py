@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
+from porism.claims.checks.compare import compared, counted_equal
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.judges import compared, counted_equal
 from porism.tasks.images.data.image_set import Shape
 from porism.tasks.images.data.public import PUBLIC
 from porism.tasks.images.model.downsampling import CHANNELS, WIDTHS, Downsampling

@@ -10,9 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import ROUNDING, answered, compared
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import answered, compared
-from porism.claims.judges.compared import ROUNDING
 from porism.claims.topics.recurrent.step import cross_entropy
 from porism.runs.exhibits import Lines
 from porism.tasks.language.metric import Perplexity

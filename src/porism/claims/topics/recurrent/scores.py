@@ -6,9 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import ROUNDING, answered, compared, difference
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import answered, compared
-from porism.claims.judges.compared import ROUNDING, difference
 from porism.claims.topics.recurrent.step import (
     GIVEN,
     Step,

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import torch
 
+from porism.claims.checks.compare import Case, compared
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import Case, compared
 from porism.layers.recurrent.elman.naive import Weights
 from porism.tasks.language.model import build
 from porism.tasks.language.model.recurrent import RecurrentModel

@@ -6,8 +6,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import Case, compared
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import Case, compared
 from porism.claims.topics.recurrent.step import STEPS, Formula, Step, derivative, derivative_of, gradient_by
 from porism.layers.recurrent.elman import naive
 from porism.layers.recurrent.elman.gradient import local_gradient, trace_back

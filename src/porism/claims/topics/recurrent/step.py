@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import compared, tried
 from porism.claims.claim import Finding
-from porism.claims.judges import compared, tried
 from porism.layers.readout import naive
 from porism.layers.recurrent.elman.naive import ACTIVATIONS
 

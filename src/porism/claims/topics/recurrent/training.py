@@ -9,8 +9,8 @@ from itertools import permutations
 
 import torch
 
+from porism.claims.checks.compare import compared
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.judges import compared
 from porism.runs.exhibits import Lines
 from porism.tasks.language.data import CATALOGUE
 from porism.tasks.language.model import build

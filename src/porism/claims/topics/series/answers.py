@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import compared, tried
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import compared, tried
 from porism.layers.attention.softmax.naive import softmax_attention
 from porism.layers.attention.taylor import naive
 from porism.layers.attention.taylor.feature_maps import feature_map

@@ -10,8 +10,8 @@ import torch
 from sympy import Poly, symbols
 from torch import Tensor
 
+from porism.claims.checks.compare import counted_equal
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import counted_equal
 from porism.layers.attention.taylor import naive
 from porism.layers.attention.taylor.feature_maps import MAPS
 

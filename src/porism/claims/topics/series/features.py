@@ -7,8 +7,8 @@ import torch
 from sympy import Expr, Poly, sqrt, symbols
 from torch import Tensor
 
+from porism.claims.checks.compare import compared, slope
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import compared, slope
 from porism.claims.topics.series.truncation import series, t
 from porism.layers.attention.taylor import naive, series_error
 from porism.layers.attention.taylor.feature_maps import MAPS, feature_map

@@ -8,11 +8,11 @@ from math import comb, factorial
 
 from sympy import Expr, S, degree
 
+import porism.claims.topics.series.scalar as scalar
+from porism.claims.checks.compare import counted_equal
+from porism.claims.checks.count import Maker, Matrix, Noted, Tally, Vector, tallied
+from porism.claims.checks.count import product as matrix_product
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import Tally, counted_equal, tallied
-from porism.claims.judges.tally import Maker, Matrix, Noted, Vector
-from porism.claims.judges.tally import product as matrix_product
-from porism.claims.topics.series import scalar
 from porism.costing import A, B, D, K, M, T
 from porism.layers.attention.softmax.cost import core
 from porism.layers.attention.taylor.feature_maps import MAPS

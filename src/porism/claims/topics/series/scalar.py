@@ -3,7 +3,7 @@
 from itertools import combinations_with_replacement
 from math import prod
 
-from porism.claims.judges.tally import Matrix, Noted, Vector, product, sum_of, transposed
+from porism.claims.checks.count import Matrix, Noted, Vector, product, sum_of, transposed
 
 
 def features(x: Vector, order: int) -> Vector:

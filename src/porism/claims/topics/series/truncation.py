@@ -10,8 +10,8 @@ from sympy import Expr, Poly, Rational, Symbol
 from sympy.calculus.util import minimum
 from torch import Tensor
 
+from porism.claims.checks.compare import compared
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import compared
 from porism.layers.attention.softmax.naive import softmax_attention
 from porism.layers.attention.taylor import naive, series_error
 from porism.layers.attention.taylor.feature_maps import exponential

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from porism.claims.checks.compare import compared
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.judges import compared
-from porism.claims.topics.speech.experiment import AFTER, BEFORE, COMMAND, NEEDS
+from porism.claims.topics.speech.published import AFTER, BEFORE, COMMAND, NEEDS
 from porism.runs.exhibits import Lines
 from porism.tasks.speech.data.symbols import SYMBOLS
 from porism.tasks.speech.model.base import build

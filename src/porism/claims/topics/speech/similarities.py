@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from porism.claims.checks.compare import compared, counted_equal
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.judges import compared, counted_equal
-from porism.claims.topics.speech.experiment import COMMAND, NEEDS, gain, relative_gain
+from porism.claims.topics.speech.published import COMMAND, NEEDS, gain, relative_gain
 from porism.tasks.speech.metric import SIMILARITIES, damerau_levenshtein, edit_distances
 
 UNITS: dict[str, Callable[[str], Sequence[str]]] = {"words": str.split, "characters": list}

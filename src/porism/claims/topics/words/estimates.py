@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import compared, counted_equal
+from porism.claims.checks.count import Maker, Matrix, Vector, product, sum_of, tallied, transposed
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import compared, counted_equal, tallied
-from porism.claims.judges.tally import Maker, Matrix, Vector, product, sum_of, transposed
 from porism.claims.topics.words.pair import by_autograd, random_pair
 from porism.layers.skipgram.estimators import estimate
 from porism.layers.skipgram.gradient import sampled_gradient

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from porism.claims.checks.compare import compared, counted_equal, tried
+from porism.claims.checks.count import Maker, Matrix, Vector, product, softmax, tallied, transposed
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.judges import compared, counted_equal, tallied, tried
-from porism.claims.judges.tally import Maker, Matrix, Vector, product, softmax, transposed
 from porism.claims.topics.words.pair import SIZES, Pair, by_autograd, random_pair
 from porism.layers.skipgram import SkipGram, naive
 

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import porism.layers.kernels as kernels
 from porism.costing.counting.count import PRODUCTS
 from porism.costing.counting.flops import CORRECTIONS
 from porism.errors import ShapeError
-from porism.layers import kernels
 from porism.layers.gcn.adjacency.csr import Csr, check_arrays, check_pattern
 from porism.layers.operands import FLOATS
 

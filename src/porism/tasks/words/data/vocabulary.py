@@ -123,7 +123,7 @@ def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 def _kernels() -> ModuleType:
     try:
-        from porism.tasks.words.data import tokenize_numba as kernels
+        import porism.tasks.words.data.tokenize_numba as kernels
     except ImportError:
         raise MissingExtra('reading words needs numba, which is not installed: pip install "porism[words]"') from None
     return kernels

@@ -5,7 +5,10 @@ from pathlib import Path
 from rich.console import Console
 from tests.report.conftest import WriteRun, metrics
 
-from porism.report import contests, entries_of, has_seeds, read_run, seeds_table, write_report
+from porism.report.comparison import contests, entries_of
+from porism.report.page import write_report
+from porism.report.seeds import has_seeds, seeds_table
+from porism.runs.record import read_run
 
 
 def test_seeds_make_one_row_with_its_interval(write_run: WriteRun, tmp_path: Path) -> None:

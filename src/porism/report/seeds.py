@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from porism.report import numbers
-from porism.report.contest import Contest, Entry, splits_of
+from porism.report.comparison import Contest, Entry, splits_of
 from porism.report.markup import number_cell, scrolled, section
 from porism.report.statistics import CONFIDENCE, Interval, interval
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from tests.report.conftest import WriteRun, metrics
 
-from porism.report import answer, read_run, write_report
+from porism.report.experiment import answer
+from porism.report.page import write_report
+from porism.runs.record import read_run
 from porism.training.experiment import Question
 
 ASKED = Question("rates", "Is pooling better than strides?", ("pooled", "strided"), {"rate": (0.1, 0.01)}, seeds=3)

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from porism.claims.judges import answered, compared, counted_equal, slope, tallied, tried
-from porism.claims.judges.tally import product, softmax, sum_of
+from porism.claims.checks.compare import answered, compared, counted_equal, slope, tried
+from porism.claims.checks.count import product, softmax, sum_of, tallied
 
 SIZE = st.integers(1, 7)
 

@@ -1,5 +1,6 @@
 """Numbers that were found beside numbers that a form gives."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,3 +114,46 @@ def _size(x: Tensor) -> str:
 
 def _number(value: float) -> str:
     return f"{int(value):,}" if abs(value) < 1e15 and value == int(value) else f"{value:.4g}"
+
+
+def answered(cases: Iterable[tuple[str, bool, bool]]) -> Finding:
+    """The number of cases in which the answer that is true and the one that a form gives differ.
+
+    >>> answered([("Is 1 odd?", True, True), ("Is 2 odd?", False, True)]).evidence
+    'Is 2 odd? No is true, yes stated; wrong in 1 of 2 cases'
+    """
+    listed = list(cases)
+    wrong = [case for case in listed if case[1] != case[2]]
+    if not listed:
+        return Finding(float("nan"), 0, "nothing was asked")
+    if not wrong:
+        return Finding(0, 0, f"the same answer in {len(listed)} cases")
+    where, true, given = wrong[0]
+    told = f"{where} {_word(true).capitalize()} is true, {_word(given)} stated"
+    return Finding(len(wrong), 0, f"{told}; wrong in {len(wrong)} of {len(listed)} cases")
+
+
+def _word(answer: bool) -> str:
+    return "yes" if answer else "no"
+
+
+def where(
+    assumed: Callable[..., bool], stated: Callable[..., Any], otherwise: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A statement where its assumption is met, and what is true elsewhere.
+
+    >>> work = where(lambda T, D: D <= T, lambda T, D: T * T * D, lambda T, D: T * D * D)
+    >>> work(10, 2), work(2, 10)
+    (200, 200)
+    """
+    return lambda *sizes: stated(*sizes) if assumed(*sizes) else otherwise(*sizes)
+
+
+def slope(count: Callable[[int], float], sizes: Sequence[int]) -> float:
+    """The exponent between the two largest sizes: the slope of log count over log size.
+
+    >>> round(slope(lambda n: 3 * n**2 + 5 * n, [10, 10_000, 1_000_000]), 3)
+    2.0
+    """
+    before, last = sizes[-2:]
+    return math.log(count(last) / count(before)) / math.log(last / before)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from porism.claims.checks.compare import compared, counted_equal, tried
+from porism.claims.checks.count import Maker, Matrix, Noted, Tally, Vector, product, tallied
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.judges import Tally, compared, counted_equal, tallied, tried
-from porism.claims.judges.tally import Maker, Matrix, Noted, Vector, product
 from porism.layers.recurrent.grid import Grid, grid
 from porism.runs.exhibits import Lines
 

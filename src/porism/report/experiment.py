@@ -6,9 +6,9 @@ from html import escape
 from statistics import fmean
 
 from porism.report import numbers
-from porism.report.contest import Contest, Entry, contests, entries_of
+from porism.report.comparison import Contest, Entry, contests, entries_of
 from porism.report.markup import number_cell, scrolled, section
-from porism.report.models import Model, models_of, trusted
+from porism.report.seeds import Model, models_of, trusted
 from porism.report.statistics import CONFIDENCE, Interval, interval, mcnemar
 from porism.runs.record import RunRecord
 from porism.training.experiment import Question
