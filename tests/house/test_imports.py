@@ -78,8 +78,79 @@ def upward_imports(package: Path) -> list[str]:
     return complaints
 
 
+def imported_modules(file: Path, package: Path) -> set[str]:
+    """The modules of the package that a file imports by a statement, wherever it stands."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), filename=str(file))):
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                found |= {module, *(f"{module}.{alias.name}" for alias in names)}
+    return {name for name in found if _file_of(name, package)}
+
+
+def _file_of(name: str, package: Path) -> Path | None:
+    path = package.parent.joinpath(*name.split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+def _module_of(file: Path, package: Path) -> str:
+    return ".".join(file.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def cycles(package: Path) -> list[list[str]]:
+    """Modules that import each other, directly or through others: one list a knot."""
+    arrows = {_module_of(file, package): imported_modules(file, package) for file in sorted(package.rglob("*.py"))}
+    after = {name: _reached(name, arrows) for name in arrows}
+    knots = {tuple(sorted(other for other in after[name] if name in after[other])) for name in arrows}
+    return [list(knot) for knot in sorted(knots) if knot]
+
+
+def _reached(start: str, arrows: dict[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = arrows[waiting.pop()] - reached
+        reached |= new
+        waiting += new
+    return reached
+
+
+def imports_of_own_package(package: Path) -> list[str]:
+    """Files that import the package they lie in, as `module: package`: its file runs before them, half of it or all."""
+    found = []
+    for file in sorted(package.rglob("*.py")):
+        name = _module_of(file, package)
+        if file.name != "__init__.py":
+            found += [
+                f"{name}: {above}" for above in sorted(imported_modules(file, package)) if name.startswith(f"{above}.")
+            ]
+    return found
+
+
 def test_imports_run_downward(repository: Path) -> None:
     assert upward_imports(repository / "src/porism") == []
+
+
+def test_no_modules_import_each_other(repository: Path) -> None:
+    assert cycles(repository / "src/porism") == []
+
+
+def test_no_file_imports_the_package_it_lies_in(repository: Path) -> None:
+    assert imports_of_own_package(repository / "src/porism") == []
+
+
+def test_a_cycle_is_found(plant: Plant) -> None:
+    package = "porism/runs/__init__.py"
+    files = {
+        "a": "import porism.runs.b",
+        "b": "from porism.runs.c import x",
+        "c": "def f():\n    from porism.runs import a",
+    }
+    root = plant({package: "", **{f"porism/runs/{name}.py": text for name, text in files.items()}})
+    assert cycles(root / "porism") == [["porism.runs.a", "porism.runs.b", "porism.runs.c"]]
+    assert imports_of_own_package(root / "porism") == ["porism.runs.c: porism.runs"]
 
 
 @pytest.mark.parametrize(

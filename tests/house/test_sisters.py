@@ -1,36 +1,39 @@
 """Sister folders hold the same files, and the tests mirror the source."""
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from tests.house.conftest import Plant
 
-LAYER = ("README.md", "__init__.py", "naive.py", "layer.py", "gradient.py", "cost.py", "check.py")
-TASK = ("README.md", "__init__.py", "data.py", "model.py", "metric.py", "predict.py", "recipes.py")
-# A kernel is written where it pays.
-KERNELS = ("triton.py", "numba.py")
-# One chooses among layers, one is what kernels share: no layers themselves.
-GUESTS = ("mechanism", "kernels")
+from porism.layers.cases import LAYERS
+from porism.tasks import TASKS
+
+LAYER = (*("README.md", "__init__.py", "naive.py", "layer.py", "functional.py", "gradient.py", "cost.py", "check.py"),)
+TASK = (
+    *("README.md", "__init__.py", "task.py", "recipes.py", "metric.py", "predict.py"),
+    *("data/__init__.py", "data/embedded.py", "model/__init__.py", "model/base.py", "exhibits/__init__.py"),
+)
+# What one layer has at its top beside the others, each for a reason that its name tells.
+OWN = {
+    "gcn": {"graph.py", "features.py"},
+    "skipgram": {"noise.py", "estimators.py"},
+    "taylor": {"feature_maps.py", "error.py"},
+}
 
 
 def folders(parent: Path) -> list[Path]:
     return sorted(path for path in parent.glob("*/") if path.is_dir() and path.name != "__pycache__")
 
 
-def missing_files(
-    family: Path, required: tuple[str, ...], optional: tuple[str, ...] = (), guests: tuple[str, ...] = ()
-) -> list[str]:
-    """What a sister lacks: a required file, or one that has become a habit. Guests are no sisters.
+def missing_files(sister: Path, required: tuple[str, ...]) -> list[str]:
+    """What a sister lacks of the files that all have."""
+    return [f"{sister.name}/{name}" for name in required if not (sister / name).is_file()]
 
-    A habit is a file that two sisters or more have and at least half of them. What one sister alone has is her own.
-    """
-    sisters = [sister for sister in folders(family) if sister.name not in guests]
-    held = {sister.name: {path.name for path in sister.iterdir() if path.is_file()} for sister in sisters}
-    counts = Counter(name for files in held.values() for name in files)
-    habits = {name for name, count in counts.items() if count >= max(2, len(held) / 2)}
-    wanted = (habits | set(required)) - set(optional)
-    return [f"{sister}/{name}" for sister, files in held.items() for name in sorted(wanted - files)]
+
+def other_files(sister: Path, known: tuple[str, ...], own: frozenset[str] | set[str] = frozenset()) -> list[str]:
+    """What a sister has at her top that the others have not, and that is not known to be her own."""
+    found = {path.name for path in sister.iterdir() if path.is_file()}
+    return [f"{sister.name}/{name}" for name in sorted(found - set(known) - own)]
 
 
 def rooms_without_tests(package: Path, tests: Path) -> list[str]:
@@ -39,16 +42,24 @@ def rooms_without_tests(package: Path, tests: Path) -> list[str]:
     return [room.name for room in rooms if not any((tests / room.name).rglob("test_*.py"))]
 
 
-def test_every_layer_has_the_same_files(repository: Path) -> None:
-    layers = repository / "src/porism/layers"
-    assert folders(layers)
-    assert missing_files(layers, LAYER, KERNELS, GUESTS) == []
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_every_layer_has_the_same_files(repository: Path, layer: str) -> None:
+    folder = repository / "src" / layer.replace(".", "/")
+    assert missing_files(folder, LAYER) == []
+    assert other_files(folder, LAYER, OWN.get(folder.name, set())) == []
 
 
-def test_every_task_has_the_same_files(repository: Path) -> None:
-    tasks = repository / "src/porism/tasks"
-    assert folders(tasks)
-    assert missing_files(tasks, TASK) == []
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_has_the_same_files(repository: Path, task: str) -> None:
+    folder = repository / "src/porism/tasks" / task
+    assert missing_files(folder, TASK) == []
+    assert other_files(folder, TASK) == []
+
+
+def test_every_layer_is_in_the_table(repository: Path) -> None:
+    layers = (repository / "src/porism/layers").rglob("layer.py")
+    found = {".".join(file.parent.relative_to(repository / "src").parts) for file in layers}
+    assert found == set(LAYERS.values())
 
 
 def test_the_tests_mirror_the_source(repository: Path) -> None:
@@ -58,16 +69,15 @@ def test_the_tests_mirror_the_source(repository: Path) -> None:
 @pytest.mark.parametrize("lost", LAYER)
 def test_a_required_file_is_missed(plant: Plant, lost: str) -> None:
     root = plant({f"elman/{name}": "" for name in LAYER if name != lost})
-    assert missing_files(root, LAYER) == [f"elman/{lost}"]
+    assert missing_files(root / "elman", LAYER) == [f"elman/{lost}"]
 
 
-def test_a_habit_of_half_the_sisters_binds_the_rest(plant: Plant) -> None:
-    files = ["elman/fast.py", "grid/fast.py", "window/own.py", "gcn/triton.py", "grid/triton.py"]
-    root = plant(dict.fromkeys(files, ""))
-    assert missing_files(root, (), KERNELS) == ["gcn/fast.py", "window/fast.py"]
+def test_a_further_file_is_found_unless_it_is_the_layers_own(plant: Plant) -> None:
+    root = plant(dict.fromkeys(["gcn/graph.py", "gcn/fast.py", "gcn/layer.py"], ""))
+    assert other_files(root / "gcn", LAYER, {"graph.py"}) == ["gcn/fast.py"]
 
 
 def test_a_room_without_tests_is_missed(plant: Plant) -> None:
-    files = ["porism/cost/formula.py", "porism/train/loop.py", "tests/train/test_loop.py", "tests/cost/notes.md"]
+    files = ["porism/costing/terms.py", "porism/runs/run.py", "tests/runs/test_run.py", "tests/costing/notes.md"]
     root = plant(dict.fromkeys(files, ""))
-    assert rooms_without_tests(root / "porism", root / "tests") == ["cost"]
+    assert rooms_without_tests(root / "porism", root / "tests") == ["costing"]
