@@ -36,6 +36,7 @@ from torch.utils.flop_counter import flop_registry
 from porism.costing.counting.flops import CORRECTIONS
 from porism.costing.counting.kernels import Kernel, work
 from porism.costing.counting.operators import (
+    DECOMPOSED,
     FREE,
     base_name,
     elementwise_elements,
@@ -227,9 +228,10 @@ class _Recorder(TorchDispatchMode):
             return (
                 NotImplemented  # a ragged or distributed tensor knows what to do, and the tensors inside it come here
             )
-        if _is_composite(operator):
+        inside = DECOMPOSED.get(operator) or (operator.decompose if _is_composite(operator) else None)
+        if inside is not None:
             with self:
-                return operator.decompose(*args, **kwargs)
+                return inside(*args, **kwargs)
         out = operator(*args, **kwargs)
         self._record(operator, args, kwargs, out)
         return out

@@ -21,6 +21,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from porism.costing.counting.operators import DECOMPOSED
+
 
 class Live(TorchDispatchMode):
     """The bytes alive now and at the peak, by role. Storages that only views share count once."""
@@ -76,6 +78,9 @@ class Live(TorchDispatchMode):
                 hook.remove()
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if operator in DECOMPOSED:
+            with self:
+                return DECOMPOSED[operator](*args, **(kwargs or {}))
         out = operator(*args, **(kwargs or {}))
         tensors = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor) and leaf.layout == torch.strided]
         self.hold("transient", [tensor for tensor in tensors if tensor.untyped_storage()._cdata not in self._held])

@@ -1,5 +1,6 @@
 """What each operator of torch does apart from its products: elementwise work or none, and the bytes it moves."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -8,6 +9,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from porism.costing.counting.flops import stored
+
+DECOMPOSED: dict[Any, Callable[..., Any]] = {}
+"""Operators that are counted by the code inside them, which runs in their place."""
 
 
 def _names(text: str) -> frozenset[str]:
