@@ -89,7 +89,7 @@ def test_a_kill_between_the_renames_leaves_the_one_before(tmp_path: Path) -> Non
 FULL = """
 import resource, sys, torch
 from pathlib import Path
-from porism.training import checkpoint
+from porism.runs import checkpoint
 folder = Path(sys.argv[1]) / "last"
 checkpoint.save(folder, {"model": {"weight": torch.zeros(10)}}, {"step": 1})
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
