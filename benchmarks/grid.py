@@ -96,7 +96,7 @@ def measured(
     row |= {f"{name}_ms": round(taken, 3) for name, taken in times.items()}
     row["ms_a_diagonal"] = round(times["diagonals"] / (2 * side - 1), 5)
     work = cost().at(B=B, C=C, H=H, Y=side, X=side)
-    row["gflops_a_second"] = round((work["flops"] + work["backward"]) / times["diagonals"] / 1e6, 1)
+    row["gflops_a_second"] = round((work["flops"] + work["backward_flops"]) / times["diagonals"] / 1e6, 1)
     if against:
         row["times_faster"] = round(times["pixels"] / times["diagonals"], 2)
     print(json.dumps(row), flush=True)

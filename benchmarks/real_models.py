@@ -22,7 +22,7 @@ from typing import Any
 import torch
 import tyro
 
-from porism.costing.cost import KINDS, Derived
+from porism.costing.cost import KINDS, Cost
 from porism.costing.fitting.basis import symbol
 from porism.training.device import hardware, versions
 
@@ -33,8 +33,8 @@ MOST_BYTES = 4 * 10**9
 TITLES = {
     "parameters": "parameters",
     "flops": "forward FLOPs",
-    "backward": "backward FLOPs",
-    "saved": "bytes kept for the backward pass",
+    "backward_flops": "backward FLOPs",
+    "activation_bytes": "bytes kept for the backward pass",
     "elementwise": "elementwise, forward",
 }
 
@@ -69,9 +69,9 @@ def measure(name: str, threads: int) -> dict[str, Any]:
     }
 
 
-def compare(derived: Derived, sizes: dict[str, int]) -> dict[str, dict[str, int]]:
+def compare(derived: Cost, sizes: dict[str, int]) -> dict[str, dict[str, int]]:
     """What the formulas say of some sizes, and what is counted there."""
-    counted = derived.subject.quantities(sizes)
+    counted = derived.target.quantities(sizes)
     letters = {symbol(letter): size for letter, size in sizes.items()}
     return {
         "predicted": {kind: int(derived.formula(kind).subs(letters)) for kind in KINDS},

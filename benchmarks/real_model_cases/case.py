@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from porism.costing.alphabet import ALPHABET
-from porism.costing.cost import Derived
+from porism.costing.cost import Cost
 from porism.costing.derive import derive
 
 
@@ -34,7 +34,7 @@ class Case:
     largest: Mapping[str, int] = field(default_factory=dict)
     dtype: torch.dtype | None = None
 
-    def derive(self) -> Derived:
+    def derive(self) -> Cost:
         target = self.target if self.target.__code__.co_argcount else self.target()
         return derive(
             target, dtype=self.dtype, multiples=dict(self.multiples), largest=dict(self.largest), **self.inputs

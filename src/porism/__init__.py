@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from porism.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from porism.costing import Cost
     from porism.costing.derive import derive as cost
+    from porism.costing.terms import Terms
     from porism.layers import (
         Attention,
         AutoAttention,
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Attention",
     "AutoAttention",
-    "Cost",
     "Elman",
     "HybridAttention",
     "Readout",
     "TaylorAttention",
+    "Terms",
     "WindowAttention",
     "attention",
     "cost",
 ]
 
 _ROOMS = dict.fromkeys(__all__, "porism.layers") | {
-    "Cost": "porism.costing.terms",
+    "Terms": "porism.costing.terms",
     "attention": "porism.layers.attention.auto",
     "cost": "porism.costing.derive",
 }

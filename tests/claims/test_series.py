@@ -9,7 +9,7 @@ from sympy import Symbol, sympify
 from porism.claims.checks.count import Maker, Matrix, Tally, tallied
 from porism.claims.ledger import ledger
 from porism.claims.topics.series import answers, counting, features, operations, scalar, truncation
-from porism.costing import D, K, M, T
+from porism.costing.alphabet import D, K, M, T
 from porism.layers.attention.taylor import naive
 
 SIZES = [(1, 1, 1), (2, 1, 3), (7, 2, 2), (3, 3, 4)]

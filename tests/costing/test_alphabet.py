@@ -4,8 +4,7 @@ import time
 
 from sympy import ceiling, expand
 
-from porism.costing import B, C, D, H, T, V, X, Y
-from porism.costing.alphabet import factored
+from porism.costing.alphabet import B, C, D, H, T, V, X, Y, factored
 
 
 def test_few_letters_are_taken_apart_wholly() -> None:

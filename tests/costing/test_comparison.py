@@ -7,9 +7,9 @@ import pytest
 from sympy import Piecewise, floor
 from torch import nn
 
-from porism.costing import B, D, T
+from porism.costing.alphabet import B, D, T
 from porism.costing.comparison import Comparison, compare, compare_all
-from porism.costing.cost import Derived
+from porism.costing.cost import Cost
 from porism.costing.derive import derive
 from porism.costing.predicting.crossover import changes, first_above, largest
 from porism.errors import RecipeError
@@ -55,16 +55,16 @@ def test_a_budget_that_nothing_reaches() -> None:
 
 
 @pytest.fixture(scope="module")
-def attention() -> Derived:
+def attention() -> Cost:
     return derive(nn.functional.scaled_dot_product_attention, *("B T D",) * 3)
 
 
 @pytest.fixture(scope="module")
-def product() -> Derived:
+def product() -> Cost:
     return derive(lambda D: nn.Linear(D, D, bias=False), "B T D")
 
 
-def test_a_comparison_in_words(attention: Derived, product: Derived) -> None:
+def test_a_comparison_in_words(attention: Cost, product: Cost) -> None:
     found = compare(attention, product, "T", D=64)
     assert found.crossing == 33
     assert found.sentence == (
@@ -98,7 +98,7 @@ def test_the_picture_has_the_crossing_where_it_is() -> None:
     ],
 )
 def test_a_mistake_is_one_clear_line(
-    attention: Derived, product: Derived, letters: dict[str, int], along: str, message: str
+    attention: Cost, product: Cost, letters: dict[str, int], along: str, message: str
 ) -> None:
     with pytest.raises(RecipeError, match=message):
         compare(attention, product, along, "flops", **letters)

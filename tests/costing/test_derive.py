@@ -11,8 +11,8 @@ from sympy import expand
 from torch import Tensor, nn
 
 import porism
-from porism.costing import SYMBOLS, A, B, D, H, T, V
-from porism.costing.cost import Derived, folded
+from porism.costing.alphabet import SYMBOLS, A, B, D, H, T, V
+from porism.costing.cost import Cost, folded
 from porism.costing.derive import derive
 from porism.costing.predicting.memory import OPTIMIZERS
 from porism.errors import RecipeError, ShapeError
@@ -106,7 +106,7 @@ def test_every_layer_costs_by_hand_what_its_code_costs(name: str) -> None:
     hand = getattr(place, "subject_cost", place.cost)()
     assert same(derived.parameters, hand.total("parameters"))
     # The readout computes its gradient on the way forward, and no layer is asked for a gradient of its first state.
-    counted, by_hand = derived.flops + derived.backward, hand.total("flops") + hand.total("backward")
+    counted, by_hand = derived.flops + derived.backward_flops, hand.total("flops") + hand.total("backward_flops")
     apart = counted - by_hand + (2 * B * H**2 if name == "elman" else 0)
     # Floors and branches can be written in many ways, so the two are compared at sizes.
     draw = random.Random(0)
@@ -117,33 +117,33 @@ def test_every_layer_costs_by_hand_what_its_code_costs(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def attention() -> Derived:
+def attention() -> Cost:
     return derive(nn.functional.scaled_dot_product_attention, *("B 1 T 64",) * 3)
 
 
 @pytest.fixture(scope="module")
-def product() -> Derived:
+def product() -> Cost:
     return derive(lambda D: nn.Linear(D, D, bias=False), "B T D")
 
 
-def test_sizes_can_be_put_in(product: Derived) -> None:
-    assert product.at(B=2, T=3, D=5) == {"parameters": 25, "flops": 300, "backward": 600, "saved": 120}
+def test_sizes_can_be_put_in(product: Cost) -> None:
+    assert product.at(B=2, T=3, D=5) == {"parameters": 25, "flops": 300, "backward_flops": 600, "activation_bytes": 120}
 
 
-def test_a_budget_can_be_solved_for(attention: Derived) -> None:
+def test_a_budget_can_be_solved_for(attention: Cost) -> None:
     length = attention.solve("T", "flops", 1e12, B=1)
     assert attention.at(B=1, T=length)["flops"] <= 1e12 < attention.at(B=1, T=length + 1)["flops"]
     with pytest.raises(RecipeError, match="exceed 1 at T=1. Give a larger budget."):
         attention.solve("T", "flops", 1, B=1)
 
 
-def test_where_one_overtakes_the_other(attention: Derived, product: Derived) -> None:
+def test_where_one_overtakes_the_other(attention: Cost, product: Cost) -> None:
     # 4 T^2 64 against 2 T 4096: equal at T = 32.
     assert attention.crossover(product, "T", B=1, D=64) == 33
     assert product.crossover(attention, "T", B=1, D=64) == 1
 
 
-def test_formulas_can_be_taken_home(product: Derived) -> None:
+def test_formulas_can_be_taken_home(product: Cost) -> None:
     assert product.latex("flops") == "2 B D^{2} T"
     assert product.to_json(B=1, T=1, D=2)["at"]["flops"] == 8
     assert product.to_json()["flops"] == "2*B*D**2*T"
@@ -207,7 +207,7 @@ def test_conventions_are_stated_and_switch() -> None:
     assert same(derived.flops, 4 * A * B * T**2 * D)
     assert derived.to_json()["conventions"].startswith("2 for a multiply-add, causal products in full")
     assert same(derived.under(causal="half").flops, 2 * A * B * T**2 * D)
-    assert same(derived.under(multiply_add=1).backward, derived.backward / 2)
+    assert same(derived.under(multiply_add=1).backward_flops, derived.backward_flops / 2)
     assert same(derived.under(elementwise=True).flops, derived.flops + A * B * T * D)
     assert derived.under(multiply_add=1).titles["flops"] == "forward MACs"
     assert derived.under(multiply_add=1, causal="half").at(A=1, B=1, T=4, D=2)["flops"] == 32
@@ -236,7 +236,7 @@ def test_training_memory_equals_what_torch_keeps() -> None:
         assert derived.memory(name).optimizer == sum(tensor.nbytes for tensor in kept)
     memory = derived.memory("adam")
     assert memory.gradients == memory.parameters == sum(parameter.nbytes for parameter in net.parameters())
-    assert same(memory.total, memory.parameters * 4 + 4 * 4 + derived.saved)
+    assert same(memory.total, memory.parameters * 4 + 4 * 4 + derived.activation_bytes)
     with pytest.raises(RecipeError, match="'lion' is no optimizer known here. Choose from sgd, momentum"):
         derived.memory("lion")
 
@@ -257,7 +257,7 @@ def test_a_batch_of_one_that_goes_another_way_is_told_of_and_counted() -> None:
         "; forward FLOPs from B=2 on; backward FLOPs from B=2 on; bytes kept for the backward pass from B=2 on"
         in derived.verdict
     )
-    assert derived.at(B=1, T=7) == {"parameters": 0, "flops": 0, "backward": 0, "saved": 0}
+    assert derived.at(B=1, T=7) == {"parameters": 0, "flops": 0, "backward_flops": 0, "activation_bytes": 0}
     assert derived.at(B=2, T=7)["flops"] == 56
 
 

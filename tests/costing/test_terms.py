@@ -3,13 +3,14 @@
 import pytest
 from sympy import Integer, simplify
 
-from porism.costing import ALPHABET, SYMBOLS, A, B, Cost, D, H, T
+from porism.costing.alphabet import ALPHABET, SYMBOLS, A, B, D, H, T
+from porism.costing.terms import Terms
 from porism.errors import RecipeError
 
-LINEAR = Cost(
+LINEAR = Terms(
     parameters={"weight": D * H, "bias": H},
     flops={"product": 2 * B * T * D * H},
-    backward={"input": 2 * B * T * D * H, "weight": 2 * B * T * D * H},
+    backward_flops={"input": 2 * B * T * D * H, "weight": 2 * B * T * D * H},
     saved={"x": B * T * D},
 )
 
@@ -24,22 +25,22 @@ def test_the_alphabet_has_one_positive_whole_symbol_a_letter() -> None:
 
 def test_total_is_the_factored_sum() -> None:
     assert str(LINEAR.total("parameters")) == "H*(D + 1)"
-    assert LINEAR.total("backward") == 4 * B * T * D * H
+    assert LINEAR.total("backward_flops") == 4 * B * T * D * H
 
 
 def test_nothing_costs_zero() -> None:
-    assert Cost().total("flops") == Integer(0)
-    assert Cost().at() == {"parameters": 0, "flops": 0, "backward": 0, "saved": 0}
+    assert Terms().total("flops") == Integer(0)
+    assert Terms().at() == {"parameters": 0, "flops": 0, "backward_flops": 0, "saved": 0}
 
 
 def test_at_gives_plain_integers() -> None:
     at = LINEAR.at(B=2, T=3, D=7, H=63)
-    assert at == {"parameters": 504, "flops": 5292, "backward": 10584, "saved": 42}
+    assert at == {"parameters": 504, "flops": 5292, "backward_flops": 10584, "saved": 42}
     assert all(type(value) is int for value in at.values())
 
 
 def test_at_is_exact_beyond_floating_point() -> None:
-    assert Cost(flops={"all": B**3}).at(B=10**9 + 1)["flops"] == (10**9 + 1) ** 3
+    assert Terms(flops={"all": B**3}).at(B=10**9 + 1)["flops"] == (10**9 + 1) ** 3
 
 
 def test_a_letter_no_term_needs_changes_nothing() -> None:
@@ -47,14 +48,14 @@ def test_a_letter_no_term_needs_changes_nothing() -> None:
 
 
 def test_a_sum_adds_terms_of_the_same_name_and_keeps_the_others() -> None:
-    both = LINEAR + Cost(parameters={"bias": 2 * H, "gain": D}, saved={"x": B})
+    both = LINEAR + Terms(parameters={"bias": 2 * H, "gain": D}, saved={"x": B})
     assert both.parameters == {"weight": D * H, "bias": 3 * H, "gain": D}
     assert both.saved == {"x": B * T * D + B}
     assert LINEAR.parameters["bias"] == H
 
 
 def test_costs_add_up_with_sum() -> None:
-    assert simplify(sum([LINEAR, LINEAR], Cost()).total("flops") - 2 * LINEAR.total("flops")) == 0
+    assert simplify(sum([LINEAR, LINEAR], Terms()).total("flops") - 2 * LINEAR.total("flops")) == 0
 
 
 def test_a_prefix_tells_parts_apart() -> None:
@@ -64,7 +65,7 @@ def test_a_prefix_tells_parts_apart() -> None:
 
 
 def test_plain_numbers_are_terms() -> None:
-    assert Cost(parameters={"scale": 1}).at()["parameters"] == 1
+    assert Terms(parameters={"scale": 1}).at()["parameters"] == 1
 
 
 @pytest.mark.parametrize(
@@ -85,9 +86,9 @@ def test_bad_letters_are_named(letters: dict[str, int], message: str) -> None:
 
 def test_a_half_is_no_count() -> None:
     with pytest.raises(RecipeError, match=r"flops is 7/2, which is no whole number"):
-        Cost(flops={"half": T / 2}).at(T=7)
+        Terms(flops={"half": T / 2}).at(T=7)
 
 
 def test_an_unknown_kind_is_named() -> None:
-    with pytest.raises(RecipeError, match=r"no kind 'bytes'\. Choose from parameters, flops, backward, saved\."):
+    with pytest.raises(RecipeError, match=r"no kind 'bytes'\. Choose from parameters, flops, backward_flops, saved\."):
         LINEAR.total("bytes")

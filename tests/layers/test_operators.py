@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from porism.costing.counting.count import count
-from porism.costing.counting.live import Live
+from porism.costing.counting.live import LiveBytes
 from porism.costing.counting.operators import DECOMPOSED
 from porism.layers.operators import first_derivatives_only, register
 
@@ -54,7 +54,7 @@ def test_is_counted_by_what_is_inside(operator: Callable[[Tensor], Tensor]) -> N
     x = torch.randn(7, 3)
     inside, whole = count(gram, x, backward=False), count(operator, x, backward=False)
     assert (whole.flops, whole.uncounted) == (inside.flops, {}) == (2 * 7 * 7 * 3, {})
-    with Live() as live:
+    with LiveBytes() as live:
         operator(x)
     assert live.peak.total() >= (7 * 3 + 7 * 7) * 4  # also what lay in between
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from porism.cli.target import Target
-    from porism.costing.cost import Derived
+    from porism.costing import cost as costing
 
 
 @dataclass(kw_only=True)
@@ -107,7 +107,7 @@ class Cost:
             print_json({"drawing": drawing})
         return 0
 
-    def _derive(self, target: "Target", console: "Console") -> "Derived":
+    def _derive(self, target: "Target", console: "Console") -> "costing.Cost":
         from porism.costing.counting.conventions import Conventions
         from porism.costing.derive import derive
 
@@ -119,10 +119,10 @@ class Cost:
             )
         return replace(derived, name=target.name)
 
-    def _all_sizes(self, derived: "Derived", sizes: dict[str, int], target: "Target") -> dict[str, int]:
+    def _all_sizes(self, derived: "costing.Cost", sizes: dict[str, int], target: "Target") -> dict[str, int]:
         return {letter: size for letter, size in target.sizes.items() if letter in derived.letters} | sizes
 
-    def _numbers(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
+    def _numbers(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
         if not sizes:
             return {}
         titles = derived.titles
@@ -139,12 +139,12 @@ class Cost:
             found["time"] = self._time(derived, sizes, console)
         return found
 
-    def _fits(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
+    def _fits(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
         fit = derived.fits(_bytes(self.memory), self.optimizer, **sizes)
         tell(console, str(fit))
         return {"fits": fit.fits, "bytes": fit.total, "available": fit.available}
 
-    def _time(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
+    def _time(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
         from porism.training.device import choose_device
 
         device = choose_device(self.device)
@@ -153,7 +153,7 @@ class Cost:
         tell(console, timed.text)
         return timed.to_json()
 
-    def _compare(self, derived: "Derived", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
+    def _compare(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
         from porism.cli.target import find
         from porism.costing.comparison import compare_all
         from porism.report.crossover import draw

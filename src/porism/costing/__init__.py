@@ -1,10 +1,6 @@
 """From code to formula: what a layer or a model costs.
 
->>> porism.cost(lambda D, H: torch.nn.LSTM(D, H), "T B D").flops
-8*B*H*T*(D + H)
+Names are imported from the files that define them, so that a layer that uses one file does not load sympy for the
+others: `costing.alphabet` has the letters, `costing.terms` the costs derived by hand, `costing.cost` what `porism.cost`
+returns, `costing.derive` how that is found.
 """
-
-from porism.costing.alphabet import ALPHABET, SYMBOLS, A, B, C, D, E, H, K, M, N, T, V, W, X, Y
-from porism.costing.terms import Cost
-
-__all__ = ["ALPHABET", "SYMBOLS", "A", "B", "C", "Cost", "D", "E", "H", "K", "M", "N", "T", "V", "W", "X", "Y"]

@@ -30,7 +30,7 @@ anything from a moment to hours, by the luck of the points it is tried at."""
 
 def factored(formula: Expr) -> Expr:
     """
-    >>> from porism.costing import B, D, H, T
+    >>> from porism.costing.alphabet import B, D, H, T
     >>> factored(2 * B * D * H * T + 2 * B * H**2 * T)
     2*B*H*T*(D + H)
     """

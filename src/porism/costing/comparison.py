@@ -5,7 +5,7 @@ from typing import Any
 
 from sympy import Expr
 
-from porism.costing.cost import KINDS, Derived
+from porism.costing.cost import KINDS, Cost
 from porism.costing.fitting.basis import symbol
 from porism.costing.predicting.crossover import changes
 from porism.errors import RecipeError
@@ -65,7 +65,7 @@ class Comparison:
         return {"kind": self.title, "letter": self.letter, "crossing": self.crossing, "sentence": self.sentence}
 
 
-def compare(ours: Derived, theirs: Derived, letter: str, kind: str = "flops", **letters: int) -> Comparison:
+def compare(ours: Cost, theirs: Cost, letter: str, kind: str = "flops", **letters: int) -> Comparison:
     """Where one overtakes the other along a letter."""
     for name, size in letters.items():
         if name not in (*ours.letters, *theirs.letters):
@@ -90,7 +90,7 @@ def compare(ours: Derived, theirs: Derived, letter: str, kind: str = "flops", **
     )
 
 
-def compare_all(ours: Derived, theirs: Derived, letter: str, **letters: int) -> list[Comparison]:
+def compare_all(ours: Cost, theirs: Cost, letter: str, **letters: int) -> list[Comparison]:
     """Every kind of cost in which either has some."""
     kinds = [
         kind

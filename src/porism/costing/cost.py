@@ -11,7 +11,7 @@ from rich.table import Table
 from sympy import Expr
 
 from porism.costing.counting.conventions import Conventions
-from porism.costing.counting.target import Subject, dtype_of
+from porism.costing.counting.target import Target, dtype_of
 from porism.costing.fitting.basis import symbol
 from porism.costing.fitting.interpolate import Fitted
 from porism.costing.predicting.crossover import first_above, largest
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from porism.costing.predicting.memory import Fit
     from porism.costing.predicting.time import Timed
 
-KINDS = ("parameters", "flops", "backward", "saved")
+KINDS = ("parameters", "flops", "backward_flops", "activation_bytes")
 
 TALLIES = (
     *KINDS,
-    *("causal", "causal_backward", "elementwise", "elementwise_backward"),
+    *("causal", "causal_backward_flops", "elementwise", "elementwise_backward_flops"),
     *("parameter_bytes", "gradient_bytes", "trained_tensors"),
 )
 """What is counted of every submodule; the kinds are made of these."""
@@ -42,7 +42,7 @@ class ModuleRow:
 
     def formula(self, kind: str, conventions: Conventions) -> Expr | None:
         """One kind of cost under given conventions; None where no formula was found."""
-        if kind not in ("flops", "backward"):
+        if kind not in ("flops", "backward_flops"):
             return self.fitted[kind].formula
         parts = [self.fitted[tally].formula for tally in _tallies(kind)]
         needed = [
@@ -61,7 +61,7 @@ def _tallies(kind: str) -> tuple[str, str, str]:
 
 
 @dataclass(frozen=True)
-class Derived:
+class Cost:
     """The cost of a module or function, as formulas in its letters.
 
     >>> lstm = porism.cost(lambda D, H: nn.LSTM(D, H), "T B D")
@@ -74,7 +74,7 @@ class Derived:
     """
 
     name: str
-    subject: Subject
+    target: Target
     letters: tuple[str, ...]
     fixed: Mapping[str, int]
     """Letters whose size the module itself decides."""
@@ -87,7 +87,7 @@ class Derived:
     @property
     def uncounted(self) -> Mapping[str, int]:
         """Operations that compute something but have no formula here, with the number of calls."""
-        return self.subject.uncounted
+        return self.target.uncounted
 
     @property
     def parameters(self) -> Expr:
@@ -98,12 +98,12 @@ class Derived:
         return self.formula("flops")
 
     @property
-    def backward(self) -> Expr:
-        return self.formula("backward")
+    def backward_flops(self) -> Expr:
+        return self.formula("backward_flops")
 
     @property
-    def saved(self) -> Expr:
-        return self.formula("saved")
+    def activation_bytes(self) -> Expr:
+        return self.formula("activation_bytes")
 
     @property
     def titles(self) -> dict[str, str]:
@@ -124,7 +124,7 @@ class Derived:
             )
         return formula
 
-    def under(self, **conventions: Any) -> "Derived":
+    def under(self, **conventions: Any) -> "Cost":
         """The same under other conventions: `multiply_add=1`, `causal="half"`, `elementwise=True`."""
         try:
             return replace(self, conventions=replace(self.conventions, **conventions))
@@ -145,8 +145,12 @@ class Derived:
             if formula is None:
                 raise RecipeError(f"cost: no formula was found for the {tally.replace('_', ' ')} of {self.name}.")
             parts[tally] = formula
-        found = self.rows[0].formula("saved", self.conventions)
-        saved = sympy.Integer(self.at(**letters)["saved"]) if found is None and letters else self.saved
+        found = self.rows[0].formula("activation_bytes", self.conventions)
+        saved = (
+            sympy.Integer(self.at(**letters)["activation_bytes"])
+            if found is None and letters
+            else self.activation_bytes
+        )
         return training_memory(optimizer, saved=saved, **parts)
 
     @property
@@ -158,8 +162,8 @@ class Derived:
         for kind in KINDS:
             from_on = [f"{letter}={size}" for letter, size in self._least(kind).items()]
             said += [f"{self.titles[kind]} from {' and '.join(from_on)} on"] if from_on else []
-        if self.subject.needs_numbers:
-            said.append(f"counted on real tensors, since fake ones gave {self.subject.needs_numbers}")
+        if self.target.needs_numbers:
+            said.append(f"counted on real tensors, since fake ones gave {self.target.needs_numbers}")
         if self.uncounted:
             said.append(f"not counted: {', '.join(self.uncounted)}")
         return "; ".join(said)
@@ -181,7 +185,7 @@ class Derived:
         return least
 
     def _parts(self, kind: str) -> tuple[str, ...]:
-        return _tallies(kind) if kind in ("flops", "backward") else (kind,)
+        return _tallies(kind) if kind in ("flops", "backward_flops") else (kind,)
 
     def _reason(self, kind: str) -> str:
         reasons = (self.rows[0].fitted[tally].reason for tally in self._parts(kind))
@@ -203,9 +207,9 @@ class Derived:
         }
 
     def _counted(self, letters: Mapping[str, int]) -> dict[str, int]:
-        quantities = self.subject.quantities({**self.fixed, **letters})
+        quantities = self.target.quantities({**self.fixed, **letters})
         counted = {kind: quantities[f"{kind} "] for kind in KINDS}
-        for kind in ("flops", "backward"):
+        for kind in ("flops", "backward_flops"):
             counted[kind] = int(
                 self.conventions.join(*(sympy.Integer(quantities[f"{tally} "]) for tally in _tallies(kind)))
             )
@@ -227,7 +231,7 @@ class Derived:
             f"the {self.titles[kind]} of {self.name} exceed {budget:g} at {letter}=1",
         )
 
-    def crossover(self, other: "Derived", letter: str, kind: str = "flops", **letters: int) -> int | None:
+    def crossover(self, other: "Cost", letter: str, kind: str = "flops", **letters: int) -> int | None:
         """The smallest size of a letter at which this costs more than the other; None where it never does."""
         given = {symbol(name): size for name, size in letters.items()}
         return first_above(self.formula(kind).subs(given), other.formula(kind).subs(given), letter)
@@ -238,15 +242,15 @@ class Derived:
 
         self._check(letters, self.letters)
         place = torch.device(device)
-        called, args, kwargs = self.subject.call({**self.fixed, **letters}, place)
-        return timed(called, args, kwargs, place, self.subject.dtype or dtype_of(called))
+        called, args, kwargs = self.target.call({**self.fixed, **letters}, place)
+        return timed(called, args, kwargs, place, self.target.dtype or dtype_of(called))
 
     def fits(self, available: int, optimizer: str = "adam", **letters: int) -> "Fit":
         """Whether a training step at given sizes stays within so many bytes, and what takes them."""
         from porism.costing.predicting.memory import will_it_fit
 
         self._check(letters, self.letters)
-        called, args, kwargs = self.subject.hollow_call({**self.fixed, **letters})
+        called, args, kwargs = self.target.hollow_call({**self.fixed, **letters})
         return will_it_fit(called, *args, device=available, optimizer=optimizer, **kwargs)
 
     def table(self) -> "Table":
@@ -268,12 +272,13 @@ class Derived:
         return {
             "parameters": texts["parameters"],
             "flops": texts["flops"],
-            "backward_flops": texts["backward"],
-            "activation_bytes": texts["saved"],
-            **({"at": self.at(**letters)} if letters else {}),
+            "backward_flops": texts["backward_flops"],
+            "activation_bytes": texts["activation_bytes"],
+            **({"at": _with_old_names(self.at(**letters))} if letters else {}),
             "fixed": dict(self.fixed),
             "modules": {
-                row.path: {kind: str(row.formula(kind, self.conventions)) for kind in KINDS} for row in self.rows[1:]
+                row.path: _with_old_names({kind: str(row.formula(kind, self.conventions)) for kind in KINDS})
+                for row in self.rows[1:]
             },
             "conventions": self.conventions.text,
             "uncounted": list(self.uncounted),
@@ -299,7 +304,12 @@ class Derived:
             raise RecipeError(f"cost: {self.name} needs numbers for {', '.join(missing)} too.")
 
 
-def table(derived: "Derived") -> Table:
+def _with_old_names(by_kind: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by kind, with those whose names have changed under their names of 0.1 too."""
+    return {**by_kind, "backward": by_kind["backward_flops"], "saved": by_kind["activation_bytes"]}
+
+
+def table(derived: "Cost") -> Table:
     """One row for the whole, one for each submodule; a stack of equal ones is one row with their number."""
     shown = Table("module", *derived.titles.values(), caption=f"{derived.verdict}\n{derived.conventions.text}")
     for name, number, row in folded(derived):
@@ -309,7 +319,7 @@ def table(derived: "Derived") -> Table:
     return shown
 
 
-def folded(derived: "Derived") -> list[tuple[str, int, "ModuleRow"]]:
+def folded(derived: "Cost") -> list[tuple[str, int, "ModuleRow"]]:
     """Rows whose paths differ in numbers only and whose formulas are the same, as one: `layers.*.mlp`, how many, row.
 
     >>> [name for name, number, row in folded(porism.cost(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), "B 4"))]

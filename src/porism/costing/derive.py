@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from porism.costing.cost import TALLIES, Derived, ModuleRow
+from porism.costing.cost import TALLIES, Cost, ModuleRow
 from porism.costing.counting.conventions import Conventions
-from porism.costing.counting.target import Subject, said
+from porism.costing.counting.target import Target, said
 from porism.costing.fitting.interpolate import interpolate
 from porism.costing.fitting.samples import Limits
 from porism.errors import PorismError, RecipeError, ShapeError
@@ -23,7 +23,7 @@ def derive(
     largest: Mapping[str, int] | None = None,
     conventions: Conventions | None = None,
     **named: Any,
-) -> Derived:
+) -> Cost:
     """What a module, a function or a factory of modules costs, as formulas in the letters of its inputs.
 
     >>> derive(nn.Linear(64, 10), "B T D").flops
@@ -40,58 +40,58 @@ def derive(
     allowed: `{"L": 6}` for a number of layers. Nothing is allocated: all runs on torch's fake tensors, except where the
     code looks at numbers.
     """
-    subject = Subject(target, inputs, named, dtype)
+    target = Target(target, inputs, named, dtype)
     limits = Limits(multiples or {}, largest or {})
     for purpose, limited in (("take multiples of", limits.step), ("limit", limits.largest)):
-        if strangers := [letter for letter in limited if letter not in subject.letters]:
+        if strangers := [letter for letter in limited if letter not in target.letters]:
             raise RecipeError(
-                f"cost: {subject.name} has no letter {strangers[0]} to {purpose}. "
-                f"Letters: {', '.join(subject.letters) or 'none'}."
+                f"cost: {target.name} has no letter {strangers[0]} to {purpose}. "
+                f"Letters: {', '.join(target.letters) or 'none'}."
             )
-    fixed = find_fixed(subject, limits)
-    letters = [letter for letter in subject.letters if letter not in fixed]
+    fixed = find_fixed(target, limits)
+    letters = [letter for letter in target.letters if letter not in fixed]
     limits = limits.without(fixed)
-    fitted = interpolate(lambda sizes: subject.quantities({**fixed, **sizes}), letters, limits=limits)
+    fitted = interpolate(lambda sizes: target.quantities({**fixed, **sizes}), letters, limits=limits)
     rows = []
-    for path, kind in subject.kinds.items():
+    for path, kind in target.kinds.items():
         found = {name: fitted[f"{name} {path}"] for name in TALLIES if f"{name} {path}" in fitted}
         if path == "" or any(part.formula != 0 for part in found.values()):
             rows.append(ModuleRow(path, kind, found))
-    return Derived(subject.name, subject, tuple(letters), fixed, tuple(rows), conventions or Conventions(), limits.step)
+    return Cost(target.name, target, tuple(letters), fixed, tuple(rows), conventions or Conventions(), limits.step)
 
 
-def find_fixed(subject: Subject, limits: Limits) -> dict[str, int]:
+def find_fixed(target: Target, limits: Limits) -> dict[str, int]:
     """The letters whose size the module has fixed: those it refuses at any other."""
-    first = limits.base(subject.letters)
+    first = limits.base(target.letters)
     # Sizes that something divides (heads, groups) are no proof that a letter is fixed.
     for many in (1, 4, 60):
-        refusal = subject.refusal(limits.scaled(first, many))
+        refusal = target.refusal(limits.scaled(first, many))
         if refusal is None:
             return {}
     assert refusal is not None
     known: list[int] = []
-    if isinstance(subject.target, nn.Module):
-        known = sorted({size for parameter in subject.target.parameters() for size in parameter.shape})
+    if isinstance(target.target, nn.Module):
+        known = sorted({size for parameter in target.target.parameters() for size in parameter.shape})
     for number in (1, 2):
-        for letters in itertools.combinations(subject.letters, number):
+        for letters in itertools.combinations(target.letters, number):
             for sizes in itertools.product(known, repeat=number):
                 fixed = dict(zip(letters, sizes, strict=True))
-                if subject.refusal({**first, **fixed}) is None:
+                if target.refusal({**first, **fixed}) is None:
                     return fixed
     # Fake tensors refuse a few things that real ones allow.
-    if subject.try_numbers(first, refusal):
+    if target.try_numbers(first, refusal):
         return {}
-    raise _never(subject, first)
+    raise _never(target, first)
 
 
-def _never(subject: Subject, first: Mapping[str, int]) -> PorismError:
-    refusal = subject.refusal(first)
+def _never(target: Target, first: Mapping[str, int]) -> PorismError:
+    refusal = target.refusal(first)
     assert refusal is not None
     if refusal.__cause__ is None or not first:
         return refusal
     at = ", ".join(f"{letter}={size}" for letter, size in first.items())
     error = ShapeError(
-        f"cost: {subject.name} runs at no size that was tried. At {at} it raised {said(refusal.__cause__)}. "
+        f"cost: {target.name} runs at no size that was tried. At {at} it raised {said(refusal.__cause__)}. "
         "Check the inputs, and that a letter means the same size wherever it stands."
     )
     error.__cause__ = refusal.__cause__

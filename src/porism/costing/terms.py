@@ -1,4 +1,4 @@
-"""What a piece of code costs, as sums of named terms in the alphabet."""
+"""Costs derived by hand: named terms of parameters, FLOPs and saved elements, each a formula in the alphabet."""
 
 from dataclasses import dataclass, field, fields
 from typing import Self
@@ -8,31 +8,31 @@ from sympy import Expr, sympify
 from porism.costing.alphabet import ALPHABET, SYMBOLS, factored
 from porism.errors import RecipeError
 
-Terms = dict[str, Expr]
+NamedTerms = dict[str, Expr]
 
 
 @dataclass(frozen=True)
-class Cost:
+class Terms:
     """Named terms of four kinds, each a formula in the alphabet.
 
-    >>> from porism.costing import B, D, H, T
-    >>> product = Cost(parameters={"weight": D * H}, flops={"product": 2 * B * T * D * H}, saved={"x": B * T * D})
-    >>> bias = Cost(parameters={"bias": H})
+    >>> from porism.costing.alphabet import B, D, H, T
+    >>> product = Terms(parameters={"weight": D * H}, flops={"product": 2 * B * T * D * H}, saved={"x": B * T * D})
+    >>> bias = Terms(parameters={"bias": H})
     >>> (product + bias).total("parameters")
     H*(D + 1)
     >>> (product + bias).at(B=4, T=10, D=50, H=100)
-    {'parameters': 5100, 'flops': 400000, 'backward': 0, 'saved': 2000}
+    {'parameters': 5100, 'flops': 400000, 'backward_flops': 0, 'saved': 2000}
     >>> list((product + bias).with_prefix("input").parameters)
     ['input.weight', 'input.bias']
 
-    `flops` and `backward` count matrix products only, two operations for a multiply-add. `saved` counts the elements
-    (not the bytes) kept for the backward pass, parameters left out.
+    `flops` and `backward_flops` count matrix products only, two operations for a multiply-add. `saved` counts the
+    elements (not the bytes) kept for the backward pass, parameters left out.
     """
 
-    parameters: Terms = field(default_factory=dict)
-    flops: Terms = field(default_factory=dict)
-    backward: Terms = field(default_factory=dict)
-    saved: Terms = field(default_factory=dict)
+    parameters: NamedTerms = field(default_factory=dict)
+    flops: NamedTerms = field(default_factory=dict)
+    backward_flops: NamedTerms = field(default_factory=dict)
+    saved: NamedTerms = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A term may be written as a plain number; every term is a formula from here on.
@@ -43,11 +43,11 @@ class Cost:
     def kinds(cls) -> tuple[str, ...]:
         return tuple(entry.name for entry in fields(cls))
 
-    def terms(self, kind: str) -> Terms:
+    def terms(self, kind: str) -> NamedTerms:
         """The named terms of one kind."""
         if kind not in self.kinds():
             raise RecipeError(f"cost: there is no kind {kind!r}. Choose from {', '.join(self.kinds())}.")
-        terms: Terms = getattr(self, kind)
+        terms: NamedTerms = getattr(self, kind)
         return terms
 
     def total(self, kind: str) -> Expr:
@@ -75,13 +75,13 @@ class Cost:
             **{kind: {f"{name}.{term}": cost for term, cost in self.terms(kind).items()} for kind in self.kinds()}
         )
 
-    def __add__(self, other: "Cost") -> Self:
-        if not isinstance(other, Cost):
+    def __add__(self, other: "Terms") -> Self:
+        if not isinstance(other, Terms):
             return NotImplemented
         return type(self)(**{kind: _merge(self.terms(kind), other.terms(kind)) for kind in self.kinds()})
 
 
-def _merge(ours: Terms, theirs: Terms) -> Terms:
+def _merge(ours: NamedTerms, theirs: NamedTerms) -> NamedTerms:
     return ours | {name: ours.get(name, sympify(0)) + term for name, term in theirs.items()}
 
 

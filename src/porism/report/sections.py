@@ -11,7 +11,7 @@ from porism.report.comparison import Contest, Entry, splits_of
 from porism.report.formula import letters, mathml
 from porism.report.markup import badge, facts, fold, name_cell, number_cell, plain, scrolled, section
 from porism.report.table import columns, judged_by
-from porism.runs.record import Cost, Metrics, RunRecord
+from porism.runs.record import CostRecord, Metrics, RunRecord
 
 COST_TITLES = {
     "parameters": "Parameters",
@@ -149,7 +149,7 @@ def _measured(metrics: Metrics, unit: str) -> str:
     )
 
 
-def _cost(kind: str, cost: Cost, unit: str) -> str:
+def _cost(kind: str, cost: CostRecord, unit: str) -> str:
     title = COST_TITLES.get(kind, kind.replace("_", " ").capitalize()).format(unit=unit)
     head = f"<th>{escape(title)}</th><th>formula</th><th class=number>number</th><th class=number>share</th>"
     rows = [

@@ -75,7 +75,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Cost(Term):
+class CostRecord(Term):
     """A cost in all, the sizes that were put into its formula, and the terms it is the sum of."""
 
     at: str = ""
@@ -111,7 +111,7 @@ class Metrics:
     rate: float | None = None
     published: dict[str, Scores] = field(default_factory=dict)
     limit: dict[str, Scores] = field(default_factory=dict)
-    cost: dict[str, Cost] = field(default_factory=dict)
+    cost: dict[str, CostRecord] = field(default_factory=dict)
     facts: dict[str, int | float | str] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     hardware: dict[str, Any] = field(default_factory=dict)

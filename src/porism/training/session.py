@@ -170,6 +170,10 @@ LONGEST_FORMULA = 100
 """Letters of text in which a total is shown without sizes put in."""
 
 
+COST_KEYS = {"backward_flops": "backward"}
+"""Kinds of cost that metrics.json has under another name, as it had in 0.1."""
+
+
 def count_parameters(model: nn.Module) -> int:
     """Each parameter once, shared ones too."""
     return sum(p.numel() for p in model.parameters())
@@ -183,7 +187,7 @@ def cost_table(task: Task) -> dict[str, Any]:
         value = formula.subs({symbol: letters[symbol.name] for symbol in formula.free_symbols}) / units
         return {"formula": str(formula), "value": int(value) if value.is_integer else float(value)}
 
-    kinds = {"parameters": 1, "flops": task.units(), "backward": task.units()}
+    kinds = {"parameters": 1, "flops": task.units(), "backward_flops": task.units()}
 
     def total(kind: str, units: int) -> dict[str, Any]:
         """Formulas with branches or steps along a length fill a page in all letters; their terms have them."""
@@ -197,7 +201,7 @@ def cost_table(task: Task) -> dict[str, Any]:
         return {**row(formula, units), "formula": str(factored(formula.subs(put_in))), "at": at}
 
     return {
-        kind: {
+        COST_KEYS.get(kind, kind): {
             **total(kind, units),
             "terms": {name: row(formula, units) for name, formula in cost.terms(kind).items()},
         }

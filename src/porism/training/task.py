@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from torch import Tensor, nn
 
-from porism.costing import Cost
+from porism.costing.terms import Terms
 from porism.errors import RecipeError
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
@@ -133,7 +133,7 @@ class Task(ABC):
         return {}
 
     @abstractmethod
-    def cost(self) -> Cost:
+    def cost(self) -> Terms:
         """What the model costs, as named terms in the alphabet."""
 
     @abstractmethod

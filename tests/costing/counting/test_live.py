@@ -4,13 +4,13 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from porism.costing.counting.live import Live
+from porism.costing.counting.live import LiveBytes
 
 NUMBER = 4  # bytes of a float
 
 
 def test_memory_comes_and_goes() -> None:
-    with Live() as live:
+    with LiveBytes() as live:
         x = torch.zeros(7)
         y = x + 1
         del x
@@ -23,7 +23,7 @@ def test_memory_comes_and_goes() -> None:
 
 
 def test_views_share_their_memory() -> None:
-    with Live() as live:
+    with LiveBytes() as live:
         x = torch.zeros(6, 2)
         views = [x.t(), x[1:], x.expand(3, 6, 2)]
     assert live.now == {"transient": 12 * NUMBER}
@@ -32,7 +32,7 @@ def test_views_share_their_memory() -> None:
 
 def test_roles_are_told_apart_through_a_training_step() -> None:
     layer, x = nn.Linear(7, 5), torch.zeros(3, 7)
-    live = Live()
+    live = LiveBytes()
     live.hold("parameters", layer.parameters())
     live.hold("activations", [x])
     with live, live.following_autograd(layer.parameters()):
@@ -48,7 +48,7 @@ def test_roles_are_told_apart_through_a_training_step() -> None:
 def test_fake_tensors_count_as_real_ones() -> None:
     def peak() -> int:
         model = nn.Sequential(nn.Linear(7, 63), nn.GELU(), nn.Linear(63, 2))
-        live = Live()
+        live = LiveBytes()
         live.hold("parameters", model.parameters())
         with live, live.following_autograd(model.parameters()):
             y = model(torch.zeros(11, 7))

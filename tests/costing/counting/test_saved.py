@@ -149,6 +149,8 @@ def test_the_formula_gives_the_bytes_that_autograd_keeps_on_a_cpu(name: str) -> 
         sizes = {
             letter: (base + 2 * number) * multiples.get(letter, 1) for number, letter in enumerate(derived.letters)
         }
-        called, inputs, _ = derived.subject.call(sizes, torch.device("cpu"))
+        called, inputs, _ = derived.target.call(sizes, torch.device("cpu"))
         parameters = list(called.parameters()) if isinstance(called, nn.Module) else []
-        assert derived.at(**sizes)["saved"] == kept_by_autograd(called, *inputs, parameters=parameters), sizes
+        assert derived.at(**sizes)["activation_bytes"] == kept_by_autograd(called, *inputs, parameters=parameters), (
+            sizes
+        )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from porism.costing import B, D, H, T
+from porism.costing.alphabet import B, D, H, T
 from porism.costing.derive import derive
 from porism.errors import PorismError
 
@@ -72,7 +72,7 @@ def test_tied_weights_are_counted_once_and_used_twice() -> None:
     assert str(derived.parameters) == "D*V"
     assert str(derived.flops) == "2*B*D*T*V"
     # Of the product two in the backward pass, of looking up none.
-    assert str(derived.backward) == "4*B*D*T*V"
+    assert str(derived.backward_flops) == "4*B*D*T*V"
 
 
 def test_frozen_weights_have_no_gradient_to_compute_or_to_keep() -> None:
@@ -84,7 +84,7 @@ def test_frozen_weights_have_no_gradient_to_compute_or_to_keep() -> None:
     derived = derive(half_frozen, "B D : data")
     assert same(derived.parameters, 2 * D**2)
     assert same(derived.flops, 4 * B * D**2)
-    assert same(derived.backward, 2 * B * D**2)
+    assert same(derived.backward_flops, 2 * B * D**2)
     memory = derived.memory("adam")
     assert same(memory.parameters, 8 * D**2)
     assert same(memory.gradients, 4 * D**2)
@@ -105,7 +105,7 @@ def test_what_a_module_returns_does_not_matter(wrap: Any) -> None:
         def forward(self, x: Tensor) -> Any:
             return wrap(super().forward(x))
 
-    assert same(derive(lambda D, H: Wrapping(D, H), "B D").backward, 4 * B * D * H)
+    assert same(derive(lambda D, H: Wrapping(D, H), "B D").backward_flops, 4 * B * D * H)
 
 
 def test_several_inputs_by_name_in_a_mapping_and_as_examples() -> None:
@@ -148,9 +148,9 @@ def test_a_checkpointed_segment_is_computed_twice_and_keeps_only_its_input() -> 
 
     plain, twice = derive(block, "B D"), derive(lambda D: Checkpointed(D), "B D")
     assert same(twice.flops, plain.flops)
-    assert same(twice.backward, plain.backward + plain.flops)
-    assert same(plain.saved, 12 * B * D)  # what comes in, and both activations
-    assert same(twice.saved, 4 * B * D)
+    assert same(twice.backward_flops, plain.backward_flops + plain.flops)
+    assert same(plain.activation_bytes, 12 * B * D)  # what comes in, and both activations
+    assert same(twice.activation_bytes, 4 * B * D)
 
 
 def test_autocast_halves_what_is_kept() -> None:
@@ -166,7 +166,7 @@ def test_autocast_halves_what_is_kept() -> None:
     derived = derive(lambda D, H: Cast(D, H), "B D : data")
     assert same(derived.flops, 2 * B * D * H)
     # The input in half the bytes. Of the cast weight autograd keeps nothing: the input asks for no gradient.
-    assert same(derived.saved, 2 * B * D)
+    assert same(derived.activation_bytes, 2 * B * D)
 
 
 def test_a_compiled_module_is_counted_on_its_original() -> None:

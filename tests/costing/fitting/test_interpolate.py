@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Expr, Piecewise, Symbol, expand, floor, sympify
 
-from porism.costing import SYMBOLS, B, C, D, H, T, W, X, Y
+from porism.costing.alphabet import SYMBOLS, B, C, D, H, T, W, X, Y
 from porism.costing.fitting.interpolate import Fitted, interpolate
 from porism.costing.fitting.samples import Limits
 from porism.errors import RecipeError

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from porism.costing import Cost
+from porism.costing.terms import Terms
 
 Sizes = dict[str, int]
 Inputs = dict[str, Tensor]
@@ -29,7 +29,7 @@ class Case:
     inputs: Callable[[Sizes], Inputs]
     run: Callable[[Any, Inputs], Tensor]
     naive: Callable[[Any, Inputs], Tensor]
-    cost: Callable[[], Cost]
+    cost: Callable[[], Terms]
     mistakes: tuple[Mistake, ...]
 
 

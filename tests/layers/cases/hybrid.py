@@ -7,7 +7,7 @@ import torch
 from tests.layers.cases.case import HEADS, Case, Inputs, Mistake
 from torch import Tensor
 
-from porism.costing import D, T
+from porism.costing.alphabet import D, T
 from porism.layers.attention.hybrid import HybridAttention, hybrid_attention
 from porism.layers.attention.hybrid import naive as hybrid_naive
 from porism.layers.attention.hybrid.cost import cost as hybrid_cost

@@ -126,7 +126,7 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
-class Made:
+class InputFactory:
     """An input that a function of letters makes: for what no text says, a graph without loops, lengths of a batch."""
 
     make: Callable[..., Any]
@@ -140,7 +140,7 @@ class Made:
 
 
 def parse(value: Any) -> Any:
-    """The same nest of tuples, lists and mappings, each text a TensorSpec, each function of letters a Made.
+    """The same nest of tuples, lists and mappings, each text a TensorSpec, each function of letters an InputFactory.
 
     An example tensor with its names, `(x, "B T D")`, is a TensorSpec of the example's kind.
     """
@@ -153,7 +153,7 @@ def parse(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return type(value)(parse(part) for part in value)
     if inspect.isfunction(value):
-        return Made(value)
+        return InputFactory(value)
     return value
 
 
@@ -183,8 +183,8 @@ def check(nest: Any) -> None:
                 )
 
 
-def _leaves(value: Any) -> Iterator[TensorSpec | Made]:
-    if isinstance(value, TensorSpec | Made):
+def _leaves(value: Any) -> Iterator[TensorSpec | InputFactory]:
+    if isinstance(value, TensorSpec | InputFactory):
         yield value
     elif isinstance(value, Mapping):
         for part in value.values():
@@ -200,10 +200,10 @@ def letters_of(value: Any) -> tuple[str, ...]:
 
 
 def make(value: Any, letters: Mapping[str, int], dtype: torch.dtype) -> Any:
-    """The nest with every TensorSpec and every Made at given sizes; anything else stays."""
+    """The nest with every TensorSpec and every InputFactory at given sizes; anything else stays."""
     if isinstance(value, TensorSpec):
         return value.make(letters, dtype)
-    if isinstance(value, Made):
+    if isinstance(value, InputFactory):
         return value.at(letters)
     if isinstance(value, Tensor):
         return value.detach().requires_grad_(value.requires_grad)

@@ -1,7 +1,7 @@
 """Which bytes are alive while a module trains, and how many at the worst moment.
 
 >>> layer, x = nn.Linear(50, 100), torch.randn(4, 50)
->>> with Live() as live:
+>>> with LiveBytes() as live:
 ...     live.hold("parameters", layer.parameters())
 ...     loss = layer(x).sum()
 >>> live.peak["parameters"], live.peak["transient"]                  # the sum, and what it is the sum of
@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves
 from porism.costing.counting.operators import DECOMPOSED
 
 
-class Live(TorchDispatchMode):
+class LiveBytes(TorchDispatchMode):
     """The bytes alive now and at the peak, by role. Storages that only views share count once."""
 
     def __init__(self) -> None:

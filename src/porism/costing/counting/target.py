@@ -37,13 +37,13 @@ LARGEST_REAL = 2**31
 """Bytes of parameters up to which a module that needs numbers is given them."""
 
 
-class Subject:
+class Target:
     """A target with its inputs.
 
-    >>> subject = Subject(lambda D, H: nn.Linear(D, H), ("B D",), {})
-    >>> subject.letters
+    >>> target = Target(lambda D, H: nn.Linear(D, H), ("B D",), {})
+    >>> target.letters
     ('B', 'D', 'H')
-    >>> subject.count({"B": 2, "D": 3, "H": 5}).flops
+    >>> target.count({"B": 2, "D": 3, "H": 5}).flops
     60
 
     It runs on fake tensors of torch: they choose the kernels that the CPU would run and hold no numbers. A target that
@@ -92,12 +92,12 @@ class Subject:
             self.kinds = {path: type(module).__name__ for path, module in modules.items() if path in known}
         tallies = {
             "flops": _by_module(counted.forward),
-            "backward": _by_module(counted.backward),
+            "backward_flops": _by_module(counted.backward),
             "causal": _by_module(counted.causal_forward),
-            "causal_backward": _by_module(counted.causal_backward),
+            "causal_backward_flops": _by_module(counted.causal_backward),
             "elementwise": _by_module(counted.elementwise_forward),
-            "elementwise_backward": _by_module(counted.elementwise_backward),
-            "saved": _by_module({path: {"": size} for path, size in counted.saved.items()}),
+            "elementwise_backward_flops": _by_module(counted.elementwise_backward),
+            "activation_bytes": _by_module({path: {"": size} for path, size in counted.saved.items()}),
         }
         quantities = {}
         for path, module in modules.items():

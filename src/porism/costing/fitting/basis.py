@@ -1,7 +1,8 @@
 """Functions of the letters with exact rational coefficients, and how they are solved for.
 
-A `Rung` is a function of one letter: a power of it times powers of floors of it. A letter's `Ladder` is a list of rungs
-with as many sizes, such that the counts at the first k sizes settle the coefficients of the first k rungs.
+A `BasisFunction` is a function of one letter: a power of it times powers of floors of it. A letter's `Basis` is a
+list of functions with as many sizes, such that the counts at the first k sizes settle the coefficients of the first k
+functions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ class Floor:
 
 
 @dataclass(frozen=True)
-class Rung:
+class BasisFunction:
     """x^power times a product of floors, each to a power."""
 
     power: int
@@ -80,26 +81,26 @@ def solve(rows: Sequence[Sequence[int]], right: Sequence[int]) -> list[Fraction]
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """Rungs and sizes of one letter. `steps(x)[j]` is the j-th rung made 1 at the j-th size and 0 at all before it."""
+class Basis:
+    """Functions and sizes of one letter: `steps(x)[j]` is function j made 1 at size j and 0 at all sizes before it."""
 
-    rungs: tuple[Rung, ...]
+    functions: tuple[BasisFunction, ...]
     sizes: tuple[int, ...]
 
     @cached_property
     def weights(self) -> list[list[Fraction]]:
-        """Row j: the combination of rungs 0..j that is 0 at the sizes before the j-th and 1 there."""
+        """Row j: the combination of functions 0..j that is 0 at the sizes before the j-th and 1 there."""
         rows: list[list[Fraction]] = []
-        for index in range(len(self.rungs)):
-            square = [[rung(size) for rung in self.rungs[: index + 1]] for size in self.sizes[: index + 1]]
+        for index in range(len(self.functions)):
+            square = [[function(size) for function in self.functions[: index + 1]] for size in self.sizes[: index + 1]]
             solution = solve(square, [0] * index + [1])
             if solution is None:
-                raise ArithmeticError(f"the sizes {self.sizes} do not tell the rungs {self.rungs} apart")
+                raise ArithmeticError(f"the sizes {self.sizes} do not tell the functions {self.functions} apart")
             rows.append(solution)
         return rows
 
     def steps(self, size: int) -> list[Fraction]:
-        values = [rung(size) for rung in self.rungs]
+        values = [function(size) for function in self.functions]
         return [sum((w * v for w, v in zip(row, values, strict=False)), Fraction(0)) for row in self.weights]
 
 
@@ -123,17 +124,17 @@ def may_solve(rows: Sequence[Sequence[int]], right: Sequence[int]) -> bool:
     return not table[rank:, -1].any()
 
 
-def distinct_sizes(rungs: Sequence[Rung], sizes: Sequence[int]) -> tuple[int, ...] | None:
-    """One of the sizes for each rung, such that they make a ladder.
+def distinct_sizes(functions: Sequence[BasisFunction], sizes: Sequence[int]) -> tuple[int, ...] | None:
+    """One of the sizes for each function, such that they make a basis.
 
-    >>> distinct_sizes([Rung(0), Rung(0, ((Floor(0, 4), 1),))], [8, 9, 10, 11, 12])
+    >>> distinct_sizes([BasisFunction(0), BasisFunction(0, ((Floor(0, 4), 1),))], [8, 9, 10, 11, 12])
     (8, 12)
     """
     picked: list[int] = []
-    for height in range(1, len(rungs) + 1):
-        columns = [[rung(size) for size in picked] for rung in rungs[:height]]
+    for height in range(1, len(functions) + 1):
+        columns = [[function(size) for size in picked] for function in functions[:height]]
         # A size is of use when its row is no combination of the rows picked so far.
-        new = (size for size in sizes if solve(columns, [rung(size) for rung in rungs[:height]]) is None)
+        new = (size for size in sizes if solve(columns, [function(size) for function in functions[:height]]) is None)
         size = next(new, None)
         if size is None:
             return None
@@ -143,15 +144,18 @@ def distinct_sizes(rungs: Sequence[Rung], sizes: Sequence[int]) -> tuple[int, ..
 
 @dataclass(frozen=True)
 class Combination:
-    """A sum of products of rungs, one rung a letter, each with an exact coefficient."""
+    """A sum of products of functions, one function a letter, each with an exact coefficient."""
 
     letters: tuple[str, ...]
-    terms: frozenset[tuple[tuple[Rung, ...], Fraction]]
+    terms: frozenset[tuple[tuple[BasisFunction, ...], Fraction]]
 
     def __call__(self, sizes: Mapping[str, int]) -> Fraction:
         values = [sizes[letter] for letter in self.letters]
         return sum(
-            (weight * prod(rung(x) for rung, x in zip(rungs, values, strict=True)) for rungs, weight in self.terms),
+            (
+                weight * prod(function(x) for function, x in zip(functions, values, strict=True))
+                for functions, weight in self.terms
+            ),
             Fraction(0),
         )
 
@@ -164,9 +168,9 @@ class Combination:
 def _factored(combination: Combination) -> Expr:
     terms = (
         prod(
-            (rung.expression(letter) for letter, rung in zip(combination.letters, rungs, strict=True)),
+            (function.expression(letter) for letter, function in zip(combination.letters, functions, strict=True)),
             start=Rational(weight.numerator, weight.denominator),
         )
-        for rungs, weight in combination.terms
+        for functions, weight in combination.terms
     )
     return factored(sum(terms, start=Integer(0)))

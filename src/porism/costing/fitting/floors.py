@@ -5,10 +5,10 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations, product
 
-from porism.costing.fitting.basis import Floor, Ladder, Rung, distinct_sizes, may_solve, solve
+from porism.costing.fitting.basis import Basis, BasisFunction, Floor, distinct_sizes, may_solve, solve
 from porism.costing.fitting.samples import Formula, Sizes
 from porism.costing.fitting.survey import Line, Survey, extrapolate, first_difference, polynomials_from, values_at
-from porism.costing.fitting.tensor_grid import fit_on_grid, polynomial_ladder
+from porism.costing.fitting.tensor_grid import fit_on_grid, polynomial_basis
 
 # Several floors at once are told apart in a run of neighbouring sizes: of this period, three and one to check.
 LONGEST_PERIOD = 16
@@ -21,33 +21,33 @@ def fit_floors(
     survey: Survey, name: str, powers: Mapping[str, range | None]
 ) -> tuple[Formula, tuple[Sizes, ...]] | None:
     """A polynomial in floors of the letters that have no powers, and in the other letters."""
-    ladders: dict[str, Ladder] = {}
+    bases: dict[str, Basis] = {}
     for letter, found in powers.items():
-        ladder: Ladder | None = None
+        basis: Basis | None = None
         if found is not None:
-            ladder = polynomial_ladder(survey, letter, found)
+            basis = polynomial_basis(survey, letter, found)
         elif (far := survey.far(letter)) is not None:
             line = partial(survey.value, name, letter)
-            ladder = find_floors(line, survey.base[letter], far, survey.step[letter], survey.degree)
-        if ladder is None:
+            basis = find_floors(line, survey.base[letter], far, survey.step[letter], survey.degree)
+        if basis is None:
             return None
-        ladders[letter] = ladder
-    held_out = survey.held_out({letter: ladder.sizes for letter, ladder in ladders.items()})
-    return fit_on_grid(survey, [name], ladders, held_out).get(name)
+        bases[letter] = basis
+    held_out = survey.held_out({letter: basis.sizes for letter, basis in bases.items()})
+    return fit_on_grid(survey, [name], bases, held_out).get(name)
 
 
-def find_floors(line: Line, start: int, far: int, step: int, degree: int) -> Ladder | None:
+def find_floors(line: Line, start: int, far: int, step: int, degree: int) -> Basis | None:
     """Floors of the letter in which the quantity is a polynomial, with sizes that tell them apart.
 
-    >>> find_floors(lambda T: 3 * ((T - 3) // 2 + 1), start=11, far=97, step=1, degree=4).rungs[1]
-    Rung(power=0, floors=((Floor(shift=1, divisor=2), 1),))
+    >>> find_floors(lambda T: 3 * ((T - 3) // 2 + 1), start=11, far=97, step=1, degree=4).functions[1]
+    BasisFunction(power=0, floors=((Floor(shift=1, divisor=2), 1),))
     """
     sizes: list[int] = []
     values: list[int] = []
     refuted: set[tuple[int, int]] = set()
     while len(sizes) < WINDOW:
-        if len(sizes) == LONGEST_PERIOD and (ladder := _find_jumps(line, start, far, step)) is not None:
-            return ladder
+        if len(sizes) == LONGEST_PERIOD and (basis := _find_jumps(line, start, far, step)) is not None:
+            return basis
         size = start + step * len(sizes)
         value = line(size)
         if value is None:
@@ -62,14 +62,14 @@ def find_floors(line: Line, start: int, far: int, step: int, degree: int) -> Lad
             elif not _vanishes(values, 1, order):
                 divisors = [count for count in range(2, period + 1) if period % count == 0]
                 floors = [Floor(shift * step, count * step) for count in divisors for shift in range(count)]
-                ladder = _simplest(line, sizes, floors, order, [far])
-                if ladder is not None:
-                    return ladder
+                basis = _simplest(line, sizes, floors, order, [far])
+                if basis is not None:
+                    return basis
                 refuted.add((period, order))
     return None
 
 
-def _find_jumps(line: Line, start: int, far: int, step: int) -> Ladder | None:
+def _find_jumps(line: Line, start: int, far: int, step: int) -> Basis | None:
     """One floor of a long period, seen by the even distance of three jumps."""
     jumps: list[int] = []
     for _ in range(3):
@@ -84,8 +84,8 @@ def _find_jumps(line: Line, start: int, far: int, step: int) -> Ladder | None:
     sizes = [jumps[0] + period * turn + step * aside for turn in range(5) for aside in (-1, 0, 2)]
     floors = [Floor(-jumps[0] % period, period)]
     beyond = jumps[0] + 7 * period + step
-    ladders = (_simplest(line, sizes, floors, order, [far, beyond]) for order in (1, 2, 3))
-    return next((ladder for ladder in ladders if ladder is not None), None)
+    bases = (_simplest(line, sizes, floors, order, [far, beyond]) for order in (1, 2, 3))
+    return next((basis for basis in bases if basis is not None), None)
 
 
 def _next_jump(line: Line, start: int, step: int) -> int | None:
@@ -113,39 +113,44 @@ def _vanishes(values: Sequence[int], period: int, order: int) -> bool:
 
 def _simplest(
     line: Line, sizes: Sequence[int], floors: Sequence[Floor], order: int, beyond: Sequence[int]
-) -> Ladder | None:
-    """The fewest rungs from these floors that give the counts at these sizes and at those beyond."""
+) -> Basis | None:
+    """The fewest functions from these floors that give the counts at these sizes and at those beyond."""
     values = values_at(line, sizes)
     if values is None:
         return None
     for many in (1, 2):
-        best: list[Rung] | None = None
+        best: list[BasisFunction] | None = None
         if many > 1 and order > 2:  # too many products to try them all
             break
         # Floors alone read better than floors and the letter, so they come first.
         for chosen, with_letter in product(combinations(floors, many), (False, True)):
-            rungs = _monomials(chosen, order, with_letter)
-            rows = [[rung(size) for rung in rungs] for size in sizes]
+            functions = _monomials(chosen, order, with_letter)
+            rows = [[function(size) for function in functions] for size in sizes]
             weights = solve(rows, values) if may_solve(rows, values) else None
             if weights is None:
                 continue
-            used = [rung for rung, weight in zip(rungs, weights, strict=True) if weight and rung != Rung(0)]
+            used = [
+                function
+                for function, weight in zip(functions, weights, strict=True)
+                if weight and function != BasisFunction(0)
+            ]
             holds = all(
-                line(size) == sum((w * rung(size) for w, rung in zip(weights, rungs, strict=True)), Fraction(0))
+                line(size)
+                == sum((w * function(size) for w, function in zip(weights, functions, strict=True)), Fraction(0))
                 for size in beyond
             )
             if holds and (best is None or len(used) + 1 < len(best)):
-                best = [Rung(0), *used]
+                best = [BasisFunction(0), *used]
         if best is not None:
             picked = distinct_sizes(best, sizes)
-            return None if picked is None else Ladder(tuple(best), picked)
+            return None if picked is None else Basis(tuple(best), picked)
     return None
 
 
-def _monomials(floors: Sequence[Floor], order: int, with_letter: bool) -> list[Rung]:
+def _monomials(floors: Sequence[Floor], order: int, with_letter: bool) -> list[BasisFunction]:
     """Products of these floors, and of the letter, up to a total degree; the low degrees first."""
     exponents = product(range(order + 1 if with_letter else 1), *(range(order + 1) for _ in floors))
     return [
-        Rung(power, tuple((part, count) for part, count in zip(floors, counts, strict=True) if count))
+        BasisFunction(power, tuple((part, count) for part, count in zip(floors, counts, strict=True) if count))
         for power, *counts in sorted((e for e in exponents if sum(e) <= order), key=lambda e: (sum(e), e))
     ]

@@ -1,6 +1,6 @@
-"""The joint fit: from a ladder a letter to a formula in all letters, at as few sizes as the formula has terms.
+"""The joint fit: from a basis a letter to a formula in all letters, at as few sizes as the formula has terms.
 
-The products of rungs form a grid. It is walked from the corner outwards, and a product is looked at only when every
+The products of functions form a grid. It is walked from the corner outwards, and a product is looked at only when every
 product just below it turned out to matter: letters that never multiply each other are never varied together.
 """
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from porism.costing.fitting.basis import Combination, Ladder, Rung
+from porism.costing.fitting.basis import Basis, BasisFunction, Combination
 from porism.costing.fitting.samples import Formula, Samples, Sizes
 from porism.costing.fitting.survey import Survey
 
@@ -21,10 +21,10 @@ Found = tuple[Formula, tuple[Sizes, ...]]
 class Grid:
     """Fits several quantities from the same sizes; `probe` is one size far outside that says when to stop."""
 
-    def __init__(self, samples: Samples, ladders: Mapping[str, Ladder], names: Sequence[str], probe: Sizes) -> None:
+    def __init__(self, samples: Samples, bases: Mapping[str, Basis], names: Sequence[str], probe: Sizes) -> None:
         self._samples = samples
-        self._letters = tuple(ladders)
-        self._ladders = tuple(ladders.values())
+        self._letters = tuple(bases)
+        self._bases = tuple(bases.values())
         self._probe = probe
         self._surplus: dict[str, dict[Index, Fraction]] = {name: {} for name in names}
         self._steps: dict[tuple[int, ...], list[list[Fraction]]] = {}
@@ -37,12 +37,12 @@ class Grid:
         With `prune` off every product up to that total degree is looked at: dearer, and blind to nothing.
         """
         active: set[Index] = set()
-        heights = [len(ladder.rungs) for ladder in self._ladders]
+        heights = [len(basis.functions) for basis in self._bases]
         for level in range(sum(heights) - len(heights) + 1):
             if not self.open or (not prune and level > degree):
                 return
             for index in _at_level(heights, level):
-                # A letter's own line has settled that all its rungs matter, whatever the corner's counts say.
+                # A letter's own line has settled that all its functions matter, whatever the corner's counts say.
                 on_a_line = sum(map(bool, index)) <= 1
                 wanted = on_a_line or not prune or all(below in active for below in _just_below(index))
                 if wanted and (self._extend(index) or on_a_line):
@@ -50,23 +50,23 @@ class Grid:
             self._close()
 
     def formula(self, name: str) -> Combination:
-        """The formula of a quantity, as a combination of rungs."""
+        """The formula of a quantity, as a combination of functions."""
         terms: dict[Index, Fraction] = {}
         for index, surplus in self._surplus[name].items():
-            rows = [ladder.weights[j] for ladder, j in zip(self._ladders, index, strict=True)]
+            rows = [basis.weights[j] for basis, j in zip(self._bases, index, strict=True)]
             for lower in product(*(range(len(row)) for row in rows)):
                 weight = surplus * prod(row[j] for row, j in zip(rows, lower, strict=True))
                 terms[lower] = terms.get(lower, Fraction(0)) + weight
-        rungs = (
-            (tuple(ladder.rungs[j] for ladder, j in zip(self._ladders, index, strict=True)), weight)
+        functions = (
+            (tuple(basis.functions[j] for basis, j in zip(self._bases, index, strict=True)), weight)
             for index, weight in terms.items()
             if weight
         )
-        return Combination(self._letters, frozenset(rungs))
+        return Combination(self._letters, frozenset(functions))
 
     def _extend(self, index: Index) -> bool:
         """Measure at one more size; does any open quantity differ there from what is known of it?"""
-        sizes = {letter: ladder.sizes[j] for letter, ladder, j in zip(self._letters, self._ladders, index, strict=True)}
+        sizes = {letter: basis.sizes[j] for letter, basis, j in zip(self._letters, self._bases, index, strict=True)}
         matters = False
         for name in sorted(self.open):
             counted = self._samples.value(name, sizes)
@@ -91,7 +91,7 @@ class Grid:
         """What a unit of surplus weighs at these sizes: the same for all quantities."""
         if (sizes, index) not in self._weights:
             if sizes not in self._steps:
-                self._steps[sizes] = [ladder.steps(size) for ladder, size in zip(self._ladders, sizes, strict=True)]
+                self._steps[sizes] = [basis.steps(size) for basis, size in zip(self._bases, sizes, strict=True)]
             steps = (values[j] for values, j in zip(self._steps[sizes], index, strict=True))
             self._weights[sizes, index] = prod(steps, start=Fraction(1))
         return self._weights[sizes, index]
@@ -113,10 +113,10 @@ def _just_below(index: Index) -> list[Index]:
     return [(*index[:i], index[i] - 1, *index[i + 1 :]) for i in range(len(index)) if index[i]]
 
 
-def polynomial_ladder(survey: Survey, letter: str, powers: range) -> Ladder | None:
+def polynomial_basis(survey: Survey, letter: str, powers: range) -> Basis | None:
     """Powers of a letter, where there are as many sizes of it that can be measured."""
     sizes = survey.sizes(letter, len(powers))
-    return None if sizes is None else Ladder(tuple(Rung(power) for power in powers), tuple(sizes))
+    return None if sizes is None else Basis(tuple(BasisFunction(power) for power in powers), tuple(sizes))
 
 
 def fit_polynomials(survey: Survey, powers: Mapping[str, Mapping[str, range]], prune: bool = True) -> dict[str, Found]:
@@ -124,31 +124,29 @@ def fit_polynomials(survey: Survey, powers: Mapping[str, Mapping[str, range]], p
     groups: dict[tuple[range, ...], list[str]] = {}
     for name, along in powers.items():
         groups.setdefault(tuple(along[letter] for letter in survey.base), []).append(name)
-    fitting: list[tuple[dict[str, Ladder], list[str]]] = []
+    fitting: list[tuple[dict[str, Basis], list[str]]] = []
     for ranges, names in groups.items():
-        tried = {letter: polynomial_ladder(survey, letter, r) for letter, r in zip(survey.base, ranges, strict=True)}
-        ladders = {letter: ladder for letter, ladder in tried.items() if ladder is not None}
-        if len(ladders) == len(tried):
-            fitting.append((ladders, names))
-    used = {
-        letter: max((ladders[letter].sizes for ladders, _ in fitting), key=len, default=()) for letter in survey.base
-    }
+        tried = {letter: polynomial_basis(survey, letter, r) for letter, r in zip(survey.base, ranges, strict=True)}
+        bases = {letter: basis for letter, basis in tried.items() if basis is not None}
+        if len(bases) == len(tried):
+            fitting.append((bases, names))
+    used = {letter: max((bases[letter].sizes for bases, _ in fitting), key=len, default=()) for letter in survey.base}
     held_out = survey.held_out(used) if fitting else []
     found: dict[str, Found] = {}
-    for ladders, names in fitting:
-        found |= fit_on_grid(survey, names, ladders, held_out, prune)
+    for bases, names in fitting:
+        found |= fit_on_grid(survey, names, bases, held_out, prune)
     return found
 
 
 def fit_on_grid(
-    survey: Survey, names: Sequence[str], ladders: Mapping[str, Ladder], held_out: Sequence[Sizes], prune: bool = True
+    survey: Survey, names: Sequence[str], bases: Mapping[str, Basis], held_out: Sequence[Sizes], prune: bool = True
 ) -> dict[str, Found]:
     """Joint formulas with the held-out sizes that confirm them; none for a quantity that differs at any count."""
     if len(held_out) < 3 and survey.base:
         return {}
     # The first held-out size says when to stop, so it proves nothing; the others are looked at afterwards only.
     probe, confirming = (held_out[0], tuple(held_out[1:])) if held_out else ({}, ())
-    grid = Grid(survey.samples, ladders, names, probe)
+    grid = Grid(survey.samples, bases, names, probe)
     grid.walk(prune, survey.degree)
     fitted = grid.fitted()
     found: dict[str, Found] = {}

@@ -18,7 +18,7 @@ EVERY_SIZE_TO = 1024
 def changes(ours: Expr, theirs: Expr, letter: str) -> list[tuple[int, int]]:
     """The sizes of a letter from which another is the costlier, with a sign: 1 ours, -1 theirs, 0 neither.
 
-    >>> from porism.costing import B, D, T
+    >>> from porism.costing.alphabet import B, D, T
     >>> changes(4 * B * T**2 * 64, 2 * B * T * 64**2, "T")        # B is on both sides
     [(1, -1), (32, 0), (33, 1)]
     >>> changes(4 * B * T**2 * D, 2 * B * T * D**2, "T")

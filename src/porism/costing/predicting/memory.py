@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from porism.costing.alphabet import factored
 from porism.costing.counting.count import tensors_of
-from porism.costing.counting.live import Live
+from porism.costing.counting.live import LiveBytes
 from porism.costing.fitting.basis import symbol
 from porism.errors import DeviceError, RecipeError
 
@@ -162,7 +162,7 @@ def predicted_peak(
         if isinstance(called, nn.Module):
             hollow = copy.deepcopy(called, {id(tensor): hollow_like(tensor) for tensor in _owned(called)})
         args, kwargs = tree_map_only(Tensor, hollow_like, (inputs, named))
-        live = Live()
+        live = LiveBytes()
         live.hold("parameters", _owned(hollow))
         live.hold("activations", tensors_of([list(args), kwargs]))
         with live, live.following_autograd(_owned(hollow)):

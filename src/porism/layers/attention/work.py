@@ -11,7 +11,8 @@ from functools import cache
 
 from sympy import Expr, Integer, Symbol, lambdify
 
-from porism.costing import A, B, Cost, D, H, M, T, W
+from porism.costing.alphabet import A, B, D, H, M, T, W
+from porism.costing.terms import Terms
 from porism.layers.attention.hybrid.cost import core as hybrid_core
 from porism.layers.attention.hybrid.cost import pairs as hybrid_pairs
 from porism.layers.attention.hybrid.kernels import spans as walks
@@ -147,7 +148,12 @@ def _flops(formula: str, backward: bool) -> Callable[..., int]:
             keys, values = softmax_core(width=D), softmax_core(width=H)
             total = keys.flops["scores"] + values.flops["values"]
             if backward:
-                total += keys.backward["dQ"] + keys.backward["dK"] + values.backward["dV"] + values.backward["dP"]
+                total += (
+                    keys.backward_flops["dQ"]
+                    + keys.backward_flops["dK"]
+                    + values.backward_flops["dV"]
+                    + values.backward_flops["dP"]
+                )
             return _as_function((A, D, H), total.subs({B: 1, T: 1}))
         case _:
             total = _total(taylor_core(causal=formula == "causal taylor"), backward).subs(B, 1)
@@ -168,8 +174,8 @@ def _hybrid_formulas(
     return _as_function((A, D, H, T), total), _as_function((T,), hybrid_pairs(window, causal))
 
 
-def _total(cost: Cost, backward: bool) -> Expr:
-    terms = [*cost.flops.values(), *(cost.backward.values() if backward else ())]
+def _total(cost: Terms, backward: bool) -> Expr:
+    terms = [*cost.flops.values(), *(cost.backward_flops.values() if backward else ())]
     return sum(terms, start=Integer(0))
 
 

@@ -6,10 +6,11 @@ from typing import Any
 from sympy import Expr, Min
 from torch import nn
 
-from porism.costing import Cost, D, E, H, N
+from porism.costing.alphabet import D, E, H, N
+from porism.costing.terms import Terms
 
 
-def cost(bias: bool = True) -> Cost:
+def cost(bias: bool = True) -> Terms:
     """The cost of `GraphConvolution(D, H)` on x (N, D) that asks for a gradient too.
 
     E counts what A + I stores, the loops among it.
@@ -23,7 +24,7 @@ def cost(bias: bool = True) -> Cost:
     return _cost(Min(D, H), bias)
 
 
-def project_first_cost(bias: bool = True) -> Cost:
+def project_first_cost(bias: bool = True) -> Terms:
     """The cost of Ahat (x W), whatever the widths.
 
     >>> project_first_cost().total("flops")
@@ -32,7 +33,7 @@ def project_first_cost(bias: bool = True) -> Cost:
     return _cost(H, bias)
 
 
-def propagate_first_cost(bias: bool = True) -> Cost:
+def propagate_first_cost(bias: bool = True) -> Terms:
     """The cost of (Ahat x) W, whatever the widths.
 
     >>> propagate_first_cost().total("flops")
@@ -41,11 +42,11 @@ def propagate_first_cost(bias: bool = True) -> Cost:
     return _cost(D, bias)
 
 
-def _cost(spread_width: Expr, bias: bool) -> Cost:
-    return Cost(
+def _cost(spread_width: Expr, bias: bool) -> Terms:
+    return Terms(
         parameters={"weight": D * H} | ({"bias": H} if bias else {}),
         flops={"projection": 2 * N * D * H, "propagation": 2 * E * spread_width},
-        backward={
+        backward_flops={
             "projection": 2 * N * D * H,
             "projection's weight": 2 * N * D * H,
             "propagation": 2 * E * spread_width,

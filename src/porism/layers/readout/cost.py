@@ -4,21 +4,23 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from porism.costing import B, Cost, H, T, V
+from porism.costing.alphabet import B, H, T, V
+from porism.costing.terms import Terms
 
 
-def cost(bias: bool = True) -> Cost:
+def cost(bias: bool = True) -> Terms:
     """The cost of `Readout(H, V)` and its loss on states (T, B, H) that ask for a gradient.
 
     >>> cost().total("parameters")
     V*(H + 1)
-    >>> cost(bias=False).total("backward") / cost(bias=False).total("flops")
+    >>> cost(bias=False).total("backward_flops") / cost(bias=False).total("flops")
     2
     """
-    return Cost(
+    return Terms(
         parameters={"weight": H * V} | ({"bias": V} if bias else {}),
         flops={"scores": 2 * B * T * H * V},
-        backward={"states": 2 * B * T * H * V, "weight": 2 * B * T * H * V} | ({"bias": 2 * B * T * V} if bias else {}),
+        backward_flops={"states": 2 * B * T * H * V, "weight": 2 * B * T * H * V}
+        | ({"bias": 2 * B * T * V} if bias else {}),
         # Not the scores, B T V, but the gradients themselves, which are ready after the forward pass.
         saved={"dh": B * T * H, "dweight": H * V} | ({"dbias": V} if bias else {}),
     )

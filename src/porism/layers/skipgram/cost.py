@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from torch import nn
 
-from porism.costing import B, Cost, D, V
+from porism.costing.alphabet import B, D, V
+from porism.costing.terms import Terms
 from porism.layers.skipgram.estimators import NEED_THE_NORMALISER
 
 
-def cost(estimator: str = "full", samples: int = 5) -> Cost:
+def cost(estimator: str = "full", samples: int = 5) -> Terms:
     """The cost of `SkipGram(V, D, estimator, samples)` on B pairs.
 
     >>> cost().total("flops")
@@ -20,19 +21,19 @@ def cost(estimator: str = "full", samples: int = 5) -> Cost:
     """
     parameters = {"words": V * D, "contexts": V * D}
     if estimator == "full":
-        return Cost(
+        return Terms(
             parameters=parameters,
             flops={"scores": 2 * B * D * V},
-            backward={"words": 2 * B * D * V, "contexts": 2 * B * D * V},
+            backward_flops={"words": 2 * B * D * V, "contexts": 2 * B * D * V},
             # Not the scores, B V, but the gradients themselves, which are ready after the forward pass.
             saved={"indices": B, "dv": B * D, "dU": D * V},
         )
     rows = 1 + samples
     normaliser = {"normaliser": 2 * B * D * V} if estimator in NEED_THE_NORMALISER else {}
-    return Cost(
+    return Terms(
         parameters=parameters,
         flops={"scores": 2 * B * D * rows} | normaliser,
-        backward={"words": 2 * B * D * rows, "contexts": 2 * B * D * rows},
+        backward_flops={"words": 2 * B * D * rows, "contexts": 2 * B * D * rows},
         # The pairs and their samples, v, and one number for each row that is reached.
         saved={"indices": B * (1 + rows), "v": B * D, "coefficients": B * rows},
     )

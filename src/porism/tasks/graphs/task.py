@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.costing import Cost
+from porism.costing.terms import Terms
 from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.runs.exhibits import AnyExhibit
@@ -155,7 +155,7 @@ class Graphs(Task):
         data = self.data
         return {"nodes": data.graph.nodes, "edges": data.graph.edges, "split": data.sizes(), **data.facts}
 
-    def cost(self) -> Cost:
+    def cost(self) -> Terms:
         first = self.recipe.hidden if self.recipe.layers > 1 else len(self.classes)
         return model_cost(self.recipe, None if self._is_sparse() else (self.width, first))
 

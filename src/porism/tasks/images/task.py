@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
-from porism.costing import Cost
+from porism.costing.terms import Terms
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.images import classification, completion
@@ -120,7 +120,7 @@ class Images(Task):
     def facts(self) -> dict[str, int | float | str]:
         return reach(self.recipe, self.shape).facts()
 
-    def cost(self) -> Cost:
+    def cost(self) -> Terms:
         return model_cost(self.recipe)
 
     def letters(self) -> dict[str, int]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
-from porism.costing import Cost
+from porism.costing.terms import Terms
 from porism.errors import RecipeError, nearest
 from porism.runs.recipe import Recipe
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
@@ -118,7 +118,7 @@ class Language(Task):
             for sample in self.predict(model, [prompt], {**options, "seed": seed})
         ]
 
-    def cost(self) -> Cost:
+    def cost(self) -> Terms:
         return model_cost(self.recipe)
 
     def letters(self) -> dict[str, int]:

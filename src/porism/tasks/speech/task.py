@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
-from porism.costing import Cost
+from porism.costing.terms import Terms
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.speech.data import Recordings, load_recordings
@@ -143,7 +143,7 @@ class Speech(Task):
         told["parallel steps of the decoder in training"] = sizes["T"] if self.recipe.decoder == "lstm" else 1
         return told
 
-    def cost(self) -> Cost:
+    def cost(self) -> Terms:
         return model_cost(self.recipe)
 
     def letters(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from porism.costing import Cost
+from porism.costing.terms import Terms
 from porism.errors import DataError
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.noise import Noise
@@ -167,7 +167,7 @@ class Words(Task):
             facts["forgotten while counting"] = f"words seen {corpus.forgotten} times or less, when memory was full"
         return facts
 
-    def cost(self) -> Cost:
+    def cost(self) -> Terms:
         return model_cost(self.recipe)
 
     def letters(self) -> dict[str, int]:

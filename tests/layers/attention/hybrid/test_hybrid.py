@@ -208,7 +208,7 @@ def test_cost_equals_the_count_over_many_spans(T: int, window: int, causal: bool
     with torch.no_grad():
         assert count(run, backward=False).flops == wanted["flops"]
     found = count(run)
-    assert found.flops + found.backward_flops == wanted["flops"] + wanted["backward"]
+    assert found.flops + found.backward_flops == wanted["flops"] + wanted["backward_flops"]
 
 
 def test_compiles_without_a_break_over_many_spans() -> None:

@@ -272,7 +272,7 @@ def test_cost_equals_the_count(options: dict[str, Any]) -> None:
     wanted = cost(heads=A, **options).at(B=B, T=T, D=D)
     assert counted.parameters.count == wanted["parameters"]
     assert counted.flops == wanted["flops"]
-    assert counted.backward_flops == wanted["backward"]
+    assert counted.backward_flops == wanted["backward_flops"]
     assert counted.saved_bytes == 4 * wanted["saved"]
 
 
@@ -282,13 +282,13 @@ def test_cost_of_the_core_equals_the_count(G: int, H: int) -> None:
     counted = count(softmax_attention, q, k, v)
     wanted = core(heads=4, key_heads=G).at(B=2, T=7, D=max(5, H))
     assert counted.flops == wanted["flops"]
-    assert counted.backward_flops == wanted["backward"]
+    assert counted.backward_flops == wanted["backward_flops"]
     assert counted.saved_bytes == 8 * wanted["saved"] or H != 5
 
 
 def test_the_number_of_heads_changes_no_products() -> None:
     one, many = (cost().at(B=2, T=7, A=heads, D=12 // heads) for heads in (1, 3))
-    for kind in ("parameters", "flops", "backward"):
+    for kind in ("parameters", "flops", "backward_flops"):
         assert one[kind] == many[kind]
 
 

@@ -129,7 +129,7 @@ def test_cost_equals_the_count(cell: str, corners: int) -> None:
     wanted = cost(cell, bias=True, corners=corners).at(B=B, C=C, H=H, Y=Y, X=X)
     assert sum(parameter.numel() for parameter in layer.parameters()) == wanted["parameters"]
     counted = count(layer, x)
-    assert (counted.flops, counted.backward_flops) == (wanted["flops"], wanted["backward"])
+    assert (counted.flops, counted.backward_flops) == (wanted["flops"], wanted["backward_flops"])
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:

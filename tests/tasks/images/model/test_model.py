@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from porism.costing.counting.target import Subject
+from porism.costing.counting.target import Target
 from porism.errors import DataError
 from porism.runs.recipe import override
 from porism.tasks.images.data import Shape
@@ -59,7 +59,7 @@ def test_convolutions_against_walks_have_as_many_parameters(size: int) -> None:
 def test_the_cost_is_what_is_counted(name: str) -> None:
     recipe = override(RECIPES[name], ["hidden=6"])
     factory, inputs, _ = subject(recipe)
-    counted = Subject(factory, inputs, {})
+    counted = Target(factory, inputs, {})
     # Nets of walks take any image, and every diagonal takes its time to count.
     rows, columns = (3, 2) if recipe.model in ("grid", "complete") else (5, 9)
     for sizes in (
@@ -69,7 +69,7 @@ def test_the_cost_is_what_is_counted(name: str) -> None:
         letters = {letter: size for letter, size in (sizes | {"H": 6}).items() if letter in counted.letters}
         found, ours = counted.quantities(letters), model_cost(recipe).at(**sizes, H=6)
         assert found["flops "] == ours["flops"]
-        assert found["backward "] == ours["backward"]
+        assert found["backward_flops "] == ours["backward_flops"]
         assert found["parameters "] == ours["parameters"]
 
 

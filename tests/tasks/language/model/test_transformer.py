@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from porism.costing.counting.target import Subject
+from porism.costing.counting.target import Target
 from porism.errors import RecipeError
 from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.model import build
@@ -72,10 +72,10 @@ def test_the_cost_by_hand_is_what_is_counted(name: str, tied: bool) -> None:
     recipe = small(name, tied=tied, keep=1.0, layers=2)
     factory, inputs, own = subject(recipe)
     sizes = {**own, "V": V}
-    counted = Subject(factory, inputs, {}).quantities(sizes)
+    counted = Target(factory, inputs, {}).quantities(sizes)
     hand = model_cost(recipe).at(B=sizes["B"], T=sizes["T"], A=sizes["A"], H=sizes["A"] * sizes["D"], V=V)
     assert counted["parameters "] == hand["parameters"]
-    assert counted["flops "] + counted["backward "] == hand["flops"] + hand["backward"]
+    assert counted["flops "] + counted["backward_flops "] == hand["flops"] + hand["backward_flops"]
 
 
 def test_a_model_goes_on_from_a_prompt() -> None:

@@ -8,7 +8,7 @@ from sympy import Expr
 
 from porism.claims.checks.compare import compared, counted_equal, where
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.costing import SYMBOLS
+from porism.costing.alphabet import SYMBOLS
 from porism.layers.attention.softmax.cost import cost
 from porism.runs.exhibits import Table
 from porism.tasks.language.recipes import RECIPES

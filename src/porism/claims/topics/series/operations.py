@@ -13,7 +13,7 @@ from porism.claims.checks.compare import counted_equal
 from porism.claims.checks.count import Maker, Matrix, Noted, Tally, Vector, tallied
 from porism.claims.checks.count import product as matrix_product
 from porism.claims.claim import Claim, Finding, Statement
-from porism.costing import A, B, D, K, M, T
+from porism.costing.alphabet import A, B, D, K, M, T
 from porism.layers.attention.softmax.cost import core
 from porism.layers.attention.taylor.feature_maps import MAPS
 from porism.runs.exhibits import Lines

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from sympy import Expr, Integer, Max, Min, floor, sympify
 from torch import nn
 
-from porism.costing import A, B, Cost, D, H, T
+from porism.costing.alphabet import A, B, D, H, T
+from porism.costing.terms import Terms
 from porism.layers.attention.hybrid.kernels.spans import LENGTH
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern, picture, sizes
 from porism.layers.attention.taylor.cost import features
@@ -63,7 +64,7 @@ def core(
     width: Expr | int = D,
     value_width: Expr | int = H,
     length: Expr | int = T,
-) -> Cost:
+) -> Terms:
     """The cost of `hybrid_attention` on q (B, A, T, D), k (B, G, T, D) and v (B, G, T, H).
 
     >>> core(8, window=64, causal=True).at(B=1, T=16384, D=16, H=64)["flops"]
@@ -82,9 +83,9 @@ def core(
         summed += Max(0, length - LENGTH - window + 1)
     per_key, per_query = (2 * B * number * M * (value_width + 1) for number in (groups * summed, heads * readers))
     scores, values = (2 * B * heads * pairs(window, causal, length) * columns for columns in (width, value_width + 1))
-    return Cost(
+    return Terms(
         flops={"sum over far keys": per_key, "read by queries": per_query, "scores": scores, "values": values},
-        backward={
+        backward_flops={
             "sum over far keys again": per_key,
             "dphi(q)": per_query,
             "sum over queries": per_query,
@@ -116,7 +117,7 @@ def cost(
     out_proj: bool = True,
     width: Expr | int = WIDTH,
     length: Expr | int = TEXT,
-) -> Cost:
+) -> Terms:
     """The cost of `HybridAttention(A * D, A, window=W, ...)` on x (B, T, A * D) that asks for a gradient too.
 
     With width=D and length=T it holds for all of them, and is full of the floors and limits that spans bring.
@@ -126,19 +127,19 @@ def cost(
     """
     E = heads * width
     inner = 3 * E
-    total = Cost(
+    total = Terms(
         parameters={"projections": E * inner} | ({"biases": inner} if bias else {}),
         flops={"projections": 2 * B * length * E * inner},
-        backward={"projections": 2 * B * length * E * inner, "projections' weights": 2 * B * length * E * inner},
+        backward_flops={"projections": 2 * B * length * E * inner, "projections' weights": 2 * B * length * E * inner},
         saved={"x": B * length * E},
     ) + core(heads, window=window, causal=causal, order=order, width=width, value_width=width, length=length)
     if not out_proj:
         return total
     # What W_O reads is the answer, which is kept already.
-    return total + Cost(
+    return total + Terms(
         parameters={"output": E**2} | ({"output's bias": E} if bias else {}),
         flops={"output": 2 * B * length * E**2},
-        backward={"output": 2 * B * length * E**2, "output's weights": 2 * B * length * E**2},
+        backward_flops={"output": 2 * B * length * E**2, "output's weights": 2 * B * length * E**2},
     )
 
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from sympy import Expr, sympify
 from torch import nn
 
-from porism.costing import A, B, Cost, D, T
+from porism.costing.alphabet import A, B, D, T
+from porism.costing.terms import Terms
 from porism.layers.attention.pattern import CAUSAL, FULL, picture, sizes
 
 
-def core(heads: Expr | int = A, key_heads: Expr | int | None = None, width: Expr = D) -> Cost:
+def core(heads: Expr | int = A, key_heads: Expr | int | None = None, width: Expr = D) -> Terms:
     """The cost of `softmax_attention` on q (B, A, T, D) and k, v (B, G, T, D), through a fused kernel and no mask.
 
     Products are those of the whole square, as a kernel without causal blocks has them. `width` is the wider one of keys
@@ -17,15 +18,15 @@ def core(heads: Expr | int = A, key_heads: Expr | int | None = None, width: Expr
 
     >>> core().total("flops")
     4*A*B*D*T**2
-    >>> core().total("backward") / core().total("flops")
+    >>> core().total("backward_flops") / core().total("flops")
     5/2
     """
     groups = sympify(heads if key_heads is None else key_heads)
     square = 2 * B * heads * T**2 * width
-    return Cost(
+    return Terms(
         flops={"scores": square, "values": square},
         # The kernel kept no weights: it computes the scores once more before it goes back.
-        backward={"scores again": square, "dV": square, "dP": square, "dQ": square, "dK": square},
+        backward_flops={"scores again": square, "dV": square, "dP": square, "dQ": square, "dK": square},
         saved={
             "q": B * T * heads * width,
             "k": B * T * groups * width,
@@ -36,7 +37,7 @@ def core(heads: Expr | int = A, key_heads: Expr | int | None = None, width: Expr
     )
 
 
-def cost(heads: Expr | int = A, key_heads: Expr | int | None = None, bias: bool = True, out_proj: bool = True) -> Cost:
+def cost(heads: Expr | int = A, key_heads: Expr | int | None = None, bias: bool = True, out_proj: bool = True) -> Terms:
     """The cost of `Attention(A * D, A, ...)` attending x (B, T, A * D) to itself, x asking for a gradient too.
 
     >>> cost(bias=False).total("parameters")
@@ -47,19 +48,19 @@ def cost(heads: Expr | int = A, key_heads: Expr | int | None = None, bias: bool 
     E = heads * D
     groups = heads if key_heads is None else key_heads
     inner = E + 2 * groups * D
-    projections = Cost(
+    projections = Terms(
         parameters={"projections": E * inner} | ({"biases": inner} if bias else {}),
         flops={"projections": 2 * B * T * E * inner},
-        backward={"projections": 2 * B * T * E * inner, "projections' weights": 2 * B * T * E * inner},
+        backward_flops={"projections": 2 * B * T * E * inner, "projections' weights": 2 * B * T * E * inner},
         saved={"x": B * T * E},
     )
     if not out_proj:
         return projections + core(heads, key_heads)
     # What W_O reads is o, which is kept already.
-    output = Cost(
+    output = Terms(
         parameters={"output": E**2} | ({"output's bias": E} if bias else {}),
         flops={"output": 2 * B * T * E**2},
-        backward={"output": 2 * B * T * E**2, "output's weights": 2 * B * T * E**2},
+        backward_flops={"output": 2 * B * T * E**2, "output's weights": 2 * B * T * E**2},
     )
     return projections + core(heads, key_heads) + output
 

@@ -6,7 +6,8 @@ from math import factorial
 from sympy import Expr, Integer, floor, prod, sympify
 from torch import nn
 
-from porism.costing import A, B, Cost, D, H, M, T
+from porism.costing.alphabet import A, B, D, H, M, T
+from porism.costing.terms import Terms
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern, picture, sizes
 from porism.layers.attention.taylor.feature_maps import choose_map
 from porism.layers.attention.taylor.kernels.spans import LENGTH
@@ -35,12 +36,12 @@ def core(
     causal: bool = False,
     count: Expr = M,
     value_width: Expr = H,
-) -> Cost:
+) -> Terms:
     """The cost of `taylor_attention` on q (B, A, T, D), k (B, G, T, D) and v (B, G, T, H) with M features.
 
     >>> core().total("flops")
     4*A*B*M*T*(H + 1)
-    >>> core().total("backward") / core().total("flops")
+    >>> core().total("backward_flops") / core().total("flops")
     5/2
 
     Full, or causal: then the pass goes through the length in spans, and a floor of T tells how many they are. The maps
@@ -56,10 +57,10 @@ def core(
     masked = spans * LENGTH * (LENGTH - 1) + last * (last - 1) if causal else Integer(0)
     per_key, per_query = (2 * B * number * count * (value_width + 1) for number in (groups * summed, heads * T))
     scores, values = (2 * B * heads * masked * width for width in (D, value_width + 1))
-    return Cost(
+    return Terms(
         flops={"sum over keys": per_key, "read by queries": per_query}
         | ({"masked scores": scores, "masked values": values} if causal else {}),
-        backward={
+        backward_flops={
             "sum over keys again": per_key,
             "dphi(q)": per_query,
             "sum over queries": per_query,
@@ -94,7 +95,7 @@ def cost(
     order: int = 2,
     bias: bool = True,
     out_proj: bool = True,
-) -> Cost:
+) -> Terms:
     """The cost of `TaylorAttention(A * D, A, ...)` attending x (B, T, A * D) to itself, x asking for a gradient too.
 
     >>> cost(map="exact").total("parameters")
@@ -102,19 +103,19 @@ def cost(
     """
     E = heads * D
     inner = 3 * E
-    total = Cost(
+    total = Terms(
         parameters={"projections": E * inner} | ({"biases": inner} if bias else {}),
         flops={"projections": 2 * B * T * E * inner},
-        backward={"projections": 2 * B * T * E * inner, "projections' weights": 2 * B * T * E * inner},
+        backward_flops={"projections": 2 * B * T * E * inner, "projections' weights": 2 * B * T * E * inner},
         saved={"x": B * T * E},
     ) + core(heads, causal=causal, count=features(choose_map(map, order), order), value_width=D)
     if not out_proj:
         return total
     # What W_O reads is the answer, which is kept already.
-    return total + Cost(
+    return total + Terms(
         parameters={"output": E**2} | ({"output's bias": E} if bias else {}),
         flops={"output": 2 * B * T * E**2},
-        backward={"output": 2 * B * T * E**2, "output's weights": 2 * B * T * E**2},
+        backward_flops={"output": 2 * B * T * E**2, "output's weights": 2 * B * T * E**2},
     )
 
 
@@ -128,7 +129,7 @@ def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:
     return lambda A, D: TaylorAttention(A * D, A, map="exact", batch_first=True), ("B T A*D",)
 
 
-def subject_cost() -> Cost:
+def subject_cost() -> Terms:
     """The cost by hand of what `subject` has counted."""
     return cost(map="exact")
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from sympy import Expr, Piecewise, floor
 from torch import nn
 
-from porism.costing import A, Cost, T, W
+from porism.costing.alphabet import A, T, W
+from porism.costing.terms import Terms
 from porism.layers.attention.pattern import CAUSAL, Kind, Pattern, picture, sizes
 from porism.layers.attention.softmax.cost import cost as attention_cost
 from porism.layers.attention.window.kernels.blocks import ROWS
@@ -44,7 +45,7 @@ def cost(
     kind: Kind = "sliding",
     window: Expr | int = W,
     ahead: Expr | int = 0,
-) -> Cost:
+) -> Terms:
     """The cost of `WindowAttention(A * D, A, W, ...)` attending x (B, T, A * D) to itself, x asking for a gradient too.
 
     It is that of `Attention` with `pairs` in place of T**2, on a CPU, without dropout and dilation; with a look ahead,
@@ -61,7 +62,7 @@ def cost(
     def fewer(part: str) -> dict[str, Expr]:
         return {name: term * share if name in _PRODUCTS else term for name, term in dense.terms(part).items()}
 
-    return Cost(**{part: fewer(part) for part in Cost.kinds()})
+    return Terms(**{part: fewer(part) for part in Terms.kinds()})
 
 
 def subject() -> tuple[Callable[[int, int, int], nn.Module], tuple[str, ...]]:

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from torch import nn
 
-from porism.costing import B, Cost, D, H, T
+from porism.costing.alphabet import B, D, H, T
+from porism.costing.terms import Terms
 
 
-def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) -> Cost:
+def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) -> Terms:
     """The cost of `Elman(D, H, ...)` on x (T, B, D), no dropout, x and the first state asking for gradients too.
 
     >>> cost().total("parameters")
@@ -16,16 +17,16 @@ def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) ->
     2*B*H*T*(D + H)
     """
     directions = ("", "_reverse") if bidirectional else ("",)
-    total = Cost()
+    total = Terms()
     for layer in range(num_layers):
         # A layer above the first reads the states of every direction below it.
         width = D if layer == 0 else len(directions) * H
         # Those states are kept already, unless two directions are copied side by side.
         kept = layer > 0 and not bidirectional
-        one = Cost(
+        one = Terms(
             parameters={"input": width * H, "recurrent": H**2} | ({"bias": H} if bias else {}),
             flops={"input": 2 * B * T * width * H, "recurrent": 2 * B * T * H**2},
-            backward={
+            backward_flops={
                 "input": 2 * B * T * width * H,
                 "input weights": 2 * B * T * width * H,
                 "recurrent": 2 * B * T * H**2,

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from sympy import Expr
 from torch import nn
 
-from porism.costing import B, C, Cost, H, X, Y
+from porism.costing.alphabet import B, C, H, X, Y
+from porism.costing.terms import Terms
 from porism.layers.recurrent.grid.kernels.cpu import GATES
 from porism.layers.recurrent.grid.kernels.diagonals import CORNERS
 
@@ -13,7 +14,7 @@ LARGEST = {"Y": 16, "X": 16}
 """Up to which the layer is counted: every diagonal is a step of its own, so that more would take long."""
 
 
-def cost(cell: str = "simple", bias: bool = False, corners: int = 1) -> Cost:
+def cost(cell: str = "simple", bias: bool = False, corners: int = 1) -> Terms:
     """The cost of `Grid(C, H, ...)` on x (B, C, Y, X), x asking for a gradient too.
 
     >>> cost().total("parameters")
@@ -31,14 +32,14 @@ def cost(cell: str = "simple", bias: bool = False, corners: int = 1) -> Cost:
     saved: dict[str, Expr] = {"states": B * Y * X * H}
     if cell == "lstm":
         saved |= {"gates": B * Y * X * width, "memory": B * Y * X * H}
-    one = Cost(
+    one = Terms(
         parameters={"input": C * width, "left": H * width, "top": H * width} | ({"bias": width} if bias else {}),
         flops=products,
-        backward=products | {f"{name} weights": work for name, work in products.items()},
+        backward_flops=products | {f"{name} weights": work for name, work in products.items()},
         saved=saved,
     )
     # Every walk reads the same x.
-    total = Cost(saved={"x": B * C * Y * X})
+    total = Terms(saved={"x": B * C * Y * X})
     for corner in CORNERS[:corners]:
         total += one.with_prefix(corner) if corners > 1 else one
     return total

@@ -14,7 +14,8 @@ from sympy import Expr, Min
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.costing import Cost, D, E, H, K, M, N, V
+from porism.costing.alphabet import D, E, H, K, M, N, V
+from porism.costing.terms import Terms
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.csr import Csr, Transposition
 from porism.layers.gcn.functional import project_first
@@ -23,7 +24,7 @@ from porism.tasks.graphs.model import build
 from porism.tasks.graphs.recipes import GraphRecipe
 
 
-def model_cost(recipe: GraphRecipe, dense_widths: tuple[int, int] | None = None) -> Cost:
+def model_cost(recipe: GraphRecipe, dense_widths: tuple[int, int] | None = None) -> Terms:
     """The cost of a net on sparse features, or on dense ones: then the first layer's widths decide its order.
 
     >>> model_cost(RECIPES["kipf"]).total("flops")
@@ -33,24 +34,24 @@ def model_cost(recipe: GraphRecipe, dense_widths: tuple[int, int] | None = None)
     spread_first = dense_widths is not None and not project_first(*dense_widths, learns_x=False)
     layers = [_first_layer(widths[1], recipe, dense_widths is None, spread_first)]
     layers += [_layer(before, after, recipe.model == "gcn") for before, after in pairwise(widths[1:])]
-    total = Cost()
+    total = Terms()
     for place, layer in enumerate(layers, 1):
         total += layer.with_prefix(f"layer {place}")
     return total + _spreading() if recipe.model == "appnp" else total
 
 
-def _layer(before: Expr, after: Expr, convolves: bool) -> Cost:
+def _layer(before: Expr, after: Expr, convolves: bool) -> Terms:
     """Spreading happens on the narrower side of W, there and back."""
     product = 2 * N * before * after
     spread = {"propagation": 2 * E * Min(before, after)} if convolves else {}
-    return Cost(
+    return Terms(
         parameters={"weight": before * after, "bias": after},
         flops={"projection": product, **spread},
-        backward={"projection": product, "projection's weight": product, **spread},
+        backward_flops={"projection": product, "projection's weight": product, **spread},
     )
 
 
-def _first_layer(after: Expr, recipe: GraphRecipe, sparse: bool, spread_first: bool) -> Cost:
+def _first_layer(after: Expr, recipe: GraphRecipe, sparse: bool, spread_first: bool) -> Terms:
     """Features learn nothing. Of sparse ones only what is stored is touched; dense ones may be spread before W comes,
     and were so before training began where dropout leaves them alone."""
     product = 2 * (M if sparse else N * D) * after
@@ -59,16 +60,16 @@ def _first_layer(after: Expr, recipe: GraphRecipe, sparse: bool, spread_first: b
     if recipe.model == "gcn" and (sparse or recipe.keep_input < 1):
         there = {"propagation": 2 * E * (D if spread_first else after)}
         back = {} if spread_first else there
-    return Cost(
+    return Terms(
         parameters={"weight": D * after, "bias": after},
         flops={"projection": product, **there},
-        backward={"projection's weight": product, **back},
+        backward_flops={"projection's weight": product, **back},
     )
 
 
-def _spreading() -> Cost:
+def _spreading() -> Terms:
     hops = {"spreading": 2 * K * E * V}
-    return Cost(flops=hops, backward=hops)
+    return Terms(flops=hops, backward_flops=hops)
 
 
 class _Loss(nn.Module):

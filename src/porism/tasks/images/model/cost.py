@@ -7,7 +7,8 @@ from sympy import Expr, ceiling, sympify
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.costing import B, C, Cost, H, V, X, Y
+from porism.costing.alphabet import B, C, H, V, X, Y
+from porism.costing.terms import Terms
 from porism.layers.recurrent.grid.cost import cost as grid_cost
 from porism.tasks.images.data.image_set import Shape
 from porism.tasks.images.model import build
@@ -16,7 +17,7 @@ from porism.tasks.images.model.residual import STAGES
 from porism.tasks.images.recipes import ImagesRecipe
 
 
-def model_cost(recipe: ImagesRecipe) -> Cost:
+def model_cost(recipe: ImagesRecipe) -> Terms:
     """The cost of a whole model for B images.
 
     >>> model_cost(RECIPES["pooled"]).at(B=1, C=1, Y=28, X=28, V=4)["flops"] // 2       # multiply-adds
@@ -33,7 +34,7 @@ def model_cost(recipe: ImagesRecipe) -> Cost:
             return _completing(recipe)
 
 
-def _downsampling(pooled: bool) -> Cost:
+def _downsampling(pooled: bool) -> Terms:
     first, second = CHANNELS
     half, left = [ceiling(size / 2) for size in (Y, X)], [ceiling(size / 4) - 1 for size in (Y, X)]
     seen_first = Y * X if pooled else half[0] * half[1]
@@ -47,8 +48,8 @@ def _downsampling(pooled: bool) -> Cost:
     )
 
 
-def _residual(blocks: int) -> Cost:
-    total = _convolution("stem", C, H, Y * X, bias=False, is_first=True) + Cost(parameters={"stem norm": 2 * H})
+def _residual(blocks: int) -> Terms:
+    total = _convolution("stem", C, H, Y * X, bias=False, is_first=True) + Terms(parameters={"stem norm": 2 * H})
     for stage in range(STAGES):
         name, width = f"stage {stage + 1}", H * 2**stage
         pixels = ceiling(Y / 2**stage) * ceiling(X / 2**stage)
@@ -60,13 +61,13 @@ def _residual(blocks: int) -> Cost:
         convolutions = 2 * blocks - (1 if stage else 0)
         total += _times(convolutions, inner)
         norms = 2 * blocks + (1 if stage else 0)
-        total += Cost(parameters={f"{name} norms": norms * 2 * width})
+        total += Terms(parameters={f"{name} norms": norms * 2 * width})
     return total + _linear("head", H * 2 ** (STAGES - 1), V)
 
 
-def _stacked(recipe: ImagesRecipe) -> Cost:
+def _stacked(recipe: ImagesRecipe) -> Terms:
     rows, columns, incoming = ceiling(Y / recipe.patch), ceiling(X / recipe.patch), C * recipe.patch**2
-    total = Cost()
+    total = Terms()
     for layer in range(recipe.layers):
         name, before = f"layer {layer + 1}", H if layer else incoming
         if recipe.model == "convolution":
@@ -74,12 +75,12 @@ def _stacked(recipe: ImagesRecipe) -> Cost:
         else:
             walk = grid_cost(recipe.cell, bias=True, corners=recipe.corners)
             total += _placed(walk, {C: before, Y: rows, X: columns}, is_first=not layer).with_prefix(name)
-        total += Cost(parameters={f"{name}.norm": 2 * H})
+        total += Terms(parameters={f"{name}.norm": 2 * H})
     return total + _linear("head", H, V)
 
 
-def _completing(recipe: ImagesRecipe) -> Cost:
-    total = Cost()
+def _completing(recipe: ImagesRecipe) -> Terms:
+    total = Terms()
     for layer in range(recipe.layers):
         # Two walks, from the top left and from the top right.
         walks = grid_cost(recipe.cell, bias=True, corners=2)
@@ -90,35 +91,35 @@ def _completing(recipe: ImagesRecipe) -> Cost:
 
 def _convolution(
     name: str, before: Expr, width: Expr, pixels: Expr, kernel: int = 3, bias: bool = True, is_first: bool = False
-) -> Cost:
+) -> Terms:
     """A kernel for each pair of channels at every pixel that comes out; nobody asks for the gradient of the image."""
     product = 2 * B * pixels * kernel**2 * before * width
-    return Cost(
+    return Terms(
         parameters={name: kernel**2 * before * width + (width if bias else 0)},
         flops={name: product},
-        backward={name: product if is_first else 2 * product},
+        backward_flops={name: product if is_first else 2 * product},
     )
 
 
-def _linear(name: str, before: Expr, width: Expr) -> Cost:
+def _linear(name: str, before: Expr, width: Expr) -> Terms:
     product = 2 * B * before * width
-    return Cost(parameters={name: before * width + width}, flops={name: product}, backward={name: 2 * product})
+    return Terms(parameters={name: before * width + width}, flops={name: product}, backward_flops={name: 2 * product})
 
 
-def _placed(walk: Cost, sizes: Mapping[Expr, Expr], is_first: bool) -> Cost:
+def _placed(walk: Terms, sizes: Mapping[Expr, Expr], is_first: bool) -> Terms:
     """A layer's cost at its place in a net: with other sizes, its corners in one, without the gradient of the image."""
-    found: dict[str, dict[str, Expr]] = {kind: {} for kind in ("parameters", "flops", "backward")}
+    found: dict[str, dict[str, Expr]] = {kind: {} for kind in ("parameters", "flops", "backward_flops")}
     for kind, terms in found.items():
         for name, term in walk.terms(kind).items():
             product = name.rpartition(".")[2]
-            if not (is_first and kind == "backward" and product == "input"):
+            if not (is_first and kind == "backward_flops" and product == "input"):
                 part = product.removesuffix(" weights")
                 terms[part] = terms.get(part, sympify(0)) + term.subs(sizes, simultaneous=True)
-    return Cost(**found)
+    return Terms(**found)
 
 
-def _times(count: int, cost: Cost) -> Cost:
-    return Cost(**{kind: {name: count * term for name, term in cost.terms(kind).items()} for kind in Cost.kinds()})
+def _times(count: int, cost: Terms) -> Terms:
+    return Terms(**{kind: {name: count * term for name, term in cost.terms(kind).items()} for kind in Terms.kinds()})
 
 
 class _Loss(nn.Module):

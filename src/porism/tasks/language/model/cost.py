@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from porism.costing import A, B, Cost, D, H, T, V
+from porism.costing.alphabet import A, B, D, H, T, V
+from porism.costing.terms import Terms
 from porism.layers.attention.hybrid.cost import cost as hybrid_cost
 from porism.layers.attention.softmax.cost import cost as attention_cost
 from porism.layers.attention.taylor.cost import cost as taylor_cost
@@ -16,41 +17,41 @@ from porism.tasks.language.model import build
 from porism.tasks.language.recipes import LanguageRecipe
 
 
-def model_cost(recipe: LanguageRecipe) -> Cost:
+def model_cost(recipe: LanguageRecipe) -> Terms:
     """The cost of a whole model for B rows of T tokens."""
     if recipe.attends:
         return _attending_cost(recipe)
     recurrent = _lstm_cost(recipe.layers) if recipe.model == "lstm" else elman_cost(recipe.layers)
-    return Cost(parameters={"embedding": V * D}) + recurrent.with_prefix("recurrent") + _projection(recipe)
+    return Terms(parameters={"embedding": V * D}) + recurrent.with_prefix("recurrent") + _projection(recipe)
 
 
-def _projection(recipe: LanguageRecipe) -> Cost:
+def _projection(recipe: LanguageRecipe) -> Terms:
     projection = readout_cost().with_prefix("projection")
     if not recipe.tied:
         return projection
     shared = {name: term for name, term in projection.parameters.items() if "bias" in name}
-    return Cost(shared, projection.flops, projection.backward, projection.saved)
+    return Terms(shared, projection.flops, projection.backward_flops, projection.saved)
 
 
-def _attending_cost(recipe: LanguageRecipe) -> Cost:
+def _attending_cost(recipe: LanguageRecipe) -> Terms:
     """A heads share the width H: what the layers call D, the width of a head, is H / A here."""
     inner = recipe.feed_forward * H
     product = 2 * B * T * H * inner
-    block = _attention_cost(recipe).with_prefix("attention") + Cost(
+    block = _attention_cost(recipe).with_prefix("attention") + Terms(
         parameters={"temperature": A, "norms": 4 * H, "feed-forward": 2 * H * inner + inner + H},
         flops={"feed-forward": 2 * product},
-        backward={"feed-forward": 4 * product},
+        backward_flops={"feed-forward": 4 * product},
     )
-    blocks = Cost(
+    blocks = Terms(
         **{
             kind: {name: recipe.layers * term.subs(D, H / A) for name, term in block.terms(kind).items()}
-            for kind in ("parameters", "flops", "backward")
+            for kind in ("parameters", "flops", "backward_flops")
         }
     )
-    return Cost(parameters={"embedding": V * H, "norm": 2 * H}) + blocks + _projection(recipe)
+    return Terms(parameters={"embedding": V * H, "norm": 2 * H}) + blocks + _projection(recipe)
 
 
-def _attention_cost(recipe: LanguageRecipe) -> Cost:
+def _attention_cost(recipe: LanguageRecipe) -> Terms:
     match recipe.model:
         case "window":
             return window_cost(window=recipe.window)
@@ -62,14 +63,14 @@ def _attention_cost(recipe: LanguageRecipe) -> Cost:
             return attention_cost()
 
 
-def _lstm_cost(layers: int) -> Cost:
+def _lstm_cost(layers: int) -> Terms:
     """torch's LSTM: four gates, each with an input product, a recurrent product and two biases."""
     widths = D + (layers - 1) * H
-    return Cost(
+    return Terms(
         parameters={"input": 4 * H * widths, "recurrent": 4 * layers * H**2, "bias": 8 * layers * H},
         flops={"input": 8 * B * T * H * widths, "recurrent": 8 * layers * B * T * H**2},
         # Each product has two in its backward pass: one for the weight, one for what came in.
-        backward={"input": 16 * B * T * H * widths, "recurrent": 16 * layers * B * T * H**2},
+        backward_flops={"input": 16 * B * T * H * widths, "recurrent": 16 * layers * B * T * H**2},
     )
 
 

@@ -12,14 +12,15 @@ import torch
 from sympy import Expr, ceiling, sympify
 from torch import Tensor, nn
 
-from porism.costing import B, C, Cost, H, T, V, X
+from porism.costing.alphabet import B, C, H, T, V, X
+from porism.costing.terms import Terms
 from porism.tasks.speech.data.features import features_named
 from porism.tasks.speech.data.symbols import SYMBOLS, UNKNOWN
 from porism.tasks.speech.model.base import build
 from porism.tasks.speech.recipes import SpeechRecipe
 
 
-def model_cost(recipe: SpeechRecipe) -> Cost:
+def model_cost(recipe: SpeechRecipe) -> Terms:
     """The cost of a whole model and its loss for B recordings of X columns and texts of T symbols.
 
     >>> model_cost(RECIPES["attention-ljspeech"]).at(B=1, C=80, X=900, T=98, V=35, H=200, A=2)["parameters"]
@@ -28,30 +29,32 @@ def model_cost(recipe: SpeechRecipe) -> Cost:
     return encoder_cost(recipe).with_prefix("encoder") + decoder_cost(recipe).with_prefix("decoder") + _head(recipe)
 
 
-def encoder_cost(recipe: SpeechRecipe) -> Cost:
+def encoder_cost(recipe: SpeechRecipe) -> Terms:
     S, mlp = states(recipe), sympify(recipe.mlp)
     kept = ceiling(X * 2 / recipe.subsampling) if recipe.subsampling > 2 else X
     if recipe.encoder == "lstm":
-        block = _times(2, _lstm(S)) + _product("both ends", S, 2 * H, H) + Cost(parameters={"norms": 2 * H})
+        block = _times(2, _lstm(S)) + _product("both ends", S, 2 * H, H) + Terms(parameters={"norms": 2 * H})
     else:
-        block = _attention(S, S) + _feed_forward(S, mlp) + Cost(parameters={"norms": 4 * H})
+        block = _attention(S, S) + _feed_forward(S, mlp) + Terms(parameters={"norms": 4 * H})
     first = 2 * B * kept * 3 * C * H
     # Nobody asks for the gradient of a spectrogram.
-    convolutions = Cost(
-        parameters={"convolution 1": 3 * C * H + H}, flops={"convolution 1": first}, backward={"convolution 1": first}
+    convolutions = Terms(
+        parameters={"convolution 1": 3 * C * H + H},
+        flops={"convolution 1": first},
+        backward_flops={"convolution 1": first},
     ) + _product("convolution 2", S, 3 * H, H)
-    return convolutions + _times(recipe.blocks, block) + Cost(parameters={"last norm": 2 * H})
+    return convolutions + _times(recipe.blocks, block) + Terms(parameters={"last norm": 2 * H})
 
 
-def decoder_cost(recipe: SpeechRecipe) -> Cost:
+def decoder_cost(recipe: SpeechRecipe) -> Terms:
     crossing = _attention(T, states(recipe)) + _feed_forward(T, sympify(recipe.decoder_inner))
-    crossing += Cost(parameters={"norms": 4 * H})
-    readout = _product("readout", T, H, V) + Cost(parameters={"last norm": 2 * H})
-    embedding = Cost(parameters={"embedding": V * H})
+    crossing += Terms(parameters={"norms": 4 * H})
+    readout = _product("readout", T, H, V) + Terms(parameters={"last norm": 2 * H})
+    embedding = Terms(parameters={"embedding": V * H})
     if recipe.decoder == "lstm":
-        reader = _lstm(T) + Cost(parameters={"embedding norm": 2 * H})
+        reader = _lstm(T) + Terms(parameters={"embedding norm": 2 * H})
     else:
-        reader = _attention(T, T) + Cost(parameters={"norms": 2 * H, "places": (recipe.longest + 1) * H})
+        reader = _attention(T, T) + Terms(parameters={"norms": 2 * H, "places": (recipe.longest + 1) * H})
         reader = reader.with_prefix("reading")
     return embedding + reader + crossing.with_prefix("looking") + readout
 
@@ -61,47 +64,47 @@ def states(recipe: SpeechRecipe) -> Expr:
     return ceiling(X / recipe.subsampling)
 
 
-def _head(recipe: SpeechRecipe) -> Cost:
+def _head(recipe: SpeechRecipe) -> Terms:
     """CTC's readout, and its walk: 3 operations a state and place, 5 backwards, by convention.
 
     A text of T symbols, of which the last is the stop, has 2 T - 1 places: nothings stand before, between and behind.
     """
     if not recipe.ctc:
-        return Cost()
+        return Terms()
     places = B * states(recipe) * (2 * T - 1)
-    walk = Cost(flops={"ctc walk": 3 * places}, backward={"ctc walk": 5 * places})
+    walk = Terms(flops={"ctc walk": 3 * places}, backward_flops={"ctc walk": 5 * places})
     return _product("ctc", states(recipe), H, V) + walk
 
 
-def _lstm(length: Expr) -> Cost:
+def _lstm(length: Expr) -> Terms:
     """torch's has two biases for each of its four gates."""
     return _product("lstm input", length, H, 4 * H) + _product("lstm recurrent", length, H, 4 * H)
 
 
-def _attention(queries: Expr, keys: Expr) -> Cost:
+def _attention(queries: Expr, keys: Expr) -> Terms:
     """Three projections have a bias, that of the keys has none."""
     square = 2 * B * queries * keys * H
     projections = _product("query and output", queries, H, 2 * H) + _product("key and value", keys, H, 2 * H)
-    weights = Cost(parameters={"key and value": -H})
+    weights = Terms(parameters={"key and value": -H})
     return (
         projections
         + weights
-        + Cost(flops={"scores and values": 2 * square}, backward={"scores and values": 5 * square})
+        + Terms(flops={"scores and values": 2 * square}, backward_flops={"scores and values": 5 * square})
     )
 
 
-def _feed_forward(length: Expr, inner: Expr) -> Cost:
+def _feed_forward(length: Expr, inner: Expr) -> Terms:
     there, back = _product("feed-forward", length, H, inner), _product("feed-forward", length, inner, H)
     return there + back
 
 
-def _product(name: str, length: Expr, before: Expr, width: Expr) -> Cost:
+def _product(name: str, length: Expr, before: Expr, width: Expr) -> Terms:
     product = 2 * B * length * before * width
-    return Cost(parameters={name: before * width + width}, flops={name: product}, backward={name: 2 * product})
+    return Terms(parameters={name: before * width + width}, flops={name: product}, backward_flops={name: 2 * product})
 
 
-def _times(count: int, cost: Cost) -> Cost:
-    return Cost(**{kind: {name: count * term for name, term in cost.terms(kind).items()} for kind in Cost.kinds()})
+def _times(count: int, cost: Terms) -> Terms:
+    return Terms(**{kind: {name: count * term for name, term in cost.terms(kind).items()} for kind in Terms.kinds()})
 
 
 class _Loss(nn.Module):

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from torch import nn
 
-from porism.costing import Cost
+from porism.costing.terms import Terms
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.cost import cost
 from porism.tasks.words.recipes import WordsRecipe
 
 
-def model_cost(recipe: WordsRecipe) -> Cost:
+def model_cost(recipe: WordsRecipe) -> Terms:
     """For B pairs.
 
     >>> model_cost(RECIPES["negative"]).total("flops")
