@@ -19,8 +19,8 @@ from porism.tasks.graphs.data.sampling import Part, Parts
 from porism.tasks.graphs.exhibits.hidden_layer import hidden_map
 from porism.tasks.graphs.exhibits.over_smoothing import smoothing
 from porism.tasks.graphs.metric import by_class, confusion_matrix, measure
-from porism.tasks.graphs.model import build
 from porism.tasks.graphs.model.base import GraphModel, disagreement
+from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import model_cost, subject
 from porism.tasks.graphs.predict import label_graph, label_node
 from porism.tasks.graphs.recipes import PUBLISHED, QUESTIONS, RECIPES, GraphRecipe

@@ -13,10 +13,15 @@ from math import sqrt
 from types import ModuleType
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from porism.tasks.speech.data.audio import of_audio
-from porism.tasks.speech.data.symbols import START, STOP, SYMBOLS
+from porism.tasks.speech.data.batches import Example
+from porism.tasks.speech.data.symbols import PAD, START, STOP, SYMBOLS, decode
+from porism.tasks.speech.model.base import SpeechModel
+from porism.tasks.speech.model.search import Search
+from porism.tasks.speech.predict import hear
 
 Items = Sequence[Hashable]
 
@@ -132,3 +137,18 @@ def _divided(part: Numbers, whole: Numbers) -> Numbers:
     """0 of nothing is 0, and anything else of nothing is infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(part == 0, 0.0, np.divide(part, whole))
+
+
+@torch.no_grad()
+def evaluate(model: SpeechModel, examples: Sequence[Example], search: Search) -> dict[str, float]:
+    """The loss given the right symbols so far, and what is written without them, by all metrics."""
+    texts = [""] * len(examples)
+    loss = symbols = 0.0
+    for group in hear(model, examples):
+        tokens = group.batch[2]
+        weight = tokens[:, 1:].numel() if model.recipe.padded_loss else int((tokens[:, 1:] != PAD).sum())
+        loss += float(model.text_loss(group.heard, tokens)) * weight
+        symbols += weight
+        for place, said in zip(group.places, search(model, group.heard), strict=True):
+            texts[place] = decode(said)
+    return {**measure([example.text for example in examples], texts), "loss": loss / symbols}

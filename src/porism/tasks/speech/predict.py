@@ -1,23 +1,58 @@
-"""What a trained model hears in a file."""
+"""From spectrograms of any lengths to texts, and how far these are from what was said."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from porism.errors import RecipeError, nearest
 from porism.tasks.speech.data.audio import Sound
-from porism.tasks.speech.data.batches import Example
+from porism.tasks.speech.data.batches import Example, collate
 from porism.tasks.speech.data.features import Features
 from porism.tasks.speech.data.segments import read_pieces
-from porism.tasks.speech.data.symbols import encode
+from porism.tasks.speech.data.symbols import decode, encode
 from porism.tasks.speech.model.base import SpeechModel
+from porism.tasks.speech.model.encoder import Heard
 from porism.tasks.speech.model.search import Search
 from porism.tasks.speech.recipes import SpeechRecipe
-from porism.tasks.speech.transcribe import AT_ONCE, transcribe
-from porism.training.task import Sample
+from porism.training.task import Batch, Sample
+
+AT_ONCE = 64
+"""Recordings that are transcribed together."""
+
+
+class Group(NamedTuple):
+    """Some examples of like length by their places, as a batch on the model's device, and what the encoder hears."""
+
+    places: list[int]
+    batch: Batch
+    heard: Heard
+
+
+def hear(model: SpeechModel, examples: Sequence[Example]) -> Iterator[Group]:
+    """All examples, those of like length together, as they are said."""
+    device = next(model.parameters()).device
+    order = sorted(range(len(examples)), key=lambda place: len(examples[place].features[0]))
+    for first in range(0, len(order), AT_ONCE):
+        places = order[first : first + AT_ONCE]
+        features, tokens = [examples[p].features[0] for p in places], [examples[p].tokens for p in places]
+        # The old loss counts padding, and so wants all of it.
+        symbols = model.recipe.longest + 2 if model.recipe.padded_loss else max(map(len, tokens))
+        batch = tuple(x.to(device) for x in collate(features, tokens, max(map(len, features)), symbols))
+        yield Group(places, batch, model.encoder(batch[0], batch[1]))
+
+
+@torch.no_grad()
+def transcribe(model: SpeechModel, examples: Sequence[Example], search: Search) -> list[str]:
+    """What the model writes for each."""
+    texts = [""] * len(examples)
+    for group in hear(model, examples):
+        for place, said in zip(group.places, search(model, group.heard), strict=True):
+            texts[place] = decode(said)
+    return texts
+
 
 OPTIONS = {"search": "greedy, ctc or beam", "beam": "a whole number from 1 on", "length": "a number"}
 """Of a transcription, with what they take."""

@@ -15,11 +15,11 @@ from porism.tasks.speech.data.batches import Batches, Buckets, Example, examples
 from porism.tasks.speech.data.features import features_named
 from porism.tasks.speech.data.symbols import SYMBOLS
 from porism.tasks.speech.exhibits.transcripts import exhibits
+from porism.tasks.speech.metric import evaluate
 from porism.tasks.speech.model.base import SpeechModel, build, lowest_loss
 from porism.tasks.speech.model.cost import decoder_cost, encoder_cost, model_cost, subject
-from porism.tasks.speech.predict import search_for, transcribe_file
+from porism.tasks.speech.predict import search_for, transcribe, transcribe_file
 from porism.tasks.speech.recipes import PUBLISHED, PUBLISHED_SPLIT, QUESTIONS, RECIPES, SpeechRecipe
-from porism.tasks.speech.transcribe import evaluate, transcribe
 from porism.training.experiment import Question
 from porism.training.task import Batch, Carry, Sample, Task, loaded
 

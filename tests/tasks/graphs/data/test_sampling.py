@@ -8,7 +8,7 @@ from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.runs.recipe import override
 from porism.tasks.graphs.data.sampling import Part, Parts, sample
-from porism.tasks.graphs.model import build
+from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
 

@@ -13,8 +13,8 @@ from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.runs.recipe import override
 from porism.tasks.graphs.data import load_graph
 from porism.tasks.graphs.data.labelled_graph import row_normalised
-from porism.tasks.graphs.model import build
 from porism.tasks.graphs.model.base import disagreement
+from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import model_cost, subject
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs

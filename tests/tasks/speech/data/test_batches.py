@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from porism.tasks.speech.data.batches import Batches, Buckets, Example, padded
+from porism.tasks.speech.data.batches import Batches, Buckets, Example, collate
 from porism.tasks.speech.data.symbols import PAD, START, STOP
 
 
@@ -82,6 +82,6 @@ def test_every_speed_is_heard() -> None:
 def test_texts_are_padded_as_asked() -> None:
     _, _, tokens = Batches(Buckets(some(7), 1, symbols=99), 7, seed=1, epoch=1)[0]
     assert tokens.shape == (7, 99)
-    features, lengths, tokens = padded([torch.ones(2, 3)], [torch.tensor([START, STOP])], frames=4, symbols=3)
+    features, lengths, tokens = collate([torch.ones(2, 3)], [torch.tensor([START, STOP])], frames=4, symbols=3)
     assert features.sum((0, 2)).tolist() == [3, 3, 0, 0]
     assert (lengths.tolist(), tokens.tolist()) == ([2], [[START, STOP, PAD]])

@@ -20,7 +20,7 @@ from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.csr import Csr, Transposition
 from porism.layers.gcn.functional import project_first
 from porism.layers.gcn.graph import Outline
-from porism.tasks.graphs.model import build
+from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.recipes import GraphRecipe
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple, overload
 import torch
 from torch import Tensor
 
+from porism.tasks.blocks.padding import pad_sequences
 from porism.tasks.speech.data.audio import Sound, resample
 from porism.tasks.speech.data.features import Features
 from porism.tasks.speech.data.recordings import Utterance
@@ -106,14 +107,10 @@ class Batches(Sequence[Batch]):
         bucket, rows, speeds = self.order[index]
         chosen = [self.examples[row] for row in rows.tolist()]
         features = [example.features[speed] for example, speed in zip(chosen, speeds.tolist(), strict=True)]
-        return padded(features, [example.tokens for example in chosen], bucket.frames, bucket.symbols)
+        return collate(features, [example.tokens for example in chosen], bucket.frames, bucket.symbols)
 
 
-def padded(features: Sequence[Tensor], tokens: Sequence[Tensor], frames: int, symbols: int) -> Batch:
+def collate(features: Sequence[Tensor], tokens: Sequence[Tensor], frames: int, symbols: int) -> Batch:
     """One batch of spectrograms (X, C) and texts (T,), with the length of each spectrogram in the middle."""
-    spectrograms = features[0].new_zeros(len(features), frames, features[0].shape[1])
-    texts = tokens[0].new_full((len(tokens), symbols), PAD)
-    for row, (spectrogram, text) in enumerate(zip(features, tokens, strict=True)):
-        spectrograms[row, : len(spectrogram)] = spectrogram
-        texts[row, : len(text)] = text
-    return spectrograms, torch.tensor([len(x) for x in features]), texts
+    lengths = torch.tensor([len(x) for x in features])
+    return pad_sequences(features, frames), lengths, pad_sequences(tokens, symbols, PAD)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from porism.tasks.speech.data.batches import Example, padded
+from porism.tasks.speech.data.batches import Example, collate
 from porism.tasks.speech.data.symbols import START, STOP
 from porism.tasks.speech.model.base import SpeechModel
 
@@ -13,7 +13,7 @@ def alignment(model: SpeechModel, example: Example, said: list[int]) -> Tensor:
     """The weights of every symbol that is said and of the stop behind them, the mean over heads: (T, S)."""
     device = next(model.parameters()).device
     tokens = torch.tensor([START, *said, STOP])
-    features, lengths, _ = padded(example.features[:1], [tokens], len(example.features[0]), len(tokens))
+    features, lengths, _ = collate(example.features[:1], [tokens], len(example.features[0]), len(tokens))
     heard = model.encoder(features.to(device), lengths.to(device))
     decoded = model.decoder(tokens[None, :-1].to(device), model.decoder.look(heard), need_weights=True)
     assert decoded.weights is not None

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.functional import pad
 
-from porism.tasks.speech.model.mirror import mirror
+from porism.tasks.blocks.padding import reverse_padded
 
 NEVER = -1e30
 """The logarithm of no probability. A finite one, since inf - inf is no number."""
@@ -50,9 +50,9 @@ class Summed(torch.autograd.Function):
         ends = 2 * text_lengths + 1
         ahead = walk(said, places, nothing)
         # Backwards is forwards on the mirrored row, mirrored back; mirroring moves no padding.
-        mirrored = mirror(mirror(said, lengths, 1), ends, 2)
-        behind = walk(mirrored, mirror(places, ends, 1), nothing)
-        behind = mirror(mirror(behind, ends, 2), lengths, 1)
+        mirrored = reverse_padded(reverse_padded(said, lengths, 1), ends, 2)
+        behind = walk(mirrored, reverse_padded(places, ends, 1), nothing)
+        behind = reverse_padded(reverse_padded(behind, ends, 2), lengths, 1)
         last = ahead.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, ahead.shape[2])).squeeze(1)  # B P
         two = torch.stack([ends - 1, (ends - 2).clamp(min=0)], 1)
         both = last.gather(1, two)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from porism.tasks.speech.model.attention import Attention, Drop, FeedForward, Keys
+from porism.tasks.blocks.transformer import CachedAttention, Drop, FeedForward, KeyValues
 from porism.tasks.speech.model.encoder import Heard
 from porism.tasks.speech.recipes import SpeechRecipe
 
@@ -51,11 +51,13 @@ class Decoder(nn.Module):
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         """What is known of the text behind each symbol, (B, T, H), and the state behind the last."""
 
-    def look(self, heard: Heard) -> Keys:
+    def look(self, heard: Heard) -> KeyValues:
         """What the decoder looks at, made once for a recording."""
-        return self.crossing.attention.keys(heard.states, heard.padding)
+        return self.crossing.attention.project(heard.states, heard.padding)
 
-    def forward(self, tokens: Tensor, keys: Keys, state: State | None = None, need_weights: bool = False) -> Decoded:
+    def forward(
+        self, tokens: Tensor, keys: KeyValues, state: State | None = None, need_weights: bool = False
+    ) -> Decoded:
         h, state = self.read(tokens, state)
         h, weights = self.crossing(h, keys, need_weights)
         return Decoded(self.readout(self.norm(h)), state, weights)
@@ -67,12 +69,12 @@ class Crossing(nn.Module):
     def __init__(self, recipe: SpeechRecipe) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(recipe.hidden)
-        self.attention = Attention(recipe.hidden, recipe.heads)
+        self.attention = CachedAttention(recipe.hidden, recipe.heads)
         self.feed_forward_norm = nn.LayerNorm(recipe.hidden)
         self.feed_forward = FeedForward(recipe.hidden, recipe.decoder_inner)
         self.drop = Drop(recipe.keep)
 
-    def forward(self, h: Tensor, keys: Keys, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+    def forward(self, h: Tensor, keys: KeyValues, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         looked, weights = self.attention(self.attention_norm(h), keys, need_weights=need_weights)
         h = h + self.drop(looked)
         return h + self.drop(self.feed_forward(self.feed_forward_norm(h))), weights
@@ -83,15 +85,15 @@ class AttendingDecoder(Decoder):
         # A text is read from its start symbol on, and nothing comes behind its stop symbol.
         self.places = nn.Parameter(torch.empty(recipe.longest + 1, recipe.hidden).normal_(std=0.02))
         self.attention_norm = nn.LayerNorm(recipe.hidden)
-        self.attention = Attention(recipe.hidden, recipe.heads)
+        self.attention = CachedAttention(recipe.hidden, recipe.heads)
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         before = 0 if state is None else state[0].shape[2]
         h = self.drop(self.embedding(tokens) + self.places[before : before + tokens.shape[1]])
         x = self.attention_norm(h)
-        keys = self.attention.keys(x)
+        keys = self.attention.project(x)
         if state is not None:
-            keys = Keys(torch.cat([state[0], keys.k], 2), torch.cat([state[1], keys.v], 2))
+            keys = KeyValues(torch.cat([state[0], keys.k], 2), torch.cat([state[1], keys.v], 2))
         attended, _ = self.attention(x, keys, causal=True)
         return h + self.drop(attended), (keys.k, keys.v)
 

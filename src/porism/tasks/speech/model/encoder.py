@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, pad
 
-from porism.tasks.speech.model.attention import Attention, Drop, FeedForward, is_padding
-from porism.tasks.speech.model.mirror import mirror
+from porism.tasks.blocks.padding import is_padding, reverse_padded
+from porism.tasks.blocks.transformer import CachedAttention, Drop, FeedForward
 from porism.tasks.speech.recipes import SpeechRecipe
 
 
@@ -75,14 +75,14 @@ class Block(nn.Module):
     def __init__(self, recipe: SpeechRecipe) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(recipe.hidden)
-        self.attention = Attention(recipe.hidden, recipe.heads)
+        self.attention = CachedAttention(recipe.hidden, recipe.heads)
         self.feed_forward_norm = nn.LayerNorm(recipe.hidden)
         self.feed_forward = FeedForward(recipe.hidden, recipe.mlp)
         self.drop = Drop(recipe.keep)
 
     def forward(self, h: Tensor, padding: Tensor) -> Tensor:
         x = self.attention_norm(h)
-        attended, _ = self.attention(x, self.attention.keys(x, padding))
+        attended, _ = self.attention(x, self.attention.project(x, padding))
         h = h + self.drop(attended)
         changed: Tensor = h + self.drop(self.feed_forward(self.feed_forward_norm(h)))
         return changed
@@ -122,7 +122,7 @@ class BidirectionalBlock(nn.Module):
         x, lengths = self.norm(h), (~padding).sum(1)
         # Padding comes last for either: no state has read any of it.
         ahead, _ = self.ahead(x)
-        behind, _ = self.behind(mirror(x, lengths, 1))
-        both = torch.cat([ahead, mirror(behind, lengths, 1)], 2)
+        behind, _ = self.behind(reverse_padded(x, lengths, 1))
+        both = torch.cat([ahead, reverse_padded(behind, lengths, 1)], 2)
         changed: Tensor = h + self.drop(self.out(self.drop(both)))
         return changed

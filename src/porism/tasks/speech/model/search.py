@@ -112,7 +112,7 @@ class _ByDecoder:
     def __init__(self, decoder: Decoder, heard: Heard, beam: int) -> None:
         rows = torch.arange(len(heard.lengths), device=heard.lengths.device).repeat_interleave(beam)
         self.decoder = decoder
-        self.keys = decoder.look(heard).chosen(rows)
+        self.keys = decoder.look(heard).select(rows)
         self.state: State | None = None
         self.last = torch.full_like(rows, START)
         self.scores = torch.zeros(len(rows), 1, device=rows.device)

@@ -8,15 +8,13 @@ True
 from pathlib import Path
 
 from porism.errors import DataError, nearest
-from porism.tasks.blocks.download import DataSet, fetch
-from porism.tasks.blocks.manual import manual
-from porism.tasks.blocks.texts import EOS, PUBLIC, split_files, text_files
+from porism.tasks.blocks.download import fetch
+from porism.tasks.blocks.texts import PUBLIC, split_files, text_files
 from porism.tasks.words.data.corpus import Corpus, Reading, Text
+from porism.tasks.words.data.embedded import CATALOGUE as EMBEDDED
+from porism.tasks.words.data.embedded import NAME, embedded_texts
 
-CATALOGUE = {
-    "manual": DataSet("the manual every Python carries, as help() shows it: the default", "PSF"),
-    **PUBLIC,
-}
+CATALOGUE = {**EMBEDDED, **PUBLIC}
 """Texts known by name. Anything else is a path."""
 
 Texts = dict[str, tuple[Text, ...]]
@@ -24,13 +22,13 @@ Texts = dict[str, tuple[Text, ...]]
 
 def load_corpus(source: str | None, reading: Reading | None = None) -> Corpus:
     """The corpus of a name or a path, its words counted; None is the manual."""
-    source = "manual" if source is None else source
+    source = NAME if source is None else source
     return Corpus.counted(source, _texts(source), reading or Reading())
 
 
 def _texts(source: str) -> Texts:
-    if source == "manual":
-        return {split: (Text(f"manual, {split}", _lines(words)),) for split, words in manual().items()}
+    if source == NAME:
+        return embedded_texts()
     if source in PUBLIC:
         return _one_each({split: fetch(file) for split, file in PUBLIC[source].files.items()})
     path = Path(source).expanduser()
@@ -48,8 +46,3 @@ def _texts(source: str) -> Texts:
 
 def _one_each(files: dict[str, Path]) -> Texts:
     return {split: (Text(str(file)),) for split, file in files.items()}
-
-
-def _lines(words: list[str]) -> bytes:
-    """Words with an EOS after each sentence, as one sentence a line."""
-    return " ".join("\n" if word == EOS else word for word in words).encode()

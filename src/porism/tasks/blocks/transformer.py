@@ -1,13 +1,12 @@
-"""Attention with cached keys: what is looked at is projected once, however often it is looked at.
+"""Parts of transformers that decode step by step: attention whose keys and values are projected once and kept.
 
     o = concat over heads of softmax(q k^T / sqrt(D)) v, times W_O,   q = x W_Q + b,  k = y W_K,  v = y W_V + b
 
-The keys have no bias: it would add the same number to all logits of a query, which softmax takes away again.
+The keys have no bias: it would add the same number to all logits of a query, and softmax cancels it.
 """
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from porism.layers.attention.masks import dense_mask
@@ -17,25 +16,25 @@ from porism.layers.attention.softmax.functional import all_weights
 from porism.layers.dropout import dropout
 
 
-class Keys(NamedTuple):
-    """What can be looked at: keys and values (B, A, S, D), and which of them are only padding (B, S)."""
+class KeyValues(NamedTuple):
+    """Projected keys and values (B, A, S, D), and their key padding mask (B, S)."""
 
     k: Tensor
     v: Tensor
     padding: Tensor | None = None
 
-    def chosen(self, rows: Tensor) -> "Keys":
+    def select(self, rows: Tensor) -> "KeyValues":
         """Those of some rows of the batch, in that order."""
         padding = None if self.padding is None else self.padding[rows]
-        return Keys(self.k[rows], self.v[rows], padding)
+        return KeyValues(self.k[rows], self.v[rows], padding)
 
 
-class Attention(nn.Module):
-    """Queries look at keys, which come of the same sequence or of another.
+class CachedAttention(nn.Module):
+    """Self- or cross-attention over keys and values that are projected once, however often they are attended to.
 
-    >>> layer = Attention(200, heads=2)
-    >>> heard = layer.keys(torch.randn(8, 50, 200))                 # B S H, once
-    >>> y, _ = layer(torch.randn(8, 7, 200), heard)                 # B T H, as often as needed
+    >>> layer = CachedAttention(200, heads=2)
+    >>> cache = layer.project(torch.randn(8, 50, 200))              # B S H, once
+    >>> y, _ = layer(torch.randn(8, 7, 200), cache)                 # B T H, as often as needed
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -46,15 +45,16 @@ class Attention(nn.Module):
         self.value = nn.Linear(width, width)
         self.out = nn.Linear(width, width)
 
-    def keys(self, y: Tensor, padding: Tensor | None = None) -> Keys:
-        return Keys(self._split(self.key(y)), self._split(self.value(y)), padding)
+    def project(self, y: Tensor, padding: Tensor | None = None) -> KeyValues:
+        """Keys and values of y (B, S, H), with its padding mask (B, S)."""
+        return KeyValues(self._split(self.key(y)), self._split(self.value(y)), padding)
 
     def forward(
-        self, x: Tensor, keys: Keys, causal: bool = False, need_weights: bool = False
+        self, x: Tensor, keys: KeyValues, causal: bool = False, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """The answers (B, T, H), and the weights (B, A, T, S) if they are needed.
+        """The output (B, T, H), and the attention weights (B, A, T, S) if requested.
 
-        Causal queries are the last T of the S tokens, and look at none behind them.
+        Causal queries are the last T of the S tokens, and attend to none after themselves.
         """
         q, weights = self._split(self.query(x)), None
         pattern, offset = (CAUSAL, keys.k.shape[2] - x.shape[1]) if causal else (FULL, 0)
@@ -79,7 +79,7 @@ class FeedForward(nn.Sequential):
 
 
 class Drop(nn.Module):
-    """Dropout in training, nothing otherwise."""
+    """Dropout of the probability 1 - `keep` in training, the identity otherwise."""
 
     def __init__(self, keep: float) -> None:
         super().__init__()
@@ -87,13 +87,3 @@ class Drop(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return dropout(x, self.keep) if self.training else x
-
-
-def is_padding(lengths: Tensor, longest: int) -> Tensor:
-    """(B, longest), True behind the end of each row.
-
-    >>> is_padding(torch.tensor([1, 3]), 3)
-    tensor([[False,  True,  True],
-            [False, False, False]])
-    """
-    return torch.arange(longest, device=lengths.device) >= lengths[:, None]

@@ -1,0 +1,22 @@
+"""The default text: the manual that every Python carries, a sentence a line."""
+
+from porism.tasks.blocks.download import DataSet
+from porism.tasks.blocks.manual import manual
+from porism.tasks.blocks.texts import EOS
+from porism.tasks.words.data.corpus import Text
+
+NAME = "manual"
+CATALOGUE = {NAME: DataSet("the manual every Python carries, as help() shows it: the default", "PSF")}
+
+
+def embedded_texts() -> dict[str, tuple[Text, ...]]:
+    """
+    >>> embedded_texts()["train"][0].name
+    'manual, train'
+    """
+    return {split: (Text(f"{NAME}, {split}", _lines(words)),) for split, words in manual().items()}
+
+
+def _lines(words: list[str]) -> bytes:
+    """Words with an EOS after each sentence, as one sentence a line."""
+    return " ".join("\n" if word == EOS else word for word in words).encode()
