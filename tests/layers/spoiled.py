@@ -11,7 +11,7 @@ SPOILED: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "integers": (lambda x: x.long(), r"is torch\.int64, wanted one of float32"),
     "bools": (lambda x: x > 0, r"is torch\.bool, wanted one of"),
     "complex": (lambda x: x.to(torch.complex64), r"is torch\.complex64, wanted one of"),
-    "meta": (lambda x: x.to("meta"), r"is on (meta|cpu), x on (cpu|meta), wanted one device"),
+    "meta": (lambda x: x.to("meta"), r"is on (meta|cpu), (x|input) on (cpu|meta), wanted one device"),
     "float64": (lambda x: x.double(), r"torch\.float64.*wanted one type"),
     "sparse": (lambda x: x.to_sparse(), r"is torch\.sparse_coo, wanted a dense tensor"),
     "a list": (lambda x: x.tolist(), r"is a list, wanted a tensor"),

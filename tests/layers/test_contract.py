@@ -25,6 +25,8 @@ SIZES: list[Sizes] = [
     {"B": 63, "T": 1, "D": 2, "H": 1, "V": 63, "C": 7, "Y": 1, "X": 2, "N": 63, "E": 200},
     {"B": 1, "T": 63, "D": 7, "H": 2, "V": 1, "C": 1, "Y": 2, "X": 63, "N": 2, "E": 4},
 ]
+TWICE = ("elman",)
+"""Layers with second derivatives, as torch's own have them."""
 EXACT = 1e-12
 GRADIENT = 1e-10
 # torch.compile itself calls what torch deprecates.
@@ -237,12 +239,26 @@ def test_state_dict_loads_strictly(case: Case) -> None:
         twin.load_state_dict(dict(rest), strict=True)
 
 
-@each_layer
-def test_a_second_derivative_is_refused(case: Case) -> None:
-    layer, inputs = prepare(case, SIZES[1])
-    variables = list(learned(layer, inputs).values())
-    with pytest.raises(RuntimeError, match=r"first derivatives only, and create_graph=True asked for more\. Call"):
-        torch.autograd.grad(case.run(layer, inputs).sum(), variables, create_graph=True)
+def second_derivatives(run: Callable[[Any, Inputs], Tensor], layer: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
+    variables = learned(layer, inputs)
+    answer = run(layer, inputs)
+    first = torch.autograd.grad(answer.sin().sum(), list(variables.values()), create_graph=True)
+    second = torch.autograd.grad(torch.stack([part.square().sum() for part in first]).sum(), list(variables.values()))
+    return dict(zip(variables, second, strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in TWICE])
+def test_a_second_derivative_is_refused(name: str) -> None:
+    layer, inputs = prepare(CASES[name], SIZES[1])
+    with pytest.raises(RuntimeError, match=r"first derivatives only, and .*\. Call its naive\.py"):
+        second_derivatives(CASES[name].run, layer, inputs)
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_second_derivative_equals_autograd_of_naive(name: str) -> None:
+    layer, inputs = prepare(CASES[name], SIZES[1])
+    found = second_derivatives(CASES[name].run, layer, inputs)
+    assert_close(found, second_derivatives(CASES[name].naive, layer, inputs), GRADIENT)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

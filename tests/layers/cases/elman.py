@@ -54,16 +54,18 @@ ELMAN = Case(
         Mistake(
             "width",
             lambda: _ELMAN(torch.zeros(3, 2, 6)),
-            r"x is \(3, 2, 6\), width 6, wanted width 7, the input_size\. Build the layer with input_size=6",
+            r"input is \(3, 2, 6\), width 6, wanted width 7, the input_size\. Build the layer with input_size=6",
         ),
         Mistake(
-            "a vector", lambda: _ELMAN(torch.zeros(7)), r"x is \(7,\), 1 dimensions, wanted \(T, B, D\) or \(T, D\)"
+            "a vector", lambda: _ELMAN(torch.zeros(7)), r"input is \(7,\), 1 dimensions, wanted \(T, B, D\) or \(T, D\)"
         ),
-        Mistake("no steps", lambda: _ELMAN(torch.zeros(0, 2, 7)), r"x is \(0, 2, 7\), no steps, wanted \(T, B, D\)"),
+        Mistake(
+            "no steps", lambda: _ELMAN(torch.zeros(0, 2, 7)), r"input is \(0, 2, 7\), no steps, wanted \(T, B, D\)"
+        ),
         Mistake(
             "no steps, batch first",
             lambda: Elman(7, 5, batch_first=True)(torch.zeros(2, 0, 7)),
-            r"x is \(2, 0, 7\), no steps, wanted \(B, T, D\), batch_first, with T from 1 on",
+            r"input is \(2, 0, 7\), no steps, wanted \(B, T, D\), batch_first, with T from 1 on",
         ),
         Mistake(
             "state",
@@ -78,7 +80,7 @@ ELMAN = Case(
         Mistake(
             "type",
             lambda: _ELMAN(torch.zeros(3, 2, 7, dtype=torch.float64)),
-            r"x is torch\.float64, weight_ih is torch\.float32, wanted one type\. Convert x with x\.to",
+            r"input is torch\.float64, weight_ih is torch\.float32, wanted one type\. Convert input with input\.to",
         ),
     ),
 )

@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 
 class Sequences(NamedTuple):
-    """A batch as (T, B, D), and the way back to the form it came in."""
+    """A batch as (T, B, D), and how to return answers in the form it came in."""
 
     padded: Tensor
     batch_first: bool = False
@@ -19,6 +19,7 @@ class Sequences(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor | PackedSequence, batch_first: bool) -> Self:
+        """From what a layer's `forward` takes."""
         if isinstance(x, PackedSequence):
             # A packed batch is sorted, longest first; step t holds the first batch_sizes[t] of its sequences.
             sizes = x.batch_sizes.to(x.data.device)
@@ -29,8 +30,8 @@ class Sequences(NamedTuple):
             return cls(x.unsqueeze(1), unbatched=True)
         return cls(x.transpose(0, 1) if batch_first else x, batch_first)
 
-    def turn(self, x: Tensor) -> Tensor:
-        """Every sequence from its end to its start; what follows an end stays there. Twice is nothing."""
+    def reverse(self, x: Tensor) -> Tensor:
+        """Every sequence from its end to its start; padding after an end stays there. Its own inverse."""
         if self.inside is None:
             return x.flip(0)
         step = torch.arange(len(x), device=x.device)[:, None]

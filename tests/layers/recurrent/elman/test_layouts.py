@@ -10,7 +10,7 @@ from porism.layers.recurrent.elman import elman, naive
 from porism.testing.gradients import relative_error
 
 T, B, D, H = 4, 3, 2, 5
-SHAPES = {"x": (T, B, D), "h0": (B, H), "weight_ih": (H, D), "weight_hh": (H, H), "bias": (H,)}
+SHAPES = {"input": (T, B, D), "hx": (B, H), "weight_ih": (H, D), "weight_hh": (H, H), "bias": (H,)}
 each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 

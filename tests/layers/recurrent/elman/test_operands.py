@@ -11,7 +11,7 @@ from porism.layers import Elman
 from porism.layers.recurrent.elman import elman
 
 T, B, D, H = 3, 2, 4, 5
-SHAPES = {"x": (T, B, D), "h0": (B, H), "weight_ih": (H, D), "weight_hh": (H, H), "bias": (H,)}
+SHAPES = {"input": (T, B, D), "hx": (B, H), "weight_ih": (H, D), "weight_hh": (H, H), "bias": (H,)}
 
 
 @each_spoiler
@@ -25,10 +25,10 @@ def test_the_functional_form(how: str, name: str) -> None:
 
 
 @each_spoiler
-@pytest.mark.parametrize("name", ["x", "hx"])
+@pytest.mark.parametrize("name", ["input", "hx"])
 def test_the_layer(how: str, name: str) -> None:
     spoil, message = SPOILED[how]
-    given = {"x": torch.randn(T, B, D), "hx": torch.randn(1, B, H)}
+    given = {"input": torch.randn(T, B, D), "hx": torch.randn(1, B, H)}
     with pytest.raises(ShapeError, match=message):
         Elman(D, H)(**given | {name: spoil(given[name])})
 
@@ -37,17 +37,19 @@ def test_the_layer(how: str, name: str) -> None:
 def test_a_part_that_was_never_materialised(name: str) -> None:
     layer = Elman(D, H, 2)
     setattr(layer, name, nn.Parameter(layer.get_parameter(name).to("meta")))
-    with pytest.raises(ShapeError, match=r"elman: (weight_ih|weight_hh|bias) is on meta, x on cpu, wanted one device"):
+    with pytest.raises(
+        ShapeError, match=r"elman: (weight_ih|weight_hh|bias) is on meta, input on cpu, wanted one device"
+    ):
         layer(torch.randn(T, B, D))
 
 
 @pytest.mark.parametrize("how", ["integers", "complex", "meta", "float64"])
-@pytest.mark.parametrize("name", ["x", "hx"])
+@pytest.mark.parametrize("name", ["input", "hx"])
 def test_packed_sequences(how: str, name: str) -> None:
     spoil, message = SPOILED[how]
     x, hx = torch.randn(T, B, D), torch.randn(1, B, H)
     packed = pack_padded_sequence(x, torch.tensor([2, 3]), enforce_sorted=False)
-    if name == "x":
+    if name == "input":
         packed = PackedSequence(spoil(packed.data), *packed[1:])
     with pytest.raises(ShapeError, match=message):
         Elman(D, H)(packed, spoil(hx) if name == "hx" else hx)
@@ -60,7 +62,7 @@ def test_a_packed_batch_whose_rows_and_sizes_disagree() -> None:
             layer(PackedSequence(rows, torch.tensor(sizes)))
     with pytest.raises(ShapeError, match="0 rows, with batch_sizes that add up to 0"):
         layer(PackedSequence(rows[:0], torch.tensor([], dtype=torch.long)))
-    with pytest.raises(ShapeError, match=r"x is packed, \(3, 2, 4\), wanted \(rows, D\)"):
+    with pytest.raises(ShapeError, match=r"input is packed, \(3, 2, 4\), wanted \(rows, D\)"):
         layer(PackedSequence(rows.view(3, 2, D), torch.tensor([2, 1])))
 
 
@@ -89,4 +91,4 @@ def test_half_precision_is_taken(dtype: torch.dtype) -> None:
 def test_recurrent_weights_that_are_no_matrix(shape: tuple[int, ...]) -> None:
     parts = {part: torch.randn(size) for part, size in SHAPES.items()}
     with pytest.raises(ShapeError, match=r"weight_hh is \(.*\), wanted \(H, H\)\. Reshape weight_hh\."):
-        elman(parts["x"], parts["h0"], parts["weight_ih"], torch.randn(shape))
+        elman(parts["input"], parts["hx"], parts["weight_ih"], torch.randn(shape))

@@ -1,24 +1,23 @@
-"""The functional form: one layer in one direction, and the loop over time behind it."""
+"""The functional form: one layer in one direction, as one operator with its gradient."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.derivative import InPlaceWatch, first_derivative_only, own_memory
+from porism.layers.derivative import InPlaceWatch, may_share_memory, own_memory, vmap_by_loop
 from porism.layers.operands import check_operands
-from porism.layers.recurrent.elman.gradient import Wanted, layer_gradient
+from porism.layers.operators import differentiate_by, register
+from porism.layers.recurrent.elman.gradient import differentiable_gradient, layer_gradient
+from porism.layers.recurrent.elman.kernels.cpu import ACTIVATE, forward
 from porism.layers.recurrent.elman.kernels.cudnn import fused
-
-_ACTIVATE = {"sigmoid": torch.sigmoid_, "tanh": torch.tanh_, "relu": torch.relu_}
 
 
 def elman(
-    x: Tensor,
-    h0: Tensor,
+    input: Tensor,
+    hx: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
     bias: Tensor | None = None,
@@ -31,108 +30,216 @@ def elman(
     >>> y.shape, h.shape
     (torch.Size([10, 4, 100]), torch.Size([4, 100]))
 
-    Shapes: x (T, B, D), h0 (B, H), weight_ih (H, D), weight_hh (H, H), bias (H) -> y (T, B, H), h (B, H).
-    Under autocast the product with x runs in its type, the recurrence in float32: there rounding errors would be fed
-    back at every step.
+    Shapes: input (T, B, D), hx (B, H), weight_ih (H, D), weight_hh (H, H), bias (H) -> y (T, B, H), h (B, H).
+    Under autocast the product with the input runs in its type, the recurrence in float32: there rounding errors would
+    be fed back at every step.
     """
-    y = states(x, h0, weight_ih, weight_hh, bias, nonlinearity)
+    y = states(input, hx, weight_ih, weight_hh, bias, nonlinearity)
     # Memory of its own: a user who changes the last state in place, does not mean y.
     return y, y[-1].clone()
 
 
 def states(
-    x: Tensor, h0: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor | None, nonlinearity: str
+    x: Tensor,
+    h0: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor | None,
+    nonlinearity: str,
+    mask: Tensor | None = None,
 ) -> Tensor:
-    """Every state of `elman`, (T, B, H)."""
+    """Every state of `elman`, (T, B, H); `mask` (B, H) is multiplied into each h[t-1]: dropout of what is fed back."""
     _check(x, h0, weight_ih, weight_hh, bias, nonlinearity)
     if product := autocast_dtype(x):
         dtype = torch.promote_types(weight_hh.dtype, torch.float32)
+        by_cudnn = x.is_cuda and mask is None
         # cuDNN has one type for all.
-        product = dtype if x.is_cuda else product
+        product = dtype if by_cudnn else product
         x, weight_ih, h0, weight_hh = x.to(product), weight_ih.to(product), h0.to(dtype), weight_hh.to(dtype)
         bias = None if bias is None else bias.to(product)
+        mask = None if mask is None else mask.to(dtype)
     with without_autocast(x):
         # cuDNN is built for single precision and below.
-        if x.is_cuda and x.dtype != torch.float64:
+        if x.is_cuda and x.dtype != torch.float64 and mask is None:
             return fused(x, h0, weight_ih, weight_hh, bias, nonlinearity)
         # Both passes read x by rows, a step of a sequence each: where they lie otherwise they are copied once.
         x = x.contiguous()
+        operands = (x, h0, weight_ih, weight_hh, bias, mask)
         if not torch.is_grad_enabled():
-            return _loop(x, h0, weight_ih, weight_hh, bias, nonlinearity)[1:]
-        y: Tensor = _Recurrence.apply(x, h0, weight_ih, weight_hh, bias, nonlinearity)  # type: ignore[no-untyped-call]
+            h: Tensor = OPERATOR(*operands, nonlinearity)
+            return h[1:]
+        y: Tensor = ElmanForward.apply(*operands, nonlinearity, may_share_memory(*operands))[0]  # type: ignore[no-untyped-call]
     return y
 
 
-class _Recurrence(torch.autograd.Function):
-    """The loop over time with the backward pass of `gradient.py`.
+def _shape_of_states(x: Tensor, h0: Tensor, *_: Any) -> Tensor:
+    return h0.new_empty(len(x) + 1, *h0.shape)
 
-    In the backward pass the sum over time is one large matrix product; only what must wait for its turn is in a loop.
-    """
+
+def _shapes_of_gradients(
+    dy: Tensor, x: Tensor, h: Tensor, weight_ih: Tensor, weight_hh: Tensor, mask: Any, nonlinearity: str, needed: Any
+) -> tuple[Tensor, ...]:
+    shapes = (x.shape, h[0].shape, weight_ih.shape, weight_hh.shape, (len(weight_hh),))
+    return tuple(
+        like.new_empty(shape) if is_needed else like.new_empty(0)
+        for like, shape, is_needed in zip((x, h, x, h, x), shapes, needed, strict=True)
+    )
+
+
+def _backward(
+    dy: Tensor,
+    x: Tensor,
+    h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    mask: Tensor | None,
+    nonlinearity: str,
+    needed: list[bool],
+) -> tuple[Tensor, ...]:
+    found = layer_gradient(dy, x, h, weight_ih.mT, weight_hh.mT, nonlinearity, mask, tuple(needed))
+    dx, dh0, dI, dH, db = (
+        like.new_empty(0) if part is None else part for part, like in zip(found, (x, h, x, h, x), strict=True)
+    )
+    return dx, dh0, dI.mT if needed[2] else dI, dH.mT if needed[3] else dH, db
+
+
+def _flops(x: Any, h0: Any, *_: Any, **__: Any) -> int:
+    """x I over all rows, and h H at every step."""
+    (T, B, D), (_, H) = x, h0
+    return int(2 * T * B * H * (D + H))
+
+
+def _backward_flops(dy: Any, x: Any, *rest: Any, **__: Any) -> int:
+    """Each product of the forward pass turns into two: of its left operand and of its right one."""
+    (T, B, H), D, needed = dy, x[-1], rest[-1]
+    dx, dh0, dI, dH, _ = needed
+    return int(2 * T * B * H * (D * (dx + dI) + H * dH) + 2 * B * H * H * (T - 1 + dh0))
+
+
+OPERATOR = register(
+    "elman(Tensor x, Tensor h0, Tensor weight_ih, Tensor weight_hh, Tensor? bias, Tensor? mask, str nonlinearity) "
+    "-> Tensor",
+    forward,
+    _shape_of_states,
+    _flops,
+)
+BACKWARD = register(
+    "elman_backward(Tensor dy, Tensor x, Tensor h, Tensor weight_ih, Tensor weight_hh, Tensor? mask, str nonlinearity, "
+    "bool[] needed) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _backward,
+    _shapes_of_gradients,
+    _backward_flops,
+)
+
+
+class ElmanForward(torch.autograd.Function):
+    """Every state h[1] to h[T], and h[0] to h[T] for the backward pass: the same memory, where changes are noticed."""
 
     @staticmethod
     def forward(
-        ctx: Any,
         x: Tensor,
         h0: Tensor,
         weight_ih: Tensor,
         weight_hh: Tensor,
         bias: Tensor | None,
+        mask: Tensor | None,
         nonlinearity: str,
-    ) -> Tensor:
-        h = _loop(x, h0, weight_ih, weight_hh, bias, nonlinearity)
-        ctx.save_for_backward(x, h, weight_ih, weight_hh, bias)
-        ctx.nonlinearity = nonlinearity
-        if torch.compiler.is_compiling():
-            ctx.watch = None
-            return own_memory(h[1:])
+        shared: bool,
+    ) -> tuple[Tensor, Tensor]:
+        h: Tensor = OPERATOR(x, h0, weight_ih, weight_hh, bias, mask, nonlinearity)
         # No view of h to autograd, so that users may change it in place.
-        y = h[1:].data
-        ctx.watch = InPlaceWatch(y)
-        return y
+        return h[1:].data if shared else own_memory(h[1:]), h
 
     @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        x, h, weight_ih, weight_hh, bias = ctx.saved_tensors
-        with without_autocast(dy):
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        x, _, weight_ih, weight_hh, bias, mask, nonlinearity, shared = inputs
+        y, h = output
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, h, weight_ih, weight_hh, bias, mask)
+        ctx.nonlinearity = nonlinearity
+        ctx.watch = InPlaceWatch(y) if shared else None
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor | None, dh: Tensor | None) -> tuple[Tensor | None, ...]:
+        x, h, weight_ih, weight_hh, bias, mask = ctx.saved_tensors
+        with without_autocast(h):
             if ctx.watch is not None and ctx.watch.changed:
-                h = _loop(x, h[0], weight_ih, weight_hh, bias, ctx.nonlinearity)
-            wanted = Wanted(*ctx.needs_input_grad[:5])
-            dx, dh0, dI, dH, db = layer_gradient(dy, x, h, weight_ih.mT, weight_hh.mT, ctx.nonlinearity, wanted)
-        return dx, dh0, None if dI is None else dI.mT, None if dH is None else dH.mT, db, None
+                operands = (x, h[0], weight_ih, weight_hh, bias, mask)
+                _, h = ElmanForward.apply(*operands, ctx.nonlinearity, False)  # type: ignore[no-untyped-call]
+            # A second derivative reaches the states themselves: dh.
+            if dh is not None:
+                dy = dh[1:] if dy is None else dy + dh[1:]
+            if dy is None:
+                return (None,) * 8
+            needed = list(ctx.needs_input_grad[:5])
+            operands = (dy, x, h, weight_ih, weight_hh, mask)
+            found = ElmanBackward.apply(*operands, ctx.nonlinearity, needed)  # type: ignore[no-untyped-call]
+        dx, dh0, *rest = (part if is_needed else None for part, is_needed in zip(found, needed, strict=True))
+        if dh is not None and dh0 is not None:
+            dh0 = dh0 + dh[0]
+        return dx, dh0, *rest, None, None, None
+
+    vmap = vmap_by_loop(lambda *operands: ElmanForward.apply(*operands))  # type: ignore[no-untyped-call]
 
 
-def _loop(
-    x: Tensor, h0: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor | None, nonlinearity: str
-) -> Tensor:
-    """h[0] to h[T], (T+1, B, H)."""
-    # One product over all T B rows; it is not fed back, so it may be of a lower type.
-    inputs = linear(x, weight_ih, bias).to(h0.dtype)
-    h = inputs.new_empty(len(x) + 1, *h0.shape)
-    h[0] = h0
-    activate, transposed = _ACTIVATE[nonlinearity], weight_hh.mT
-    for inputs_t, h_before, h_t in zip(inputs, h[:-1], h[1:], strict=True):
-        # h[t] = act(x[t] I + h[t-1] H + b)
-        activate(torch.addmm(inputs_t, h_before, transposed, out=h_t))
-    return h
+differentiate_by(OPERATOR, lambda *operands: ElmanForward.apply(*operands, False)[1])  # type: ignore[no-untyped-call]
+
+
+class ElmanBackward(torch.autograd.Function):
+    """The gradients of x, h[0], both weights and the bias; empty where they are not needed."""
+
+    @staticmethod
+    def forward(
+        dy: Tensor,
+        x: Tensor,
+        h: Tensor,
+        weight_ih: Tensor,
+        weight_hh: Tensor,
+        mask: Tensor | None,
+        nonlinearity: str,
+        needed: list[bool],
+    ) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = BACKWARD(dy, x, h, weight_ih, weight_hh, mask, nonlinearity, needed)
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        *operands, nonlinearity, needed = inputs
+        ctx.save_for_backward(*operands)
+        ctx.nonlinearity, ctx.needed = nonlinearity, needed
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """The second derivative, by autograd of the same lines without operations in place: as nn.RNN has it."""
+        *operands, mask = ctx.saved_tensors
+
+        def needed_gradients(dy: Tensor, x: Tensor, h: Tensor, weight_ih: Tensor, weight_hh: Tensor) -> list[Tensor]:
+            found = differentiable_gradient(dy, x, h, weight_ih, weight_hh, ctx.nonlinearity, mask)
+            return [part for part, is_needed in zip(found, ctx.needed, strict=True) if is_needed]
+
+        pull_back: Any = torch.func.vjp(needed_gradients, *operands)[1]
+        given = [part for part, is_needed in zip(gradients, ctx.needed, strict=True) if is_needed]
+        return *pull_back(given), None, None, None
+
+    vmap = vmap_by_loop(lambda *operands: ElmanBackward.apply(*operands))  # type: ignore[no-untyped-call]
 
 
 def check_nonlinearity(nonlinearity: str) -> None:
-    if nonlinearity not in tuple(_ACTIVATE):
-        raise ShapeError(f"elman: nonlinearity is {nonlinearity!r}. Choose from {', '.join(_ACTIVATE)}.")
+    if nonlinearity not in tuple(ACTIVATE):
+        raise ShapeError(f"elman: nonlinearity is {nonlinearity!r}. Choose from {', '.join(ACTIVATE)}.")
 
 
 def _check(x: Tensor, h0: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor | None, nonlinearity: str) -> None:
     check_nonlinearity(nonlinearity)
-    check_operands("elman", x=x, h0=h0, weight_ih=weight_ih, weight_hh=weight_hh, bias=bias)
+    check_operands("elman", input=x, hx=h0, weight_ih=weight_ih, weight_hh=weight_hh, bias=bias)
     if x.dim() != 3 or len(x) == 0:
-        raise ShapeError(f"elman: x is {tuple(x.shape)}, wanted (T, B, D) with T from 1 on. Reshape x.")
+        raise ShapeError(f"elman: input is {tuple(x.shape)}, wanted (T, B, D) with T from 1 on. Reshape it.")
     if weight_hh.dim() != 2:
         raise ShapeError(f"elman: weight_hh is {tuple(weight_hh.shape)}, wanted (H, H). Reshape weight_hh.")
     (_, B, D), H = x.shape, len(weight_hh)
-    wanted = {"h0": (B, H), "weight_ih": (H, D), "weight_hh": (H, H), "bias": (H,)}
-    for (name, shape), part in zip(wanted.items(), (h0, weight_ih, weight_hh, bias), strict=True):
+    expected = {"hx": (B, H), "weight_ih": (H, D), "weight_hh": (H, H), "bias": (H,)}
+    for (name, shape), part in zip(expected.items(), (h0, weight_ih, weight_hh, bias), strict=True):
         if part is not None and tuple(part.shape) != shape:
             raise ShapeError(
-                f"elman: {name} is {tuple(part.shape)}, wanted {shape} for x {tuple(x.shape)}. Reshape {name}."
+                f"elman: {name} is {tuple(part.shape)}, wanted {shape} for input {tuple(x.shape)}. Reshape {name}."
             )

@@ -4,26 +4,14 @@ h[t] = act(x[t] I + h[t-1] H + b) is the layer; the language model around it is 
 gradient with respect to the sum inside act at time t, and a[t] with respect to the scores h[t] U + b2.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from porism.layers.recurrent.elman.naive import Weights
 
-
-class Wanted(NamedTuple):
-    """Which gradients of the layer are asked for."""
-
-    x: bool = True
-    h0: bool = True
-    I: bool = True  # noqa: E741 - the letter of the equations
-    H: bool = True
-    b: bool = True
-
-
-ALL = Wanted()
+ALL = (True,) * 5
+"""Of x, h[0], I, H and b: which gradients are needed."""
 
 
 def slope(h: Tensor, nonlinearity: str) -> Tensor:
@@ -40,17 +28,23 @@ def slope(h: Tensor, nonlinearity: str) -> Tensor:
             return (h != 0).to(h.dtype)
 
 
-def back_through_time(dy: Tensor, h: Tensor, recurrent: Tensor, nonlinearity: str) -> Tensor:
+def back_through_time(
+    dy: Tensor, h: Tensor, recurrent: Tensor, nonlinearity: str, mask: Tensor | None = None
+) -> Tensor:
     """delta of every step, from the gradient dy that reaches every h[t] from outside the recurrence. All (T, B, H)."""
     slopes = slope(h, nonlinearity)
     delta = torch.empty_like(slopes)
     *earlier, (delta_next, dy_last, slope_last) = zip(delta, dy, slopes, strict=True)
-    # delta[T] = dy[T] * act'           delta[T+1] = 0, nothing lies behind the last step
+    # delta[T] = dy[T] * act'           delta[T+1] = 0, there is no step after the last
     torch.mul(dy_last, slope_last, out=delta_next)
     transposed = recurrent.mT
     for delta_t, dy_t, slope_t in reversed(earlier):
-        # g[t] = dy[t] + delta[t+1] H^T
-        torch.addmm(dy_t, delta_next, transposed, out=delta_t)
+        if mask is None:
+            # g[t] = dy[t] + delta[t+1] H^T
+            torch.addmm(dy_t, delta_next, transposed, out=delta_t)
+        else:
+            # g[t] = dy[t] + m (delta[t+1] H^T)
+            torch.addcmul(dy_t, delta_next @ transposed, mask, out=delta_t)
         # delta[t] = g[t] * act'
         delta_next = delta_t.mul_(slope_t)
     return delta
@@ -63,28 +57,58 @@ def layer_gradient(
     input: Tensor,
     recurrent: Tensor,
     nonlinearity: str,
-    wanted: Wanted = ALL,
+    mask: Tensor | None = None,
+    needed: tuple[bool, ...] = ALL,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of x, h[0], I, H and b, None where one is not wanted.
+    """The gradients of x, h[0], I, H and b, None where one is not needed.
 
-    dy (T, B, H), x (T, B, D), states h[0] to h[T] (T+1, B, H), I (D, H), H (H, H). x and I may be of a lower type than
-    the rest; so are their gradients.
+    dy (T, B, H), x (T, B, D), states h[0] to h[T] (T+1, B, H), I (D, H), H (H, H), mask m (B, H). x and I may be of a
+    lower type than the rest; so are their gradients.
     """
-    delta = back_through_time(dy, states[1:], recurrent, nonlinearity)
-    # dh[0] = delta[1] H^T
-    dh0 = delta[0] @ recurrent.mT if wanted.h0 else None
-    # dH = sum h[t-1]^T delta[t]        one product over all T B rows: the sum over t is inside it;
-    #                                   as (sum delta[t]^T h[t-1])^T, which lies in memory the way torch keeps weights
+    needs_x, needs_h0, needs_I, needs_H, needs_b = needed
+    delta = back_through_time(dy, states[1:], recurrent, nonlinearity, mask)
+    # dh[0] = m (delta[1] H^T)
+    dh0 = delta[0] @ recurrent.mT if needs_h0 else None
+    if dh0 is not None and mask is not None:
+        dh0.mul_(mask)
+    # dH = sum (m h[t-1])^T delta[t]    one product over all T B rows: the sum over t is inside it;
+    #                                   as (sum delta[t]^T m h[t-1])^T, which lies in memory the way torch keeps weights
     rows = delta.flatten(0, 1)
-    dH = (rows.mT @ states[:-1].flatten(0, 1)).mT if wanted.H else None
+    dH = (rows.mT @ _masked(states[:-1], mask).flatten(0, 1)).mT if needs_H else None
     rows = rows.to(x.dtype)
     # dx[t] = delta[t] I^T
-    dx = (rows @ input.mT).view(x.shape) if wanted.x else None
+    dx = (rows @ input.mT).view(x.shape) if needs_x else None
     # dI = sum x[t]^T delta[t]
-    dI = (rows.mT @ x.flatten(0, 1)).mT if wanted.I else None
+    dI = (rows.mT @ x.flatten(0, 1)).mT if needs_I else None
     # db = sum delta[t]
-    db = rows.sum(0) if wanted.b else None
+    db = rows.sum(0) if needs_b else None
     return dx, dh0, dI, dH, db
+
+
+def differentiable_gradient(
+    dy: Tensor,
+    x: Tensor,
+    states: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    nonlinearity: str,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """`layer_gradient` without operations in place, for autograd to differentiate; weights as torch keeps them."""
+    delta: list[Tensor] = []
+    # m (delta[t+1] H^T)
+    fed_back = torch.zeros_like(dy[0])
+    for dy_t, slope_t in zip(reversed(dy.unbind()), reversed(slope(states[1:], nonlinearity).unbind()), strict=True):
+        delta.insert(0, (dy_t + fed_back) * slope_t)
+        fed_back = _masked(delta[0] @ weight_hh, mask)
+    rows = torch.cat(delta)
+    dH = rows.mT @ _masked(states[:-1], mask).flatten(0, 1)
+    rows = rows.to(x.dtype)
+    return (rows @ weight_ih).view(x.shape), fed_back, rows.mT @ x.flatten(0, 1), dH, rows.sum(0)
+
+
+def _masked(h: Tensor, mask: Tensor | None) -> Tensor:
+    return h if mask is None else h * mask
 
 
 @torch.no_grad()
