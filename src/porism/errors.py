@@ -42,6 +42,10 @@ class ClaimError(PorismError, ValueError):
     """A claim of the ledger that cannot be decided as it is written."""
 
 
+class CheckError(PorismError, AssertionError):
+    """A layer or a task that does not keep its contract."""
+
+
 class MissingExtra(PorismError, ImportError):
     """An optional package is not installed. The message names the extra that brings it."""
 

@@ -1,0 +1,11 @@
+"""The contracts of layers and tasks, as checks for ours and for yours.
+
+>>> from porism.testing import check_layer
+>>> check_layer(lambda D, H: torch.nn.Linear(D, H), "B D").failed
+()
+"""
+
+from porism.testing.layer import check_layer, layer_checks
+from porism.testing.report import CheckReport, CheckResult
+
+__all__ = ["CheckReport", "CheckResult", "check_layer", "layer_checks"]
