@@ -61,34 +61,6 @@ class InPlaceWatch:
         return _version(self._counter) != self._version
 
 
-def may_share_memory(*operands: Tensor | None) -> bool:
-    """Whether an answer may share memory with what the backward pass reads: wherever an InPlaceWatch sees changes.
-
-    Not in compiled code and not inside a transform of torch.func: there the answer is a copy, `own_memory`.
-    """
-    if torch.compiler.is_compiling():
-        return False
-    return not any(x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in operands)
-
-
-def vmap_by_loop(apply: Callable[..., Any]) -> Any:
-    """The `vmap` of an autograd.Function: one call for each member of the vectorised dimension, answers stacked.
-
-    Sums over a batch, such as gradients of weights, are needed for each member, so that dimensions cannot be folded.
-    """
-
-    def vmap(info: Any, in_dims: tuple[Any, ...], *operands: Any) -> tuple[Any, Any]:
-        members = [
-            apply(*(x.select(dim, i) if isinstance(dim, int) else x for x, dim in zip(operands, in_dims, strict=True)))
-            for i in range(info.batch_size)
-        ]
-        if isinstance(members[0], Tensor):
-            return torch.stack(members), 0
-        return tuple(torch.stack(parts) for parts in zip(*members, strict=True)), (0,) * len(members[0])
-
-    return staticmethod(vmap)
-
-
 @cache
 def _nothing(dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.empty(0, dtype=dtype, device=device)

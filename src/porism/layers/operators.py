@@ -45,22 +45,6 @@ def register(
     return packet.default
 
 
-def differentiate_by(operator: Any, apply: Callable[..., Any]) -> None:
-    """Makes a registered operator differentiable where it is called by itself, as programs of torch.export do.
-
-    `apply` takes the operator's operands and gives its answers with their gradient. Without it autograd would look for
-    one inside the kernel.
-    """
-
-    def kernel(*operands: Any) -> Any:
-        if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in operands):
-            return apply(*operands)
-        with torch._C._AutoDispatchBelowAutograd():
-            return operator(*operands)
-
-    LIBRARY.impl(operator.name().removeprefix("porism::"), kernel, "Autograd")
-
-
 def first_derivatives_only(*_: Any) -> NoReturn:
     """The `backward` of a Function that itself computes a backward pass by hand."""
     raise RuntimeError(

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.derivative import InPlaceWatch, may_share_memory, own_memory, vmap_by_loop
+from porism.layers.derivative import InPlaceWatch, own_memory
+from porism.layers.functions import apply, call, differentiate_by, may_share_memory, vmap_by_loop
 from porism.layers.operands import check_operands
-from porism.layers.operators import differentiate_by, register
+from porism.layers.operators import register
 from porism.layers.recurrent.elman.gradient import differentiable_gradient, layer_gradient
 from porism.layers.recurrent.elman.kernels.cpu import ACTIVATE, forward
 from porism.layers.recurrent.elman.kernels.cudnn import fused
@@ -66,9 +67,9 @@ def states(
         x = x.contiguous()
         operands = (x, h0, weight_ih, weight_hh, bias, mask)
         if not torch.is_grad_enabled():
-            h: Tensor = OPERATOR(*operands, nonlinearity)
+            h: Tensor = call(OPERATOR, *operands, nonlinearity)
             return h[1:]
-        y: Tensor = ElmanForward.apply(*operands, nonlinearity, may_share_memory(*operands))[0]  # type: ignore[no-untyped-call]
+        y: Tensor = apply(ElmanForward, *operands, nonlinearity, may_share_memory(*operands))[0]
     return y
 
 
@@ -146,7 +147,7 @@ class ElmanForward(torch.autograd.Function):
         nonlinearity: str,
         shared: bool,
     ) -> tuple[Tensor, Tensor]:
-        h: Tensor = OPERATOR(x, h0, weight_ih, weight_hh, bias, mask, nonlinearity)
+        h: Tensor = call(OPERATOR, x, h0, weight_ih, weight_hh, bias, mask, nonlinearity)
         # No view of h to autograd, so that users may change it in place.
         return h[1:].data if shared else own_memory(h[1:]), h
 
@@ -165,7 +166,7 @@ class ElmanForward(torch.autograd.Function):
         with without_autocast(h):
             if ctx.watch is not None and ctx.watch.changed:
                 operands = (x, h[0], weight_ih, weight_hh, bias, mask)
-                _, h = ElmanForward.apply(*operands, ctx.nonlinearity, False)  # type: ignore[no-untyped-call]
+                _, h = apply(ElmanForward, *operands, ctx.nonlinearity, False)
             # A second derivative reaches the states themselves: dh.
             if dh is not None:
                 dy = dh[1:] if dy is None else dy + dh[1:]
@@ -173,16 +174,16 @@ class ElmanForward(torch.autograd.Function):
                 return (None,) * 8
             needed = list(ctx.needs_input_grad[:5])
             operands = (dy, x, h, weight_ih, weight_hh, mask)
-            found = ElmanBackward.apply(*operands, ctx.nonlinearity, needed)  # type: ignore[no-untyped-call]
+            found = apply(ElmanBackward, *operands, ctx.nonlinearity, needed)
         dx, dh0, *rest = (part if is_needed else None for part, is_needed in zip(found, needed, strict=True))
         if dh is not None and dh0 is not None:
             dh0 = dh0 + dh[0]
         return dx, dh0, *rest, None, None, None
 
-    vmap = vmap_by_loop(lambda *operands: ElmanForward.apply(*operands))  # type: ignore[no-untyped-call]
+    vmap = vmap_by_loop(lambda *operands: apply(ElmanForward, *operands))
 
 
-differentiate_by(OPERATOR, lambda *operands: ElmanForward.apply(*operands, False)[1])  # type: ignore[no-untyped-call]
+differentiate_by(OPERATOR, lambda *operands: apply(ElmanForward, *operands, False)[1])
 
 
 class ElmanBackward(torch.autograd.Function):
@@ -199,7 +200,7 @@ class ElmanBackward(torch.autograd.Function):
         nonlinearity: str,
         needed: list[bool],
     ) -> tuple[Tensor, ...]:
-        found: tuple[Tensor, ...] = BACKWARD(dy, x, h, weight_ih, weight_hh, mask, nonlinearity, needed)
+        found: tuple[Tensor, ...] = call(BACKWARD, dy, x, h, weight_ih, weight_hh, mask, nonlinearity, needed)
         return found
 
     @staticmethod
@@ -221,7 +222,7 @@ class ElmanBackward(torch.autograd.Function):
         given = [part for part, is_needed in zip(gradients, ctx.needed, strict=True) if is_needed]
         return *pull_back(given), None, None, None
 
-    vmap = vmap_by_loop(lambda *operands: ElmanBackward.apply(*operands))  # type: ignore[no-untyped-call]
+    vmap = vmap_by_loop(lambda *operands: apply(ElmanBackward, *operands))
 
 
 def check_nonlinearity(nonlinearity: str) -> None:
