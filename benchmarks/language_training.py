@@ -40,13 +40,13 @@ TURN = 10
 class PlainModel(nn.Module):
     """The model as a competent user writes it."""
 
-    def __init__(self, vocabulary: int, embedding: int, hidden: int, keep: float) -> None:
+    def __init__(self, vocabulary: int, embedding: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, embedding)
         self.input = nn.Linear(embedding, hidden)
         self.recurrent = nn.Linear(hidden, hidden, bias=False)
         self.output = nn.Linear(hidden, vocabulary)
-        self.dropout = nn.Dropout(1 - keep)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         inputs = self.input(self.dropout(self.embedding(tokens)))  # T B H
@@ -62,8 +62,8 @@ class PlainLoop:
 
     def __init__(self, task: Language, start: nn.Module) -> None:
         recipe = task.recipe
-        self.task, self.hidden = task, recipe.hidden
-        self.model = PlainModel(len(task.vocabulary), recipe.embedding, recipe.hidden, recipe.keep)
+        self.task, self.hidden = task, recipe.hidden_size
+        self.model = PlainModel(len(task.vocabulary), recipe.embedding_dim, recipe.hidden_size, recipe.dropout)
         # The same start for both.
         ours = dict(start.named_parameters())
         names = {
@@ -79,7 +79,7 @@ class PlainLoop:
 
     def steps(self) -> Iterator[int]:
         """Train, yielding the tokens of each step."""
-        state = torch.zeros(self.task.recipe.batch, self.hidden)
+        state = torch.zeros(self.task.recipe.batch_size, self.hidden)
         for tokens, targets in self.task.batches(1, 1):
             logits, state = self.model(tokens, state.detach())
             loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())

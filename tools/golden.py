@@ -105,8 +105,11 @@ def groups() -> Iterator[tuple[str, Callable[[], Any]]]:
             )
     for task, (folder, run, inputs) in RUNS.items():
         yield f"run/{task}", lambda folder=folder, run=run, inputs=inputs: run_values(folder, run, inputs)
-    yield "train/language", lambda: trained(["train", "language", "elman", "--set", "epochs=1", "--set", "hidden=8"])
-    yield "compare/graphs", lambda: trained(["compare", "graphs", "gcn", "row", "--set", "epochs=3"])
+    yield (
+        "train/language",
+        lambda: trained(["train", "language", "elman", "--set", "epochs=1", "--set", "hidden_size=8"]),
+    )
+    yield "compare/graphs", lambda: trained(["compare", "graphs", "gcn", "row", "--set", "epochs=30"])
     yield "check/gradients", lambda: command(["check", "gradients", "--json"])
 
 

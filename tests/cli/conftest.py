@@ -6,7 +6,7 @@ import pytest
 
 from porism.cli import main
 
-TINY = [f"--set={field}" for field in ("hidden=8", "embedding=6", "batch=4", "steps=5", "epochs=1")]
+TINY = [f"--set={field}" for field in ("hidden_size=8", "embedding_dim=6", "batch_size=4", "seq_len=5", "epochs=1")]
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def test_a_recipe_brings_its_own_sizes(say: Say) -> None:
     result = json.loads(said.out.splitlines()[-1])
     assert result["parameters"] == "4*D*H + D*V + 4*H**2 + H*V + 8*H + V"
     recipe = RECIPES["lstm"]
-    D, H = recipe.embedding, recipe.hidden
+    D, H = recipe.embedding_dim, recipe.hidden_size
     assert result["at"]["parameters"] == 4 * H * (D + H + 2) + 1000 * (D + H + 1)
     assert result["memory"]["optimizer"] > 2 * result["memory"]["parameters"]
     assert result["fits"] == {"fits": False, "available": 10**6, "bytes": result["fits"]["bytes"]}

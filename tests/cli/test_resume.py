@@ -69,7 +69,7 @@ def result_of(out: str) -> dict[str, Any]:
         ("--set epochs=0", "epochs=0 cannot be"),
         ("--set epochs=inf", "epochs=inf cannot be"),
         ("--set epochs=1", "epochs=1 cannot be: the run is in epoch 2 already"),
-        ("--set patience=1", "patience=1 cannot be: the run was trained with 2"),
+        ("--set patience=1", "patience=1 cannot be: the run was trained with 3"),
         ("--device tpu", "there is no device 'tpu'"),
         ("--checkpoint-every nan", "--checkpoint-every takes seconds from 0 on, got nan"),
         ("--recipes", "--recipes lists what can be trained"),

@@ -8,7 +8,7 @@ from tests.cli.conftest import Say
 
 from porism.tasks.words.data import word2vec
 
-TINY = [f"--set={field}" for field in ("width=6", "epochs=2", "held_out=0.1", "batch=100")]
+TINY = [f"--set={field}" for field in ("vector_size=6", "epochs=2", "validation_split=0.1", "batch_size=100")]
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def commands(text: str, program: str) -> Iterator[list[str]]:
     """The words after a program's name, for each command in the code of a Markdown text.
 
     >>> list(commands("Try `porism train language --set hidden=8`.", "porism"))
-    [['train', 'language', '--set', 'hidden=8']]
+    [['train', 'language', '--set', 'hidden_size=8']]
     """
     blocks = [block.replace("\\\n", " ") for block in FENCE.findall(text)]
     lines = [line for block in blocks for line in block.splitlines()] + INLINE.findall(FENCE.sub("", text))

@@ -84,9 +84,9 @@ def test_runs_are_told_apart(write_run: WriteRun) -> None:
         write_run("e", recipe="table-03"),
     ]
     assert texts(columns_of(*folders)["model"]) == [
-        "table-02 · hidden=100 · seed 1",
-        "table-02 · hidden=100 · seed 2",
-        "table-02 · hidden=200",
+        "table-02 · hidden_size=100 · seed 1",
+        "table-02 · hidden_size=100 · seed 2",
+        "table-02 · hidden_size=200",
         "table-03 · d",
         "table-03 · e",
     ]

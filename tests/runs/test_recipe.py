@@ -11,11 +11,25 @@ RECIPE = RECIPES["table-02"]
 
 
 def test_override_takes_each_fields_type() -> None:
-    changed = override(RECIPE, ["hidden=200", "learning_rate=1e-2", "locked=true", "clip=.5", "schedule=cosine"])
-    assert (changed.hidden, changed.learning_rate, changed.locked, changed.clip) == (200, 0.01, True, 0.5)
-    assert changed.schedule == "cosine"
-    assert override(changed, ["clip=none"]).clip is None
-    assert RECIPE.hidden == 100
+    changed = override(
+        RECIPE,
+        [
+            "hidden_size=200",
+            "learning_rate=1e-2",
+            "variational_dropout=true",
+            "max_grad_norm=.5",
+            "lr_scheduler=cosine",
+        ],
+    )
+    assert (changed.hidden_size, changed.learning_rate, changed.variational_dropout, changed.max_grad_norm) == (
+        200,
+        0.01,
+        True,
+        0.5,
+    )
+    assert changed.lr_scheduler == "cosine"
+    assert override(changed, ["max_grad_norm=none"]).max_grad_norm is None
+    assert RECIPE.hidden_size == 100
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -26,21 +40,24 @@ def test_fields_bring_a_recipe_back(name: str) -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("hiden=200", r"recipe table-02 has no field 'hiden'. Did you mean hidden\?"),
-        ("hidden=many", "recipe table-02: hidden=many cannot be: expected int, got str. Set it with --set."),
-        ("hidden=0", "recipe table-02: hidden=0 cannot be: expected int >= 1. Set it with --set."),
-        ("hidden=1.5", "hidden=1.5 cannot be"),
+        ("hiden=200", r"recipe table-02 has no field 'hiden'. Did you mean hidden_size\?"),
+        ("hidden_size=many", "recipe table-02: hidden_size=many cannot be: expected int, got str. Set it with --set."),
+        ("hidden_size=0", "recipe table-02: hidden_size=0 cannot be: expected int >= 1. Set it with --set."),
+        ("hidden_size=1.5", "hidden_size=1.5 cannot be"),
         ("learning_rate=-1", "learning_rate=-1 cannot be: expected float > 0"),
-        ("keep=1.5", "keep=1.5 cannot be: expected float <= 1"),
+        ("dropout=-0.5", "dropout=-0.5 cannot be: expected float >= 0"),
         ("learning_rate=inf", "recipe table-02: learning_rate=inf cannot be: expected a finite number. Set it with"),
         ("learning_rate=1e999", "learning_rate=inf cannot be: expected a finite number"),
         ("weight_decay=inf", "weight_decay=inf cannot be: expected a finite number"),
-        ("clip=Infinity", "clip=inf cannot be: expected a finite number"),
-        ("clip=nan", "clip=nan cannot be"),
-        ("hidden=inf", "hidden=inf cannot be"),
-        ("hidden=9223372036854775808", "hidden=9223372036854775808 cannot be: expected int <= 9223372036854775807"),
-        ("schedule=step", "schedule=step cannot be: invalid enum value 'step'"),
-        ("tied=perhaps", "tied=perhaps cannot be: expected bool, got str"),
+        ("max_grad_norm=Infinity", "max_grad_norm=inf cannot be: expected a finite number"),
+        ("max_grad_norm=nan", "max_grad_norm=nan cannot be"),
+        ("hidden_size=inf", "hidden_size=inf cannot be"),
+        (
+            "hidden_size=9223372036854775808",
+            "hidden_size=9223372036854775808 cannot be: expected int <= 9223372036854775807",
+        ),
+        ("lr_scheduler=step", "lr_scheduler=step cannot be: invalid enum value 'step'"),
+        ("tie_weights=perhaps", "tie_weights=perhaps cannot be: expected bool, got str"),
         ("hidden", "--set takes field=value, got 'hidden'. Write for instance --set epochs=10."),
         ("name=x", "recipe table-02 has no field 'name'"),
     ],
@@ -53,13 +70,13 @@ def test_a_bad_assignment_is_one_clear_line(assignment: str, message: str) -> No
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
 def test_a_number_without_bounds_is_finite_too(value: str) -> None:
-    with pytest.raises(RecipeError, match=f"bonus={value} cannot be: expected a finite number"):
-        override(SPEECH["joint"], [f"bonus={value}"])
+    with pytest.raises(RecipeError, match=f"length_bonus={value} cannot be: expected a finite number"):
+        override(SPEECH["joint"], [f"length_bonus={value}"])
 
 
-def test_a_stored_recipe_without_a_finite_clip_can_be_read_but_not_trained_anew() -> None:
-    stored = from_fields(LanguageRecipe, {**to_fields(RECIPE), "clip": math.inf})
-    with pytest.raises(RecipeError, match="clip=inf cannot be: expected a finite number"):
+def test_a_stored_recipe_without_a_finite_norm_can_be_read_but_not_trained_anew() -> None:
+    stored = from_fields(LanguageRecipe, {**to_fields(RECIPE), "max_grad_norm": math.inf})
+    with pytest.raises(RecipeError, match="max_grad_norm=inf cannot be: expected a finite number"):
         check_finite(stored)
 
 

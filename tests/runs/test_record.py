@@ -19,7 +19,7 @@ def test_a_finished_run(write_run: WriteRun) -> None:
     events = [start(), epoch(1, 300.0), {"event": "finish", "epochs": 1, "reason": "all epochs done"}]
     record = read_run(write_run(events=events, metrics=metrics(), hidden=63))
     assert record.finished
-    assert record.recipe.fields["hidden"] == 63
+    assert record.recipe.fields["hidden_size"] == 63
     assert record.metrics is not None
     assert (record.metrics.unit, record.metrics.rate) == ("tokens", 21_291.4)
     assert record.metrics.flops == 30_000

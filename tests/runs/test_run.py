@@ -86,7 +86,7 @@ def test_training_neither_deletes_nor_moves_nor_overwrites_what_is_not_its_own(t
         (mine / name).write_text("years")
     before = everything(mine)
     with pytest.raises(RunError, match="is not empty and no run"):
-        session.begin(Language, override(RECIPES["elman"], ["epochs=1", "hidden=4"]), mine, device="cpu")
+        session.begin(Language, override(RECIPES["elman"], ["epochs=1", "hidden_size=4"]), mine, device="cpu")
     assert everything(mine) == before
 
 
@@ -158,6 +158,6 @@ def test_results_are_read_as_they_were_written_or_refused(tmp_path: Path) -> Non
 def test_a_run_of_a_format_to_come_is_refused(tmp_path: Path) -> None:
     Run.create(tmp_path, FACTS, RECIPES["elman"])
     path = tmp_path / "recipe.toml"
-    path.write_text(path.read_text().replace("format = 2", "format = 3"))
-    with pytest.raises(RunError, match="is of format 3; this porism reads those up to 2. Use a newer one."):
+    path.write_text(path.read_text().replace("format = 3", "format = 4"))
+    with pytest.raises(RunError, match="is of format 4; this porism reads those up to 3. Use a newer one."):
         Run.open(tmp_path)

@@ -62,7 +62,9 @@ def test_it_is_reported(run: Path, tmp_path: Path) -> None:
 
 def test_finished_it_stays_as_it_is(run: Path) -> None:
     before = json.loads((run / "metrics.json").read_text())
-    assert session.complete(resume(run)) == {**before, "run": str(run)}
+    command = before["command"].replace("hidden", "hidden_size").replace("embedding", "embedding_dim")
+    command = command.replace("batch", "batch_size").replace("steps", "seq_len")
+    assert session.complete(resume(run)) == {**before, "run": str(run), "command": command}
     assert json.loads((run / "metrics.json").read_text()) == before
 
 

@@ -20,7 +20,15 @@ from porism.training import session
 from porism.training.loop import Training
 from porism.training.progress import Silence
 
-SETTINGS = ["hidden=4", "embedding=3", "batch=16", "steps=5", "epochs=3", "learning_rate=0.05", "precision=fp32"]
+SETTINGS = [
+    "hidden_size=4",
+    "embedding_dim=3",
+    "batch_size=16",
+    "seq_len=5",
+    "epochs=3",
+    "learning_rate=0.05",
+    "precision=fp32",
+]
 """The second of its three epochs is the best, on the text below and from seed 5."""
 
 

@@ -17,11 +17,11 @@ from porism.training.session import LONGEST_FORMULA, cost_table, count_parameter
 from porism.training.task import Task
 
 SMALL: Mapping[str, list[str]] = {
-    "language": ["hidden=8", "embedding=8", "heads=4", "batch=4", "steps=5"],
-    "images": ["hidden=8", "batch=16"],
-    "graphs": ["hidden=8", "passes=30"],
-    "words": ["width=32", "batch=500"],
-    "speech": ["hidden=8", "heads=2", "mlp=8", "blocks=1", "batch=16"],
+    "language": ["hidden_size=8", "embedding_dim=8", "num_heads=4", "batch_size=4", "seq_len=5"],
+    "images": ["hidden_size=8", "batch_size=16"],
+    "graphs": ["hidden_size=8", "check_val_every_n_epoch=30"],
+    "words": ["vector_size=32", "batch_size=500"],
+    "speech": ["hidden_size=8", "num_heads=2", "dim_feedforward=8", "num_layers=1", "batch_size=16"],
 }
 """For each task the assignments that make its default recipe small."""
 INPUTS: Mapping[str, list[str]] = {
@@ -44,7 +44,7 @@ def test_every_recipe_has_its_own_name_and_a_line_for_people(task: Task) -> None
     assert task.default_recipe in task.recipes
     for name, recipe in task.recipes.items():
         assert recipe.name == name
-        assert recipe.about
+        assert recipe.description
         with pytest.raises(dataclasses.FrozenInstanceError):
             recipe.epochs = 1  # type: ignore[misc]
 

@@ -7,7 +7,15 @@ from porism.runs.recipe import override
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
 from porism.tasks.language.task import Language
 
-TINY = ("hidden=9", "embedding=7", "batch=4", "steps=5", "epochs=3", "learning_rate=0.01", "precision=fp32")
+TINY = (
+    "hidden_size=9",
+    "embedding_dim=7",
+    "batch_size=4",
+    "seq_len=5",
+    "epochs=3",
+    "learning_rate=0.01",
+    "precision=fp32",
+)
 
 
 @pytest.fixture(scope="session")

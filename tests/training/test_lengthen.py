@@ -17,7 +17,7 @@ from porism.training import session
 from porism.training.lengthen import lengthen
 from porism.training.loop import Training
 
-CONSTANT = "schedule=constant"
+CONSTANT = "lr_scheduler=constant"
 
 
 def begin(out: Path, text: str, *settings: str) -> Training:
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lengthened")
     text = write_text(folder)
     session.complete(begin(folder / "short", text))
-    session.complete(begin(folder / "impatient", text, "epochs=6", "patience=0"))
+    session.complete(begin(folder / "impatient", text, "epochs=6", "patience=1"))
     for name, settings in {"long": ("epochs=6",), "patient": ("epochs=6", "patience=6")}.items():
         session.complete(begin(folder / name, text, *settings))
     return folder
@@ -75,7 +75,7 @@ def test_a_run_that_lost_patience_gains_some(folder: Path, tmp_path: Path) -> No
     assert training.position.finished == "no better for 1 epochs"
     assert longer(training, epochs=7) == ["epochs 6 -> 7"]
     assert training.position.finished == "no better for 1 epochs"
-    assert longer(training, epochs=6, patience=6) == ["epochs 7 -> 6", "patience 0 -> 6"]
+    assert longer(training, epochs=6, patience=6) == ["epochs 7 -> 6", "patience 1 -> 6"]
     session.complete(training)
     assert result(tmp_path / "run") == result(folder / "patient")
 
@@ -83,7 +83,7 @@ def test_a_run_that_lost_patience_gains_some(folder: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("steps", [1, 4])
 def test_an_unfinished_run_is_lengthened_where_it_stands(folder: Path, tmp_path: Path, steps: int) -> None:
     training = resume(tiny_runs.stopped(tmp_path / "run", str(folder / "text.txt"), CONSTANT, steps=steps))
-    assert longer(training, epochs=6, patience=2) == ["epochs 3 -> 6"]
+    assert longer(training, epochs=6, patience=3) == ["epochs 3 -> 6"]
     session.complete(training)
     assert result(tmp_path / "run") == result(folder / "long")
 
@@ -144,9 +144,13 @@ def test_a_kill_on_the_way_loses_nothing(
     ("settings", "lengths", "message"),
     [
         ((), {"epochs": 2}, "epochs=2 cannot be: the run is in epoch 3 already"),
-        ((), {"patience": 1}, "patience=1 cannot be: the run was trained with 2, and a resumed run can only have more"),
-        (("schedule=cosine",), {"epochs": 6}, "by schedule=cosine the learning rates so far came from epochs=3"),
-        (("schedule=linear",), {"epochs": 6}, "Start a new run with: porism train language elman .*--set epochs=6"),
+        ((), {"patience": 1}, "patience=1 cannot be: the run was trained with 3, and a resumed run can only have more"),
+        (
+            ("lr_scheduler=cosine",),
+            {"epochs": 6},
+            "by lr_scheduler=cosine the learning rates so far came from epochs=3",
+        ),
+        (("lr_scheduler=linear",), {"epochs": 6}, "Start a new run with: porism train language elman .*--set epochs=6"),
     ],
 )
 def test_what_would_be_another_run_is_refused(
@@ -161,11 +165,11 @@ def test_what_would_be_another_run_is_refused(
 
 
 def test_before_its_first_step_a_run_with_a_schedule_can_be_lengthened(folder: Path, tmp_path: Path) -> None:
-    begin(tmp_path / "run", str(folder / "text.txt"), "schedule=cosine").run.unlock()
+    begin(tmp_path / "run", str(folder / "text.txt"), "lr_scheduler=cosine").run.unlock()
     training = resume(tmp_path / "run")
     assert longer(training, epochs=4) == ["epochs 3 -> 4"]
     session.complete(training)
-    session.complete(begin(tmp_path / "straight", str(folder / "text.txt"), "schedule=cosine", "epochs=4"))
+    session.complete(begin(tmp_path / "straight", str(folder / "text.txt"), "lr_scheduler=cosine", "epochs=4"))
     assert result(tmp_path / "run") == result(tmp_path / "straight")
 
 

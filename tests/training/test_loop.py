@@ -47,7 +47,7 @@ class StopAt(Silence):
 def test_a_stopped_run_resumes_to_the_same_bits(
     tiny: LanguageRecipe, text: str, tmp_path: Path, steps: int, model: str
 ) -> None:
-    recipe = override(tiny, [f"model={model}", "schedule=cosine", "clip=1", "warmup=10"])
+    recipe = override(tiny, [f"model={model}", "lr_scheduler=cosine", "max_grad_norm=1", "warmup_steps=10"])
     straight = session.complete(begin(recipe, tmp_path / "straight", text))
     with pytest.raises(Interrupted, match=f"stopped, and saved. Go on with: porism train --resume {tmp_path}/stopped"):
         session.complete(begin(recipe, tmp_path / "stopped", text), StopAt(steps))
@@ -62,7 +62,7 @@ def test_a_stopped_run_resumes_to_the_same_bits(
 
 
 def test_patience_stops_and_the_best_epoch_counts(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
-    recipe = override(tiny, ["epochs=40", "patience=1", "learning_rate=0.3", "schedule=constant"])
+    recipe = override(tiny, ["epochs=40", "patience=2", "learning_rate=0.3", "lr_scheduler=constant"])
     training = begin(recipe, tmp_path / "run", text)
     result = session.complete(training)
     events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
@@ -75,7 +75,7 @@ def test_patience_stops_and_the_best_epoch_counts(tiny: LanguageRecipe, text: st
 
 
 def test_the_final_epoch_counts_where_a_recipe_says_so(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
-    settings = ["epochs=3", "patience=0", "learning_rate=0.3", "schedule=constant", "select=final"]
+    settings = ["epochs=3", "patience=1", "learning_rate=0.3", "lr_scheduler=constant", "restore_best_weights=false"]
     result = session.complete(begin(override(tiny, settings), tmp_path / "run", text))
     events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
     curve = [event["valid"]["perplexity"] for event in events if event["event"] == "epoch"]
@@ -99,7 +99,7 @@ def test_evaluating_changes_nothing_and_gives_the_same_number_twice(task: Langua
 
 
 def test_a_loss_that_is_no_number_stops_with_a_clear_line(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
-    recipe = override(tiny, ["activation=relu", "learning_rate=1e18", "optimizer=sgd"])
+    recipe = override(tiny, ["nonlinearity=relu", "learning_rate=1e18", "optimizer=sgd"])
     with pytest.raises(
         TrainingError, match=r"the loss is (nan|inf) in epoch 1, step \d, at learning_rate 1e\+18: training cannot"
     ):

@@ -8,13 +8,13 @@ from porism.runs.recipe import override
 from porism.tasks.language.recipes import RECIPES
 from porism.training import optimizer
 
-RECIPE = dataclasses.replace(RECIPES["elman"], learning_rate=0.5, schedule="constant")
+RECIPE = dataclasses.replace(RECIPES["elman"], learning_rate=0.5, lr_scheduler="constant")
 
 
 def test_rates_rise_and_fall_as_the_schedule_says() -> None:
-    linear = dataclasses.replace(RECIPE, schedule="linear", warmup=4)
+    linear = dataclasses.replace(RECIPE, lr_scheduler="linear", warmup_steps=4)
     assert [optimizer.rate_at(linear, step, 14) for step in (0, 1, 3, 4, 9, 14)] == [0.125, 0.25, 0.5, 0.5, 0.25, 0.0]
-    cosine = dataclasses.replace(RECIPE, schedule="cosine")
+    cosine = dataclasses.replace(RECIPE, lr_scheduler="cosine")
     assert optimizer.rate_at(cosine, 0, 10) == 0.5
     assert optimizer.rate_at(cosine, 5, 10) == pytest.approx(0.25)
     assert optimizer.rate_at(cosine, 10, 10) == pytest.approx(0.0)

@@ -26,8 +26,8 @@ def facts_of(run: "Run") -> dict[str, Any]:
 def differences(held: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
     """Each thing that is requested otherwise than the run holds it, in words.
 
-    >>> differences({"seed": 1, "threads": 2, "clip": None}, {"seed": 7, "clip": 0.5})
-    ['seed is 1, requested 7', 'clip is none, requested 0.5']
+    >>> differences({"seed": 1, "threads": 2, "max_grad_norm": None}, {"seed": 7, "max_grad_norm": 0.5})
+    ['seed is 1, requested 7', 'max_grad_norm is none, requested 0.5']
     """
     return [
         f"{name} is {_shown(held[name])}, requested {_shown(value)}"

@@ -16,7 +16,7 @@ from porism.training.task import Task
 
 NAMED = 3
 """Runs whose differences are told; of more only the number is."""
-NOT_OF_DATA = {field.name for field in dataclasses.fields(Recipe)} - {"batch"}
+NOT_OF_DATA = {field.name for field in dataclasses.fields(Recipe)} - {"batch_size"}
 """Fields by which no task reads its data: those of how it is trained."""
 
 

@@ -26,7 +26,7 @@ class Train(TrainingOptions):
     $ porism train language --recipes                what there is to choose from
     $ porism train language                          the default recipe on the embedded text
     $ porism train language table-02 --data ptb/     a recipe on your own data
-    $ porism train language elman --set hidden=200 --set epochs=5
+    $ porism train language elman --set hidden_size=200 --set epochs=5
     $ porism train --resume runs/language-elman      go on after Ctrl-C or a crash
     $ porism train --resume runs/language-elman --set epochs=50      and for longer than it was begun for
     """
@@ -70,6 +70,7 @@ class Train(TrainingOptions):
         from rich.table import Table
 
         from porism.cli.output import console_for, print_json, tell
+        from porism.runs.recipe import Recipe
 
         if self.resume is not None:
             raise RecipeError("--recipes lists what can be trained, and --resume trains. Give one of them.")
@@ -77,7 +78,10 @@ class Train(TrainingOptions):
         shown = Table("recipe", "what it is")
         known: dict[str, list[dict[str, str]]] = {}
         for name, choices in (("recipes", kind.recipes), ("questions", kind.questions)):
-            known[name] = [{"name": choice.name, "about": choice.about} for choice in choices.values()]
+            known[name] = [
+                {"name": choice.name, "about": choice.description if isinstance(choice, Recipe) else choice.about}
+                for choice in choices.values()
+            ]
             for choice in known[name]:
                 shown.add_row(*choice.values())
         console.print(shown)

@@ -238,7 +238,7 @@ def histories(entries: Iterable[Entry]) -> str:
 
 def _story(record: RunRecord) -> str:
     metrics = record.metrics
-    epochs = metrics.epochs if metrics and metrics.epochs is not None else len(record.epochs)
+    epochs = metrics.epochs if metrics and metrics.epochs is not None else record.epoch
     best = metrics.best_epoch if metrics else record.best.epoch if record.best else None
     told = [f"{epochs} {'epoch' if epochs == 1 else 'epochs'}"]
     if best is not None and epochs > 1:

@@ -130,7 +130,7 @@ def _flop_text(value: float | None) -> str:
 
 def _epochs(entry: Entry, _: Contest) -> Cell:
     record = entry.record
-    value = record.metrics.epochs if record.metrics and record.metrics.epochs is not None else len(record.epochs)
+    value = record.metrics.epochs if record.metrics and record.metrics.epochs is not None else record.epoch
     return Cell(numbers.count(value), value)
 
 

@@ -1,18 +1,18 @@
 """A recipe: every setting of a training, as a frozen dataclass with a name.
 
->>> override(recipe, ["hidden=200", "learning_rate=0.01"])   # what `--set` does
+>>> override(recipe, ["hidden_size=200", "learning_rate=0.01"])   # what `--set` does
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
 from porism.errors import RecipeError, nearest
+from porism.runs.old_fields import EVERY, assignment, refuse_old
 
 LARGEST = 2**63 - 1
 """What torch can count to."""
@@ -27,31 +27,58 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
+Part = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """The settings every task has. A task's own recipe adds its model and its data."""
 
+    task: ClassVar[str] = ""
     name: str
-    about: str
+    description: str
     """One line for people who choose."""
     epochs: Count = 50
-    patience: Whole = 2
-    """Stop when this many epochs and one more have passed since the best one."""
-    select: Literal["best", "final"] = "best"
-    """Which epoch's model counts: the best on valid, or the last whatever it is, after all epochs."""
-    batch: Count = 64
+    """Passes over the training data."""
+    patience: Count = 3
+    """Stop after this many validations without a better one."""
+    restore_best_weights: bool = True
+    """Keep the model that is best on valid, and stop early by `patience`; else the last one, after all epochs."""
+    batch_size: Count = 64
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: Positive = 0.001
     weight_decay: NotNegative = 0.0
-    clip: Positive | None = None
+    max_grad_norm: Positive | None = None
     """Largest norm of the whole gradient."""
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """How the learning rate falls from its start to nothing over all epochs."""
-    warmup: Whole = 0
-    """Steps over which the learning rate rises from nothing first."""
+    lr_scheduler: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate falls to 0 over all epochs."""
+    warmup_steps: Whole = 0
+    """Steps over which the learning rate rises from 0 first."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Of the large products while training; evaluation is always in fp32. `auto` takes bf16 where it is faster."""
+
+    @property
+    def check_val_every_n_epoch(self) -> int:
+        """Epochs after which the model is validated, where a task does not set it."""
+        return 1
+
+    @property
+    def validations(self) -> int:
+        """How often the model is validated. Where they do not divide `epochs`, the last time comes after fewer."""
+        return -(-self.epochs // self.check_val_every_n_epoch)
+
+    def numbered(self, **validations: int) -> dict[str, int]:
+        """What events and results say of validations: the epochs that are done at each, and how many lie between two.
+
+        >>> recipe.numbered(epoch=3, best_epoch=2)    # with check_val_every_n_epoch=10
+        {'epoch': 30, 'best_epoch': 20, 'check_val_every_n_epoch': 10}
+        """
+        every = {EVERY: self.check_val_every_n_epoch} if self.check_val_every_n_epoch > 1 else {}
+        return {**{name: self.epochs_at(number) for name, number in validations.items()}, **every}
+
+    def epochs_at(self, validation: int) -> int:
+        """The epochs that are done when the model is validated, from 1, for this time."""
+        return min(self.epochs, validation * self.check_val_every_n_epoch)
 
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
@@ -68,11 +95,12 @@ def override(recipe: AnyRecipe, assignments: Sequence[str]) -> AnyRecipe:
     """The recipe with some fields set from `field=value` texts. Numbers must be finite."""
     changes: dict[str, Any] = {}
     known = list(settings(recipe))
-    for assignment in assignments:
-        key, equals, value = assignment.partition("=")
+    for text in assignments:
+        key, equals, value = text.partition("=")
         if not equals:
-            raise RecipeError(f"--set takes field=value, got {assignment!r}. Write for instance --set epochs=10.")
+            raise RecipeError(f"--set takes field=value, got {text!r}. Write for instance --set epochs=10.")
         if key not in known:
+            refuse_old(recipe.task, key, plain_value(value), settings(recipe))
             raise RecipeError(f"recipe {recipe.name} has no field {key!r}. {nearest(key, known)}")
         changes[key] = plain_value(value)
     changed = from_fields(type(recipe), {**dataclasses.asdict(recipe), **changes})
@@ -83,7 +111,7 @@ def override(recipe: AnyRecipe, assignments: Sequence[str]) -> AnyRecipe:
 def check_finite(recipe: Recipe, fields: Iterable[str] | None = None) -> None:
     """Refuse inf and nan in the fields of these names, or in any.
 
-    No part of `from_fields`, so that a run which was trained with clip=inf can still be read.
+    No part of `from_fields`, so that a run which was trained with max_grad_norm=inf can still be read.
     """
     for name in dataclasses.asdict(recipe) if fields is None else fields:
         value = getattr(recipe, name)
@@ -95,18 +123,18 @@ def check_finite(recipe: Recipe, fields: Iterable[str] | None = None) -> None:
 
 def settings(recipe: Recipe) -> dict[str, Any]:
     """The fields that decide a training: all but those for people who choose."""
-    return {name: value for name, value in dataclasses.asdict(recipe).items() if name not in ("name", "about")}
+    return {name: value for name, value in dataclasses.asdict(recipe).items() if name not in ("name", "description")}
 
 
 def assignments(base: Recipe, recipe: Recipe) -> list[str]:
     """The texts with which `override` makes one recipe of another.
 
-    >>> assignments(recipe, override(recipe, ["hidden=200", "tied=true"]))
-    ['hidden=200', 'tied=true']
+    >>> assignments(recipe, override(recipe, ["hidden_size=200", "tie_weights=true"]))
+    ['hidden_size=200', 'tie_weights=true']
     """
     before = settings(base)
     changes = {name: value for name, value in settings(recipe).items() if value != before[name]}
-    return [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in changes.items()]
+    return [assignment(name, value) for name, value in changes.items()]
 
 
 def plain_value(text: str) -> int | float | str | None:

@@ -6,6 +6,7 @@ A run is `recipe.toml`, `events.jsonl` (append only) and, once it has finished, 
 
 import json
 import math
+import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,9 @@ from porism.files import read_bytes
 from porism.runs import checkpoint
 from porism.runs.events import EVENTS, read_events
 from porism.runs.exhibits import AnyExhibit
+from porism.runs.old_fields import EVERY, convert_epochs
 from porism.runs.results import EXHIBITS, METRICS, OUTCOMES, Results, read_results
-from porism.runs.run import LAST, decode_recipe, refuse_other_recipe
+from porism.runs.run import LAST, Written, decode_recipe, refuse_other_recipe
 
 Scores = dict[str, float | None]
 """A metric's name to its value; None or no finite number where training went astray."""
@@ -164,6 +166,11 @@ class RunRecord:
         return self.metrics is not None
 
     @property
+    def epoch(self) -> int:
+        """The epochs that are done."""
+        return self.epochs[-1].epoch if self.epochs else 0
+
+    @property
     def best(self) -> Epoch | None:
         """The epoch whose checkpoint counts."""
         return next((epoch for epoch in reversed(self.epochs) if epoch.best), None)
@@ -200,6 +207,8 @@ def read_run(path: Path) -> RunRecord:
     recipe = _shaped(raw, Recipe, f"{recipe_file}")
     written = decode_recipe(content, recipe_file)
     refuse_other_recipe(path, written)
+    now = written.converted()
+    recipe = replace(recipe, fields=now.fields)
     # The checkpoint and the results before what they vouch for: a run that goes on meanwhile writes in the other order.
     saved = next(checkpoint.states(path / LAST), None)
     results = read_results(path, written.sealed)
@@ -213,13 +222,16 @@ def read_run(path: Path) -> RunRecord:
     record = RunRecord(
         path=path,
         recipe=recipe,
-        metrics=_metrics(results, path / METRICS),
+        metrics=_metrics(results, written, path / METRICS),
         exhibits=_attached(beside, EXHIBITS, tuple[AnyExhibit, ...], ()),
         outcomes=_attached(beside, OUTCOMES, dict[str, str], {}),
     )
     for line in events.lines:
         place = f"{events.path}, line {line.number}"
-        record = _after(record, _shaped(line.event, dict[str, Any], place), place)
+        event = convert_epochs(_shaped(line.event, dict[str, Any], place), now.fields.get(EVERY, 1))
+        record = _after(record, event, place)
+    if now.facts != written.facts and record.command is not None:
+        record = replace(record, command=shlex.join(now.facts.command()))
     return record
 
 
@@ -253,10 +265,10 @@ def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord
             return record
 
 
-def _metrics(results: Results | None, file: Path) -> Metrics | None:
+def _metrics(results: Results | None, written: Written, file: Path) -> Metrics | None:
     if results is None:
         return None
-    raw = results.metrics
+    raw = written.convert_results(results.metrics)
     for key in raw:
         if key.endswith("_per_second"):
             raw = {**raw, "unit": key.removesuffix("_per_second"), "rate": raw[key]}

@@ -6,6 +6,7 @@ One process at a time writes into it. What is read is held against the checksums
 
 import dataclasses
 import json
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,13 +23,15 @@ from porism.runs import checkpoint
 from porism.runs.events import EVENTS, Events, read_events
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.lock import LOCK, Lock, is_lock
+from porism.runs.old_fields import EVERY, convert, convert_epochs, convert_lengths, convert_overrides
 from porism.runs.recipe import Recipe, to_fields
 from porism.runs.results import EXHIBITS, METRICS, OUTCOMES, encode_results, read_results
 
 RECIPE = "recipe.toml"
 LAST, BEST = "last", "best"
-FORMAT = 2
-"""From 2 on every file of a run has a checksum. Runs of 0.1 do not say their format, which is 1."""
+FORMAT, SEALED = 3, 2
+"""From 2 on every file of a run has a checksum, from 3 on fields have the names of 0.2. Runs of 0.1 do not say their
+format, which is 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +65,7 @@ class Run:
 
     def __init__(self, path: Path, written: "Written") -> None:
         self.path = path
-        self._written = written
+        self._written, self._read = written, written.converted()
         self.events = Events(path / EVENTS, written.sealed)
         self._attached: dict[str, str] = {}
         self._lock: Lock | None = None
@@ -106,12 +109,12 @@ class Run:
     @property
     def facts(self) -> Facts:
         """All that decides the result, next to the recipe."""
-        return self._written.facts
+        return self._read.facts
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of the recipe."""
-        return self._written.fields
+        return self._read.fields
 
     @property
     def recipe_sha256(self) -> str:
@@ -146,11 +149,15 @@ class Run:
             if not self._writers:
                 self.unlock()
 
+    def refuse_lengths(self, recipe: Recipe) -> None:
+        """Refuse a recipe whose lengths the run's file cannot say."""
+        self._written.lengthened(self.facts, to_fields(recipe))
+
     def lengthen(self, facts: Facts, recipe: Recipe) -> None:
         """Take facts and a recipe that differ in nothing but how long the run goes on."""
         written = self._written.lengthened(facts, to_fields(recipe))
         write_atomically(self.path / RECIPE, written.encode())
-        self._written = written
+        self._written, self._read = written, written.converted()
 
     def append(self, event: str, **facts: Any) -> None:
         """Add one line to the events."""
@@ -179,7 +186,7 @@ class Run:
     def metrics(self) -> dict[str, Any] | None:
         """The results as they were written, where the run has come to its end."""
         results = read_results(self.path, self._written.sealed)
-        return None if results is None else results.metrics
+        return None if results is None else self._written.convert_results(results.metrics)
 
 
 def refuse_taken(path: Path) -> None:
@@ -250,7 +257,7 @@ class Written:
     @property
     def sealed(self) -> bool:
         """Whether every file of the run has a checksum."""
-        return self.format >= FORMAT
+        return self.format >= SEALED
 
     @property
     def sha256(self) -> str:
@@ -264,7 +271,31 @@ class Written:
     def lengthened(self, facts: Facts, fields: Mapping[str, Any]) -> "Written":
         """The same run with other lengths."""
         now = Earlier(self.fields["epochs"], self.fields["patience"], self.facts.overrides)
+        if self.format < FORMAT:
+            lengths = convert_lengths(self.fields, fields["epochs"], fields["patience"])
+            changed = {name: value for name, value in lengths.items() if value != self.fields[name]}
+            kept = [text for text in self.facts.overrides if text.partition("=")[0] not in changed]
+            set_now = [f"{name}={value}" for name, value in changed.items()]
+            facts, fields = dataclasses.replace(self.facts, overrides=[*kept, *set_now]), {**self.fields, **lengths}
         return dataclasses.replace(self, facts=facts, fields=dict(fields), earlier=(*self.earlier, now))
+
+    def converted(self) -> "Written":
+        """The same in the words of this version, to be read and not to be written."""
+        if self.format >= FORMAT:
+            return self
+        fields = convert(self.facts.task, self.fields)
+        overrides = convert_overrides(self.facts.task, self.facts.overrides, fields)
+        return dataclasses.replace(
+            self, facts=dataclasses.replace(self.facts, overrides=overrides), fields=fields, format=FORMAT
+        )
+
+    def convert_results(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """What metrics.json says in the words of this version: numbers of epochs, and the command that repeats it."""
+        now = self.converted()
+        command = (
+            {"command": shlex.join(now.facts.command())} if "command" in metrics and now.facts != self.facts else {}
+        )
+        return {**convert_epochs(metrics, now.fields.get(EVERY, 1)), **command}
 
     def encode(self) -> bytes:
         """The content of the file."""
@@ -283,7 +314,7 @@ class Written:
 
 def read_recipe(path: Path) -> tuple[Facts, dict[str, Any]]:
     """What a recipe.toml says: the run's facts and the recipe's fields."""
-    written = decode_recipe(read_bytes(path), path)
+    written = decode_recipe(read_bytes(path), path).converted()
     return written.facts, written.fields
 
 

@@ -36,25 +36,32 @@ def lengthen(training: "Training", recipe: Recipe) -> list[str]:
     training.task.recipe = recipe
     run.append("lengthen", command=shlex.join(run.facts.command()), recipe=run.recipe_sha256)
     if at.finished and go_on(at, recipe):
-        run.append("resume", epoch=at.epoch, step=at.step, recipe=run.recipe_sha256)
+        run.append("resume", **recipe.numbered(epoch=at.epoch), step=at.step, recipe=run.recipe_sha256)
     return [f"{name} {getattr(before, name)} -> {getattr(recipe, name)}" for name in changed]
 
 
 def _check(training: "Training", recipe: Recipe) -> None:
     at, run, before = training.position, training.run, training.task.recipe
-    if recipe.epochs < at.epoch:
-        raise RecipeError(f"{run.path}: epochs={recipe.epochs} cannot be: the run is in epoch {at.epoch} already.")
+    run.refuse_lengths(recipe)
+    reached = before.epochs_at(at.epoch)
+    if recipe.epochs < reached:
+        raise RecipeError(f"{run.path}: epochs={recipe.epochs} cannot be: the run is in epoch {reached} already.")
+    if recipe.epochs != before.epochs and reached % before.check_val_every_n_epoch:
+        raise RecipeError(
+            f"{run.path}: epochs={recipe.epochs} cannot be: the run is validated after epoch {reached}, and a new one "
+            f"would be after {before.check_val_every_n_epoch} epochs each. Start a new run."
+        )
     if recipe.patience < before.patience:
         raise RecipeError(
             f"{run.path}: patience={recipe.patience} cannot be: the run was trained with {before.patience}, and a "
             "resumed run can only have more."
         )
     begun = (at.epoch, at.step) != (1, 0)
-    if recipe.epochs != before.epochs and recipe.schedule != "constant" and begun:
+    if recipe.epochs != before.epochs and recipe.lr_scheduler != "constant" and begun:
         command = shlex.join(_facts(run.facts, [f"epochs={recipe.epochs}"]).command())
         raise RecipeError(
-            f"{run.path}: epochs={recipe.epochs} cannot be: by schedule={recipe.schedule} the learning rates so far "
-            f"came from epochs={before.epochs}. Start a new run with: {command}"
+            f"{run.path}: epochs={recipe.epochs} cannot be: by lr_scheduler={recipe.lr_scheduler} the learning rates "
+            f"so far came from epochs={before.epochs}. Start a new run with: {command}"
         )
 
 

@@ -66,9 +66,10 @@ class Training(Progress):
     def _train(self, watcher: Watcher, checkpoint_every: float) -> None:
         recipe, at = self.task.recipe, self.position
         steps = len(self.task.batches(at.epoch, self.run.facts.seed))
+        every = recipe.check_val_every_n_epoch
         step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
         title = f"{self.task.name} {recipe.name}"
-        watcher.begin(title, recipe.epochs, steps, (at.epoch - 1) * steps + at.step, self.task.unit)
+        watcher.begin(title, recipe.epochs, steps // every, (at.epoch - 1) * steps + at.step, self.task.unit)
         with Interrupt() as interrupt:
             while not at.finished:
                 self._train_epoch(step, interrupt, watcher, checkpoint_every)
@@ -77,16 +78,18 @@ class Training(Progress):
     def _train_epoch(self, step: Step, interrupt: Interrupt, watcher: Watcher, checkpoint_every: float) -> None:
         at, recipe = self.position, self.task.recipe
         batches = self.task.batches(at.epoch, self.run.facts.seed)
+        steps = len(batches) // recipe.check_val_every_n_epoch  # of one epoch
+        last = steps * (recipe.epochs_at(at.epoch) - recipe.epochs_at(at.epoch - 1))
         carry = self.carry or {name: x.to(self.device) for name, x in self.task.start(self.model).items()}
         # Reading a number from a GPU waits for it, so there the loss is summed on the device and read now and then.
         look_every = 1 if self.device.type == "cpu" else 50
         loss_sum = torch.tensor(at.loss, dtype=torch.float64, device=self.device)
         self.model.train()
         since = saved = time.monotonic()
-        while at.step < len(batches):
+        while at.step < last:
             batch = tuple(x.to(self.device, non_blocking=True) for x in batches[at.step])
             done = (at.epoch - 1) * len(batches) + at.step
-            optimizer.set_rate(self.optimizer, optimizer.rate_at(recipe, done, recipe.epochs * len(batches)))
+            optimizer.set_rate(self.optimizer, optimizer.rate_at(recipe, done, recipe.epochs * steps))
             loss, carry = step(batch, carry)
             count = self.task.count(batch)
             loss_sum += loss.double() * count
@@ -94,7 +97,7 @@ class Training(Progress):
             at.units += count
             at.all_units += count
             watcher.step(count)
-            if at.step % look_every == 0 or at.step == len(batches):
+            if at.step % look_every == 0 or at.step == last:
                 at.loss = self._checked(loss_sum)
             now = time.monotonic()
             if interrupt.asked or now - saved > checkpoint_every:
@@ -103,7 +106,7 @@ class Training(Progress):
                 self._save_last(carry)
                 since = saved = time.monotonic()
             if interrupt.asked:
-                self.run.append("interrupt", epoch=at.epoch, step=at.step)
+                self.run.append("interrupt", **recipe.numbered(epoch=at.epoch), step=at.step)
                 raise Interrupted(
                     f"stopped, and saved. Go on with: porism train --resume {shlex.quote(str(self.run.path))}"
                 )
@@ -120,12 +123,12 @@ class Training(Progress):
         valid = evaluate(self.task, self.model, "valid")
         value = self._metric(valid)
         better = at.best is None or (value < at.best if self.task.lower_is_better else value > at.best)
-        kept = better or recipe.select == "final"
+        kept = better or not recipe.restore_best_weights
         if kept:
             at.best, at.best_epoch = value, at.epoch
             self.save_best(valid)
         event: dict[str, Any] = {
-            "epoch": at.epoch,
+            **recipe.numbered(epoch=at.epoch),
             "step": at.step,
             "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
             "seconds": round(at.epoch_seconds, 3),
@@ -133,9 +136,9 @@ class Training(Progress):
             "valid": valid,
             "best": kept,
         }
-        if at.epoch - at.best_epoch > recipe.patience:
-            at.finished = f"no better for {at.epoch - at.best_epoch} epochs"
-        elif at.epoch == recipe.epochs:
+        if at.epoch - at.best_epoch >= recipe.patience:
+            at.finished = f"no better for {recipe.epochs_at(at.epoch) - recipe.epochs_at(at.best_epoch)} epochs"
+        elif at.epoch == recipe.validations:
             at.finished = "all epochs done"
         else:
             at.epoch, at.step, at.loss, at.units, at.epoch_seconds = at.epoch + 1, 0, 0.0, 0, 0.0
@@ -143,7 +146,7 @@ class Training(Progress):
         # The events go first: a kill before the checkpoint repeats the epoch, and the reader drops what is repeated.
         self.run.append("epoch", **event)
         if at.finished:
-            self.run.append("finish", epochs=at.epoch, reason=at.finished)
+            self.run.append("finish", **recipe.numbered(epochs=at.epoch), reason=at.finished)
         self._save_last({})
         watcher.epoch(event)
 
@@ -171,9 +174,11 @@ class Training(Progress):
             valid = evaluate(self.task, self.model, "valid")
             at.best, at.best_epoch = self._metric(valid), ended
             self.save_best(valid)
-        now = f"epoch {ended}, the newest, counts as" if at.best_epoch else "the epochs from here on decide which is"
-        text = f"{lost} The best epoch so far, {best_epoch}, is lost; {now} the best."
-        self.run.append("best_lost", epoch=at.best_epoch, text=text)
+        epochs_at = self.task.recipe.epochs_at
+        newest = f"epoch {epochs_at(ended)}, the newest, counts as"
+        now = newest if at.best_epoch else "the epochs from here on decide which is"
+        text = f"{lost} The best epoch so far, {epochs_at(best_epoch)}, is lost; {now} the best."
+        self.run.append("best_lost", **self.task.recipe.numbered(epoch=at.best_epoch), text=text)
         self.save_last(self.carry or {})
         watcher.note(text)
 
@@ -202,16 +207,23 @@ class Training(Progress):
         at, recipe = self.position, self.task.recipe
         saved = checkpoint.exists(self.run.path / LAST)
         kept = f"What was saved before is intact in {self.run.path}" if saved else "Nothing was saved yet"
-        clip = "" if recipe.clip is not None and math.isfinite(recipe.clip) else " or --set clip=1"
+        bounded = recipe.max_grad_norm is not None and math.isfinite(recipe.max_grad_norm)
+        clip = "" if bounded else " or --set max_grad_norm=1"
         return (
-            f"{what} in epoch {at.epoch}, step {at.step}, at learning_rate {recipe.learning_rate:g}: training cannot "
+            f"{what} in {self._stretch()}, step {at.step}, at learning_rate {recipe.learning_rate:g}: training cannot "
             f"go on. {kept}; start a new run with --set learning_rate={self._smaller_rate():g}{clip}."
         )
+
+    def _stretch(self) -> str:
+        """The epochs since the last validation, in words."""
+        at, recipe = self.position, self.task.recipe
+        first, last = recipe.epochs_at(at.epoch - 1) + 1, recipe.epochs_at(at.epoch)
+        return f"epoch {last}" if first == last else f"epochs {first} to {last}"
 
     def _smaller_rate(self) -> float:
         """A learning rate to try instead: that of the recipe as it comes, or a tenth where this is no larger."""
         rate = self.task.recipe.learning_rate
-        usual = self.task.recipes.get(self.task.recipe.name, Recipe(name="", about="")).learning_rate
+        usual = self.task.recipes.get(self.task.recipe.name, Recipe(name="", description="")).learning_rate
         return usual if rate > usual else rate / 10
 
 

@@ -28,9 +28,9 @@ def rate_at(recipe: Recipe, step: int, steps: int) -> float:
 
     >>> rate_at(recipe, step=0, steps=1000)      # with warmup=10: a tenth of learning_rate
     """
-    rise = min(1.0, (step + 1) / recipe.warmup) if recipe.warmup else 1.0
-    done = min(1.0, max(0, step - recipe.warmup) / max(1, steps - recipe.warmup))
-    fall = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[recipe.schedule]
+    rise = min(1.0, (step + 1) / recipe.warmup_steps) if recipe.warmup_steps else 1.0
+    done = min(1.0, max(0, step - recipe.warmup_steps) / max(1, steps - recipe.warmup_steps))
+    fall = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[recipe.lr_scheduler]
     return recipe.learning_rate * rise * fall
 
 

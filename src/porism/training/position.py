@@ -28,15 +28,16 @@ class Position:
     """Where a training stands, tensors aside. Saved with every checkpoint."""
 
     epoch: int = 1
+    """Counted in validations: a recipe has `check_val_every_n_epoch` epochs between two. So is `best_epoch`."""
     step: int = 0
-    """Batches of this epoch that are done."""
+    """Batches since the last validation."""
     loss: float = 0.0
-    """Sum over this epoch so far, each batch weighed by its units."""
+    """Sum over them, each batch weighed by its units."""
     units: int = 0
     best: float | None = None
     best_epoch: int = 0
     epoch_seconds: float = 0.0
-    """Time spent in training steps, in this epoch and over all of them."""
+    """Time spent in training steps, since the last validation and over all of them."""
     seconds: float = 0.0
     all_units: int = 0
     finished: str = ""
@@ -91,7 +92,9 @@ class Progress:
             go_on(self.position, self.task.recipe)
         if not self.position.finished:
             at = self.position
-            self.run.append("resume", epoch=at.epoch, step=at.step, recipe=self.run.recipe_sha256)
+            self.run.append(
+                "resume", **self.task.recipe.numbered(epoch=at.epoch), step=at.step, recipe=self.run.recipe_sha256
+            )
 
     @property
     def has_finished(self) -> str:
@@ -200,7 +203,7 @@ def _epochs(events: Record) -> bool:
 
 def go_on(at: "Position", recipe: Recipe) -> bool:
     """Take a training that had finished to its next epoch, where its recipe has become longer since. Whether it has."""
-    if not at.finished or at.epoch >= recipe.epochs or at.epoch - at.best_epoch > recipe.patience:
+    if not at.finished or at.epoch >= recipe.validations or at.epoch - at.best_epoch >= recipe.patience:
         return False
     at.epoch, at.step, at.loss, at.units, at.epoch_seconds, at.finished = at.epoch + 1, 0, 0.0, 0, 0.0, ""
     return True

@@ -130,7 +130,7 @@ def _results(training: Training) -> dict[str, Any]:
         outcomes = {split: task.outcomes(model, split) for split in task.splits if split == "test"}
     result = {
         **summary(training, metrics),
-        "best_epoch": training.position.best_epoch,
+        **task.recipe.numbered(best_epoch=training.position.best_epoch),
         "metric": task.metric,
         "lower_is_better": task.lower_is_better,
         "published": task.published(),
@@ -151,7 +151,7 @@ def _results(training: Training) -> dict[str, Any]:
 
 def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:
     """The keys scripts rely on."""
-    at, facts = training.position, training.run.facts
+    at, facts, recipe = training.position, training.run.facts, training.task.recipe
     return {
         "task": facts.task,
         "recipe": facts.recipe,
@@ -159,7 +159,7 @@ def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[st
         "seed": facts.seed,
         "device": facts.device,
         "parameters": count_parameters(training.model),
-        "epochs": at.epoch,
+        "epochs": recipe.epochs_at(at.epoch),
         "seconds": round(at.seconds, 3),
         f"{training.task.unit}_per_second": round(at.all_units / max(at.seconds, 1e-9), 1),
         "metrics": metrics,

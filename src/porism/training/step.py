@@ -41,8 +41,8 @@ class EagerStep:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
             loss, carry = self.task.loss(self.model, batch, carry)
         loss.backward()
-        if self.task.recipe.clip is not None:
-            clip_grad_norm_(self.model.parameters(), self.task.recipe.clip)
+        if self.task.recipe.max_grad_norm is not None:
+            clip_grad_norm_(self.model.parameters(), self.task.recipe.max_grad_norm)
         self.optimizer.step()
         return loss.detach(), carry
 

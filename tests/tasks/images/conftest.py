@@ -77,7 +77,7 @@ def class_folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def small() -> Callable[[str], ImagesRecipe]:
     """A recipe made small."""
-    return lambda name: override(RECIPES[name], ["hidden=8", "batch=16", "epochs=1", "precision=fp32"])
+    return lambda name: override(RECIPES[name], ["hidden_size=8", "batch_size=16", "epochs=1", "precision=fp32"])
 
 
 @pytest.fixture

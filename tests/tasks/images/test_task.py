@@ -68,12 +68,12 @@ def test_the_divisor_is_what_a_byte_is_divided_by(digits_task: Make) -> None:
         assert torch.equal(seen[-1], batch[0].float() / divisor)
 
 
-@pytest.mark.parametrize(("select", "counts"), [("best", 1), ("final", 3)])
-def test_the_epoch_that_counts(select: str, counts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("best", "counts"), [("true", 1), ("false", 3)])
+def test_the_epoch_that_counts(best: str, counts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On valid every epoch is worse than the one before."""
     accuracies = iter([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
     monkeypatch.setattr(Images, "evaluate", lambda self, model, split: {"accuracy": next(accuracies)})
-    recipe = override(RECIPES["pooled"], ["epochs=3", "batch=500", f"select={select}", "patience=9"])
+    recipe = override(RECIPES["pooled"], ["epochs=3", "batch_size=500", f"restore_best_weights={best}", "patience=9"])
     training = begin(Images, recipe, tmp_path / "run", device="cpu")
     assert complete(training)["best_epoch"] == counts
 
@@ -115,8 +115,10 @@ def test_completed_images_are_shown_beside_what_they_were(digits_task: Make) -> 
 
 
 def test_a_wish_that_makes_no_sense() -> None:
-    with pytest.raises(RecipeError, match="smoothing, shift, turn, zoom and flip are for classes"):
-        override(RECIPES["complete"], ["shift=1"])
+    with pytest.raises(
+        RecipeError, match="label_smoothing, translate, degrees, scale and horizontal_flip are for classes"
+    ):
+        override(RECIPES["complete"], ["translate=1"])
     with pytest.raises(RecipeError, match="divisor=7 cannot be"):
         override(RECIPES["pooled"], ["divisor=7"])
 
@@ -126,5 +128,5 @@ def test_published_numbers_stand_beside_the_data_they_were_measured_on(digits_ta
     assert task.published() == {}
     object.__setattr__(task.images, "name", "octmnist")
     assert task.published() == {}
-    task.recipe = override(task.recipe, ["test=as-train"])
+    task.recipe = override(task.recipe, ["test_subset=as-train"])
     assert task.published()["test"]["accuracy"] == pytest.approx(438 / 529, abs=1e-4)

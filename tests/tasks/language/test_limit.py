@@ -8,11 +8,11 @@ from porism.tasks.language.task import Language
 from porism.training.session import begin, complete
 
 SETTINGS = [
-    "keep=1",
-    "batch=64",
-    "steps=10",
-    "embedding=32",
-    "hidden=96",
+    "dropout=0",
+    "batch_size=64",
+    "seq_len=10",
+    "embedding_dim=32",
+    "hidden_size=96",
     "learning_rate=0.02",
     "epochs=6",
     "precision=fp32",

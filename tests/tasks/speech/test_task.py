@@ -22,7 +22,16 @@ from porism.training.session import begin, complete
 
 RATE = 16_000
 TEXTS = ("ab", "ba", "aab", "bab", "abba", "b", "a", "baa")
-SMALL = ["hidden=16", "heads=2", "mlp=16", "blocks=1", "batch=4", "epochs=1", "buckets=2", "warmup=0"]
+SMALL = [
+    "hidden_size=16",
+    "num_heads=2",
+    "dim_feedforward=16",
+    "num_layers=1",
+    "batch_size=4",
+    "epochs=1",
+    "num_buckets=2",
+    "warmup_steps=0",
+]
 
 
 def tones(text: str, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -60,7 +69,7 @@ def make(folder: Path) -> Callable[..., Speech]:
 
 @pytest.mark.parametrize("name", ["joint", "lstm-ljspeech", "an4-best"])
 def test_a_run_comes_to_its_end_and_shows_what_it_can(name: str, folder: Path, tmp_path: Path) -> None:
-    recipe = override(RECIPES[name], [*SMALL, "beam=2"])
+    recipe = override(RECIPES[name], [*SMALL, "beam_size=2"])
     result = complete(begin(Speech, recipe, tmp_path / "run", source=str(folder), device="cpu"))
     for split in ("train", "valid", "test"):
         assert {"cer", "wer", "loss", "jaccard", "word_cosine"} <= result["metrics"][split].keys()
@@ -71,7 +80,7 @@ def test_a_run_comes_to_its_end_and_shows_what_it_can(name: str, folder: Path, t
 
 
 def test_the_language_of_tones_is_learned(make: Callable[..., Speech]) -> None:
-    task = make("joint", "batch=8", "search=ctc")
+    task = make("joint", "batch_size=8", "search=ctc")
     torch.manual_seed(1)
     model = task.build()
     learning = torch.optim.Adam(model.parameters(), 0.01)
@@ -117,7 +126,7 @@ def test_an_alignment_has_a_row_a_symbol_and_one_for_the_stop(make: Callable[...
 
 
 def test_masks_and_dropout_are_for_training_only(make: Callable[..., Speech]) -> None:
-    task = make("joint", "frequency_masks=2", "time_masks=2", "time_mask=0.3", "keep=0.8")
+    task = make("joint", "num_freq_mask=2", "num_time_mask=2", "time_mask_width_ratio=0.3", "dropout=0.2")
     model = task.build()
     batch = task.batches(1, 1)[0]
     with torch.no_grad():
@@ -128,7 +137,7 @@ def test_masks_and_dropout_are_for_training_only(make: Callable[..., Speech]) ->
 
 
 def test_speeds_are_for_training_only(make: Callable[..., Speech]) -> None:
-    task = make("joint", "speed=0.1")
+    task = make("joint", "speed_perturb=0.1")
     plain, slow, fast = (len(x) for x in task.examples("train")[0].features)
     assert slow / plain == pytest.approx(1 / 0.9, abs=0.05)
     assert fast / plain == pytest.approx(1 / 1.1, abs=0.05)
@@ -140,16 +149,16 @@ def test_the_published_protocol_pads_every_text(make: Callable[..., Speech]) -> 
     assert {batch[2].shape[1] for batch in task.batches(1, 1)} == {99}
     assert task.published() == {}
     assert sum(PUBLISHED_SPLIT.values()) == 13_100
-    steps = -(-PUBLISHED_SPLIT["train"] // RECIPES["attention-ljspeech"].batch)
-    assert RECIPES["attention-ljspeech"].warmup == 2 * steps
+    steps = -(-PUBLISHED_SPLIT["train"] // RECIPES["attention-ljspeech"].batch_size)
+    assert RECIPES["attention-ljspeech"].warmup_steps == 2 * steps
 
 
 def test_the_question_is_about_the_decoder_alone() -> None:
     lstm, attention, joint = (RECIPES[name] for name in QUESTIONS["decoder-question"].recipes)
     assert override(lstm, ["decoder=attention"]) == override(
-        lstm.__class__(**{**attention.__dict__, "name": lstm.name, "about": lstm.about}), []
+        lstm.__class__(**{**attention.__dict__, "name": lstm.name, "description": lstm.description}), []
     )
-    assert joint.ctc > attention.ctc == lstm.ctc == 0
+    assert joint.ctc_weight > attention.ctc_weight == lstm.ctc_weight == 0
 
 
 def test_a_recording_of_any_kind_is_transcribed(make: Callable[..., Speech], tmp_path: Path) -> None:
@@ -200,4 +209,4 @@ def test_bad_files_are_named(make: Callable[..., Speech], tmp_path: Path) -> Non
 
 def test_heads_must_share_the_width() -> None:
     with pytest.raises(RecipeError, match=r"recipe joint: hidden=10 does not split into 4 heads. Use --set heads=2"):
-        override(RECIPES["joint"], ["hidden=10", "heads=4"])
+        override(RECIPES["joint"], ["hidden_size=10", "num_heads=4"])

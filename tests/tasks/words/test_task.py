@@ -16,7 +16,7 @@ from porism.training import session
 from porism.training.loop import Training, evaluate
 from porism.training.progress import Silence
 
-TINY = ["width=10", "epochs=3", "batch=2000", "sample=0", "learning_rate=0.05"]
+TINY = ["vector_size=10", "epochs=3", "batch_size=2000", "sample=0", "learning_rate=0.05"]
 
 
 def begin(source: Path, out: Path, *settings: str, recipe: str = "small", threads: int = 1) -> Training:
@@ -38,7 +38,7 @@ def trained(*arguments: Any, **options: Any) -> torch.Tensor:
 
 @pytest.mark.parametrize("recipe", ["small", "full", "sampled-softmax"])
 def test_words_of_one_kind_come_together(grammar: Path, tmp_path: Path, recipe: str) -> None:
-    settings = [] if recipe == "small" else ["batch=200", "learning_rate=0.01"]
+    settings = [] if recipe == "small" else ["batch_size=200", "learning_rate=0.01"]
     training = begin(grammar, tmp_path, "epochs=4", *settings, recipe=recipe)
     before = evaluate(training.task, training.model, "valid")["cross_entropy"]
     training.fit()
@@ -95,7 +95,7 @@ def test_a_text_that_is_read_anew_trains_the_same(
 
 
 def test_the_rate_of_words_counts_all_of_the_text(grammar: Path, tmp_path: Path) -> None:
-    training = begin(grammar, tmp_path, "least_count=1200")
+    training = begin(grammar, tmp_path, "min_count=1200")
     training.fit()
     task = training.task
     assert isinstance(task, Words)
@@ -108,7 +108,7 @@ def test_judgements_are_among_the_metrics_of_test(grammar: Path, tmp_path: Path)
     folder = tmp_path / "judged"
     folder.mkdir()
     (folder / "wordsim353.tsv").write_text("# a\tb\tmean\ncat\tdog\t9\ncat\tsaw\t1\naxe\trake\t8\n")
-    training = begin(grammar, tmp_path / "run", f"judgements={folder}", "epochs=4")
+    training = begin(grammar, tmp_path / "run", f"evaluation_data={folder}", "epochs=4")
     training.fit()
     found = evaluate(training.task, training.model, "test")
     assert found["wordsim353"] > 0.4
@@ -116,8 +116,8 @@ def test_judgements_are_among_the_metrics_of_test(grammar: Path, tmp_path: Path)
     titles = [exhibit.title for exhibit in training.task.exhibits(training.model)]
     assert "Similarity as people judge it" in titles
     assert "Nearest words" in titles
-    with pytest.raises(DataError, match=r"nowhere: no such folder. Give judgements a folder"):
-        begin(grammar, tmp_path / "other", "judgements=nowhere")
+    with pytest.raises(DataError, match=r"nowhere: no such folder. Give evaluation_data a folder"):
+        begin(grammar, tmp_path / "other", "evaluation_data=nowhere")
 
 
 def test_an_estimator_tells_how_far_its_gradient_is_off(grammar: Path) -> None:
@@ -144,14 +144,14 @@ def test_the_question_asks_every_estimator() -> None:
 @pytest.mark.parametrize(
     ("recipe", "setting", "message"),
     [
-        ("small", "schedule=cosine", "takes schedule=linear or constant"),
-        ("small", "clip=1", "no warmup, weight_decay or clip"),
+        ("small", "lr_scheduler=cosine", "takes lr_scheduler=linear or constant"),
+        ("small", "max_grad_norm=1", "no warmup_steps, weight_decay or max_grad_norm"),
         (
             "full",
             "deterministic=true",
             "deterministic is for estimator=negative with optimizer=sgd, got full with adam",
         ),
-        ("small", "held_out=0.3", r"held_out=0.3 cannot be: expected float <= 0.25"),
+        ("small", "validation_split=0.3", r"validation_split=0.3 cannot be: expected float <= 0.25"),
         ("small", "estimator=softmax", "estimator=softmax cannot be"),
     ],
 )

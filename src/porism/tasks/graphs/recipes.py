@@ -1,14 +1,14 @@
 """The recipes of the graphs task: Kipf and Welling's net as published, one for each normalisation, and the best.
 
->>> RECIPES["kipf"].hidden
+>>> RECIPES["kipf"].hidden_size
 16
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from porism.errors import RecipeError
-from porism.runs.recipe import Count, NotNegative, Positive, Recipe, Share, Whole
+from porism.runs.recipe import Count, NotNegative, Part, Positive, Recipe, Share, Whole
 from porism.training.experiment import Question
 
 
@@ -16,100 +16,105 @@ from porism.training.experiment import Question
 class GraphRecipe(Recipe):
     """A net of graph convolutions and how it is trained."""
 
+    task: ClassVar[str] = "graphs"
     model: Literal["gcn", "appnp"] = "gcn"
     """Convolutions in every layer, or opinions that spread after the last."""
-    normalisation: Literal["symmetric", "row", "softmax", "none"] = "symmetric"
+    normalization: Literal["sym", "rw", "softmax", "none"] = "sym"
     """What is made of A + I."""
-    hidden: Count = 16
-    layers: Count = 2
-    keep: Share = 0.5
-    """Probability to keep an element of what a hidden layer hands on."""
-    keep_input: Share = 0.5
-    """Probability to keep a feature of a node."""
-    hops: Count = 10
+    hidden_size: Count = 16
+    num_layers: Count = 2
+    dropout: Part = 0.5
+    """Probability to drop an element of what a hidden layer hands on."""
+    input_dropout: Part = 0.5
+    """Probability to drop a feature of a node."""
+    power_iterations: Count = 10
     """Steps in which opinions spread (appnp)."""
-    restart: Share = 0.1
+    teleport_probability: Share = 0.1
     """Of a node's own opinion in each of them (appnp)."""
-    copies: Count = 1
+    num_augmentations: Count = 1
     """Of the net in a step, each with dropout of its own; the loss is their mean."""
-    agreement: NotNegative = 0.0
+    consistency_weight: NotNegative = 0.0
     """How much it counts that copies disagree, on labelled nodes and others."""
-    temperature: Positive = 0.5
+    sharpening_temperature: Positive = 0.5
     """Below 1 copies are drawn towards something more certain than what they say together."""
-    row_normalised: bool = True
+    normalize_features: bool = True
     """Divide each node's features by their sum."""
-    first_decay: NotNegative = 5e-4
+    first_layer_weight_decay: NotNegative = 5e-4
     """Half of this times the sum of the first layer's squared weights is added to the loss; `weight_decay` is for all
     parameters."""
-    passes: Count = 10
-    """Steps of an epoch, each over the whole graph. The model is measured on valid, and may be kept, after each epoch;
-    patience counts epochs."""
-    fan: Whole = 0
-    """Neighbours of a node that are heard in a step, drawn anew each time; 0 for all. With neighbours drawn, `batch`
-    training nodes make a step, and an epoch has `passes` passes over all of them."""
-    split: Literal["given", "random"] = "given"
+    check_val_every_n_epoch: Count = 10
+    """Epochs after which the model is measured on valid, and may be kept. An epoch is one step over the whole graph, or
+    with neighbours drawn, one pass over the training nodes, `batch_size` of them a step."""
+    num_neighbors: Count | None = None
+    """Neighbours of a node that are read in a step, drawn anew each time; none for all."""
+    split: Literal["public", "random"] = "public"
     """Which nodes train, validate and test: as the data says, or drawn from `split_seed`."""
     split_seed: Whole = 0
 
     def __post_init__(self) -> None:
-        if self.model != "gcn" and self.fan:
+        if self.model != "gcn" and self.num_neighbors:
             raise RecipeError(
-                f"recipe {self.name}: fan={self.fan} draws neighbours for each layer, and model={self.model} spreads "
-                "after them. Use --set fan=0 or --set model=gcn."
+                f"recipe {self.name}: num_neighbors={self.num_neighbors} draws neighbours for each layer, and "
+                f"model={self.model} spreads after them. Use --set num_neighbors=none or --set model=gcn."
             )
-        if self.agreement and self.copies == 1:
+        if self.consistency_weight and self.num_augmentations == 1:
             raise RecipeError(
-                f"recipe {self.name}: agreement={self.agreement:g} needs copies that can disagree, got copies=1. "
-                "Use --set copies=2 or --set agreement=0."
+                f"recipe {self.name}: consistency_weight={self.consistency_weight:g} needs copies that can disagree, "
+                "got num_augmentations=1. Use --set num_augmentations=2 or --set consistency_weight=0."
             )
+
+    @property
+    def layer_normalization(self) -> str:
+        """`normalization` in the words of the layer."""
+        return {"sym": "symmetric", "rw": "row"}.get(self.normalization, self.normalization)
 
 
 _GCN = GraphRecipe(
     name="gcn",
-    about="two graph convolutions, for a first look",
+    description="two graph convolutions, for a first look",
     learning_rate=0.01,
-    epochs=20,
-    patience=20,
+    epochs=200,
+    patience=21,
 )
 
 _KIPF = replace(
     _GCN,
     name="kipf",
-    about="Kipf and Welling's net: 16 hidden, dropout a half, Adam at 0.01, 200 passes over the graph",
-    patience=10,
+    description="Kipf and Welling's net: 16 hidden, dropout a half, Adam at 0.01, 200 passes over the graph",
+    patience=11,
 )
 
 _NORMALISATIONS = tuple(
-    replace(_KIPF, name=name, about=about, normalisation=name)  # type: ignore[arg-type]
-    for name, about in (
-        ("symmetric", "Kipf and Welling's net under D^-1/2 (A + I) D^-1/2"),
-        ("row", "the same net under D^-1 (A + I): every node hears the mean"),
-        ("softmax", "the same net under a softmax over neighbours: the row's, where edges have no weights"),
-        ("none", "the same net under A + I as it is"),
+    replace(_KIPF, name=name, description=description, normalization=kind)  # type: ignore[arg-type]
+    for name, kind, description in (
+        ("symmetric", "sym", "Kipf and Welling's net under D^-1/2 (A + I) D^-1/2"),
+        ("row", "rw", "the same net under D^-1 (A + I): every node hears the mean"),
+        ("softmax", "softmax", "the same net under a softmax over neighbours: the row's, where edges have no weights"),
+        ("none", "none", "the same net under A + I as it is"),
     )
 )
 
 _SAMPLED = replace(
     _KIPF,
     name="sampled",
-    about="the same net, a few neighbours of a few nodes at a time, for graphs that outgrow memory",
-    batch=64,
-    fan=10,
+    description="the same net, a few neighbours of a few nodes at a time, for graphs that outgrow memory",
+    batch_size=64,
+    num_neighbors=10,
 )
 
 _BEST = replace(
     _KIPF,
     name="best",
-    about="our best on Cora and Citeseer: opinions spread over ten hops, and two copies that should agree",
+    description="our best on Cora and Citeseer: opinions spread over ten hops, and two copies that should agree",
     model="appnp",
-    hidden=64,
-    keep_input=0.3,
-    first_decay=5e-3,
-    copies=2,
-    agreement=1.0,
-    temperature=0.3,
-    epochs=30,
-    patience=30,
+    hidden_size=64,
+    input_dropout=0.7,
+    first_layer_weight_decay=5e-3,
+    num_augmentations=2,
+    consistency_weight=1.0,
+    sharpening_temperature=0.3,
+    epochs=300,
+    patience=31,
 )
 
 RECIPES: dict[str, GraphRecipe] = {recipe.name: recipe for recipe in (_GCN, _KIPF, _BEST, *_NORMALISATIONS, _SAMPLED)}

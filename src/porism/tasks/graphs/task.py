@@ -55,7 +55,7 @@ class Graphs(Task):
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
         data = load_graph(source, own.split, own.split_seed)
-        check_weights(data, own.normalisation)
+        check_weights(data, own.layer_normalization)
         assets = {
             "classes": list(data.classes),
             "width": data.features.shape[1],
@@ -90,12 +90,12 @@ class Graphs(Task):
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         recipe, nodes = self.recipe, self.data.splits["train"]
-        if not recipe.fan:
-            return [(nodes, self.data.labels[nodes])] * recipe.passes
+        if not recipe.num_neighbors:
+            return [(nodes, self.data.labels[nodes])] * recipe.check_val_every_n_epoch
         return Parts(
-            self.data.graph.propagation(recipe.normalisation), self._features(), self.data.labels, nodes,
-            batch=recipe.batch, passes=recipe.passes, layers=recipe.layers, fan=recipe.fan,
-            seed=(seed << 32) + (epoch << 20),
+            self.data.graph.propagation(recipe.layer_normalization), self._features(), self.data.labels, nodes,
+            batch=recipe.batch_size, passes=recipe.check_val_every_n_epoch, layers=recipe.num_layers,
+            fan=recipe.num_neighbors, seed=(seed << 32) + (epoch << 20),
         )  # fmt: skip
 
     def start(self, model: nn.Module) -> Carry:
@@ -104,23 +104,23 @@ class Graphs(Task):
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         net, recipe = _own_model(model), self.recipe
         inputs: tuple[Features | Propagated, Graph]
-        if recipe.fan:
+        if recipe.num_neighbors:
             part = Part.of(batch)
             labels, nodes = part.labels, torch.arange(len(part.labels), device=part.labels.device)
             inputs = part.x(self.width), part.graph()
         else:
             nodes, labels = batch
             inputs = self._inputs_on(net)
-        copies = net.copies(*inputs, recipe.copies)
+        copies = net.copies(*inputs, recipe.num_augmentations)
         losses = torch.stack([functional.cross_entropy(logits[nodes], labels) for logits in copies])
-        loss = losses.mean() + recipe.first_decay * net.penalty()
-        if recipe.agreement:
-            loss = loss + recipe.agreement * disagreement(copies, recipe.temperature)
+        loss = losses.mean() + recipe.first_layer_weight_decay * net.penalty()
+        if recipe.consistency_weight:
+            loss = loss + recipe.consistency_weight * disagreement(copies, recipe.sharpening_temperature)
         return loss, carry
 
     def count(self, batch: Batch) -> int:
         # Every node that goes through the net, labelled or not.
-        return len(Part.of(batch).there_starts) - 1 if self.recipe.fan else self.data.graph.nodes
+        return len(Part.of(batch).there_starts) - 1 if self.recipe.num_neighbors else self.data.graph.nodes
 
     def training_metrics(self, loss: float) -> dict[str, float]:
         return {"loss": loss}
@@ -156,14 +156,14 @@ class Graphs(Task):
         return {"nodes": data.graph.nodes, "edges": data.graph.edges, "split": data.sizes(), **data.facts}
 
     def cost(self) -> Terms:
-        first = self.recipe.hidden if self.recipe.layers > 1 else len(self.classes)
+        first = self.recipe.hidden_size if self.recipe.num_layers > 1 else len(self.classes)
         return model_cost(self.recipe, None if self._is_sparse() else (self.width, first))
 
     def letters(self) -> dict[str, int]:
         graph, x = self.data.graph, self.data.features
-        sizes = {"N": graph.nodes, "E": len(graph.heard().columns), "D": self.width, "H": self.recipe.hidden}
+        sizes = {"N": graph.nodes, "E": len(graph.heard().columns), "D": self.width, "H": self.recipe.hidden_size}
         stored = {"M": x.there.stored} if isinstance(x, SparseFeatures) else {}
-        return {**sizes, "V": len(self.classes), "K": self.recipe.hops, **stored}
+        return {**sizes, "V": len(self.classes), "K": self.recipe.power_iterations, **stored}
 
     def units(self) -> int:
         return self.data.graph.nodes
@@ -184,7 +184,7 @@ class Graphs(Task):
 
     def _features(self, data: LabelledGraph | None = None) -> Features:
         x = (data or self.data).features
-        return row_normalised(x) if self.recipe.row_normalised else x
+        return row_normalised(x) if self.recipe.normalize_features else x
 
     def _inputs_on(self, net: GraphModel) -> tuple[Features | Propagated, Graph]:
         """What the net reads, on the device where it is. Moved there once."""
@@ -214,7 +214,7 @@ class Graphs(Task):
                 f"{text}: nodes have {data.features.shape[1]} features, and the model was trained on {self.width}. "
                 "Give a graph with the same features in the same order."
             )
-        check_weights(data, self.recipe.normalisation)
+        check_weights(data, self.recipe.layer_normalization)
         return label_graph(text, self._logits(model, data), data, self.classes)
 
 

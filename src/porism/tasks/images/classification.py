@@ -23,13 +23,13 @@ SHOWN = 16
 def loss(model: nn.Module, images: Labelled, recipe: ImagesRecipe) -> Tensor:
     """Mean cross-entropy, on images that are moved and mirrored as the recipe says."""
     x = scaled(images.images, recipe)
-    if recipe.shift:
-        x = shifted(x, recipe.shift)
-    if recipe.turn or recipe.zoom:
-        x = turned(x, recipe.turn, recipe.zoom)
-    if recipe.flip:
+    if recipe.translate:
+        x = shifted(x, recipe.translate)
+    if recipe.degrees or recipe.scale:
+        x = turned(x, recipe.degrees, recipe.scale)
+    if recipe.horizontal_flip:
         x = flipped(x)
-    return functional.cross_entropy(model(x), images.labels, label_smoothing=recipe.smoothing)
+    return functional.cross_entropy(model(x), images.labels, label_smoothing=recipe.label_smoothing)
 
 
 def scaled(images: Tensor, recipe: ImagesRecipe) -> Tensor:

@@ -5,12 +5,12 @@
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
 from porism.errors import RecipeError
-from porism.runs.recipe import Count, NotNegative, Recipe, Share, Whole
+from porism.runs.recipe import Count, NotNegative, Part, Recipe, Whole
 from porism.training.experiment import Question
 
 
@@ -18,156 +18,158 @@ from porism.training.experiment import Question
 class ImagesRecipe(Recipe):
     """A model of images and how it is trained."""
 
+    task: ClassVar[str] = "images"
     model: Literal["pooled", "strided", "residual", "grid", "convolution", "complete"] = "grid"
-    hidden: Count = 32
+    hidden_size: Count = 32
     """Channels of a layer; of the first stage in a residual net. Pooled and strided have their own."""
-    layers: Count = 2
+    num_layers: Count = 2
     """Of a residual net: blocks of a stage."""
-    corners: Literal[1, 2, 4] = 4
+    directions: Literal[1, 2, 4] = 4
     """Where walks over the grid start: top left; and bottom right; everywhere."""
     cell: Literal["simple", "lstm"] = "simple"
     """Of a walk over the grid."""
-    activation: Literal["sigmoid", "tanh", "relu"] = "tanh"
+    nonlinearity: Literal["sigmoid", "tanh", "relu"] = "tanh"
     """Of a simple cell."""
-    patch: Count = 1
+    patch_size: Count = 1
     """Rows and columns of pixels that are one to a walk, or to the convolutions it is held against."""
-    keep: Share = 1.0
-    """Probability to keep an element of what the last linear layers read."""
-    smoothing: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    dropout: Part = 0.0
+    """Probability to drop an element of what the last linear layers read."""
+    label_smoothing: Part = 0.0
     """Share of a label that is spread over all classes while training."""
-    shift: Whole = 0
+    translate: Whole = 0
     """Most pixels by which a training image is moved, up or down and left or right."""
-    turn: NotNegative = 0.0
+    degrees: NotNegative = 0.0
     """Most degrees by which a training image is turned."""
-    zoom: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    scale: Part = 0.0
     """Share by which a training image is made larger or smaller at most."""
-    flip: bool = False
+    horizontal_flip: bool = False
     """Mirror half of the training images left to right. Right for clothes, wrong for digits."""
     divisor: Literal[255, 256] = 255
     """What a byte is divided by to become a number up to 1."""
     levels: Annotated[int, msgspec.Meta(ge=2, le=256)] = 16
     """Greys that an image is reduced to before its pixels are predicted."""
-    test: Literal["whole", "as-train"] = "whole"
+    test_subset: Literal["whole", "as-train"] = "whole"
     """The test split as it comes, or its first images of each class, in the shares that the classes have in train."""
-    size: Count | None = None
+    image_size: Count | None = None
     """Rows and columns to which the pictures of a folder are resized."""
 
     def __post_init__(self) -> None:
-        if self.model == "complete" and (self.smoothing or self.shift or self.turn or self.zoom or self.flip):
+        augments = self.translate or self.degrees or self.scale or self.horizontal_flip
+        if self.model == "complete" and (self.label_smoothing or augments):
             raise RecipeError(
-                f"recipe {self.name}: smoothing, shift, turn, zoom and flip are for classes, and model=complete "
-                "predicts pixels. Leave them out."
+                f"recipe {self.name}: label_smoothing, translate, degrees, scale and horizontal_flip are for classes, "
+                "and model=complete predicts pixels. Leave them out."
             )
 
 
 _POOLED = ImagesRecipe(
     name="pooled",
-    about="two convolutions, each with a 2 x 2 maximum behind it, and three linear layers",
+    description="two convolutions, each followed by a 2 x 2 maximum, and three linear layers",
     model="pooled",
     optimizer="sgd",
     learning_rate=0.01,
-    batch=8,
+    batch_size=8,
     epochs=15,
-    select="final",
-    keep=0.3,
+    restore_best_weights=False,
+    dropout=0.7,
 )
 _STRIDED = replace(
-    _POOLED, name="strided", about="the same net, each convolution with stride 2 and no maxima", model="strided"
+    _POOLED, name="strided", description="the same net, each convolution with stride 2 and no maxima", model="strided"
 )
 
 _CONVOLUTIONAL = ImagesRecipe(
     name="convolutional",
-    about="our best convolutional net of at most 250,000 parameters: residual, for 28 x 28",
+    description="our best convolutional net of at most 250,000 parameters: residual, for 28 x 28",
     model="residual",
-    hidden=19,
-    layers=2,
+    hidden_size=19,
+    num_layers=2,
     optimizer="adamw",
     learning_rate=0.004,
     weight_decay=0.05,
-    batch=128,
+    batch_size=128,
     epochs=40,
-    select="final",
-    schedule="cosine",
-    warmup=200,
-    clip=1.0,
-    keep=0.8,
-    smoothing=0.1,
-    shift=2,
+    restore_best_weights=False,
+    lr_scheduler="cosine",
+    warmup_steps=200,
+    max_grad_norm=1.0,
+    dropout=0.2,
+    label_smoothing=0.1,
+    translate=2,
 )
 
 _GRID_4 = ImagesRecipe(
     name="grid-4",
-    about="two layers of walks over the image, from every corner",
-    hidden=64,
-    patch=2,
+    description="two layers of walks over the image, from every corner",
+    hidden_size=64,
+    patch_size=2,
     optimizer="adamw",
     learning_rate=0.005,
     weight_decay=0.01,
-    batch=32,
+    batch_size=32,
     epochs=30,
-    select="final",
-    schedule="cosine",
-    clip=1.0,
-    smoothing=0.1,
-    turn=10,
-    zoom=0.15,
+    restore_best_weights=False,
+    lr_scheduler="cosine",
+    max_grad_norm=1.0,
+    label_smoothing=0.1,
+    degrees=10,
+    scale=0.15,
 )
-_GRID = replace(_GRID_4, name="grid", about="two layers of walks over the image, from the top left", corners=1)
+_GRID = replace(_GRID_4, name="grid", description="two layers of walks over the image, from the top left", directions=1)
 _CONVOLUTION_EQUAL = replace(
     _GRID_4,
     name="convolution-equal",
-    about="two 3 x 3 convolutions in the place of grid-4's walks, with as many parameters",
+    description="two 3 x 3 convolutions in the place of grid-4's walks, with as many parameters",
     model="convolution",
-    hidden=94,
+    hidden_size=94,
 )
 
 _POOLED_CLOTHES = replace(
     _POOLED,
     name="pooled-clothes",
-    about="pooled for Fashion-MNIST: larger batches, a cosine, half of the images mirrored",
-    batch=64,
+    description="pooled for Fashion-MNIST: larger batches, a cosine, half of the images mirrored",
+    batch_size=64,
     learning_rate=0.1,
-    schedule="cosine",
+    lr_scheduler="cosine",
     epochs=30,
-    keep=0.5,
-    flip=True,
+    dropout=0.5,
+    horizontal_flip=True,
 )
 _GRID_4_CLOTHES = replace(
     _GRID_4,
     name="grid-4-clothes",
-    about="grid-4 for Fashion-MNIST: larger batches, a lower rate, half of the images mirrored",
-    batch=128,
+    description="grid-4 for Fashion-MNIST: larger batches, a lower rate, half of the images mirrored",
+    batch_size=128,
     learning_rate=0.002,
     epochs=20,
-    turn=0.0,
-    zoom=0.0,
-    flip=True,
+    degrees=0.0,
+    scale=0.0,
+    horizontal_flip=True,
     precision="fp32",
 )
 _CONVOLUTIONAL_CLOTHES = replace(
     _CONVOLUTIONAL,
     name="convolutional-clothes",
-    about="convolutional for Fashion-MNIST: half of the images mirrored",
+    description="convolutional for Fashion-MNIST: half of the images mirrored",
     epochs=20,
-    flip=True,
+    horizontal_flip=True,
 )
 
 _COMPLETE = ImagesRecipe(
     name="complete",
-    about="predicts the next pixel from all before it, and so completes an image",
+    description="predicts the next pixel from all before it, and so completes an image",
     model="complete",
     cell="lstm",
-    corners=2,
-    hidden=32,
-    layers=2,
+    directions=2,
+    hidden_size=32,
+    num_layers=2,
     optimizer="adamw",
     learning_rate=0.01,
     weight_decay=0.01,
-    batch=64,
+    batch_size=64,
     epochs=20,
-    patience=20,
-    schedule="cosine",
-    clip=1.0,
+    patience=21,
+    lr_scheduler="cosine",
+    max_grad_norm=1.0,
 )
 
 _ALL = (
@@ -194,4 +196,4 @@ QUESTIONS = {
 }
 
 PUBLISHED = {"pooled": {"test": {"accuracy": 0.8280}}, "strided": {"test": {"accuracy": 0.8147}}}
-"""On OCTMNIST with test=as-train: 438 and 431 of 529."""
+"""On OCTMNIST with test_subset=as-train: 438 and 431 of 529."""

@@ -48,8 +48,8 @@ class Images(Task):
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
-        images = load_images(source, size=own.size)
-        if own.test == "as-train":
+        images = load_images(source, size=own.image_size)
+        if own.test_subset == "as-train":
             images = images.with_test_as_train()
         return cls(own, images.shape, images.classes, images)
 
@@ -71,7 +71,7 @@ class Images(Task):
         return build(self.recipe, self.shape, len(self.classes))
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
-        return Batches(self.images.splits["train"], self.recipe.batch, seed, epoch)
+        return Batches(self.images.splits["train"], self.recipe.batch_size, seed, epoch)
 
     def start(self, model: nn.Module) -> Carry:
         return {}
@@ -89,7 +89,7 @@ class Images(Task):
         if self.completes:
             return {completion.METRIC: completion.bits(loss)}
         # With smoothed labels it is no cross-entropy that could stand beside the one on valid.
-        return {"loss" if self.recipe.smoothing else "cross_entropy": loss}
+        return {"loss" if self.recipe.label_smoothing else "cross_entropy": loss}
 
     def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
         images = self.images.splits[split]
@@ -127,14 +127,14 @@ class Images(Task):
         shape, recipe = self.shape, self.recipe
         told = recipe.levels if self.completes else len(self.classes)
         sizes = {"B": 1, "C": shape.channels, "Y": shape.rows, "X": shape.columns, "V": told}
-        return sizes if recipe.model in ("pooled", "strided") else sizes | {"H": recipe.hidden}
+        return sizes if recipe.model in ("pooled", "strided") else sizes | {"H": recipe.hidden_size}
 
     @classmethod
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
         return subject(_own(recipe))
 
     def published(self) -> dict[str, dict[str, float]]:
-        comparable = self.images.name == "octmnist" and self.recipe.test == "as-train"
+        comparable = self.images.name == "octmnist" and self.recipe.test_subset == "as-train"
         return PUBLISHED.get(self.recipe.name, {}) if comparable else {}
 
 

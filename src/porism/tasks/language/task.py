@@ -54,7 +54,7 @@ class Language(Task):
         corpus = load_corpus(source)
         task = cls(_own(recipe), corpus.vocabulary, corpus)
         for split in cls.splits:
-            task._windows(split, recipe.batch if split == "train" else EVALUATION_ROWS, task.recipe.steps)
+            task._windows(split, recipe.batch_size if split == "train" else EVALUATION_ROWS, task.recipe.seq_len)
         return task
 
     @classmethod
@@ -76,10 +76,10 @@ class Language(Task):
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         # Windows come in the order of the text, since each starts from the state the one before ended in.
-        return self._windows("train", self.recipe.batch, self.recipe.steps)
+        return self._windows("train", self.recipe.batch_size, self.recipe.seq_len)
 
     def start(self, model: nn.Module) -> Carry:
-        return _own_model(model).start(self.recipe.batch)
+        return _own_model(model).start(self.recipe.batch_size)
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         tokens, targets = batch
@@ -123,12 +123,12 @@ class Language(Task):
 
     def letters(self) -> dict[str, int]:
         recipe = self.recipe
-        sizes = {"B": 1, "T": self.units(), "V": len(self.vocabulary), "H": recipe.hidden}
-        return sizes | ({"A": recipe.heads} if recipe.attends else {"D": recipe.embedding})
+        sizes = {"B": 1, "T": self.units(), "V": len(self.vocabulary), "H": recipe.hidden_size}
+        return sizes | ({"A": recipe.num_heads} if recipe.attends else {"D": recipe.embedding_dim})
 
     def units(self) -> int:
         # What a word costs that looks back depends on how far it can: on the window it is in.
-        return self.recipe.steps if self.recipe.attends else 1
+        return self.recipe.seq_len if self.recipe.attends else 1
 
     @classmethod
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:

@@ -146,7 +146,7 @@ def evaluate(model: SpeechModel, examples: Sequence[Example], search: Search) ->
     loss = symbols = 0.0
     for group in hear(model, examples):
         tokens = group.batch[2]
-        weight = tokens[:, 1:].numel() if model.recipe.padded_loss else int((tokens[:, 1:] != PAD).sum())
+        weight = int((tokens[:, 1:] != PAD).sum()) if model.recipe.ignore_padding else tokens[:, 1:].numel()
         loss += float(model.text_loss(group.heard, tokens)) * weight
         symbols += weight
         for place, said in zip(group.places, search(model, group.heard), strict=True):

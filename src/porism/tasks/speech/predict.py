@@ -39,7 +39,7 @@ def hear(model: SpeechModel, examples: Sequence[Example]) -> Iterator[Group]:
         places = order[first : first + AT_ONCE]
         features, tokens = [examples[p].features[0] for p in places], [examples[p].tokens for p in places]
         # The old loss counts padding, and so wants all of it.
-        symbols = model.recipe.longest + 2 if model.recipe.padded_loss else max(map(len, tokens))
+        symbols = max(map(len, tokens)) if model.recipe.ignore_padding else model.recipe.max_target_length + 2
         batch = tuple(x.to(device) for x in collate(features, tokens, max(map(len, features)), symbols))
         yield Group(places, batch, model.encoder(batch[0], batch[1]))
 
@@ -84,7 +84,7 @@ def search_for(recipe: SpeechRecipe, options: Mapping[str, Any] | None = None) -
     """The recipe's search, with what the options say."""
     options = options or {}
     _check(options)
-    search = Search(recipe.search, recipe.beam, recipe.ctc_search, recipe.bonus)
+    search = Search(recipe.search, recipe.beam_size, recipe.decode_ctc_weight, recipe.length_bonus)
     if options.keys() & {"beam", "length"}:
         search = replace(
             search, kind="beam", beam=options.get("beam", search.beam), bonus=options.get("length", search.bonus)

@@ -5,177 +5,187 @@
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
-
-import msgspec
+from typing import ClassVar, Literal
 
 from porism.errors import RecipeError
-from porism.runs.recipe import Count, NotNegative, Recipe, Share, Whole
+from porism.runs.recipe import Count, NotNegative, Part, Recipe, Whole
 from porism.training.experiment import Question
-
-Part = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeechRecipe(Recipe):
     """A model that writes down what it hears, and how it is trained."""
 
+    task: ClassVar[str] = "speech"
     encoder: Literal["attention", "lstm"] = "attention"
     """What its blocks are made of: self-attention and a feed-forward net, or an LSTM from either end."""
     decoder: Literal["lstm", "attention"] = "attention"
     features: Literal["fbank", "ljspeech"] = "fbank"
     """Log-mel energies of 16 kHz, each recording to mean 0 and deviation 1; or those of the published experiment."""
-    longest: Count = 97
+    max_target_length: Count = 97
     """Characters of a text; what is longer is cut."""
     strict: bool = False
     """Refuse a transcript with a character outside the alphabet, which otherwise counts as unknown."""
-    hidden: Count = 200
-    heads: Count = 2
-    blocks: Count = 2
+    hidden_size: Count = 200
+    num_heads: Count = 2
+    num_layers: Count = 2
     """Of the encoder."""
-    mlp: Count = 400
-    """Width inside a feed-forward net."""
-    decoder_mlp: Count | None = None
-    """The same in the decoder, where it differs."""
+    dim_feedforward: Count | None = None
+    """Width inside a feed-forward net of the encoder; none for twice `hidden_size`."""
+    decoder_dim_feedforward: Count | None = None
+    """The same in the decoder."""
     subsampling: Literal[2, 4] = 2
     """Frames of a spectrogram that become one state."""
-    keep: Share = 1.0
-    """Probability to keep an element wherever there is dropout."""
-    smoothing: Part = 0.1
+    dropout: Part = 0.0
+    """Probability to drop an element wherever there is dropout."""
+    label_smoothing: Part = 0.1
     """Share of a label that is spread over all symbols while training."""
-    padded_loss: bool = False
-    """Average the loss over padding too, every text padded to the longest, as the published experiment did."""
-    ctc: Part = 0.0
+    ignore_padding: bool = True
+    """Leave padding out of the loss; else it counts, every text padded to the longest, as in the published runs."""
+    ctc_weight: Part = 0.0
     """Weight of CTC on the encoder's states in the loss; 0 leaves it out."""
-    forget: Part = 0.0
+    word_dropout: Part = 0.0
     """Share of the symbols that the decoder reads as unknown while training, so that it has to listen."""
-    guide: NotNegative = 0.0
+    guided_attention_weight: NotNegative = 0.0
     """Weight in the loss of looking off the diagonal, on which text and recording go along evenly."""
-    frequency_masks: Whole = 0
-    frequency_mask: Count = 20
+    num_freq_mask: Whole = 0
+    freq_mask_width: Count = 20
     """Most channels that a frequency mask hides."""
-    time_masks: Whole = 0
-    time_mask: Part = 0.05
+    num_time_mask: Whole = 0
+    time_mask_width_ratio: Part = 0.05
     """Largest share of a recording that a time mask hides."""
-    speed: Part = 0.0
+    speed_perturb: Part = 0.0
     """Train at this much slower, as it is, and this much faster, each recording by luck."""
-    passes: Count = 1
-    """Through the recordings in an epoch, after which valid is transcribed."""
-    buckets: Count = 4
+    check_val_every_n_epoch: Count = 1
+    """Epochs, each a pass through the recordings, after which valid is transcribed."""
+    num_buckets: Count = 4
     """Lengths that recordings are padded to, those of like length together."""
     search: Literal["greedy", "ctc", "beam"] = "greedy"
-    beam: Count = 8
-    ctc_search: Part = 0.0
+    beam_size: Count = 8
+    decode_ctc_weight: Part = 0.0
     """Weight of CTC in a beam search."""
-    bonus: float = 0.0
+    length_bonus: float = 0.0
     """For every symbol in a beam search."""
 
     def __post_init__(self) -> None:
-        if self.hidden % self.heads:
+        if self.hidden_size % self.num_heads:
             raise RecipeError(
-                f"recipe {self.name}: hidden={self.hidden} does not split into {self.heads} heads. "
-                f"Use --set heads={max(n for n in range(1, self.heads) if self.hidden % n == 0)}."
+                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads. "
+                f"Use --set num_heads={max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)}."
             )
-        if not self.ctc and (self.search == "ctc" or self.ctc_search):
+        if not self.ctc_weight and (self.search == "ctc" or self.decode_ctc_weight):
             raise RecipeError(
-                f"recipe {self.name}: a search by CTC needs a model with CTC, got ctc=0. Use --set ctc=0.3."
+                f"recipe {self.name}: a search by CTC needs a model with CTC, got ctc_weight=0. "
+                "Use --set ctc_weight=0.3."
             )
 
     @property
-    def decoder_inner(self) -> int:
-        return self.decoder_mlp or self.mlp
+    def feedforward_width(self) -> int:
+        """`dim_feedforward`, or its default."""
+        return self.dim_feedforward or 2 * self.hidden_size
+
+    @property
+    def decoder_feedforward_width(self) -> int:
+        """`decoder_dim_feedforward`, or its default."""
+        return self.decoder_dim_feedforward or 2 * self.hidden_size
 
 
 _JOINT = SpeechRecipe(
     name="joint",
-    about="the attention decoder, and CTC on the encoder beside it",
-    ctc=0.3,
-    buckets=8,
+    description="the attention decoder, and CTC on the encoder beside it",
+    ctc_weight=0.3,
+    num_buckets=8,
     optimizer="adamw",
     learning_rate=0.002,
     weight_decay=0.01,
-    batch=8,
+    batch_size=8,
     epochs=8,
-    select="final",
-    schedule="linear",
-    warmup=150,
-    clip=1.0,
+    restore_best_weights=False,
+    lr_scheduler="linear",
+    warmup_steps=150,
+    max_grad_norm=1.0,
 )
-_ATTENTION = replace(_JOINT, name="attention", about="the attention decoder: it looks at all symbols so far", ctc=0.0)
-_LSTM = replace(_ATTENTION, name="lstm", about="the LSTM decoder: one state for all symbols so far", decoder="lstm")
+_ATTENTION = replace(
+    _JOINT, name="attention", description="the attention decoder: it looks at all symbols so far", ctc_weight=0.0
+)
+_LSTM = replace(
+    _ATTENTION, name="lstm", description="the LSTM decoder: one state for all symbols so far", decoder="lstm"
+)
 
 _LSTM_MATCHED = replace(
     _LSTM,
     name="lstm-matched",
-    about="the LSTM decoder with as many parameters as the attention decoder: a narrower feed-forward net",
-    decoder_mlp=47,
+    description="the LSTM decoder with as many parameters as the attention decoder: a narrower feed-forward net",
+    decoder_dim_feedforward=47,
 )
 _ATTENTION_MATCHED = replace(
     _ATTENTION,
     name="attention-matched",
-    about="the attention decoder with as many parameters as the LSTM decoder: a wider feed-forward net",
-    decoder_mlp=753,
+    description="the attention decoder with as many parameters as the LSTM decoder: a wider feed-forward net",
+    decoder_dim_feedforward=753,
 )
 
 _ATTENTION_LJSPEECH = SpeechRecipe(
     name="attention-ljspeech",
-    about="the published experiment on LJ Speech, attention decoder",
+    description="the published experiment on LJ Speech, attention decoder",
     features="ljspeech",
-    padded_loss=True,
-    buckets=1,
+    ignore_padding=False,
+    num_buckets=1,
     optimizer="adamw",
     learning_rate=0.001,
     weight_decay=0.01,
-    batch=64,
+    batch_size=64,
     epochs=15,
-    select="final",
-    schedule="linear",
+    restore_best_weights=False,
+    lr_scheduler="linear",
     # Two epochs of 9,825 recordings.
-    warmup=308,
+    warmup_steps=308,
 )
 _LSTM_LJSPEECH = replace(
     _ATTENTION_LJSPEECH,
     name="lstm-ljspeech",
-    about="the published experiment on LJ Speech, LSTM decoder",
+    description="the published experiment on LJ Speech, LSTM decoder",
     decoder="lstm",
 )
 
 _AN4_ATTENTION = replace(
     _JOINT,
     name="an4-attention",
-    about="for CMU's AN4, on a GPU: LSTMs hear, the attention decoder writes, CTC helps in training",
+    description="for CMU's AN4, on a GPU: LSTMs hear, the attention decoder writes, CTC helps in training",
     encoder="lstm",
-    hidden=256,
-    heads=2,
-    blocks=3,
+    hidden_size=256,
+    num_heads=2,
+    dim_feedforward=400,
+    decoder_dim_feedforward=400,
+    num_layers=3,
     subsampling=4,
-    keep=0.75,
-    ctc=0.5,
-    forget=0.2,
-    frequency_masks=2,
-    time_masks=4,
-    time_mask=0.08,
-    speed=0.1,
+    dropout=0.25,
+    ctc_weight=0.5,
+    word_dropout=0.2,
+    num_freq_mask=2,
+    num_time_mask=4,
+    time_mask_width_ratio=0.08,
+    speed_perturb=0.1,
     learning_rate=0.001,
     weight_decay=0.05,
-    batch=32,
-    passes=10,
-    epochs=30,
-    warmup=700,
+    batch_size=32,
+    check_val_every_n_epoch=10,
+    epochs=300,
+    warmup_steps=700,
 )
 _AN4_LSTM = replace(
     _AN4_ATTENTION,
     name="an4-lstm",
-    about="for CMU's AN4, on a GPU: LSTMs hear, the LSTM decoder writes, CTC helps in training",
+    description="for CMU's AN4, on a GPU: LSTMs hear, the LSTM decoder writes, CTC helps in training",
     decoder="lstm",
 )
 _AN4_BEST = replace(
     _AN4_ATTENTION,
     name="an4-best",
-    about="for CMU's AN4, on a GPU: the attention decoder and CTC, in training and in a beam search",
+    description="for CMU's AN4, on a GPU: the attention decoder and CTC, in training and in a beam search",
     search="beam",
-    beam=8,
-    ctc_search=0.5,
+    beam_size=8,
+    decode_ctc_weight=0.5,
 )
 
 RECIPES: dict[str, SpeechRecipe] = {

@@ -73,9 +73,11 @@ class Speech(Task):
     def examples(self, split: str) -> list[Example]:
         """A split as the model takes it, read once."""
         if split not in self._examples:
-            slower_and_faster = (1.0, 1 - self.recipe.speed, 1 + self.recipe.speed)
-            speeds = slower_and_faster if self.recipe.speed and split == "train" else (1.0,)
-            self._examples[split] = examples(self.recordings.splits[split], self.features, self.recipe.longest, speeds)
+            slower_and_faster = (1.0, 1 - self.recipe.speed_perturb, 1 + self.recipe.speed_perturb)
+            speeds = slower_and_faster if self.recipe.speed_perturb and split == "train" else (1.0,)
+            self._examples[split] = examples(
+                self.recordings.splits[split], self.features, self.recipe.max_target_length, speeds
+            )
         return self._examples[split]
 
     def assets(self) -> dict[str, Any]:
@@ -89,11 +91,11 @@ class Speech(Task):
 
     @cached_property
     def _buckets(self) -> Buckets:
-        symbols = self.recipe.longest + 2 if self.recipe.padded_loss else None
-        return Buckets(self.examples("train"), self.recipe.buckets, symbols)
+        symbols = None if self.recipe.ignore_padding else self.recipe.max_target_length + 2
+        return Buckets(self.examples("train"), self.recipe.num_buckets, symbols)
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
-        return Batches(self._buckets, self.recipe.batch, seed, epoch, self.recipe.passes)
+        return Batches(self._buckets, self.recipe.batch_size, seed, epoch, self.recipe.check_val_every_n_epoch)
 
     def start(self, model: nn.Module) -> Carry:
         return {}
@@ -101,10 +103,10 @@ class Speech(Task):
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         features, lengths, tokens = batch
         recipe = self.recipe
-        if model.training and recipe.frequency_masks:
-            features = hidden_bands(features, recipe.frequency_masks, recipe.frequency_mask)
-        if model.training and recipe.time_masks:
-            features = hidden_moments(features, lengths, recipe.time_masks, recipe.time_mask)
+        if model.training and recipe.num_freq_mask:
+            features = hidden_bands(features, recipe.num_freq_mask, recipe.freq_mask_width)
+        if model.training and recipe.num_time_mask:
+            features = hidden_moments(features, lengths, recipe.num_time_mask, recipe.time_mask_width_ratio)
         return _own_model(model).loss(features, lengths, tokens), carry
 
     def count(self, batch: Batch) -> int:
@@ -154,8 +156,8 @@ class Speech(Task):
             "X": self._assets["frames"],
             "T": self._assets["length"],
             "V": len(self._assets["symbols"]),
-            "H": recipe.hidden,
-            "A": recipe.heads,
+            "H": recipe.hidden_size,
+            "A": recipe.num_heads,
         }
 
     @classmethod

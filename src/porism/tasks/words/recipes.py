@@ -1,11 +1,11 @@
 """The recipes of the words task: those of word2vec with a rate of our own, and one for each estimator of the softmax.
 
->>> RECIPES["skipgram"].width
+>>> RECIPES["skipgram"].vector_size
 100
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
@@ -18,30 +18,31 @@ Held = Annotated[float, msgspec.Meta(gt=0, le=0.25)]
 
 @dataclass(frozen=True, kw_only=True)
 class WordsRecipe(Recipe):
-    """Vectors of words and how they are trained. `batch` is the words of text that a step takes, about."""
+    """Vectors of words and how they are trained. `batch_size` is the words of text that a step takes, about."""
 
+    task: ClassVar[str] = "words"
     estimator: Literal["full", "uniform", "importance", "self-normalised", "sampled-softmax", "nce", "negative"] = (
         "negative"
     )
     """What is made of the softmax over all words: itself, or one of its estimates from a few words that are drawn."""
-    width: Count = 100
+    vector_size: Count = 100
     window: Count = 5
     """Words to either side that may be a context; how many are is drawn anew for each word."""
-    negatives: Count = 5
+    negative: Count = 5
     """Words that are drawn for each pair, whatever the estimator does with them."""
     sample: NotNegative = 1e-3
     """Words that make up more than this share of the text are dropped at random; 0 keeps all."""
-    least_count: Count = 5
+    min_count: Count = 5
     """Words that come less often get no vector."""
-    lower: bool = True
+    lowercase: bool = True
     """Read the text in lower case."""
-    held_out: Held = 0.01
+    validation_split: Held = 0.01
     """Share of sentences for valid, and as many for test, where the text does not come split."""
     deterministic: bool = False
     """The same bits on every run and with any number of threads, at some of the speed (negative with sgd)."""
-    memory: Count = 1024
+    max_memory_mib: Count = 1024
     """MiB that the text may take. A larger one is read anew in each pass."""
-    judgements: str | None = None
+    evaluation_data: str | None = None
     """A folder with wordsim353.tsv, simlex999.txt or questions-words.txt: what people say of words."""
 
     def __post_init__(self) -> None:
@@ -52,10 +53,10 @@ class WordsRecipe(Recipe):
                     f"{self.estimator} with {self.optimizer}. Use --set deterministic=false."
                 )
             return
-        if self.schedule == "cosine" or self.warmup or self.weight_decay or self.clip is not None:
+        if self.lr_scheduler == "cosine" or self.warmup_steps or self.weight_decay or self.max_grad_norm is not None:
             raise RecipeError(
-                f"recipe {self.name}: negative sampling with optimizer=sgd takes schedule=linear or constant, and no "
-                "warmup, weight_decay or clip. Leave them, or use --set optimizer=adam."
+                f"recipe {self.name}: negative sampling with optimizer=sgd takes lr_scheduler=linear or constant, and "
+                "no warmup_steps, weight_decay or max_grad_norm. Leave them, or use --set optimizer=adam."
             )
 
     @property
@@ -66,43 +67,43 @@ class WordsRecipe(Recipe):
 
 _SKIPGRAM = WordsRecipe(
     name="skipgram",
-    about="word2vec's skip-gram with 5 negatives, on all cores: 5 passes",
+    description="word2vec's skip-gram with 5 negatives, on all cores: 5 passes",
     optimizer="sgd",
     # By held-out loss on WikiText-2, out of 0.025 (word2vec's), 0.035 and 0.05.
     learning_rate=0.035,
-    schedule="linear",
-    select="final",
+    lr_scheduler="linear",
+    restore_best_weights=False,
     epochs=5,
-    batch=200_000,
+    batch_size=200_000,
 )
 
 _DETERMINISTIC = replace(
     _SKIPGRAM,
     name="deterministic",
-    about="the same, and the same bits on every run, whatever the number of threads",
+    description="the same, and the same bits on every run, whatever the number of threads",
     deterministic=True,
 )
 
 _SMALL = replace(
     _SKIPGRAM,
     name="small",
-    about="the same for a text of less than a few million words: 20 passes",
+    description="the same for a text of less than a few million words: 20 passes",
     epochs=20,
 )
 
 _ESTIMATOR = replace(
     _SKIPGRAM,
     name="full",
-    about="",
+    description="",
     estimator="full",
     optimizer="adam",
-    width=64,
+    vector_size=64,
     epochs=5,
-    batch=512,
+    batch_size=512,
 )
 
 _ESTIMATORS = tuple(
-    replace(_ESTIMATOR, name=name, about=about, estimator=name, learning_rate=rate)  # type: ignore[arg-type]
+    replace(_ESTIMATOR, name=name, description=about, estimator=name, learning_rate=rate)  # type: ignore[arg-type]
     for name, rate, about in (
         ("full", 0.02, "the softmax itself, over all words, by Adam"),
         # What scatters so much wants small steps.

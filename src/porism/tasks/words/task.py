@@ -68,16 +68,20 @@ class Words(Task):
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
-        if own.judgements is not None and not Path(own.judgements).is_dir():
-            raise DataError(f"{own.judgements}: no such folder. Give judgements a folder with wordsim353.tsv in it.")
-        reading = Reading(own.lower, own.least_count, round(1 / own.held_out), own.batch, own.memory)
+        if own.evaluation_data is not None and not Path(own.evaluation_data).is_dir():
+            raise DataError(
+                f"{own.evaluation_data}: no such folder. Give evaluation_data a folder with wordsim353.tsv in it."
+            )
+        reading = Reading(
+            own.lowercase, own.min_count, round(1 / own.validation_split), own.batch_size, own.max_memory_mib
+        )
         corpus = load_corpus(source, reading)
         task = cls(own, corpus.vocabulary, corpus)
         for split in ("valid", "test"):
             if not len(task._pairs(split)):
                 raise DataError(
                     f"{corpus.name}: no pair of known words in what is held out for {split}. "
-                    "Give more text, or hold out more with --set held_out=0.1."
+                    "Give more text, or hold out more with --set validation_split=0.1."
                 )
         return task
 
@@ -135,9 +139,9 @@ class Words(Task):
         net, pairs = _own_model(model), self._pairs(split)
         found = {"cross_entropy": cross_entropy(net, pairs)}
         if self.recipe.estimator == "negative":
-            found |= measure(net.words, net.contexts, pairs, net.noise, self.recipe.negatives)
-        if split == "test" and self.recipe.judgements is not None:
-            found |= judge(Path(self.recipe.judgements), self.vocabulary.words, net.words.cpu()).metrics()
+            found |= measure(net.words, net.contexts, pairs, net.noise, self.recipe.negative)
+        if split == "test" and self.recipe.evaluation_data is not None:
+            found |= judge(Path(self.recipe.evaluation_data), self.vocabulary.words, net.words.cpu()).metrics()
         if split == "test" and not self.recipe.by_kernel:
             error = next(error for error in self._errors(net) if error.estimator == self.recipe.estimator)
             found |= {"gradient_bias": error.bias, "gradient_deviation": error.deviation}
@@ -152,8 +156,8 @@ class Words(Task):
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
         net, vectors, words = _own_model(model), _vectors(model), self.vocabulary.words
         shown: list[AnyExhibit] = [word_map(vectors, words), self._neighbours(model)]
-        if self.recipe.judgements is not None:
-            shown += judge(Path(self.recipe.judgements), words, vectors).tables()
+        if self.recipe.evaluation_data is not None:
+            shown += judge(Path(self.recipe.evaluation_data), words, vectors).tables()
         return [*shown, table(self._errors(net))]
 
     def facts(self) -> dict[str, int | float | str]:
@@ -171,7 +175,7 @@ class Words(Task):
         return model_cost(self.recipe)
 
     def letters(self) -> dict[str, int]:
-        return {"B": pairs_a_word(self.recipe), "V": len(self.vocabulary), "D": self.recipe.width}
+        return {"B": pairs_a_word(self.recipe), "V": len(self.vocabulary), "D": self.recipe.vector_size}
 
     @classmethod
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
@@ -200,7 +204,7 @@ class Words(Task):
         """How far every estimator's gradient is off on this model, with the noise that all but `uniform` draw from."""
         noise = Noise.of_frequencies(torch.from_numpy(self.vocabulary.frequencies))
         pairs = self._pairs("test")[:ERROR_PAIRS]
-        return estimation_errors(net.words, net.contexts, noise, pairs, self.recipe.negatives)
+        return estimation_errors(net.words, net.contexts, noise, pairs, self.recipe.negative)
 
     def _some_words(self, count: int) -> list[str]:
         """Words from among the most frequent that are likely to mean something: short ones and signs seldom do."""

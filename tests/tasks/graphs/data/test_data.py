@@ -242,10 +242,10 @@ def test_names_of_classes_and_arrays_of_no_concern(npz: Writer) -> None:
 def test_weights_below_zero_are_for_normalisations_that_do_not_divide_by_their_sum(npz: Writer) -> None:
     nodes = {"features": np.ones((6, 1)), "labels": np.array([0, 1, 1, 1, 0, -1])}
     path = str(npz(edge_weight=np.array([-1.0, 1, 2, 3]), **nodes))
-    for name in ("row", "symmetric"):
+    for name in ("rw", "sym"):
         with pytest.raises(DataError, match=f"1 of 4 edges have a weight below 0, and {name} divides by the sum"):
-            Graphs.load(override(RECIPES["gcn"], [f"normalisation={name}"]), path)
-    for recipe in (replace(RECIPES["gcn"], normalisation="softmax"), replace(RECIPES["gcn"], normalisation="none")):
+            Graphs.load(override(RECIPES["gcn"], [f"normalization={name}"]), path)
+    for recipe in (replace(RECIPES["gcn"], normalization="softmax"), replace(RECIPES["gcn"], normalization="none")):
         Graphs.load(recipe, path)
 
 

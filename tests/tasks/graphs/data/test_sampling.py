@@ -82,7 +82,7 @@ def test_a_pass_meets_every_training_node_once_in_an_order_of_its_own(whole: Pro
 
 
 def test_the_sampled_recipe_learns_the_club() -> None:
-    recipe = override(RECIPES["sampled"], ["fan=3", "passes=5", "batch=1"])
+    recipe = override(RECIPES["sampled"], ["num_neighbors=3", "check_val_every_n_epoch=5", "batch_size=1"])
     task = Graphs.load(recipe, None)
     torch.manual_seed(1)
     net = task.build()

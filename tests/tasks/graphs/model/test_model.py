@@ -49,7 +49,7 @@ def test_dropped_sparse_features_stay_sparse(x: Tensor) -> None:
 
 
 def test_features_that_nothing_changes_are_spread_once(graph: Graph, x: Tensor) -> None:
-    net = build(override(RECIPES["kipf"], ["keep_input=1"]), D, V).eval()
+    net = build(override(RECIPES["kipf"], ["input_dropout=0"]), D, V).eval()
     prepared = net.prepare(x, graph)
     assert isinstance(prepared, Propagated)
     assert torch.allclose(net(prepared, graph), net(x, graph), atol=1e-6)
@@ -59,9 +59,9 @@ def test_features_that_nothing_changes_are_spread_once(graph: Graph, x: Tensor) 
 
 def test_opinions_spread_to_the_limit_that_is_known(graph: Graph, x: Tensor) -> None:
     # z = a (I - (1 - a) Ahat)^-1 z[0]
-    recipe = override(RECIPES["best"], ["hops=300", "restart=0.2"])
+    recipe = override(RECIPES["best"], ["power_iterations=300", "teleport_probability=0.2"])
     net = build(recipe, D, V).double().eval()
-    own = build(override(recipe, ["restart=1"]), D, V).double().eval()
+    own = build(override(recipe, ["teleport_probability=1"]), D, V).double().eval()
     own.load_state_dict(net.state_dict())
     Ahat = graph.dense(dtype=torch.float64)
     wanted = 0.2 * torch.linalg.solve(torch.eye(N).double() - 0.8 * Ahat, own(x.double(), graph))
@@ -79,10 +79,10 @@ def test_copies_are_passes_of_their_own(name: str, graph: Graph, x: Tensor) -> N
 
 
 def test_only_the_first_layer_decays(graph: Graph, x: Tensor) -> None:
-    task = Graphs.load(override(RECIPES["kipf"], ["keep=1", "keep_input=1"]), None)
+    task = Graphs.load(override(RECIPES["kipf"], ["dropout=0", "input_dropout=0"]), None)
     net = task.build()
     batch = task.batches(1, 1)[0]
-    plain = Graphs.load(override(task.recipe, ["first_decay=0"]), None)
+    plain = Graphs.load(override(task.recipe, ["first_layer_weight_decay=0"]), None)
 
     def gradients(of: Graphs) -> list[Tensor]:
         return list(torch.autograd.grad(of.loss(net, batch, {})[0], [*net.parameters()]))
@@ -118,7 +118,7 @@ def test_rows_are_divided_by_their_sum(x: Tensor) -> None:
 
 @pytest.mark.parametrize(("name", "layers"), [("kipf", 1), ("kipf", 2), ("kipf", 3), ("best", 2)])
 def test_the_cost_by_hand_is_what_is_counted(name: str, layers: int) -> None:
-    recipe = override(RECIPES[name], [f"layers={layers}", "hops=4"])
+    recipe = override(RECIPES[name], [f"num_layers={layers}", "power_iterations=4"])
     factory, inputs, own = subject(recipe)
     sizes = {**own, "N": 7, "E": 20, "D": 11, "M": 30, "V": 3}
     counted = Target(factory, inputs, {}).quantities(sizes)
@@ -128,21 +128,32 @@ def test_the_cost_by_hand_is_what_is_counted(name: str, layers: int) -> None:
     assert counted["backward_flops "] == hand["backward_flops"]
 
 
-@pytest.mark.parametrize("assignments", [[], ["hidden=5"], ["keep_input=1"], ["model=appnp"]])
+@pytest.mark.parametrize("assignments", [[], ["hidden_size=5"], ["input_dropout=0"], ["model=appnp"]])
 def test_the_cost_on_dense_features_too(assignments: list[str], graph: Graph, x: Tensor) -> None:
-    recipe = override(RECIPES["kipf"], ["hidden=2", *assignments])
+    recipe = override(RECIPES["kipf"], ["hidden_size=2", *assignments])
     net = build(recipe, D, V)
     run = count(net, net.prepare(x, graph), graph)
-    sizes = {"N": N, "E": graph.propagation().there.stored, "D": D, "H": recipe.hidden, "V": V, "K": recipe.hops}
-    hand = model_cost(recipe, (D, recipe.hidden)).at(**sizes)
+    sizes = {
+        "N": N,
+        "E": graph.propagation().there.stored,
+        "D": D,
+        "H": recipe.hidden_size,
+        "V": V,
+        "K": recipe.power_iterations,
+    }
+    hand = model_cost(recipe, (D, recipe.hidden_size)).at(**sizes)
     assert (run.flops, run.backward_flops) == (hand["flops"], hand["backward_flops"])
 
 
 def test_settings_that_exclude_each_other_are_refused() -> None:
-    with pytest.raises(RecipeError, match="fan=5 draws neighbours for each layer, and model=appnp spreads after them"):
-        override(RECIPES["best"], ["fan=5"])
-    with pytest.raises(RecipeError, match="agreement=1 needs copies that can disagree, got copies=1"):
-        override(RECIPES["best"], ["copies=1"])
+    with pytest.raises(
+        RecipeError, match="num_neighbors=5 draws neighbours for each layer, and model=appnp spreads after them"
+    ):
+        override(RECIPES["best"], ["num_neighbors=5"])
+    with pytest.raises(
+        RecipeError, match="consistency_weight=1 needs copies that can disagree, got num_augmentations=1"
+    ):
+        override(RECIPES["best"], ["num_augmentations=1"])
 
 
 def test_a_graph_with_other_features_is_refused_by_its_name() -> None:
@@ -151,7 +162,7 @@ def test_a_graph_with_other_features_is_refused_by_its_name() -> None:
         task.predict(task.build().eval(), ["partition"], {})
 
 
-@pytest.mark.parametrize("assignments", [["keep_input=1"], ["normalisation=row"], ["model=appnp"]])
+@pytest.mark.parametrize("assignments", [["input_dropout=0"], ["normalization=rw"], ["model=appnp"]])
 def test_what_was_looked_at_can_still_be_trained(npz: Writer, assignments: list[str]) -> None:
     masks = {f"{split}_mask": np.arange(3) == place for place, split in enumerate(("train", "valid", "test"))}
     task = Graphs.load(override(RECIPES["kipf"], assignments), str(npz(**masks)))

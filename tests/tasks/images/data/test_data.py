@@ -83,7 +83,7 @@ def test_pictures_are_resized_only_when_asked(class_folder: Path) -> None:
     from PIL import Image
 
     Image.new("RGB", (30, 20), "red").save(class_folder / "cat" / "large.png")
-    with pytest.raises(DataError, match=r"(20 x 30, .* are 9 x 8|9 x 8, .* are 20 x 30).*--set size="):
+    with pytest.raises(DataError, match=r"(20 x 30, .* are 9 x 8|9 x 8, .* are 20 x 30).*--set image_size="):
         load_images(str(class_folder))
     found = load_images(str(class_folder), size=5)
     # One picture in colour makes all of them so.
@@ -92,7 +92,7 @@ def test_pictures_are_resized_only_when_asked(class_folder: Path) -> None:
 
 def test_size_is_for_folders_of_pictures(idx_folder: Path) -> None:
     for source in (None, str(idx_folder)):
-        with pytest.raises(RecipeError, match="size=5 is for a folder of pictures"):
+        with pytest.raises(RecipeError, match="image_size=5 is for a folder of pictures"):
             load_images(source, size=5)
 
 

@@ -101,7 +101,7 @@ def test_pictures_that_do_not_fit_into_memory(class_folder: Path, monkeypatch: p
         load_images(str(class_folder), size=10_000_000)
     monkeypatch.setattr("porism.tasks.blocks.memory.available_bytes", lambda: 32 * 72.0)
     with pytest.raises(
-        DataError, match=r"cat: reading 32 pictures of 9 x 8 takes .* Make them smaller with --set size"
+        DataError, match=r"cat: reading 32 pictures of 9 x 8 takes .* Make them smaller with --set image_size"
     ):
         load_images(str(class_folder))
 

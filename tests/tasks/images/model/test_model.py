@@ -38,8 +38,8 @@ def test_pooling_and_strides_leave_the_same_sizes(size: tuple[int, int]) -> None
 def test_the_question_asks_for_the_published_protocol() -> None:
     for name in QUESTIONS["pooling-question"].recipes:
         recipe = RECIPES[name]
-        settings = (recipe.optimizer, recipe.batch, recipe.epochs, recipe.select, recipe.keep)
-        assert settings == ("sgd", 8, 15, "final", 0.3)
+        settings = (recipe.optimizer, recipe.batch_size, recipe.epochs, recipe.restore_best_weights, recipe.dropout)
+        assert settings == ("sgd", 8, 15, False, 0.7)
     assert QUESTIONS["pooling-question"].over == {"learning_rate": (0.1, 0.01, 0.001)}
 
 
@@ -57,7 +57,7 @@ def test_convolutions_against_walks_have_as_many_parameters(size: int) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_cost_is_what_is_counted(name: str) -> None:
-    recipe = override(RECIPES[name], ["hidden=6"])
+    recipe = override(RECIPES[name], ["hidden_size=6"])
     factory, inputs, _ = subject(recipe)
     counted = Target(factory, inputs, {})
     # Nets of walks take any image, and every diagonal takes its time to count.
@@ -76,12 +76,12 @@ def test_the_cost_is_what_is_counted(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_state_sees_as_far_as_it_is_said_to(name: str, digits_task: Callable[[str], Images]) -> None:
     """The gradient of one of the last states reaches as many rows and columns as the facts tell."""
-    recipe = override(digits_task(name).recipe, ["activation=tanh"])
+    recipe = override(digits_task(name).recipe, ["nonlinearity=tanh"])
     shape = Shape(1, 40, 40)
     model = build(recipe, shape, 10).eval().double()
     last: list[torch.Tensor] = []
     pools = {"residual": "blocks", "pooled": "net.5", "strided": "net.4"}
-    watched = model.get_submodule(pools.get(recipe.model, f"norms.{recipe.layers - 1}"))
+    watched = model.get_submodule(pools.get(recipe.model, f"norms.{recipe.num_layers - 1}"))
     watched.register_forward_hook(lambda module, args, out: last.append(out))
     x = torch.rand(1, 1, 40, 40, dtype=torch.float64, requires_grad=True)
     model(x)
@@ -109,7 +109,7 @@ def test_images_that_are_too_small(name: str) -> None:
 
 def test_images_that_do_not_divide_into_patches_get_a_border() -> None:
     torch.manual_seed(1)
-    model = build(override(RECIPES["grid-4"], ["patch=3", "hidden=8"]), Shape(1, 7, 8), 10).eval()
+    model = build(override(RECIPES["grid-4"], ["patch_size=3", "hidden_size=8"]), Shape(1, 7, 8), 10).eval()
     image = torch.rand(2, 1, 7, 8)
     bordered = torch.zeros(2, 1, 9, 9)
     bordered[:, :, :7, :8] = image

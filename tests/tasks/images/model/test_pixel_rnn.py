@@ -17,7 +17,7 @@ Y, X = 5, 4
 def model(request: pytest.FixtureRequest) -> Completing:
     torch.manual_seed(1)
     cell, hidden = request.param
-    return Completing(replace(RECIPES["complete"], hidden=hidden, levels=5, cell=cell), channels=2).double()
+    return Completing(replace(RECIPES["complete"], hidden_size=hidden, levels=5, cell=cell), channels=2).double()
 
 
 def image() -> torch.Tensor:
@@ -37,7 +37,7 @@ def test_a_later_pixel_never_changes_an_earlier_prediction_and_an_earlier_one_ch
 
 def test_the_chances_of_a_whole_image_sum_to_one() -> None:
     torch.manual_seed(1)
-    model = Completing(replace(RECIPES["complete"], hidden=3, levels=2), channels=1).double()
+    model = Completing(replace(RECIPES["complete"], hidden_size=3, levels=2), channels=1).double()
     every = torch.tensor([[(number >> bit) & 1 for bit in range(6)] for number in range(64)]).view(64, 1, 2, 3)
     chances = model(every).log_softmax(2).gather(2, every[:, :, None]).sum((1, 2, 3, 4)).exp()
     assert chances.sum().item() == pytest.approx(1.0, abs=1e-12)

@@ -20,7 +20,14 @@ V, T, B = 11, 14, 3
 
 
 def small(name: str, **changes: object) -> LanguageRecipe:
-    fields = {"embedding": 8, "hidden": 8, "heads": 2, "steps": T, "window": 4, "batch": B} | changes
+    fields = {
+        "embedding_dim": 8,
+        "hidden_size": 8,
+        "num_heads": 2,
+        "seq_len": T,
+        "window_size": 4,
+        "batch_size": B,
+    } | changes
     return replace(RECIPES[name], **fields)  # type: ignore[arg-type]
 
 
@@ -69,7 +76,7 @@ def test_no_context_while_training_so_that_every_step_is_alike(name: str, tokens
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("name", ATTENDING)
 def test_the_cost_by_hand_is_what_is_counted(name: str, tied: bool) -> None:
-    recipe = small(name, tied=tied, keep=1.0, layers=2)
+    recipe = small(name, tie_weights=tied, dropout=0.0, num_layers=2)
     factory, inputs, own = subject(recipe)
     sizes = {**own, "V": V}
     counted = Target(factory, inputs, {}).quantities(sizes)
@@ -87,9 +94,9 @@ def test_a_model_goes_on_from_a_prompt() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"embedding": 4}, "an attending model has one width, got embedding=4 and hidden=8. Use --set embedding=8."),
-        ({"heads": 3}, "hidden=8 does not split into 3 heads. Use --set heads=2."),
-        ({"keep_recurrent": 0.5}, "keep_recurrent=0.5 is for model=elman only, got model=attention"),
+        ({"embedding_dim": 4}, "got embedding_dim=4 and hidden_size=8. Use --set embedding_dim=8."),
+        ({"num_heads": 3}, "hidden_size=8 does not split into 3 heads. Use --set num_heads=2."),
+        ({"weight_dropout": 0.5}, "weight_dropout=0.5 is for model=elman only, got model=attention"),
     ],
 )
 def test_a_recipe_that_cannot_be_is_refused(changes: dict[str, object], message: str) -> None:

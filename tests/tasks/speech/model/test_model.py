@@ -16,7 +16,7 @@ from porism.tasks.speech.model.encoder import Encoder, Heard, convolved
 from porism.tasks.speech.recipes import RECIPES, SpeechRecipe
 from porism.training.session import count_parameters
 
-SMALL = ["hidden=12", "heads=2", "mlp=10"]
+SMALL = ["hidden_size=12", "num_heads=2", "dim_feedforward=10"]
 LENGTHS = (63, 7, 2, 1)
 
 
@@ -92,7 +92,7 @@ def test_the_loss_is_the_mean_over_symbols_whatever_the_padding(name: str) -> No
 
 
 def test_the_old_loss_counts_padding() -> None:
-    recipe = small("attention", "padded_loss=true")
+    recipe = small("attention", "ignore_padding=false")
     model = model_of(recipe)
     features, texts = recordings()
     narrow, wide = (model.loss(*in_one_batch(features, texts, beyond=n)) for n in (0, 9))
@@ -101,7 +101,7 @@ def test_the_old_loss_counts_padding() -> None:
 
 def test_smoothing_has_the_published_floor() -> None:
     assert round(lowest_loss(RECIPES["attention-ljspeech"], 35), 3) == 0.661
-    assert lowest_loss(small("attention", "smoothing=0"), 35) == 0
+    assert lowest_loss(small("attention", "label_smoothing=0"), 35) == 0
     logits = torch.full((1, 35), -200.0).double()
     # The logits that fit smoothed labels best.
     logits[0] = (0.1 / 35) * torch.ones(35)
@@ -168,7 +168,7 @@ def test_the_guide_wants_the_diagonal() -> None:
 
 
 def test_guided_training_looks_at_the_weights_and_evaluation_does_not() -> None:
-    plain, guided = (model_of(small("attention", f"guide={weight}")) for weight in (0, 3))
+    plain, guided = (model_of(small("attention", f"guided_attention_weight={weight}")) for weight in (0, 3))
     batch = in_one_batch(*recordings())
     torch.testing.assert_close(plain.loss(*batch), guided.loss(*batch))
     assert guided.train().loss(*batch) > plain.train().loss(*batch) + 0.1
@@ -176,7 +176,7 @@ def test_guided_training_looks_at_the_weights_and_evaluation_does_not() -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_parameter_is_learned(name: str) -> None:
-    model = model_of(small(name, "blocks=1")).train()
+    model = model_of(small(name, "num_layers=1")).train()
     features, texts = recordings()
     model.loss(*in_one_batch(features[:1], texts[:1])).backward()
     assert [path for path, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
@@ -185,12 +185,12 @@ def test_every_parameter_is_learned(name: str) -> None:
 @pytest.mark.parametrize("name", ["lstm-matched", "attention-matched", "joint", "an4-lstm"])
 @pytest.mark.parametrize("sizes", [{"B": 3, "X": 45, "T": 7, "D": 3}, {"B": 2, "X": 9, "T": 3, "D": 5}])
 def test_the_cost_is_what_is_counted(name: str, sizes: dict[str, int]) -> None:
-    recipe = override(RECIPES[name], ["blocks=2", "mlp=11"])
+    recipe = override(RECIPES[name], ["num_layers=2", "dim_feedforward=11"])
     factory, inputs, _ = subject(recipe)
     found = Target(factory, inputs, {}).quantities(sizes)
-    width = sizes["D"] * recipe.heads
+    width = sizes["D"] * recipe.num_heads
     at = {"B": sizes["B"], "X": sizes["X"], "T": sizes["T"], "H": width, "C": 80, "V": 35}
-    ours = model_cost(replace(recipe, hidden=width, longest=sizes["T"] - 1)).at(**at)
+    ours = model_cost(replace(recipe, hidden_size=width, max_target_length=sizes["T"] - 1)).at(**at)
     assert {kind: found[f"{kind} "] for kind in ("parameters", "flops", "backward_flops")} == {
         kind: ours[kind] for kind in ("parameters", "flops", "backward_flops")
     }
@@ -207,7 +207,7 @@ def test_forgotten_symbols_are_unknown_and_the_start_is_not() -> None:
 
 
 def test_only_training_forgets() -> None:
-    whole, forgetting = (model_of(small("attention", f"forget={share}")) for share in (0, 0.9))
+    whole, forgetting = (model_of(small("attention", f"word_dropout={share}")) for share in (0, 0.9))
     batch = in_one_batch(*recordings())
     torch.testing.assert_close(whole.loss(*batch), forgetting.loss(*batch))
     assert not torch.isclose(whole.train().loss(*batch), forgetting.train().loss(*batch))

@@ -15,7 +15,7 @@ from porism.tasks.speech.model.encoder import Heard
 from porism.tasks.speech.model.search import Search, greedy, until_stop
 from porism.tasks.speech.recipes import RECIPES
 
-SMALL = ["hidden=12", "heads=2", "mlp=10", "blocks=1"]
+SMALL = ["hidden_size=12", "num_heads=2", "dim_feedforward=10", "num_layers=1"]
 LENGTHS = (63, 7, 2, 1)
 SEARCHES = (Search(), Search("beam", beam=3), Search("beam", beam=2, bonus=0.5))
 WITH_CTC = (Search("ctc"), Search("beam", beam=3, ctc=0.4))
@@ -103,7 +103,7 @@ def test_a_wide_beam_finds_the_best_of_all_texts(decoder: str, weight: float) ->
 @torch.no_grad()
 @pytest.mark.parametrize("search", [*SEARCHES, *WITH_CTC])
 def test_no_text_is_longer_than_its_recording_or_the_recipe_allows(search: Search) -> None:
-    model = model_of("joint", "longest=9")
+    model = model_of("joint", "max_target_length=9")
     model.decoder.readout.bias[STOP] = -1e4
     heard = heard_by(model)
     texts = search(model, heard)

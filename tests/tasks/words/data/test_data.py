@@ -54,7 +54,7 @@ def test_a_bad_text_is_one_clear_line(tmp_path: Path, content: bytes, message: s
     file = tmp_path / "text.txt"
     file.write_bytes(content)
     with pytest.raises(DataError) as refused:
-        Words.load(override(RECIPES["small"], ["batch=100"]), str(file))
+        Words.load(override(RECIPES["small"], ["batch_size=100"]), str(file))
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 

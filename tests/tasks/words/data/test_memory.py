@@ -28,7 +28,7 @@ def peak() -> int:
 
 
 def trained(source: str) -> int:
-    task = Words.load(override(RECIPES["skipgram"], ["memory=1", "width=4", "epochs=1"]), source)
+    task = Words.load(override(RECIPES["skipgram"], ["max_memory_mib=1", "vector_size=4", "epochs=1"]), source)
     step = task.step(task.build())
     return sum(task.count(batch) for batch in task.batches(1, 1) if step(batch, {})[0] >= 0)
 

@@ -41,12 +41,12 @@ def test_its_hash_is_of_words_and_counts() -> None:
         (
             "a b c b",
             "text.txt: no word comes 5 times or more; the most frequent, 'b', comes 2 times. "
-            "Use --set least_count=1, or give more text.",
+            "Use --set min_count=1, or give more text.",
         ),
         (
             "b " * 6 + "c",
             "text.txt: only one word comes 5 times or more; the most frequent, 'b', comes 6 times. "
-            "Use --set least_count=1, or give more text.",
+            "Use --set min_count=1, or give more text.",
         ),
     ],
 )

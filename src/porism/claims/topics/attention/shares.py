@@ -17,7 +17,10 @@ NAMED = {
     "BERT, its longest text": (512, 768),
     "the first transformer, a sentence": (25, 512),
     "a long text at the same width": (8192, 512),
-    **{f"language/{name}": (RECIPES[name].steps, RECIPES[name].hidden) for name in ("attention", "attention-ptb")},
+    **{
+        f"language/{name}": (RECIPES[name].seq_len, RECIPES[name].hidden_size)
+        for name in ("attention", "attention-ptb")
+    },
 }
 """T and D of some models and what they read."""
 

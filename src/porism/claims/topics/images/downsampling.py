@@ -20,7 +20,7 @@ from porism.tasks.images.recipes import PUBLISHED
 CLASSES = 4
 SIZES = (28, 8, 63)
 """Rows and columns of images."""
-COMMAND = "porism compare images pooling-question --data octmnist --set test=as-train"
+COMMAND = "porism compare images pooling-question --data octmnist --set test_subset=as-train"
 NEEDS = f"octmnist.npz, from {PUBLIC['octmnist'].files['all'].url}, or: porism data fetch octmnist"
 
 OfNet = Callable[[bool, int], int]
@@ -33,7 +33,7 @@ NOWHERE = torch.device("meta")
 
 def net(pooled: bool, size: int) -> nn.Sequential:
     with NOWHERE:
-        return Downsampling(Shape(1, size, size), CLASSES, pooled, keep=1.0).net
+        return Downsampling(Shape(1, size, size), CLASSES, pooled, dropout=0.0).net
 
 
 def without_downsampling(size: int) -> nn.Sequential:

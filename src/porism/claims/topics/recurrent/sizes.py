@@ -27,7 +27,7 @@ class InLayout(Protocol):
 
 def model_of(V: int, D: int, H: int) -> RecurrentModel:
     """The model of the published table at other sizes."""
-    model = build(replace(TABLE["table-01"], embedding=D, hidden=H), V)
+    model = build(replace(TABLE["table-01"], embedding_dim=D, hidden_size=H), V)
     assert isinstance(model, RecurrentModel)
     return model
 
@@ -44,7 +44,7 @@ def weights_of(model: RecurrentModel, B: int = 1) -> Weights:
         U=model.readout.weight.mT,
         b1=named["bias_ih_l0"],
         b2=bias,
-        h0=torch.zeros(B, model.recipe.hidden),
+        h0=torch.zeros(B, model.recipe.hidden_size),
     )
 
 

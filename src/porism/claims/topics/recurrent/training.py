@@ -20,8 +20,8 @@ from porism.tasks.language.recipes import PUBLISHED, TABLE, LanguageRecipe
 PTB = "Penn Treebank: porism data fetch ptb, or a folder of your own with --data."
 TABLE_ON_PTB = f"porism compare language {' '.join(TABLE)} --data ptb --seeds 3"
 
-WIDE = replace(TABLE["table-02"], embedding=256, hidden=512)
-WIDEST = replace(TABLE["table-02"], embedding=2048, hidden=4096)
+WIDE = replace(TABLE["table-02"], embedding_dim=256, hidden_size=512)
+WIDEST = replace(TABLE["table-02"], embedding_dim=2048, hidden_size=4096)
 REACHED_WIDE, CLAIMED_WIDE = 164.0, 200.0
 """Both are the source's test perplexity of one and the same setting."""
 
@@ -30,11 +30,16 @@ def published(name: str, split: str = "test") -> float:
     return PUBLISHED[name][split]["perplexity"]
 
 
+def keep(name: str) -> float:
+    """The share that a row of the table keeps."""
+    return round(1 - TABLE[name].dropout, 12)
+
+
 def pairs_by(field: str) -> list[tuple[str, str]]:
     """Rows of the table that differ in one field alone, the one with less of it first."""
 
     def less(first: LanguageRecipe, second: LanguageRecipe) -> bool:
-        alike = replace(first, name=second.name, about=second.about, **{field: getattr(second, field)})
+        alike = replace(first, name=second.name, description=second.description, **{field: getattr(second, field)})
         return alike == second and getattr(first, field) < getattr(second, field)
 
     return [(a, b) for a, b in permutations(TABLE, 2) if less(TABLE[a], TABLE[b])]
@@ -59,14 +64,14 @@ def order_of_dropping(form: Callable[[float], float]) -> Finding:
     The more is dropped in training and not in evaluation, the worse the training text is predicted, by itself and
     compared to the validation text.
     """
-    pairs = pairs_by("keep")
+    pairs = pairs_by("dropout")
     wrong = []
     for a, b in pairs:
-        more, less = (a, b) if form(TABLE[a].keep) > form(TABLE[b].keep) else (b, a)
+        more, less = (a, b) if form(keep(a)) > form(keep(b)) else (b, a)
         fit_more, fit_less = (published(name, "train") for name in (more, less))
         if fit_more < fit_less or fit_more / published(more, "valid") < fit_less / published(less, "valid"):
             wrong.append(
-                f"{more} drops {form(TABLE[more].keep):g} of all and {less} {form(TABLE[less].keep):g}, yet perplexity "
+                f"{more} drops {form(keep(more)):g} of all and {less} {form(keep(less)):g}, yet perplexity "
                 f"on train is {fit_more:g} against {fit_less:g}"
             )
     told = wrong[0] if wrong else f"{len(pairs)} pairs in the order of their fit to the training text"
@@ -75,9 +80,9 @@ def order_of_dropping(form: Callable[[float], float]) -> Finding:
 
 def within_reach(form: Callable[[float], float]) -> Finding:
     """How far the source's perplexity lies outside those published for the keep that is nearest to form(0.1)."""
-    keep = form(0.1)
-    nearest = min({recipe.keep for recipe in TABLE.values()}, key=lambda known: abs(known - keep))
-    found = [published(name) for name, recipe in TABLE.items() if recipe.keep == nearest]
+    requested = form(0.1)
+    nearest = min({keep(name) for name in TABLE}, key=lambda known: abs(known - requested))
+    found = [published(name) for name in TABLE if keep(name) == nearest]
     outside = max(min(found) - REACHED_WIDE, REACHED_WIDE - max(found), 0.0)
     reached = " to ".join(f"{end:g}" for end in sorted({min(found), max(found)}))
     return Finding(
@@ -111,7 +116,7 @@ def parameters_and_products(recipe: LanguageRecipe, V: int = 10_000) -> tuple[in
     """Of a model at the vocabulary of Penn Treebank: numbers that it learns, and multiplications for a word."""
     with torch.device("meta"):
         parameters = sum(parameter.numel() for parameter in build(recipe, V).parameters())
-    flops = model_cost(recipe).at(B=1, T=1, V=V, D=recipe.embedding, H=recipe.hidden)["flops"]
+    flops = model_cost(recipe).at(B=1, T=1, V=V, D=recipe.embedding_dim, H=recipe.hidden_size)["flops"]
     return parameters, flops // 2
 
 
@@ -128,9 +133,9 @@ def more_than_ten_times() -> Finding:
 
 def moved_by_rate_and_batch() -> Finding:
     """What stopping later does to the test perplexity, as a part of what learning rate and batch do."""
-    largest = {field: max(map(abs, effects(field).values())) for field in ("patience", "learning_rate", "batch")}
+    largest = {field: max(map(abs, effects(field).values())) for field in ("patience", "learning_rate", "batch_size")}
     return Finding(
-        largest["patience"] / min(largest["learning_rate"], largest["batch"]),
+        largest["patience"] / min(largest["learning_rate"], largest["batch_size"]),
         1,
         "in the published table " + "; ".join(_told(field) for field in largest),
     )
@@ -151,14 +156,14 @@ def _told(field: str) -> str:
 
 
 def _table_over_keep() -> Lines:
-    names = sorted({name for pair in pairs_by("keep") for name in pair}, key=lambda name: TABLE[name].keep)
+    names = sorted({name for pair in pairs_by("dropout") for name in pair}, key=keep)
     splits = ("train", "valid", "test")
     return Lines(
         title="The published numbers called dropout",
         about="Training gets worse the smaller the number is: it is the share that is kept.",
         x="the number",
         y="perplexity",
-        lines={split: [(TABLE[name].keep, published(name, split)) for name in names] for split in splits},
+        lines={split: [(keep(name), published(name, split)) for name in names] for split in splits},
     )
 
 
@@ -172,7 +177,7 @@ CLAIMS: tuple[Statement, ...] = (
         says="Out of the box the net comes to a perplexity of a little over 300, and to about 200 when tuned.",
         command=(
             "porism compare language table-01 --data ptb --seeds 3 && "
-            "porism compare language table-02 --set embedding=256 --set hidden=512 --data ptb --seeds 3"
+            "porism compare language table-02 --set embedding_dim=256 --set hidden_size=512 --data ptb --seeds 3"
         ),
         needs=PTB,
     ),
@@ -214,8 +219,8 @@ CLAIMS: tuple[Statement, ...] = (
         precise="The time agrees with what is to be multiplied for a word, next to widths of 256 and 512.",
         formulas=("H**2 + D*H + H*V",),
         command=(
-            "porism compare language table-02 --set embedding=256 --set hidden=512 --data ptb --seeds 3 && "
-            "porism compare language table-02 --set embedding=2048 --set hidden=4096 --data ptb --seeds 3"
+            "porism compare language table-02 --set embedding_dim=256 --set hidden_size=512 --data ptb --seeds 3 && "
+            "porism compare language table-02 --set embedding_dim=2048 --set hidden_size=4096 --data ptb --seeds 3"
         ),
         needs=PTB,
         known=more_than_ten_times,
@@ -255,8 +260,8 @@ CLAIMS: tuple[Statement, ...] = (
         says="What the net writes has a fair grammar and makes no sense.",
         precise="People have to read it.",
         command=(
-            "porism train language table-02 --set embedding=256 --set hidden=512 --data ptb --out runs/wide && "
-            'porism predict runs/wide "in palo alto" "unfortunately" "reporters"'
+            "porism train language table-02 --set embedding_dim=256 --set hidden_size=512 --data ptb --out runs/wide "
+            '&& porism predict runs/wide "in palo alto" "unfortunately" "reporters"'
         ),
         needs=PTB,
     ),

@@ -19,7 +19,15 @@ from porism.tasks.speech.model.decoders import AttendingDecoder, RecurrentDecode
 from porism.tasks.speech.model.encoder import Encoder
 from porism.tasks.speech.recipes import RECIPES
 
-SMALL = replace(RECIPES["attention"], hidden=6, heads=2, blocks=1, mlp=5, longest=9)
+SMALL = replace(
+    RECIPES["attention"],
+    hidden_size=6,
+    num_heads=2,
+    num_layers=1,
+    dim_feedforward=5,
+    decoder_dim_feedforward=5,
+    max_target_length=9,
+)
 T = 7
 """Symbols of a text."""
 
@@ -40,7 +48,7 @@ def kept_memory(form: Callable[[Tensor], Tensor]) -> Finding:
     """
     decoder = RecurrentDecoder(SMALL, T).double()
     torch.nn.init.zeros_(decoder.lstm.get_parameter("weight_hh_l0"))
-    H = SMALL.hidden
+    H = SMALL.hidden_size
     cases = []
     for length in (1, 2, T):
         tokens = torch.arange(length)[None]
@@ -101,7 +109,7 @@ def loss_of_untrained() -> Finding:
     The logits keep their order, and so what a decoder takes for likely: their scale alone changes the loss.
     """
     nothing, worst, told = math.log(len(SYMBOLS)), 0.0, []
-    tokens = torch.randint(len(SYMBOLS), (4, SMALL.longest + 1), generator=torch.Generator().manual_seed(1))
+    tokens = torch.randint(len(SYMBOLS), (4, SMALL.max_target_length + 1), generator=torch.Generator().manual_seed(1))
     for recipe in (replace(SMALL, decoder="lstm"), SMALL):
         model = build(recipe, channels=3, symbols=len(SYMBOLS)).double()
         heard = model.encoder(torch.randn(4, 8, 3, dtype=torch.float64), torch.full((4,), 8))

@@ -44,10 +44,10 @@ CATALOGUE = {
 """Graphs known by name. Anything else is a path."""
 
 
-def load_graph(source: str | None = None, split: str = "given", seed: int = 0) -> LabelledGraph:
+def load_graph(source: str | None = None, split: str = "public", seed: int = 0) -> LabelledGraph:
     """The graph of a name (`karate`, `partition`, `cora`, `citeseer`) or of a path, ready to learn from.
 
-    split: `given` as the data says, where it says so, or `random` from the seed.
+    split: `public` as the data says, where it says so, or `random` from the seed.
     """
     data = read_graph(source)
     if not data.classes:
@@ -75,7 +75,7 @@ def check_weights(data: LabelledGraph, normalisation: str) -> None:
     if below and normalisation in ("row", "symmetric"):
         raise DataError(
             f"{data.name}: {below} of {data.graph.edges} edges have a weight below 0, and {normalisation} divides by "
-            "the sum of weights. Use --set normalisation=softmax, or leave them out."
+            "the sum of weights. Use --set normalization=softmax, or leave them out."
         )
 
 

@@ -45,9 +45,9 @@ class SpreadingModel(GraphModel):
         return (project(h, layer.weight) if isinstance(h, SparseFeatures) else h @ layer.weight) + layer.bias
 
     def _spread(self, own: Tensor, graph: Graph) -> Tensor:
-        propagation = graph.propagation(self.recipe.normalisation, dtype=own.dtype)
+        propagation = graph.propagation(self.recipe.layer_normalization, dtype=own.dtype)
         z = own
-        for _ in range(self.recipe.hops):
+        for _ in range(self.recipe.power_iterations):
             # (1 - a) Ahat z + a z[0]
-            z = torch.lerp(propagate(z, propagation), own, self.recipe.restart)
+            z = torch.lerp(propagate(z, propagation), own, self.recipe.teleport_probability)
         return z

@@ -25,9 +25,9 @@ class GraphModel(nn.Module):
     def __init__(self, recipe: GraphRecipe, width: int, classes: int) -> None:
         super().__init__()
         self.recipe = recipe
-        widths = [width, *[recipe.hidden] * (recipe.layers - 1), classes]
+        widths = [width, *[recipe.hidden_size] * (recipe.num_layers - 1), classes]
         self.layers = nn.ModuleList(
-            GraphConvolution(before, after, recipe.normalisation) for before, after in pairwise(widths)
+            GraphConvolution(before, after, recipe.layer_normalization) for before, after in pairwise(widths)
         )
 
     def forward(self, x: Features | Propagated, graph: Graph) -> Tensor:
@@ -55,10 +55,10 @@ class GraphModel(nn.Module):
         return layer
 
     def drop(self, h: Tensor) -> Tensor:
-        return dropout(h, self.recipe.keep) if self.training else h
+        return dropout(h, 1 - self.recipe.dropout) if self.training else h
 
     def drop_features(self, x: Features) -> Features:
-        keep = self.recipe.keep_input
+        keep = 1 - self.recipe.input_dropout
         if not self.training or keep == 1:
             return x
         # Zeros are zeros, dropped or not: sparse features stay sparse.

@@ -30,7 +30,7 @@ def model_cost(recipe: GraphRecipe, dense_widths: tuple[int, int] | None = None)
     >>> model_cost(RECIPES["kipf"]).total("flops")
     2*(E*H + E*Min(H, V) + H*M + H*N*V)
     """
-    widths = [D, *[H] * (recipe.layers - 1), V]
+    widths = [D, *[H] * (recipe.num_layers - 1), V]
     spread_first = dense_widths is not None and not project_first(*dense_widths, learns_x=False)
     layers = [_first_layer(widths[1], recipe, dense_widths is None, spread_first)]
     layers += [_layer(before, after, recipe.model == "gcn") for before, after in pairwise(widths[1:])]
@@ -57,7 +57,7 @@ def _first_layer(after: Expr, recipe: GraphRecipe, sparse: bool, spread_first: b
     product = 2 * (M if sparse else N * D) * after
     there: dict[str, Expr] = {}
     back: dict[str, Expr] = {}
-    if recipe.model == "gcn" and (sparse or recipe.keep_input < 1):
+    if recipe.model == "gcn" and (sparse or recipe.input_dropout > 0):
         there = {"propagation": 2 * E * (D if spread_first else after)}
         back = {} if spread_first else there
     return Terms(
@@ -92,9 +92,9 @@ def subject(recipe: GraphRecipe) -> tuple[Callable[..., nn.Module], tuple[Any, .
 
     inputs = (features, lambda N, E: Outline(N, E), "N : int < V")
     if recipe.model == "appnp":
-        sizes = {"H": recipe.hidden, "K": recipe.hops}
-        return lambda D, H, V, K: _Loss(replace(recipe, hidden=H, hops=K), D, V), inputs, sizes
-    return lambda D, H, V: _Loss(replace(recipe, hidden=H), D, V), inputs, {"H": recipe.hidden}
+        sizes = {"H": recipe.hidden_size, "K": recipe.power_iterations}
+        return lambda D, H, V, K: _Loss(replace(recipe, hidden_size=H, power_iterations=K), D, V), inputs, sizes
+    return lambda D, H, V: _Loss(replace(recipe, hidden_size=H), D, V), inputs, {"H": recipe.hidden_size}
 
 
 def _starts(rows: int, stored: int) -> Tensor:

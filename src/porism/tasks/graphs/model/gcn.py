@@ -22,6 +22,6 @@ class ConvolvingModel(GraphModel):
 
     def prepare(self, x: Features, graph: Graph) -> Features | Propagated:
         """What dropout leaves alone is spread over the graph once and for all. Sparse features would fill up by it."""
-        if isinstance(x, Tensor) and self.recipe.keep_input == 1:
-            return Propagated.of(x, graph, self.recipe.normalisation)
+        if isinstance(x, Tensor) and self.recipe.input_dropout == 0:
+            return Propagated.of(x, graph, self.recipe.layer_normalization)
         return x

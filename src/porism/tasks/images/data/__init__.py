@@ -35,7 +35,7 @@ def load_images(source: str | None = None, *, size: int | None = None) -> ImageS
     path = Path(source).expanduser()
     of_pictures = source not in CATALOGUE and path.is_dir() and not holds_idx(path)
     if size is not None and not of_pictures:
-        raise RecipeError(f"size={size} is for a folder of pictures, and {source} is none. Leave it out.")
+        raise RecipeError(f"image_size={size} is for a folder of pictures, and {source} is none. Leave it out.")
     if source == "digits":
         return digits()
     if source in PUBLIC:

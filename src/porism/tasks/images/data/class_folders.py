@@ -117,7 +117,7 @@ def _read(files: Files, classes: Sequence[str], colour: bool, size: int | None) 
             first_rows, first_columns = pixels[0].shape[:2]
             raise DataError(
                 f"{file}: {rows} x {columns}, the ones before are {first_rows} x {first_columns}. "
-                f"Resize all with --set size={min(first_rows, first_columns)}."
+                f"Resize all with --set image_size={min(first_rows, first_columns)}."
             )
         pixels.append(pixels_of(picture, colour, wanted))
     labels = [classes.index(name) for name, of_class in files.items() for _ in of_class]
@@ -128,4 +128,4 @@ def _check_memory(first: Path, count: int, rows: int, columns: int, colour: bool
     # They are read one by one, and then put into one array.
     needed = 2 * count * rows * columns * (3 if colour else 1)
     what = f"reading {count} pictures of {rows} x {columns}"
-    check_fits(first.parent, needed, what, advice="Make them smaller with --set size=32, or give fewer.")
+    check_fits(first.parent, needed, what, advice="Make them smaller with --set image_size=32, or give fewer.")

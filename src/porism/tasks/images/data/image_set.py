@@ -76,7 +76,7 @@ class ImageSet:
         place = torch.stack([(labels == label).cumsum(0) for label in range(len(self.classes))], 1)  # N V, from 1
         kept = place.gather(1, labels[:, None]).squeeze(1) <= wanted[labels]
         if not kept.any():
-            raise DataError(f"{self.name}: no test images can be chosen as in train. Use --set test=whole.")
+            raise DataError(f"{self.name}: no test images can be chosen as in train. Use --set test_subset=whole.")
         test = Labelled(self.splits["test"].images[kept], labels[kept])
         return replace(self, splits={**self.splits, "test": test})
 

@@ -20,10 +20,10 @@ def build(recipe: ImagesRecipe, shape: Shape, classes: int) -> nn.Module:
     """
     match recipe.model:
         case "pooled" | "strided":
-            return Downsampling(shape, classes, recipe.model == "pooled", recipe.keep)
+            return Downsampling(shape, classes, recipe.model == "pooled", recipe.dropout)
         case "residual":
             check_large_enough(shape, SMALLEST_RESIDUAL)
-            return Residual(shape.channels, classes, recipe.hidden, recipe.layers, recipe.keep)
+            return Residual(shape.channels, classes, recipe.hidden_size, recipe.num_layers, recipe.dropout)
         case "grid" | "convolution":
             return Stacked(recipe, shape.channels, classes)
         case "complete":

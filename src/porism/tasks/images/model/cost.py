@@ -27,7 +27,7 @@ def model_cost(recipe: ImagesRecipe) -> Terms:
         case "pooled" | "strided":
             return _downsampling(recipe.model == "pooled")
         case "residual":
-            return _residual(recipe.layers)
+            return _residual(recipe.num_layers)
         case "grid" | "convolution":
             return _stacked(recipe)
         case "complete":
@@ -66,14 +66,14 @@ def _residual(blocks: int) -> Terms:
 
 
 def _stacked(recipe: ImagesRecipe) -> Terms:
-    rows, columns, incoming = ceiling(Y / recipe.patch), ceiling(X / recipe.patch), C * recipe.patch**2
+    rows, columns, incoming = ceiling(Y / recipe.patch_size), ceiling(X / recipe.patch_size), C * recipe.patch_size**2
     total = Terms()
-    for layer in range(recipe.layers):
+    for layer in range(recipe.num_layers):
         name, before = f"layer {layer + 1}", H if layer else incoming
         if recipe.model == "convolution":
             total += _convolution(name, before, H, rows * columns, is_first=not layer)
         else:
-            walk = grid_cost(recipe.cell, bias=True, corners=recipe.corners)
+            walk = grid_cost(recipe.cell, bias=True, corners=recipe.directions)
             total += _placed(walk, {C: before, Y: rows, X: columns}, is_first=not layer).with_prefix(name)
         total += Terms(parameters={f"{name}.norm": 2 * H})
     return total + _linear("head", H, V)
@@ -81,7 +81,7 @@ def _stacked(recipe: ImagesRecipe) -> Terms:
 
 def _completing(recipe: ImagesRecipe) -> Terms:
     total = Terms()
-    for layer in range(recipe.layers):
+    for layer in range(recipe.num_layers):
         # Two walks, from the top left and from the top right.
         walks = grid_cost(recipe.cell, bias=True, corners=2)
         total += _placed(walks, {C: H if layer else C + 1}, is_first=not layer).with_prefix(f"layer {layer + 1}")
@@ -139,20 +139,20 @@ class _Loss(nn.Module):
 
 def subject(recipe: ImagesRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
     """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
-    sizes = {"B": recipe.batch}
+    sizes = {"B": recipe.batch_size}
     match recipe.model:
         case "pooled" | "strided":
             return lambda C, Y, X, V: _Loss(recipe, Shape(C, Y, X), V), ("B C Y X", "B : int < V"), sizes
         case "complete":
             return (
-                lambda C, H, V: _Loss(replace(recipe, hidden=H, levels=V), Shape(C, 1, 1), 1),
+                lambda C, H, V: _Loss(replace(recipe, hidden_size=H, levels=V), Shape(C, 1, 1), 1),
                 ("B C Y X : int < V", "B C Y X : int < V"),
-                sizes | {"H": recipe.hidden, "V": recipe.levels},
+                sizes | {"H": recipe.hidden_size, "V": recipe.levels},
             )
         case _:
             # These nets are the same for images of any size, so any will do to build them.
             return (
-                lambda C, H, V: _Loss(replace(recipe, hidden=H), Shape(C, 8, 8), V),
+                lambda C, H, V: _Loss(replace(recipe, hidden_size=H), Shape(C, 8, 8), V),
                 ("B C Y X", "B : int < V"),
-                sizes | {"H": recipe.hidden},
+                sizes | {"H": recipe.hidden_size},
             )

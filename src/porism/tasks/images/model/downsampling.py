@@ -16,7 +16,7 @@ SMALLEST = 5
 class Downsampling(nn.Module):
     """Two 3 x 3 convolutions, each of which halves the image by a stride or by a pool behind it; three linear layers.
 
-    >>> pooled = Downsampling(Shape(1, 28, 28), classes=4, pooled=True, keep=0.3)
+    >>> pooled = Downsampling(Shape(1, 28, 28), classes=4, pooled=True, dropout=0.7)
     >>> sum(parameter.numel() for parameter in pooled.parameters())
     224892
 
@@ -26,7 +26,7 @@ class Downsampling(nn.Module):
     Shapes: x (B, C, Y, X) -> logits (B, V).
     """
 
-    def __init__(self, shape: Shape, classes: int, pooled: bool, keep: float) -> None:
+    def __init__(self, shape: Shape, classes: int, pooled: bool, dropout: float) -> None:
         super().__init__()
         check_large_enough(shape, SMALLEST)
         stride = 1 if pooled else 2
@@ -42,7 +42,7 @@ class Downsampling(nn.Module):
             nn.Flatten(),
             nn.Linear(second * left(shape.rows) * left(shape.columns), WIDTHS[0]),
             nn.ReLU(),
-            nn.Dropout(1 - keep),
+            nn.Dropout(dropout),
             nn.Linear(*WIDTHS),
             nn.ReLU(),
             nn.Linear(WIDTHS[1], classes),

@@ -25,12 +25,12 @@ class Completing(nn.Module):
         super().__init__()
         self.channels, self.levels = channels, recipe.levels
         # One more channel of ones: outside the image all is zero, so that an edge can be told from black.
-        widths = [channels + 1, *[recipe.hidden] * recipe.layers]
+        widths = [channels + 1, *[recipe.hidden_size] * recipe.num_layers]
         self.layers = nn.ModuleList(
             Causal(recipe, before, width, first=layer == 0) for layer, (before, width) in enumerate(pairwise(widths))
         )
-        self.wider = nn.Conv2d(recipe.hidden, 2 * recipe.hidden, 1)
-        self.readout = nn.Conv2d(2 * recipe.hidden, channels * recipe.levels, 1)
+        self.wider = nn.Conv2d(recipe.hidden_size, 2 * recipe.hidden_size, 1)
+        self.readout = nn.Conv2d(2 * recipe.hidden_size, channels * recipe.levels, 1)
 
     def forward(self, levels: Tensor) -> Tensor:
         x = 2 * levels.to(self.readout.weight.dtype) / (self.levels - 1) - 1
@@ -58,7 +58,7 @@ class Causal(nn.Module):
     def __init__(self, recipe: ImagesRecipe, before: int, width: int, first: bool) -> None:
         super().__init__()
         self.first = first
-        activation = None if recipe.cell == "lstm" else recipe.activation
+        activation = None if recipe.cell == "lstm" else recipe.nonlinearity
         self.left, self.right = (
             Grid(before, width, activation, bias=True, cell=recipe.cell, corners=(corner,))
             for corner in ("top-left", "top-right")

@@ -30,7 +30,11 @@ def reach(recipe: ImagesRecipe, shape: Shape) -> Reach:
     >>> reach(RECIPES["grid-4"], Shape(1, 28, 28)).field, reach(RECIPES["convolution-equal"], Shape(1, 28, 28)).field
     ((28, 28), (5, 5))
     """
-    rows, columns, layers = ceil(shape.rows / recipe.patch), ceil(shape.columns / recipe.patch), recipe.layers
+    rows, columns, layers = (
+        ceil(shape.rows / recipe.patch_size),
+        ceil(shape.columns / recipe.patch_size),
+        recipe.num_layers,
+    )
     match recipe.model:
         case "grid" | "complete":
             # A walk takes a step a diagonal, and the way from corner to corner crosses all of them once.
@@ -38,7 +42,9 @@ def reach(recipe: ImagesRecipe, shape: Shape) -> Reach:
             field = (shape.rows, shape.columns)
             return Reach(field, rows + columns - 2 + layers, layers * (rows + columns - 1) + read_out)
         case "convolution":
-            return _convolutions([(recipe.patch, recipe.patch), *[(3, 1)] * layers], shape, layers, layers + 1)
+            return _convolutions(
+                [(recipe.patch_size, recipe.patch_size), *[(3, 1)] * layers], shape, layers, layers + 1
+            )
         case "pooled":
             return _convolutions([(3, 1), (2, 2), (3, 1), (2, 2)], shape, 2, 5)
         case "strided":

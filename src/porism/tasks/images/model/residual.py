@@ -9,13 +9,13 @@ STAGES = 3
 class Residual(nn.Module):
     """A 3 x 3 convolution, three stages of blocks, the mean over the image, a linear layer.
 
-    >>> Residual(channels=1, classes=10, hidden=16, blocks=2, keep=1)(torch.randn(8, 1, 28, 28)).shape
+    >>> Residual(channels=1, classes=10, hidden=16, blocks=2, dropout=0)(torch.randn(8, 1, 28, 28)).shape
     torch.Size([8, 10])
 
     Shapes: x (B, C, Y, X) -> logits (B, V).
     """
 
-    def __init__(self, channels: int, classes: int, hidden: int, blocks: int, keep: float) -> None:
+    def __init__(self, channels: int, classes: int, hidden: int, blocks: int, dropout: float) -> None:
         super().__init__()
         self.stem = _convolution(channels, hidden)
         widths = [hidden * 2**stage for stage in range(STAGES)]
@@ -26,7 +26,7 @@ class Residual(nn.Module):
                 found.append(Block(before, width, stride=2 if stage and not block else 1))
                 before = width
         self.blocks = nn.Sequential(*found)
-        self.drop = nn.Dropout(1 - keep)
+        self.drop = nn.Dropout(dropout)
         self.head = nn.Linear(before, classes)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -25,12 +25,12 @@ class Stacked(nn.Module):
 
     def __init__(self, recipe: ImagesRecipe, channels: int, classes: int) -> None:
         super().__init__()
-        self.patch = recipe.patch
-        widths = [channels * recipe.patch**2, *[recipe.hidden] * recipe.layers]
+        self.patch = recipe.patch_size
+        widths = [channels * recipe.patch_size**2, *[recipe.hidden_size] * recipe.num_layers]
         self.layers = nn.ModuleList(_layer(recipe, before, width) for before, width in pairwise(widths))
         self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths[1:])
-        self.drop = nn.Dropout(1 - recipe.keep)
-        self.head = nn.Linear(recipe.hidden, classes)
+        self.drop = nn.Dropout(recipe.dropout)
+        self.head = nn.Linear(recipe.hidden_size, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         whole = functional.pad(x, (0, -x.shape[3] % self.patch, 0, -x.shape[2] % self.patch))
@@ -44,5 +44,5 @@ class Stacked(nn.Module):
 def _layer(recipe: ImagesRecipe, before: int, width: int) -> nn.Module:
     if recipe.model == "convolution":
         return nn.Sequential(nn.Conv2d(before, width, 3, padding=1), nn.ReLU())
-    activation = None if recipe.cell == "lstm" else recipe.activation
-    return Grid(before, width, activation, bias=True, cell=recipe.cell, corners=recipe.corners)
+    activation = None if recipe.cell == "lstm" else recipe.nonlinearity
+    return Grid(before, width, activation, bias=True, cell=recipe.cell, corners=recipe.directions)

@@ -24,10 +24,10 @@ class LanguageModel(nn.Module):
     def __init__(self, recipe: LanguageRecipe, vocabulary: int) -> None:
         super().__init__()
         self.recipe = recipe
-        self.embedding = nn.Embedding(vocabulary, recipe.embedding)
+        self.embedding = nn.Embedding(vocabulary, recipe.embedding_dim)
         self.build_net()
-        shared = self.embedding.weight if recipe.tied else None
-        self.readout = Readout(recipe.hidden, vocabulary, weight=cast(nn.Parameter | None, shared))
+        shared = self.embedding.weight if recipe.tie_weights else None
+        self.readout = Readout(recipe.hidden_size, vocabulary, weight=cast(nn.Parameter | None, shared))
         self.draw_weights()
 
     @abstractmethod
@@ -63,16 +63,16 @@ class LanguageModel(nn.Module):
 
     def embed(self, tokens: Tensor) -> Tensor:
         embedded: Tensor = self.embedding(tokens)
-        if not self.training or self.recipe.keep_words == 1:
+        if not self.training or self.recipe.embedding_dropout == 0:
             return embedded
         # A dropped word is dropped everywhere in the window.
         weight = self.embedding.weight
-        kept = dropout(weight.new_ones(weight.shape[0], 1), self.recipe.keep_words)  # V 1
+        kept = dropout(weight.new_ones(weight.shape[0], 1), 1 - self.recipe.embedding_dropout)  # V 1
         return embedded * kept[tokens]
 
     def drop(self, x: Tensor) -> Tensor:
         if not self.training:
             return x
-        if not self.recipe.locked:
-            return dropout(x, self.recipe.keep)
-        return x * dropout(torch.ones_like(x[:1]), self.recipe.keep)
+        if not self.recipe.variational_dropout:
+            return dropout(x, 1 - self.recipe.dropout)
+        return x * dropout(torch.ones_like(x[:1]), 1 - self.recipe.dropout)

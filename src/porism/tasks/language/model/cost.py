@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from sympy import sympify
 from torch import Tensor, nn
 
 from porism.costing.alphabet import A, B, D, H, T, V
@@ -21,13 +22,13 @@ def model_cost(recipe: LanguageRecipe) -> Terms:
     """The cost of a whole model for B rows of T tokens."""
     if recipe.attends:
         return _attending_cost(recipe)
-    recurrent = _lstm_cost(recipe.layers) if recipe.model == "lstm" else elman_cost(recipe.layers)
+    recurrent = _lstm_cost(recipe.num_layers) if recipe.model == "lstm" else elman_cost(recipe.num_layers)
     return Terms(parameters={"embedding": V * D}) + recurrent.with_prefix("recurrent") + _projection(recipe)
 
 
 def _projection(recipe: LanguageRecipe) -> Terms:
     projection = readout_cost().with_prefix("projection")
-    if not recipe.tied:
+    if not recipe.tie_weights:
         return projection
     shared = {name: term for name, term in projection.parameters.items() if "bias" in name}
     return Terms(shared, projection.flops, projection.backward_flops, projection.saved)
@@ -35,7 +36,7 @@ def _projection(recipe: LanguageRecipe) -> Terms:
 
 def _attending_cost(recipe: LanguageRecipe) -> Terms:
     """A heads share the width H: what the layers call D, the width of a head, is H / A here."""
-    inner = recipe.feed_forward * H
+    inner = 2 * H if recipe.dim_feedforward is None else sympify(recipe.dim_feedforward)
     product = 2 * B * T * H * inner
     block = _attention_cost(recipe).with_prefix("attention") + Terms(
         parameters={"temperature": A, "norms": 4 * H, "feed-forward": 2 * H * inner + inner + H},
@@ -44,7 +45,7 @@ def _attending_cost(recipe: LanguageRecipe) -> Terms:
     )
     blocks = Terms(
         **{
-            kind: {name: recipe.layers * term.subs(D, H / A) for name, term in block.terms(kind).items()}
+            kind: {name: recipe.num_layers * term.subs(D, H / A) for name, term in block.terms(kind).items()}
             for kind in ("parameters", "flops", "backward_flops")
         }
     )
@@ -54,11 +55,11 @@ def _attending_cost(recipe: LanguageRecipe) -> Terms:
 def _attention_cost(recipe: LanguageRecipe) -> Terms:
     match recipe.model:
         case "window":
-            return window_cost(window=recipe.window)
+            return window_cost(window=recipe.window_size)
         case "taylor":
             return taylor_cost(causal=True, map="rolled" if recipe.order == 2 else "exact", order=recipe.order)
         case "hybrid":
-            return hybrid_cost(window=recipe.window, order=recipe.order, width=D, length=T)
+            return hybrid_cost(window=recipe.window_size, order=recipe.order, width=D, length=T)
         case _:
             return attention_cost()
 
@@ -89,17 +90,17 @@ class _Loss(nn.Module):
 def subject(recipe: LanguageRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
     """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
     inputs = ("T B : int < V", "T B : int < V")
-    sizes = {"B": recipe.batch, "T": recipe.steps, "D": recipe.embedding, "H": recipe.hidden}
+    sizes = {"B": recipe.batch_size, "T": recipe.seq_len, "D": recipe.embedding_dim, "H": recipe.hidden_size}
     if recipe.attends:
         # The heads' width is the letter that may be anything: then heads divide the width.
-        width = recipe.hidden // recipe.heads
-        sizes = {"B": recipe.batch, "T": recipe.steps, "A": recipe.heads, "D": width}
+        width = recipe.hidden_size // recipe.num_heads
+        sizes = {"B": recipe.batch_size, "T": recipe.seq_len, "A": recipe.num_heads, "D": width}
         return (
-            lambda V, A, D: _Loss(replace(recipe, embedding=A * D, hidden=A * D, heads=A), V),
+            lambda V, A, D: _Loss(replace(recipe, embedding_dim=A * D, hidden_size=A * D, num_heads=A), V),
             inputs,
             sizes,
         )
-    if recipe.tied:
+    if recipe.tie_weights:
         del sizes["H"]
-        return lambda V, D: _Loss(replace(recipe, embedding=D, hidden=D), V), inputs, sizes
-    return lambda V, D, H: _Loss(replace(recipe, embedding=D, hidden=H), V), inputs, sizes
+        return lambda V, D: _Loss(replace(recipe, embedding_dim=D, hidden_size=D), V), inputs, sizes
+    return lambda V, D, H: _Loss(replace(recipe, embedding_dim=D, hidden_size=H), V), inputs, sizes

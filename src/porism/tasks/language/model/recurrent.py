@@ -36,14 +36,14 @@ class RecurrentModel(LanguageModel):
     def start(self, batch: int) -> Carry:
         names = ("h", "c") if self.recipe.model == "lstm" else ("h",)
         like = self.embedding.weight
-        return {name: like.new_zeros(self.recipe.layers, batch, self.recipe.hidden) for name in names}
+        return {name: like.new_zeros(self.recipe.num_layers, batch, self.recipe.hidden_size) for name in names}
 
     def run(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         embedded = self.drop(self.embed(tokens))  # T B D
         state = (carry["h"], carry["c"]) if self.recipe.model == "lstm" else carry["h"]
-        if self.training and self.recipe.keep_recurrent < 1:
+        if self.training and self.recipe.weight_dropout > 0:
             dropped = {
-                name: dropout(weight, self.recipe.keep_recurrent)
+                name: dropout(weight, 1 - self.recipe.weight_dropout)
                 for name, weight in self.recurrent.named_parameters()
                 if name.startswith("weight_hh")
             }
@@ -54,10 +54,12 @@ class RecurrentModel(LanguageModel):
 
 
 def _recurrent(recipe: LanguageRecipe) -> nn.Module:
-    between = 1 - recipe.keep if recipe.layers > 1 else 0.0
+    between = recipe.dropout if recipe.num_layers > 1 else 0.0
     if recipe.model == "lstm":
-        return nn.LSTM(recipe.embedding, recipe.hidden, recipe.layers, dropout=between)
-    return Elman(recipe.embedding, recipe.hidden, recipe.layers, nonlinearity=recipe.activation, dropout=between)
+        return nn.LSTM(recipe.embedding_dim, recipe.hidden_size, recipe.num_layers, dropout=between)
+    return Elman(
+        recipe.embedding_dim, recipe.hidden_size, recipe.num_layers, nonlinearity=recipe.nonlinearity, dropout=between
+    )
 
 
 def _start(model: RecurrentModel) -> None:
@@ -67,16 +69,16 @@ def _start(model: RecurrentModel) -> None:
             nn.init.xavier_uniform_(parameter)
         else:
             nn.init.zeros_(parameter)
-    if not model.recipe.tied:
+    if not model.recipe.tie_weights:
         # Glorot's bound counts the inputs that are summed, and of a word's V inputs one is on.
-        bound = math.sqrt(6 / (1 + model.recipe.embedding))
+        bound = math.sqrt(6 / (1 + model.recipe.embedding_dim))
         nn.init.uniform_(model.embedding.weight, -bound, bound)
     if isinstance(model.recurrent, nn.LSTM):
         for name, parameter in model.recurrent.named_parameters():
             if name.startswith("bias_ih"):
                 # An LSTM that starts by remembering learns sooner: the forget gate is the second quarter.
                 nn.init.ones_(parameter.chunk(4)[1])
-    elif model.recipe.start == "orthogonal":
+    elif model.recipe.weight_init == "orthogonal":
         _start_orthogonal(model.recurrent, model.recipe)
 
 
@@ -88,9 +90,9 @@ def _start_orthogonal(net: nn.Module, recipe: LanguageRecipe) -> None:
     weights, and a bias that takes out the half every sigmoid adds.
     """
     weights = dict(net.named_parameters())
-    for layer in range(recipe.layers):
+    for layer in range(recipe.num_layers):
         recurrent = weights[f"weight_hh_l{layer}"]
-        nn.init.orthogonal_(recurrent, gain=4 if recipe.activation == "sigmoid" else 1)
-        if recipe.activation == "sigmoid":
+        nn.init.orthogonal_(recurrent, gain=4 if recipe.nonlinearity == "sigmoid" else 1)
+        if recipe.nonlinearity == "sigmoid":
             weights[f"weight_ih_l{layer}"].mul_(2)
             weights[f"bias_ih_l{layer}"].copy_(-recurrent.sum(1) / 2)

@@ -27,18 +27,18 @@ class AttendingModel(LanguageModel):
 
     def build_net(self) -> None:
         recipe = self.recipe
-        self.blocks = nn.ModuleList(Block(recipe) for _ in range(recipe.layers))
-        self.norm = nn.LayerNorm(recipe.hidden)
+        self.blocks = nn.ModuleList(Block(recipe) for _ in range(recipe.num_layers))
+        self.norm = nn.LayerNorm(recipe.hidden_size)
 
     def draw_weights(self) -> None:
         # Words as long as the sines that tell their places; a tied readout wants them short.
-        nn.init.normal_(self.embedding.weight, std=self.recipe.hidden**-0.5 if self.recipe.tied else 1.0)
-        if not self.recipe.tied:
-            nn.init.normal_(self.readout.weight, std=self.recipe.hidden**-0.5)
+        nn.init.normal_(self.embedding.weight, std=self.recipe.hidden_size**-0.5 if self.recipe.tie_weights else 1.0)
+        if not self.recipe.tie_weights:
+            nn.init.normal_(self.readout.weight, std=self.recipe.hidden_size**-0.5)
 
     @property
     def evaluation_steps(self) -> int:
-        return max(1, self.recipe.steps // 2)
+        return max(1, self.recipe.seq_len // 2)
 
     def start(self, batch: int) -> Carry:
         return {"context": torch.zeros(0, batch, dtype=torch.int64, device=self.embedding.weight.device)}
@@ -47,10 +47,10 @@ class AttendingModel(LanguageModel):
         context = carry["context"]
         read = torch.cat([context, tokens])
         if not self.training:
-            keep = self.recipe.steps - self.evaluation_steps
+            keep = self.recipe.seq_len - self.evaluation_steps
             carry = {"context": read[max(0, len(read) - keep) :]}
-        h = self.embed(read) * (math.sqrt(self.recipe.hidden) if self.recipe.tied else 1.0)
-        h = self.drop(h + places(len(read), self.recipe.hidden, h.device)[:, None])  # T B H
+        h = self.embed(read) * (math.sqrt(self.recipe.hidden_size) if self.recipe.tie_weights else 1.0)
+        h = self.drop(h + places(len(read), self.recipe.hidden_size, h.device)[:, None])  # T B H
         for block in self.blocks:
             h = block(h, self)
         hidden: Tensor = self.norm(h[len(context) :])
@@ -62,7 +62,7 @@ class Block(nn.Module):
 
     def __init__(self, recipe: LanguageRecipe) -> None:
         super().__init__()
-        width, inner = recipe.hidden, recipe.feed_forward * recipe.hidden
+        width, inner = recipe.hidden_size, recipe.feedforward_width
         self.attention_norm = nn.LayerNorm(width)
         self.attention = attention(recipe)
         self.feed_forward_norm = nn.LayerNorm(width)
@@ -76,15 +76,15 @@ class Block(nn.Module):
 
 def attention(recipe: LanguageRecipe) -> Heads:
     """The layer for a recipe's `model`. All norm their queries and keys, so that they differ in nothing else."""
-    width, heads = recipe.hidden, recipe.heads
+    width, heads = recipe.hidden_size, recipe.num_heads
     match recipe.model:
         case "window":
-            return WindowAttention(width, heads, recipe.window, normalize=True)
+            return WindowAttention(width, heads, recipe.window_size, normalize=True)
         case "taylor":
             # It is not to stand in for softmax but to be trained as it is: how far they are apart is no defect here.
             return TaylorAttention(width, heads, order=recipe.order, normalize=True, warn_above=None)
         case "hybrid":
-            return HybridAttention(width, heads, window=recipe.window, order=recipe.order, normalize=True)
+            return HybridAttention(width, heads, window=recipe.window_size, order=recipe.order, normalize=True)
         case _:
             return Attention(width, heads, normalize=True)
 

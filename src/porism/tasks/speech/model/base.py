@@ -32,13 +32,14 @@ class SpeechModel(nn.Module):
         self.encoder = Encoder(recipe, channels)
         kind = RecurrentDecoder if recipe.decoder == "lstm" else AttendingDecoder
         self.decoder: Decoder = kind(recipe, symbols)
-        self.head = nn.Linear(recipe.hidden, symbols) if recipe.ctc else None
+        self.head = nn.Linear(recipe.hidden_size, symbols) if recipe.ctc_weight else None
 
     def ctc_chances(self, heard: Heard) -> Tensor:
         """Log-probabilities of each symbol at each state (B, S, V); padding stands for nothing said."""
         if self.head is None:
             raise RecipeError(
-                f"recipe {self.recipe.name}: this model has no CTC. Train it with --set ctc=0.3, or search without."
+                f"recipe {self.recipe.name}: this model has no CTC. Train it with --set ctc_weight=0.3, or "
+                "search without."
             )
         chances: Tensor = self.head(heard.states).float().log_softmax(2)
         return chances
@@ -49,20 +50,22 @@ class SpeechModel(nn.Module):
     def text_loss(self, heard: Heard, tokens: Tensor) -> Tensor:
         """The mean over all symbols of the batch."""
         recipe = self.recipe
-        guided = recipe.guide > 0 and self.training
-        read = forgetful(tokens[:, :-1], recipe.forget) if recipe.forget and self.training else tokens[:, :-1]
+        guided = recipe.guided_attention_weight > 0 and self.training
+        read = (
+            forgetful(tokens[:, :-1], recipe.word_dropout) if recipe.word_dropout and self.training else tokens[:, :-1]
+        )
         decoded = self.decoder(read, self.decoder.look(heard), need_weights=guided)
         targets = tokens[:, 1:]
         loss = functional.cross_entropy(
             decoded.logits.float().flatten(0, 1),
             targets.flatten(),
-            ignore_index=-1 if recipe.padded_loss else PAD,
-            label_smoothing=recipe.smoothing,
+            ignore_index=PAD if recipe.ignore_padding else -1,
+            label_smoothing=recipe.label_smoothing,
         )
-        if recipe.ctc:
-            loss = (1 - recipe.ctc) * loss + recipe.ctc * self.ctc_loss(heard, targets)
+        if recipe.ctc_weight:
+            loss = (1 - recipe.ctc_weight) * loss + recipe.ctc_weight * self.ctc_loss(heard, targets)
         if decoded.weights is not None:
-            loss = loss + recipe.guide * off_diagonal(decoded.weights, heard, targets != PAD)
+            loss = loss + recipe.guided_attention_weight * off_diagonal(decoded.weights, heard, targets != PAD)
         return loss
 
     def ctc_loss(self, heard: Heard, targets: Tensor) -> Tensor:
@@ -100,12 +103,12 @@ def lowest_loss(recipe: SpeechRecipe, symbols: int) -> float:
     >>> round(lowest_loss(RECIPES["attention-ljspeech"], symbols=35), 3)
     0.661
     """
-    if not recipe.smoothing:
+    if not recipe.label_smoothing:
         return 0.0
-    other = recipe.smoothing / symbols
-    right = 1 - recipe.smoothing + other
+    other = recipe.label_smoothing / symbols
+    right = 1 - recipe.label_smoothing + other
     entropy = -right * math.log(right) - (symbols - 1) * other * math.log(other)
-    return (1 - recipe.ctc) * entropy
+    return (1 - recipe.ctc_weight) * entropy
 
 
 def build(recipe: SpeechRecipe, channels: int, symbols: int) -> SpeechModel:

@@ -30,7 +30,7 @@ def model_cost(recipe: SpeechRecipe) -> Terms:
 
 
 def encoder_cost(recipe: SpeechRecipe) -> Terms:
-    S, mlp = states(recipe), sympify(recipe.mlp)
+    S, mlp = states(recipe), _inner(recipe.dim_feedforward)
     kept = ceiling(X * 2 / recipe.subsampling) if recipe.subsampling > 2 else X
     if recipe.encoder == "lstm":
         block = _times(2, _lstm(S)) + _product("both ends", S, 2 * H, H) + Terms(parameters={"norms": 2 * H})
@@ -43,20 +43,24 @@ def encoder_cost(recipe: SpeechRecipe) -> Terms:
         flops={"convolution 1": first},
         backward_flops={"convolution 1": first},
     ) + _product("convolution 2", S, 3 * H, H)
-    return convolutions + _times(recipe.blocks, block) + Terms(parameters={"last norm": 2 * H})
+    return convolutions + _times(recipe.num_layers, block) + Terms(parameters={"last norm": 2 * H})
 
 
 def decoder_cost(recipe: SpeechRecipe) -> Terms:
-    crossing = _attention(T, states(recipe)) + _feed_forward(T, sympify(recipe.decoder_inner))
+    crossing = _attention(T, states(recipe)) + _feed_forward(T, _inner(recipe.decoder_dim_feedforward))
     crossing += Terms(parameters={"norms": 4 * H})
     readout = _product("readout", T, H, V) + Terms(parameters={"last norm": 2 * H})
     embedding = Terms(parameters={"embedding": V * H})
     if recipe.decoder == "lstm":
         reader = _lstm(T) + Terms(parameters={"embedding norm": 2 * H})
     else:
-        reader = _attention(T, T) + Terms(parameters={"norms": 2 * H, "places": (recipe.longest + 1) * H})
+        reader = _attention(T, T) + Terms(parameters={"norms": 2 * H, "places": (recipe.max_target_length + 1) * H})
         reader = reader.with_prefix("reading")
     return embedding + reader + crossing.with_prefix("looking") + readout
+
+
+def _inner(dim_feedforward: int | None) -> Expr:
+    return 2 * H if dim_feedforward is None else sympify(dim_feedforward)
 
 
 def states(recipe: SpeechRecipe) -> Expr:
@@ -69,7 +73,7 @@ def _head(recipe: SpeechRecipe) -> Terms:
 
     A text of T symbols, of which the last is the stop, has 2 T - 1 places: nothings stand before, between and behind.
     """
-    if not recipe.ctc:
+    if not recipe.ctc_weight:
         return Terms()
     places = B * states(recipe) * (2 * T - 1)
     walk = Terms(flops={"ctc walk": 3 * places}, backward_flops={"ctc walk": 5 * places})
@@ -131,5 +135,5 @@ def subject(recipe: SpeechRecipe) -> tuple[Callable[..., nn.Module], tuple[Any, 
         # No symbol is padding, which would not count.
         lambda B, T: torch.full((B, T + 1), UNKNOWN),
     )
-    sizes = {"B": recipe.batch, "T": recipe.longest + 1, "D": recipe.hidden // recipe.heads}
-    return lambda D, T: _Loss(replace(recipe, hidden=recipe.heads * D, longest=T - 1)), inputs, sizes
+    sizes = {"B": recipe.batch_size, "T": recipe.max_target_length + 1, "D": recipe.hidden_size // recipe.num_heads}
+    return lambda D, T: _Loss(replace(recipe, hidden_size=recipe.num_heads * D, max_target_length=T - 1)), inputs, sizes

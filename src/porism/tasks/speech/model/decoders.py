@@ -36,12 +36,12 @@ class Decoder(nn.Module):
 
     def __init__(self, recipe: SpeechRecipe, symbols: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(symbols, recipe.hidden)
+        self.embedding = nn.Embedding(symbols, recipe.hidden_size)
         self.build_reader(recipe)
         self.crossing = Crossing(recipe)
-        self.norm = nn.LayerNorm(recipe.hidden)
-        self.readout = nn.Linear(recipe.hidden, symbols)
-        self.drop = Drop(recipe.keep)
+        self.norm = nn.LayerNorm(recipe.hidden_size)
+        self.readout = nn.Linear(recipe.hidden_size, symbols)
+        self.drop = Drop(1 - recipe.dropout)
 
     @abstractmethod
     def build_reader(self, recipe: SpeechRecipe) -> None:
@@ -68,11 +68,11 @@ class Crossing(nn.Module):
 
     def __init__(self, recipe: SpeechRecipe) -> None:
         super().__init__()
-        self.attention_norm = nn.LayerNorm(recipe.hidden)
-        self.attention = CachedAttention(recipe.hidden, recipe.heads)
-        self.feed_forward_norm = nn.LayerNorm(recipe.hidden)
-        self.feed_forward = FeedForward(recipe.hidden, recipe.decoder_inner)
-        self.drop = Drop(recipe.keep)
+        self.attention_norm = nn.LayerNorm(recipe.hidden_size)
+        self.attention = CachedAttention(recipe.hidden_size, recipe.num_heads)
+        self.feed_forward_norm = nn.LayerNorm(recipe.hidden_size)
+        self.feed_forward = FeedForward(recipe.hidden_size, recipe.decoder_feedforward_width)
+        self.drop = Drop(1 - recipe.dropout)
 
     def forward(self, h: Tensor, keys: KeyValues, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         looked, weights = self.attention(self.attention_norm(h), keys, need_weights=need_weights)
@@ -83,9 +83,9 @@ class Crossing(nn.Module):
 class AttendingDecoder(Decoder):
     def build_reader(self, recipe: SpeechRecipe) -> None:
         # A text is read from its start symbol on, and nothing comes behind its stop symbol.
-        self.places = nn.Parameter(torch.empty(recipe.longest + 1, recipe.hidden).normal_(std=0.02))
-        self.attention_norm = nn.LayerNorm(recipe.hidden)
-        self.attention = CachedAttention(recipe.hidden, recipe.heads)
+        self.places = nn.Parameter(torch.empty(recipe.max_target_length + 1, recipe.hidden_size).normal_(std=0.02))
+        self.attention_norm = nn.LayerNorm(recipe.hidden_size)
+        self.attention = CachedAttention(recipe.hidden_size, recipe.num_heads)
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         before = 0 if state is None else state[0].shape[2]
@@ -100,8 +100,8 @@ class AttendingDecoder(Decoder):
 
 class RecurrentDecoder(Decoder):
     def build_reader(self, recipe: SpeechRecipe) -> None:
-        self.embedding_norm = nn.LayerNorm(recipe.hidden)
-        self.lstm = nn.LSTM(recipe.hidden, recipe.hidden, batch_first=True)
+        self.embedding_norm = nn.LayerNorm(recipe.hidden_size)
+        self.lstm = nn.LSTM(recipe.hidden_size, recipe.hidden_size, batch_first=True)
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         x = self.drop(self.embedding_norm(self.embedding(tokens)))

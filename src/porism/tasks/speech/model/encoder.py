@@ -46,15 +46,15 @@ class Encoder(nn.Module):
 
     def __init__(self, recipe: SpeechRecipe, channels: int) -> None:
         super().__init__()
-        width = recipe.hidden
+        width = recipe.hidden_size
         self.strides = recipe.subsampling // 2, 2
         self.first = nn.Conv1d(channels, width, 3, stride=self.strides[0], padding=1)
         self.second = nn.Conv1d(width, width, 3, stride=self.strides[1], padding=1)
         block = BidirectionalBlock if recipe.encoder == "lstm" else Block
         self.placed = recipe.encoder == "attention"
-        self.blocks = nn.ModuleList(block(recipe) for _ in range(recipe.blocks))
+        self.blocks = nn.ModuleList(block(recipe) for _ in range(recipe.num_layers))
         self.norm = nn.LayerNorm(width)
-        self.drop = Drop(recipe.keep)
+        self.drop = Drop(1 - recipe.dropout)
 
     def forward(self, features: Tensor, lengths: Tensor) -> Heard:
         h = features
@@ -74,11 +74,11 @@ class Block(nn.Module):
 
     def __init__(self, recipe: SpeechRecipe) -> None:
         super().__init__()
-        self.attention_norm = nn.LayerNorm(recipe.hidden)
-        self.attention = CachedAttention(recipe.hidden, recipe.heads)
-        self.feed_forward_norm = nn.LayerNorm(recipe.hidden)
-        self.feed_forward = FeedForward(recipe.hidden, recipe.mlp)
-        self.drop = Drop(recipe.keep)
+        self.attention_norm = nn.LayerNorm(recipe.hidden_size)
+        self.attention = CachedAttention(recipe.hidden_size, recipe.num_heads)
+        self.feed_forward_norm = nn.LayerNorm(recipe.hidden_size)
+        self.feed_forward = FeedForward(recipe.hidden_size, recipe.feedforward_width)
+        self.drop = Drop(1 - recipe.dropout)
 
     def forward(self, h: Tensor, padding: Tensor) -> Tensor:
         x = self.attention_norm(h)
@@ -111,12 +111,12 @@ class BidirectionalBlock(nn.Module):
 
     def __init__(self, recipe: SpeechRecipe) -> None:
         super().__init__()
-        width = recipe.hidden
+        width = recipe.hidden_size
         self.norm = nn.LayerNorm(width)
         self.ahead = nn.LSTM(width, width, batch_first=True)
         self.behind = nn.LSTM(width, width, batch_first=True)
         self.out = nn.Linear(2 * width, width)
-        self.drop = Drop(recipe.keep)
+        self.drop = Drop(1 - recipe.dropout)
 
     def forward(self, h: Tensor, padding: Tensor) -> Tensor:
         x, lengths = self.norm(h), (~padding).sum(1)

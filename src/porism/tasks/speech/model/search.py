@@ -158,7 +158,7 @@ def without_signs(scores: Tensor) -> Tensor:
 
 def longest_texts(model: SpeechModel, heard: Heard) -> Tensor:
     """Most symbols of each recording's text, (B,)."""
-    return heard.lengths.clamp(max=model.recipe.longest)
+    return heard.lengths.clamp(max=model.recipe.max_target_length)
 
 
 def until_stop(said: Tensor) -> list[list[int]]:

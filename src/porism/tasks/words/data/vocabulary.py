@@ -155,7 +155,7 @@ class Vocabulary:
             few = "only one word comes" if often else "no word comes"
             raise DataError(
                 f"{source}: {few} {least_count} times or more; the most frequent, {words[top].decode()!r}, comes "
-                f"{counts[top]} times. Use --set least_count=1, or give more text."
+                f"{counts[top]} times. Use --set min_count=1, or give more text."
             )
         often.sort(key=lambda number: (-counts[number], words[number]))
         return cls(tuple(words[number].decode() for number in often), tuple(counts[often].tolist()))

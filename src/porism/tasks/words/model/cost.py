@@ -16,7 +16,7 @@ def model_cost(recipe: WordsRecipe) -> Terms:
     >>> model_cost(RECIPES["negative"]).total("flops")
     12*B*D
     """
-    return cost(recipe.estimator, recipe.negatives)
+    return cost(recipe.estimator, recipe.negative)
 
 
 def pairs_a_word(recipe: WordsRecipe) -> int:
@@ -27,7 +27,7 @@ def pairs_a_word(recipe: WordsRecipe) -> int:
 def subject(recipe: WordsRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
     """The model with its loss at any sizes, the inputs, and the recipe's own sizes."""
     return (
-        lambda V, D: SkipGram(V, D, recipe.estimator, recipe.negatives),
+        lambda V, D: SkipGram(V, D, recipe.estimator, recipe.negative),
         ("B : int < V", "B : int < V"),
-        {"B": pairs_a_word(recipe), "D": recipe.width},
+        {"B": pairs_a_word(recipe), "D": recipe.vector_size},
     )
