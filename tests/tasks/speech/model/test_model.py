@@ -16,7 +16,7 @@ from porism.tasks.speech.model.encoder import Encoder, Heard, convolved
 from porism.tasks.speech.recipes import RECIPES, SpeechRecipe
 from porism.training.session import count_parameters
 
-SMALL = ["hidden_size=12", "num_heads=2", "dim_feedforward=10"]
+SMALL = ["hidden_size=12", "num_heads=2", "dim_feedforward=10", "decoder_dim_feedforward=10"]
 LENGTHS = (63, 7, 2, 1)
 
 

@@ -15,7 +15,7 @@ from porism.tasks.speech.model.encoder import Heard
 from porism.tasks.speech.model.search import Search, greedy, until_stop
 from porism.tasks.speech.recipes import RECIPES
 
-SMALL = ["hidden_size=12", "num_heads=2", "dim_feedforward=10", "num_layers=1"]
+SMALL = ["hidden_size=12", "num_heads=2", "dim_feedforward=10", "decoder_dim_feedforward=10", "num_layers=1"]
 LENGTHS = (63, 7, 2, 1)
 SEARCHES = (Search(), Search("beam", beam=3), Search("beam", beam=2, bonus=0.5))
 WITH_CTC = (Search("ctc"), Search("beam", beam=3, ctc=0.4))
@@ -123,9 +123,11 @@ def test_a_bonus_lengthens_texts() -> None:
 
 def test_a_search_by_ctc_needs_a_model_with_ctc() -> None:
     model = model_of("attention")
-    with pytest.raises(RecipeError, match=r"recipe attention: this model has no CTC. Train it with --set ctc=0.3"):
+    with pytest.raises(
+        RecipeError, match=r"recipe attention: this model has no CTC. Train it with --set ctc_weight=0.3"
+    ):
         Search("ctc")(model, heard_by(model))
-    with pytest.raises(RecipeError, match=r"a search by CTC needs a model with CTC, got ctc=0"):
+    with pytest.raises(RecipeError, match=r"a search by CTC needs a model with CTC, got ctc_weight=0"):
         override(RECIPES["attention"], ["search=ctc"])
 
 
