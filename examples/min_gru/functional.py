@@ -20,7 +20,7 @@ def min_gru(x: Tensor, weight_z: Tensor, weight_c: Tensor) -> Tensor:
     check_operands("min_gru", input=x, weight_z=weight_z, weight_c=weight_c)
     dtype = autocast_dtype(x, weight_z, weight_c) or x.dtype
     with without_autocast(x):
-        h: Tensor = _MinGRU.apply(x.to(dtype), weight_z.to(dtype), weight_c.to(dtype))
+        h: Tensor = _MinGRU.apply(x.to(dtype), weight_z.to(dtype), weight_c.to(dtype))  # type: ignore[no-untyped-call]
     return h
 
 

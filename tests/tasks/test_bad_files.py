@@ -103,7 +103,7 @@ def one_array(folder: Path) -> Path:
 
 NPZ: dict[str, Case] = {
     "features start at 10^6": (graph(attr_indptr=np.arange(21) + 10**6), "attr_indptr does not cut 20 entries into 20"),
-    "features start at 5": (graph(attr_indptr=np.arange(21) + 5), "it runs from 5 to 25, wanted from 0 to 20"),
+    "features start at 5": (graph(attr_indptr=np.arange(21) + 5), "it runs from 5 to 25, expected from 0 to 20"),
     "features fall": (
         graph(attr_indptr=np.array([0, 5, 3, *range(3, 20), 20])),
         "attr_indptr does not cut 20 entries into 20 rows",
@@ -112,25 +112,31 @@ NPZ: dict[str, Case] = {
         graph(attr_indptr=np.array([0, 5, 3, *range(3, 20), 20], dtype=np.uint64)),
         "attr_indptr does not cut 20 entries into 20 rows",
     ),
-    "features end beyond": (graph(attr_indptr=np.array([*range(20), 60])), "it runs from 0 to 60, wanted from 0 to 20"),
-    "features end before": (graph(attr_indptr=np.minimum(np.arange(21), 9)), "runs from 0 to 9, wanted from 0 to 20"),
-    "too few values": (graph(attr_data=np.ones(7)), "7 attr_data and 20 attr_indices, wanted as many"),
-    "a shape of one number": (graph(attr_shape=np.array([20])), "attr_shape is array([20]), wanted two whole numbers"),
-    "a shape of 999 rows": (graph(attr_shape=np.array([999, 4])), "attr_indptr has 21 numbers, wanted 1000"),
+    "features end beyond": (
+        graph(attr_indptr=np.array([*range(20), 60])),
+        "runs from 0 to 60, expected from 0 to 20",
+    ),
+    "features end before": (graph(attr_indptr=np.minimum(np.arange(21), 9)), "runs from 0 to 9, expected from 0 to 20"),
+    "too few values": (graph(attr_data=np.ones(7)), "7 attr_data and 20 attr_indices, expected as many"),
+    "a shape of one number": (
+        graph(attr_shape=np.array([20])),
+        "attr_shape is array([20]), expected two whole",
+    ),
+    "a shape of 999 rows": (graph(attr_shape=np.array([999, 4])), "attr_indptr has 21 numbers, expected 1000"),
     "a shape of 10^12 columns": (graph(attr_shape=np.array([20, 10**12])), "attr_shape is 20 x 1000000000000"),
     "a column below 0": (graph(attr_indices=np.arange(20) % 4 - 1), "attr_indices run from -1 to 2"),
     "a column beyond": (graph(attr_indices=np.arange(20) % 5), "attr_indices run from 0 to 4, and 4 columns are"),
     "a column of 1.5": (
         graph(attr_indices=np.full(20, 1.5)),
-        "attr_indices is (20,) of float64, wanted one row of whole",
+        "attr_indices is (20,) of float64, expected one row of whole",
     ),
     "values in two dimensions": (graph(attr_data=np.ones((20, 1))), "attr_data is (20, 1) of float64"),
-    "values of text": (graph(attr_data=np.full(20, "1")), "attr_data is (20,) of <U1, wanted one row of numbers"),
+    "values of text": (graph(attr_data=np.full(20, "1")), "attr_data is (20,) of <U1, expected one row of numbers"),
     "an adjacency from 1 on": (adjacency(adj_indptr=np.arange(21) + 1), "adj_indptr does not cut 20 entries into 20"),
-    "an adjacency of few weights": (adjacency(adj_data=np.ones(3)), "3 adj_data and 20 adj_indices, wanted as many"),
+    "an adjacency of few weights": (adjacency(adj_data=np.ones(3)), "3 adj_data and 20 adj_indices, expected as many"),
     "an adjacency of text": (
         adjacency(adj_data=np.full(20, "one")),
-        "adj_data is (20,) of <U3, wanted one row of numbers",
+        "adj_data is (20,) of <U3, expected one row of numbers",
     ),
     "an adjacency of other nodes": (adjacency(adj_indices=np.arange(20) + 1), "adj_indices run from 1 to 20"),
     "an adjacency of other shape": (
@@ -139,9 +145,12 @@ NPZ: dict[str, Case] = {
     ),
     "edges of text": (
         graph(edge_index=np.array([["a"], ["b"]])),
-        "edge_index is (2, 1) of <U1, wanted (2, E) of whole",
+        "edge_index is (2, 1) of <U1, expected (2, E) of whole",
     ),
-    "edges of fractions": (graph(edge_index=np.array([[0.5], [1]])), "edge_index is (2, 1) of float64, wanted (2, E)"),
+    "edges of fractions": (
+        graph(edge_index=np.array([[0.5], [1]])),
+        "edge_index is (2, 1) of float64, expected (2",
+    ),
     "an edge of 2^64 - 1": (
         graph(edge_index=np.array([[2**64 - 1], [0]], dtype=np.uint64)),
         "edge_index runs from 0 to 18446744073709551615, and 20 nodes are numbered 0 to 19",
@@ -149,7 +158,7 @@ NPZ: dict[str, Case] = {
     "weights of complex numbers": (graph(edge_weight=np.full(20, 1j)), "edge_weight holds something else than numbers"),
     "a weight beyond 32 bits": (
         graph(edge_weight=np.full(20, 1e200)),
-        "the weight of edge 0 is 1e+200, wanted a number",
+        "the weight of edge 0 is 1e+200, expected a number",
     ),
     "weights below 0": (
         graph(edge_weight=np.array([-1.0, 1, -2, *[1] * 17])),
@@ -171,11 +180,11 @@ NPZ: dict[str, Case] = {
     "valid in test": (masks(slice(0, 3), slice(3, 9), slice(5, 20)), "4 nodes are in valid and test, 5 for instance"),
     "a mask of 2": (
         graph(train_mask=np.full(20, 2), val_mask=np.full(20, 0), test_mask=np.full(20, 0)),
-        "train_mask is (20,) of int64, wanted (20,), 0 or 1 for each node",
+        "train_mask is (20,) of int64, expected (20,) of 0 or 1",
     ),
     "class names without a dimension": (
         graph(class_names=np.array("one")),
-        "class_names are () of <U3, wanted one row",
+        "class_names are () of <U3, expected one row",
     ),
     "one name for two classes": (graph(class_names=np.array(["a", "a"])), "two classes are called 'a'"),
     "a single array": (one_array, "not a whole .npz of plain arrays (a single array, an .npy file)"),
@@ -238,35 +247,41 @@ PLANETOID: dict[str, Case] = {
     "a column of -1": (planetoid(allx=changed(indices=[0, -1, 2])), "allx: indices run from -1 to 2, and 3 columns"),
     "rows from 9 on": (planetoid(allx=changed(indptr=[9, 10, 11, 12, 12, 12])), "allx: indptr does not cut 3 entries"),
     "rows that fall": (planetoid(allx=changed(indptr=[0, 3, 1, 3, 3, 3])), "allx: indptr does not cut 3 entries"),
-    "values too few": (planetoid(allx=changed(data=[1.0])), "allx: 1 data and 3 indices, wanted as many"),
+    "values too few": (planetoid(allx=changed(data=[1.0])), "allx: 1 data and 3 indices, expected as many"),
     "labelled features wrong": (planetoid(x=changed(indices=[0, 7, 2])), "x: indices run from 0 to 7, and 3 columns"),
-    "a graph that is a list": (planetoid(graph=[[1], [0]]), "graph: holds a list, wanted a dictionary"),
-    "a graph that is nothing": (planetoid(graph=None), "graph: holds a NoneType, wanted a dictionary"),
-    "a graph of texts": (planetoid(graph={0: ["a"]}), "graph: holds a dict, wanted a dictionary from a node's number"),
-    "a graph of nested lists": (planetoid(graph={0: [[1, 2]]}), "graph: holds a dict, wanted a dictionary from a node"),
+    "a graph that is a list": (planetoid(graph=[[1], [0]]), "graph: holds a list, expected a dictionary"),
+    "a graph that is nothing": (planetoid(graph=None), "graph: holds a NoneType, expected a dictionary"),
+    "a graph of texts": (
+        planetoid(graph={0: ["a"]}),
+        "holds a dict, expected a dictionary from a node",
+    ),
+    "a graph of nested lists": (
+        planetoid(graph={0: [[1, 2]]}),
+        "holds a dict, expected a dictionary from a node",
+    ),
     "a graph beyond 64 bits": (planetoid(graph={0: [1, 2**80]}), "graph: an edge names node 12089258196146291747061"),
     "a node beyond 64 bits": (planetoid(graph={2**80: [1]}), "graph: an edge names node 12089258196146291747061"),
     "a shared list": (
         planetoid(graph=dict.fromkeys(range(2708), SHARED)),
-        "graph: not a whole pickle of arrays (a list or a dictionary in two places)",
+        "graph: not a whole pickle of arrays (a list or a dictionary that is shared)",
     ),
-    "labels for features": (planetoid(allx=np.eye(5)), "allx: holds an array (5, 5), wanted a sparse matrix"),
+    "labels for features": (planetoid(allx=np.eye(5)), "allx: holds an array (5, 5), expected a sparse matrix"),
     "features for labels": (
         planetoid(ally=scipy.sparse.csr_matrix(np.eye(5, 2))),
-        "ally: holds a SparseMatrix, wanted an array (nodes, classes)",
+        "ally: holds a SparseMatrix, expected an array (nodes, classes)",
     ),
-    "a graph for features": (planetoid(tx={0: [1]}), "tx: holds a dict, wanted a sparse matrix of features"),
+    "a graph for features": (planetoid(tx={0: [1]}), "tx: holds a dict, expected a sparse matrix of features"),
     "features for a graph": (
         planetoid(graph=scipy.sparse.csr_matrix(np.eye(3))),
-        "graph: holds a SparseMatrix, wanted",
+        "graph: holds a SparseMatrix, expected",
     ),
-    "labels that are a number": (planetoid(y=7), "y: holds a int, wanted an array (nodes, classes) of labels"),
+    "labels that are a number": (planetoid(y=7), "y: holds a int, expected an array (nodes, classes) of labels"),
     "labels longer than all": (
         planetoid(y=np.eye(2)[[0] * 6], x=scipy.sparse.csr_matrix(np.eye(6, 3))),
         "y: 6 rows, and ally has 5",
     ),
     "labels of two classes at once": (planetoid(ty=np.ones((3, 2))), "ty: a node has more than one class"),
-    "other widths": (planetoid(tx=scipy.sparse.csr_matrix(np.ones((3, 4)))), "tx: 4 columns, wanted 3, as in allx"),
+    "other widths": (planetoid(tx=scipy.sparse.csr_matrix(np.ones((3, 4)))), "tx: 4 columns, expected 3, as in allx"),
     "a squared test node": (planetoid(test_index="6\n7\n²\n"), "test.index, line 3: '²' is no node's number"),
     "a test node twice": (planetoid(test_index="6\n7\n6\n"), "test.index, line 3: node 6 is there already, in line 1"),
     "a test node of 10^9": (planetoid(test_index=f"6\n7\n{10**9}\n"), "test.index: test node 1000000000, and features"),
@@ -299,7 +314,7 @@ TABLES: dict[str, Case] = {
     "two columns of one name": (tables("node,f,f\na,1,2\n"), "nodes.csv, line 1: two columns are called 'f'"),
     "a weight that is too large": (
         tables("node,label,f\nn0,a,1\nn1,b,2\n", "source,target,weight\nn0,n1,1e300\n"),
-        "edges.csv: the weight of edge 0 is 1e+300, wanted a number",
+        "edges.csv: the weight of edge 0 is 1e+300, expected a number",
     ),
 }
 

@@ -9,6 +9,7 @@ import torch
 from examples.min_gru import functional
 from examples.min_gru.check import by_hand, by_loops, check
 from examples.min_gru.cost import cost
+from examples.min_gru.gradient import gradient
 from examples.min_gru.layer import MinGRU
 from torch import Tensor, nn
 
@@ -133,7 +134,7 @@ def test_a_wrong_oracle_gradient_and_cost_are_found() -> None:
 
 
 def test_a_second_derivative_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = functional.gradient
+    right = gradient
 
     def with_constants(dy: Tensor, x: Tensor, weight_z: Tensor, weight_c: Tensor, h: Tensor) -> Any:
         return right(dy, x.detach(), weight_z.detach(), weight_c.detach(), h.detach())

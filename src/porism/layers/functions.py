@@ -27,8 +27,8 @@ def apply(function: type[torch.autograd.Function], *operands: Any) -> Any:
     That look fills in default arguments, of which our Functions have none.
     """
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return function.apply(*operands)  # type: ignore[no-untyped-call]
-    return super(torch.autograd.Function, function).apply(*unwrap_dead_wrappers(operands))
+        return function.apply(*operands)
+    return super(torch.autograd.Function, function).apply(*unwrap_dead_wrappers(operands))  # type: ignore[misc]
 
 
 def differentiate_by(operator: Any, apply: Callable[..., Any]) -> None:

@@ -64,7 +64,7 @@ def test_a_training_graph_that_has_changed_is_not_taken_for_the_old_one(trained:
     task, net = trained
     restored = Graphs.restore(task.recipe, task.assets())
     npz(class_names=np.array(["red", "blue"]), features=np.ones((3, 2)), **MASKS)
-    with pytest.raises(DataError, match="graph.npz: not the graph that was trained on any more"):
+    with pytest.raises(DataError, match="graph.npz: no longer the graph of the training"):
         restored.predict(net, ["0"], {})
 
 

@@ -7,7 +7,7 @@ import textdistance
 
 from porism.tasks.speech.metric import (
     SIMILARITIES,
-    between_marks,
+    between_sos_and_eos,
     character_errors,
     cosine,
     damerau_levenshtein,
@@ -33,10 +33,10 @@ def random_pairs(count: int) -> list[tuple[list[str], list[str]]]:
         second = [draw.choice("abcd ") for _ in range(draw.randrange(1, 30))]
         if number % 2:
             second = list(first)
-            place = draw.randrange(len(second))
-            second[place : place + 2] = reversed(second[place : place + 2])
+            index = draw.randrange(len(second))
+            second[index : index + 2] = reversed(second[index : index + 2])
             second.insert(draw.randrange(len(second)), "e")
-        pairs.append((between_marks("".join(first)), between_marks("".join(second))))
+        pairs.append((between_sos_and_eos("".join(first)), between_sos_and_eos("".join(second))))
     return pairs
 
 
@@ -47,7 +47,7 @@ def test_the_similarities_are_those_of_textdistance(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "wanted"),
+    ("first", "second", "expected"),
     [
         ("abc", "abc", (1, 1, 1)),
         ("abc", "xyz", (0, 0, 0)),
@@ -60,46 +60,50 @@ def test_the_similarities_are_those_of_textdistance(name: str) -> None:
         ("", "", (1, 1, 1)),
     ],
 )
-def test_cases_by_hand(first: str, second: str, wanted: tuple[float, float, float]) -> None:
-    assert (jaccard(first, second), cosine(first, second), damerau_levenshtein(first, second)) == pytest.approx(wanted)
-    assert (jaccard(second, first), cosine(second, first), damerau_levenshtein(second, first)) == pytest.approx(wanted)
+def test_cases_by_hand(first: str, second: str, expected: tuple[float, float, float]) -> None:
+    assert (jaccard(first, second), cosine(first, second), damerau_levenshtein(first, second)) == pytest.approx(
+        expected
+    )
+    assert (jaccard(second, first), cosine(second, first), damerau_levenshtein(second, first)) == pytest.approx(
+        expected
+    )
 
 
 def test_jaccard_and_cosine_do_not_see_the_order() -> None:
     sentence = "where is the small red box"
     for seed in range(20):
         shuffled = "".join(random.Random(seed).sample(sentence, len(sentence)))
-        found = measure([sentence], [shuffled])
-        assert found["jaccard"] == found["cosine"] == 1
-        assert found["damerau_levenshtein"] < 0.6
-        assert found["cer"] > 0.4
+        metrics = measure([sentence], [shuffled])
+        assert metrics["jaccard"] == metrics["cosine"] == 1
+        assert metrics["damerau_levenshtein"] < 0.6
+        assert metrics["cer"] > 0.4
 
 
 def test_error_rates_are_summed_before_they_are_divided() -> None:
     """One edit in eleven characters and none in one: 1/12, where the mean of the two rates would be 1/22."""
-    found = measure(["the red box", "a"], ["the red fox", "a"])
-    assert found["cer"] == 1 / 12
-    assert found["wer"] == 1 / 4
-    assert found["exact"] == 1 / 2
+    metrics = measure(["the red box", "a"], ["the red fox", "a"])
+    assert metrics["cer"] == 1 / 12
+    assert metrics["wer"] == 1 / 4
+    assert metrics["exact"] == 1 / 2
 
 
 def test_insertions_can_make_more_errors_than_there_are_words() -> None:
     assert measure(["go"], ["go go go"])["wer"] == 2
 
 
-def test_similarities_are_means_over_sentences_between_start_and_stop() -> None:
-    found = measure(["ab", "a"], ["ba", "b"])
-    # <ab>, <ba>: all four alike; <a>, <b>: start and stop of four different symbols.
-    assert found["jaccard"] == pytest.approx((1 + 2 / 4) / 2)
-    assert found["damerau_levenshtein"] == pytest.approx((3 / 4 + 2 / 3) / 2)
+def test_similarities_are_means_over_sentences_between_sos_and_eos() -> None:
+    metrics = measure(["ab", "a"], ["ba", "b"])
+    # <ab>, <ba>: all four alike; <a>, <b>: sos and eos of four different symbols.
+    assert metrics["jaccard"] == pytest.approx((1 + 2 / 4) / 2)
+    assert metrics["damerau_levenshtein"] == pytest.approx((3 / 4 + 2 / 3) / 2)
 
 
 def test_words_are_compared_without_marks() -> None:
-    found = measure(["put the box here"], ["put box the there"])
-    assert found["word_jaccard"] == pytest.approx(3 / 5)
-    assert found["word_cosine"] == pytest.approx(3 / 4)
+    metrics = measure(["put the box here"], ["put box the there"])
+    assert metrics["word_jaccard"] == pytest.approx(3 / 5)
+    assert metrics["word_cosine"] == pytest.approx(3 / 4)
     # the and box are swapped, here is replaced.
-    assert found["word_damerau_levenshtein"] == pytest.approx(1 - 2 / 4)
+    assert metrics["word_damerau_levenshtein"] == pytest.approx(1 - 2 / 4)
 
 
 def test_what_is_silent_has_no_errors_to_divide() -> None:
@@ -117,12 +121,12 @@ def test_an_interval_holds_the_value_and_repeats() -> None:
     references = ["".join(draw.choices("abcdef ", k=20)) for _ in range(60)]
     hypotheses = [text.replace("a", "b") for text in references]
     values = measure(references, hypotheses)
-    found = intervals(references, hypotheses, seed=3)
-    assert found == intervals(references, hypotheses, seed=3)
-    assert found["cer"] != intervals(references, hypotheses, seed=4)["cer"]
-    assert found.keys() == values.keys()
+    metrics = intervals(references, hypotheses, seed=3)
+    assert metrics == intervals(references, hypotheses, seed=3)
+    assert metrics["cer"] != intervals(references, hypotheses, seed=4)["cer"]
+    assert metrics.keys() == values.keys()
     for name in ("cer", "wer", "jaccard", "damerau_levenshtein"):
-        low, high = found[name]
+        low, high = metrics[name]
         assert low < values[name] < high
 
 

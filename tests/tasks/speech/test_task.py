@@ -1,4 +1,4 @@
-"""The task as a whole: what is learned, what there is to see and to hear, and files of all kinds."""
+"""The task as a whole: training, exhibits, and files of all kinds."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ import torch
 from porism.errors import DataError, RecipeError
 from porism.runs.exhibits import Pictures, Sounds, Table
 from porism.runs.recipe import override
-from porism.tasks.speech.exhibits.alignment import alignment, monotony
+from porism.tasks.speech.exhibits.alignment import alignment, monotonicity
 from porism.tasks.speech.exhibits.transcripts import WIDEST
 from porism.tasks.speech.recipes import PUBLISHED_SPLIT, QUESTIONS, RECIPES
 from porism.tasks.speech.task import Speech
@@ -39,24 +39,24 @@ def tones(text: str, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     draw = np.random.default_rng(seed)
     time = np.arange(int(0.08 * RATE)) / RATE
     pause = np.zeros(int(0.04 * RATE))
-    said = [part for c in text for part in (np.sin(2 * math.pi * {"a": 500, "b": 2500}[c] * time), pause)]
-    whole = np.concatenate([pause, *said])
+    notes = [part for c in text for part in (np.sin(2 * math.pi * {"a": 500, "b": 2500}[c] * time), pause)]
+    whole = np.concatenate([pause, *notes])
     return 0.2 * whole + 0.003 * draw.standard_normal(len(whole))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Recordings in the language of tones, with lists."""
-    place = tmp_path_factory.mktemp("tones")
+    folder = tmp_path_factory.mktemp("tones")
     seeds = itertools.count()
     for split, count in (("train", 96), ("valid", 4), ("test", 6)):
         lines: list[str] = []
         for number in range(count):
             text = TEXTS[number % len(TEXTS)]
-            soundfile.write(place / f"{split}{number}.wav", tones(text, next(seeds)), RATE)
+            soundfile.write(folder / f"{split}{number}.wav", tones(text, next(seeds)), RATE)
             lines.append(f"{split}{number}.wav\t{text}\n")
-        (place / f"{split}.tsv").write_text("".join(lines))
-    return place
+        (folder / f"{split}.tsv").write_text("".join(lines))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -95,34 +95,34 @@ def test_the_language_of_tones_is_learned(make: Callable[..., Speech]) -> None:
         assert sum(task.outcomes(model, "test")) >= 5
 
 
-def test_there_is_something_to_see_and_to_hear(make: Callable[..., Speech]) -> None:
+def test_the_exhibits_are_metrics_sounds_spectrograms_and_alignments(make: Callable[..., Speech]) -> None:
     task = make("joint")
     model = task.build()
     with answering(model):
         shown = task.exhibits(model)
-    metrics, sounds, spectrograms, looks, worst = shown
+    metrics, sounds, spectrograms, alignments, worst = shown
     assert isinstance(metrics, Table)
     assert [row[0] for row in metrics.rows][:2] == ["cer", "wer"]
     assert all(row[2] <= row[1] <= row[3] for row in metrics.rows)  # type: ignore[operator]
     assert isinstance(sounds, Sounds)
-    assert [clip.caption.split("\n")[0] for clip in sounds.clips] == [f"said: {text}" for text in TEXTS[:4]]
+    assert [clip.caption.split("\n")[0] for clip in sounds.clips] == [f"reference: {text}" for text in TEXTS[:4]]
     assert all(clip.sound.startswith(b"RIFF") for clip in sounds.clips)
     assert isinstance(spectrograms, Pictures)
     assert all(one.height == 80 and one.width <= WIDEST for one in spectrograms.pictures)
-    assert isinstance(looks, Pictures)
-    assert len(looks.pictures) == 4
+    assert isinstance(alignments, Pictures)
+    assert len(alignments.pictures) == 4
     assert isinstance(worst, Table)
 
 
-def test_an_alignment_has_a_row_a_symbol_and_one_for_the_stop(make: Callable[..., Speech]) -> None:
+def test_an_alignment_has_a_row_a_symbol_and_one_for_the_eos(make: Callable[..., Speech]) -> None:
     task = make("attention")
     model = task.build().eval()
     example = task.examples("test")[2]
     weights = alignment(model, example, [9, 9, 10])
     assert weights.shape == (4, -(-len(example.features[0]) // 2))
     torch.testing.assert_close(weights.sum(1), torch.ones(4))
-    assert monotony(torch.eye(5)) == 1
-    assert monotony(torch.eye(5).flip(0)) == 0
+    assert monotonicity(torch.eye(5)) == 1
+    assert monotonicity(torch.eye(5).flip(0)) == 0
 
 
 def test_masks_and_dropout_are_for_training_only(make: Callable[..., Speech]) -> None:
@@ -173,17 +173,17 @@ def test_a_recording_of_any_kind_is_transcribed(make: Callable[..., Speech], tmp
         assert f"resampled from {rate} Hz" in sample.notes
 
 
-def test_a_long_recording_is_transcribed_in_pieces(make: Callable[..., Speech], tmp_path: Path) -> None:
+def test_a_long_recording_is_transcribed_in_segments(make: Callable[..., Speech], tmp_path: Path) -> None:
     task = make("joint")
     model = task.build().eval()
     soundfile.write(tmp_path / "long.wav", tones("ab" * 20, 1), RATE)
     (sample,) = task.predict(model, [str(tmp_path / "long.wav")], {})
     longest = task.assets()["seconds"]
-    pieces = sample.details["pieces"]
-    assert len(pieces) >= 40 * 0.12 / longest
-    told = f"transcribed in {len(pieces)} pieces of at most {longest:.1f} s, cut where it is quiet"
-    assert sample.notes == (told,)
-    assert sample.output == " ".join(text for text in pieces if text)
+    segments = sample.details["pieces"]
+    assert len(segments) >= 40 * 0.12 / longest
+    note = f"transcribed in {len(segments)} segments of at most {longest:.1f} s, cut at pauses"
+    assert sample.notes == (note,)
+    assert sample.output == " ".join(text for text in segments if text)
 
 
 def test_a_search_is_chosen_by_options(make: Callable[..., Speech], folder: Path) -> None:
@@ -208,7 +208,5 @@ def test_bad_files_are_named(make: Callable[..., Speech], tmp_path: Path) -> Non
 
 
 def test_heads_must_share_the_width() -> None:
-    with pytest.raises(
-        RecipeError, match=r"recipe joint: hidden_size=10 does not split into 4 heads. Use --set num_heads=2"
-    ):
+    with pytest.raises(RecipeError, match=r"recipe joint: hidden=10 does not split into 4 heads. Use --set heads=2"):
         override(RECIPES["joint"], ["hidden_size=10", "num_heads=4"])

@@ -27,8 +27,8 @@ def test_a_softmax_says_what_it_says(monkeypatch: pytest.MonkeyPatch, at_once: i
     monkeypatch.setattr(likelihood, "SCORES_AT_ONCE", at_once)
     made = model("full")
     p = torch.softmax(made.words @ made.contexts.mT, 1).detach()
-    wanted = -sum(math.log(float(p[i, j])) for i, j in PAIRS.tolist()) / len(PAIRS)
-    assert cross_entropy(made, PAIRS) == pytest.approx(wanted, rel=1e-6)
+    expected = -sum(math.log(float(p[i, j])) for i, j in PAIRS.tolist()) / len(PAIRS)
+    assert cross_entropy(made, PAIRS) == pytest.approx(expected, rel=1e-6)
 
 
 def test_at_its_optimum_negative_sampling_says_the_truth() -> None:
@@ -40,11 +40,11 @@ def test_at_its_optimum_negative_sampling_says_the_truth() -> None:
     with torch.no_grad():
         made.words.copy_(torch.eye(V))
         made.contexts.copy_(scores.mT)
-    wanted = -sum(math.log(float(truth[i, j])) for i, j in PAIRS.tolist()) / len(PAIRS)
-    assert cross_entropy(made, PAIRS) == pytest.approx(wanted, rel=1e-6)
+    expected = -sum(math.log(float(truth[i, j])) for i, j in PAIRS.tolist()) / len(PAIRS)
+    assert cross_entropy(made, PAIRS) == pytest.approx(expected, rel=1e-6)
 
 
-def test_vectors_of_zeros_know_nothing() -> None:
+def test_vectors_of_zeros_predict_uniformly() -> None:
     made = SkipGram(V, D, "full")
     assert cross_entropy(made, PAIRS) == pytest.approx(math.log(V), rel=1e-6)
     assert math.isnan(cross_entropy(made, PAIRS[:0]))

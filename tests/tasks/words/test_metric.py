@@ -26,8 +26,10 @@ def test_the_loss_is_that_of_the_oracle_on_the_same_negatives(pairs: int, negati
     words, contexts, chosen, noise = drawn(pairs)
     samples = noise.draw((pairs, negatives), torch.Generator().manual_seed(3))
     i, j = chosen.T
-    wanted = naive.sampled_loss("negative", words[i], contexts, j, samples, noise.probabilities) / pairs
-    assert measure(words, contexts, chosen, noise, negatives, seed=3)["loss"] == pytest.approx(float(wanted), rel=1e-12)
+    expected = naive.sampled_loss("negative", words[i], contexts, j, samples, noise.probabilities) / pairs
+    assert measure(words, contexts, chosen, noise, negatives, seed=3)["loss"] == pytest.approx(
+        float(expected), rel=1e-12
+    )
 
 
 def test_the_seed_alone_decides_on_the_negatives() -> None:
@@ -44,11 +46,11 @@ def test_many_pairs_come_to_the_mean_that_is_expected(monkeypatch: pytest.Monkey
     words, contexts, _, noise = drawn(1)
     every = torch.cartesian_prod(torch.arange(V), torch.arange(V)).repeat(500, 1)
     scores = words @ contexts.mT
-    wanted = (
+    expected = (
         torch.nn.functional.softplus(-scores).mean()
         + (5 * torch.nn.functional.softplus(scores) @ noise.probabilities).mean()
     )
-    assert measure(words, contexts, every, noise, 5)["loss"] == pytest.approx(float(wanted), rel=0.01)
+    assert measure(words, contexts, every, noise, 5)["loss"] == pytest.approx(float(expected), rel=0.01)
 
 
 def test_vectors_that_know_nothing_and_no_pairs_at_all() -> None:

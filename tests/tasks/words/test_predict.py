@@ -14,16 +14,16 @@ VECTORS = torch.tensor([[2.0, 1, 0], [2, -1, 0], [0, 1, 0.1], [0, -1, 0.1], [0, 
 
 
 def test_the_nearest_words_with_their_cosines() -> None:
-    (told,) = answer(VECTORS, WORDS, ["king"], {"count": 2})
-    assert told.prompt == "king"
-    assert told.output == "-> queen 0.600, man 0.445"
-    assert [one["word"] for one in told.details["neighbours"]] == ["queen", "man"]
+    (sample,) = answer(VECTORS, WORDS, ["king"], {"count": 2})
+    assert sample.prompt == "king"
+    assert sample.output == "-> queen 0.600, man 0.445"
+    assert [one["word"] for one in sample.details["neighbours"]] == ["queen", "man"]
 
 
 def test_three_words_are_an_analogy() -> None:
-    (told,) = answer(VECTORS, WORDS, ["man", "king", "woman"], {"analogy": True, "count": 1})
-    assert told.prompt == "man is to king as woman is to"
-    assert told.output.startswith("-> queen")
+    (sample,) = answer(VECTORS, WORDS, ["man", "king", "woman"], {"analogy": True, "count": 1})
+    assert sample.prompt == "man is to king as woman is to"
+    assert sample.output.startswith("-> queen")
     with pytest.raises(RecipeError, match=r"an analogy takes three words, got 2: write --analogy man king woman"):
         answer(VECTORS, WORDS, ["man", "king"], {"analogy": True})
 
@@ -33,8 +33,8 @@ def test_a_word_in_capitals_is_found_in_lower_case() -> None:
 
 
 def test_vectors_go_into_a_file(tmp_path: Path) -> None:
-    (told,) = answer(VECTORS, WORDS, [], {"out": tmp_path / "vectors.bin"})
-    assert told.output == "-> 5 vectors of width 3"
+    (sample,) = answer(VECTORS, WORDS, [], {"out": tmp_path / "vectors.bin"})
+    assert sample.output == "-> 5 vectors of width 3"
     words, vectors = word2vec.load(tmp_path / "vectors.bin")
     assert tuple(words) == WORDS
     assert torch.equal(torch.as_tensor(vectors), VECTORS)
@@ -45,5 +45,5 @@ def test_mistakes_are_named() -> None:
         answer(VECTORS, WORDS, ["quen"], {})
     with pytest.raises(RecipeError, match=r"words have no option 'coutn'. Did you mean count\?"):
         answer(VECTORS, WORDS, ["king"], {"coutn": 3})
-    with pytest.raises(RecipeError, match="count is 0, wanted a whole number from 1 on"):
+    with pytest.raises(RecipeError, match="count is 0, expected a whole number from 1 on"):
         answer(VECTORS, WORDS, ["king"], {"count": 0})

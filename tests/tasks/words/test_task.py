@@ -114,7 +114,7 @@ def test_judgements_are_among_the_metrics_of_test(grammar: Path, tmp_path: Path)
     assert found["wordsim353"] > 0.4
     assert "wordsim353" not in evaluate(training.task, training.model, "valid")
     titles = [exhibit.title for exhibit in training.task.exhibits(training.model)]
-    assert "Similarity as people judge it" in titles
+    assert "Similarity as people evaluate it" in titles
     assert "Nearest words" in titles
     with pytest.raises(DataError, match=r"nowhere: no such folder. Give evaluation_data a folder"):
         begin(grammar, tmp_path / "other", "evaluation_data=nowhere")
@@ -135,9 +135,9 @@ def test_an_estimator_tells_how_far_its_gradient_is_off(grammar: Path) -> None:
 
 
 def test_the_question_asks_every_estimator() -> None:
-    asked = QUESTIONS["estimators"].recipes
-    assert [RECIPES[name].estimator for name in asked] == list(asked)
-    alike = {override(RECIPES[name], ["estimator=full"]).optimizer for name in asked}
+    estimators = QUESTIONS["estimators"].recipes
+    assert [RECIPES[name].estimator for name in estimators] == list(estimators)
+    alike = {override(RECIPES[name], ["estimator=full"]).optimizer for name in estimators}
     assert alike == {"adam"}
 
 

@@ -1,4 +1,4 @@
-"""How many nodes are labelled right: in all, class by class, and what each class is taken for."""
+"""Accuracy over all nodes and class by class, cross-entropy, and the confusion matrix."""
 
 from torch import Tensor
 from torch.nn import functional
@@ -20,11 +20,11 @@ def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
 
 
 def confusion_matrix(predicted: Tensor, labels: Tensor, classes: tuple[str, ...]) -> Matrix:
-    """What each class was taken for. predicted and labels (n)."""
+    """Counts of each class by predicted class. predicted and labels (n)."""
     rows, columns, counts = confusion(predicted, labels, classes)
     return Matrix(
         title="Confusion on test",
-        about="A row is what nodes are, a column what they were taken for.",
+        about="A row is the class of nodes, a column the predicted one.",
         rows=rows,
         columns=columns,
         counts=counts.tolist(),
@@ -32,8 +32,8 @@ def confusion_matrix(predicted: Tensor, labels: Tensor, classes: tuple[str, ...]
 
 
 def by_class(matrix: Matrix) -> Table:
-    """Each class's nodes and how many of them were recognised."""
+    """The accuracy of each class."""
     rows: list[list[str | int | float]] = []
-    for place, (name, counts) in enumerate(zip(matrix.rows, matrix.counts, strict=True)):
-        rows.append([name, sum(counts), counts[place], f"{counts[place] / sum(counts):.1%}" if sum(counts) else ""])
+    for index, (name, counts) in enumerate(zip(matrix.rows, matrix.counts, strict=True)):
+        rows.append([name, sum(counts), counts[index], f"{counts[index] / sum(counts):.1%}" if sum(counts) else ""])
     return Table(title="Accuracy by class on test", columns=["class", "nodes", "right", "accuracy"], rows=rows)

@@ -1,4 +1,4 @@
-"""Labels for nodes: of a graph that the model has never seen, or of the one it was trained on."""
+"""Predicted labels of nodes: of a new graph, or of the one the model was trained on."""
 
 from collections import Counter
 
@@ -9,37 +9,43 @@ from porism.tasks.graphs.data.labelled_graph import UNKNOWN, LabelledGraph
 from porism.training.task import Sample
 
 SHOWN = 8
-"""Nodes that the text names; all are among the details."""
+"""Nodes in the text; all are in the details."""
 
 
 def label_graph(prompt: str, logits: Tensor, data: LabelledGraph, classes: tuple[str, ...]) -> Sample:
-    """What every node of a graph is taken for. logits (N, V)."""
-    chances, said = logits.softmax(1).max(1)
-    names = [classes[number] for number in said.tolist()]
+    """The predicted class of every node of a graph. logits (N, V)."""
+    probs, predicted = logits.softmax(1).max(1)
+    names = [classes[number] for number in predicted.tolist()]
     counts = ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
     nodes = "; ".join(f"node {node}: {name}" for node, name in enumerate(names[:SHOWN]))
     more = f"; and {len(names) - SHOWN} more, all of them with --json" if len(names) > SHOWN else ""
-    details = {"labels": names, "probabilities": [round(chance, 6) for chance in chances.tolist()]}
-    return Sample(prompt, f"-> {len(names)} nodes: {counts}", (nodes + more, *_score(said, data, classes)), details)
+    details = {"labels": names, "probabilities": [round(prob, 6) for prob in probs.tolist()]}
+    return Sample(
+        prompt, f"-> {len(names)} nodes: {counts}", (nodes + more, *_score(predicted, data, classes)), details
+    )
 
 
 def label_node(prompt: str, node: int, logits: Tensor, data: LabelledGraph) -> Sample:
-    """What one node of the training graph is taken for, and what it is."""
+    """The predicted class of one node of the training graph, and its label."""
     if not 0 <= node < len(logits):
         raise DataError(f"{data.name} has no node {node}. Its nodes are numbered 0 to {len(logits) - 1}.")
-    chances = logits[node].softmax(0)
-    said = int(chances.argmax())
+    probs = logits[node].softmax(0)
+    predicted = int(probs.argmax())
     label = int(data.labels[node])
     split = next((split for split, members in data.splits.items() if node in members), "")
     known = () if label == UNKNOWN else (f"it is {data.classes[label]}" + (f", of the {split} split" if split else ""),)
-    details = {name: round(float(chance), 6) for name, chance in zip(data.classes, chances, strict=True)}
-    return Sample(prompt, f"-> {data.classes[said]} ({float(chances[said]):.1%})", known, {"probabilities": details})
+    details = {name: round(float(prob), 6) for name, prob in zip(data.classes, probs, strict=True)}
+    return Sample(
+        prompt, f"-> {data.classes[predicted]} ({float(probs[predicted]):.1%})", known, {"probabilities": details}
+    )
 
 
-def _score(said: Tensor, data: LabelledGraph, classes: tuple[str, ...]) -> tuple[str, ...]:
-    """How many are right, where the graph has labels of the same names."""
+def _score(predicted: Tensor, data: LabelledGraph, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """The accuracy, where the graph has labels of the same names."""
     known = data.labels != UNKNOWN
     if not known.any() or any(name not in classes for name in data.classes):
         return ()
-    wanted = data.labels[known].new_tensor([classes.index(name) for name in data.classes])[data.labels[known]]
-    return (f"{float((said.cpu()[known] == wanted).double().mean()):.1%} right of {int(known.sum())} with a label",)
+    labels = data.labels[known].new_tensor([classes.index(name) for name in data.classes])[data.labels[known]]
+    return (
+        f"{float((predicted.cpu()[known] == labels).double().mean()):.1%} right of {int(known.sum())} with a label",
+    )

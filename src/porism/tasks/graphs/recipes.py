@@ -18,25 +18,25 @@ class GraphRecipe(Recipe):
 
     task: ClassVar[str] = "graphs"
     model: Literal["gcn", "appnp"] = "gcn"
-    """Convolutions in every layer, or opinions that spread after the last."""
+    """Graph convolutions in every layer, or propagation of the logits after the last."""
     normalization: Literal["sym", "rw", "softmax", "none"] = "sym"
-    """What is made of A + I."""
+    """Of A + I."""
     hidden_size: Count = 16
     num_layers: Count = 2
     dropout: Part = 0.5
-    """Probability to drop an element of what a hidden layer hands on."""
+    """Probability to drop an element of a hidden layer's output."""
     input_dropout: Part = 0.5
     """Probability to drop a feature of a node."""
     power_iterations: Count = 10
-    """Steps in which opinions spread (appnp)."""
+    """Propagations of the logits (appnp)."""
     teleport_probability: Share = 0.1
-    """Of a node's own opinion in each of them (appnp)."""
+    """Weight of a node's own logits in each propagation (appnp)."""
     num_augmentations: Count = 1
-    """Of the net in a step, each with dropout of its own; the loss is their mean."""
+    """Forward passes in a step, each with its own dropout; the loss is their mean."""
     consistency_weight: NotNegative = 0.0
-    """How much it counts that copies disagree, on labelled nodes and others."""
+    """Weight of the consistency loss between these passes, on labelled nodes and others."""
     sharpening_temperature: Positive = 0.5
-    """Below 1 copies are drawn towards something more certain than what they say together."""
+    """Of the mean prediction that the consistency loss has for its target: below 1 it is sharpened."""
     normalize_features: bool = True
     """Divide each node's features by their sum."""
     first_layer_weight_decay: NotNegative = 5e-4
@@ -54,12 +54,12 @@ class GraphRecipe(Recipe):
     def __post_init__(self) -> None:
         if self.model != "gcn" and self.num_neighbors:
             raise RecipeError(
-                f"recipe {self.name}: num_neighbors={self.num_neighbors} draws neighbours for each layer, and "
-                f"model={self.model} spreads after them. Use --set num_neighbors=none or --set model=gcn."
+                f"recipe {self.name}: num_neighbors={self.num_neighbors} samples neighbours in each layer, and "
+                f"model={self.model} propagates after them. Use --set num_neighbors=none or --set model=gcn."
             )
         if self.consistency_weight and self.num_augmentations == 1:
             raise RecipeError(
-                f"recipe {self.name}: consistency_weight={self.consistency_weight:g} needs copies that can disagree, "
+                f"recipe {self.name}: consistency_weight={self.consistency_weight:g} needs two forward passes or more, "
                 "got num_augmentations=1. Use --set num_augmentations=2 or --set consistency_weight=0."
             )
 
@@ -88,7 +88,7 @@ _NORMALISATIONS = tuple(
     replace(_KIPF, name=name, description=description, normalization=kind)  # type: ignore[arg-type]
     for name, kind, description in (
         ("symmetric", "sym", "Kipf and Welling's net under D^-1/2 (A + I) D^-1/2"),
-        ("row", "rw", "the same net under D^-1 (A + I): every node hears the mean"),
+        ("row", "rw", "the same net under D^-1 (A + I): the mean over neighbours"),
         ("softmax", "softmax", "the same net under a softmax over neighbours: the row's, where edges have no weights"),
         ("none", "none", "the same net under A + I as it is"),
     )
@@ -97,7 +97,7 @@ _NORMALISATIONS = tuple(
 _SAMPLED = replace(
     _KIPF,
     name="sampled",
-    description="the same net, a few neighbours of a few nodes at a time, for graphs that outgrow memory",
+    description="the same net, a few neighbours of a few nodes at a time, for graphs larger than memory",
     batch_size=64,
     num_neighbors=10,
 )
@@ -105,7 +105,7 @@ _SAMPLED = replace(
 _BEST = replace(
     _KIPF,
     name="best",
-    description="our best on Cora and Citeseer: opinions spread over ten hops, and two copies that should agree",
+    description="our best on Cora and Citeseer: APPNP over ten hops with a consistency loss between two passes",
     model="appnp",
     hidden_size=64,
     input_dropout=0.7,

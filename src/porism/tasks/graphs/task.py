@@ -1,4 +1,4 @@
-"""The graphs task: from the labels of a few nodes to those of all."""
+"""The graphs task: semi-supervised classification of nodes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,11 +15,11 @@ from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.graphs.data import LabelledGraph, check_weights, load_graph, read_graph
 from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
-from porism.tasks.graphs.data.sampling import Part, Parts
+from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches
 from porism.tasks.graphs.exhibits.hidden_layer import hidden_map
 from porism.tasks.graphs.exhibits.over_smoothing import smoothing
 from porism.tasks.graphs.metric import by_class, confusion_matrix, measure
-from porism.tasks.graphs.model.base import GraphModel, disagreement
+from porism.tasks.graphs.model.base import GraphModel, consistency_loss
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import model_cost, subject
 from porism.tasks.graphs.predict import label_graph, label_node
@@ -70,13 +70,13 @@ class Graphs(Task):
 
     @property
     def data(self) -> LabelledGraph:
-        """The graph that was trained on. A restored task looks for it where it was."""
+        """The graph that was trained on. A restored task reads it again from where it was."""
         if self._data is None:
             source = self._assets["source"]
-            found = load_graph(source, self.recipe.split, self.recipe.split_seed)
-            if found.fingerprint() != self._assets["fingerprint"]:
-                raise DataError(f"{source}: not the graph that was trained on any more. Bring the old one back.")
-            self._data = found
+            data = load_graph(source, self.recipe.split, self.recipe.split_seed)
+            if data.fingerprint() != self._assets["fingerprint"]:
+                raise DataError(f"{source}: no longer the graph of the training. Restore it.")
+            self._data = data
         return self._data
 
     def assets(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Graphs(Task):
         recipe, nodes = self.recipe, self.data.splits["train"]
         if not recipe.num_neighbors:
             return [(nodes, self.data.labels[nodes])] * recipe.check_val_every_n_epoch
-        return Parts(
+        return NeighborBatches(
             self.data.graph.propagation(recipe.layer_normalization), self._features(), self.data.labels, nodes,
             batch=recipe.batch_size, passes=recipe.check_val_every_n_epoch, layers=recipe.num_layers,
             fan=recipe.num_neighbors, seed=(seed << 32) + (epoch << 20),
@@ -105,9 +105,9 @@ class Graphs(Task):
         net, recipe = _own_model(model), self.recipe
         inputs: tuple[Features | Propagated, Graph]
         if recipe.num_neighbors:
-            part = Part.of(batch)
-            labels, nodes = part.labels, torch.arange(len(part.labels), device=part.labels.device)
-            inputs = part.x(self.width), part.graph()
+            sampled = NeighborBatch.of(batch)
+            labels, nodes = sampled.labels, torch.arange(len(sampled.labels), device=sampled.labels.device)
+            inputs = sampled.x(self.width), sampled.graph()
         else:
             nodes, labels = batch
             inputs = self._inputs_on(net)
@@ -115,12 +115,12 @@ class Graphs(Task):
         losses = torch.stack([functional.cross_entropy(logits[nodes], labels) for logits in copies])
         loss = losses.mean() + recipe.first_layer_weight_decay * net.penalty()
         if recipe.consistency_weight:
-            loss = loss + recipe.consistency_weight * disagreement(copies, recipe.sharpening_temperature)
+            loss = loss + recipe.consistency_weight * consistency_loss(copies, recipe.sharpening_temperature)
         return loss, carry
 
     def count(self, batch: Batch) -> int:
         # Every node that goes through the net, labelled or not.
-        return len(Part.of(batch).there_starts) - 1 if self.recipe.num_neighbors else self.data.graph.nodes
+        return len(NeighborBatch.of(batch).there_starts) - 1 if self.recipe.num_neighbors else self.data.graph.nodes
 
     def training_metrics(self, loss: float) -> dict[str, float]:
         return {"loss": loss}
@@ -187,10 +187,10 @@ class Graphs(Task):
         return row_normalised(x) if self.recipe.normalize_features else x
 
     def _inputs_on(self, net: GraphModel) -> tuple[Features | Propagated, Graph]:
-        """What the net reads, on the device where it is. Moved there once."""
+        """The inputs of the net on its device, moved there once."""
         device = _device(net)
         if device not in self._inputs:
-            # They outlive an evaluation, and training must be able to keep them for its way back.
+            # They outlive an evaluation, and a backward pass must be able to save them.
             with torch.inference_mode(False), torch.no_grad():
                 self._inputs[device] = self._prepared(self.data, net)
         return self._inputs[device]

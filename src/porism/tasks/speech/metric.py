@@ -1,4 +1,4 @@
-"""How alike two sequences are, from 0 to 1, in three ways. Two of them do not see the order.
+"""Error rates and similarities of transcripts. Of the three similarities, from 0 to 1, two ignore the order.
 
 >>> jaccard("abc", "cba"), cosine("abc", "cba"), damerau_levenshtein("abc", "cba")
 (1.0, 1.0, 0.33333333333333337)
@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from porism.tasks.speech.data.audio import of_audio
+from porism.tasks.speech.data.audio import import_audio
 from porism.tasks.speech.data.batches import Example
-from porism.tasks.speech.data.symbols import PAD, START, STOP, SYMBOLS, decode
+from porism.tasks.speech.data.symbols import EOS, PAD, SOS, SYMBOLS, decode
 from porism.tasks.speech.model.base import SpeechModel
 from porism.tasks.speech.model.search import Search
-from porism.tasks.speech.predict import hear
+from porism.tasks.speech.predict import encode_all
 
 Items = Sequence[Hashable]
 
@@ -34,7 +34,7 @@ def jaccard(a: Items, b: Items) -> float:
 
 
 def cosine(a: Items, b: Items) -> float:
-    """sum over items of min(A, B) / sqrt(|A| |B|): known by this name, though no angle has it for its cosine."""
+    """sum over items of min(A, B) / sqrt(|A| |B|): the published experiment's name, not the cosine of an angle."""
     if not a or not b:
         return float(len(a) == len(b))
     return (Counter(a) & Counter(b)).total() / sqrt(len(a) * len(b))
@@ -57,7 +57,7 @@ SIMILARITIES: Mapping[str, Callable[[Items, Items], float]] = {
 
 
 def edit_distances() -> ModuleType:
-    return of_audio("rapidfuzz.distance", "edit distances")
+    return import_audio("rapidfuzz.distance", "edit distances")
 
 
 DRAWS = 1000
@@ -77,10 +77,10 @@ class Share:
         return float(_divided(self.part.sum(), self.whole.sum()))
 
     def interval(self, draws: int, seed: int) -> tuple[float, float]:
-        """Where the middle 95 % of its values lie when as many sentences are drawn again, with replacement."""
-        # One set of draws for all metrics of the same sentences: their intervals then compare.
-        places = np.random.default_rng(seed).integers(len(self.part), size=(draws, len(self.part)))
-        values = _divided(self.part[places].sum(1), self.whole[places].sum(1))
+        """The bootstrap's 95 % interval: of as many sentences, drawn with replacement."""
+        # The same draws for all metrics of the same sentences: their intervals are comparable.
+        indices = np.random.default_rng(seed).integers(len(self.part), size=(draws, len(self.part)))
+        values = _divided(self.part[indices].sum(1), self.whole[indices].sum(1))
         low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
         return float(low), float(high)
 
@@ -101,24 +101,24 @@ def shares(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Sh
     """Each metric's numbers, sentence by sentence."""
     pairs = list(zip(references, hypotheses, strict=True))
     words = [(reference.split(), hypothesis.split()) for reference, hypothesis in pairs]
-    marked = [(between_marks(reference), between_marks(hypothesis)) for reference, hypothesis in pairs]
-    found = {
+    marked = [(between_sos_and_eos(reference), between_sos_and_eos(hypothesis)) for reference, hypothesis in pairs]
+    metrics = {
         "cer": _errors(pairs),
         "wer": _errors(words),
         "exact": _mean(reference == hypothesis for reference, hypothesis in pairs),
     }
     for kind, sequences in (("", marked), ("word_", words)):
         for name, similarity in SIMILARITIES.items():
-            found[f"{kind}{name}"] = _mean(similarity(a, b) for a, b in sequences)
-    return found
+            metrics[f"{kind}{name}"] = _mean(similarity(a, b) for a, b in sequences)
+    return metrics
 
 
-def between_marks(text: str) -> list[str]:
-    return [SYMBOLS[START], *text, SYMBOLS[STOP]]
+def between_sos_and_eos(text: str) -> list[str]:
+    return [SYMBOLS[SOS], *text, SYMBOLS[EOS]]
 
 
 def character_errors(references: Sequence[str], hypotheses: Sequence[str]) -> list[int]:
-    """The edits of each sentence, to find the worst ones."""
+    """The number of edits of each sentence."""
     return [int(errors) for errors in _errors(list(zip(references, hypotheses, strict=True))).part]
 
 
@@ -134,21 +134,21 @@ def _mean(values: Iterable[float]) -> Share:
 
 
 def _divided(part: Numbers, whole: Numbers) -> Numbers:
-    """0 of nothing is 0, and anything else of nothing is infinite."""
+    """Part by whole, where 0 / 0 is 0 and any other number by 0 infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(part == 0, 0.0, np.divide(part, whole))
 
 
 @torch.no_grad()
 def evaluate(model: SpeechModel, examples: Sequence[Example], search: Search) -> dict[str, float]:
-    """The loss given the right symbols so far, and what is written without them, by all metrics."""
+    """The loss with teacher forcing, and all metrics of the transcripts."""
     texts = [""] * len(examples)
     loss = symbols = 0.0
-    for group in hear(model, examples):
-        tokens = group.batch[2]
+    for encoded in encode_all(model, examples):
+        tokens = encoded.batch[2]
         weight = int((tokens[:, 1:] != PAD).sum()) if model.recipe.ignore_padding else tokens[:, 1:].numel()
-        loss += float(model.text_loss(group.heard, tokens)) * weight
+        loss += float(model.text_loss(encoded.encoder_out, tokens)) * weight
         symbols += weight
-        for place, said in zip(group.places, search(model, group.heard), strict=True):
-            texts[place] = decode(said)
+        for index, hypothesis in zip(encoded.indices, search(model, encoded.encoder_out), strict=True):
+            texts[index] = decode(hypothesis)
     return {**measure([example.text for example in examples], texts), "loss": loss / symbols}

@@ -14,11 +14,11 @@ from porism.training.experiment import Question
 
 @dataclass(frozen=True, kw_only=True)
 class SpeechRecipe(Recipe):
-    """A model that writes down what it hears, and how it is trained."""
+    """A speech recognition model and its training."""
 
     task: ClassVar[str] = "speech"
     encoder: Literal["attention", "lstm"] = "attention"
-    """What its blocks are made of: self-attention and a feed-forward net, or an LSTM from either end."""
+    """Its blocks: self-attention and a feed-forward net, or a bidirectional LSTM."""
     decoder: Literal["lstm", "attention"] = "attention"
     features: Literal["fbank", "ljspeech"] = "fbank"
     """Log-mel energies of 16 kHz, each recording to mean 0 and deviation 1; or those of the published experiment."""
@@ -35,7 +35,7 @@ class SpeechRecipe(Recipe):
     decoder_dim_feedforward: Count | None = None
     """The same in the decoder."""
     subsampling: Literal[2, 4] = 2
-    """Frames of a spectrogram that become one state."""
+    """Frames of a spectrogram for one state of the encoder."""
     dropout: Part = 0.0
     """Probability to drop an element wherever there is dropout."""
     label_smoothing: Part = 0.1
@@ -45,27 +45,27 @@ class SpeechRecipe(Recipe):
     ctc_weight: Part = 0.0
     """Weight of CTC on the encoder's states in the loss; 0 leaves it out."""
     word_dropout: Part = 0.0
-    """Share of the symbols that the decoder reads as unknown while training, so that it has to listen."""
+    """Share of the decoder's input symbols that are masked as unknown in training, so that it has to attend."""
     guided_attention_weight: NotNegative = 0.0
-    """Weight in the loss of looking off the diagonal, on which text and recording go along evenly."""
+    """Weight in the loss of attention off the diagonal, on which text and recording advance evenly."""
     num_freq_mask: Whole = 0
     freq_mask_width: Count = 20
-    """Most channels that a frequency mask hides."""
+    """Most channels of a frequency mask."""
     num_time_mask: Whole = 0
     time_mask_width_ratio: Part = 0.05
-    """Largest share of a recording that a time mask hides."""
+    """Largest share of a recording in a time mask."""
     speed_perturb: Part = 0.0
-    """Train at this much slower, as it is, and this much faster, each recording by luck."""
+    """Train at this much slower, unchanged, and this much faster, at random for each recording."""
     check_val_every_n_epoch: Count = 1
     """Epochs, each a pass through the recordings, after which valid is transcribed."""
     num_buckets: Count = 4
-    """Lengths that recordings are padded to, those of like length together."""
+    """Lengths that recordings are padded to, those of similar length together."""
     search: Literal["greedy", "ctc", "beam"] = "greedy"
     beam_size: Count = 8
     decode_ctc_weight: Part = 0.0
-    """Weight of CTC in a beam search."""
+    """Weight of CTC's prefix scores in a beam search."""
     length_bonus: float = 0.0
-    """For every symbol in a beam search."""
+    """Added to the score for every symbol in a beam search."""
 
     def __post_init__(self) -> None:
         if self.hidden_size % self.num_heads:
@@ -106,10 +106,10 @@ _JOINT = SpeechRecipe(
     max_grad_norm=1.0,
 )
 _ATTENTION = replace(
-    _JOINT, name="attention", description="the attention decoder: it looks at all symbols so far", ctc_weight=0.0
+    _JOINT, name="attention", description="the attention decoder: it attends to all previous symbols", ctc_weight=0.0
 )
 _LSTM = replace(
-    _ATTENTION, name="lstm", description="the LSTM decoder: one state for all symbols so far", decoder="lstm"
+    _ATTENTION, name="lstm", description="the LSTM decoder: one state for all previous symbols", decoder="lstm"
 )
 
 _LSTM_MATCHED = replace(
@@ -151,7 +151,7 @@ _LSTM_LJSPEECH = replace(
 _AN4_ATTENTION = replace(
     _JOINT,
     name="an4-attention",
-    description="for CMU's AN4, on a GPU: LSTMs hear, the attention decoder writes, CTC helps in training",
+    description="for CMU's AN4, on a GPU: LSTM encoder, attention decoder, CTC in training",
     encoder="lstm",
     hidden_size=256,
     num_heads=2,
@@ -176,7 +176,7 @@ _AN4_ATTENTION = replace(
 _AN4_LSTM = replace(
     _AN4_ATTENTION,
     name="an4-lstm",
-    description="for CMU's AN4, on a GPU: LSTMs hear, the LSTM decoder writes, CTC helps in training",
+    description="for CMU's AN4, on a GPU: LSTM encoder, LSTM decoder, CTC in training",
     decoder="lstm",
 )
 _AN4_BEST = replace(

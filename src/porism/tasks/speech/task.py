@@ -1,4 +1,4 @@
-"""The speech task: write down what is said."""
+"""The speech task: transcribe recordings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -10,8 +10,8 @@ from porism.costing.terms import Terms
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.speech.data import Recordings, load_recordings
-from porism.tasks.speech.data.augment import hidden_bands, hidden_moments
-from porism.tasks.speech.data.batches import Batches, Buckets, Example, examples
+from porism.tasks.speech.data.augment import mask_frequencies, mask_times
+from porism.tasks.speech.data.batches import Buckets, Example, UtteranceBatches, examples
 from porism.tasks.speech.data.features import features_named
 from porism.tasks.speech.data.symbols import SYMBOLS
 from porism.tasks.speech.exhibits.transcripts import exhibits
@@ -57,7 +57,7 @@ class Speech(Task):
             "symbols": list(SYMBOLS),
             "seconds": max(example.seconds for example in train),
             "frames": max(len(example.features[0]) for example in train),
-            # A text is read from its start on, and its last symbol is read by nobody.
+            # The decoder's input begins with the sos and lacks the last symbol, the eos.
             "length": max(len(example.tokens) for example in train) - 1,
         }
         return task
@@ -73,8 +73,8 @@ class Speech(Task):
     def examples(self, split: str) -> list[Example]:
         """A split as the model takes it, read once."""
         if split not in self._examples:
-            slower_and_faster = (1.0, 1 - self.recipe.speed_perturb, 1 + self.recipe.speed_perturb)
-            speeds = slower_and_faster if self.recipe.speed_perturb and split == "train" else (1.0,)
+            perturbed = (1.0, 1 - self.recipe.speed_perturb, 1 + self.recipe.speed_perturb)
+            speeds = perturbed if self.recipe.speed_perturb and split == "train" else (1.0,)
             self._examples[split] = examples(
                 self.recordings.splits[split], self.features, self.recipe.max_target_length, speeds
             )
@@ -95,7 +95,7 @@ class Speech(Task):
         return Buckets(self.examples("train"), self.recipe.num_buckets, symbols)
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
-        return Batches(self._buckets, self.recipe.batch_size, seed, epoch, self.recipe.check_val_every_n_epoch)
+        return UtteranceBatches(self._buckets, self.recipe.batch_size, seed, epoch, self.recipe.check_val_every_n_epoch)
 
     def start(self, model: nn.Module) -> Carry:
         return {}
@@ -104,9 +104,9 @@ class Speech(Task):
         features, lengths, tokens = batch
         recipe = self.recipe
         if model.training and recipe.num_freq_mask:
-            features = hidden_bands(features, recipe.num_freq_mask, recipe.freq_mask_width)
+            features = mask_frequencies(features, recipe.num_freq_mask, recipe.freq_mask_width)
         if model.training and recipe.num_time_mask:
-            features = hidden_moments(features, lengths, recipe.num_time_mask, recipe.time_mask_width_ratio)
+            features = mask_times(features, lengths, recipe.num_time_mask, recipe.time_mask_width_ratio)
         return _own_model(model).loss(features, lengths, tokens), carry
 
     def count(self, batch: Batch) -> int:
@@ -138,12 +138,12 @@ class Speech(Task):
 
     def facts(self) -> dict[str, int | float | str]:
         sizes = self.letters()
-        told: dict[str, int | float | str] = dict(self._recordings.facts if self._recordings else {})
-        told["encoder parameters"] = encoder_cost(self.recipe).at(**sizes)["parameters"]
-        told["decoder parameters"] = decoder_cost(self.recipe).at(**sizes)["parameters"]
-        # An LSTM takes its symbols one after the other even when all of them are known.
-        told["parallel steps of the decoder in training"] = sizes["T"] if self.recipe.decoder == "lstm" else 1
-        return told
+        facts: dict[str, int | float | str] = dict(self._recordings.facts if self._recordings else {})
+        facts["encoder parameters"] = encoder_cost(self.recipe).at(**sizes)["parameters"]
+        facts["decoder parameters"] = decoder_cost(self.recipe).at(**sizes)["parameters"]
+        # An LSTM takes its symbols one after the other even when all of them are given.
+        facts["parallel steps of the decoder in training"] = sizes["T"] if self.recipe.decoder == "lstm" else 1
+        return facts
 
     def cost(self) -> Terms:
         return model_cost(self.recipe)

@@ -1,9 +1,9 @@
-"""The loss of negative sampling on text that was held out: how well contexts are told from words that are drawn.
+"""The loss of negative sampling and the cross-entropy of the softmax on held-out text.
 
     loss = mean over pairs of  -log sigma(u_j . v_i) - sum over negatives of log sigma(-u_k . v_i)
 
-Vectors of zeros, which know nothing, have (1 + negatives) log 2. The negatives hang on a seed alone, so that two models
-of the same words are asked the same questions.
+Vectors of zeros, at chance, have (1 + negatives) log 2. The negatives depend on a seed alone, so that two models of the
+same words are measured on the same samples.
 """
 
 import math
@@ -28,20 +28,20 @@ def measure(
 ) -> dict[str, float]:
     """The metrics of a model on pairs of a word and a context; not a number where there are none.
 
-    >>> nothing = torch.zeros(9, 5)
-    >>> measure(nothing, nothing, torch.tensor([[0, 3], [8, 1]]), Noise.uniform(9), negatives=5)     # 6 log 2
+    >>> zeros = torch.zeros(9, 5)
+    >>> measure(zeros, zeros, torch.tensor([[0, 3], [8, 1]]), Noise.uniform(9), negatives=5)     # 6 log 2
     {'loss': 4.158883094787598}
 
     Shapes: words (V, D), contexts (V, D), pairs (P, 2).
     """
     if not len(pairs):
         return {LOSS: math.nan}
-    draw = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     on_cpu, here = noise.to(torch.device("cpu")), noise.to(words.device)
     total = 0.0
     for block in pairs.split(BLOCK):
         # Drawn on the CPU: the same on every device.
-        samples = on_cpu.draw((len(block), negatives), draw).to(words.device)
+        samples = on_cpu.draw((len(block), negatives), generator).to(words.device)
         i, j = block.to(words.device).T
         total += float(sampled_loss(words[i], contexts, j, samples, here.probabilities, "negative", "sum"))
     return {LOSS: total / len(pairs)}
@@ -53,11 +53,11 @@ SCORES_AT_ONCE = 2**24
 
 @torch.no_grad()
 def cross_entropy(model: SkipGram, pairs: Tensor) -> float:
-    """Mean over pairs of -log p(j | i), in nats: below log V a model knows something.
+    """Mean over pairs of -log p(j | i), in nats: log V for a uniform prediction.
 
-    Softmax models and nce say p(j | i) = exp(s_j) / Z. The optimum of negative sampling is s_j = log(p(j | i) / q_j) -
-    log m, with q the noise and m negatives, so what it says is p(j | i) = q_j exp(s_j) / Z. One number for all
-    estimators, whatever their own loss is.
+    Softmax models and nce predict p(j | i) = exp(s_j) / Z. The optimum of negative sampling is
+    s_j = log(p(j | i) / q_j) - log m, with q the noise and m negatives, so that it predicts
+    p(j | i) = q_j exp(s_j) / Z. One number for all estimators, whatever their own loss is.
 
     Shapes: pairs (P, 2).
     """

@@ -24,26 +24,26 @@ class WordsRecipe(Recipe):
     estimator: Literal["full", "uniform", "importance", "self-normalised", "sampled-softmax", "nce", "negative"] = (
         "negative"
     )
-    """What is made of the softmax over all words: itself, or one of its estimates from a few words that are drawn."""
+    """The loss: the softmax over all words, or an estimate of it from a few sampled words."""
     vector_size: Count = 100
     window: Count = 5
-    """Words to either side that may be a context; how many are is drawn anew for each word."""
+    """Words to either side that may be a context; how many is drawn anew for each word."""
     negative: Count = 5
-    """Words that are drawn for each pair, whatever the estimator does with them."""
+    """Words that are sampled for each pair, by every estimator."""
     sample: NotNegative = 1e-3
     """Words that make up more than this share of the text are dropped at random; 0 keeps all."""
     min_count: Count = 5
-    """Words that come less often get no vector."""
+    """Rarer words get no vector."""
     lowercase: bool = True
     """Read the text in lower case."""
     validation_split: Held = 0.01
-    """Share of sentences for valid, and as many for test, where the text does not come split."""
+    """Share of sentences for valid, and as many for test, where the text has no splits."""
     deterministic: bool = False
     """The same bits on every run and with any number of threads, at some of the speed (negative with sgd)."""
     max_memory_mib: Count = 1024
-    """MiB that the text may take. A larger one is read anew in each pass."""
+    """MiB that the text may take. A larger one is read again in each pass."""
     evaluation_data: str | None = None
-    """A folder with wordsim353.tsv, simlex999.txt or questions-words.txt: what people say of words."""
+    """A folder with wordsim353.tsv, simlex999.txt or questions-words.txt: human ratings and analogies."""
 
     def __post_init__(self) -> None:
         if not self.by_kernel:
@@ -61,7 +61,7 @@ class WordsRecipe(Recipe):
 
     @property
     def by_kernel(self) -> bool:
-        """Whether kernels train it, by plain steps as in word2vec; torch does all else."""
+        """Whether the kernels train it, by plain SGD as in word2vec; torch trains all others."""
         return self.estimator == "negative" and self.optimizer == "sgd"
 
 

@@ -1,4 +1,4 @@
-"""The words task: vectors that predict the words around a word."""
+"""The words task: word vectors by skip-gram."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -15,12 +15,12 @@ from porism.layers.skipgram.noise import Noise
 from porism.runs.exhibits import AnyExhibit, Table
 from porism.runs.recipe import Recipe
 from porism.tasks.words.data import load_corpus
-from porism.tasks.words.data.batches import Chunks, Pairs, Pass, draw_pairs, generator
-from porism.tasks.words.data.corpus import Corpus, Reading
-from porism.tasks.words.data.evaluation_sets import judge
-from porism.tasks.words.data.vocabulary import Vocabulary
+from porism.tasks.words.data.batches import Chunks, Pairs, Pass, draw_pairs, seeded_generator
+from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
+from porism.tasks.words.data.evaluation_sets import evaluate
+from porism.tasks.words.data.vocabulary import WordCounts
 from porism.tasks.words.exhibits.estimators import EstimationError, estimation_errors, table
-from porism.tasks.words.exhibits.word_map import word_map
+from porism.tasks.words.exhibits.word_map import check_available, word_map
 from porism.tasks.words.metric import cross_entropy, measure
 from porism.tasks.words.model.base import build
 from porism.tasks.words.model.cost import model_cost, pairs_a_word, subject
@@ -35,13 +35,13 @@ SEED = 0
 MOST_PAIRS, MOST_SCORES = 2**13, 2**27
 """Held-out pairs that are measured, and their scores with all words: measuring must not outlast training."""
 ERROR_PAIRS = 24
-"""Pairs on which estimates are held against the exact gradient."""
+"""Pairs on which estimates are compared with the exact gradient."""
 SHOWN = 4
-"""Words whose neighbours stand for a model, and three times as many in the report's table."""
+"""Words whose neighbours are shown, and three times as many in the report's table."""
 FREQUENT = 1000
-"""They are taken from so many, evenly."""
+"""They are taken evenly from so many."""
 EXACT = ("full", "uniform", "importance")
-"""Estimators that know the softmax's own loss."""
+"""Estimators whose loss is that of the softmax."""
 
 
 class Words(Task):
@@ -59,7 +59,7 @@ class Words(Task):
     default_recipe: ClassVar[str] = "small"
     questions: ClassVar[Mapping[str, Question]] = QUESTIONS
 
-    def __init__(self, recipe: WordsRecipe, vocabulary: Vocabulary, corpus: Corpus | None = None) -> None:
+    def __init__(self, recipe: WordsRecipe, vocabulary: WordCounts, corpus: StreamedCorpus | None = None) -> None:
         self.recipe: WordsRecipe = recipe
         self.vocabulary = vocabulary
         self._corpus = corpus
@@ -68,11 +68,12 @@ class Words(Task):
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
+        check_available()
         if own.evaluation_data is not None and not Path(own.evaluation_data).is_dir():
             raise DataError(
                 f"{own.evaluation_data}: no such folder. Give evaluation_data a folder with wordsim353.tsv in it."
             )
-        reading = Reading(
+        reading = ReadingOptions(
             own.lowercase, own.min_count, round(1 / own.validation_split), own.batch_size, own.max_memory_mib
         )
         corpus = load_corpus(source, reading)
@@ -87,10 +88,10 @@ class Words(Task):
 
     @classmethod
     def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
-        return cls(_own(recipe), Vocabulary.from_json(assets["vocabulary"]))
+        return cls(_own(recipe), WordCounts.from_json(assets["vocabulary"]))
 
     @property
-    def corpus(self) -> Corpus:
+    def corpus(self) -> StreamedCorpus:
         return loaded(self._corpus)
 
     def assets(self) -> dict[str, Any]:
@@ -113,13 +114,13 @@ class Words(Task):
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         net = _own_model(model)
         if len(batch) == 2:
-            tokens, place = batch
-            pairs = draw_pairs(tokens.cpu(), self._keep, self.recipe.window, generator(SEED, int(place[0])))
+            tokens, position = batch
+            pairs = draw_pairs(tokens.cpu(), self._keep, self.recipe.window, seeded_generator(SEED, int(position[0])))
             words, contexts = pairs.to(tokens.device).T
         else:
             words, contexts, _ = batch
         if not len(words):
-            # A piece without a pair teaches nothing.
+            # A chunk without a pair has no gradient.
             return 0 * (net.words.sum() + net.contexts.sum()), carry
         loss: Tensor = net(words, contexts)
         return loss, carry
@@ -137,15 +138,15 @@ class Words(Task):
 
     def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
         net, pairs = _own_model(model), self._pairs(split)
-        found = {"cross_entropy": cross_entropy(net, pairs)}
+        metrics = {"cross_entropy": cross_entropy(net, pairs)}
         if self.recipe.estimator == "negative":
-            found |= measure(net.words, net.contexts, pairs, net.noise, self.recipe.negative)
+            metrics |= measure(net.words, net.contexts, pairs, net.noise, self.recipe.negative)
         if split == "test" and self.recipe.evaluation_data is not None:
-            found |= judge(Path(self.recipe.evaluation_data), self.vocabulary.words, net.words.cpu()).metrics()
+            metrics |= evaluate(Path(self.recipe.evaluation_data), self.vocabulary.words, net.words.cpu()).metrics()
         if split == "test" and not self.recipe.by_kernel:
             error = next(error for error in self._errors(net) if error.estimator == self.recipe.estimator)
-            found |= {"gradient_bias": error.bias, "gradient_deviation": error.deviation}
-        return found
+            metrics |= {"gradient_bias": error.bias, "gradient_deviation": error.deviation}
+        return metrics
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
         return answer(_vectors(model), self.vocabulary.words, inputs, options)
@@ -157,7 +158,7 @@ class Words(Task):
         net, vectors, words = _own_model(model), _vectors(model), self.vocabulary.words
         shown: list[AnyExhibit] = [word_map(vectors, words), self._neighbours(model)]
         if self.recipe.evaluation_data is not None:
-            shown += judge(Path(self.recipe.evaluation_data), words, vectors).tables()
+            shown += evaluate(Path(self.recipe.evaluation_data), words, vectors).tables()
         return [*shown, table(self._errors(net))]
 
     def facts(self) -> dict[str, int | float | str]:
@@ -167,8 +168,8 @@ class Words(Task):
             "vocabulary": len(self.vocabulary),
             "sha256 of the vocabulary": self.vocabulary.sha256()[:12],
         }
-        if corpus.forgotten:
-            facts["forgotten while counting"] = f"words seen {corpus.forgotten} times or less, when memory was full"
+        if corpus.pruned:
+            facts["forgotten while counting"] = f"words seen {corpus.pruned} times or less, when memory was full"
         return facts
 
     def cost(self) -> Terms:
@@ -194,20 +195,20 @@ class Words(Task):
         """Some pairs of a split, (P, 2), the same for every model."""
         if split not in self._held:
             tokens = self._chunks[0][0] if split == "train" else torch.from_numpy(self.corpus.held_out(split))
-            draw = generator(SEED, self.splits.index(split))
-            pairs = draw_pairs(tokens, self._keep, self.recipe.window, draw)
+            generator = seeded_generator(SEED, self.splits.index(split))
+            pairs = draw_pairs(tokens, self._keep, self.recipe.window, generator)
             most = min(MOST_PAIRS, MOST_SCORES // len(self.vocabulary))
-            self._held[split] = pairs[torch.randperm(len(pairs), generator=draw)[:most]]
+            self._held[split] = pairs[torch.randperm(len(pairs), generator=generator)[:most]]
         return self._held[split]
 
     def _errors(self, net: SkipGram) -> list[EstimationError]:
-        """How far every estimator's gradient is off on this model, with the noise that all but `uniform` draw from."""
+        """The errors of every estimator's gradient on this model, with the noise that all but `uniform` draw from."""
         noise = Noise.of_frequencies(torch.from_numpy(self.vocabulary.frequencies))
         pairs = self._pairs("test")[:ERROR_PAIRS]
         return estimation_errors(net.words, net.contexts, noise, pairs, self.recipe.negative)
 
     def _some_words(self, count: int) -> list[str]:
-        """Words from among the most frequent that are likely to mean something: short ones and signs seldom do."""
+        """Words among the most frequent that are likely to have a meaning: no short ones and no punctuation."""
         longer = [word for word in self.vocabulary.words if len(word) > 4 and word.isalpha()][:FREQUENT]
         chosen = longer or list(self.vocabulary.words)
         return chosen[:: -(-len(chosen) // count)]
@@ -215,7 +216,7 @@ class Words(Task):
     def _neighbours(self, model: nn.Module) -> Table:
         samples = self.predict(model, self._some_words(3 * SHOWN), {"count": 6})
         return Table(
-            title="Nearest words",
+            title="Most similar words",
             about="By the cosine of their vectors.",
             columns=["word", "neighbours"],
             rows=[[sample.prompt, sample.output.removeprefix("-> ")] for sample in samples],

@@ -72,14 +72,14 @@ def test_sparse_features_stay_sparse(npz: Writer) -> None:
         ({"edge_index": np.array([[0, 7], [1, 0]])}, "runs from 0 to 7, and 3 nodes are numbered 0 to 2"),
         ({"edge_index": None}, "no edges in it. Add an array edge_index"),
         ({"features": None}, "no features in it. Add an array features"),
-        ({"features": np.zeros((0, 4))}, r"features are \(0, 4\) of float64, wanted \(N, D\) of numbers"),
-        ({"features": np.array([[1.0], [np.nan], [2.0]])}, "a feature is no finite number"),
+        ({"features": np.zeros((0, 4))}, r"features are \(0, 4\) of float64, expected \(N, D\) of numbers"),
+        ({"features": np.array([[1.0], [np.nan], [2.0]])}, "a feature is not a finite number"),
         ({"features": np.ones((2, 4))}, "runs from 0 to 2, and 2 nodes are numbered 0 to 1"),
-        ({"edge_weight": np.array([1, np.nan, 1, 1])}, "the weight of edge 1 is nan, wanted a number"),
+        ({"edge_weight": np.array([1, np.nan, 1, 1])}, "the weight of edge 1 is nan, expected a number"),
         ({"labels": np.array([0, 1])}, "2 labels, and 3 rows of features"),
         ({"labels": np.array([0.5, 1, 1])}, "labels are float64, wanted whole numbers"),
-        ({"labels": np.array([-1, -1, -1])}, "no node has a label, so there is nothing to learn"),
-        ({"labels": None}, "no node has a label, so there is nothing to learn"),
+        ({"labels": np.array([-1, -1, -1])}, "no node has a label, so no model can be trained"),
+        ({"labels": None}, "no node has a label, so no model can be trained"),
         ({"train_mask": np.ones(3, bool)}, "train_mask, and none for valid. Give all three, or none."),
         ({"features": np.array([{}, [], 1], dtype=object)}, "not a whole .npz of plain arrays"),
         ({"class_names": np.array(["one"])}, "1 class_names, and labels run to 1"),
@@ -118,21 +118,21 @@ def test_a_split_in_the_table_is_kept(tables: Writer) -> None:
     ("written", "message"),
     [
         ({"nodes": "node,f\na,1\na,2\n"}, "nodes.csv, line 3: node 'a' a second time"),
-        ({"nodes": "node,f\na,1,2\n"}, "nodes.csv, line 2: 3 cells, wanted 2"),
-        ({"nodes": "node,f\na,one\n"}, "nodes.csv, line 2: f is 'one', wanted a number"),
-        ({"nodes": "node,f\na,nan\n"}, "nodes.csv, line 2: f is 'nan', wanted a number"),
+        ({"nodes": "node,f\na,1,2\n"}, "nodes.csv, line 2: 3 cells, expected 2"),
+        ({"nodes": "node,f\na,one\n"}, "nodes.csv, line 2: f is 'one', expected a number"),
+        ({"nodes": "node,f\na,nan\n"}, "nodes.csv, line 2: f is 'nan', expected a number"),
         ({"nodes": "node,label\na,1\n"}, "nodes.csv: no features, only node, label"),
         ({"nodes": "name,f\na,1\n"}, "nodes.csv, line 1: no column 'node' among name, f"),
         ({"nodes": "node,f\n"}, "nodes.csv: no node in it"),
         ({"nodes": ""}, "nodes.csv: empty. Its first line names the columns."),
         ({"nodes": "node,split,f\na,trian,1\n"}, r"nodes.csv, line 2: there is no split 'trian'. Did you mean train\?"),
         ({"nodes": "node,split,f\na,train,1\n"}, "nodes.csv: no node in the split valid"),
-        ({"edges": "ann,bob\n"}, "edges.csv, line 1: 'ann,bob', wanted source,target"),
+        ({"edges": "ann,bob\n"}, "edges.csv, line 1: 'ann,bob', expected source,target"),
         (
             {"edges": "source,target\nann,bib\n"},
             r"edges.csv, line 2: there is no node 'bib' in nodes.csv. Did you mean",
         ),
-        ({"edges": "source,target,weight\nann,bob,\n"}, "edges.csv, line 2: weight is '', wanted a number"),
+        ({"edges": "source,target,weight\nann,bob,\n"}, "edges.csv, line 2: weight is '', expected a number"),
     ],
 )
 def test_tables_that_are_no_graph_get_a_line_with_file_and_line(
@@ -161,7 +161,7 @@ def test_a_random_split_is_drawn_from_its_seed_and_named() -> None:
 
 def test_a_graph_too_small_to_split_is_a_clear_error(npz: Writer) -> None:
     with pytest.raises(
-        DataError, match="graph.npz: 3 nodes with a label are too few to draw a split: 2 to train leave 1"
+        DataError, match="graph.npz: 3 nodes with a label are too few for a random split: 2 to train leave 1"
     ):
         load_graph(str(npz()))
     path = npz(features=np.ones((6, 1)), labels=np.array([0, 1, 1, 1, 0, -1]))
@@ -199,7 +199,7 @@ def test_graphs_of_other_libraries() -> None:
         assert torch.equal(made.graph.dense("none", self_loops=False), PATH)
         assert made.labels.tolist() == [0, 1, 1]
         assert made.features.shape == (3, 3)
-    with pytest.raises(DataError, match="graph: a list is no graph."):
+    with pytest.raises(DataError, match="graph: a list is not a graph."):
         from_object([1, 2])
 
 

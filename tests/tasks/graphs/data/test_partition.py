@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from porism.tasks.graphs.data.partition import Partition, beliefs, partition
+from porism.tasks.graphs.data.partition import Partition, belief_propagation, partition
 
 
 def test_edges_are_as_many_as_their_probabilities_say() -> None:
-    drawn_from = Partition(nodes=1200, groups=3, within=12, between=3)
-    edges, group = drawn_from.draw(np.random.default_rng(0))
+    model = Partition(nodes=1200, groups=3, within=12, between=3)
+    edges, group = model.draw(np.random.default_rng(0))
     inside = (group[edges[0]] == group[edges[1]]).sum()
     # A third of all pairs is of one group; the scatter is that of counts, and four of its deviations are allowed.
-    for found, wanted in ((inside, 1200 * 12 / 6), (edges.shape[1] - inside, 1200 * 3 / 3)):
-        assert abs(found - wanted) < 4 * wanted**0.5
-    assert drawn_from.degree == 6
+    for found, expected in ((inside, 1200 * 12 / 6), (edges.shape[1] - inside, 1200 * 3 / 3)):
+        assert abs(found - expected) < 4 * expected**0.5
+    assert model.degree == 6
 
 
 def test_the_threshold_is_kestens_and_stigums() -> None:
@@ -34,21 +34,21 @@ def test_groups_far_above_the_threshold_are_found_and_far_below_are_not() -> Non
     assert limit(6.3, 5.85) < 0.45
 
 
-def test_what_is_told_is_believed() -> None:
+def test_labels_that_are_given_are_kept() -> None:
     drawn = partition(Partition(nodes=90))
     assert drawn.limits["train"] == 1
 
 
-def test_beliefs_on_a_tree_are_the_true_probabilities() -> None:
-    """Two groups on a star with one leaf told, against the sum over all labellings that split evenly in the mean."""
+def test_belief_propagation_on_a_tree_gives_the_true_probabilities() -> None:
+    """Two groups on a star with one leaf labelled, against the sum over labellings that split evenly on average."""
     edges = torch.tensor([[0, 1, 0, 2, 0, 3], [1, 0, 2, 0, 3, 0]])
-    told = torch.tensor([-1, 0, 1, -1])
+    labels = torch.tensor([-1, 0, 1, -1])
     affinity = torch.tensor([[3.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
-    found = beliefs(edges, told, affinity)
-    # One leaf of each group told: by symmetry the hub and the last leaf may be either.
-    assert found[0].tolist() == pytest.approx([0.5, 0.5], abs=1e-4)
-    assert found[3].tolist() == pytest.approx([0.5, 0.5], abs=1e-4)
-    assert found[1].tolist() == [1, 0]
+    marginals = belief_propagation(edges, labels, affinity)
+    # One leaf of each group is labelled: by symmetry the hub and the last leaf may be either.
+    assert marginals[0].tolist() == pytest.approx([0.5, 0.5], abs=1e-4)
+    assert marginals[3].tolist() == pytest.approx([0.5, 0.5], abs=1e-4)
+    assert marginals[1].tolist() == [1, 0]
 
 
 def test_the_same_seed_gives_the_same_graph() -> None:

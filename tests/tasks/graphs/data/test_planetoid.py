@@ -30,10 +30,10 @@ def test_nodes_come_in_their_places_and_gaps_are_filled(planetoid: Writer) -> No
 
 def test_edges_count_once_and_both_ways_without_loops(planetoid: Writer) -> None:
     adjacency = read_graph(str(planetoid())).graph.dense("none", self_loops=False)
-    wanted = torch.zeros(8, 8)
+    expected = torch.zeros(8, 8)
     for one, other in ((0, 1), (0, 7), (1, 2), (4, 5)):
-        wanted[one, other] = wanted[other, one] = 1
-    assert torch.equal(adjacency, wanted)
+        expected[one, other] = expected[other, one] = 1
+    assert torch.equal(adjacency, expected)
 
 
 def test_the_public_split(planetoid: Writer) -> None:
@@ -107,7 +107,7 @@ def test_a_damaged_file_is_a_clear_error(planetoid: Writer, kept: int) -> None:
 
 def test_what_does_not_fit_together_is_a_clear_error(planetoid: Writer) -> None:
     folder = planetoid(ty=np.eye(2, dtype=np.int32)[[0]])
-    with pytest.raises(DataError, match="ind.tiny.ty: 1 rows, wanted 2, one for each node."):
+    with pytest.raises(DataError, match="ind.tiny.ty: 1 rows, expected 2, one for each node."):
         read_graph(str(folder))
     folder = planetoid(graph={0: [1, 99]})
     with pytest.raises(DataError, match="ind.tiny.graph: an edge names node 99, and nodes are numbered 0 to 7."):
@@ -159,7 +159,7 @@ def test_a_list_within_itself_has_no_end_and_is_refused(tmp_path: Path) -> None:
     endless.append(endless)
     path = tmp_path / "file"
     path.write_bytes(pickle.dumps(endless, protocol=2))
-    with pytest.raises(DataError, match="a list or a dictionary in two places"):
+    with pytest.raises(DataError, match="a list or a dictionary that is shared"):
         read_pickle(path)
 
 

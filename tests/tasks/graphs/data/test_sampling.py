@@ -7,7 +7,7 @@ from torch import Tensor
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.runs.recipe import override
-from porism.tasks.graphs.data.sampling import Part, Parts, sample
+from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches, sample
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
@@ -23,21 +23,21 @@ def whole() -> Propagation:
     return whole
 
 
-def parts(whole: Propagation, features: Tensor | SparseFeatures, fan: int, batch: int = 7) -> Parts:
+def batches(whole: Propagation, features: Tensor | SparseFeatures, fan: int, batch: int = 7) -> NeighborBatches:
     labels = torch.arange(NODES) % 3
-    return Parts(whole, features, labels, torch.arange(20), batch=batch, passes=2, layers=2, fan=fan, seed=5)
+    return NeighborBatches(whole, features, labels, torch.arange(20), batch=batch, passes=2, layers=2, fan=fan, seed=5)
 
 
 def test_a_part_holds_no_more_than_the_fan_and_the_node_itself(whole: Propagation) -> None:
     chosen = torch.tensor([5, 1, 40])
-    nodes, matrix = sample(whole.there, chosen, layers=2, fan=3, draw=torch.Generator().manual_seed(1))
+    nodes, matrix = sample(whole.there, chosen, layers=2, fan=3, generator=torch.Generator().manual_seed(1))
     assert nodes[:3].tolist() == [5, 1, 40]
     assert len(nodes.unique()) == len(nodes) <= 3 * (1 + 3 + 9)
     assert matrix.height == len(nodes)
     assert int(matrix.starts.diff().max()) <= 4
-    dense, wanted = matrix.to_dense(len(nodes)), whole.there.to_dense(NODES)[nodes][:, nodes]
-    assert torch.equal(dense.diagonal(), wanted.diagonal())
-    assert ((dense > 0) <= (wanted > 0)).all()
+    dense, expected = matrix.to_dense(len(nodes)), whole.there.to_dense(NODES)[nodes][:, nodes]
+    assert torch.equal(dense.diagonal(), expected.diagonal())
+    assert ((dense > 0) <= (expected > 0)).all()
 
 
 def test_a_sampled_sum_has_the_whole_sum_as_its_mean(whole: Propagation) -> None:
@@ -45,7 +45,7 @@ def test_a_sampled_sum_has_the_whole_sum_as_its_mean(whole: Propagation) -> None
     chosen = torch.arange(10)
     sums = []
     for seed in range(400):
-        nodes, matrix = sample(whole.there, chosen, layers=1, fan=2, draw=torch.Generator().manual_seed(seed))
+        nodes, matrix = sample(whole.there, chosen, layers=1, fan=2, generator=torch.Generator().manual_seed(seed))
         sums.append((matrix.to_dense(len(nodes)) @ x[nodes])[:10])
     found = torch.stack(sums)
     # Five deviations of a mean over 400 draws.
@@ -60,18 +60,18 @@ def test_with_all_neighbours_a_part_says_what_the_whole_graph_says(whole: Propag
     torch.manual_seed(1)
     net = build(RECIPES["kipf"], 5, 3).eval()
     edges = torch.randint(NODES, (2, 400), generator=torch.Generator().manual_seed(0))
-    wanted = net(dense, Graph.from_edges(edges, NODES))
-    chosen = parts(whole, features, fan=10_000)
+    expected = net(dense, Graph.from_edges(edges, NODES))
+    chosen = batches(whole, features, fan=10_000)
     for batch in chosen:
-        part = Part.of(batch)
-        said = net(part.x(5), part.graph())[: len(part.labels)]
-        nearest = (said[:, None] - wanted[None]).abs().amax(2).min(1)
+        sampled = NeighborBatch.of(batch)
+        logits = net(sampled.x(5), sampled.graph())[: len(sampled.labels)]
+        nearest = (logits[:, None] - expected[None]).abs().amax(2).min(1)
         assert nearest.values.max() < 1e-5
-        assert torch.equal(part.labels, nearest.indices % 3)
+        assert torch.equal(sampled.labels, nearest.indices % 3)
 
 
 def test_a_pass_meets_every_training_node_once_in_an_order_of_its_own(whole: Propagation) -> None:
-    steps = parts(whole, torch.arange(NODES, dtype=torch.float32)[:, None], fan=2)
+    steps = batches(whole, torch.arange(NODES, dtype=torch.float32)[:, None], fan=2)
     assert len(steps) == 6
     met = [
         [int(node) for batch in steps[turn * 3 : turn * 3 + 3] for node in batch[7][: len(batch[0]), 0]]

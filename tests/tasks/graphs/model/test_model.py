@@ -1,4 +1,4 @@
-"""The nets: dropout that keeps features sparse, opinions that spread to their limit, copies that agree."""
+"""GCN and APPNP: dropout that keeps features sparse, the limit of propagation, the consistency loss."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.runs.recipe import override
 from porism.tasks.graphs.data import load_graph
 from porism.tasks.graphs.data.labelled_graph import row_normalised
-from porism.tasks.graphs.model.base import disagreement
+from porism.tasks.graphs.model.base import consistency_loss
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import model_cost, subject
 from porism.tasks.graphs.recipes import RECIPES
@@ -35,7 +35,7 @@ def x() -> Tensor:
 
 
 @pytest.mark.parametrize("name", ["kipf", "best"])
-def test_sparse_and_dense_features_say_the_same(name: str, graph: Graph, x: Tensor) -> None:
+def test_sparse_and_dense_features_give_the_same_logits(name: str, graph: Graph, x: Tensor) -> None:
     net = build(RECIPES[name], D, V).eval()
     assert torch.allclose(net(x, graph), net(SparseFeatures.from_dense(x), graph), atol=1e-6)
 
@@ -48,8 +48,8 @@ def test_dropped_sparse_features_stay_sparse(x: Tensor) -> None:
     assert 0 < int((dropped.there.values == 0).sum()) < sparse.there.stored
 
 
-def test_features_that_nothing_changes_are_spread_once(graph: Graph, x: Tensor) -> None:
-    net = build(override(RECIPES["kipf"], ["input_dropout=0"]), D, V).eval()
+def test_features_without_dropout_are_propagated_once(graph: Graph, x: Tensor) -> None:
+    net = build(override(RECIPES["kipf"], ["keep_input=1"]), D, V).eval()
     prepared = net.prepare(x, graph)
     assert isinstance(prepared, Propagated)
     assert torch.allclose(net(prepared, graph), net(x, graph), atol=1e-6)
@@ -57,15 +57,15 @@ def test_features_that_nothing_changes_are_spread_once(graph: Graph, x: Tensor) 
     assert build(RECIPES["kipf"], D, V).prepare(x, graph) is x
 
 
-def test_opinions_spread_to_the_limit_that_is_known(graph: Graph, x: Tensor) -> None:
+def test_appnp_converges_to_its_limit(graph: Graph, x: Tensor) -> None:
     # z = a (I - (1 - a) Ahat)^-1 z[0]
     recipe = override(RECIPES["best"], ["power_iterations=300", "teleport_probability=0.2"])
     net = build(recipe, D, V).double().eval()
     own = build(override(recipe, ["teleport_probability=1"]), D, V).double().eval()
     own.load_state_dict(net.state_dict())
     Ahat = graph.dense(dtype=torch.float64)
-    wanted = 0.2 * torch.linalg.solve(torch.eye(N).double() - 0.8 * Ahat, own(x.double(), graph))
-    assert torch.allclose(net(x.double(), graph), wanted)
+    expected = 0.2 * torch.linalg.solve(torch.eye(N).double() - 0.8 * Ahat, own(x.double(), graph))
+    assert torch.allclose(net(x.double(), graph), expected)
 
 
 @pytest.mark.parametrize("name", ["kipf", "best"])
@@ -93,17 +93,17 @@ def test_only_the_first_layer_decays(graph: Graph, x: Tensor) -> None:
     assert all(torch.equal(a, b) for a, b in zip(decayed[1:], without[1:], strict=True))
 
 
-def test_copies_that_say_the_same_with_certainty_do_not_disagree() -> None:
+def test_certain_equal_copies_have_no_consistency_loss() -> None:
     sure, other = torch.tensor([[30.0, 0.0]]), torch.tensor([[0.0, 30.0]])
-    assert float(disagreement([sure, sure], 0.5)) == pytest.approx(0, abs=1e-6)
+    assert float(consistency_loss([sure, sure], 0.5)) == pytest.approx(0, abs=1e-6)
     # Both are half a unit away from the middle in either of two directions.
-    assert float(disagreement([sure, other], 0.5)) == pytest.approx(0.5)
+    assert float(consistency_loss([sure, other], 0.5)) == pytest.approx(0.5)
 
 
-def test_a_low_temperature_draws_towards_certainty() -> None:
+def test_a_low_temperature_sharpens_the_mean() -> None:
     unsure = torch.tensor([[0.6, 0.4]]).log()
     q = 0.6**4 / (0.6**4 + 0.4**4)
-    assert float(disagreement([unsure, unsure], 0.25)) == pytest.approx(2 * (0.6 - q) ** 2)
+    assert float(consistency_loss([unsure, unsure], 0.25)) == pytest.approx(2 * (0.6 - q) ** 2)
 
 
 def test_rows_are_divided_by_their_sum(x: Tensor) -> None:
@@ -147,11 +147,11 @@ def test_the_cost_on_dense_features_too(assignments: list[str], graph: Graph, x:
 
 def test_settings_that_exclude_each_other_are_refused() -> None:
     with pytest.raises(
-        RecipeError, match="num_neighbors=5 draws neighbours for each layer, and model=appnp spreads after them"
+        RecipeError, match="num_neighbors=5 samples neighbours in each layer, and model=appnp propagates after them"
     ):
         override(RECIPES["best"], ["num_neighbors=5"])
     with pytest.raises(
-        RecipeError, match="consistency_weight=1 needs copies that can disagree, got num_augmentations=1"
+        RecipeError, match="consistency_weight=1 needs two forward passes or more, got num_augmentations=1"
     ):
         override(RECIPES["best"], ["num_augmentations=1"])
 

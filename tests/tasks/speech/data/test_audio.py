@@ -40,33 +40,33 @@ def write(tmp_path: Path) -> Write:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rate", [8_000, 16_000, 48_000])
 def test_every_kind_and_rate_gives_the_same_sound(write: Write, kind: str, rate: int) -> None:
-    found = read_sound(write(tone(1.5, rate), rate, kind), 16_000)
-    assert found.rate == 16_000
-    assert found.samples.dtype == torch.float32
+    sound = read_sound(write(tone(1.5, rate), rate, kind), 16_000)
+    assert sound.rate == 16_000
+    assert sound.samples.dtype == torch.float32
     # A codec may add a frame of silence.
-    assert found.seconds == pytest.approx(1.5, abs=0.06)
-    assert found.notes == (() if rate == 16_000 else (f"resampled from {rate} Hz",))
-    middle = found.samples[4000:12_000]
+    assert sound.seconds == pytest.approx(1.5, abs=0.06)
+    assert sound.notes == (() if rate == 16_000 else (f"resampled from {rate} Hz",))
+    middle = sound.samples[4000:12_000]
     spectrum = torch.fft.rfft(middle).abs()
     assert int(spectrum.argmax()) == 220  # 440 Hz in half a second
     assert float(middle.square().mean().sqrt()) == pytest.approx(0.4 / math.sqrt(2), abs=0.03)
 
 
-def test_channels_are_mixed_down_and_that_is_said(write: Write) -> None:
+def test_channels_are_mixed_down_and_noted(write: Write) -> None:
     left, right = tone(0.5, 16_000), np.zeros(8000, np.float32)
-    found = read_sound(write(np.stack([left, right], 1), 16_000))
-    assert found.notes == ("2 channels mixed down",)
-    assert torch.allclose(found.samples, torch.from_numpy(left / 2), atol=1e-4)
+    sound = read_sound(write(np.stack([left, right], 1), 16_000))
+    assert sound.notes == ("2 channels mixed down",)
+    assert torch.allclose(sound.samples, torch.from_numpy(left / 2), atol=1e-4)
 
 
 def test_both_notes(write: Write) -> None:
-    found = read_sound(write(np.stack([tone(0.5, 44_100)] * 3, 1), 44_100))
-    assert found.notes == ("3 channels mixed down", "resampled from 44100 Hz")
+    sound = read_sound(write(np.stack([tone(0.5, 44_100)] * 3, 1), 44_100))
+    assert sound.notes == ("3 channels mixed down", "resampled from 44100 Hz")
 
 
 def test_eight_bits_are_fine(write: Write) -> None:
-    found = read_sound(write(tone(0.5, 16_000), 16_000, subtype="PCM_U8"))
-    assert torch.allclose(found.samples, torch.from_numpy(tone(0.5, 16_000)), atol=1 / 128)
+    sound = read_sound(write(tone(0.5, 16_000), 16_000, subtype="PCM_U8"))
+    assert torch.allclose(sound.samples, torch.from_numpy(tone(0.5, 16_000)), atol=1 / 128)
 
 
 @pytest.mark.parametrize("samples", [1, 2, 7, 63])
@@ -86,9 +86,9 @@ def test_blocks_do_not_show(write: Write, monkeypatch: pytest.MonkeyPatch) -> No
 def test_bare_samples_in_either_byte_order(tmp_path: Path, order: str) -> None:
     path = tmp_path / "an1-fash-b.raw"
     path.write_bytes((tone(0.5, 16_000) * 32_767).astype(order).tobytes())
-    found = read_sound(path)
-    assert found.notes == ("no header, read as 16 bits a sample, one channel, 16000 Hz",)
-    assert torch.allclose(found.samples, torch.from_numpy(tone(0.5, 16_000)), atol=1e-4)
+    sound = read_sound(path)
+    assert sound.notes == ("no header, read as 16 bits a sample, one channel, 16000 Hz",)
+    assert torch.allclose(sound.samples, torch.from_numpy(tone(0.5, 16_000)), atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,8 +104,8 @@ def test_a_recording_that_breaks_off(write: Write, kind: str, share: float) -> N
 def test_a_stream_that_never_put_in_its_length(write: Write) -> None:
     path = write(tone(0.5, 16_000), 16_000)
     content = bytearray(path.read_bytes())
-    place = content.index(b"data") + 4
-    content[place : place + 4] = struct.pack("<I", 0xFFFFFFFF)
+    offset = content.index(b"data") + 4
+    content[offset : offset + 4] = struct.pack("<I", 0xFFFFFFFF)
     path.write_bytes(content)
     assert read_sound(path).seconds == 0.5
 
@@ -143,7 +143,7 @@ def test_what_is_no_recording(
     with pytest.raises(DataError, match=line) as raised:
         read_sound(tmp_path / name)
     assert "\n" not in str(raised.value)
-    # The decoders have nothing to add.
+    # The decoders print nothing of their own.
     assert capfd.readouterr() == ("", "")
 
 
@@ -156,21 +156,21 @@ def test_no_samples(write: Write) -> None:
 def test_a_sample_that_is_no_number(write: Write, bad: float) -> None:
     samples = tone(0.5, 16_000)
     samples[4000] = bad
-    with pytest.raises(DataError, match=r"sound\.wav: a sample at 0\.250 s is no number\."):
+    with pytest.raises(DataError, match=r"sound\.wav: a sample at 0\.250 s is not a number\."):
         read_sound(write(samples, 16_000, subtype="FLOAT"))
 
 
 def test_no_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.wav: no such file\. Check the path\."):
         read_sound(tmp_path / "none.wav")
-    with pytest.raises(DataError, match="a folder, wanted a recording"):
+    with pytest.raises(DataError, match="a folder, expected a recording"):
         read_sound(tmp_path)
 
 
 def test_an_utterance_is_never_longer_than_the_limit(write: Write) -> None:
     path = write(np.zeros(8_000 * 3, np.float32), 8_000)
     assert read_sound(path, longest=3).seconds == 3
-    with pytest.raises(DataError, match=r"longer than 2\.5 s, .*porism predict transcribes it in pieces"):
+    with pytest.raises(DataError, match=r"longer than 2\.5 s, .*porism predict transcribes it in segments"):
         read_sound(path, longest=2.5)
 
 

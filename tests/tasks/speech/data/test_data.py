@@ -15,7 +15,7 @@ import torch
 from porism.errors import DataError
 from porism.tasks.speech.data import CATALOGUE, Utterance, load_recordings
 from porism.tasks.speech.data.audio import Sound
-from porism.tasks.speech.data.ljspeech import PUBLIC, split_by_place
+from porism.tasks.speech.data.ljspeech import PUBLIC, split_by_position
 from porism.tasks.speech.data.recordings import SPLITS, Recordings, hold_out, speaker_of
 
 Lists = Callable[[dict[str, Sequence[str]]], Path]
@@ -29,8 +29,8 @@ def sound(path: Path, seed: int = 1) -> Path:
     return path
 
 
-def names(found: Recordings) -> dict[str, list[str]]:
-    return {split: [utterance.name for utterance in found.splits[split]] for split in SPLITS}
+def names(recordings: Recordings) -> dict[str, list[str]]:
+    return {split: [utterance.name for utterance in recordings.splits[split]] for split in SPLITS}
 
 
 @pytest.fixture
@@ -80,76 +80,76 @@ def lists(tmp_path: Path) -> Lists:
     return written
 
 
-def test_ljspeech_is_split_by_place(ljspeech: Path) -> None:
-    found = load_recordings(str(ljspeech))
-    assert [len(found.splits[split]) for split in SPLITS] == [15, 1, 4]
-    everything = [utterance for split in SPLITS for utterance in found.splits[split]]
+def test_ljspeech_is_split_by_position(ljspeech: Path) -> None:
+    recordings = load_recordings(str(ljspeech))
+    assert [len(recordings.splits[split]) for split in SPLITS] == [15, 1, 4]
+    everything = [utterance for split in SPLITS for utterance in recordings.splits[split]]
     assert [utterance.name for utterance in everything] == [f"LJ001-{number:04d}" for number in range(1, 21)]
     assert everything[0].text == "in fourteen hundred and 1,"
     assert everything[0].sound(22_050).notes == ("resampled from 16000 Hz",)
-    assert found.facts["train utterances"] == 15
-    assert str(found.facts["unknown characters"]).startswith("12 x 1, 3 x 2, 2 x 3")
+    assert recordings.facts["train utterances"] == 15
+    assert str(recordings.facts["unknown characters"]).startswith("12 x 1, 3 x 2, 2 x 3")
 
 
 def test_all_of_ljspeech_gives_the_published_split() -> None:
     silence = Sound(torch.zeros(1), 16_000)
-    splits = split_by_place([Utterance(str(place), "a", silence) for place in range(13_100)])
+    splits = split_by_position([Utterance(str(index), "a", silence) for index in range(13_100)])
     assert [len(splits[split]) for split in SPLITS] == [9825, 655, 2620]
     assert splits["test"][0].name == "10480"
 
 
 def test_the_public_archive_is_unpacked_once(ljspeech: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "data" / "ljspeech" / "LJSpeech-1.1.tar.bz2"
-    place.parent.mkdir(parents=True)
-    with tarfile.open(place, "w:bz2") as archive:
+    archive_path = tmp_path / "data" / "ljspeech" / "LJSpeech-1.1.tar.bz2"
+    archive_path.parent.mkdir(parents=True)
+    with tarfile.open(archive_path, "w:bz2") as archive:
         archive.add(ljspeech, ljspeech.name)
-    sha256 = hashlib.sha256(place.read_bytes()).hexdigest()
+    sha256 = hashlib.sha256(archive_path.read_bytes()).hexdigest()
     file = replace(PUBLIC["ljspeech"].files["all"], sha256=sha256)
     monkeypatch.setitem(PUBLIC, "ljspeech", replace(PUBLIC["ljspeech"], files={"all": file}))
     monkeypatch.setenv("PORISM_DATA", str(tmp_path / "data"))
-    found = load_recordings("ljspeech")
-    assert found.fingerprint() == load_recordings(str(ljspeech)).fingerprint()
-    place.unlink()
-    assert names(load_recordings("ljspeech")) == names(found)
-    assert sorted(left.name for left in place.parent.iterdir()) == ["LJSpeech-1.1"]
+    recordings = load_recordings("ljspeech")
+    assert recordings.fingerprint() == load_recordings(str(ljspeech)).fingerprint()
+    archive_path.unlink()
+    assert names(load_recordings("ljspeech")) == names(recordings)
+    assert sorted(left.name for left in archive_path.parent.iterdir()) == ["LJSpeech-1.1"]
 
 
 def test_an4_as_cmu_gives_it_out(an4: Path) -> None:
-    found = load_recordings(str(an4))
-    assert [len(found.splits[split]) for split in SPLITS] == [27, 6, 1]
-    first = found.splits["test"][0]
+    recordings = load_recordings(str(an4))
+    assert [len(recordings.splits[split]) for split in SPLITS] == [27, 6, 1]
+    first = recordings.splits["test"][0]
     assert (first.name, first.text) == ("cen7-mxyz-b", "GO N7")
     assert len(first.sound().samples) == 1600
-    speakers = {split: {speaker_of(name) for name in names(found)[split]} for split in ("train", "valid")}
+    speakers = {split: {speaker_of(name) for name in names(recordings)[split]} for split in ("train", "valid")}
     assert speakers["train"].isdisjoint(speakers["valid"])
-    assert found.facts["split"] == "as published, valid 2 speakers held out"
+    assert recordings.facts["split"] == "as published, valid 2 speakers held out"
 
 
 def test_lists_as_they_are(lists: Lists) -> None:
-    found = load_recordings(str(lists({"train": ["a b", "c"], "dev": ["d"], "test": ["e"]})))
-    assert {split: [u.text for u in found.splits[split]] for split in SPLITS} == {
+    recordings = load_recordings(str(lists({"train": ["a b", "c"], "dev": ["d"], "test": ["e"]})))
+    assert {split: [u.text for u in recordings.splits[split]] for split in SPLITS} == {
         "train": ["a b", "c"],
         "valid": ["d"],
         "test": ["e"],
     }
-    assert found.facts["split"] == "as listed"
+    assert recordings.facts["split"] == "as listed"
 
 
 def test_valid_is_held_out_where_no_list_says(lists: Lists) -> None:
     folder = lists({"train": [f"w {n}" for n in range(30)], "test": ["z"]})
-    found = load_recordings(str(folder))
-    assert [len(found.splits[split]) for split in SPLITS] == [27, 3, 1]
-    assert names(found) == names(load_recordings(str(folder)))
-    assert found.facts["split"] == "as listed, valid drawn at random"
+    recordings = load_recordings(str(folder))
+    assert [len(recordings.splits[split]) for split in SPLITS] == [27, 3, 1]
+    assert names(recordings) == names(load_recordings(str(folder)))
+    assert recordings.facts["split"] == "as listed, valid drawn at random"
 
 
 def test_one_list_is_split_in_three(lists: Lists) -> None:
     folder = lists({"all": ["one"] * 40})
     path = folder / "all.tsv"
     path.write_text("path\ttranscript\n" + path.read_text())
-    found = load_recordings(str(path))
-    members = [name for split in SPLITS for name in names(found)[split]]
-    assert [len(found.splits[split]) for split in SPLITS] == [32, 4, 4]
+    recordings = load_recordings(str(path))
+    members = [name for split in SPLITS for name in names(recordings)[split]]
+    assert [len(recordings.splits[split]) for split in SPLITS] == [32, 4, 4]
     assert len(set(members)) == 40
 
 
@@ -163,23 +163,23 @@ def test_holding_out_loses_nothing(count: int) -> None:
 
 
 def test_a_speaker_is_known_by_the_names_of_three_corpora() -> None:
-    found = [speaker_of(name) for name in ("an251-fash-b", "cen1-fash-b", "84-121123-0000", "p225_001", "clip7")]
-    assert found == ["fash", "fash", "84", "p225", None]
+    speakers = [speaker_of(name) for name in ("an251-fash-b", "cen1-fash-b", "84-121123-0000", "p225_001", "clip7")]
+    assert speakers == ["fash", "fash", "84", "p225", None]
 
 
 def test_the_fingerprint_is_of_sounds_and_texts(ljspeech: Path, tmp_path: Path) -> None:
-    before = load_recordings(str(ljspeech)).fingerprint()
+    original = load_recordings(str(ljspeech)).fingerprint()
     moved = ljspeech.rename(tmp_path / "elsewhere")
-    assert load_recordings(str(moved)).fingerprint() == before
+    assert load_recordings(str(moved)).fingerprint() == original
     metadata = (moved / "metadata.csv").read_text()
     (moved / "metadata.csv").write_text(metadata.replace("fourteen", "forteen", 1))
     changed = load_recordings(str(moved)).fingerprint()
     (moved / "metadata.csv").write_text(metadata)
     sound(moved / "wavs" / "LJ001-0002.wav", seed=99)
-    assert len({before, changed, load_recordings(str(moved)).fingerprint()}) == 3
+    assert len({original, changed, load_recordings(str(moved)).fingerprint()}) == 3
 
 
-def test_unknown_characters_are_told_or_refused(lists: Lists) -> None:
+def test_unknown_characters_are_reported_or_refused(lists: Lists) -> None:
     folder = lists({"train": ["wait", "é!"], "valid": ["no!"], "test": ["e"]})
     assert load_recordings(str(folder)).facts["unknown characters"] == "2 x !, 1 x é"
     with pytest.raises(DataError, match=r"train\.tsv, line 2: the character 'é' is not in the alphabet"):
@@ -189,7 +189,7 @@ def test_unknown_characters_are_told_or_refused(lists: Lists) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("clips/train0.wav", r"train\.tsv, line 2: 1 fields, wanted two split by a tab: path and transcript\."),
+        ("clips/train0.wav", r"train\.tsv, line 2: 1 fields, expected two split by a tab: path and transcript\."),
         ("clips/train0.wav\ta\tb", r"train\.tsv, line 2: 3 fields"),
         ("clips/none.wav\tgo", r"train\.tsv, line 2: no recording .*clips.none\.wav\. Put the file there"),
         ("clips/train0.wav\t ", r"train\.tsv, line 2: no transcript for train0\."),
@@ -207,7 +207,7 @@ def test_a_bad_line_of_ljspeech(ljspeech: Path) -> None:
     metadata = ljspeech / "metadata.csv"
     good = metadata.read_text()
     metadata.write_text(good + "LJ001-0021|only two\n")
-    with pytest.raises(DataError, match=r"metadata\.csv, line 21: 2 fields, wanted three split by a bar"):
+    with pytest.raises(DataError, match=r"metadata\.csv, line 21: 2 fields, expected three"):
         load_recordings(str(ljspeech))
     metadata.write_text(good + "LJ001-0021|a|b\n")
     with pytest.raises(DataError, match=r"metadata\.csv, line 21: no recording LJ001-0021\."):
@@ -228,7 +228,7 @@ def test_a_bad_line_of_ljspeech(ljspeech: Path) -> None:
 def test_a_bad_line_of_an4(an4: Path) -> None:
     (an4 / "etc/an4_test.transcription").write_text("<s> GO </s>\n")
     with pytest.raises(
-        DataError, match=r"an4_test\.transcription, line 1: '<s> GO </s>', wanted a transcript with its"
+        DataError, match=r"an4_test\.transcription, line 1: '<s> GO </s>', expected a transcript with its"
     ):
         load_recordings(str(an4))
     (an4 / "etc/an4_test.transcription").unlink()
@@ -247,7 +247,7 @@ def test_what_is_no_source(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no transcripts in this folder"):
         load_recordings(str(tmp_path))
     (tmp_path / "a.wav").touch()
-    with pytest.raises(DataError, match=r"a\.wav: a single file, wanted a folder"):
+    with pytest.raises(DataError, match=r"a\.wav: a single file, expected a folder"):
         load_recordings(str(tmp_path / "a.wav"))
 
 

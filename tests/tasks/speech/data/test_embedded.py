@@ -6,10 +6,10 @@ from time import sleep
 import pytest
 
 from porism.errors import DataError, MissingExtra
-from porism.tasks.speech.data import embedded as spoken
+from porism.tasks.speech.data import embedded as embedded_recordings
 from porism.tasks.speech.data import espeak, load_recordings
-from porism.tasks.speech.data.embedded import COUNTS, SEED, VOICES, make, plan
-from porism.tasks.speech.data.espeak import Spoken, speak
+from porism.tasks.speech.data.embedded import COUNTS, SEED, VOICES, plan, synthesize
+from porism.tasks.speech.data.espeak import SynthesisInput, speak
 from porism.tasks.speech.data.lists import read_lists
 from porism.tasks.speech.data.recordings import SPLITS, Recordings
 
@@ -20,18 +20,18 @@ FEW = {"train": 5, "valid": 2, "test": 3}
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder of the test's own, and only a few sentences to say."""
     monkeypatch.setenv("PORISM_DATA", str(tmp_path))
-    monkeypatch.setattr(spoken, "COUNTS", FEW)
+    monkeypatch.setattr(embedded_recordings, "COUNTS", FEW)
     return tmp_path
 
 
-def of(found: Recordings) -> dict[str, list[str]]:
-    return {split: [utterance.text for utterance in found.splits[split]] for split in SPLITS}
+def of(recordings: Recordings) -> dict[str, list[str]]:
+    return {split: [utterance.text for utterance in recordings.splits[split]] for split in SPLITS}
 
 
 def test_the_splits_share_no_sentence() -> None:
     planned = plan(COUNTS, SEED)
-    said = [saying.text for split in SPLITS for saying in planned[split]]
-    assert len(said) == len(set(said)) == sum(COUNTS.values())
+    texts = [utterance.text for split in SPLITS for utterance in planned[split]]
+    assert len(texts) == len(set(texts)) == sum(COUNTS.values())
     for split in SPLITS:
         assert {saying.voice for saying in planned[split]} == set(VOICES)
 
@@ -43,7 +43,7 @@ def test_they_are_made_once_and_kept(few: Path, monkeypatch: pytest.MonkeyPatch)
     assert all(0.5 < u.sound(16_000).seconds < 3 and not u.sound(16_000).notes for u in made.splits["train"])
     (folder,) = (few / "spoken").iterdir()
     assert made.splits["train"][0].source == folder / "train" / "train-0001.flac"
-    monkeypatch.setattr(spoken, "speak", None)
+    monkeypatch.setattr(embedded_recordings, "speak", None)
     again = load_recordings("spoken")
     assert again.fingerprint() == made.fingerprint()
     assert of(again) == of(made)
@@ -51,9 +51,9 @@ def test_they_are_made_once_and_kept(few: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_they_are_the_same_every_time(tmp_path: Path) -> None:
     planned = plan(FEW, SEED)
-    one, other = (make(planned, tmp_path / name) for name in ("one", "other"))
+    one, other = (synthesize(planned, tmp_path / name) for name in ("one", "other"))
     assert one.fingerprint() == other.fingerprint()
-    assert make(plan(FEW, SEED + 1), tmp_path / "third").fingerprint() != one.fingerprint()
+    assert synthesize(plan(FEW, SEED + 1), tmp_path / "third").fingerprint() != one.fingerprint()
 
 
 def test_what_was_changed_is_made_anew(few: Path) -> None:
@@ -67,17 +67,17 @@ def test_what_was_changed_is_made_anew(few: Path) -> None:
     assert load_recordings().fingerprint() == fingerprint
 
 
-def test_a_voice_is_heard_in_the_sound() -> None:
-    sounds = speak([Spoken("hello there", voice, 180, 50) for voice in VOICES])
+def test_another_voice_is_another_sound() -> None:
+    sounds = speak([SynthesisInput("hello there", voice, 180, 50) for voice in VOICES])
     assert len(set(sounds)) == len(VOICES)
     assert all(0.4 < len(sound) / 2 / espeak.RATE < 1.5 for sound in sounds)
-    slow, fast = speak([Spoken("hello there", VOICES[0], speed, 50) for speed in (120, 240)])
+    slow, fast = speak([SynthesisInput("hello there", VOICES[0], speed, 50) for speed in (120, 240)])
     assert len(slow) > 1.4 * len(fast)
 
 
 def test_the_clock_has_no_say() -> None:
-    """Some voices breathe by chance, and the library would start that from the seconds of the clock."""
-    sayings = [Spoken("hello there", voice, 180, 50) for voice in VOICES]
+    """Some voices breathe at random, seeded by the library from the clock."""
+    sayings = [SynthesisInput("hello there", voice, 180, 50) for voice in VOICES]
     first = speak(sayings)
     sleep(1.1)
     assert speak(sayings) == first
@@ -91,10 +91,10 @@ def test_a_missing_package_is_named(few: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_espeak_says_is_passed_on() -> None:
     with pytest.raises(DataError, match=r"espeak-ng could not speak \(no voice nobody\)"):
-        speak([Spoken("hello", "nobody", 180, 50)])
+        speak([SynthesisInput("hello", "nobody", 180, 50)])
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written .* Set PORISM_DATA to a folder of yours"):
-        make(plan(FEW, SEED), tmp_path / "file" / "spoken")
+        synthesize(plan(FEW, SEED), tmp_path / "file" / "spoken")

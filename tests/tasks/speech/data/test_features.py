@@ -59,10 +59,10 @@ def test_the_published_features_from_the_sums_written_out() -> None:
     frames = np.stack([mirrored[start : start + 400] for start in range(0, 901, 160)])
     filters = mel_filter_bank(201, 80, 0.0, 22_050 / 2, 22_050, norm="slaney", mel_scale="slaney")
     logs = np.log10(np.maximum(np.abs((frames * window) @ waves) ** 2 @ filters, 1e-10))
-    wanted = (np.maximum(logs, logs.max() - 8) + 4) / 4
+    expected = (np.maximum(logs, logs.max() - 8) + 4) / 4
     assert LJSPEECH(samples).shape == (6, 80)
-    assert torch.allclose(LJSPEECH(samples), torch.from_numpy(wanted), rtol=1e-10, atol=1e-10)
-    assert torch.allclose(LJSPEECH(samples.float()).double(), torch.from_numpy(wanted), atol=1e-4)
+    assert torch.allclose(LJSPEECH(samples), torch.from_numpy(expected), rtol=1e-10, atol=1e-10)
+    assert torch.allclose(LJSPEECH(samples.float()).double(), torch.from_numpy(expected), atol=1e-4)
 
 
 def test_fbank_from_the_sums_written_out() -> None:
@@ -101,9 +101,9 @@ def test_slaneys_scale_there_and_back() -> None:
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES.keys())
 @pytest.mark.parametrize("samples", [1, 2, 7, 63, 399, 400, 401, 559, 560, 561, 4001])
 def test_every_length_gives_the_frames_it_says(features: Features, samples: int) -> None:
-    found = features(sound(samples))
-    assert found.shape == (features.frames(samples), 80)
-    assert found.isfinite().all()
+    output = features(sound(samples))
+    assert output.shape == (features.frames(samples), 80)
+    assert output.isfinite().all()
 
 
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES.keys())
@@ -119,10 +119,10 @@ def test_silence_has_no_infinite_depth(features: Features) -> None:
 
 
 def test_loudness_does_not_show_when_bands_are_evened() -> None:
-    found = FBANK(sound(8000))
-    assert torch.allclose(found.mean(0), torch.zeros(80, dtype=torch.float64), atol=1e-9)
-    assert torch.allclose(found.square().mean(0), torch.ones(80, dtype=torch.float64))
-    assert torch.allclose(FBANK(0.1 * sound(8000)), found, atol=1e-6)
+    output = FBANK(sound(8000))
+    assert torch.allclose(output.mean(0), torch.zeros(80, dtype=torch.float64), atol=1e-9)
+    assert torch.allclose(output.square().mean(0), torch.ones(80, dtype=torch.float64))
+    assert torch.allclose(FBANK(0.1 * sound(8000)), output, atol=1e-6)
 
 
 def test_features_are_known_by_name() -> None:

@@ -9,10 +9,10 @@ from porism.tasks.speech.data.symbols import unknown_characters
 
 
 def test_no_sentence_is_there_twice() -> None:
-    found = sentences(3000, seed=1)
-    assert len(set(found)) == 3000
-    assert sentences(10, seed=1) == found[:10]
-    assert sentences(10, seed=2) != found[:10]
+    sample = sentences(3000, seed=1)
+    assert len(set(sample)) == 3000
+    assert sentences(10, seed=1) == sample[:10]
+    assert sentences(10, seed=2) != sample[:10]
 
 
 def test_the_sentences_are_the_same_everywhere() -> None:
@@ -21,16 +21,16 @@ def test_the_sentences_are_the_same_everywhere() -> None:
 
 
 def test_few_words_that_all_occur() -> None:
-    said = {word for sentence in sentences(3000, seed=1) for word in sentence.removesuffix("?").split()}
-    assert said == words()
-    assert len(said) <= 300
+    spoken = {word for sentence in sentences(3000, seed=1) for word in sentence.removesuffix("?").split()}
+    assert spoken == words()
+    assert len(spoken) <= 300
 
 
 def test_sentences_are_short_and_can_be_written() -> None:
-    found = sentences(3000, seed=1)
-    assert unknown_characters(found) == {}
-    assert all(3 <= len(sentence.split()) <= 8 for sentence in found)
-    assert all("{" not in sentence and "  " not in sentence for sentence in found)
+    sample = sentences(3000, seed=1)
+    assert unknown_characters(sample) == {}
+    assert all(3 <= len(sentence.split()) <= 8 for sentence in sample)
+    assert all("{" not in sentence and "  " not in sentence for sentence in sample)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "sentence"])

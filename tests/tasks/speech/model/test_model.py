@@ -1,4 +1,4 @@
-"""Encoder and decoders: their sizes, what padding may not change, and what the loss counts."""
+"""Encoder and decoders: their sizes, what padding must not change, and what the loss counts."""
 
 from dataclasses import replace
 
@@ -9,14 +9,14 @@ from torch.nn.functional import conv1d
 
 from porism.costing.counting.target import Target
 from porism.runs.recipe import override
-from porism.tasks.speech.data.symbols import PAD, START, STOP, SYMBOLS, UNKNOWN
-from porism.tasks.speech.model.base import SpeechModel, build, forgetful, lowest_loss, off_diagonal
+from porism.tasks.speech.data.symbols import EOS, PAD, SOS, SYMBOLS, UNKNOWN
+from porism.tasks.speech.model.base import SpeechModel, build, guided_attention_loss, lowest_loss, mask_tokens
 from porism.tasks.speech.model.cost import model_cost, subject
-from porism.tasks.speech.model.encoder import Encoder, Heard, convolved
+from porism.tasks.speech.model.encoder import Encoder, EncoderOutput, convolved
 from porism.tasks.speech.recipes import RECIPES, SpeechRecipe
 from porism.training.session import count_parameters
 
-SMALL = ["hidden_size=12", "num_heads=2", "dim_feedforward=10", "decoder_dim_feedforward=10"]
+SMALL = ["hidden_size=12", "num_heads=2", "dim_feedforward=10"]
 LENGTHS = (63, 7, 2, 1)
 
 
@@ -33,7 +33,7 @@ def recordings() -> tuple[list[Tensor], list[Tensor]]:
     """Spectrograms and texts of odd lengths."""
     torch.manual_seed(2)
     features = [torch.randn(length, 5, dtype=torch.float64) for length in LENGTHS]
-    texts = [torch.tensor([START, *torch.randint(4, 35, (count,)).tolist(), STOP]) for count in (7, 2, 1, 1)]
+    texts = [torch.tensor([SOS, *torch.randint(4, 35, (count,)).tolist(), EOS]) for count in (7, 2, 1, 1)]
     return features, texts
 
 
@@ -66,21 +66,21 @@ def test_matched_decoders_have_as_many_parameters(matched: str, to: str) -> None
 def test_an_utterance_does_not_depend_on_its_batch(name: str, subsampling: int) -> None:
     model = model_of(small(name, f"subsampling={subsampling}"))
     features, texts = recordings()
-    heard = model.encoder(*in_one_batch(features, texts, beyond=6)[:2])
+    encoder_out = model.encoder(*in_one_batch(features, texts, beyond=6)[:2])
     tokens = in_one_batch(features, texts, beyond=6)[2]
-    logits = model.decoder(tokens, model.decoder.look(heard)).logits
+    logits = model.decoder(tokens, model.decoder.project(encoder_out)).logits
     for row, (spectrogram, text) in enumerate(zip(features, texts, strict=True)):
         alone = model.encoder(spectrogram[None], torch.tensor([len(spectrogram)]))
-        assert int(heard.lengths[row]) == alone.states.shape[1] == -(-len(spectrogram) // subsampling)
-        torch.testing.assert_close(heard.states[row, : alone.states.shape[1]], alone.states[0])
-        of_one = model.decoder(text[None], model.decoder.look(alone)).logits[0]
+        assert int(encoder_out.lengths[row]) == alone.states.shape[1] == -(-len(spectrogram) // subsampling)
+        torch.testing.assert_close(encoder_out.states[row, : alone.states.shape[1]], alone.states[0])
+        of_one = model.decoder(text[None], model.decoder.project(alone)).logits[0]
         torch.testing.assert_close(logits[row, : len(text)], of_one)
 
 
 @pytest.mark.parametrize("name", ["lstm", "attention", "joint"])
 def test_the_loss_is_the_mean_over_symbols_whatever_the_padding(name: str) -> None:
     model = model_of(small(name))
-    # The shorter two have too few states for CTC to write them.
+    # The shorter two have too few states for CTC to align them.
     features, texts = (part[:2] for part in recordings())
     loss = model.loss(*in_one_batch(features, texts))
     torch.testing.assert_close(model.loss(*in_one_batch(features, texts, beyond=9)), loss)
@@ -91,7 +91,7 @@ def test_the_loss_is_the_mean_over_symbols_whatever_the_padding(name: str) -> No
         torch.testing.assert_close(loss, sum(each) / sum(len(text) - 1 for text in texts))
 
 
-def test_the_old_loss_counts_padding() -> None:
+def test_the_published_loss_counts_padding() -> None:
     recipe = small("attention", "ignore_padding=false")
     model = model_of(recipe)
     features, texts = recordings()
@@ -111,39 +111,39 @@ def test_smoothing_has_the_published_floor() -> None:
 
 
 @pytest.mark.parametrize("name", ["lstm", "attention"])
-def test_a_text_in_pieces_is_decoded_as_a_whole(name: str) -> None:
+def test_a_text_decoded_step_by_step_equals_the_whole(name: str) -> None:
     model = model_of(small(name))
     features, texts = recordings()
-    keys = model.decoder.look(model.encoder(features[0][None], torch.tensor([63])))
+    memory = model.decoder.project(model.encoder(features[0][None], torch.tensor([63])))
     tokens = texts[0][None]
-    whole = model.decoder(tokens, keys).logits
+    whole = model.decoder(tokens, memory).logits
     state, found = None, []
     for first, last in ((0, 1), (1, 2), (2, 7), (7, 9)):
-        decoded = model.decoder(tokens[:, first:last], keys, state)
-        state = decoded.state
-        found.append(decoded.logits)
+        output = model.decoder(tokens[:, first:last], memory, state)
+        state = output.state
+        found.append(output.logits)
     torch.testing.assert_close(torch.cat(found, 1), whole)
 
 
 @pytest.mark.parametrize("name", ["lstm", "attention"])
-def test_no_symbol_sees_those_behind_it(name: str) -> None:
+def test_no_symbol_depends_on_those_after_it(name: str) -> None:
     model = model_of(small(name))
     features, texts = recordings()
-    keys = model.decoder.look(model.encoder(features[0][None], torch.tensor([63])))
+    memory = model.decoder.project(model.encoder(features[0][None], torch.tensor([63])))
     tokens = texts[0][None]
     changed = tokens.clone()
     changed[0, 5] = 4 if int(tokens[0, 5]) != 4 else 5
-    before, after = (model.decoder(x, keys).logits for x in (tokens, changed))
+    before, after = (model.decoder(x, memory).logits for x in (tokens, changed))
     torch.testing.assert_close(before[:, :5], after[:, :5])
     assert not torch.allclose(before[:, 5:], after[:, 5:])
 
 
-def test_weights_are_those_that_the_answer_is_made_of() -> None:
+def test_the_weights_are_those_of_the_output() -> None:
     model = model_of(small("attention"))
     features, texts = recordings()
     batch, lengths, tokens = in_one_batch(features, texts)
-    keys = model.decoder.look(model.encoder(batch, lengths))
-    plain, weighed = (model.decoder(tokens, keys, need_weights=need) for need in (False, True))
+    memory = model.decoder.project(model.encoder(batch, lengths))
+    plain, weighed = (model.decoder(tokens, memory, need_weights=need) for need in (False, True))
     torch.testing.assert_close(plain.logits, weighed.logits)
     assert plain.weights is None
     assert weighed.weights is not None
@@ -156,18 +156,18 @@ def test_weights_are_those_that_the_answer_is_made_of() -> None:
 @pytest.mark.parametrize("length", [1, 2, 7, 63])
 def test_the_convolution_is_torchs(stride: int, length: int) -> None:
     x, weight, bias = (torch.randn(*shape, dtype=torch.float64) for shape in ((3, length, 5), (4, 5, 3), (4,)))
-    wanted = conv1d(x.transpose(1, 2), weight, bias, stride=stride, padding=1).transpose(1, 2)
-    torch.testing.assert_close(convolved(x, weight, bias, stride), wanted)
+    expected = conv1d(x.transpose(1, 2), weight, bias, stride=stride, padding=1).transpose(1, 2)
+    torch.testing.assert_close(convolved(x, weight, bias, stride), expected)
 
 
-def test_the_guide_wants_the_diagonal() -> None:
-    heard, written = Heard(torch.zeros(1, 8, 1), torch.tensor([8])), torch.ones(1, 8, dtype=torch.bool)
+def test_guided_attention_is_lowest_on_the_diagonal() -> None:
+    encoder_out, is_symbol = EncoderOutput(torch.zeros(1, 8, 1), torch.tensor([8])), torch.ones(1, 8, dtype=torch.bool)
     along = torch.eye(8)[None, None]
-    assert float(off_diagonal(along, heard, written)) == pytest.approx(0)
-    assert float(off_diagonal(along.flip(3), heard, written)) > 0.5
+    assert float(guided_attention_loss(along, encoder_out, is_symbol)) == pytest.approx(0)
+    assert float(guided_attention_loss(along.flip(3), encoder_out, is_symbol)) > 0.5
 
 
-def test_guided_training_looks_at_the_weights_and_evaluation_does_not() -> None:
+def test_the_guided_attention_loss_is_part_of_training_alone() -> None:
     plain, guided = (model_of(small("attention", f"guided_attention_weight={weight}")) for weight in (0, 3))
     batch = in_one_batch(*recordings())
     torch.testing.assert_close(plain.loss(*batch), guided.loss(*batch))
@@ -196,25 +196,25 @@ def test_the_cost_is_what_is_counted(name: str, sizes: dict[str, int]) -> None:
     }
 
 
-def test_forgotten_symbols_are_unknown_and_the_start_is_not() -> None:
-    tokens = torch.tensor([[START, *[7] * 9]] * 200)
+def test_masked_tokens_are_unknown_and_the_sos_is_not() -> None:
+    tokens = torch.tensor([[SOS, *[7] * 9]] * 200)
     torch.manual_seed(1)
-    read = forgetful(tokens, 0.25)
-    assert set(read[:, 0].tolist()) == {START}
-    assert set(read[:, 1:].flatten().tolist()) == {7, UNKNOWN}
-    assert (read == UNKNOWN).sum() / read[:, 1:].numel() == pytest.approx(0.25, abs=0.05)
-    assert torch.equal(forgetful(tokens, 0.0), tokens)
+    masked = mask_tokens(tokens, 0.25)
+    assert set(masked[:, 0].tolist()) == {SOS}
+    assert set(masked[:, 1:].flatten().tolist()) == {7, UNKNOWN}
+    assert (masked == UNKNOWN).sum() / masked[:, 1:].numel() == pytest.approx(0.25, abs=0.05)
+    assert torch.equal(mask_tokens(tokens, 0.0), tokens)
 
 
-def test_only_training_forgets() -> None:
-    whole, forgetting = (model_of(small("attention", f"word_dropout={share}")) for share in (0, 0.9))
+def test_only_training_masks_tokens() -> None:
+    whole, masking = (model_of(small("attention", f"word_dropout={share}")) for share in (0, 0.9))
     batch = in_one_batch(*recordings())
-    torch.testing.assert_close(whole.loss(*batch), forgetting.loss(*batch))
-    assert not torch.isclose(whole.train().loss(*batch), forgetting.train().loss(*batch))
+    torch.testing.assert_close(whole.loss(*batch), masking.loss(*batch))
+    assert not torch.isclose(whole.train().loss(*batch), masking.train().loss(*batch))
 
 
 def test_a_state_stands_for_as_many_frames_as_the_recipe_says() -> None:
     for subsampling in (2, 4):
         recipe = small("attention", f"subsampling={subsampling}")
-        heard = Encoder(recipe, 5)(torch.randn(1, 101, 5), torch.tensor([101]))
-        assert heard.states.shape[1] == -(-101 // subsampling)
+        encoder_out = Encoder(recipe, 5)(torch.randn(1, 101, 5), torch.tensor([101]))
+        assert encoder_out.states.shape[1] == -(-101 // subsampling)

@@ -7,22 +7,22 @@ import pytest
 import torch
 
 from porism.tasks.words.data.batches import Chunks, Pass
-from porism.tasks.words.data.corpus import Corpus, Reading, Text
+from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus, TextSource
 
-READING = Reading(least_count=1, piece_words=500)
+READING = ReadingOptions(least_count=1, chunk_words=500)
 
 
 @pytest.fixture(params=["", ".gz"])
-def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Corpus:
+def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> StreamedCorpus:
     import gzip
 
     file = tmp_path / f"text.txt{request.param}"
     text = "".join(f"so many words w{line % 50} in line {line}\n" for line in range(3000)).encode()
     file.write_bytes(gzip.compress(text) if request.param else text)
-    return Corpus.counted("text", {"train": (Text(str(file)),)}, READING)
+    return StreamedCorpus.counted("text", {"train": (TextSource(str(file)),)}, READING)
 
 
-def test_what_is_kept_and_what_is_read_anew_is_the_same(corpus: Corpus) -> None:
+def test_what_is_kept_and_what_is_read_anew_is_the_same(corpus: StreamedCorpus) -> None:
     kept = Chunks(corpus)
     anew = Chunks(replace(corpus, reading=replace(READING, memory=0)))
     order = [3, 0, 1, 2, len(kept) - 1, 0, 7, 8, 3]
@@ -34,7 +34,7 @@ def test_what_is_kept_and_what_is_read_anew_is_the_same(corpus: Corpus) -> None:
     assert anew[3][0] is not anew[3][0]
 
 
-def test_places_count_the_words_of_the_text(corpus: Corpus) -> None:
+def test_places_count_the_words_of_the_text(corpus: StreamedCorpus) -> None:
     places = torch.stack([place for _, place in Chunks(corpus)])
     assert places[:, 1].sum() == corpus.words
     assert torch.equal(places[1:, 0], places[:, 1].cumsum(0)[:-1])
@@ -42,7 +42,7 @@ def test_places_count_the_words_of_the_text(corpus: Corpus) -> None:
     assert later[2][1].tolist() == [1000 + int(places[2, 0]), int(places[2, 1])]
 
 
-def test_chunks_are_a_sequence(corpus: Corpus) -> None:
+def test_chunks_are_a_sequence(corpus: StreamedCorpus) -> None:
     chunks = Chunks(corpus)
     assert torch.equal(chunks[-1][0], chunks[len(chunks) - 1][0])
     assert len(chunks[2:5]) == 3

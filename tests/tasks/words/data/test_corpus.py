@@ -6,25 +6,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from porism.tasks.words.data.corpus import Corpus, Reader, Reading, Text
-from porism.tasks.words.data.vocabulary import Numbering
+from porism.tasks.words.data.corpus import Reader, ReadingOptions, StreamedCorpus, TextSource
+from porism.tasks.words.data.vocabulary import WordTable
 
 # Every line has a word of its own, so that lines can be told apart.
 LINES = [f"The line number{line} of {line % 7} Words" for line in range(700)]
-READING = Reading(least_count=1, every=10, piece_words=100)
+READING = ReadingOptions(least_count=1, every=10, chunk_words=100)
 
 
-def counted(reading: Reading = READING, lines: list[str] = LINES) -> Corpus:
-    return Corpus.counted("lines", {"train": (Text("lines", "\n".join(lines).encode()),)}, reading)
+def counted(reading: ReadingOptions = READING, lines: list[str] = LINES) -> StreamedCorpus:
+    return StreamedCorpus.counted("lines", {"train": (TextSource("lines", "\n".join(lines).encode()),)}, reading)
 
 
-def training_tokens(corpus: Corpus) -> list[int]:
+def training_tokens(corpus: StreamedCorpus) -> list[int]:
     reader = Reader(corpus.texts["train"])
-    pieces = [corpus.numbered(corpus.piece(number), reader).tokens for number in range(len(corpus))]
+    pieces = [corpus.tokens(corpus.chunk(number), reader).tokens for number in range(len(corpus))]
     return [int(token) for token in np.concatenate(pieces)]
 
 
-def own_words(tokens: list[int], corpus: Corpus) -> set[str]:
+def own_words(tokens: list[int], corpus: StreamedCorpus) -> set[str]:
     words = {corpus.vocabulary.words[token] for token in tokens if token >= 0}
     return {word for word in words if word.startswith("number")}
 
@@ -34,12 +34,12 @@ def test_frequencies_are_those_of_the_training_text() -> None:
     found = np.bincount([token for token in training_tokens(corpus) if token >= 0])
     assert found.tolist() == list(corpus.vocabulary.counts)
     assert corpus.words == found.sum() == 6 * 560
-    places = [corpus.piece(number) for number in range(len(corpus))]
-    assert [place.before for place in places] == np.cumsum([0, *(place.words for place in places)])[:-1].tolist()
+    places = [corpus.chunk(number) for number in range(len(corpus))]
+    assert [place.previous for place in places] == np.cumsum([0, *(place.words for place in places)])[:-1].tolist()
 
 
 def test_the_size_of_pieces_changes_nothing() -> None:
-    few, many = counted(replace(READING, piece_words=1000)), counted(replace(READING, piece_words=10))
+    few, many = counted(replace(READING, chunk_words=1000)), counted(replace(READING, chunk_words=10))
     assert len(few) < len(many)
     assert training_tokens(few) == training_tokens(many)
     assert few.fingerprint == many.fingerprint
@@ -57,19 +57,19 @@ def test_what_is_held_out_is_not_trained_on() -> None:
 
 
 def test_split_files_are_taken_as_they_are() -> None:
-    texts = {split: (Text(split, f"{split} text here\n".encode() * 30),) for split in ("train", "valid", "test")}
-    corpus = Corpus.counted("split", texts, READING)
+    texts = {split: (TextSource(split, f"{split} text here\n".encode() * 30),) for split in ("train", "valid", "test")}
+    corpus = StreamedCorpus.counted("split", texts, READING)
     assert corpus.words == 90
     assert len(corpus.held_out("valid")) == 30 * 3
-    other = {**texts, "test": (Text("test", b"other text here\n" * 30),)}
-    assert Corpus.counted("split", other, READING).fingerprint != corpus.fingerprint
+    other = {**texts, "test": (TextSource("test", b"other text here\n" * 30),)}
+    assert StreamedCorpus.counted("split", other, READING).fingerprint != corpus.fingerprint
 
 
 def test_several_files_are_one_text(tmp_path: Path) -> None:
     for name, lines in (("a.txt", LINES[:333]), ("b.txt", LINES[333:])):
         (tmp_path / name).write_text("\n".join(lines))
-    texts = tuple(Text(str(tmp_path / name)) for name in ("a.txt", "b.txt"))
-    corpus = Corpus.counted("two", {"train": texts}, READING)
+    texts = tuple(TextSource(str(tmp_path / name)) for name in ("a.txt", "b.txt"))
+    corpus = StreamedCorpus.counted("two", {"train": texts}, READING)
     assert training_tokens(corpus) == training_tokens(counted())
     assert corpus.vocabulary == counted().vocabulary
 
@@ -82,11 +82,11 @@ def test_the_fingerprint_is_of_what_is_read() -> None:
 
 def test_a_full_table_forgets_rare_words_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = counted()
-    assert whole.forgotten == 0
+    assert whole.pruned == 0
     # Room for 64 words of the 575 or so.
     monkeypatch.setattr("porism.tasks.words.data.corpus.BYTES_A_TABLE_WORD", 2**14)
     small = counted(replace(READING, memory=1))
-    assert small.forgotten > 0
+    assert small.pruned > 0
     assert len(small.vocabulary) < 100
     assert {"the", "line", "of", "words"} <= set(small.vocabulary.words)
     assert set(small.vocabulary.words) <= set(whole.vocabulary.words)
@@ -95,14 +95,14 @@ def test_a_full_table_forgets_rare_words_and_says_so(monkeypatch: pytest.MonkeyP
 
 
 def test_pieces_are_bounded_by_memory_and_by_the_text() -> None:
-    assert Reading(piece_words=10**9, memory=1).piece_bytes(10**12) == 2**16
-    assert Reading().piece_bytes(10**12) == 1_200_000
-    assert Reading().piece_bytes(400_000) == 50_000
-    assert Reading().piece_bytes(1) == 2**12
-    assert Reading(piece_words=10).piece_bytes(1) == 60
+    assert ReadingOptions(chunk_words=10**9, memory=1).chunk_bytes(10**12) == 2**16
+    assert ReadingOptions().chunk_bytes(10**12) == 1_200_000
+    assert ReadingOptions().chunk_bytes(400_000) == 50_000
+    assert ReadingOptions().chunk_bytes(1) == 2**12
+    assert ReadingOptions(chunk_words=10).chunk_bytes(1) == 60
 
 
 def test_a_table_of_words_is_made_once() -> None:
     corpus = counted()
-    assert isinstance(corpus.numbering, Numbering)
-    assert corpus.numbering is corpus.numbering
+    assert isinstance(corpus.word_table, WordTable)
+    assert corpus.word_table is corpus.word_table

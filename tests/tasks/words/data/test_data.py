@@ -8,11 +8,11 @@ import pytest
 from porism.errors import DataError
 from porism.runs.recipe import override
 from porism.tasks.words.data import load_corpus
-from porism.tasks.words.data.corpus import Reading
+from porism.tasks.words.data.corpus import ReadingOptions
 from porism.tasks.words.recipes import RECIPES
 from porism.tasks.words.task import Words
 
-ALL = Reading(least_count=1, every=4)
+ALL = ReadingOptions(least_count=1, every=4)
 
 
 def test_the_manual_needs_no_file() -> None:
@@ -41,9 +41,9 @@ def test_a_folder_of_other_files_is_one_text(tmp_path: Path) -> None:
     [
         (b"", "text.txt: empty, no word in it. Give a file with text."),
         (b" \n\n", "text.txt: empty, no word in it. Give a file with text."),
-        (b"word", "text.txt: one word only, 'word', and nothing around it. Give more text."),
+        (b"word", "text.txt: one word only, 'word', without a context. Give more text."),
         (b"a b\n" * 3000 + b"caf\xe9 b\n", "text.txt, byte 12003: 0xe9 is not UTF-8."),
-        (b"a b\n" * 3000 + b"\x00", "text.txt, byte 12000: a zero, so no text. Give a text file."),
+        (b"a b\n" * 3000 + b"\x00", "text.txt, byte 12000: a zero byte, so no text. Give a text file."),
         (b"a b c a\n", "text.txt: no word comes 5 times or more; the most frequent, 'a', comes 2 times."),
         (b"a b a b a b a b a b\n", "text.txt: no pair of known words in what is held out for valid."),
         (b"a\nb\n" * 500, "text.txt: no pair of known words in what is held out for valid."),

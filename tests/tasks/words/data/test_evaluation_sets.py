@@ -1,4 +1,4 @@
-"""Agreement with people: correlations as scipy has them, analogies as gensim counts them, bad files told."""
+"""Evaluation sets: correlations as scipy has them, analogies as gensim counts them, bad files told."""
 
 import lzma
 import math
@@ -11,7 +11,15 @@ from torch import Tensor
 
 from porism.errors import DataError
 from porism.tasks.words.data import evaluation_sets as judgements
-from porism.tasks.words.data.evaluation_sets import Section, Similarity, analogies, judge, ranks, similarity, spearman
+from porism.tasks.words.data.evaluation_sets import (
+    Section,
+    Similarity,
+    analogies,
+    evaluate,
+    ranks,
+    similarity,
+    spearman,
+)
 
 QUESTIONS = """: capitals
 Athens Greece Oslo Norway
@@ -58,7 +66,7 @@ def test_spearman_is_that_of_scipy(count: int, kinds: int) -> None:
     assert spearman(x, -x) == pytest.approx(-1)
 
 
-def test_a_correlation_of_nothing_is_not_a_number() -> None:
+def test_a_correlation_of_fewer_than_two_pairs_is_not_a_number() -> None:
     for values in (torch.zeros(0), torch.ones(1), torch.ones(5)):
         assert math.isnan(spearman(values, torch.arange(len(values))))
 
@@ -70,7 +78,7 @@ def test_pairs_with_an_unknown_word_are_left_out_and_counted(folder: Path, vecto
 
 
 def test_analogies_are_counted_by_section(folder: Path, vectors: Tensor) -> None:
-    found = judge(folder, WORDS, vectors)
+    found = evaluate(folder, WORDS, vectors)
     # Paris is unknown; girl - boy + man ends nearer to the trap than to the woman.
     assert found.sections == (Section("capitals", 2, 2, 3), Section("family", 1, 2, 2))
     assert found.total == Section("total", 3, 4, 5)
@@ -78,10 +86,10 @@ def test_analogies_are_counted_by_section(folder: Path, vectors: Tensor) -> None
 
 
 def test_the_report_gets_a_table_each(folder: Path, vectors: Tensor) -> None:
-    pairs, questions = judge(folder, WORDS, vectors).tables()
+    pairs, questions = evaluate(folder, WORDS, vectors).tables()
     assert pairs.rows == [["wordsim353", 4, 3, 1.0]]
     assert questions.rows == [["capitals", 3, 2, 2, 1.0], ["family", 2, 2, 1, 0.5], ["total", 5, 4, 3, 0.75]]
-    nothing = judge(folder, ["of"], torch.ones(1, 4))
+    nothing = evaluate(folder, ["of"], torch.ones(1, 4))
     assert nothing.metrics() == {}
     assert [row[-1] for table in nothing.tables() for row in table.rows] == ["", "", "", ""]
 
@@ -102,11 +110,13 @@ def test_analogies_are_those_of_gensim(block: int, tmp_path: Path, monkeypatch: 
     file.write_text("\n".join([": one", *lines[:half], ": two", *lines[half:]]))
     theirs = module.KeyedVectors(7)
     theirs.add_vectors(words, vectors.numpy())
-    _, wanted = theirs.evaluate_word_analogies(str(file))
-    found = analogies(file, words, vectors)
-    assert [section.right for section in found] == [len(section["correct"]) for section in wanted[:2]]
-    assert [section.known - section.right for section in found] == [len(section["incorrect"]) for section in wanted[:2]]
-    assert 0.2 < sum(section.right for section in found) / len(lines) < 0.8
+    _, expected = theirs.evaluate_word_analogies(str(file))
+    ours = analogies(file, words, vectors)
+    assert [section.right for section in ours] == [len(section["correct"]) for section in expected[:2]]
+    assert [section.known - section.right for section in ours] == [
+        len(section["incorrect"]) for section in expected[:2]
+    ]
+    assert 0.2 < sum(section.right for section in ours) / len(lines) < 0.8
 
 
 @pytest.mark.parametrize(
@@ -115,26 +125,28 @@ def test_analogies_are_those_of_gensim(block: int, tmp_path: Path, monkeypatch: 
         (
             "wordsim353.tsv",
             b"# head\ncat\tdog\t7\ncat dog 7\n",
-            "wordsim353.tsv, line 3: 'cat dog 7', wanted word, tab, w",
+            "wordsim353.tsv, line 3: 'cat dog 7', expected word, tab, w",
         ),
-        ("wordsim353.tsv", b"cat\tdog\tseven\n", r"line 1: 'cat\\tdog\\tseven', wanted .*number. Mend the line."),
-        ("wordsim353.tsv", b"cat\tdog\tnan\n", "line 1: .*wanted word"),
+        ("wordsim353.tsv", b"cat\tdog\tseven\n", r"line 1: 'cat\\tdog\\tseven', expected .*number. Mend the line."),
+        ("wordsim353.tsv", b"cat\tdog\tnan\n", "line 1: .*expected word"),
         ("wordsim353.tsv", b"# head\n", "wordsim353.tsv: no pair of words in it. Give a line a pair"),
         ("wordsim353.tsv", b"cat\tdog\t7\ncaf\xe9\ttea\t7\n", "line 2: byte 0xe9 is not UTF-8. Give a text file"),
         ("questions-words.txt", b"a b c d\n", "line 1: 'a b c d' belongs to no section. Begin with a line such as"),
-        ("questions-words.txt", b": one\na b c d\n\na b c\n", "line 4: 3 words, wanted four: a is to b as c is to d."),
+        (
+            "questions-words.txt",
+            b": one\na b c d\n\na b c\n",
+            "line 4: 3 words, expected four: a is to b as c is to d.",
+        ),
         ("questions-words.txt", b": one\n", "questions-words.txt: no question in it. Give a line a question"),
     ],
 )
 def test_a_bad_file_is_told_in_one_line(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message) as told:
-        judge(tmp_path, ["a"], torch.ones(1, 2))
+        evaluate(tmp_path, ["a"], torch.ones(1, 2))
     assert "\n" not in str(told.value)
 
 
 def test_a_folder_without_judgements(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match="no judgements of words in it. Put wordsim353.tsv, simlex999.txt or questions-"
-    ):
-        judge(tmp_path, ["a"], torch.ones(1, 2))
+    with pytest.raises(DataError, match="no evaluation set in it. Put wordsim353.tsv, simlex999.txt or questions-"):
+        evaluate(tmp_path, ["a"], torch.ones(1, 2))

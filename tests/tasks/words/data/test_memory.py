@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from porism.tasks.words.task import Words
-from porism.tasks.words.task.recipes import RECIPES
+from porism.tasks.words.recipes import RECIPES
 from porism.runs.recipe import override
 
 

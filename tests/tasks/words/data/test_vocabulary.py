@@ -5,13 +5,13 @@ import json
 import pytest
 
 from porism.errors import DataError
-from porism.tasks.words.data.vocabulary import Numbering, Vocabulary
+from porism.tasks.words.data.vocabulary import WordCounts, WordTable
 
 
-def counted(text: str, least_count: int) -> Vocabulary:
-    numbering = Numbering()
-    numbering.learn(text.encode())
-    return Vocabulary.counted(numbering, least_count, "text.txt")
+def counted(text: str, least_count: int) -> WordCounts:
+    numbering = WordTable()
+    numbering.count(text.encode())
+    return WordCounts.counted(numbering, least_count, "text.txt")
 
 
 def test_the_most_frequent_word_comes_first_and_equal_ones_by_the_alphabet() -> None:
@@ -23,8 +23,8 @@ def test_the_most_frequent_word_comes_first_and_equal_ones_by_the_alphabet() -> 
 
 def test_it_comes_back_from_json() -> None:
     vocabulary = counted("b c b", 1)
-    assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
-    assert vocabulary.numbering().words() == [b"b", b"c"]
+    assert WordCounts.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
+    assert vocabulary.word_table().words() == [b"b", b"c"]
 
 
 def test_its_hash_is_of_words_and_counts() -> None:
@@ -37,7 +37,7 @@ def test_its_hash_is_of_words_and_counts() -> None:
     ("text", "message"),
     [
         (" \n ", "text.txt: empty, no word in it. Give a file with text."),
-        ("one one", "text.txt: one word only, 'one', and nothing around it. Give more text."),
+        ("one one", "text.txt: one word only, 'one', without a context. Give more text."),
         (
             "a b c b",
             "text.txt: no word comes 5 times or more; the most frequent, 'b', comes 2 times. "

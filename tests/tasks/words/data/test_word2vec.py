@@ -1,4 +1,4 @@
-"""Files of word2vec: what is written is read back to the last bit, by us and by gensim, and bad files are told."""
+"""Files of word2vec: what is written is read back to the last bit, by us and by gensim, and bad files are raised."""
 
 import gzip
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import Tensor
 from porism.errors import DataError, ShapeError
 from porism.tasks.words.data import word2vec
 from porism.tasks.words.data.word2vec import load, save
-from porism.tasks.words.predict import analogy, nearest
+from porism.tasks.words.predict import analogy, most_similar
 
 NAMES = ("v.txt", "v.vec", "v.bin", "v.txt.gz", "v.vec.gz", "v.bin.gz")
 ODD_WORDS = ["the", "naïve", "日本語", "</s>", "1990", "0.5", "new_york", "a\u00a0b", "\N{GRINNING FACE}", "-", "x\ty"]
@@ -107,7 +107,9 @@ def test_what_cannot_be_written(name: str, words: list[str], vectors: Tensor, me
 
 @pytest.mark.parametrize("shape", [(3, 4), (2,), (2, 0)])
 def test_vectors_that_do_not_fit_the_words(shape: tuple[int, ...], tmp_path: Path) -> None:
-    with pytest.raises(ShapeError, match=r"word2vec: vectors are \(.*\) for 2 words, wanted \(2, D\), .*Give a vector"):
+    with pytest.raises(
+        ShapeError, match=r"word2vec: vectors are \(.*\) for 2 words, expected \(2, D\), .*Give a vector"
+    ):
         save(tmp_path / "v.txt", ["a", "b"], torch.ones(shape))
 
 
@@ -121,17 +123,20 @@ TWO = binary((b"a", [1, 2]), (b"b", [3, 4]))
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "v, line 1: '', wanted two whole numbers from 1 on, how many words there are and how wide. Give a file"),
-        (b"the 0.1 0.2\n", "v, line 1: 'the 0.1 0.2', wanted two whole numbers"),
-        (b"2\na 1\n", "v, line 1: '2', wanted"),
-        (b"0 2\n", "v, line 1: '0 2', wanted"),
-        (b"2 -1\na 1\n", "v, line 1: '2 -1', wanted"),
-        (b"2 2\na 1 2\nb 3\n", "v, line 3: 1 numbers, wanted a word and 2. Mend the line."),
-        (b"2 2\na 1 2 3\nb 3 4\n", "v, line 2: 3 numbers, wanted a word and 2."),
-        (b"2 2\na 1 2\nb 3 x\n", "v, line 3: 'x' is no number. Wanted a word and 2 numbers."),
+        (
+            b"",
+            "v, line 1: '', expected two whole numbers from 1 on, how many words there are and how wide. Give a file",
+        ),
+        (b"the 0.1 0.2\n", "v, line 1: 'the 0.1 0.2', expected two whole numbers"),
+        (b"2\na 1\n", "v, line 1: '2', expected"),
+        (b"0 2\n", "v, line 1: '0 2', expected"),
+        (b"2 -1\na 1\n", "v, line 1: '2 -1', expected"),
+        (b"2 2\na 1 2\nb 3\n", "v, line 3: 1 numbers, expected a word and 2. Mend the line."),
+        (b"2 2\na 1 2 3\nb 3 4\n", "v, line 2: 3 numbers, expected a word and 2."),
+        (b"2 2\na 1 2\nb 3 x\n", "v, line 3: 'x' is not a number. Expected a word and 2 numbers."),
         (b"2 2\na 1 2\nb 3 nan\n", "v, line 3: 'b' has a number that is not finite"),
         (b"2 2\na 1 2\nb 3 1e39\n", "v, line 3: 'b' has a number that is not finite"),
-        (b"2 2\na 1 2\na 3 4\n", "v, line 3: 'a' was there before, at line 2. Leave one of them."),
+        (b"2 2\na 1 2\na 3 4\n", "v, line 3: 'a' is already at line 2. Leave one of them."),
         (b"2 2\na 1 2\n\xff 3 4\n", "v, line 3: byte 0xff of a word is not UTF-8. Save it in UTF-8"),
         (b"2 2\na 1 2\n 3 4\n", "v, line 3: numbers without a word before them"),
         (b"3 2\na 1 2\nb 3 4\n", "v: ends after 2 words, line 1 promises 3. Copy it again."),
@@ -142,20 +147,20 @@ TWO = binary((b"a", [1, 2]), (b"b", [3, 4]))
         (b"3 2\n" + TWO, "v, byte 26: ends within word 3 of 3"),
         (b"1 2\n" + TWO, "v, byte 14: goes on, line 1 promises 1 words. Mend line 1."),
         (b"2 2\n" + binary((b"a", [1, 2]), (b"b", [3, np.inf])), "v, byte 14: 'b' has a number that is not finite"),
-        (b"2 2\n" + binary((b"a", [1, 2]), (b"a", [3, 4])), "v, byte 14: 'a' was there before, at byte 4."),
+        (b"2 2\n" + binary((b"a", [1, 2]), (b"a", [3, 4])), "v, byte 14: 'a' is already at byte 4."),
         (b"2 2\n" + binary((b"a", [1, 2]), (b"\xff", [3, 4])), "v, byte 14: byte 0xff of a word is not UTF-8."),
         (b"2 2\n" + binary((b"a", [1, 2]), (b"", [3, 4])), "v, byte 14: numbers without a word before them"),
     ],
 )
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_bad_file_is_told_in_one_line(content: bytes, message: str, suffix: str, tmp_path: Path) -> None:
+def test_a_bad_file_is_reported_in_one_line(content: bytes, message: str, suffix: str, tmp_path: Path) -> None:
     if suffix and "bytes at most" in message:
         message = "bytes at most, and a word of width 999999999999 takes"
     file = tmp_path / f"v{suffix}"
     file.write_bytes(gzip.compress(content) if suffix else content)
-    with pytest.raises(DataError, match=message.replace("v,", f"v{suffix},").replace("v:", f"v{suffix}:")) as told:
+    with pytest.raises(DataError, match=message.replace("v,", f"v{suffix},").replace("v:", f"v{suffix}:")) as raised:
         load(file)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_file_that_is_not_there_or_not_whole(tmp_path: Path) -> None:
@@ -185,12 +190,12 @@ def test_gensim_reads_ours_and_finds_the_same_neighbours(name: str, keyed_vector
     theirs = keyed_vectors.load_word2vec_format(str(tmp_path / name), binary=".bin" in name)
     assert theirs.index_to_key == words
     assert np.array_equal(theirs.vectors, vectors.numpy())
-    for query, ours in zip(words[:20], nearest(vectors, words, words[:20], 10), strict=True):
-        wanted = theirs.most_similar(query, topn=10)
-        assert [word for word, _ in ours] == [word for word, _ in wanted]
-        assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in wanted], abs=1e-6)
-    wanted = theirs.most_similar(positive=["naïve", "日本語"], negative=["the"], topn=10)
-    assert [word for word, _ in analogy(vectors, words, "the", "naïve", "日本語")] == [word for word, _ in wanted]
+    for query, ours in zip(words[:20], most_similar(vectors, words, words[:20], 10), strict=True):
+        expected = theirs.most_similar(query, topn=10)
+        assert [word for word, _ in ours] == [word for word, _ in expected]
+        assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
+    expected = theirs.most_similar(positive=["naïve", "日本語"], negative=["the"], topn=10)
+    assert [word for word, _ in analogy(vectors, words, "the", "naïve", "日本語")] == [word for word, _ in expected]
 
 
 @pytest.mark.parametrize("name", NAMES)

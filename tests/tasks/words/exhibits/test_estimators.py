@@ -39,7 +39,7 @@ def exact() -> dict[str, EstimationError]:
 
 
 @pytest.mark.parametrize("estimator", UNBIASED)
-def test_the_measured_bias_of_an_unbiased_estimator_is_chance(
+def test_the_measured_bias_of_an_unbiased_estimator_is_noise(
     estimator: str, measured: dict[str, EstimationError]
 ) -> None:
     found = measured[estimator]
@@ -58,13 +58,13 @@ def test_the_measured_bias_of_a_biased_estimator_is_not(estimator: str, measured
 def test_what_is_measured_is_what_is_exact(
     estimator: str, measured: dict[str, EstimationError], exact: dict[str, EstimationError]
 ) -> None:
-    found, wanted = measured[estimator], exact[estimator]
-    assert wanted.standard_error == 0
-    assert abs(found.bias - wanted.bias) < 4 * found.standard_error
-    assert found.deviation == pytest.approx(wanted.deviation, rel=0.05)
+    found, expected = measured[estimator], exact[estimator]
+    assert expected.standard_error == 0
+    assert abs(found.bias - expected.bias) < 4 * found.standard_error
+    assert found.deviation == pytest.approx(expected.deviation, rel=0.05)
 
 
-def test_the_exact_bias_of_an_unbiased_estimator_is_nothing(exact: dict[str, EstimationError]) -> None:
+def test_the_exact_bias_of_an_unbiased_estimator_is_0(exact: dict[str, EstimationError]) -> None:
     assert {name for name, found in exact.items() if found.bias < 1e-12} == {"full", *UNBIASED}
 
 
@@ -75,8 +75,8 @@ def test_one_word_at_a_time_gives_what_all_ways_to_draw_do(estimator: str, sampl
     v, U, q = words[2].double(), contexts.double(), noise.probabilities
     if estimator == "uniform":
         q = torch.full_like(q, 1 / 5)
-    found, wanted = independent(estimator, v, U, 4, q, samples), enumerated(estimator, v, U, 4, q, samples)
-    for one, other in zip(found, wanted, strict=True):
+    found, expected = independent(estimator, v, U, 4, q, samples), enumerated(estimator, v, U, 4, q, samples)
+    for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
@@ -90,16 +90,16 @@ def test_bias_is_relative_to_the_length_of_the_exact_gradient() -> None:
     assert found.deviation == pytest.approx(float(moments.variance**0.5 / length))
 
 
-def test_chance_does_not_lengthen_the_bias_on_average() -> None:
+def test_noise_does_not_lengthen_the_bias_on_average() -> None:
     def self_normalised(**how: Any) -> EstimationError:
         (found,) = (one for one in estimation_errors(*model(8), 1, **how) if one.estimator == "self-normalised")
         return found
 
-    wanted = self_normalised()
+    expected = self_normalised()
     found = torch.tensor([self_normalised(draws=3, seed=seed, exact=False).bias ** 2 for seed in range(40)])
     tolerance = 4 * float(found.std()) / len(found) ** 0.5
-    assert abs(float(found.mean()) - wanted.bias**2) < tolerance
-    assert tolerance < wanted.deviation**2 / 3, "more than chance would add"
+    assert abs(float(found.mean()) - expected.bias**2) < tolerance
+    assert tolerance < expected.deviation**2 / 3, "more than chance would add"
 
 
 def test_what_needs_the_normaliser_reads_every_row(exact: dict[str, EstimationError]) -> None:

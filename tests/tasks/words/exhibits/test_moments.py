@@ -64,8 +64,8 @@ def test_the_bias_of_self_normalising_is_that_of_the_formula(seed: int) -> None:
     v, U, _ = drawn(seed)
     v, U, q = v, U[:3], torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     found = enumerated("self-normalised", v, U, 1, q, 100).bias
-    wanted = first_order_bias(v, U, q, 100)
-    assert (found - wanted).norm() < 0.05 * wanted.norm()
+    expected = first_order_bias(v, U, q, 100)
+    assert (found - expected).norm() < 0.05 * expected.norm()
 
 
 @pytest.mark.parametrize("estimator", ["uniform", "importance"])
@@ -145,5 +145,5 @@ def test_negative_sampling_ends_at_its_optimum(m: int) -> None:
     assert batch == 24 * 6**m
     optimiser.step(loss)
     found = (model.words @ model.contexts.mT).detach()
-    wanted = naive.optimum(pairs / pairs.sum().double(), noise_counts / noise_counts.sum().double(), m)
-    assert relative_error(found, wanted) < 1e-4
+    expected = naive.optimum(pairs / pairs.sum().double(), noise_counts / noise_counts.sum().double(), m)
+    assert relative_error(found, expected) < 1e-4

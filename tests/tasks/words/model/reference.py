@@ -18,21 +18,21 @@ def mixed(state: int) -> int:
 
 
 def subsampled(tokens: list[int], keep: NDArray[np.float32], seed: int) -> list[int]:
-    chances = [(mixed(seed + t * GOLDEN) >> 40) * 2.0**-24 for t in range(len(tokens))]
-    return [word for word, chance in zip(tokens, chances, strict=True) if word < 0 or chance < keep[word]]
+    uniform = [(mixed(seed + t * GOLDEN) >> 40) * 2.0**-24 for t in range(len(tokens))]
+    return [word for word, number in zip(tokens, uniform, strict=True) if word < 0 or number < keep[word]]
 
 
 def chosen(t: int, kept: list[int], trainer: Trainer, seed: int) -> tuple[list[int], list[int]]:
-    """The contexts of a place in the text, nearest first and those before it first, and the negatives."""
+    """The contexts of a position in the text, nearest first and those before it first, and the negatives."""
     state = mixed(seed + t * GOLDEN) + GOLDEN
     reach = 1 + ((mixed(state) >> 32) * trainer.window >> 32)
     contexts = []
     for direction in (-1, 1):
         for distance in range(1, reach + 1):
-            place = t + direction * distance
-            if not 0 <= place < len(kept) or kept[place] < 0:
+            index = t + direction * distance
+            if not 0 <= index < len(kept) or kept[index] < 0:
                 break
-            contexts.append(kept[place])
+            contexts.append(kept[index])
     negatives = []
     for _ in range(trainer.negatives * trainer.draws):
         state += GOLDEN

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tests.tasks.words.model.reference import trained
 from tests.tasks.words.model.test_trainer import text, trainer
 
+from porism.layers.skipgram import kernels as skipgram_kernels
 from porism.tasks.words.model import trainer as training
 from porism.tasks.words.model.trainer import Trainer
 
@@ -26,7 +27,7 @@ Lanes = NDArray[np.float32]
 
 CHECKED = """
 import numba, numpy as np, torch
-from porism.layers.skipgram import numba as kernels
+from porism.layers.skipgram.kernels import numba as kernels
 from porism.tasks.words.model.trainer import Trainer
 
 # Serially, which is compiled in a fraction of the time: the loops are the same.
@@ -53,10 +54,10 @@ def test_arrays_are_read_and_written_inside(tmp_path: Path) -> None:
     It sees tokens, tables, chosen rows and coefficients. Vectors are reached by their addresses, which it cannot check:
     that is the next test.
     """
-    wanted = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0"}
+    settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHECKED],
-        env={**os.environ, **wanted},
+        env={**os.environ, **settings},
         capture_output=True,
         text=True,
         check=False,
@@ -89,17 +90,17 @@ class Memory:
 
 
 class Whole(np.ndarray):
-    """An array without places before its first: numpy would count them from the end."""
+    """An array without negative indices: numpy would count them from the end."""
 
-    def __getitem__(self, place: Any) -> Any:
-        assert isinstance(place, slice) or place >= 0, place
-        return super().__getitem__(place)
+    def __getitem__(self, index: Any) -> Any:
+        assert isinstance(index, slice) or index >= 0, index
+        return super().__getitem__(index)
 
 
 def interpreted(memory: Memory, vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The kernels as plain Python, with checked addresses."""
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
-    path = Path(training.__file__).with_name("numba.py")
+    path = Path(skipgram_kernels.__file__).with_name("numba.py")
     spec = importlib.util.spec_from_file_location("interpreted_kernels", path)
     assert spec is not None
     assert spec.loader is not None

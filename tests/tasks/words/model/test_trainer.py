@@ -112,8 +112,8 @@ def test_frequent_words_are_dropped_as_often_as_the_formula_says() -> None:
     tokens = text(50_000)
     ours = trainer(tokens)
     frequencies = tokens[tokens >= 0].bincount(minlength=V)
-    wanted = float((frequencies * ours._keep).sum())
-    assert ours.train(tokens).kept == pytest.approx(wanted, abs=5 * math.sqrt(wanted))
+    expected = float((frequencies * ours._keep).sum())
+    assert ours.train(tokens).kept == pytest.approx(expected, abs=5 * math.sqrt(expected))
     assert kept_share(np.array([0.04, 1e-4]), 0.01) == pytest.approx([0.75, 1.0])
     assert kept_share(np.array([0.5, 0.5]), 0).tolist() == [1, 1]
 
@@ -161,14 +161,17 @@ def test_a_rate_that_is_too_high_is_noticed() -> None:
     [
         (
             torch.zeros(3).long(),
-            r"tokens are \(3,\) of torch.int64, wanted \(T,\) of torch.int32\. Convert with tokens",
+            r"tokens are \(3,\) of torch.int64, expected \(T,\) of torch.int32\. Convert with tokens",
         ),
-        (torch.zeros(1, 3).int(), r"tokens are \(1, 3\) of torch.int32, wanted \(T,\)"),
-        (torch.tensor([V]).int(), r"tokens run from 63 to 63, wanted 0 to 62, and -1 between sentences\. Leave out"),
-        (torch.tensor([-2, 1]).int(), r"tokens run from -2 to 1, wanted 0 to 62"),
-        (torch.ones(3).int().to_sparse(), r"tokens are torch\.sparse_coo on cpu, wanted a dense tensor"),
-        (torch.ones(3, device="meta").int(), r"tokens are torch\.strided on meta, wanted a dense tensor with numbers"),
-        ([0, 1], r"tokens are list, wanted a dense tensor"),
+        (torch.zeros(1, 3).int(), r"tokens are \(1, 3\) of torch.int32, expected \(T,\)"),
+        (torch.tensor([V]).int(), r"tokens run from 63 to 63, expected 0 to 62, and -1 between sentences\. Leave out"),
+        (torch.tensor([-2, 1]).int(), r"tokens run from -2 to 1, expected 0 to 62"),
+        (torch.ones(3).int().to_sparse(), r"tokens are torch\.sparse_coo on cpu, expected a dense tensor"),
+        (
+            torch.ones(3, device="meta").int(),
+            r"tokens are torch\.strided on meta, expected a dense tensor",
+        ),
+        ([0, 1], r"tokens are list, expected a dense tensor"),
     ],
 )
 def test_tokens_that_cannot_be_are_refused(tokens: Any, message: str) -> None:
@@ -216,7 +219,8 @@ def test_settings_that_cannot_be_are_refused(options: dict[str, Any], message: s
 def test_vectors_of_another_width_are_refused() -> None:
     frequencies, words = np.ones(3, np.int64), torch.zeros(3, 7)
     with pytest.raises(
-        ShapeError, match=r"words are \(3, 7\) of torch.float32, wanted \(3, 8\) of torch.float32 .*Make them with pad"
+        ShapeError,
+        match=r"words are \(3, 7\) of torch.float32, expected \(3, 8\) of torch.float32 .*Make them",
     ):
         Trainer(words, words, 7, frequencies, total=1)
 
@@ -230,17 +234,21 @@ def test_a_width_that_is_no_whole_number_is_refused(width: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "contexts", "message"),
     [
-        (torch.zeros(3, 8), torch.zeros(3, 8, device="meta"), r"contexts is on meta, words on cpu, wanted one device"),
+        (
+            torch.zeros(3, 8),
+            torch.zeros(3, 8, device="meta"),
+            r"contexts is on meta, words on cpu, wanted one device",
+        ),
         (
             torch.zeros(3, 8, device="meta"),
             torch.zeros(3, 8, device="meta"),
-            r"words are on meta, wanted a CPU or a CUDA",
+            r"words are on meta, expected a CPU or a CUDA",
         ),
         (torch.zeros(3, 8), torch.zeros(3, 8).double(), r"words is torch\.float32, contexts is torch\.float64"),
         (
             torch.zeros(3, 8).half(),
             torch.zeros(3, 8).half(),
-            r"words are \(3, 8\) of torch.float16, wanted \(3, 8\) of",
+            r"words are \(3, 8\) of torch.float16, expected \(3, 8\) of",
         ),
         (torch.zeros(3, 8), torch.zeros(3, 1).expand(3, 8), r"contexts are \(3, 8\) of .* without gaps"),
         (torch.zeros(3, 16)[:, ::2], torch.zeros(3, 8), r"words are \(3, 8\) of .* without gaps"),
@@ -255,7 +263,7 @@ def test_vectors_that_a_kernel_cannot_reach_are_refused(words: Tensor, contexts:
 def test_words_and_contexts_that_share_memory_are_refused() -> None:
     whole = torch.zeros(4, 8)
     for words, contexts in ((whole[:3], whole[:3]), (whole[:3], whole[1:]), (whole[1:], whole[:3])):
-        with pytest.raises(ShapeError, match=r"words and contexts share their memory, wanted two matrices\. Pass cont"):
+        with pytest.raises(ShapeError, match=r"words and contexts share their memory, expected two"):
             Trainer(words, contexts, 8, np.ones(3, np.int64), total=1)
     whole = torch.zeros(6, 8)
     assert Trainer(whole[:3], whole[3:], 8, np.ones(3, np.int64), total=1).vectors.shape == (3, 8)
@@ -268,11 +276,11 @@ def test_words_and_contexts_that_share_memory_are_refused() -> None:
         ("negatives", 1.5, RecipeError, r"negatives is 1\.5\."),
         ("threads", -1, RecipeError, r"threads is -1\."),
         ("sample", math.nan, RecipeError, r"sample is nan\."),
-        ("words", torch.zeros(2, 8), ShapeError, r"words are \(2, 8\) of torch.float32, wanted \(63, 8\)"),
+        ("words", torch.zeros(2, 8), ShapeError, r"words are \(2, 8\) of torch.float32, expected \(63, 8\)"),
         ("contexts", torch.zeros(V, 16), ShapeError, r"contexts are \(63, 16\)"),
         ("contexts", torch.zeros(V, 8, device="meta"), ShapeError, r"contexts is on meta"),
-        ("width", 9, ShapeError, r"words are \(63, 8\) .*, wanted \(63, 16\)"),
-        ("frequencies", np.ones(V + 1), ShapeError, r"words are \(63, 8\) .*, wanted \(64, 8\)"),
+        ("width", 9, ShapeError, r"words are \(63, 8\) .*, expected \(63, 16\)"),
+        ("frequencies", np.ones(V + 1), ShapeError, r"words are \(63, 8\) .*, expected \(64, 8\)"),
     ],
 )
 def test_a_field_that_was_replaced_is_checked_too(field: str, value: Any, error: type[Exception], message: str) -> None:
@@ -319,7 +327,7 @@ def test_frequencies_of_the_caller_stay_his() -> None:
     "frequencies", [np.ones((2, 3)), np.ones(3, bool), np.ones(3, complex), np.array(["a"] * 3)], ids=str
 )
 def test_what_counts_no_words_is_refused(frequencies: Any) -> None:
-    with pytest.raises(ShapeError, match=r"frequencies are \(.*\) of .*, wanted \(V,\) of whole numbers"):
+    with pytest.raises(ShapeError, match=r"frequencies are \(.*\) of .*, expected \(V,\) of whole numbers"):
         Trainer.fresh(frequencies, 8, 100)
 
 
@@ -347,7 +355,7 @@ def test_in_inference_mode() -> None:
 
 @pytest.mark.parametrize("vectors", [torch.zeros(3), torch.zeros(2, 3, 4)], ids=["one", "three"])
 def test_what_has_no_rows_is_not_padded(vectors: Tensor) -> None:
-    with pytest.raises(ShapeError, match=r"vectors are \(.*\), wanted \(V, D\)"):
+    with pytest.raises(ShapeError, match=r"vectors are \(.*\), expected \(V, D\)"):
         padded(vectors)
 
 

@@ -15,7 +15,7 @@ from porism.claims.topics.speech.published import AFTER, BEFORE, COMMAND, NEEDS
 from porism.runs.exhibits import Lines
 from porism.tasks.speech.data.symbols import SYMBOLS
 from porism.tasks.speech.model.base import build
-from porism.tasks.speech.model.decoders import AttendingDecoder, RecurrentDecoder
+from porism.tasks.speech.model.decoders import AttentionDecoder, LSTMDecoder
 from porism.tasks.speech.model.encoder import Encoder
 from porism.tasks.speech.recipes import RECIPES
 
@@ -46,20 +46,20 @@ def kept_memory(form: Callable[[Tensor], Tensor]) -> Finding:
 
     The gates are made to hear the symbols alone, so that no other way leads from c_0 to c_T.
     """
-    decoder = RecurrentDecoder(SMALL, T).double()
+    decoder = LSTMDecoder(SMALL, T).double()
     torch.nn.init.zeros_(decoder.lstm.get_parameter("weight_hh_l0"))
     H = SMALL.hidden_size
     cases = []
     for length in (1, 2, T):
         tokens = torch.arange(length)[None]
         c_0 = torch.randn(1, 1, H, dtype=torch.float64, requires_grad=True)
-        _, (_, c_T) = decoder.read(tokens, (torch.zeros_like(c_0), c_0))
+        _, (_, c_T) = decoder.encode_text(tokens, (torch.zeros_like(c_0), c_0))
         true = torch.autograd.grad(c_T.sum(), c_0)[0].flatten()
         cases.append((f"{length} symbols", true, form(forget_gates(decoder, tokens))))
     return compared(cases)
 
 
-def forget_gates(decoder: RecurrentDecoder, tokens: Tensor) -> Tensor:
+def forget_gates(decoder: LSTMDecoder, tokens: Tensor) -> Tensor:
     """Of one text (1, T), where nothing is fed back: (T, H)."""
     x = decoder.embedding_norm(decoder.embedding(tokens))[0]
     weight, *biases = (decoder.lstm.get_parameter(name) for name in ("weight_ih_l0", "bias_ih_l0", "bias_hh_l0"))
@@ -91,8 +91,8 @@ def _encoder_sees() -> Tensor:
 
 def _decoder_sees() -> Tensor:
     """(T, T): answers and symbols, each of which occurs once, so that its row of the embedding stands for its place."""
-    decoder = AttendingDecoder(SMALL, T).double()
-    read, _ = decoder.read(torch.arange(T)[None], None)
+    decoder = AttentionDecoder(SMALL, T).double()
+    read, _ = decoder.encode_text(torch.arange(T)[None], None)
     return torch.stack([_reached(answer, decoder.embedding.weight).abs().sum(1) > 0 for answer in read[0]])
 
 
@@ -112,8 +112,8 @@ def loss_of_untrained() -> Finding:
     tokens = torch.randint(len(SYMBOLS), (4, SMALL.max_target_length + 1), generator=torch.Generator().manual_seed(1))
     for recipe in (replace(SMALL, decoder="lstm"), SMALL):
         model = build(recipe, channels=3, symbols=len(SYMBOLS)).double()
-        heard = model.encoder(torch.randn(4, 8, 3, dtype=torch.float64), torch.full((4,), 8))
-        logits = model.decoder(tokens[:, :-1], model.decoder.look(heard)).logits.flatten(0, 1).detach()
+        encoder_out = model.encoder(torch.randn(4, 8, 3, dtype=torch.float64), torch.full((4,), 8))
+        logits = model.decoder(tokens[:, :-1], model.decoder.project(encoder_out)).logits.flatten(0, 1).detach()
         losses = {
             scale: float(functional.cross_entropy(scale * logits, tokens[:, 1:].flatten())) for scale in (4, 1, 0)
         }

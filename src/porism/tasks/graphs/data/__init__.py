@@ -1,4 +1,4 @@
-"""The graphs of the task: where they come from, and how they are split.
+"""The graphs of the task, from all their sources.
 
 >>> load_graph("karate").graph
 Graph(nodes=34, edges=156)
@@ -13,12 +13,18 @@ import torch
 
 from porism.errors import DataError, nearest
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.layers.gcn.adjacency.csr import Csr
 from porism.tasks.blocks.download import DataSet, data_folder
 from porism.tasks.blocks.labels import whole_labels
 from porism.tasks.graphs.data.csv import NODES, read_tables
 from porism.tasks.graphs.data.embedded import karate
-from porism.tasks.graphs.data.labelled_graph import SPLITS, UNKNOWN, Features, LabelledGraph, numbered_classes
+from porism.tasks.graphs.data.labelled_graph import (
+    SPLITS,
+    UNKNOWN,
+    Features,
+    LabelledGraph,
+    numbered_classes,
+    one_hot_features,
+)
 from porism.tasks.graphs.data.npz import read_npz
 from porism.tasks.graphs.data.partition import partition
 from porism.tasks.graphs.data.planetoid import PUBLIC, planetoid_files, read_planetoid, read_public
@@ -51,7 +57,7 @@ def load_graph(source: str | None = None, split: str = "public", seed: int = 0) 
     """
     data = read_graph(source)
     if not data.classes:
-        raise DataError(f"{data.name}: no node has a label, so there is nothing to learn. Add labels to some.")
+        raise DataError(f"{data.name}: no node has a label, so no model can be trained. Add labels to some.")
     return split_randomly(data, seed) if split == "random" or not data.splits else data
 
 
@@ -59,7 +65,7 @@ def read_graph(source: str | None = None) -> LabelledGraph:
     """The graph as it is: perhaps without a split, perhaps without labels."""
     source = "karate" if source is None else source
     if source in CATALOGUE:
-        return _known(source, data_folder())
+        return _read_named(source, data_folder())
     path = Path(source).expanduser()
     if not path.exists():
         raise DataError(
@@ -69,19 +75,19 @@ def read_graph(source: str | None = None) -> LabelledGraph:
 
 
 def check_weights(data: LabelledGraph, normalisation: str) -> None:
-    """Refuses weights below 0 where they are divided by their sum, which may then be nothing or less."""
+    """Refuses negative weights under a normalisation that divides by their sum, which may then be 0 or less."""
     weights = data.graph.heard(self_loops=False).weights
-    below = 0 if weights is None else int((weights < 0).sum())
-    if below and normalisation in ("row", "symmetric"):
+    negative = 0 if weights is None else int((weights < 0).sum())
+    if negative and normalisation in ("row", "symmetric"):
         raise DataError(
-            f"{data.name}: {below} of {data.graph.edges} edges have a weight below 0, and {normalisation} divides by "
-            "the sum of weights. Use --set normalization=softmax, or leave them out."
+            f"{data.name}: {negative} of {data.graph.edges} edges have a weight below 0, and {normalisation} divides "
+            "by the sum of weights. Use --set normalization=softmax, or leave them out."
         )
 
 
-# Many runs of one comparison learn from one graph, and building it takes as long as some of them.
+# The runs of a comparison share one graph, and building it takes as long as some of them.
 @lru_cache(maxsize=4)
-def _known(name: str, _folder: Path) -> LabelledGraph:
+def _read_named(name: str, _folder: Path) -> LabelledGraph:
     embedded = {"karate": karate, "partition": partition}
     return embedded[name]() if name in embedded else read_public(name)
 
@@ -89,14 +95,14 @@ def _known(name: str, _folder: Path) -> LabelledGraph:
 def _read_folder(folder: Path) -> LabelledGraph:
     if (folder / NODES).exists():
         return read_tables(folder)
-    found = planetoid_files(folder)
-    if len(found) > 1:
-        raise DataError(f"{folder}: files of {' and '.join(found)}. Put those of one graph into a folder of their own.")
-    if not found:
+    graphs = planetoid_files(folder)
+    if len(graphs) > 1:
+        raise DataError(f"{folder}: files of {' and '.join(graphs)}. Put each graph into a folder of its own.")
+    if not graphs:
         raise DataError(
             f"{folder}: no graph in this folder. Put nodes.csv and edges.csv into it, or Planetoid's files."
         )
-    name, files = next(iter(found.items()))
+    name, files = next(iter(graphs.items()))
     return read_planetoid(files, name)
 
 
@@ -107,28 +113,28 @@ def from_object(graph: Any, features: Any = None, labels: Any = None, name: str 
     Graph(nodes=34, edges=156)
 
     A `Data` of PyTorch Geometric brings its own features, labels and masks. Features are a tensor, an array or a sparse
-    matrix of scipy, (N, D); without any, every node has one of its own. Labels (N) are whole numbers, -1 where unknown.
+    matrix of scipy, (N, D); without any, they are one-hot. Labels (N) are whole numbers, -1 where unknown.
     """
     splits: dict[str, torch.Tensor] = {}
     if isinstance(graph, Graph):
-        made = graph
+        own = graph
     elif hasattr(graph, "edge_index"):
-        made = Graph.from_pyg(graph)
+        own = Graph.from_pyg(graph)
         features = graph.x if features is None else features
         labels = getattr(graph, "y", None) if labels is None else labels
         masks = {split: getattr(graph, f"{'val' if split == 'valid' else split}_mask", None) for split in SPLITS}
         splits = {split: mask.nonzero()[:, 0] for split, mask in masks.items() if mask is not None}
     elif hasattr(graph, "tocoo"):
-        made = Graph.from_scipy(checked_scipy(graph, name))
+        own = Graph.from_scipy(checked_scipy(graph, name))
     elif hasattr(graph, "is_directed"):
-        made = Graph.from_networkx(graph)
+        own = Graph.from_networkx(graph)
     else:
         raise DataError(
-            f"{name}: a {type(graph).__name__} is no graph. Give a Graph, a Data of PyTorch Geometric, a graph of "
+            f"{name}: a {type(graph).__name__} is not a graph. Give a Graph, a Data of PyTorch Geometric, a graph of "
             "networkx or a sparse matrix of scipy."
         )
-    known = torch.full((made.nodes,), UNKNOWN) if labels is None else _as_labels(labels, name)
-    data = LabelledGraph(name, made, _as_features(features, made.nodes, name), known, numbered_classes(name, known))
+    known = torch.full((own.nodes,), UNKNOWN) if labels is None else _as_labels(labels, name)
+    data = LabelledGraph(name, own, _as_features(features, own.nodes, name), known, numbered_classes(name, known))
     return replace(data, splits=splits, split_name="as it came") if len(splits) == len(SPLITS) else data
 
 
@@ -138,8 +144,7 @@ def _as_labels(labels: Any, name: str) -> torch.Tensor:
 
 def _as_features(features: Any, nodes: int, name: str) -> Features:
     if features is None:
-        one_each = torch.arange(nodes)
-        return SparseFeatures(Csr(torch.arange(nodes + 1), one_each.int(), torch.ones(nodes)), nodes)
+        return one_hot_features(nodes)
     if isinstance(features, SparseFeatures):
         return features
     if hasattr(features, "tocsr"):

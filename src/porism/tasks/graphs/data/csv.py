@@ -1,6 +1,6 @@
 """Graphs as two tables of comma-separated values in a folder.
 
-`nodes.csv` has a head: `node`, then `label` and `split` if there are any, then the features. `edges.csv` has a head
+`nodes.csv` has a header: `node`, then `label` and `split` if there are any, then the features. `edges.csv` has a header
 `source,target` or `source,target,weight`, and its edges count both ways; under `from,to` they count one way.
 
     node,label,split,age,score            source,target
@@ -25,24 +25,24 @@ from porism.tasks.blocks.messages import one_line, shown
 from porism.tasks.blocks.texts import decoded
 from porism.tasks.graphs.data.edge_list import graph_of
 from porism.tasks.graphs.data.labelled_graph import SPLITS, UNKNOWN, LabelledGraph
-from porism.tasks.graphs.data.npz import thinned
+from porism.tasks.graphs.data.npz import sparse_if_few
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader
 
 NODES, EDGES = "nodes.csv", "edges.csv"
 MOST_COMPARED, LONGEST_NAME = 2000, 100
-"""Names, and letters of a name, that are compared with one that is not there."""
+"""Limits of the search for a name similar to an unknown one."""
 Row = tuple[str, dict[str, str]]
-"""Where it stands, for messages, and its cells by the head's names."""
+"""File and line, for messages, and its cells by the names of the columns."""
 
 
 def read_tables(folder: Path) -> LabelledGraph:
     """The graph of a folder with nodes.csv and edges.csv. Nodes are numbered in the order of their file."""
-    head, rows = _read(folder / NODES, ("node",))
-    names = [name for name in head if name not in ("node", "label", "split")]
+    header, rows = _read(folder / NODES, ("node",))
+    names = [name for name in header if name not in ("node", "label", "split")]
     if not names:
-        raise DataError(f"{folder / NODES}: no features, only {', '.join(head)}. Add a column of numbers for each.")
+        raise DataError(f"{folder / NODES}: no features, only {', '.join(header)}. Add a column of numbers for each.")
     number: dict[str, int] = {}
     features: list[list[float]] = []
     labels: list[str] = []
@@ -62,11 +62,11 @@ def read_tables(folder: Path) -> LabelledGraph:
     if splits and (missing := [split for split in SPLITS if split not in splits]):
         raise DataError(f"{folder / NODES}: no node in the split {missing[0]}. Name all three, or none.")
     classes = tuple(sorted(set(labels) - {""}))
-    known = {name: place for place, name in enumerate(classes)}
+    known = {name: index for index, name in enumerate(classes)}
     return LabelledGraph(
         name=str(folder),
         graph=_graph(folder / EDGES, number),
-        features=thinned(torch.tensor(features)),
+        features=sparse_if_few(torch.tensor(features)),
         labels=torch.tensor([known.get(label, UNKNOWN) for label in labels]),
         classes=classes,
         splits={split: torch.tensor(members) for split, members in splits.items()},
@@ -75,63 +75,63 @@ def read_tables(folder: Path) -> LabelledGraph:
 
 
 def _graph(path: Path, number: dict[str, int]) -> Graph:
-    head, rows = _read(path, ())
-    directed = head[:2] == ["from", "to"]
-    if not directed and head[:2] != ["source", "target"]:
+    header, rows = _read(path, ())
+    directed = header[:2] == ["from", "to"]
+    if not directed and header[:2] != ["source", "target"]:
         raise DataError(
-            f"{path}, line 1: {','.join(head)!r}, wanted source,target for edges that count both ways, or from,to."
+            f"{path}, line 1: {','.join(header)!r}, expected source,target for edges that count both ways, or from,to."
         )
     edges: dict[tuple[int, int], float] = {}
     for where, cells in rows:
         ends = []
-        for end in head[:2]:
+        for end in header[:2]:
             if cells[end] not in number:
                 raise DataError(
-                    f"{where}: there is no node {shown(cells[end])} in {NODES}. {_likely(cells[end], number)}"
+                    f"{where}: there is no node {shown(cells[end])} in {NODES}. {_suggestion(cells[end], number)}"
                 )
             ends.append(number[cells[end]])
-        weight = _number(cells["weight"], where, "weight") if "weight" in head else 1.0
+        weight = _number(cells["weight"], where, "weight") if "weight" in header else 1.0
         one, other = ends
-        # An edge that is there twice, or once each way, is one edge: the last line counts.
+        # A repeated edge, or one in both directions, is one edge: the last line counts.
         edges[one, other] = weight
         if not directed:
             edges[other, one] = weight
     pairs = np.array([*edges], dtype=np.int64).reshape(-1, 2).T
-    return graph_of(str(path), pairs, len(number), np.array([*edges.values()]) if "weight" in head else None)
+    return graph_of(str(path), pairs, len(number), np.array([*edges.values()]) if "weight" in header else None)
 
 
-def _likely(name: str, number: dict[str, int]) -> str:
+def _suggestion(name: str, number: dict[str, int]) -> str:
     """A name to try, where there are not too many to compare with."""
     close = get_close_matches(name[:LONGEST_NAME], number, n=1, cutoff=0.5) if len(number) <= MOST_COMPARED else []
     return f"Did you mean {shown(close[0])}?" if close else f"It names {len(number):,} others. Add a line for it."
 
 
-def _read(path: Path, wanted: tuple[str, ...]) -> tuple[list[str], Iterator[Row]]:
+def _read(path: Path, required: tuple[str, ...]) -> tuple[list[str], Iterator[Row]]:
     text = decoded(read_content(path), str(path))
     table = csv.reader(io.StringIO(text, newline=""))
-    head = [name.strip() for name in next(_cells(table, path), [])]
-    if not head:
+    header = [name.strip() for name in next(_cells(table, path), [])]
+    if not header:
         raise DataError(f"{path}: empty. Its first line names the columns.")
-    if lacking := [name for name in wanted if name not in head]:
+    if lacking := [name for name in required if name not in header]:
         raise DataError(
-            f"{path}, line 1: no column {lacking[0]!r} among {shown(', '.join(head))[1:-1]}. Name it there."
+            f"{path}, line 1: no column {lacking[0]!r} among {shown(', '.join(header))[1:-1]}. Name it there."
         )
-    if twice := [name for name in head if head.count(name) > 1]:
+    if twice := [name for name in header if header.count(name) > 1]:
         raise DataError(f"{path}, line 1: two columns are called {shown(twice[0])}. Give each a name of its own.")
 
     def rows() -> Iterator[Row]:
         for cells in _cells(table, path):
             where = f"{path}, line {table.line_num}"
-            if cells and len(cells) != len(head):
-                raise DataError(f"{where}: {len(cells)} cells, wanted {len(head)}, one for each column of the head.")
+            if cells and len(cells) != len(header):
+                raise DataError(f"{where}: {len(cells)} cells, expected {len(header)}, one for each column.")
             if cells:
-                yield where, dict(zip(head, (cell.strip() for cell in cells), strict=True))
+                yield where, dict(zip(header, (cell.strip() for cell in cells), strict=True))
 
-    return head, rows()
+    return header, rows()
 
 
 def _cells(table: "CsvReader", path: Path) -> Iterator[list[str]]:
-    """Line by line; what cannot be read as cells is told with its line."""
+    """Line by line; a line that cannot be parsed is reported."""
     try:
         yield from table
     except csv.Error as error:
@@ -146,5 +146,5 @@ def _number(text: str, where: str, column: str) -> float:
     except ValueError:
         number = float("nan")
     if not abs(number) < float("inf"):
-        raise DataError(f"{where}: {column} is {shown(text)}, wanted a number.")
+        raise DataError(f"{where}: {column} is {shown(text)}, expected a number.")
     return number

@@ -23,7 +23,7 @@ def graph_of(where: str, edges: NDArray[Any], nodes: int, weights: NDArray[Any] 
     """
     if edges.ndim != 2 or len(edges) != 2 or edges.dtype.kind not in "iu":
         raise DataError(
-            f"{where}: edge_index is {edges.shape} of {edges.dtype}, wanted (2, E) of whole numbers: where each edge "
+            f"{where}: edge_index is {edges.shape} of {edges.dtype}, expected (2, E) of whole numbers: where each edge "
             "starts, and where it ends."
         )
     if edges.size and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
@@ -39,17 +39,17 @@ def graph_of(where: str, edges: NDArray[Any], nodes: int, weights: NDArray[Any] 
 def _checked(where: str, weights: NDArray[Any], edges: int) -> torch.Tensor | None:
     if weights.shape != (edges,) or weights.dtype.kind not in "fiub":
         raise DataError(
-            f"{where}: weights are {weights.shape} of {weights.dtype}, wanted ({edges},) of numbers, one for each edge."
+            f"{where}: weights are {weights.shape} of {weights.dtype}, expected ({edges},) numbers, one for each edge."
         )
     if (weights == 1).all():
         return None
     exact = weights.astype(np.float64)
-    # Weights reach the kernels in 32 bits, where a larger number is none.
+    # The kernels take weights in 32 bits, where larger numbers overflow.
     with np.errstate(over="ignore"):
         wrong = np.flatnonzero(~np.isfinite(exact.astype(np.float32)))
     if len(wrong):
         raise DataError(
-            f"{where}: the weight of edge {wrong[0]} is {exact[wrong[0]]}, wanted a number below 3e38. "
+            f"{where}: the weight of edge {wrong[0]} is {exact[wrong[0]]}, expected a number below 3e38. "
             "Leave such edges out."
         )
     return torch.from_numpy(exact)

@@ -1,8 +1,8 @@
 """Zachary's karate club: who of 34 members met outside the club, and with whom each went when it split.
 
 W. W. Zachary, An Information Flow Model for Conflict and Fission in Small Groups, Journal of Anthropological Research
-33 (1977), figure 1 and table 1. Member 1 is Mr. Hi, the instructor, member 34 John A., the officer: only these two are
-told their class. The others are to be found by whom they met, so a node's one feature is its own number.
+33 (1977), figure 1 and table 1. Member 1 is Mr. Hi, the instructor, member 34 John A., the officer: only these
+two are labelled. The others follow from whom they met, so that the features are one-hot.
 """
 
 import torch
@@ -44,7 +44,7 @@ MEMBERS = 34
 
 
 def karate() -> LabelledGraph:
-    """The club, its members numbered from 0 on. Of the 32 that are not told, every fourth validates."""
+    """The club, its members numbered from 0 on. Of the 32 that are not labelled, every fourth validates."""
     pairs = torch.tensor([(one - 1, other - 1) for one, others in MEETS.items() for other in others]).T
     labels = torch.ones(MEMBERS, dtype=torch.int64)
     labels[torch.tensor(WITH_MR_HI) - 1] = 0

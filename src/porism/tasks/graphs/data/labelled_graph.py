@@ -1,4 +1,4 @@
-"""A graph whose nodes have features, and some of them labels: what the task learns from."""
+"""A graph whose nodes have features, and some of them labels: the data of the task."""
 
 import hashlib
 import json
@@ -10,12 +10,12 @@ from torch import Tensor
 
 from porism.errors import DataError
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.layers.gcn.adjacency.csr import rows_of
+from porism.layers.gcn.adjacency.csr import Csr, rows_of
 from porism.tasks.blocks.labels import UNKNOWN, check_class_count
 from porism.tasks.blocks.messages import shown
 from porism.tasks.blocks.splits import check_disjoint
 
-__all__ = ["SPLITS", "UNKNOWN", "Features", "LabelledGraph", "numbered_classes"]
+__all__ = ["SPLITS", "UNKNOWN", "Features", "LabelledGraph", "numbered_classes", "one_hot_features"]
 
 SPLITS = ("train", "valid", "test")
 
@@ -36,11 +36,11 @@ class LabelledGraph:
     classes: tuple[str, ...]
     splits: Mapping[str, Tensor] = field(default_factory=dict)
     split_name: str = ""
-    """Who drew the split, and how: numbers on different splits do not compare."""
+    """Where the split comes from: results on different splits are not comparable."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """The best accuracy on each split that what is known of the source allows, where that is known."""
+    """The best possible accuracy on each split, where the source of the graph is known well enough."""
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
-    """What else is known of the source."""
+    """Further facts about the source."""
 
     def __post_init__(self) -> None:
         nodes, rows = self.graph.nodes, self.features.shape[0]
@@ -51,7 +51,7 @@ class LabelledGraph:
             )
         values = self.features.there.values if isinstance(self.features, SparseFeatures) else self.features
         if not values.isfinite().all():
-            raise DataError(f"{self.name}: a feature is no finite number. Leave such features out, or set them to 0.")
+            raise DataError(f"{self.name}: a feature is not a finite number. Leave it out, or set it to 0.")
         if not ((self.labels >= UNKNOWN) & (self.labels < len(self.classes))).all():
             least, most = (int(end) for end in self.labels.aminmax())
             raise DataError(
@@ -86,11 +86,18 @@ class LabelledGraph:
         return f"{self.split_name} {'/'.join(str(len(self.splits[split])) for split in SPLITS)}"
 
     def fingerprint(self) -> str:
-        """The sha256 of all that a model ever sees."""
+        """The sha256 of all that a model is trained on."""
         digest = hashlib.sha256(json.dumps([self.graph.nodes, *self.classes]).encode())
-        heard, x = self.graph.heard(self_loops=False), self.features
+        neighbors, x = self.graph.heard(self_loops=False), self.features
         stored = tuple(x.there) if isinstance(x, SparseFeatures) else (x,)
-        parts = [heard.starts, heard.columns, heard.weights, *stored, self.labels, *map(self.splits.get, SPLITS)]
+        parts = [
+            neighbors.starts,
+            neighbors.columns,
+            neighbors.weights,
+            *stored,
+            self.labels,
+            *map(self.splits.get, SPLITS),
+        ]
         for part in parts:
             content = torch.empty(0) if part is None else part
             digest.update(f"\n{tuple(content.shape)}\n".encode())
@@ -109,6 +116,12 @@ def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
     return tuple(f"class {number}" for number in range(count))
 
 
+def one_hot_features(nodes: int) -> SparseFeatures:
+    """For nodes without features: (N, N), 1 on the diagonal."""
+    there = Csr(torch.arange(nodes + 1), torch.arange(nodes, dtype=torch.int32), torch.ones(nodes))
+    return SparseFeatures(there, nodes)
+
+
 def row_normalised(x: Features) -> Features:
     """Each node's features divided by the sum of their sizes; a node without any stays.
 
@@ -117,8 +130,7 @@ def row_normalised(x: Features) -> Features:
             [ 0.0000,  0.0000],
             [-0.5000,  0.5000]])
 
-    Of counts that is the sum itself. Numbers of both signs may sum to next to nothing, which nothing should be divided
-    by.
+    Of counts that is the sum itself. Numbers of both signs may have a sum near 0, by which one must not divide.
     """
     if isinstance(x, Tensor):
         sums = x.abs().sum(1, keepdim=True)

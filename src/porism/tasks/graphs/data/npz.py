@@ -32,7 +32,7 @@ KNOWN = {
     *(f"{matrix}_{part}" for matrix in ("adj", "attr") for part in SPARSE),
     *(name for names in MASKS.values() for name in names),
 }
-"""Names of arrays. What else a file holds is left alone."""
+"""Names of arrays. Other arrays of a file are ignored."""
 
 
 def read_npz(path: Path) -> LabelledGraph:
@@ -53,34 +53,34 @@ def _graph(arrays: Arrays, path: Path, nodes: int) -> Graph:
         raise DataError(
             f"{path}: no edges in it. Add an array edge_index (2, E), or adj_data, adj_indices, adj_indptr."
         )
-    starts, columns = arrays["adj_indptr"], _wanted(arrays, "adj_indices", path)
+    starts, columns = arrays["adj_indptr"], _required(arrays, "adj_indices", path)
     values = arrays["adj_data"] if "adj_data" in arrays else np.ones(columns.shape)
     shape = arrays.get("adj_shape", np.array([nodes, nodes]))
     matrix = sparse_matrix(str(path), values, columns, starts, shape, prefix="adj_", most_columns=nodes)
     if matrix.shape != (nodes, nodes):
-        raise DataError(f"{path}: adj_shape is {matrix.shape}, wanted {(nodes, nodes)}, as many as rows of features.")
-    # Row i holds what node i hears.
+        raise DataError(f"{path}: adj_shape is {matrix.shape}, expected {(nodes, nodes)}, as many as rows of features.")
+    # Row i holds the neighbors that send to node i.
     rows, there = np.repeat(np.arange(nodes), np.diff(matrix.starts)), matrix.values != 0
     return graph_of(str(path), np.stack([matrix.columns, rows])[:, there], nodes, matrix.values[there])
 
 
 def _features(arrays: Arrays, path: Path) -> Features:
     if "attr_indptr" in arrays:
-        values, columns, starts, shape = (_wanted(arrays, f"attr_{part}", path) for part in SPARSE)
+        values, columns, starts, shape = (_required(arrays, f"attr_{part}", path) for part in SPARSE)
         matrix = sparse_matrix(str(path), values, columns, starts, shape, prefix="attr_")
         return SparseFeatures(matrix.csr(), matrix.shape[1])
-    found = next((arrays[name] for name in ("features", "x") if name in arrays), None)
-    if found is None:
+    features = next((arrays[name] for name in ("features", "x") if name in arrays), None)
+    if features is None:
         raise DataError(f"{path}: no features in it. Add an array features (N, D); one-hot rows, if nodes have none.")
-    if found.ndim != 2 or not found.size or found.dtype.kind not in "fiub":
-        raise DataError(f"{path}: features are {found.shape} of {found.dtype}, wanted (N, D) of numbers.")
-    check_fits(path, 3 * 4 * found.size, "features in 32 bits")
+    if features.ndim != 2 or not features.size or features.dtype.kind not in "fiub":
+        raise DataError(f"{path}: features are {features.shape} of {features.dtype}, expected (N, D) of numbers.")
+    check_fits(path, 3 * 4 * features.size, "features in 32 bits")
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
-        return thinned(torch.from_numpy(found.astype(np.float32)))
+        return sparse_if_few(torch.from_numpy(features.astype(np.float32)))
 
 
-def thinned(x: torch.Tensor) -> Features:
-    """Features as they are, or only what is not zero where that is little."""
+def sparse_if_few(x: torch.Tensor) -> Features:
+    """Features as they are, or as a sparse matrix where few are not zero."""
     return SparseFeatures.from_dense(x) if (x != 0).float().mean() < SPARSE_BELOW else x
 
 
@@ -89,10 +89,10 @@ SPARSE_BELOW = 0.1
 
 
 def _labels(arrays: Arrays, nodes: int, path: Path) -> torch.Tensor:
-    found = next((arrays[name] for name in ("labels", "y") if name in arrays), None)
-    if found is None:
+    stored = next((arrays[name] for name in ("labels", "y") if name in arrays), None)
+    if stored is None:
         return torch.full((nodes,), UNKNOWN)
-    labels = whole_labels(str(path), found, least=UNKNOWN)
+    labels = whole_labels(str(path), stored, least=UNKNOWN)
     if len(labels) != nodes:
         raise DataError(f"{path}: {len(labels)} labels, and {nodes} rows of features. Give one for each node.")
     return torch.from_numpy(labels)
@@ -103,27 +103,27 @@ def _classes(arrays: Arrays, labels: torch.Tensor, path: Path) -> tuple[str, ...
         return numbered_classes(str(path), labels)
     names = arrays["class_names"]
     if names.ndim != 1 or names.dtype.kind not in "US":
-        raise DataError(f"{path}: class_names are {names.shape} of {names.dtype}, wanted one row of texts.")
+        raise DataError(f"{path}: class_names are {names.shape} of {names.dtype}, expected one row of texts.")
     if len(names) <= int(labels.max()):
         raise DataError(f"{path}: {len(names)} class_names, and labels run to {int(labels.max())}. Name every class.")
     return tuple(name.decode(errors="replace") if isinstance(name, bytes) else name for name in names.tolist())
 
 
 def _split(arrays: Arrays, nodes: int, path: Path) -> dict[str, Any]:
-    found = {split: name for split, names in MASKS.items() for name in names if name in arrays}
-    if not found:
+    masks = {split: name for split, names in MASKS.items() for name in names if name in arrays}
+    if not masks:
         return {}
-    if missing := [split for split in MASKS if split not in found]:
-        raise DataError(f"{path}: {', '.join(found.values())}, and none for {missing[0]}. Give all three, or none.")
-    for name in found.values():
+    if missing := [split for split in MASKS if split not in masks]:
+        raise DataError(f"{path}: {', '.join(masks.values())}, and none for {missing[0]}. Give all three, or none.")
+    for name in masks.values():
         mask = arrays[name]
         if mask.shape != (nodes,) or mask.dtype.kind not in "biu" or not np.isin(mask, (0, 1)).all():
-            raise DataError(f"{path}: {name} is {mask.shape} of {mask.dtype}, wanted ({nodes},), 0 or 1 for each node.")
-    splits = {split: torch.from_numpy(np.flatnonzero(arrays[name])) for split, name in found.items()}
+            raise DataError(f"{path}: {name} is {mask.shape} of {mask.dtype}, expected ({nodes},) of 0 or 1.")
+    splits = {split: torch.from_numpy(np.flatnonzero(arrays[name])) for split, name in masks.items()}
     return {"splits": splits, "split_name": "as the file says"}
 
 
-def _wanted(arrays: Arrays, name: str, path: Path) -> NDArray[Any]:
+def _required(arrays: Arrays, name: str, path: Path) -> NDArray[Any]:
     if name not in arrays:
-        raise DataError(f"{path}: no array {name} in it, which its sisters need. Add it.")
+        raise DataError(f"{path}: no array {name} in it, which its other arrays need. Add it.")
     return arrays[name]

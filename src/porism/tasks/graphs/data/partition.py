@@ -1,12 +1,12 @@
-"""Planted partitions: graphs drawn from groups that are known, to be found again.
+"""Planted partitions (stochastic block models): random graphs of known groups.
 
 N nodes in q groups of one size. Two nodes of one group are joined with probability a / N, two of different groups with
-b / N, so a node has c = (a + (q - 1) b) / q neighbours on average. Nothing but the graph tells the groups. Without any
-label they can be found, better than by chance, if
+b / N, so a node has c = (a + (q - 1) b) / q neighbours on average. The edges alone carry the groups. Without
+any label they can be detected, better than at random, if
 
-    (a - b)^2 > q^2 c                (the threshold of Kesten and Stigum; for q <= 3 below it nobody can)
+    (a - b)^2 > q^2 c                (the threshold of Kesten and Stigum; for q <= 3 it is impossible below)
 
-and belief propagation finds what there is to find. Decelle, Krzakala, Moore and Zdeborova, Asymptotic analysis of the
+and belief propagation is optimal for large N. Decelle, Krzakala, Moore and Zdeborova, Asymptotic analysis of the
 stochastic block model, Physical Review E 84 (2011).
 """
 
@@ -17,21 +17,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from porism.layers.gcn import Graph, SparseFeatures
-from porism.tasks.graphs.data.labelled_graph import SPLITS, LabelledGraph
+from porism.layers.gcn import Graph
+from porism.tasks.graphs.data.labelled_graph import SPLITS, LabelledGraph, one_hot_features
 
 SEED = 1
-TOLD = 10
-"""Nodes of each group whose label is told."""
+LABELLED = 10
+"""Training nodes of each group."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """What a planted partition is drawn from.
+    """The parameters of a planted partition.
 
     >>> Partition(nodes=900, groups=3, within=14, between=2).degree
     6.0
-    >>> Partition(nodes=900, groups=3, within=14, between=2).signal > 1       # they can be found
+    >>> Partition(nodes=900, groups=3, within=14, between=2).signal > 1       # they can be detected
     True
     """
 
@@ -56,99 +56,91 @@ class Partition:
         """The edges (2, E), each once, and the group of every node."""
         group = generator.permutation(np.arange(self.nodes) % self.groups)
         one, other = np.triu_indices(self.nodes, k=1)
-        chance = np.where(group[one] == group[other], self.within, self.between) / self.nodes
-        joined = generator.random(len(one)) < chance
+        probability = np.where(group[one] == group[other], self.within, self.between) / self.nodes
+        joined = generator.random(len(one)) < probability
         return np.stack([one[joined], other[joined]]), group
 
 
-def partition(drawn_from: Partition = Partition(), seed: int = SEED) -> LabelledGraph:  # noqa: B008  # it is frozen
-    """A graph of the default sizes: a few nodes of each group told, a quarter of the rest to validate.
+def partition(model: Partition = Partition(), seed: int = SEED) -> LabelledGraph:  # noqa: B008  # it is frozen
+    """A graph of the default sizes: a few labelled nodes of each group, a quarter of the rest to validate.
 
-    The limits are what belief propagation gets right, which knows a and b and the labels that are told.
+    The limits are the accuracy of belief propagation, given a and b and the training labels.
     """
     generator = np.random.default_rng(seed)
-    edges, group = drawn_from.draw(generator)
-    order = generator.permutation(drawn_from.nodes)
-    told = np.concatenate([order[group[order] == one][:TOLD] for one in range(drawn_from.groups)])
-    rest = order[~np.isin(order, told)]
+    edges, group = model.draw(generator)
+    order = generator.permutation(model.nodes)
+    labelled = np.concatenate([order[group[order] == one][:LABELLED] for one in range(model.groups)])
+    rest = order[~np.isin(order, labelled)]
     quarter = len(rest) // 4
     splits = {
         split: torch.from_numpy(np.sort(members))
-        for split, members in zip(SPLITS, (told, rest[:quarter], rest[quarter:]), strict=True)
+        for split, members in zip(SPLITS, (labelled, rest[:quarter], rest[quarter:]), strict=True)
     }
     both = torch.from_numpy(np.concatenate([edges, edges[::-1]], axis=1))
     labels = torch.from_numpy(group)
     return LabelledGraph(
         name="partition",
-        graph=Graph.from_edges(both, drawn_from.nodes),
-        features=_own_numbers(drawn_from.nodes),
+        graph=Graph.from_edges(both, model.nodes),
+        features=one_hot_features(model.nodes),
         labels=labels,
-        classes=tuple(f"group {one}" for one in range(drawn_from.groups)),
+        classes=tuple(f"group {one}" for one in range(model.groups)),
         splits=splits,
-        split_name=f"{TOLD} labels a group",
-        limits=_limits(drawn_from, both, labels, splits),
-        facts={"signal over the detection threshold": drawn_from.signal},
+        split_name=f"{LABELLED} labels a group",
+        limits=_limits(model, both, labels, splits),
+        facts={"signal over the detection threshold": model.signal},
     )
 
 
-def _limits(drawn_from: Partition, both: Tensor, labels: Tensor, splits: dict[str, Tensor]) -> dict[str, float]:
-    told = torch.full_like(labels, -1)
-    told[splits["train"]] = labels[splits["train"]]
-    affinity = torch.full((drawn_from.groups, drawn_from.groups), drawn_from.between, dtype=torch.float64)
-    affinity.fill_diagonal_(drawn_from.within)
-    right = beliefs(both, told, affinity).argmax(1) == labels
+def _limits(model: Partition, both: Tensor, labels: Tensor, splits: dict[str, Tensor]) -> dict[str, float]:
+    known = torch.full_like(labels, -1)
+    known[splits["train"]] = labels[splits["train"]]
+    affinity = torch.full((model.groups, model.groups), model.between, dtype=torch.float64)
+    affinity.fill_diagonal_(model.within)
+    right = belief_propagation(both, known, affinity).argmax(1) == labels
     return {split: float(right[members].double().mean()) for split, members in splits.items()}
-
-
-def _own_numbers(nodes: int) -> SparseFeatures:
-    """Every node has one feature: that it is itself."""
-    from porism.layers.gcn.adjacency.csr import Csr
-
-    there = Csr(torch.arange(nodes + 1), torch.arange(nodes, dtype=torch.int32), torch.ones(nodes))
-    return SparseFeatures(there, nodes)
 
 
 ROUNDS = 200
 TOLERANCE = 1e-6
-BALANCING = 5
-"""Corrections of h in a round: it goes on from the round before."""
+FIELD_UPDATES = 5
+"""Updates of the external field in a round, from that of the previous round on."""
 
 
-def beliefs(both: Tensor, told: Tensor, affinity: Tensor) -> Tensor:
-    """The probability of every group for every node.
+def belief_propagation(both: Tensor, labels: Tensor, affinity: Tensor) -> Tensor:
+    """The marginal probability of every group for every node, by belief propagation.
 
-    both: edges (2, E), each in both directions. told: the group (N) of a node, -1 where it is to be found.
+    both: edges (2, E), each in both directions. labels: the group (N) of a node, -1 where it is unknown.
     affinity: c (q, q), N times the probability that two nodes of these groups are joined. -> (N, q)
     """
-    nodes, groups = len(told), len(affinity)
+    nodes, groups = len(labels), len(affinity)
     source, target = both
     back = _reversed(both, nodes)
     prior = torch.zeros(nodes, groups, dtype=torch.float64)
-    prior[told >= 0] = -torch.inf
-    prior[told >= 0, told[told >= 0]] = 0.0
-    # Equal messages would stay equal for ever: every node starts from a guess of its own.
-    guess = torch.rand(nodes, groups, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    belief = (prior + 0.1 * guess).softmax(1)
+    prior[labels >= 0] = -torch.inf
+    prior[labels >= 0, labels[labels >= 0]] = 0.0
+    # Equal messages would stay equal for ever: every node starts from random beliefs.
+    noise = torch.rand(nodes, groups, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    belief = (prior + 0.1 * noise).softmax(1)
     message, field = belief[source], prior.new_zeros(groups)  # E q, q
     for _ in range(ROUNDS):
-        heard = (message @ affinity).log()
-        total = prior.index_add(0, target, heard)  # N q
-        for _ in range(BALANCING):
+        incoming = (message @ affinity).log()
+        total = prior.index_add(0, target, incoming)  # N q
+        for _ in range(FIELD_UPDATES):
             field += ((total - field).softmax(1).mean(0) * groups).log()
         total -= field
-        after = (total[source] - heard[back]).softmax(1)
-        belief, change = total.softmax(1), (after - message).abs().max()
-        # Half of the way each round: messages that answer each other would else swing for ever.
-        message = (message + after) / 2
+        new = (total[source] - incoming[back]).softmax(1)
+        belief, change = total.softmax(1), (new - message).abs().max()
+        # Damped by a half: messages would oscillate otherwise.
+        message = (message + new) / 2
         if change < TOLERANCE:
             break
     return belief
 
 
 def _reversed(both: Tensor, nodes: int) -> Tensor:
-    """For every edge the place of the one that leads back."""
+    """For every edge the index of its reverse."""
     source, target = both
-    there, here = (source * nodes + target).argsort(), (target * nodes + source).argsort()
-    place = torch.empty_like(there)
-    place[here] = there
-    return place
+    forward, backward = (source * nodes + target).argsort(), (target * nodes + source).argsort()
+    index = torch.empty_like(forward)
+    index[backward] = forward
+    return index

@@ -29,7 +29,7 @@ def read_pickle(path: Path) -> Any:
     """Arrays, `SparseMatrix`, dictionaries and lists of numbers, as a file holds them."""
     content = read_content(path)
     try:
-        found = _Machine(most=2 * len(content)).run(content)
+        result = _Machine(most=2 * len(content)).run(content)
     except _Refused as refused:
         raise DataError(
             f"{path}: asks for {shown(str(refused))[1:-1]}, which no file of arrays needs, and is not read: a pickle "
@@ -38,9 +38,9 @@ def read_pickle(path: Path) -> Any:
     # Damaged bytes can fail in any instruction, and in whatever numpy makes of their arguments.
     except Exception as error:
         raise DataError(f"{path}: not a whole pickle of arrays ({one_line(error)}). Get the file again.") from None
-    if isinstance(found, _Matrix):
-        return sparse_matrix(str(path), **found.parts)
-    return found.array if isinstance(found, _Array) else found
+    if isinstance(result, _Matrix):
+        return sparse_matrix(str(path), **result.parts)
+    return result.array if isinstance(result, _Array) else result
 
 
 class _Refused(Exception):
@@ -48,7 +48,7 @@ class _Refused(Exception):
 
 
 class _Stand:
-    """Stands in for a class. It is made from anything, and told its state as a pickle does."""
+    """Stands in for a class. Takes any arguments, and its state as a pickle gives it."""
 
     def __init__(self, *_: Any) -> None:
         pass
@@ -66,7 +66,7 @@ class _Type(_Stand):
 
     def __init__(self, spelled: str, *_: Any) -> None:
         if not NUMBERS.fullmatch(spelled):
-            raise ValueError(f"array elements of type {spelled!r}, wanted numbers")
+            raise ValueError(f"array elements of type {spelled!r}, expected numbers")
         self.spelled, self.order = spelled, "<"
 
     def build(self, state: Any) -> None:
@@ -138,10 +138,10 @@ class _Machine:
     def run(self, content: bytes) -> Any:
         for instruction, argument, _ in genops(content):
             if instruction.name == "STOP":
-                (found,) = self._last(1)
-                if isinstance(found, _Stand) and not vars(found):
+                (result,) = self._last(1)
+                if isinstance(result, _Stand) and not vars(result):
                     raise ValueError("an array without content")
-                return found
+                return result
             self._take(instruction.name, argument)
         raise ValueError("it has no end")
 
@@ -183,10 +183,10 @@ class _Machine:
                 raise _Refused(f"the instruction {name}")
 
     def _met_again(self, number: int) -> Any:
-        """A list in many places would be little in a file and much in a graph; in itself it would have no end."""
+        """A shared list would be small in a file and large in a graph; one that contains itself would have no end."""
         value = self.kept[number]
         if isinstance(value, list | dict):
-            raise ValueError("a list or a dictionary in two places")
+            raise ValueError("a list or a dictionary that is shared")
         return value
 
     def _counted(self, made: Any) -> Any:
@@ -206,7 +206,7 @@ class _Machine:
 
 
 def _known(argument: str) -> Callable[..., Any]:
-    asked = argument.replace(" ", ".")
-    if asked not in KNOWN:
-        raise _Refused(asked)
-    return KNOWN[asked]
+    requested = argument.replace(" ", ".")
+    if requested not in KNOWN:
+        raise _Refused(requested)
+    return KNOWN[requested]

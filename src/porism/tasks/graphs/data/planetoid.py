@@ -83,12 +83,12 @@ def read_public(name: str) -> LabelledGraph:
 
 def planetoid_files(folder: Path) -> dict[str, dict[str, Path]]:
     """The parts of each graph that a folder holds, plain or compressed, by the graph's name."""
-    found: dict[str, dict[str, Path]] = {}
+    graphs: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.glob("ind.*")):
         plain = path.with_suffix("").name if path.suffix in COMPRESSED else path.name
         _, name, part = (plain + "..").split(".", 2)
-        found.setdefault(name, {})[part.rstrip(".")] = path
-    return found
+        graphs.setdefault(name, {})[part.rstrip(".")] = path
+    return graphs
 
 
 def read_planetoid(files: dict[str, Path], name: str) -> LabelledGraph:
@@ -131,49 +131,49 @@ def _graph(neighbours: dict[int, list[int]], nodes: int, path: Path) -> Graph:
     return graph_of(str(path), both.T, nodes)
 
 
-def _features(before: SparseMatrix, tests: SparseMatrix, test: NDArray[np.int64], nodes: int) -> SparseFeatures:
-    """One matrix for all nodes: those before the test, then each test node in its place, then none for the gaps."""
+def _features(others: SparseMatrix, tests: SparseMatrix, test: NDArray[np.int64], nodes: int) -> SparseFeatures:
+    """One matrix for all nodes: the others first, then each test node at its own number, and empty rows in the gaps."""
     lengths = np.zeros(nodes, dtype=np.int64)
-    lengths[: before.shape[0]] = np.diff(before.starts)
+    lengths[: others.shape[0]] = np.diff(others.starts)
     lengths[test] = np.diff(tests.starts)
     rows = [slice(tests.starts[row], tests.starts[row + 1]) for row in np.argsort(test)]
-    columns = np.concatenate([before.columns, *(tests.columns[row] for row in rows)])
-    values = np.concatenate([before.values, *(tests.values[row] for row in rows)])
-    whole = SparseMatrix(values, columns, np.concatenate([[0], np.cumsum(lengths)]), (nodes, before.shape[1]))
-    return SparseFeatures(whole.csr(), before.shape[1])
+    columns = np.concatenate([others.columns, *(tests.columns[row] for row in rows)])
+    values = np.concatenate([others.values, *(tests.values[row] for row in rows)])
+    whole = SparseMatrix(values, columns, np.concatenate([[0], np.cumsum(lengths)]), (nodes, others.shape[1]))
+    return SparseFeatures(whole.csr(), others.shape[1])
 
 
 def _matrix(path: Path) -> SparseMatrix:
-    found = read_pickle(path)
-    if not isinstance(found, SparseMatrix):
-        raise _swapped(path, found, "a sparse matrix of features")
-    return found
+    content = read_pickle(path)
+    if not isinstance(content, SparseMatrix):
+        raise _swapped(path, content, "a sparse matrix of features")
+    return content
 
 
 def _one_hot(path: Path) -> NDArray[Any]:
     """Labels (rows, classes): 1 in the column of the class, no 1 where it is unknown."""
-    found = read_pickle(path)
-    if not isinstance(found, np.ndarray) or found.ndim != 2 or not found.size:
-        raise _swapped(path, found, "an array (nodes, classes) of labels")
-    if not np.isin(found, (0, 1)).all() or (found.sum(1) > 1).any():
-        raise DataError(f"{path}: a node has more than one class, wanted 0 everywhere but a single 1. Mend its row.")
-    return found
+    content = read_pickle(path)
+    if not isinstance(content, np.ndarray) or content.ndim != 2 or not content.size:
+        raise _swapped(path, content, "an array (nodes, classes) of labels")
+    if not np.isin(content, (0, 1)).all() or (content.sum(1) > 1).any():
+        raise DataError(f"{path}: a node has more than one class, expected 0 everywhere but a single 1. Mend its row.")
+    return content
 
 
 def _neighbours(path: Path) -> dict[int, list[int]]:
-    found = read_pickle(path)
-    is_graph = isinstance(found, dict) and all(
+    content = read_pickle(path)
+    is_graph = isinstance(content, dict) and all(
         type(node) is int and isinstance(others, list) and all(type(other) is int for other in others)
-        for node, others in found.items()
+        for node, others in content.items()
     )
-    if not is_graph or not found:
-        raise _swapped(path, found, "a dictionary from a node's number to a list of numbers")
-    return found  # type: ignore[no-any-return]
+    if not is_graph or not content:
+        raise _swapped(path, content, "a dictionary from a node's number to a list of numbers")
+    return content  # type: ignore[no-any-return]
 
 
-def _swapped(path: Path, found: Any, wanted: str) -> DataError:
-    kind = f"an array {found.shape}" if isinstance(found, np.ndarray) else f"a {type(found).__name__}"
-    return DataError(f"{path}: holds {kind}, wanted {wanted}. Look whether two files are swapped.")
+def _swapped(path: Path, content: Any, expected: str) -> DataError:
+    kind = f"an array {content.shape}" if isinstance(content, np.ndarray) else f"a {type(content).__name__}"
+    return DataError(f"{path}: holds {kind}, expected {expected}. Check whether two files are swapped.")
 
 
 def _test_nodes(path: Path) -> NDArray[np.int64]:
@@ -201,16 +201,16 @@ def _check_shapes(
     shapes: dict[str, tuple[int, ...]] = {part: matrix.shape for part, matrix in matrices.items()}
     shapes |= {part: array.shape for part, array in one_hot.items()}
     rows = {part: shape[0] for part, shape in shapes.items()}
-    for part, wanted in (("ally", rows["allx"]), ("tx", len(test)), ("ty", len(test)), ("x", rows["y"])):
-        if rows[part] != wanted:
+    for part, count in (("ally", rows["allx"]), ("tx", len(test)), ("ty", len(test)), ("x", rows["y"])):
+        if rows[part] != count:
             raise DataError(
-                f"{files[part]}: {rows[part]} rows, wanted {wanted}, one for each node. Get the files again."
+                f"{files[part]}: {rows[part]} rows, expected {count}, one for each node. Get the files again."
             )
     if rows["y"] > rows["ally"]:
         raise DataError(f"{files['y']}: {rows['y']} rows, and ally has {rows['ally']}. Training nodes are among those.")
     for part, other in (("tx", "allx"), ("x", "allx"), ("ty", "ally"), ("y", "ally")):
         if shapes[part][1] != shapes[other][1]:
-            raise DataError(f"{files[part]}: {shapes[part][1]} columns, wanted {shapes[other][1]}, as in {other}.")
+            raise DataError(f"{files[part]}: {shapes[part][1]} columns, expected {shapes[other][1]}, as in {other}.")
     given = rows["allx"] + rows["tx"]
     if test.min() < rows["allx"]:
         raise DataError(

@@ -1,12 +1,11 @@
 """Neighbour sampling: training on a part of a graph at a time, for graphs that outgrow memory.
 
-Some nodes are to be learned from. Each layer asks for at most `fan` neighbours of every node it needs, drawn without
-return, so what a step holds depends on the batch, not on the graph. A kept entry of Ahat is scaled up by how many it
-stands for: the sampled sum has the whole sum as its mean. A node always hears itself, at its own weight.
+For a batch of training nodes, each layer draws at most `fan` neighbours of every node it needs, without replacement, so
+that the memory of a step depends on the batch, not on the graph. A sampled entry of Ahat is scaled up by the inverse of
+its probability: the sampled sum is unbiased. The self-loop of a node is always kept, at its own weight.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,12 +14,13 @@ from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.csr import Csr, Transposition, starts_of, transpose
 from porism.layers.gcn.adjacency.edges import Neighbours
 from porism.layers.gcn.adjacency.propagations import Propagation
+from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.graphs.data.labelled_graph import Features
 from porism.training.task import Batch
 
 
 class SampledGraph(Graph):
-    """A part of a graph whose matrices were drawn, not derived."""
+    """A subgraph whose propagation matrices were sampled."""
 
     def __init__(self, propagation: Propagation) -> None:
         there = propagation.there
@@ -33,8 +33,8 @@ class SampledGraph(Graph):
         return self._drawn
 
 
-class Part(NamedTuple):
-    """What a step needs, as tensors that go to the device together: the nodes to learn from are the first rows."""
+class NeighborBatch(NamedTuple):
+    """The sampled subgraph of a step as tensors for the device: the training nodes are the first rows."""
 
     labels: Tensor
     there_starts: Tensor
@@ -46,7 +46,7 @@ class Part(NamedTuple):
     features: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, batch: Batch) -> "Part":
+    def of(cls, batch: Batch) -> "NeighborBatch":
         labels, starts, columns, values, back_starts, back_columns, back_values, *features = batch
         return cls(labels, starts, columns, values, back_starts, back_columns, back_values, tuple(features))
 
@@ -64,10 +64,10 @@ class Part(NamedTuple):
         return SparseFeatures(Csr(*self.features[:3]), width, Transposition(*self.features[3:]))
 
 
-class Parts(Sequence[Batch]):
+class NeighborBatches(LazyBatches):
     """Passes over the training nodes, each in an order of its own, `batch` of them a step.
 
-    An index always gives the same part: its draws start from the seed and the index.
+    An index always gives the same batch: its generator is seeded with the seed and the index.
     """
 
     def __init__(
@@ -82,57 +82,50 @@ class Parts(Sequence[Batch]):
     def __len__(self) -> int:
         return self._passes * self._steps
 
-    @overload
-    def __getitem__(self, index: int) -> Batch: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Batch]: ...
-    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        place = range(len(self))[index]
-        turn, step = divmod(place, self._steps)
+    def batch(self, number: int) -> Batch:
+        turn, step = divmod(number, self._steps)
         order = torch.randperm(len(self._nodes), generator=torch.Generator().manual_seed(self._seed - turn))
         chosen = self._nodes[order[step * self._batch : (step + 1) * self._batch]]
-        draw = torch.Generator().manual_seed(self._seed + 1 + place)
-        nodes, there = sample(self._whole.there, chosen, self._layers, self._fan, draw)
+        generator = torch.Generator().manual_seed(self._seed + 1 + number)
+        nodes, there = sample(self._whole.there, chosen, self._layers, self._fan, generator)
         back = transpose(there.starts, there.columns, len(nodes)).of(there.values)
-        return Part(self._labels[chosen], *there, *back, features=_rows(self._features, nodes)).batch()
+        return NeighborBatch(self._labels[chosen], *there, *back, features=_rows(self._features, nodes)).batch()
 
 
-def sample(whole: Csr, chosen: Tensor, layers: int, fan: int, draw: torch.Generator) -> tuple[Tensor, Csr]:
-    """The nodes that `layers` rounds of asking at most `fan` neighbours reach, `chosen` first, and who hears whom.
+def sample(whole: Csr, chosen: Tensor, layers: int, fan: int, generator: torch.Generator) -> tuple[Tensor, Csr]:
+    """The nodes within `layers` hops of at most `fan` sampled neighbours, `chosen` first, and the sampled entries.
 
-    Nodes that only the last round reached ask nobody but themselves: nothing they would hear is ever used.
+    Nodes of the last hop have their self-loops alone: no layer uses their neighbours.
     """
-    nodes, asking = chosen, chosen
-    place = torch.full((whole.height,), -1)
-    place[chosen] = torch.arange(len(chosen))
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    nodes, frontier = chosen, chosen
+    position = torch.full((whole.height,), -1)
+    position[chosen] = torch.arange(len(chosen))
+    sampled: list[tuple[Tensor, Tensor, Tensor]] = []
     for _ in range(layers):
-        heard = _drawn_entries(whole, asking, fan, draw)
-        found.append(heard)
-        reached = heard[1].unique()
-        fresh = reached[place[reached] < 0]
-        place[fresh] = torch.arange(len(nodes), len(nodes) + len(fresh))
-        nodes, asking = torch.cat([nodes, fresh]), fresh
-    found.append(_drawn_entries(whole, asking, 0, draw))
-    rows, columns, values = (torch.cat(parts) for parts in zip(*found, strict=True))
-    rows, columns = place[rows], place[columns]
+        entries = _sample_entries(whole, frontier, fan, generator)
+        sampled.append(entries)
+        reached = entries[1].unique()
+        fresh = reached[position[reached] < 0]
+        position[fresh] = torch.arange(len(nodes), len(nodes) + len(fresh))
+        nodes, frontier = torch.cat([nodes, fresh]), fresh
+    sampled.append(_sample_entries(whole, frontier, 0, generator))
+    rows, columns, values = (torch.cat(parts) for parts in zip(*sampled, strict=True))
+    rows, columns = position[rows], position[columns]
     order = (rows * len(nodes) + columns).argsort()
     return nodes, Csr(starts_of(rows, len(nodes)), columns[order].int(), values[order])
 
 
-def _drawn_entries(whole: Csr, asking: Tensor, fan: int, draw: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Row, column and value of the entries that the asking nodes keep."""
-    entries = _entries(whole.starts, asking)
-    lengths = whole.starts.diff()[asking]
-    rows = asking.repeat_interleave(lengths)
+def _sample_entries(whole: Csr, targets: Tensor, fan: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Row, column and value of the entries that are sampled of the targets' rows."""
+    entries = _entries(whole.starts, targets)
+    lengths = whole.starts.diff()[targets]
+    rows = targets.repeat_interleave(lengths)
     columns, values = whole.columns[entries].long(), whole.values[entries]
     loops = rows == columns
     # Entries in random order within their row, loops last: the first `fan` of a row are kept.
-    lot = torch.rand(len(rows), generator=draw).masked_fill(loops, 2.0)
-    owner = torch.arange(len(asking)).repeat_interleave(lengths)
-    order = _by_lot(owner, lot)
+    key = torch.rand(len(rows), generator=generator).masked_fill(loops, 2.0)
+    owner = torch.arange(len(targets)).repeat_interleave(lengths)
+    order = _grouped_order(owner, key)
     starts = lengths.cumsum(0) - lengths
     rank = torch.empty_like(order)
     rank[order] = torch.arange(len(order)) - starts[owner[order]]
@@ -142,14 +135,14 @@ def _drawn_entries(whole: Csr, asking: Tensor, fan: int, draw: torch.Generator) 
     return rows[kept], columns[kept], (values * scale)[kept]
 
 
-def _by_lot(owner: Tensor, lot: Tensor) -> Tensor:
-    """Sorted by owner, and each owner's by lot."""
-    first = lot.argsort()
+def _grouped_order(owner: Tensor, key: Tensor) -> Tensor:
+    """The order by owner, and for each owner by key."""
+    first = key.argsort()
     return first[owner[first].argsort(stable=True)]
 
 
 def _entries(starts: Tensor, rows: Tensor) -> Tensor:
-    """Where the entries of some rows stand, row after row."""
+    """Indices of the entries of some rows, row after row."""
     lengths = starts.diff()[rows]
     ends = lengths.cumsum(0)
     return torch.arange(int(ends[-1])) + (starts[rows] - ends + lengths).repeat_interleave(lengths)

@@ -1,4 +1,4 @@
-"""Sparse matrices as files and scipy hold them, checked before any kernel reads them.
+"""Sparse matrices from files and scipy, checked before any kernel reads them.
 
 Row i has its columns and values from indptr[i] to indptr[i + 1]. Kernels trust these numbers: one that is wrong would
 make them read memory that is not theirs.
@@ -55,17 +55,17 @@ def sparse_matrix(
     height, width = _height_and_width(where, shape, prefix, most_columns)
     for name, array, kinds in (("data", values, "fiub"), ("indices", columns, "iu"), ("indptr", starts, "iu")):
         if array.ndim != 1 or array.dtype.kind not in kinds:
-            wanted = "numbers" if name == "data" else "whole numbers"
-            raise DataError(f"{where}: {prefix}{name} is {array.shape} of {array.dtype}, wanted one row of {wanted}.")
+            kind = "numbers" if name == "data" else "whole numbers"
+            raise DataError(f"{where}: {prefix}{name} is {array.shape} of {array.dtype}, expected one row of {kind}.")
     if len(values) != len(columns):
-        raise DataError(f"{where}: {len(values)} {prefix}data and {len(columns)} {prefix}indices, wanted as many.")
+        raise DataError(f"{where}: {len(values)} {prefix}data and {len(columns)} {prefix}indices, expected as many.")
     if len(starts) != height + 1:
-        raise DataError(f"{where}: {prefix}indptr has {len(starts)} numbers, wanted {height + 1} for {height} rows.")
+        raise DataError(f"{where}: {prefix}indptr has {len(starts)} numbers, expected {height + 1} for {height} rows.")
     # Compared before they are converted: the differences of unsigned numbers never fall.
     if starts[0] != 0 or int(starts[-1]) != len(columns) or (starts[1:] < starts[:-1]).any():
         raise DataError(
             f"{where}: {prefix}indptr does not cut {len(columns)} entries into {height} rows: it runs from "
-            f"{starts[0]} to {starts[-1]}, wanted from 0 to {len(columns)} and never falling."
+            f"{starts[0]} to {starts[-1]}, expected from 0 to {len(columns)} and never falling."
         )
     if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < width:
         raise DataError(
@@ -94,10 +94,10 @@ def checked_scipy(matrix: Any, where: str) -> Any:
 def _height_and_width(where: str, shape: Any, prefix: str, most_columns: int) -> tuple[int, int]:
     sizes = np.asarray(shape)
     if sizes.shape != (2,) or sizes.dtype.kind not in "iu":
-        raise DataError(f"{where}: {prefix}shape is {shown(shape)}, wanted two whole numbers, rows and columns.")
+        raise DataError(f"{where}: {prefix}shape is {shown(shape)}, expected two whole numbers, rows and columns.")
     height, width = (int(size) for size in sizes)
     if height < 1 or not 1 <= width <= most_columns:
         raise DataError(
-            f"{where}: {prefix}shape is {height} x {width}, wanted at least one row and 1 to {most_columns:,} columns."
+            f"{where}: {prefix}shape is {height} x {width}, expected rows, and 1 to {most_columns:,} columns."
         )
     return height, width

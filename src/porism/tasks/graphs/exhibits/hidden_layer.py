@@ -1,4 +1,4 @@
-"""A picture of many dimensions in two: the directions along which the nodes differ most."""
+"""The hidden layer on its two principal components."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from porism.runs.exhibits import Points
 from porism.tasks.graphs.data.labelled_graph import UNKNOWN, LabelledGraph
 
 MOST_POINTS = 1500
-"""More would hide each other."""
+"""More would overlap."""
 
 
 def principal_plane(h: Tensor) -> Tensor:
@@ -20,14 +20,14 @@ def principal_plane(h: Tensor) -> Tensor:
     centred = (h - h.mean(0)).double()
     _, axes = torch.linalg.eigh(centred.T @ centred)  # rising eigenvalues
     plane = torch.zeros(len(h), 2, dtype=torch.float64)
-    found = axes[:, -2:].flip(1)
-    largest = found.gather(0, found.abs().argmax(0, keepdim=True))
-    plane[:, : found.shape[1]] = centred @ (found * largest.sign())
+    components = axes[:, -2:].flip(1)
+    largest = components.gather(0, components.abs().argmax(0, keepdim=True))
+    plane[:, : components.shape[1]] = centred @ (components * largest.sign())
     return plane.to(h.dtype)
 
 
 def hidden_map(hidden: Tensor, data: LabelledGraph) -> Points:
-    """Where the nodes of known class lie in the hidden layer. hidden (N, H)."""
+    """The nodes of known class in the hidden layer (N, H)."""
     plane = principal_plane(hidden.cpu())
     known = (data.labels != UNKNOWN).nonzero()[:, 0]
     shown = known[:: -(-len(known) // MOST_POINTS)]
@@ -37,6 +37,6 @@ def hidden_map(hidden: Tensor, data: LabelledGraph) -> Points:
     }
     return Points(
         title="The hidden layer in two dimensions",
-        about="Every dot is a node at its place on the two principal axes, coloured by what it is.",
-        groups={name: places for name, places in groups.items() if places},
+        about="Every dot is a node at its position on the two principal axes, coloured by its class.",
+        groups={name: points for name, points in groups.items() if points},
     )

@@ -1,6 +1,6 @@
-"""Over-smoothing: what is left of the differences between nodes when features are spread over the graph many times.
+"""Over-smoothing: how the features of nodes become alike when they are propagated many times.
 
-No weights and no learning: this is what a normalisation does to any net of that depth, before training starts.
+Without weights and training: this is what a normalisation does to any net of that depth.
 """
 
 import torch
@@ -15,40 +15,40 @@ from porism.tasks.graphs.data.labelled_graph import LabelledGraph
 
 DEPTHS = (0, 1, 2, 4, 8, 16, 32, 64)
 WIDTH = 64
-"""Features are first brought to this width by random directions, which keep angles nearly as they are."""
+"""Features are first projected to this width at random, which nearly keeps angles."""
 
 
 def smoothing(data: LabelledGraph) -> list[Lines]:
-    """How alike nodes become with depth, and how well they can still be told apart, under each normalisation.
+    """The similarity of nodes and the accuracy of the nearest class mean by depth, under each normalisation.
 
     Computed on the CPU, where the data is.
     """
     alike: dict[str, list[tuple[float, float]]] = {}
-    told: dict[str, list[tuple[float, float]]] = {}
+    accuracy: dict[str, list[tuple[float, float]]] = {}
     start = _narrowed(data.features)
     for normalisation in NORMALISATIONS:
         h, depth = start, 0
         propagation = data.graph.propagation(normalisation)
-        for wanted in DEPTHS:
-            while depth < wanted:
-                # Without normalisation numbers grow with every step, and only directions are looked at.
+        for target in DEPTHS:
+            while depth < target:
+                # Without normalisation numbers grow with every step, and only directions count.
                 h, depth = propagate(h, propagation), depth + 1
                 h = h / h.abs().max().clamp_min(1e-30)
-            if wanted > 1:
-                alike.setdefault(normalisation, []).append((wanted, similarity(h)))
-                told.setdefault(normalisation, []).append((wanted, _nearest_mean_accuracy(h, data)))
+            if target > 1:
+                alike.setdefault(normalisation, []).append((target, similarity(h)))
+                accuracy.setdefault(normalisation, []).append((target, _nearest_mean_accuracy(h, data)))
     return [
         Lines(
             title="Over-smoothing: how alike nodes become",
             about="Mean cosine between the features of two nodes after so many propagations, without weights: at 1 all "
-            "nodes point the same way, and no layer behind can tell them apart but by length. Without weights "
+            "nodes have the same direction, and later layers can separate them by length alone. Without weights "
             "on the edges row and softmax are the same.",
             x="propagations", y="mean cosine", lines=alike, log_x=True,
         ),
         Lines(
-            title="Over-smoothing: what can still be told apart",
+            title="Over-smoothing: accuracy that is left",
             about="Accuracy on test if a node takes the class whose mean over the training nodes is nearest by angle.",
-            x="propagations", y="accuracy on test", lines=told, log_x=True,
+            x="propagations", y="accuracy on test", lines=accuracy, log_x=True,
         ),
     ]  # fmt: skip
 
@@ -69,8 +69,8 @@ def _nearest_mean_accuracy(h: Tensor, data: LabelledGraph) -> float:
     train, test = data.splits["train"], data.splits["test"]
     rows = functional.normalize(h.double(), eps=1e-300)
     means = rows.new_zeros(len(data.classes), h.shape[1]).index_add(0, data.labels[train], rows[train])
-    said = (rows[test] @ functional.normalize(means, eps=1e-300).T).argmax(1)
-    return float((said == data.labels[test]).double().mean())
+    predicted = (rows[test] @ functional.normalize(means, eps=1e-300).T).argmax(1)
+    return float((predicted == data.labels[test]).double().mean())
 
 
 def _narrowed(x: Tensor | SparseFeatures) -> Tensor:

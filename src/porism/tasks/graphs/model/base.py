@@ -1,7 +1,4 @@
-"""Nets that label nodes: graph convolutions one behind the other.
-
-h[0] = x,   h[l] = relu(Ahat drop(h[l-1]) W[l] + b[l]),   logits = Ahat drop(h[L-1]) W[L] + b[L]
-"""
+"""The base class of models that classify nodes, and the consistency loss between their dropout copies."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -17,7 +14,7 @@ from porism.tasks.graphs.recipes import GraphRecipe
 
 
 class GraphModel(nn.Module):
-    """Features of nodes to what a net says of their classes, before the softmax.
+    """From the features of nodes to the logits of their classes.
 
     Shapes: x (N, D) -> logits (N, V).
     """
@@ -27,7 +24,8 @@ class GraphModel(nn.Module):
         self.recipe = recipe
         widths = [width, *[recipe.hidden_size] * (recipe.num_layers - 1), classes]
         self.layers = nn.ModuleList(
-            GraphConvolution(before, after, recipe.layer_normalization) for before, after in pairwise(widths)
+            GraphConvolution(in_width, out_width, recipe.layer_normalization)
+            for in_width, out_width in pairwise(widths)
         )
 
     def forward(self, x: Features | Propagated, graph: Graph) -> Tensor:
@@ -35,22 +33,22 @@ class GraphModel(nn.Module):
 
     @abstractmethod
     def states(self, x: Features | Propagated, graph: Graph) -> list[Tensor]:
-        """What every layer hands on: (N, H) each, of the last one the logits (N, V)."""
+        """The output of every layer: (N, H) each, the last one the logits (N, V)."""
 
     def copies(self, x: Features | Propagated, graph: Graph, count: int) -> Sequence[Tensor]:
-        """The logits of several passes, each with dropout of its own."""
+        """The logits of several forward passes, each with its own dropout."""
         return [self(x, graph) for _ in range(count)]
 
     def prepare(self, x: Features, graph: Graph) -> Features | Propagated:
-        """Features as the net takes them in every step."""
+        """Features as every step takes them, computed once."""
         return x
 
     def penalty(self) -> Tensor:
         """Half of the sum of the first layer's squared weights."""
         return self.convolution(0).weight.square().sum() / 2
 
-    def convolution(self, place: int) -> GraphConvolution:
-        layer = self.layers[place]
+    def convolution(self, index: int) -> GraphConvolution:
+        layer = self.layers[index]
         assert isinstance(layer, GraphConvolution)
         return layer
 
@@ -61,19 +59,19 @@ class GraphModel(nn.Module):
         keep = 1 - self.recipe.input_dropout
         if not self.training or keep == 1:
             return x
-        # Zeros are zeros, dropped or not: sparse features stay sparse.
+        # A dropped 0 is still 0: sparse features stay sparse.
         return x.dropout(1 - keep) if isinstance(x, SparseFeatures) else dropout(x, keep)
 
 
-def disagreement(copies: Sequence[Tensor], temperature: float) -> Tensor:
+def consistency_loss(copies: Sequence[Tensor], temperature: float) -> Tensor:
     """The mean squared distance of each copy's probabilities from the sharpened mean. Each copy (N, V), logits.
 
-    >>> disagreement([torch.tensor([[9.0, 0.0]]), torch.tensor([[9.0, 0.0]])], temperature=0.5) < 1e-6
+    >>> consistency_loss([torch.tensor([[9.0, 0.0]]), torch.tensor([[9.0, 0.0]])], temperature=0.5) < 1e-6
     tensor(True)
 
-    No gradient goes into the mean: copies move towards it, not it towards them.
+    The mean is a fixed target, without a gradient. Feng et al., Graph Random Neural Networks, 2020.
     """
-    said = torch.stack([logits.softmax(1) for logits in copies])  # copies N V
-    together = said.detach().mean(0).pow(1 / temperature)
-    wanted = together / together.sum(1, keepdim=True)
-    return (said - wanted).square().sum(2).mean()
+    probs = torch.stack([logits.softmax(1) for logits in copies])  # copies N V
+    sharpened = probs.detach().mean(0).pow(1 / temperature)
+    target = sharpened / sharpened.sum(1, keepdim=True)
+    return (probs - target).square().sum(2).mean()

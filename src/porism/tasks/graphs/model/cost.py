@@ -1,7 +1,7 @@
-"""What a net of graph convolutions costs, as named terms, for a step over the whole graph.
+"""The cost of a graph model, as named terms, for a step over the whole graph.
 
 N nodes, E entries of A + I, D features a node, H hidden width, V classes, K hops; of sparse
-features M are stored. A recipe with several copies of its net pays as many times.
+features M are stored. A recipe with several copies of its net costs as many times.
 """
 
 from collections.abc import Callable
@@ -31,44 +31,44 @@ def model_cost(recipe: GraphRecipe, dense_widths: tuple[int, int] | None = None)
     2*(E*H + E*Min(H, V) + H*M + H*N*V)
     """
     widths = [D, *[H] * (recipe.num_layers - 1), V]
-    spread_first = dense_widths is not None and not project_first(*dense_widths, learns_x=False)
-    layers = [_first_layer(widths[1], recipe, dense_widths is None, spread_first)]
-    layers += [_layer(before, after, recipe.model == "gcn") for before, after in pairwise(widths[1:])]
+    propagate_first = dense_widths is not None and not project_first(*dense_widths, learns_x=False)
+    layers = [_first_layer(widths[1], recipe, dense_widths is None, propagate_first)]
+    layers += [_layer(in_width, out_width, recipe.model == "gcn") for in_width, out_width in pairwise(widths[1:])]
     total = Terms()
-    for place, layer in enumerate(layers, 1):
-        total += layer.with_prefix(f"layer {place}")
-    return total + _spreading() if recipe.model == "appnp" else total
+    for number, layer in enumerate(layers, 1):
+        total += layer.with_prefix(f"layer {number}")
+    return total + _propagation() if recipe.model == "appnp" else total
 
 
-def _layer(before: Expr, after: Expr, convolves: bool) -> Terms:
-    """Spreading happens on the narrower side of W, there and back."""
-    product = 2 * N * before * after
-    spread = {"propagation": 2 * E * Min(before, after)} if convolves else {}
+def _layer(in_width: Expr, out_width: Expr, convolves: bool) -> Terms:
+    """Propagation is on the narrower side of W, forward and backward."""
+    product = 2 * N * in_width * out_width
+    propagation = {"propagation": 2 * E * Min(in_width, out_width)} if convolves else {}
     return Terms(
-        parameters={"weight": before * after, "bias": after},
-        flops={"projection": product, **spread},
-        backward_flops={"projection": product, "projection's weight": product, **spread},
+        parameters={"weight": in_width * out_width, "bias": out_width},
+        flops={"projection": product, **propagation},
+        backward_flops={"projection": product, "projection's weight": product, **propagation},
     )
 
 
-def _first_layer(after: Expr, recipe: GraphRecipe, sparse: bool, spread_first: bool) -> Terms:
-    """Features learn nothing. Of sparse ones only what is stored is touched; dense ones may be spread before W comes,
-    and were so before training began where dropout leaves them alone."""
-    product = 2 * (M if sparse else N * D) * after
-    there: dict[str, Expr] = {}
-    back: dict[str, Expr] = {}
+def _first_layer(out_width: Expr, recipe: GraphRecipe, sparse: bool, propagate_first: bool) -> Terms:
+    """Features need no gradient. Of sparse ones only the stored values count; dense ones may be propagated before W,
+    which is done once before training where there is no dropout on them."""
+    product = 2 * (M if sparse else N * D) * out_width
+    forward: dict[str, Expr] = {}
+    backward: dict[str, Expr] = {}
     if recipe.model == "gcn" and (sparse or recipe.input_dropout > 0):
-        there = {"propagation": 2 * E * (D if spread_first else after)}
-        back = {} if spread_first else there
+        forward = {"propagation": 2 * E * (D if propagate_first else out_width)}
+        backward = {} if propagate_first else forward
     return Terms(
-        parameters={"weight": D * after, "bias": after},
-        flops={"projection": product, **there},
-        backward_flops={"projection's weight": product, **back},
+        parameters={"weight": D * out_width, "bias": out_width},
+        flops={"projection": product, **forward},
+        backward_flops={"projection's weight": product, **backward},
     )
 
 
-def _spreading() -> Terms:
-    hops = {"spreading": 2 * K * E * V}
+def _propagation() -> Terms:
+    hops = {"propagation": 2 * K * E * V}
     return Terms(flops=hops, backward_flops=hops)
 
 
@@ -98,7 +98,7 @@ def subject(recipe: GraphRecipe) -> tuple[Callable[..., nn.Module], tuple[Any, .
 
 
 def _starts(rows: int, stored: int) -> Tensor:
-    """Of rows that are empty but the last."""
+    """Row starts where all rows but the last are empty."""
     starts = _zeros(rows + 1)
     starts[-1] = stored
     return starts

@@ -1,4 +1,4 @@
-"""Nets that label nodes: graph convolutions one behind the other.
+"""GCN: graph convolutions in a row.
 
 h[0] = x,   h[l] = relu(Ahat drop(h[l-1]) W[l] + b[l]),   logits = Ahat drop(h[L-1]) W[L] + b[L]
 """
@@ -10,8 +10,8 @@ from porism.tasks.graphs.data.labelled_graph import Features
 from porism.tasks.graphs.model.base import GraphModel
 
 
-class ConvolvingModel(GraphModel):
-    """A node hears its neighbours in every layer."""
+class GCN(GraphModel):
+    """Every layer aggregates the neighbours of each node. Kipf and Welling, 2017."""
 
     def states(self, x: Features | Propagated, graph: Graph) -> list[Tensor]:
         states = [self.layers[0](x if isinstance(x, Propagated) else self.drop_features(x), graph)]
@@ -21,7 +21,7 @@ class ConvolvingModel(GraphModel):
         return states
 
     def prepare(self, x: Features, graph: Graph) -> Features | Propagated:
-        """What dropout leaves alone is spread over the graph once and for all. Sparse features would fill up by it."""
+        """Dense features without dropout are propagated once for all steps. Sparse ones would become dense."""
         if isinstance(x, Tensor) and self.recipe.input_dropout == 0:
             return Propagated.of(x, graph, self.recipe.layer_normalization)
         return x

@@ -1,4 +1,4 @@
-"""The recordings of the task: where they come from.
+"""The recordings of the speech task, from all their sources.
 
 >>> load_recordings().splits["train"][0].text                     # the embedded ones
 'keep it behind the door at night'
@@ -9,7 +9,7 @@ from pathlib import Path
 from porism.errors import DataError, nearest
 from porism.tasks.blocks.download import DataSet
 from porism.tasks.speech.data.an4 import TRANSCRIPTS, read_an4
-from porism.tasks.speech.data.embedded import NAME, spoken
+from porism.tasks.speech.data.embedded import NAME, embedded_recordings
 from porism.tasks.speech.data.lists import list_of, read_lists, read_single_list
 from porism.tasks.speech.data.ljspeech import METADATA, PUBLIC, read_ljspeech, read_public_ljspeech
 from porism.tasks.speech.data.recordings import SPLITS, Recordings, Utterance
@@ -30,17 +30,17 @@ def load_recordings(source: str | None = None, *, strict: bool = False) -> Recor
     A path is a folder laid out as LJ Speech, as CMU's AN4 or with lists (train.tsv, test.tsv), or one list. `strict`
     refuses a transcript with a character that is not in the alphabet, which otherwise counts as unknown.
     """
-    found = _read(NAME if source is None else source)
+    recordings = _read(NAME if source is None else source)
     if strict:
         for split in SPLITS:
-            for utterance in found.splits[split]:
+            for utterance in recordings.splits[split]:
                 check_characters(utterance.text, utterance.where or utterance.name)
-    return found
+    return recordings
 
 
 def _read(source: str) -> Recordings:
     if source == NAME:
-        return spoken()
+        return embedded_recordings()
     if source == "ljspeech":
         return read_public_ljspeech()
     path = Path(source).expanduser()
@@ -49,7 +49,7 @@ def _read(source: str) -> Recordings:
     if path.suffix.lower() in (".tsv", ".txt") and path.exists():
         return read_single_list(path)
     if path.exists():
-        raise DataError(f"{path}: a single file, wanted a folder of recordings, or a .tsv of paths and transcripts.")
+        raise DataError(f"{path}: a single file, expected a folder of recordings, or a .tsv of paths and transcripts.")
     raise DataError(
         f"{source}: no such file or folder, and no recordings of that name. {nearest(source.lower(), list(CATALOGUE))}"
     )

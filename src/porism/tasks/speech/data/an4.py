@@ -1,10 +1,10 @@
-"""The layout in which CMU gives AN4 out: transcripts and lists of files in `etc/`, recordings below `wav/`.
+"""The layout in which CMU publishes AN4: transcripts and lists of files in `etc/`, recordings below `wav/`.
 
     etc/an4_train.transcription     <s> RUBOUT G M E F THREE NINE </s> (an406-fcaw-b)
     etc/an4_train.fileids           an4_clstk/fcaw/an406-fcaw-b
     wav/an4_clstk/fcaw/an406-fcaw-b.sph
 
-To be had at http://www.speech.cs.cmu.edu/databases/an4 as .sph or .raw; no digest of it is published there.
+Published at http://www.speech.cs.cmu.edu/databases/an4 as .sph or .raw; no digest of it is published there.
 """
 
 import re
@@ -34,10 +34,12 @@ def read_an4(folder: Path) -> Recordings:
 
 
 def _read(path: Path, sounds: dict[str, Path]) -> list[Utterance]:
-    found = []
+    utterances = []
     for where, line in read_lines(path):
         match = TRANSCRIPT.fullmatch(line)
         if match is None:
-            raise DataError(f"{where}: {line[:40]!r}, wanted a transcript with its name after it: <s> YES </s> (an1).")
-        found.append(utterance(match["name"], match["text"], sounds.get(match["name"]), where))
-    return found
+            raise DataError(
+                f"{where}: {line[:40]!r}, expected a transcript with its name after it: <s> YES </s> (an1)."
+            )
+        utterances.append(utterance(match["name"], match["text"], sounds.get(match["name"]), where))
+    return utterances

@@ -26,12 +26,12 @@ from porism.tasks.speech.data.containers import bytes_missing, holds_mpeg, smoot
 
 RATE = 16_000
 LONGEST_SECONDS = 600.0
-"""What is held in memory as one sound. Longer ones are read in pieces."""
+"""What is held in memory as one sound. Longer ones are read in segments."""
 BLOCK_FRAMES = 1 << 18
 HEADERLESS = {"format": "RAW", "samplerate": 16_000, "channels": 1, "subtype": "PCM_16"}
-"""What a .raw file is taken for: it cannot say itself."""
+"""The format of a .raw file, which has no header."""
 LENGTH_UNKNOWN = 1 << 62
-"""The number of frames that stands for not knowing it is beyond this."""
+"""A number of frames beyond this means that it is unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Sound:
 
 
 def read_sound(path: Path, rate: int = RATE, longest: float = LONGEST_SECONDS) -> Sound:
-    """The sound of a WAV, FLAC, OGG, MP3 or the like, at the rate wanted, all its channels mixed into one."""
+    """The sound of a WAV, FLAC, OGG, MP3 or the like, at the requested rate, all its channels mixed into one."""
     with open_blocks(path, rate) as (blocks, notes):
         kept: list[Tensor] = []
         for block in blocks:
@@ -56,24 +56,24 @@ def read_sound(path: Path, rate: int = RATE, longest: float = LONGEST_SECONDS) -
             if sum(map(len, kept)) > longest * rate:
                 raise DataError(
                     f"{path}: longer than {longest:g} s, the most that is taken as one utterance. Cut it into "
-                    "utterances to train on it; porism predict transcribes it in pieces."
+                    "utterances to train on it; porism predict transcribes it in segments."
                 )
         return Sound(torch.cat(kept), rate, notes)
 
 
 @contextmanager
 def open_blocks(path: Path, rate: int) -> Iterator[tuple[Iterator[Tensor], tuple[str, ...]]]:
-    """The sound of a file a block at a time, and what is done to it. What is wrong with it is told in one line."""
-    soundfile = of_audio("soundfile", "recordings")
+    """The sound of a file a block at a time, and what is done to it. Errors are reported in one line."""
+    soundfile = import_audio("soundfile", "recordings")
     _check_file(path)
     try:
-        with soundfile.SoundFile(path, **_reading(path)) as file:
+        with soundfile.SoundFile(path, **_format(path)) as file:
             yield _blocks(file, rate, path), _notes(file, rate, path)
     except soundfile.LibsndfileError as error:
-        # The decoder of FLAC finds in mid-stream that there is no more of it.
+        # A truncated FLAC fails in mid-stream, when its decoder loses sync.
         if "sync" in error.error_string:
             raise DataError(f"{path}: not a whole recording ({error.error_string}). Copy it again.") from None
-        raise _no_recording(path) from None
+        raise _unreadable(path) from None
 
 
 def write_wav(sound: Sound) -> bytes:
@@ -88,15 +88,16 @@ def write_flac(sound: Sound) -> bytes:
 
 def _written(sound: Sound, kind: str) -> bytes:
     content = io.BytesIO()
-    of_audio("soundfile", "recordings").write(content, sound.samples.numpy(), sound.rate, format=kind, subtype="PCM_16")
+    soundfile = import_audio("soundfile", "recordings")
+    soundfile.write(content, sound.samples.numpy(), sound.rate, format=kind, subtype="PCM_16")
     return content.getvalue()
 
 
-def resample(samples: Tensor, rate: int, wanted: int) -> Tensor:
-    """One channel (T,) at another rate: (T wanted / rate,)."""
-    if rate == wanted:
+def resample(samples: Tensor, rate: int, new_rate: int) -> Tensor:
+    """One channel (T,) at another rate: (T new_rate / rate,)."""
+    if rate == new_rate:
         return samples
-    return torch.from_numpy(_soxr().resample(samples.numpy(), rate, wanted))
+    return torch.from_numpy(_soxr().resample(samples.numpy(), rate, new_rate))
 
 
 def _blocks(file: Any, rate: int, path: Path) -> Iterator[Tensor]:
@@ -106,7 +107,7 @@ def _blocks(file: Any, rate: int, path: Path) -> Iterator[Tensor]:
         frames += len(block)
         if not np.isfinite(block).all():
             second = (frames - len(block) + int(np.flatnonzero(~np.isfinite(block).all(1))[0])) / file.samplerate
-            raise DataError(f"{path}: a sample at {second:.3f} s is no number. Write the recording again.")
+            raise DataError(f"{path}: a sample at {second:.3f} s is not a number. Write the recording again.")
         mono: NDArray[np.float32] = block.mean(axis=1)
         yield torch.from_numpy(mono if stream is None else stream.resample_chunk(mono))
     if frames == 0:
@@ -120,23 +121,23 @@ def _blocks(file: Any, rate: int, path: Path) -> Iterator[Tensor]:
 
 def _check_file(path: Path) -> None:
     if path.is_dir():
-        raise DataError(f"{path}: a folder, wanted a recording. Give a file in it.")
+        raise DataError(f"{path}: a folder, expected a recording. Give a file in it.")
     with readable(path):
         size, missing = path.stat().st_size, bytes_missing(path)
     if size == 0:
         raise DataError(f"{path}: empty, 0 bytes. Give a recording with sound.")
     if missing:
         raise DataError(f"{path}: not a whole recording ({missing} bytes are missing at its end). Copy it again.")
-    # The decoder would complain on its own, at length.
+    # The decoder would print warnings of its own.
     if path.suffix.lower() == ".mp3" and not holds_mpeg(path):
-        raise _no_recording(path)
+        raise _unreadable(path)
 
 
-def _no_recording(path: Path) -> DataError:
+def _unreadable(path: Path) -> DataError:
     return DataError(f"{path}: not a recording that can be read. Give a WAV, FLAC, OGG or MP3.")
 
 
-def _reading(path: Path) -> dict[str, Any]:
+def _format(path: Path) -> dict[str, Any]:
     return {**HEADERLESS, "endian": smoother_byte_order(path)} if path.suffix.lower() == ".raw" else {}
 
 
@@ -152,17 +153,17 @@ def _notes(file: Any, rate: int, path: Path) -> tuple[str, ...]:
 
 
 def _soxr() -> ModuleType:
-    return of_audio("soxr", "recordings of another rate")
+    return import_audio("soxr", "recordings of another rate")
 
 
-def of_audio(name: str, what: str) -> ModuleType:
+def import_audio(name: str, what: str) -> ModuleType:
     """A package of the extra, or a message that names it.
 
-    >>> of_audio("soundfile", "recordings").available_formats()["FLAC"]         # doctest: +SKIP
+    >>> import_audio("soundfile", "recordings").available_formats()["FLAC"]         # doctest: +SKIP
     'FLAC (Free Lossless Audio Codec)'
     """
     try:
         return import_module(name)
-    except (ImportError, OSError):  # soundfile may be there, and the library it wraps may not
+    except (ImportError, OSError):  # soundfile may be installed without the library it wraps
         package = name.partition(".")[0]
         raise MissingExtra(f'{what} need {package}, which is not installed: pip install "porism[audio]"') from None

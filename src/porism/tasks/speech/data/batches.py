@@ -1,11 +1,12 @@
-"""Utterances as a model takes them: the spectrogram, at one or several speeds, and the text in symbols."""
+"""Utterances as batches of tensors: spectrograms, at one or several speeds, and texts as tokens."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.blocks.padding import pad_sequences
 from porism.tasks.speech.data.audio import Sound, resample
 from porism.tasks.speech.data.features import Features
@@ -15,7 +16,7 @@ from porism.training.task import Batch
 
 
 class Example(NamedTuple):
-    """Features (X, C) for every speed, and tokens (T,) with start and stop."""
+    """Features (X, C) for every speed, and tokens (T,) with sos and eos."""
 
     name: str
     features: tuple[Tensor, ...]
@@ -24,7 +25,7 @@ class Example(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What a model should write: the text in its alphabet, cut to its longest."""
+        """The reference of a hypothesis: the text in the model's alphabet, cut to its longest."""
         return decode(self.tokens.tolist())
 
 
@@ -37,19 +38,19 @@ def examples(
 
     def example(utterance: Utterance) -> Example:
         sound = utterance.sound(features.rate)
-        heard = tuple(features(at_speed(sound, speed).samples) for speed in speeds)
-        return Example(utterance.name, heard, torch.tensor(encode(utterance.text, longest)), sound.seconds)
+        spectrograms = tuple(features(at_speed(sound, speed).samples) for speed in speeds)
+        return Example(utterance.name, spectrograms, torch.tensor(encode(utterance.text, longest)), sound.seconds)
 
     return [example(utterance) for utterance in utterances]
 
 
 def at_speed(sound: Sound, speed: float) -> Sound:
-    """The sound as a tape would play it: faster and higher, or slower and lower."""
+    """Speed perturbation: the sound resampled, faster and higher, or slower and lower."""
     return Sound(resample(sound.samples, sound.rate, round(sound.rate / speed)), sound.rate, sound.notes)
 
 
 class Bucket(NamedTuple):
-    """Examples by their number, and what they are padded to."""
+    """Indices of examples, and the sizes they are padded to."""
 
     members: Tensor
     frames: int
@@ -57,7 +58,7 @@ class Bucket(NamedTuple):
 
 
 class Buckets:
-    """Examples in `count` buckets of the same size, by the length of the slowest way they are said.
+    """Examples in `count` buckets of the same size, by the length of their slowest copy.
 
     `symbols` pads every text to so many symbols, else to the longest of its bucket.
     """
@@ -70,44 +71,36 @@ class Buckets:
             Bucket(
                 members,
                 frames=int(lengths[members].max()),
-                symbols=symbols or max(len(examples[place].tokens) for place in members.tolist()),
+                symbols=symbols or max(len(examples[index].tokens) for index in members.tolist()),
             )
             for members in order.tensor_split(min(count, len(examples)))
         ]
 
 
-class Batches(Sequence[Batch]):
-    """Passes over the examples: in each all buckets shuffled and cut into batches, and these shuffled."""
+class UtteranceBatches(LazyBatches):
+    """Passes over the examples: in each, buckets are shuffled and cut into batches, and these are shuffled."""
 
     def __init__(self, buckets: Buckets, batch: int, seed: int, epoch: int, passes: int = 1) -> None:
         self.examples = buckets.examples
-        luck = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
         self.order: list[tuple[Bucket, Tensor, Tensor]] = []
         for _ in range(passes):
-            speeds = torch.randint(len(self.examples[0].features), (len(self.examples),), generator=luck)
+            speeds = torch.randint(len(self.examples[0].features), (len(self.examples),), generator=generator)
             cut = [
                 (bucket, rows, speeds[rows])
                 for bucket in buckets.buckets
-                for rows in bucket.members[torch.randperm(len(bucket.members), generator=luck)].split(batch)
+                for rows in bucket.members[torch.randperm(len(bucket.members), generator=generator)].split(batch)
             ]
-            self.order += [cut[place] for place in torch.randperm(len(cut), generator=luck).tolist()]
+            self.order += [cut[index] for index in torch.randperm(len(cut), generator=generator).tolist()]
 
     def __len__(self) -> int:
         return len(self.order)
 
-    @overload
-    def __getitem__(self, index: int) -> Batch: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Batch]: ...
-
-    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        bucket, rows, speeds = self.order[index]
-        chosen = [self.examples[row] for row in rows.tolist()]
-        features = [example.features[speed] for example, speed in zip(chosen, speeds.tolist(), strict=True)]
-        return collate(features, [example.tokens for example in chosen], bucket.frames, bucket.symbols)
+    def batch(self, number: int) -> Batch:
+        bucket, rows, speeds = self.order[number]
+        examples = [self.examples[row] for row in rows.tolist()]
+        features = [example.features[speed] for example, speed in zip(examples, speeds.tolist(), strict=True)]
+        return collate(features, [example.tokens for example in examples], bucket.frames, bucket.symbols)
 
 
 def collate(features: Sequence[Tensor], tokens: Sequence[Tensor], frames: int, symbols: int) -> Batch:

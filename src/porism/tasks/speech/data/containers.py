@@ -1,6 +1,6 @@
-"""Whether a file is as long as it says, for kinds of file whose decoder does not mind when the end is missing.
+"""Truncated files, found by the lengths in their headers: some decoders ignore that the end is missing.
 
-A copy that broke off would otherwise be taken for a shorter recording, with a transcript that says more than is heard.
+A partial copy would otherwise be taken for a shorter recording, with a transcript that says more than the sound.
 """
 
 import math
@@ -42,7 +42,7 @@ def holds_mpeg(path: Path) -> bool:
 
 
 def smoother_byte_order(path: Path) -> Literal["LITTLE", "BIG"]:
-    """The byte order of a file of bare 16-bit samples: in the wrong one, speech leaps about like noise."""
+    """The byte order of a file of bare 16-bit samples: in the wrong one, speech looks like noise."""
     content = path.read_bytes()
     whole = content[: len(content) // 2 * 2]
 
@@ -81,7 +81,7 @@ def _ends_of_ogg_pages(file: IO[bytes]) -> Iterator[int]:
 
 
 def _end_of_mpeg_stream(file: IO[bytes]) -> int:
-    """From the Xing or Info tag that encoders put into the first frame; without one, nothing is known."""
+    """From the Xing or Info tag that encoders put into the first frame; without one the length is unknown: 0."""
     file.seek(0)
     start = 0
     if (tag := file.read(10)).startswith(b"ID3") and len(tag) == 10:
@@ -92,5 +92,5 @@ def _end_of_mpeg_stream(file: IO[bytes]) -> int:
     if not frame.startswith(b"\xff") or not found:
         return 0
     has_frames, has_bytes = found[1][0] & 1, found[1][0] & 2
-    place = found.end() + 4 * has_frames
-    return start + int.from_bytes(frame[place : place + 4]) if has_bytes else 0
+    position = found.end() + 4 * has_frames
+    return start + int.from_bytes(frame[position : position + 4]) if has_bytes else 0

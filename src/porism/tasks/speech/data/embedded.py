@@ -1,7 +1,7 @@
 """The embedded recordings: sentences of a small grammar in several voices, speeds and pitches, with noise.
 
-They are made once by espeak-ng and kept in the data folder as FLAC files with lists, as any user's would be, so they
-can be listened to and transcribed. Train, valid and test share no sentence.
+They are synthesised once by espeak-ng and kept in the data folder as FLAC files with lists, like a user's own, so that
+one can listen to them and transcribe them. Train, valid and test share no sentence.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from porism.errors import DataError
 from porism.tasks.blocks.download import data_folder
 from porism.tasks.speech.data.audio import RATE, Sound, resample, write_flac
 from porism.tasks.speech.data.espeak import RATE as ESPEAK_RATE
-from porism.tasks.speech.data.espeak import Spoken, speak
+from porism.tasks.speech.data.espeak import SynthesisInput, speak
 from porism.tasks.speech.data.lists import read_lists
 from porism.tasks.speech.data.recordings import SPLITS, Recordings
 
@@ -31,50 +31,50 @@ VOICES = ("en-us", "en-us+f2", "en-us+m3", "en-us+f4", "en-us+m7", "en-gb-x-rp")
 SPEEDS = (160, 220)
 PITCHES = (35, 65)
 NOISE_DECIBELS = (20.0, 40.0)
-"""How far the noise lies below the speech."""
+"""The signal-to-noise ratio."""
 FINGERPRINT = "fingerprint.txt"
 
-Plan = dict[str, list[Spoken]]
+Plan = dict[str, list[SynthesisInput]]
 
 
-def spoken() -> Recordings:
-    """The recordings from the data folder, made first where they are not there or not as they were made."""
+def embedded_recordings() -> Recordings:
+    """The recordings from the data folder, synthesised first where they are missing or changed."""
     planned = plan(COUNTS, SEED)
     folder = data_folder() / NAME / _digest(planned)
-    return kept(folder) or make(planned, folder)
+    return read_cached(folder) or synthesize(planned, folder)
 
 
 def plan(counts: dict[str, int], seed: int) -> Plan:
-    """What is said in each split, and how."""
-    said = iter(sentences(sum(counts.values()), seed))
-    draw = random.Random(seed)
+    """The sentences of each split, with voice, speed and pitch."""
+    texts = iter(sentences(sum(counts.values()), seed))
+    generator = random.Random(seed)
 
     def between(low: int, high: int) -> int:
-        return low + int(draw.random() * (high - low + 1))
+        return low + int(generator.random() * (high - low + 1))
 
     return {
         split: [
-            Spoken(next(said), VOICES[between(0, len(VOICES) - 1)], between(*SPEEDS), between(*PITCHES))
+            SynthesisInput(next(texts), VOICES[between(0, len(VOICES) - 1)], between(*SPEEDS), between(*PITCHES))
             for _ in range(counts[split])
         ]
         for split in SPLITS
     }
 
 
-def kept(folder: Path) -> Recordings | None:
-    """The recordings of a folder, if all of them are there and unchanged."""
+def read_cached(folder: Path) -> Recordings | None:
+    """The recordings of a folder, if all of them are present and unchanged."""
     try:
-        found = read_lists(folder)
-        same = found.fingerprint() == (folder / FINGERPRINT).read_text()
+        recordings = read_lists(folder)
+        same = recordings.fingerprint() == (folder / FINGERPRINT).read_text()
     except (DataError, OSError):
         return None
-    return _named(found) if same else None
+    return _named(recordings) if same else None
 
 
-def make(planned: Plan, folder: Path) -> Recordings:
-    """Speaks what is planned into a folder. It is written under another name first: half of it never looks whole."""
-    said = iter(speak([saying for split in SPLITS for saying in planned[split]]))
-    draw = np.random.default_rng(SEED)
+def synthesize(planned: Plan, folder: Path) -> Recordings:
+    """Synthesises a plan's recordings into a folder, written under another name and renamed when it is complete."""
+    sounds = iter(speak([utterance for split in SPLITS for utterance in planned[split]]))
+    generator = np.random.default_rng(SEED)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as name:
@@ -82,13 +82,13 @@ def make(planned: Plan, folder: Path) -> Recordings:
             for split in SPLITS:
                 (part / split).mkdir(parents=True)
                 lines = []
-                for number, saying in enumerate(planned[split], start=1):
+                for number, utterance in enumerate(planned[split], start=1):
                     file = Path(split) / f"{split}-{number:04d}.flac"
-                    (part / file).write_bytes(write_flac(_with_noise(next(said), draw)))
-                    lines.append(f"{file.as_posix()}\t{saying.text}\n")
+                    (part / file).write_bytes(write_flac(_with_noise(next(sounds), generator)))
+                    lines.append(f"{file.as_posix()}\t{utterance.text}\n")
                 (part / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
             (part / FINGERPRINT).write_text(read_lists(part).fingerprint())
-            if kept(folder) is None:  # else another process was faster
+            if read_cached(folder) is None:  # else another process was faster
                 shutil.rmtree(folder, ignore_errors=True)
                 part.rename(folder)
     except OSError as error:
@@ -98,24 +98,24 @@ def make(planned: Plan, folder: Path) -> Recordings:
     return _named(read_lists(folder))
 
 
-def _named(found: Recordings) -> Recordings:
-    """Called by what it is, not by the folder it lies in."""
-    return replace(found, name=NAME, facts={**found.facts, "split": "no sentence in two splits"})
+def _named(recordings: Recordings) -> Recordings:
+    """Under its own name, not that of its folder."""
+    return replace(recordings, name=NAME, facts={**recordings.facts, "split": "no sentence in two splits"})
 
 
-def _with_noise(sound: bytes, draw: np.random.Generator) -> Sound:
+def _with_noise(sound: bytes, generator: np.random.Generator) -> Sound:
     """At 16 kHz, with white noise."""
     speech = torch.from_numpy(np.frombuffer(sound, "<i2").astype(np.float32) / 32_768)
     samples = resample(speech, ESPEAK_RATE, RATE)
-    loudness = samples.square().mean().sqrt() * 10 ** (-draw.uniform(*NOISE_DECIBELS) / 20)
-    noise = torch.from_numpy(draw.standard_normal(len(samples), dtype=np.float32))
+    loudness = samples.square().mean().sqrt() * 10 ** (-generator.uniform(*NOISE_DECIBELS) / 20)
+    noise = torch.from_numpy(generator.standard_normal(len(samples), dtype=np.float32))
     return Sound((samples + loudness * noise).clamp(-1, 1), RATE)
 
 
 def _digest(planned: Plan) -> str:
-    """So that another plan is kept apart."""
-    told = {split: [asdict(saying) for saying in planned[split]] for split in SPLITS}
-    return hashlib.sha256(json.dumps([told, NOISE_DECIBELS]).encode()).hexdigest()[:12]
+    """Of a plan: other plans have other folders."""
+    utterances = {split: [asdict(utterance) for utterance in planned[split]] for split in SPLITS}
+    return hashlib.sha256(json.dumps([utterances, NOISE_DECIBELS]).encode()).hexdigest()[:12]
 
 
 RULES: dict[str, tuple[str, ...]] = {
@@ -140,12 +140,12 @@ REFERENCE = re.compile(r"\{(\w+)\}")
 
 
 def sentences(count: int, seed: int) -> list[str]:
-    """So many different sentences, in an order that the seed decides."""
-    draw = random.Random(seed)
-    found: dict[str, None] = {}
-    while len(found) < count:
-        found[_expand("{sentence}", draw)] = None
-    return list(found)
+    """Different sentences in random order."""
+    generator = random.Random(seed)
+    distinct: dict[str, None] = {}
+    while len(distinct) < count:
+        distinct[_expand("{sentence}", generator)] = None
+    return list(distinct)
 
 
 def words() -> set[str]:
@@ -154,10 +154,10 @@ def words() -> set[str]:
     return {word for option in ends for word in re.findall(r"[a-z]+", REFERENCE.sub("", option))}
 
 
-def _expand(text: str, draw: random.Random) -> str:
+def _expand(text: str, generator: random.Random) -> str:
     while reference := REFERENCE.search(text):
         options = RULES[reference[1]]
-        # random() alone is promised to draw the same from one Python to the next.
-        chosen = options[int(draw.random() * len(options))]
+        # Of random's methods, random() alone gives the same numbers in every version of Python.
+        chosen = options[int(generator.random() * len(options))]
         text = text[: reference.start()] + chosen + text[reference.end() :]
     return text

@@ -1,11 +1,11 @@
-"""Sound as a net hears it: the energies of mel bands, a row every ten milliseconds or so.
+"""Log-mel spectrograms: the energies of mel bands, a frame every ten milliseconds or so.
 
 >>> FBANK(torch.randn(16_000)).shape            # a second at 16 kHz
 torch.Size([98, 80])
 >>> LJSPEECH(torch.randn(22_050)).shape         # a second at 22.05 kHz
 torch.Size([138, 80])
 
-Computed in the dtype of the samples. Sounds shorter than a window are filled up with silence.
+Computed in the dtype of the samples. Sounds shorter than a window are padded with silence.
 """
 
 import math
@@ -41,7 +41,7 @@ def kaldi_mel(hertz: Tensor) -> Tensor:
 
 
 def slaney_filters(rate: int, n_fft: int, mels: int) -> Tensor:
-    """(n_fft // 2 + 1, mels) in float64, from 0 to half the rate: straight in hertz, each of the area 1 (in hertz)."""
+    """(n_fft // 2 + 1, mels) in float64, from 0 to half the rate: straight in hertz, each of area 1 (in hertz)."""
     frequencies = torch.linspace(0, rate / 2, n_fft // 2 + 1, dtype=torch.float64)
     low, high = slaney_mel(torch.tensor([0.0, rate / 2], dtype=torch.float64))
     corners = slaney_hertz(torch.linspace(low, high, mels + 2, dtype=torch.float64))
@@ -49,7 +49,7 @@ def slaney_filters(rate: int, n_fft: int, mels: int) -> Tensor:
 
 
 def kaldi_filters(rate: int, n_fft: int, mels: int, lowest: float = 20.0) -> Tensor:
-    """(n_fft // 2 + 1, mels) in float64, from `lowest` to half the rate: straight in mels, each of the height 1."""
+    """(n_fft // 2 + 1, mels) in float64, from `lowest` to half the rate: straight in mels, each of height 1."""
     frequencies = torch.linspace(0, rate / 2, n_fft // 2 + 1, dtype=torch.float64)
     low, high = kaldi_mel(torch.tensor([lowest, rate / 2], dtype=torch.float64))
     corners = torch.linspace(low, high, mels + 2, dtype=torch.float64)
@@ -59,11 +59,11 @@ def kaldi_filters(rate: int, n_fft: int, mels: int, lowest: float = 20.0) -> Ten
     return filters
 
 
-def _triangles(places: Tensor, corners: Tensor) -> Tensor:
+def _triangles(frequencies: Tensor, corners: Tensor) -> Tensor:
     """(F, mels): up from each corner to the next, and down to the one after."""
     low, peak, high = corners[:-2], corners[1:-1], corners[2:]
-    rising = (places[:, None] - low) / (peak - low)
-    falling = (high - places[:, None]) / (high - peak)
+    rising = (frequencies[:, None] - low) / (peak - low)
+    falling = (high - frequencies[:, None]) / (high - peak)
     return torch.minimum(rising, falling).clamp(min=0)
 
 
@@ -119,7 +119,7 @@ class LogMel(Features):
 
 @dataclass(frozen=True)
 class Fbank(Features):
-    """Energies as natural logarithms, from frames cut and weighed as Kaldi does; `evened`: bands of mean 0, variance 1.
+    """Energies as natural logarithms, from frames and windows as in Kaldi; `evened`: bands of mean 0 and variance 1.
 
     Each frame lies wholly in the sound, loses its mean, has its high frequencies raised (x[t] - 0.97 x[t-1]) and is
     weighed by Povey's window, (1/2 - 1/2 cos)^0.85. Samples count as 16-bit numbers do.
@@ -132,11 +132,11 @@ class Fbank(Features):
     def compute(self, samples: Tensor) -> Tensor:
         frames = (samples * self.scale).unfold(-1, self.window, self.hop)  # (..., frames, window)
         frames = frames - frames.mean(-1, keepdim=True)
-        # The sample before a frame's first one is taken to equal it.
-        before = torch.cat([frames[..., :1], frames[..., :-1]], -1)
+        # A frame's first sample counts as its own predecessor.
+        previous = torch.cat([frames[..., :1], frames[..., :-1]], -1)
         weights = torch.hann_window(self.window, periodic=False, dtype=samples.dtype, device=samples.device) ** 0.85
         n_fft = 1 << (self.window - 1).bit_length()
-        spectrum = torch.fft.rfft((frames - self.emphasis * before) * weights, n_fft)
+        spectrum = torch.fft.rfft((frames - self.emphasis * previous) * weights, n_fft)
         power = spectrum.real.square() + spectrum.imag.square()  # (..., frames, F)
         energies = power @ _kaldi(self.rate, n_fft, self.mels).to(samples)
         logs = energies.clamp(min=torch.finfo(torch.float32).eps).log()
@@ -155,7 +155,7 @@ FEATURES: Mapping[str, Features] = {"ljspeech": LJSPEECH, "fbank": FBANK}
 def features_named(name: str) -> Features:
     """The features a recipe names."""
     if name not in FEATURES:
-        raise RecipeError(f"features={name}: there are none of that name. {nearest(name, list(FEATURES))}")
+        raise RecipeError(f"features={name}: unknown name. {nearest(name, list(FEATURES))}")
     return FEATURES[name]
 
 
@@ -165,6 +165,6 @@ def _even(logs: Tensor) -> Tensor:
     return centred / centred.square().mean(-2, keepdim=True).sqrt().clamp(min=1e-3)
 
 
-# Drawing the filters takes longer than using them.
+# Computing the filters takes longer than applying them.
 _slaney = lru_cache(slaney_filters)
 _kaldi = lru_cache(kaldi_filters)

@@ -3,7 +3,7 @@
     clips/001.wav	open the door
     clips/002.wav	close the window
 
-Paths start where the list lies.
+Paths are relative to the list's folder.
 """
 
 from pathlib import Path
@@ -20,8 +20,8 @@ from porism.tasks.speech.data.recordings import (
 )
 
 LISTS = {"train": ("train.tsv",), "valid": ("valid.tsv", "dev.tsv", "val.tsv"), "test": ("test.tsv",)}
-HEAD = ("path", "file", "filename")
-"""What a first line that names its columns begins with."""
+HEADER = ("path", "file", "filename")
+"""The first field of a header line."""
 
 
 def list_of(folder: Path, split: str) -> Path | None:
@@ -30,7 +30,7 @@ def list_of(folder: Path, split: str) -> Path | None:
 
 
 def read_lists(folder: Path) -> Recordings:
-    """train.tsv and, where they are there, valid.tsv and test.tsv; what is missing is held out from train."""
+    """train.tsv and, if present, valid.tsv and test.tsv; what is missing is held out from train."""
     files = {split: list_of(folder, split) for split in SPLITS}
     if files["train"] is None:
         raise DataError(f"{folder}: no train.tsv in it. Give one, with a path, a tab and a transcript a line.")
@@ -44,20 +44,20 @@ def read_single_list(path: Path) -> Recordings:
 
 def read_list(path: Path) -> list[Utterance]:
     lines = read_lines(path)
-    if lines[0].text.split("\t")[0].strip().lower() in HEAD:
+    if lines[0].text.split("\t")[0].strip().lower() in HEADER:
         lines = lines[1:]
-    found = []
+    utterances = []
     for where, line in lines:
         fields = line.split("\t")
         if len(fields) != 2:
-            raise DataError(f"{where}: {len(fields)} fields, wanted two split by a tab: path and transcript.")
+            raise DataError(f"{where}: {len(fields)} fields, expected two split by a tab: path and transcript.")
         sound = path.parent / fields[0].strip()
-        found.append(utterance(sound.stem, fields[1], sound, where))
-    return found
+        utterances.append(utterance(sound.stem, fields[1], sound, where))
+    return utterances
 
 
-def _split(name: str, given: dict[str, list[Utterance]]) -> Recordings:
-    splits, how = dict(given), ["as listed"]
+def _split(name: str, listed: dict[str, list[Utterance]]) -> Recordings:
+    splits, how = dict(listed), ["as listed"]
     for split in ("test", "valid"):
         if split not in splits:
             splits["train"], splits[split], drawn = hold_out(splits["train"])

@@ -2,7 +2,7 @@
 
     LJ001-0007|the earliest book printed ..., the "42-line Bible" of about 1455|... the "forty-two line Bible" ...
 
-The last field spells numbers out, and is what is learned.
+The last field spells numbers out, and is the transcript.
 """
 
 import tarfile
@@ -17,7 +17,7 @@ from porism.tasks.speech.data.recordings import SOUND_SUFFIXES, Recordings, Utte
 METADATA, SOUNDS = "metadata.csv", "wavs"
 UTTERANCES = 13_100
 TRAIN_END, VALID_END = 9_825, 9_825 + 655
-"""The published split, by place in the list; lists of other lengths are split in proportion."""
+"""The published split, by position in the list; lists of other lengths are split in proportion."""
 
 PUBLIC = {
     "ljspeech": DataSet(
@@ -39,29 +39,29 @@ def read_ljspeech(folder: Path) -> Recordings:
     if not (folder / SOUNDS).is_dir():
         raise DataError(f"{folder}: {METADATA}, but no folder {SOUNDS}. Put the recordings there.")
     sounds = {file.stem: file for file in (folder / SOUNDS).iterdir() if file.suffix.lower() in SOUND_SUFFIXES}
-    found = []
+    utterances = []
     for where, line in read_lines(folder / METADATA):
         fields = line.split("|")
         if len(fields) != 3:
-            raise DataError(f"{where}: {len(fields)} fields, wanted three split by a bar: name|transcript|spelled out.")
+            raise DataError(f"{where}: {len(fields)} fields, expected three: name|transcript|spelled out.")
         name, as_printed, spelled_out = fields
-        found.append(utterance(name, spelled_out or as_printed, sounds.get(name), where))
-    return recordings(folder.name, split_by_place(found), "by place in the list")
+        utterances.append(utterance(name, spelled_out or as_printed, sounds.get(name), where))
+    return recordings(folder.name, split_by_position(utterances), "by position in the list")
 
 
-def split_by_place(found: Sequence[Utterance]) -> dict[str, Sequence[Utterance]]:
+def split_by_position(utterances: Sequence[Utterance]) -> dict[str, Sequence[Utterance]]:
     """The first 75 %, the next 5 % and the last 20 %."""
-    first, second = (round(len(found) * end / UTTERANCES) for end in (TRAIN_END, VALID_END))
-    return {"train": found[:first], "valid": found[first:second], "test": found[second:]}
+    first, second = (round(len(utterances) * end / UTTERANCES) for end in (TRAIN_END, VALID_END))
+    return {"train": utterances[:first], "valid": utterances[first:second], "test": utterances[second:]}
 
 
 def read_public_ljspeech() -> Recordings:
-    """LJ Speech in the data folder, fetched and unpacked first where it is not there."""
+    """LJ Speech in the data folder, fetched and unpacked first where it is missing."""
     folder = data_folder() / "ljspeech" / "LJSpeech-1.1"
     if not folder.is_dir():
         with (
             tarfile.open(fetch(PUBLIC["ljspeech"].files["all"])) as archive,
-            # Unpacked apart and moved: half an archive never looks like a whole one.
+            # Unpacked aside and renamed: an interrupted unpacking leaves no folder of that name.
             tempfile.TemporaryDirectory(dir=folder.parent) as part,
         ):
             archive.extractall(part, filter="data")

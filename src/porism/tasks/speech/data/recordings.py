@@ -1,4 +1,4 @@
-"""Recordings with what is said in them, split in three: what every loader gives."""
+"""Recordings with transcripts in three splits: the type that every loader returns."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Utterance:
-    """What somebody says, and the sound of it: a file, or samples in memory.
+    """A transcript and its sound: a file, or samples in memory.
 
     >>> utterance = Utterance("an406-fcaw-b", "RUBOUT G M E F THREE NINE", Path("test/an406-fcaw-b.ogg"))
     >>> utterance.sound(rate=16_000).samples                                    # (T,)     # doctest: +SKIP
@@ -38,15 +38,15 @@ class Utterance:
     def sound(self, rate: int = RATE) -> Sound:
         if isinstance(self.source, Path):
             return read_sound(self.source, rate)
-        kept = self.source
-        return Sound(resample(kept.samples, kept.rate, rate), rate, kept.notes)
+        sound = self.source
+        return Sound(resample(sound.samples, sound.rate, rate), rate, sound.notes)
 
     def listed(self) -> str:
         """For messages: the file's name, and where it is listed."""
         return f"{self.source.name if isinstance(self.source, Path) else self.name} ({self.where})"
 
     def file(self) -> Hashable:
-        """The same for whatever leads to the same file."""
+        """An identity that all paths to the same file share."""
         return file_identity(self.source) if isinstance(self.source, Path) else id(self.source)
 
     def digest(self) -> bytes:
@@ -63,14 +63,14 @@ class Utterance:
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """Three splits of utterances, and what is worth knowing about them."""
+    """Three splits of utterances, and facts about them."""
 
     name: str
     splits: Mapping[str, Sequence[Utterance]]
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
 
     def fingerprint(self) -> str:
-        """The sha256 of names, texts and sounds: all that a model ever sees, wherever the files lie."""
+        """The sha256 of names, texts and sounds: all that a model is trained on, wherever the files are."""
         digest = hashlib.sha256()
         for split in SPLITS:
             digest.update(f"\n{split} {len(self.splits[split])}\n".encode())
@@ -84,7 +84,7 @@ class Recordings:
 
 
 def recordings(name: str, splits: Mapping[str, Sequence[Utterance]], how_split: str) -> Recordings:
-    """The set, once each split is seen to hold something, and nothing that another one holds."""
+    """The recordings, checked: no split is empty, and no recording is in two."""
     for split in SPLITS:
         if not splits[split]:
             raise DataError(f"{name}: no utterance for {split}. Give more recordings, or a list for each split.")
@@ -104,7 +104,7 @@ def _check_disjoint(name: str, splits: Mapping[str, Sequence[Utterance]]) -> Non
     files = {split: [utterance.file() for utterance in splits[split]] for split in SPLITS}
     check_disjoint(name, files, "recording", by_file.__getitem__)
     by_content = {utterance.digest(): utterance.listed() for utterance in everything}
-    # Each once, since copies within a split teach nothing wrong.
+    # Each once, since copies within a split leak nothing.
     contents = {split: dict.fromkeys(utterance.digest() for utterance in splits[split]) for split in SPLITS}
     check_disjoint(name, contents, "recording", by_content.__getitem__)
 
@@ -118,7 +118,7 @@ class Line(NamedTuple):
 
 
 def read_lines(path: Path) -> list[Line]:
-    """The lines of a text file that are not blank."""
+    """The lines of a text file that are not empty."""
     text = decoded(read_content(path), str(path))
     lines = [
         Line(f"{path}, line {number}", line.rstrip("\r"))
@@ -131,9 +131,9 @@ def read_lines(path: Path) -> list[Line]:
 
 
 def utterance(name: str, text: str, sound: Path | None, where: str) -> Utterance:
-    """The utterance of a line, once its sound is there and its transcript says something."""
+    """The utterance of a line, whose sound must exist and whose transcript must not be empty."""
     if not text.strip():
-        raise DataError(f"{where}: no transcript for {name}. Write what is said, or leave the line out.")
+        raise DataError(f"{where}: no transcript for {name}. Write one, or leave the line out.")
     if sound is None or not sound.is_file():
         raise DataError(f"{where}: no recording {sound or name}. Put the file there, or leave the line out.")
     return Utterance(name, " ".join(text.split()), sound, where)
@@ -149,17 +149,17 @@ SPEAKER = re.compile(r"[a-z]+\d+-(?P<an4>\w+)-b|(?P<librispeech>\d+)-\d+-\d+|(?P
 def hold_out(utterances: Sequence[Utterance]) -> tuple[list[Utterance], list[Utterance], str]:
     """Those kept, those held out (about a tenth, but one at least) and how, each in the order they came in.
 
-    A voice that is heard in training is written down better than one that is not, so no voice is in both.
+    No speaker is in both: a known voice is transcribed better than an unknown one.
     """
     speakers = [speaker for utterance in utterances if (speaker := speaker_of(utterance.name))]
     by_speaker = len(speakers) == len(utterances) and len(set(speakers)) > 1
-    groups = speakers if by_speaker else [str(place) for place in range(len(utterances))]
+    groups = speakers if by_speaker else [str(index) for index in range(len(utterances))]
     order = sorted(set(groups))
     held: set[str] = set()
-    for place in np.random.default_rng(SEED).permutation(len(order)):
+    for index in np.random.default_rng(SEED).permutation(len(order)):
         if sum(group in held for group in groups) >= SHARE * len(groups):
             break
-        held.add(order[place])
+        held.add(order[index])
     kept = [utterance for utterance, group in zip(utterances, groups, strict=True) if group not in held]
     out = [utterance for utterance, group in zip(utterances, groups, strict=True) if group in held]
     return kept, out, f"{len(held)} speakers held out" if by_speaker else "drawn at random"

@@ -1,4 +1,4 @@
-"""What there is to see and hear of a trained model: metrics with intervals, recordings, where it looks, mistakes."""
+"""Exhibits of a trained model: metrics with intervals, recordings, spectrograms, alignments, the worst errors."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ WIDEST = 320
 def exhibits(
     model: SpeechModel, utterances: Sequence[Utterance], examples: Sequence[Example], texts: Sequence[str]
 ) -> list[AnyExhibit]:
-    """Of the test split, with what the model writes for each."""
+    """Of the test split, with the model's hypothesis for each utterance."""
     references = [example.text for example in examples]
     worst = _worst(references, texts, examples)
     return [
@@ -35,9 +35,9 @@ def exhibits(
             pictures=[picture(_spectrogram(example.features[0]), example.text) for example in examples[:SHOWN]],
         ),
         Pictures(
-            title="Where the decoder looks",
-            about="A row a symbol, from the first at the top to the stop; a column a state of the encoder. A decoder "
-            "that follows the speech draws a line from the top left to the bottom right.",
+            title="What the decoder attends to",
+            about="A row a symbol, from the first at the top to the end of the text; a column a state of the encoder. "
+            "A decoder that follows the speech draws a line from the top left to the bottom right.",
             pictures=[
                 picture(_enhanced(alignment(model, example, encode(text)[1:-1])), text)
                 for example, text in zip(examples[:SHOWN], texts, strict=False)
@@ -48,24 +48,24 @@ def exhibits(
 
 
 def _metrics(references: Sequence[str], texts: Sequence[str]) -> Table:
-    found, ranges = measure(references, texts), intervals(references, texts)
+    metrics, ranges = measure(references, texts), intervals(references, texts)
     return Table(
-        title="How well it writes",
-        about=f"On test, with the range in which {100 * CONFIDENCE:.0f} % of the values lie when its sentences are "
-        "drawn again. Error rates: lower is better. Jaccard and cosine do not see the order of the characters.",
+        title="Metrics of the transcripts",
+        about=f"On test, with the bootstrap's interval of {100 * CONFIDENCE:.0f} % over its sentences. "
+        "Error rates: lower is better. Jaccard and cosine ignore the order of the characters.",
         columns=["metric", "value", "from", "to"],
-        rows=[[name.replace("_", " "), value, *ranges[name]] for name, value in found.items()],
+        rows=[[name.replace("_", " "), value, *ranges[name]] for name, value in metrics.items()],
     )
 
 
 def _sounds(utterances: Sequence[Utterance], texts: Sequence[str]) -> Sounds:
     return Sounds(
         title="Recordings",
-        about="The first of test: what is said, and what the model writes.",
+        about="The first of test, with reference and prediction.",
         clips=[
             Clip(
                 sound=write_wav(utterance.sound()),
-                caption=f"said: {utterance.text}\nwritten: {text}",
+                caption=f"reference: {utterance.text}\nprediction: {text}",
             )
             for utterance, text in zip(utterances, texts, strict=False)
         ],
@@ -75,13 +75,13 @@ def _sounds(utterances: Sequence[Utterance], texts: Sequence[str]) -> Sounds:
 def _worst(references: Sequence[str], texts: Sequence[str], examples: Sequence[Example]) -> Table:
     """The texts with the largest share of wrong characters."""
     errors = character_errors(references, texts)
-    shares = [wrong / max(1, len(said)) for wrong, said in zip(errors, references, strict=True)]
-    order = sorted((place for place, wrong in enumerate(errors) if wrong), key=lambda place: -shares[place])
+    shares = [wrong / max(1, len(reference)) for wrong, reference in zip(errors, references, strict=True)]
+    order = sorted((index for index, wrong in enumerate(errors) if wrong), key=lambda index: -shares[index])
     return Table(
-        title="The worst mistakes",
-        about=f"{len(order)} of {len(references)} test recordings are written with an error; those with the most.",
-        columns=["recording", "said", "written", "share wrong"],
-        rows=[[examples[p].name, references[p], texts[p], shares[p]] for p in order[:WORST]],
+        title="The worst errors",
+        about=f"{len(order)} of {len(references)} test recordings are transcribed with an error; those with the most.",
+        columns=["recording", "reference", "prediction", "share wrong"],
+        rows=[[examples[i].name, references[i], texts[i], shares[i]] for i in order[:WORST]],
     )
 
 

@@ -1,6 +1,7 @@
-"""A speech model: an encoder that hears, a decoder that writes, and where a recipe asks for it CTC on the encoder.
+"""A speech model: an encoder, a decoder that attends to its output, and where a recipe says so CTC on the encoder.
 
-loss = (1 - ctc) cross-entropy of the decoder + ctc CTC of the encoder + guide * how far from the diagonal it looks
+loss = (1 - ctc_weight) cross-entropy of the decoder + ctc_weight CTC of the encoder
+       + guided_attention_weight * guided attention loss
 """
 
 import math
@@ -10,95 +11,101 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from porism.errors import RecipeError
-from porism.tasks.speech.data.symbols import PAD, STOP, UNKNOWN
+from porism.tasks.speech.data.symbols import CTC_BLANK, EOS, PAD, UNKNOWN
 from porism.tasks.speech.model.ctc import ctc_loss
-from porism.tasks.speech.model.decoders import AttendingDecoder, Decoder, RecurrentDecoder
-from porism.tasks.speech.model.encoder import Encoder, Heard
+from porism.tasks.speech.model.decoders import AttentionDecoder, Decoder, LSTMDecoder
+from porism.tasks.speech.model.encoder import Encoder, EncoderOutput
 from porism.tasks.speech.recipes import SpeechRecipe
 
-DIAGONAL = 0.2
-"""Share of a recording that a symbol may lie off the diagonal before the guide pulls in earnest."""
+DIAGONAL_WIDTH = 0.2
+"""Standard deviation of the guided attention loss, as a share of the recording."""
 
 
 class SpeechModel(nn.Module):
     """
     >>> model = SpeechModel(RECIPES["joint"], channels=80, symbols=35)
-    >>> loss = model.loss(features, lengths, tokens)                  # B X C, B, B T with start, stop and padding
+    >>> loss = model.loss(features, lengths, tokens)                  # B X C, B, B T with sos, eos and padding
     """
 
     def __init__(self, recipe: SpeechRecipe, channels: int, symbols: int) -> None:
         super().__init__()
         self.recipe = recipe
         self.encoder = Encoder(recipe, channels)
-        kind = RecurrentDecoder if recipe.decoder == "lstm" else AttendingDecoder
+        kind = LSTMDecoder if recipe.decoder == "lstm" else AttentionDecoder
         self.decoder: Decoder = kind(recipe, symbols)
         self.head = nn.Linear(recipe.hidden_size, symbols) if recipe.ctc_weight else None
 
-    def ctc_chances(self, heard: Heard) -> Tensor:
-        """Log-probabilities of each symbol at each state (B, S, V); padding stands for nothing said."""
+    def ctc_log_probs(self, encoder_out: EncoderOutput) -> Tensor:
+        """Log-probabilities of each symbol at each state (B, S, V); padding stands for the blank."""
         if self.head is None:
             raise RecipeError(
                 f"recipe {self.recipe.name}: this model has no CTC. Train it with --set ctc_weight=0.3, or "
                 "search without."
             )
-        chances: Tensor = self.head(heard.states).float().log_softmax(2)
-        return chances
+        log_probs: Tensor = self.head(encoder_out.states).float().log_softmax(2)
+        return log_probs
 
     def loss(self, features: Tensor, lengths: Tensor, tokens: Tensor) -> Tensor:
         return self.text_loss(self.encoder(features, lengths), tokens)
 
-    def text_loss(self, heard: Heard, tokens: Tensor) -> Tensor:
+    def text_loss(self, encoder_out: EncoderOutput, tokens: Tensor) -> Tensor:
         """The mean over all symbols of the batch."""
         recipe = self.recipe
         guided = recipe.guided_attention_weight > 0 and self.training
-        read = (
-            forgetful(tokens[:, :-1], recipe.word_dropout) if recipe.word_dropout and self.training else tokens[:, :-1]
+        inputs = (
+            mask_tokens(tokens[:, :-1], recipe.word_dropout)
+            if recipe.word_dropout and self.training
+            else tokens[:, :-1]
         )
-        decoded = self.decoder(read, self.decoder.look(heard), need_weights=guided)
+        output = self.decoder(inputs, self.decoder.project(encoder_out), need_weights=guided)
         targets = tokens[:, 1:]
         loss = functional.cross_entropy(
-            decoded.logits.float().flatten(0, 1),
+            output.logits.float().flatten(0, 1),
             targets.flatten(),
             ignore_index=PAD if recipe.ignore_padding else -1,
             label_smoothing=recipe.label_smoothing,
         )
         if recipe.ctc_weight:
-            loss = (1 - recipe.ctc_weight) * loss + recipe.ctc_weight * self.ctc_loss(heard, targets)
-        if decoded.weights is not None:
-            loss = loss + recipe.guided_attention_weight * off_diagonal(decoded.weights, heard, targets != PAD)
+            loss = (1 - recipe.ctc_weight) * loss + recipe.ctc_weight * self.ctc_loss(encoder_out, targets)
+        if output.weights is not None:
+            loss = loss + recipe.guided_attention_weight * guided_attention_loss(
+                output.weights, encoder_out, targets != PAD
+            )
         return loss
 
-    def ctc_loss(self, heard: Heard, targets: Tensor) -> Tensor:
+    def ctc_loss(self, encoder_out: EncoderOutput, targets: Tensor) -> Tensor:
         """CTC's loss for each symbol, so that it weighs as much as the decoder's."""
-        symbols = targets[:, :-1].masked_fill(targets[:, :-1] == STOP, PAD)
-        counts = (symbols != PAD).sum(1)
-        losses = ctc_loss(self.ctc_chances(heard), symbols, heard.lengths, counts, PAD)
+        labels = targets[:, :-1].masked_fill(targets[:, :-1] == EOS, PAD)
+        counts = (labels != PAD).sum(1)
+        losses = ctc_loss(self.ctc_log_probs(encoder_out), labels, encoder_out.lengths, counts, CTC_BLANK)
         return losses.sum() / counts.sum().clamp(min=1)
 
 
-def forgetful(tokens: Tensor, share: float) -> Tensor:
-    """Some symbols become unknown, by luck; the first, which is the start, stays."""
-    forgotten = torch.rand(tokens.shape, device=tokens.device) < share
-    forgotten[:, 0] = False
-    return tokens.masked_fill(forgotten, UNKNOWN)
+def mask_tokens(tokens: Tensor, share: float) -> Tensor:
+    """A random share of the symbols becomes unknown; the first, which is the sos, stays."""
+    masked = torch.rand(tokens.shape, device=tokens.device) < share
+    masked[:, 0] = False
+    return tokens.masked_fill(masked, UNKNOWN)
 
 
-def off_diagonal(weights: Tensor, heard: Heard, written: Tensor) -> Tensor:
-    """The mean weight of what lies off the diagonal, on which a text and its recording go along evenly.
+def guided_attention_loss(weights: Tensor, encoder_out: EncoderOutput, is_symbol: Tensor) -> Tensor:
+    """The mean attention off the diagonal, on which a text and its recording advance evenly.
 
-    Shapes: weights (B, A, T, S), written (B, T), True for a symbol.
+    sum over s of w[t][s] (1 - exp(-(t / T - s / S)^2 / (2 g^2)))        Tachibana, Uenoyama and Aihara, 2018
+
+    Shapes: weights (B, A, T, S), is_symbol (B, T), False for padding.
     """
     T, S = weights.shape[2:]
     device = weights.device
-    symbol = torch.arange(T, device=device) / written.sum(1, keepdim=True)  # B T
-    state = torch.arange(S, device=device) / heard.lengths[:, None]  # B S
-    far = 1 - torch.exp(-((symbol[:, :, None] - state[:, None]) ** 2) / (2 * DIAGONAL**2))  # B T S
-    off = (weights.mean(1) * far).sum(2)
-    return (off * written).sum() / written.sum()
+    symbol = torch.arange(T, device=device) / is_symbol.sum(1, keepdim=True)  # B T
+    state = torch.arange(S, device=device) / encoder_out.lengths[:, None]  # B S
+    penalty = 1 - torch.exp(-((symbol[:, :, None] - state[:, None]) ** 2) / (2 * DIAGONAL_WIDTH**2))  # B T S
+    penalties = (weights.mean(1) * penalty).sum(2)
+    return (penalties * is_symbol).sum() / is_symbol.sum()
 
 
 def lowest_loss(recipe: SpeechRecipe, symbols: int) -> float:
-    """What the loss comes to for a model that is always right: smoothed labels have an entropy of their own.
+    """The loss of a model that is always right: the entropy of the smoothed labels.
 
     >>> round(lowest_loss(RECIPES["attention-ljspeech"], symbols=35), 3)
     0.661
@@ -112,5 +119,5 @@ def lowest_loss(recipe: SpeechRecipe, symbols: int) -> float:
 
 
 def build(recipe: SpeechRecipe, channels: int, symbols: int) -> SpeechModel:
-    """The model a recipe asks for."""
+    """The model of a recipe."""
     return SpeechModel(recipe, channels, symbols)

@@ -1,7 +1,7 @@
-"""What a speech model costs, as named terms: X columns of C channels (a spectrogram), T symbols out of V, H wide.
+"""The cost of a speech model, as named terms: X columns of C channels (a spectrogram), T symbols out of V, H wide.
 
-Every product has two in its backward pass, one for the weight and one for what came in; a fused attention computes its
-scores once more before it goes back.
+Every product has two in its backward pass, one for the weight and one for the input; a fused attention computes its
+scores once more in the backward pass.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def encoder_cost(recipe: SpeechRecipe) -> Terms:
     else:
         block = _attention(S, S) + _feed_forward(S, mlp) + Terms(parameters={"norms": 4 * H})
     first = 2 * B * kept * 3 * C * H
-    # Nobody asks for the gradient of a spectrogram.
+    # A spectrogram needs no gradient.
     convolutions = Terms(
         parameters={"convolution 1": 3 * C * H + H},
         flops={"convolution 1": first},
@@ -47,16 +47,18 @@ def encoder_cost(recipe: SpeechRecipe) -> Terms:
 
 
 def decoder_cost(recipe: SpeechRecipe) -> Terms:
-    crossing = _attention(T, states(recipe)) + _feed_forward(T, _inner(recipe.decoder_dim_feedforward))
-    crossing += Terms(parameters={"norms": 4 * H})
+    cross_attention = _attention(T, states(recipe)) + _feed_forward(T, _inner(recipe.decoder_dim_feedforward))
+    cross_attention += Terms(parameters={"norms": 4 * H})
     readout = _product("readout", T, H, V) + Terms(parameters={"last norm": 2 * H})
     embedding = Terms(parameters={"embedding": V * H})
     if recipe.decoder == "lstm":
-        reader = _lstm(T) + Terms(parameters={"embedding norm": 2 * H})
+        text_layers = _lstm(T) + Terms(parameters={"embedding norm": 2 * H})
     else:
-        reader = _attention(T, T) + Terms(parameters={"norms": 2 * H, "places": (recipe.max_target_length + 1) * H})
-        reader = reader.with_prefix("reading")
-    return embedding + reader + crossing.with_prefix("looking") + readout
+        text_layers = _attention(T, T) + Terms(
+            parameters={"norms": 2 * H, "positions": (recipe.max_target_length + 1) * H}
+        )
+        text_layers = text_layers.with_prefix("self-attention")
+    return embedding + text_layers + cross_attention.with_prefix("cross-attention") + readout
 
 
 def _inner(dim_feedforward: int | None) -> Expr:
@@ -64,20 +66,20 @@ def _inner(dim_feedforward: int | None) -> Expr:
 
 
 def states(recipe: SpeechRecipe) -> Expr:
-    """How many states X columns become."""
+    """The number of encoder states of X columns."""
     return ceiling(X / recipe.subsampling)
 
 
 def _head(recipe: SpeechRecipe) -> Terms:
-    """CTC's readout, and its walk: 3 operations a state and place, 5 backwards, by convention.
+    """CTC's readout, and its forward variables: 3 operations a state and position, 5 backwards, by convention.
 
-    A text of T symbols, of which the last is the stop, has 2 T - 1 places: nothings stand before, between and behind.
+    A text of T symbols, of which the last is the eos, has 2 T - 1 positions: blanks before, between and after.
     """
     if not recipe.ctc_weight:
         return Terms()
-    places = B * states(recipe) * (2 * T - 1)
-    walk = Terms(flops={"ctc walk": 3 * places}, backward_flops={"ctc walk": 5 * places})
-    return _product("ctc", states(recipe), H, V) + walk
+    positions = B * states(recipe) * (2 * T - 1)
+    scan = Terms(flops={"ctc scan": 3 * positions}, backward_flops={"ctc scan": 5 * positions})
+    return _product("ctc", states(recipe), H, V) + scan
 
 
 def _lstm(length: Expr) -> Terms:
@@ -98,13 +100,15 @@ def _attention(queries: Expr, keys: Expr) -> Terms:
 
 
 def _feed_forward(length: Expr, inner: Expr) -> Terms:
-    there, back = _product("feed-forward", length, H, inner), _product("feed-forward", length, inner, H)
-    return there + back
+    up, down = _product("feed-forward", length, H, inner), _product("feed-forward", length, inner, H)
+    return up + down
 
 
-def _product(name: str, length: Expr, before: Expr, width: Expr) -> Terms:
-    product = 2 * B * length * before * width
-    return Terms(parameters={name: before * width + width}, flops={name: product}, backward_flops={name: 2 * product})
+def _product(name: str, length: Expr, in_width: Expr, out_width: Expr) -> Terms:
+    product = 2 * B * length * in_width * out_width
+    return Terms(
+        parameters={name: in_width * out_width + out_width}, flops={name: product}, backward_flops={name: 2 * product}
+    )
 
 
 def _times(count: int, cost: Terms) -> Terms:
@@ -119,15 +123,15 @@ class _Loss(nn.Module):
         self.model = build(recipe, features_named(recipe.features).mels, len(SYMBOLS))
 
     def forward(self, features: Tensor, lengths: Tensor, tokens: Tensor) -> Tensor:
-        # A spectrogram is given and needs no gradient.
+        # A spectrogram needs no gradient.
         return self.model.loss(features.detach(), lengths, tokens)
 
 
 def subject(recipe: SpeechRecipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
     """The model and its loss at any sizes, the inputs, and the recipe's own sizes. Bands and symbols are what they are.
 
-    D is the width of one of the recipe's heads, so that they divide the width. The decoder has a place for each of the
-    T symbols it reads.
+    D is the width of one of the recipe's heads, so that they divide the width. The decoder has a position for each
+    of the T symbols of its input.
     """
     inputs = (
         f"B X {features_named(recipe.features).mels}",

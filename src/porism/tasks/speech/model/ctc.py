@@ -1,12 +1,16 @@
-"""Connectionist temporal classification: the probability of a text, summed over all ways to lay it along the states.
+"""Connectionist temporal classification (CTC): the probability of a text, summed over all its alignments to the frames.
 
-At each state a symbol is said, or nothing. What is said becomes a text when repetitions are merged and nothings are
-dropped: `hh-e-ll-lo` and `-h-eel-l-o` are both `hello`. Between two equal symbols a nothing must stand.
+At each frame the net predicts a label or the blank. An alignment becomes a text when repeated labels are merged and
+blanks are removed: `hh-e-ll-lo` and `-h-eel-l-o` are both `hello`. Between two equal labels there must be a blank.
 
     alpha[t][s] = (alpha[t-1][s] + alpha[t-1][s-1] + alpha[t-1][s-2]) y[t][z[s]]        z = - h - e - l - l - o -
 
-in probabilities, the third term only where z[s] is a symbol that differs from z[s-2]. The sum over all ways is what
-stands in the last two places at the end. Everything below is in logarithms.
+in probabilities, the third term only where z[s] is a label that differs from z[s-2]. The sum over all alignments is
+that of the last two positions at the last frame. Everything below is in logarithms.
+
+Prefix scores (for a beam search): with n[t] and b[t] the log-probabilities that the frames up to t spell the prefix g
+and end with a label or with a blank, a longer prefix g c begins at frame t with probability phi[t-1] y[t][c], where phi
+is b alone if c repeats the last label of g, and n + b otherwise.
 """
 
 from typing import Any, NamedTuple
@@ -16,56 +20,54 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.functional import pad
 
-from porism.tasks.blocks.padding import reverse_padded
+from porism.tasks.blocks.padding import is_padding, reverse_padded
 
-NEVER = -1e30
-"""The logarithm of no probability. A finite one, since inf - inf is no number."""
+LOG_ZERO = -1e30
+"""The logarithm of the probability 0. A finite one, since inf - inf is not a number."""
 
 
-def ctc_loss(chances: Tensor, texts: Tensor, lengths: Tensor, text_lengths: Tensor, nothing: int) -> Tensor:
-    """-log P(text) of each row (B,); 0 where the text is too long for the states.
+def ctc_loss(log_probs: Tensor, targets: Tensor, lengths: Tensor, target_lengths: Tensor, blank: int) -> Tensor:
+    """-log P(target) of each row (B,); 0 where the target is too long for its frames.
 
-    On a GPU it waits for nothing, where torch's own asks for the lengths, so that a step can be captured.
+    On a GPU it never waits for the lengths, as torch's own does, so that a training step can be captured.
 
-    Shapes: chances (B, S, V) as log-probabilities, texts (B, T), lengths and text_lengths (B,) -> (B,).
+    Shapes: log_probs (B, S, V), targets (B, T), lengths and target_lengths (B,) -> (B,).
     """
-    if chances.device.type == "cpu":
-        by_time = chances.transpose(0, 1)
+    if log_probs.device.type == "cpu":
+        by_time = log_probs.transpose(0, 1)
         return functional.ctc_loss(
-            by_time, texts, lengths, text_lengths, blank=nothing, reduction="none", zero_infinity=True
+            by_time, targets, lengths, target_lengths, blank=blank, reduction="none", zero_infinity=True
         )
-    loss: Tensor = Summed.apply(chances.float(), texts, lengths, text_lengths, nothing)  # type: ignore[no-untyped-call]
+    loss: Tensor = ForwardBackward.apply(log_probs.float(), targets, lengths, target_lengths, blank)  # type: ignore[no-untyped-call]
     return loss
 
 
-class Summed(torch.autograd.Function):
-    """The sum over all ways, forwards and backwards at once; its gradient is how often each symbol is said."""
+class ForwardBackward(torch.autograd.Function):
+    """CTC's forward and backward variables at once; the gradient is the posterior probability of each label."""
 
     @staticmethod
     def forward(
-        ctx: Any, chances: Tensor, texts: Tensor, lengths: Tensor, text_lengths: Tensor, nothing: int
+        ctx: Any, log_probs: Tensor, targets: Tensor, lengths: Tensor, target_lengths: Tensor, blank: int
     ) -> Tensor:
-        places = spread(texts, nothing)  # B P
-        said = chances.gather(2, places[:, None].expand(-1, chances.shape[1], -1))  # B S P, log y[t][z[s]]
-        ends = 2 * text_lengths + 1
-        ahead = walk(said, places, nothing)
-        # Backwards is forwards on the mirrored row, mirrored back; mirroring moves no padding.
-        mirrored = reverse_padded(reverse_padded(said, lengths, 1), ends, 2)
-        behind = walk(mirrored, reverse_padded(places, ends, 1), nothing)
-        behind = reverse_padded(reverse_padded(behind, ends, 2), lengths, 1)
-        last = ahead.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, ahead.shape[2])).squeeze(1)  # B P
+        labels = insert_blanks(targets, blank)  # B P
+        emissions = log_probs.gather(2, labels[:, None].expand(-1, log_probs.shape[1], -1))  # B S P, log y[t][z[s]]
+        ends = 2 * target_lengths + 1
+        alpha = forward_variables(emissions, labels, blank)
+        # Backward variables are forward variables of the reversed row, reversed again; padding stays where it is.
+        reversed_emissions = reverse_padded(reverse_padded(emissions, lengths, 1), ends, 2)
+        beta = forward_variables(reversed_emissions, reverse_padded(labels, ends, 1), blank)
+        beta = reverse_padded(reverse_padded(beta, ends, 2), lengths, 1)
+        last = alpha.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, alpha.shape[2])).squeeze(1)  # B P
         two = torch.stack([ends - 1, (ends - 2).clamp(min=0)], 1)
         both = last.gather(1, two)
-        # An empty text ends in one place only.
+        # An empty target has one position only.
         total = torch.where(ends > 1, both.logsumexp(1), both[:, 0])
-        possible = total > NEVER / 2
-        # dE/d log y[t][v] = - sum over s with z[s] = v of the probability to be at s at t, given the text
-        there = torch.exp(ahead + behind - said - total[:, None, None])
-        inside = (torch.arange(chances.shape[1], device=ends.device)[None, :, None] < lengths[:, None, None]) & (
-            torch.arange(places.shape[1], device=ends.device)[None, None, :] < ends[:, None, None]
-        )
-        there = there.masked_fill(~(inside & possible[:, None, None]), 0)
-        gradient = torch.zeros_like(chances).scatter_add_(2, places[:, None].expand_as(there), -there)
+        possible = total > LOG_ZERO / 2
+        # dE/d log y[t][v] = - sum over s with z[s] = v of the probability to be at s at t, given the target
+        posterior = torch.exp(alpha + beta - emissions - total[:, None, None])
+        padding = is_padding(lengths, log_probs.shape[1])[:, :, None] | is_padding(ends, labels.shape[1])[:, None, :]
+        posterior = posterior.masked_fill(padding | ~possible[:, None, None], 0)
+        gradient = torch.zeros_like(log_probs).scatter_add_(2, labels[:, None].expand_as(posterior), -posterior)
         ctx.save_for_backward(gradient)
         return torch.where(possible, -total, 0.0)
 
@@ -75,102 +77,112 @@ class Summed(torch.autograd.Function):
         return gradient * upstream[0][:, None, None], None, None, None, None
 
 
-def spread(texts: Tensor, nothing: int) -> Tensor:
-    """The text with a nothing before, between and behind its symbols: (B, T) -> (B, 2 T + 1)."""
-    B, T = texts.shape
-    places = texts.new_full((B, 2 * T + 1), nothing)
-    places[:, 1::2] = texts
-    return places
+def insert_blanks(targets: Tensor, blank: int) -> Tensor:
+    """The targets with a blank before, between and after their labels: (B, T) -> (B, 2 T + 1)."""
+    B, T = targets.shape
+    labels = targets.new_full((B, 2 * T + 1), blank)
+    labels[:, 1::2] = targets
+    return labels
 
 
-def walk(said: Tensor, places: Tensor, nothing: int) -> Tensor:
-    """log alpha (B, S, P) from log y[t][z[s]] (B, S, P)."""
-    differs = (places[:, 2:] != nothing) & (places[:, 2:] != places[:, :-2])
-    skip = functional.pad(torch.where(differs, 0.0, NEVER), (2, 0), value=NEVER)[:, : places.shape[1]]  # B P
-    start = torch.full_like(said[:, 0], NEVER)
-    start[:, :2] = said[:, 0, :2]
-    found = [start]
-    for t in range(1, said.shape[1]):
-        before = functional.pad(found[-1], (2, 0), value=NEVER)
-        ways = torch.stack([before[:, 2:], before[:, 1:-1], before[:, :-2] + skip])
-        found.append(ways.logsumexp(0) + said[:, t])
-    return torch.stack(found, 1)
+def forward_variables(emissions: Tensor, labels: Tensor, blank: int) -> Tensor:
+    """log alpha (B, S, P) from log y[t][z[s]] (B, S, P) and the labels z with their blanks (B, P)."""
+    differs = (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])
+    skip = functional.pad(torch.where(differs, 0.0, LOG_ZERO), (2, 0), value=LOG_ZERO)[:, : labels.shape[1]]  # B P
+    start = torch.full_like(emissions[:, 0], LOG_ZERO)
+    start[:, :2] = emissions[:, 0, :2]
+    alpha = [start]
+    for t in range(1, emissions.shape[1]):
+        previous = functional.pad(alpha[-1], (2, 0), value=LOG_ZERO)
+        stay_step_skip = torch.stack([previous[:, 2:], previous[:, 1:-1], previous[:, :-2] + skip])
+        alpha.append(stay_step_skip.logsumexp(0) + emissions[:, t])
+    return torch.stack(alpha, 1)
 
 
-def merged(best: Tensor, lengths: Tensor, nothing: int) -> list[list[int]]:
-    """The texts of the likeliest symbols at each state (B, S): repetitions merged, nothings dropped.
+def collapse(best: Tensor, lengths: Tensor, blank: int) -> list[list[int]]:
+    """The texts of the most probable labels of each frame (B, S): repeated labels merged, blanks removed.
 
-    >>> merged(torch.tensor([[3, 3, 0, 3, 4]]), torch.tensor([5]), nothing=0)
+    >>> collapse(torch.tensor([[3, 3, 0, 3, 4]]), torch.tensor([5]), blank=0)
     [[3, 3, 4]]
     """
-    found = []
+    texts = []
     for row, length in zip(best.tolist(), lengths.tolist(), strict=True):
-        heard = row[:length]
-        found.append([x for x, before in zip(heard, [None, *heard], strict=False) if x not in (before, nothing)])
-    return found
+        labels = row[:length]
+        texts.append(
+            [label for label, previous in zip(labels, [None, *labels], strict=False) if label not in (previous, blank)]
+        )
+    return texts
 
 
-class Beginnings(NamedTuple):
-    """Of R beginnings: n and b (R, S), the last symbols (R,) and log P(g ...) (R,)."""
+class PrefixState(NamedTuple):
+    """CTC forward variables of R prefixes.
 
-    symbol: Tensor
-    nothing: Tensor
-    last: Tensor
-    score: Tensor
-
-
-class Prefixes:
-    """Scores for beginnings of texts over log-probabilities (R, S, V) of which `lengths` (R,) states count.
-
-    >>> prefixes = Prefixes(chances, lengths, nothing=2)
-    >>> empty = prefixes.start()
-    >>> scores = prefixes.next_scores(empty)              # R V: log P that a text begins with each symbol
-    >>> one = prefixes.grow(empty, chosen)                # R symbols
+    log_prob_label, log_prob_blank: (R, S), log-probability of the prefix with the last frame a label or a blank.
+    last_label: (R,), -1 for the empty prefix. score: (R,), log P(prefix ...).
     """
 
-    def __init__(self, chances: Tensor, lengths: Tensor, nothing: int) -> None:
-        behind = torch.arange(chances.shape[1], device=lengths.device) >= lengths[:, None]
-        # Behind the end nothing is said, for certain: sums over all states are then right for every row.
-        silence = torch.full_like(chances, NEVER)
-        silence[..., nothing] = 0.0
-        self.chances = torch.where(behind[..., None], silence, chances)
-        self.none = nothing
-        self.rows = torch.arange(len(chances), device=chances.device)
+    log_prob_label: Tensor
+    log_prob_blank: Tensor
+    last_label: Tensor
+    score: Tensor
 
-    def start(self) -> Beginnings:
-        """The empty text: nothing was ever said."""
-        nothing = self.chances[..., self.none].cumsum(1)
-        never = torch.full_like(nothing, NEVER)
-        last = torch.full_like(self.rows, -1)
-        return Beginnings(never, nothing, last, torch.zeros_like(nothing[:, 0]))
+    def select(self, rows: Tensor) -> "PrefixState":
+        """Those of some prefixes, in that order."""
+        return PrefixState(*(x[rows] for x in self))
 
-    def next_scores(self, at: Beginnings) -> Tensor:
-        """log P(g c ...) for every symbol c, (R, V); for nothing, which no text holds, that of g being all."""
-        plain = (self._complete(at, repeated=False)[..., None] + self.chances).logsumexp(1)  # R V
-        repeated = at.last.clamp(min=0)
-        again = (self._complete(at, repeated=True) + self.chances[self.rows, :, repeated]).logsumexp(1)
-        again = torch.where(at.last < 0, plain[self.rows, repeated], again)
+
+class PrefixScorer:
+    """CTC prefix scores over log-probabilities (R, S, V), of which the first `lengths` (R,) frames count.
+
+    >>> scorer = PrefixScorer(log_probs, lengths, blank=2)
+    >>> empty = scorer.start()
+    >>> scores = scorer.next_scores(empty)                # R V: log P that a text begins with each label
+    >>> one = scorer.extend(empty, labels)                # R labels
+    """
+
+    def __init__(self, log_probs: Tensor, lengths: Tensor, blank: int) -> None:
+        padding = is_padding(lengths, log_probs.shape[1])
+        # Padding is blank for certain: sums over all frames are then right for every row.
+        only_blank = torch.full_like(log_probs, LOG_ZERO)
+        only_blank[..., blank] = 0.0
+        self.log_probs = torch.where(padding[..., None], only_blank, log_probs)
+        self.blank = blank
+        self.rows = torch.arange(len(log_probs), device=log_probs.device)
+
+    def start(self) -> PrefixState:
+        """The empty prefix: all frames are blank."""
+        log_prob_blank = self.log_probs[..., self.blank].cumsum(1)
+        log_prob_label = torch.full_like(log_prob_blank, LOG_ZERO)
+        last_label = torch.full_like(self.rows, -1)
+        return PrefixState(log_prob_label, log_prob_blank, last_label, torch.zeros_like(log_prob_blank[:, 0]))
+
+    def next_scores(self, state: PrefixState) -> Tensor:
+        """log P(g c ...) for every label c, (R, V); at the blank, which no text holds, log P(g) as the whole text."""
+        plain = (self._complete(state, repeated=False)[..., None] + self.log_probs).logsumexp(1)  # R V
+        repeated = state.last_label.clamp(min=0)
+        again = (self._complete(state, repeated=True) + self.log_probs[self.rows, :, repeated]).logsumexp(1)
+        again = torch.where(state.last_label < 0, plain[self.rows, repeated], again)
         scores = plain.scatter(1, repeated[:, None], again[:, None])
-        scores[:, self.none] = torch.logaddexp(at.symbol[:, -1], at.nothing[:, -1])
+        scores[:, self.blank] = torch.logaddexp(state.log_prob_label[:, -1], state.log_prob_blank[:, -1])
         return scores
 
-    def grow(self, at: Beginnings, symbols: Tensor) -> Beginnings:
-        """Each beginning with one more symbol."""
-        said = self.chances[self.rows, :, symbols]  # R S
-        is_repeated = (symbols == at.last)[:, None]
-        complete = torch.where(is_repeated, self._complete(at, True), self._complete(at, False))
-        symbol = _running(complete, said)
-        nothing = _running(pad(symbol, (1, 0), value=NEVER)[:, :-1], self.chances[..., self.none])
-        return Beginnings(symbol, nothing, symbols, (complete + said).logsumexp(1))
+    def extend(self, state: PrefixState, labels: Tensor) -> PrefixState:
+        """Each prefix with one more label (R,)."""
+        emissions = self.log_probs[self.rows, :, labels]  # R S
+        is_repeated = (labels == state.last_label)[:, None]
+        complete = torch.where(is_repeated, self._complete(state, True), self._complete(state, False))
+        log_prob_label = _scan(complete, emissions)
+        log_prob_blank = _scan(pad(log_prob_label, (1, 0), value=LOG_ZERO)[:, :-1], self.log_probs[..., self.blank])
+        return PrefixState(log_prob_label, log_prob_blank, labels, (complete + emissions).logsumexp(1))
 
-    def _complete(self, at: Beginnings, repeated: bool) -> Tensor:
-        """phi[t-1] (R, S): before the first state only the empty text is complete."""
-        phi = at.nothing if repeated else torch.logaddexp(at.symbol, at.nothing)
-        first = torch.where(at.last < 0, 0.0, NEVER)
+    def _complete(self, state: PrefixState, repeated: bool) -> Tensor:
+        """phi[t-1] (R, S): before the first frame only the empty prefix is complete."""
+        phi = state.log_prob_blank if repeated else torch.logaddexp(state.log_prob_label, state.log_prob_blank)
+        first = torch.where(state.last_label < 0, 0.0, LOG_ZERO)
         return torch.cat([first[:, None].to(phi.dtype), phi[:, :-1]], 1)
 
 
-def _running(entering: Tensor, factors: Tensor) -> Tensor:
+def _scan(entering: Tensor, factors: Tensor) -> Tensor:
     """x[t] = (x[t-1] + entering[t]) factors[t] in logarithms: with products F, x[t] / F[t] is a running sum."""
     products = factors.cumsum(1)
     return products + torch.logcumsumexp(entering - (products - factors), 1)

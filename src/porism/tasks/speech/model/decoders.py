@@ -1,6 +1,6 @@
-"""Decoders: from the symbols so far and what was heard to the next symbol.
+"""Decoders: from the previous symbols and the encoder's output to the next symbol.
 
-Each reads the symbols in its own way; what they share is a block that looks at the encoder's states, and the readout.
+Each has layers of its own over the previous symbols; both share a block of cross-attention and the readout.
 """
 
 from abc import abstractmethod
@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from porism.tasks.blocks.transformer import CachedAttention, Drop, FeedForward, KeyValues
-from porism.tasks.speech.model.encoder import Heard
+from porism.tasks.speech.model.encoder import EncoderOutput
 from porism.tasks.speech.recipes import SpeechRecipe
 
 State = tuple[Tensor, ...]
-"""What a decoder remembers of the symbols so far: tensors whose first size is the batch."""
+"""What a decoder keeps of the previous symbols: tensors whose first size is the batch."""
 
 
-class Decoded(NamedTuple):
-    """Logits of the symbol after each (B, T, V), the state after the last, and the weights (B, A, T, S) if needed."""
+class DecoderOutput(NamedTuple):
+    """Logits of the next symbol (B, T, V), the state after the last, and attention weights (B, A, T, S) or None."""
 
     logits: Tensor
     state: State
@@ -26,45 +26,45 @@ class Decoded(NamedTuple):
 
 
 class Decoder(nn.Module):
-    """A text is decoded at once or piece by piece, with the state between the pieces.
+    """A text is decoded at once or step by step, with the state between the steps.
 
-    >>> keys = decoder.look(heard)
-    >>> whole = decoder(tokens, keys).logits                                     # B T -> B T V
-    >>> first = decoder(tokens[:, :5], keys)
-    >>> rest = decoder(tokens[:, 5:], keys, first.state)                         # the same from the sixth on
+    >>> memory = decoder.project(encoder_out)
+    >>> whole = decoder(tokens, memory).logits                                     # B T -> B T V
+    >>> first = decoder(tokens[:, :5], memory)
+    >>> rest = decoder(tokens[:, 5:], memory, first.state)                         # the same from the sixth on
     """
 
     def __init__(self, recipe: SpeechRecipe, symbols: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(symbols, recipe.hidden_size)
-        self.build_reader(recipe)
-        self.crossing = Crossing(recipe)
+        self.build_text_layers(recipe)
+        self.crossing = CrossAttentionBlock(recipe)
         self.norm = nn.LayerNorm(recipe.hidden_size)
         self.readout = nn.Linear(recipe.hidden_size, symbols)
         self.drop = Drop(1 - recipe.dropout)
 
     @abstractmethod
-    def build_reader(self, recipe: SpeechRecipe) -> None:
-        """The modules that read the symbols."""
+    def build_text_layers(self, recipe: SpeechRecipe) -> None:
+        """The modules over the previous symbols."""
 
     @abstractmethod
-    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """What is known of the text behind each symbol, (B, T, H), and the state behind the last."""
+    def encode_text(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """Hidden states of the text up to each symbol, (B, T, H), and the state after the last."""
 
-    def look(self, heard: Heard) -> KeyValues:
-        """What the decoder looks at, made once for a recording."""
-        return self.crossing.attention.project(heard.states, heard.padding)
+    def project(self, encoder_out: EncoderOutput) -> KeyValues:
+        """Keys and values of the encoder's output, made once for a recording."""
+        return self.crossing.attention.project(encoder_out.states, encoder_out.padding)
 
     def forward(
-        self, tokens: Tensor, keys: KeyValues, state: State | None = None, need_weights: bool = False
-    ) -> Decoded:
-        h, state = self.read(tokens, state)
-        h, weights = self.crossing(h, keys, need_weights)
-        return Decoded(self.readout(self.norm(h)), state, weights)
+        self, tokens: Tensor, memory: KeyValues, state: State | None = None, need_weights: bool = False
+    ) -> DecoderOutput:
+        h, state = self.encode_text(tokens, state)
+        h, weights = self.crossing(h, memory, need_weights)
+        return DecoderOutput(self.readout(self.norm(h)), state, weights)
 
 
-class Crossing(nn.Module):
-    """Looks at what was heard, then a feed-forward net, each behind a norm and beside a straight way."""
+class CrossAttentionBlock(nn.Module):
+    """Attention to the encoder's output, then a feed-forward net, each pre-norm and residual."""
 
     def __init__(self, recipe: SpeechRecipe) -> None:
         super().__init__()
@@ -74,22 +74,24 @@ class Crossing(nn.Module):
         self.feed_forward = FeedForward(recipe.hidden_size, recipe.decoder_feedforward_width)
         self.drop = Drop(1 - recipe.dropout)
 
-    def forward(self, h: Tensor, keys: KeyValues, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        looked, weights = self.attention(self.attention_norm(h), keys, need_weights=need_weights)
-        h = h + self.drop(looked)
+    def forward(self, h: Tensor, memory: KeyValues, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+        attended, weights = self.attention(self.attention_norm(h), memory, need_weights=need_weights)
+        h = h + self.drop(attended)
         return h + self.drop(self.feed_forward(self.feed_forward_norm(h))), weights
 
 
-class AttendingDecoder(Decoder):
-    def build_reader(self, recipe: SpeechRecipe) -> None:
-        # A text is read from its start symbol on, and nothing comes behind its stop symbol.
+class AttentionDecoder(Decoder):
+    """Causal self-attention over the previous symbols, with learned positions."""
+
+    def build_text_layers(self, recipe: SpeechRecipe) -> None:
+        # The decoder reads a text from its sos on, and never its eos. A state_dict calls the positions places.
         self.places = nn.Parameter(torch.empty(recipe.max_target_length + 1, recipe.hidden_size).normal_(std=0.02))
         self.attention_norm = nn.LayerNorm(recipe.hidden_size)
         self.attention = CachedAttention(recipe.hidden_size, recipe.num_heads)
 
-    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
-        before = 0 if state is None else state[0].shape[2]
-        h = self.drop(self.embedding(tokens) + self.places[before : before + tokens.shape[1]])
+    def encode_text(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
+        start = 0 if state is None else state[0].shape[2]
+        h = self.drop(self.embedding(tokens) + self.places[start : start + tokens.shape[1]])
         x = self.attention_norm(h)
         keys = self.attention.project(x)
         if state is not None:
@@ -98,16 +100,16 @@ class AttendingDecoder(Decoder):
         return h + self.drop(attended), (keys.k, keys.v)
 
 
-class RecurrentDecoder(Decoder):
-    def build_reader(self, recipe: SpeechRecipe) -> None:
+class LSTMDecoder(Decoder):
+    """An LSTM over the previous symbols."""
+
+    def build_text_layers(self, recipe: SpeechRecipe) -> None:
         self.embedding_norm = nn.LayerNorm(recipe.hidden_size)
         self.lstm = nn.LSTM(recipe.hidden_size, recipe.hidden_size, batch_first=True)
 
-    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
+    def encode_text(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         x = self.drop(self.embedding_norm(self.embedding(tokens)))
-        # torch keeps the layers of a state in front of its batch.
-        before = (
-            None if state is None else (state[0].transpose(0, 1).contiguous(), state[1].transpose(0, 1).contiguous())
-        )
-        h, (hidden, cell) = self.lstm(x, before)
-        return self.drop(h), (hidden.transpose(0, 1), cell.transpose(0, 1))
+        # torch's states have the layers first, ours the batch.
+        hx = None if state is None else (state[0].transpose(0, 1).contiguous(), state[1].transpose(0, 1).contiguous())
+        h, (h_n, c_n) = self.lstm(x, hx)
+        return self.drop(h), (h_n.transpose(0, 1), c_n.transpose(0, 1))

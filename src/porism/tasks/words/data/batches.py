@@ -1,52 +1,33 @@
-"""The training text piece by piece, the next one read while a kernel is at work on this one."""
+"""The training text chunk by chunk, as tokens or as pairs, the next chunk read while this one is trained on."""
 
-from abc import abstractmethod
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from porism.tasks.words.data.corpus import MIB, Corpus, Reader
+from porism.tasks.blocks.batches import LazyBatches
+from porism.tasks.words.data.corpus import MIB, Reader, StreamedCorpus
 from porism.training.task import Batch
 
 BYTES_A_TOKEN = 4
 
 
-class Batches(Sequence[Batch]):
-    """Batches that are made when they are asked for."""
+class Chunks(LazyBatches):
+    """Chunks as (tokens, position): word ids (T,) of int32 with -1 between sentences, and (2,): the number of words
+    before the chunk, and in it.
 
-    @abstractmethod
-    def batch(self, number: int) -> Batch:
-        """The one with this number."""
+    >>> tokens, position = Chunks(corpus)[0]
 
-    @overload
-    def __getitem__(self, index: int) -> Batch: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Batch]: ...
-    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
-        if isinstance(index, slice):
-            return [self.batch(number) for number in range(*index.indices(len(self)))]
-        return self.batch(range(len(self))[index])
-
-
-class Chunks(Batches):
-    """Pieces as (tokens, place): numbers of words (T,) of int32 with -1 between sentences, and (2,): the words of the
-    text before the piece, and in it.
-
-    >>> tokens, place = Chunks(corpus)[0]
-
-    The numbers of a text that fills at most half of the memory are kept. Any other is read anew in each pass.
+    Tokens that fill at most half of the memory are cached. A larger text is read again in each pass.
     """
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: StreamedCorpus) -> None:
         self._corpus = corpus
         self._reader = Reader(corpus.texts["train"])
         self._fits = 2 * BYTES_A_TOKEN * corpus.words <= corpus.reading.memory * MIB
-        self._kept: dict[int, Batch] = {}
-        # One thread, since a file is read at one place at a time.
+        self._cached: dict[int, Batch] = {}
+        # One thread, since a file has one reading position.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="words")
         self._ahead: tuple[int, Future[Batch]] | None = None
 
@@ -54,44 +35,44 @@ class Chunks(Batches):
         return len(self._corpus)
 
     def batch(self, number: int) -> Batch:
-        if number in self._kept:
-            return self._kept[number]
-        coming = self._ahead[1] if self._ahead and self._ahead[0] == number else self._ask(number)
+        if number in self._cached:
+            return self._cached[number]
+        future = self._ahead[1] if self._ahead and self._ahead[0] == number else self._submit(number)
         following = (number + 1) % len(self)
-        self._ahead = None if following in self._kept else (following, self._ask(following))
-        batch = coming.result()
+        self._ahead = None if following in self._cached else (following, self._submit(following))
+        batch = future.result()
         if self._fits:
-            self._kept[number] = batch
+            self._cached[number] = batch
         return batch
 
-    def _ask(self, number: int) -> Future[Batch]:
+    def _submit(self, number: int) -> Future[Batch]:
         return self._thread.submit(self._read, number)
 
     def _read(self, number: int) -> Batch:
-        piece = self._corpus.piece(number)
-        tokens, words, _ = self._corpus.numbered(piece, self._reader)
-        return torch.from_numpy(tokens), torch.tensor([piece.before, words])
+        chunk = self._corpus.chunk(number)
+        tokens, words, _ = self._corpus.tokens(chunk, self._reader)
+        return torch.from_numpy(tokens), torch.tensor([chunk.previous, words])
 
 
-class Pass(Batches):
+class Pass(LazyBatches):
     """One of several passes through the text: places count on from the passes before."""
 
     def __init__(self, chunks: Chunks, words_before: int) -> None:
         self._chunks = chunks
-        self._before = torch.tensor([words_before, 0])
+        self._previous = torch.tensor([words_before, 0])
 
     def __len__(self) -> int:
         return len(self._chunks)
 
     def batch(self, number: int) -> Batch:
-        tokens, place = self._chunks[number]
-        return tokens, place + self._before
+        tokens, position = self._chunks[number]
+        return tokens, position + self._previous
 
 
-def draw_pairs(tokens: Tensor, keep: Tensor, window: int, draw: torch.Generator) -> Tensor:
-    """Frequent words are dropped at random; then each word is paired with those up to 1 to `window` places away.
+def draw_pairs(tokens: Tensor, keep: Tensor, window: int, generator: torch.Generator) -> Tensor:
+    """Drops frequent words at random, then pairs each word with those up to a random distance of 1 to `window`.
 
-    >>> pairs = draw_pairs(torch.tensor([5, 6, -1, 7]), torch.ones(8), window=1, draw=torch.Generator())
+    >>> pairs = draw_pairs(torch.tensor([5, 6, -1, 7]), torch.ones(8), window=1, generator=torch.Generator())
     >>> pairs.tolist()                                  # -1 ends a sentence
     [[5, 6], [6, 5]]
 
@@ -99,24 +80,24 @@ def draw_pairs(tokens: Tensor, keep: Tensor, window: int, draw: torch.Generator)
     """
     tokens = tokens.long()
     ends = tokens < 0
-    tokens = tokens[ends | (torch.rand(len(tokens), generator=draw) < keep[tokens.clamp(min=0)])]
-    reach = torch.randint(1, window + 1, (len(tokens),), generator=draw)
+    tokens = tokens[ends | (torch.rand(len(tokens), generator=generator) < keep[tokens.clamp(min=0)])]
+    reach = torch.randint(1, window + 1, (len(tokens),), generator=generator)
     ends = tokens < 0
     sentence = ends.cumsum(0)
-    found = [tokens.new_empty(0, 2)]
+    pairs = [tokens.new_empty(0, 2)]
     for distance in range(1, min(window, len(tokens) - 1) + 1):
         left, right = slice(None, -distance), slice(distance, None)
         together = (sentence[left] == sentence[right]) & ~ends[left] & ~ends[right]
         for word, context in ((left, right), (right, left)):
             chosen = together & (reach[word] >= distance)
-            found.append(torch.stack([tokens[word][chosen], tokens[context][chosen]], 1))
-    return torch.cat(found)
+            pairs.append(torch.stack([tokens[word][chosen], tokens[context][chosen]], 1))
+    return torch.cat(pairs)
 
 
-class Pairs(Batches):
-    """A pass through a text as (words, contexts, place): the pairs (P,) of each piece, and its place.
+class Pairs(LazyBatches):
+    """A pass through a text as (words, contexts, position): the pairs (P,) of each chunk, and its position.
 
-    What is drawn hangs on the seed, the pass and the piece alone.
+    The random numbers depend on the seed, the pass and the chunk alone.
     """
 
     def __init__(self, chunks: Chunks, keep: Tensor, window: int, seed: int, epoch: int) -> None:
@@ -127,11 +108,11 @@ class Pairs(Batches):
         return len(self._chunks)
 
     def batch(self, number: int) -> Batch:
-        tokens, place = self._chunks[number]
-        pairs = draw_pairs(tokens, self._keep, self._window, generator(*self._seeds, number))
-        return *pairs.T.contiguous(), place
+        tokens, position = self._chunks[number]
+        pairs = draw_pairs(tokens, self._keep, self._window, seeded_generator(*self._seeds, number))
+        return *pairs.T.contiguous(), position
 
 
-def generator(*seeds: int) -> torch.Generator:
-    """One that no other seeds have."""
+def seeded_generator(*seeds: int) -> torch.Generator:
+    """A generator that depends on all of the seeds."""
     return torch.Generator().manual_seed(int(np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0] >> 1))

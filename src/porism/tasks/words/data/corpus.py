@@ -1,7 +1,7 @@
-"""Text that is read piece by piece: a file, plain or compressed, or what the program carries itself.
+"""Text that is streamed in chunks: from a file, plain or compressed, or from memory.
 
->>> text = Text("poem", content=b"one two\\nthree\\n")
->>> list(text.pieces(size=4))
+>>> text = TextSource("poem", content=b"one two\\nthree\\n")
+>>> list(text.chunks(size=4))
 [(0, b'one two\\n'), (8, b'three\\n')]
 """
 
@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 from porism.errors import DataError
 from porism.tasks.blocks.download import COMPRESSED, check_unpacked, open_content, readable
 from porism.tasks.blocks.texts import check_encoding
-from porism.tasks.words.data.vocabulary import Numbered, Numbering, Split, Vocabulary
+from porism.tasks.words.data.vocabulary import Split, TokenizedChunk, WordCounts, WordTable
 
 BOM = b"\xef\xbb\xbf"
 LONGEST_LINE = 2**14
-"""Bytes of a line, or of a word, that are read to its end however small a piece should be."""
+"""Bytes of a line, or of a word, that are read to its end however small a chunk should be."""
 EXPANDED = 4
 """Bytes of text in a byte of a compressed file, about."""
 
 
 @dataclass(frozen=True)
-class Text:
+class TextSource:
     """A file's path, or a name with the content itself."""
 
     name: str
@@ -52,8 +52,8 @@ class Text:
     def open(self) -> IO[bytes]:
         return open_content(self.path) if self.content is None else io.BytesIO(self.content)
 
-    def pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
-        """All of it in order: where a piece begins, and the piece.
+    def chunks(self, size: int) -> Iterator[tuple[int, bytes]]:
+        """All of it in order: the offset of a chunk, and the chunk.
 
         Each has `size` bytes and the rest of a line, or ends with a word where that line is long.
         """
@@ -73,23 +73,23 @@ class Text:
                 yield offset, block[:end]
                 offset, left = offset + end, block[end:]
 
-    def plain(self, piece: bytes, offset: int, lower: bool) -> bytes:
-        """A piece that began at `offset`, checked to be text, in lower case if asked."""
+    def plain(self, chunk: bytes, offset: int, lower: bool) -> bytes:
+        """A chunk that begins at `offset`, checked to be text, in lower case on request."""
         if offset == 0:
-            check_encoding(piece, self.name)
-            piece = piece.removeprefix(BOM)
-        if b"\0" in piece:
-            raise DataError(f"{self.name}, byte {offset + piece.index(0)}: a zero, so no text. Give a text file.")
-        if piece.isascii():
-            return piece.lower() if lower else piece
+            check_encoding(chunk, self.name)
+            chunk = chunk.removeprefix(BOM)
+        if b"\0" in chunk:
+            raise DataError(f"{self.name}, byte {offset + chunk.index(0)}: a zero byte, so no text. Give a text file.")
+        if chunk.isascii():
+            return chunk.lower() if lower else chunk
         try:
-            text = piece.decode()
+            text = chunk.decode()
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{self.name}, byte {offset + error.start}: 0x{piece[error.start]:02x} is not UTF-8. "
+                f"{self.name}, byte {offset + error.start}: 0x{chunk[error.start]:02x} is not UTF-8. "
                 "Give a text file, converted to UTF-8 if need be."
             ) from None
-        return text.lower().encode() if lower else piece
+        return text.lower().encode() if lower else chunk
 
     def _after_last_word(self, block: bytes, offset: int) -> int:
         end = 1 + max(block.rfind(white) for white in b" \n\t\r")
@@ -102,9 +102,9 @@ class Text:
 
 
 class Reader:
-    """Pieces of texts by their places. The one after the last costs no more than reading on."""
+    """Random access to texts by number, offset and length. Reading on after the last chunk costs no seek."""
 
-    def __init__(self, texts: tuple[Text, ...]) -> None:
+    def __init__(self, texts: tuple[TextSource, ...]) -> None:
         self.texts = texts
         self._open: tuple[int, IO[bytes]] | None = None
 
@@ -124,82 +124,83 @@ class Reader:
 
 MIB = 2**20
 BYTES_A_WORD = 6
-"""Of English with the space behind it."""
-LEAST_PIECE = 2**12
-PIECES = 16
-"""That would fill the memory. One piece is at work and one is read ahead, each as bytes, as text and as numbers."""
-FEWEST_PIECES = 8
+"""Of English, with the space after it."""
+LEAST_CHUNK = 2**12
+CHUNKS_IN_MEMORY = 16
+"""That would fill the memory. One chunk is trained on and one is read ahead, each as bytes, as text and as tokens."""
+FEWEST_CHUNKS = 8
 """Of a text, so that there is progress to see."""
 BYTES_A_TABLE_WORD = 64
-"""In the table that counts: hash, place, number, letters."""
+"""In the table of counts: hash, slot, number, letters."""
 HELD_WORDS = 20_000
-"""As many as are read of what is held out."""
+"""Held-out words that are read."""
 
 
-class Piece(NamedTuple):
-    """Where a piece lies: the text's number, first byte, bytes; its first sentence, its words, the words before it."""
+class Chunk(NamedTuple):
+    """Position of a chunk: the text's number, first byte, bytes; its first sentence, its words, the words before it."""
 
     text: int
     offset: int
     length: int
     sentence: int
     words: int
-    before: int
+    previous: int
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """How a text becomes words."""
 
     lower: bool = True
     least_count: int = 5
     every: int = 100
     """Of so many sentences one is held out for valid and one for test, where texts do not say what to hold out."""
-    piece_words: int = 200_000
+    chunk_words: int = 200_000
     memory: int = 1024
     """MiB."""
 
-    def piece_bytes(self, size: int) -> int:
+    def chunk_bytes(self, size: int) -> int:
         """Of a text of `size` bytes."""
-        wanted = min(self.piece_words * BYTES_A_WORD, self.memory * MIB // PIECES, size // FEWEST_PIECES)
-        return max(wanted, min(LEAST_PIECE, self.piece_words * BYTES_A_WORD))
+        size = min(self.chunk_words * BYTES_A_WORD, self.memory * MIB // CHUNKS_IN_MEMORY, size // FEWEST_CHUNKS)
+        return max(size, min(LEAST_CHUNK, self.chunk_words * BYTES_A_WORD))
 
 
 @dataclass(eq=False)
-class Corpus:
-    """Texts of each split, the vocabulary of the training text, and where its pieces lie.
+class StreamedCorpus:
+    """Texts of each split, the vocabulary of the training text, and the positions of its chunks.
 
-    >>> corpus = Corpus.counted("poem", {"train": (Text("poem", b"so rain, so rain\\n" * 500),)}, Reading())
+    >>> text = TextSource("poem", b"so rain, so rain\\n" * 500)
+    >>> corpus = StreamedCorpus.counted("poem", {"train": (text,)}, ReadingOptions())
     >>> corpus.vocabulary.words, corpus.words
     (('so', 'rain', 'rain,'), 1960)
     """
 
     name: str
-    texts: Mapping[str, tuple[Text, ...]]
-    reading: Reading
-    vocabulary: Vocabulary
+    texts: Mapping[str, tuple[TextSource, ...]]
+    reading: ReadingOptions
+    vocabulary: WordCounts
     table: NDArray[np.int64]
-    """The pieces of the training text, a row each."""
+    """The chunks of the training text, a row each."""
     fingerprint: str
-    forgotten: int
+    pruned: int
     """Words seen so often or less were dropped whenever the table was full while counting; 0 if it never was."""
 
     @classmethod
-    def counted(cls, name: str, texts: Mapping[str, tuple[Text, ...]], reading: Reading) -> Self:
-        """Once through all texts, whose words count if they are for training."""
+    def counted(cls, name: str, texts: Mapping[str, tuple[TextSource, ...]], reading: ReadingOptions) -> Self:
+        """Counts the words of the training texts, and checks the others."""
         counter = _Counter(reading, Split.of("train", _every(texts, reading)))
         for number, text in enumerate(texts["train"]):
             counter.count(number, text)
         for split in ("valid", "test"):
             for text in texts.get(split, ()):
-                counter.look_at(text)
-        vocabulary = Vocabulary.counted(counter.numbering, reading.least_count, name)
-        table = np.frombuffer(counter.rows, np.int64).reshape(-1, len(Piece._fields))
-        return cls(name, texts, reading, vocabulary, table, counter.digest.hexdigest(), counter.forgotten)
+                counter.check(text)
+        vocabulary = WordCounts.counted(counter.table, reading.least_count, name)
+        table = np.frombuffer(counter.rows, np.int64).reshape(-1, len(Chunk._fields))
+        return cls(name, texts, reading, vocabulary, table, counter.digest.hexdigest(), counter.pruned)
 
     @cached_property
-    def numbering(self) -> Numbering:
-        return self.vocabulary.numbering()
+    def word_table(self) -> WordTable:
+        return self.vocabulary.word_table()
 
     @property
     def every(self) -> int:
@@ -208,66 +209,66 @@ class Corpus:
     @property
     def words(self) -> int:
         """Of the training text, known or not."""
-        return int(self.table[:, Piece._fields.index("words")].sum())
+        return int(self.table[:, Chunk._fields.index("words")].sum())
 
     def __len__(self) -> int:
         return len(self.table)
 
-    def piece(self, number: int) -> Piece:
-        return Piece(*self.table[number].tolist())
+    def chunk(self, number: int) -> Chunk:
+        return Chunk(*self.table[number].tolist())
 
-    def numbered(self, piece: Piece, reader: Reader) -> Numbered:
-        """A piece of the training text as numbers of known words."""
-        text = reader.texts[piece.text]
-        content = text.plain(reader.read(piece.text, piece.offset, piece.length), piece.offset, self.reading.lower)
-        return self.numbering.numbers(content, piece.sentence, Split.of("train", self.every))
+    def tokens(self, chunk: Chunk, reader: Reader) -> TokenizedChunk:
+        """A chunk of the training text as ids of known words."""
+        text = reader.texts[chunk.text]
+        content = text.plain(reader.read(chunk.text, chunk.offset, chunk.length), chunk.offset, self.reading.lower)
+        return self.word_table.tokenize(content, chunk.sentence, Split.of("train", self.every))
 
     def held_out(self, split: str) -> NDArray[np.int32]:
         """The beginning of what is held out for valid or test, (T,): HELD_WORDS words or a little more."""
         own = split in self.texts
         which = Split() if own else Split.of(split, self.every)
-        found: list[NDArray[np.int32]] = []
+        held: list[NDArray[np.int32]] = []
         words = sentence = 0
         for text in self.texts[split if own else "train"]:
-            for offset, content in text.pieces(self.reading.piece_bytes(text.size)):
+            for offset, content in text.chunks(self.reading.chunk_bytes(text.size)):
                 plain = text.plain(content, offset, self.reading.lower)
-                tokens, seen, sentence = self.numbering.numbers(plain, sentence, which)
-                found.append(tokens)
+                tokens, seen, sentence = self.word_table.tokenize(plain, sentence, which)
+                held.append(tokens)
                 words += seen
                 if words >= HELD_WORDS:
-                    return np.concatenate(found)
-        return np.concatenate(found)
+                    return np.concatenate(held)
+        return np.concatenate(held)
 
 
 class _Counter:
-    """What is known of a training text while it is read for the first time."""
+    """Counts words and records chunks while the training text is read for the first time."""
 
-    def __init__(self, reading: Reading, split: Split) -> None:
+    def __init__(self, reading: ReadingOptions, split: Split) -> None:
         self.reading, self.split = reading, split
-        self.numbering = Numbering()
+        self.table = WordTable()
         self.rows = array("q")
         self.digest = hashlib.sha256()
-        self.forgotten = 0
-        self._sentence = self._before = 0
+        self.pruned = 0
+        self._sentence = self._previous = 0
         self._most = max(2, reading.memory * MIB // BYTES_A_TABLE_WORD)
 
-    def count(self, number: int, text: Text) -> None:
-        for offset, length, plain in self._pieces(text):
-            _, words, following = self.numbering.learn(plain, self._sentence, self.split)
-            self.rows.extend(Piece(number, offset, length, self._sentence, words, self._before))
-            self._sentence, self._before = following, self._before + words
-            while len(self.numbering) > self._most:
-                self.forgotten += 1
-                self.numbering = self.numbering.without_rare(self.forgotten)
+    def count(self, number: int, text: TextSource) -> None:
+        for offset, length, plain in self._chunks(text):
+            _, words, following = self.table.count(plain, self._sentence, self.split)
+            self.rows.extend(Chunk(number, offset, length, self._sentence, words, self._previous))
+            self._sentence, self._previous = following, self._previous + words
+            while len(self.table) > self._most:
+                self.pruned += 1
+                self.table = self.table.without_rare(self.pruned)
 
-    def look_at(self, text: Text) -> None:
-        """Only for the fingerprint, and for what may be wrong with it."""
-        for _ in self._pieces(text):
+    def check(self, text: TextSource) -> None:
+        """Only for the fingerprint, and for errors in it."""
+        for _ in self._chunks(text):
             pass
 
-    def _pieces(self, text: Text) -> Iterator[tuple[int, int, bytes]]:
-        """Where each piece begins, its bytes in the file, and its plain text, which goes into the fingerprint."""
-        for offset, content in text.pieces(self.reading.piece_bytes(text.size)):
+    def _chunks(self, text: TextSource) -> Iterator[tuple[int, int, bytes]]:
+        """Offset and bytes of each chunk in the file, and its plain text, which goes into the fingerprint."""
+        for offset, content in text.chunks(self.reading.chunk_bytes(text.size)):
             plain = text.plain(content, offset, self.reading.lower)
             self.digest.update(plain)
             yield offset, len(content), plain
@@ -275,5 +276,5 @@ class _Counter:
         self.digest.update(b"\0")
 
 
-def _every(texts: Mapping[str, tuple[Text, ...]], reading: Reading) -> int:
+def _every(texts: Mapping[str, tuple[TextSource, ...]], reading: ReadingOptions) -> int:
     return 0 if "valid" in texts else reading.every

@@ -3,18 +3,18 @@
 from porism.tasks.blocks.download import DataSet
 from porism.tasks.blocks.manual import manual
 from porism.tasks.blocks.texts import EOS
-from porism.tasks.words.data.corpus import Text
+from porism.tasks.words.data.corpus import TextSource
 
 NAME = "manual"
 CATALOGUE = {NAME: DataSet("the manual every Python carries, as help() shows it: the default", "PSF")}
 
 
-def embedded_texts() -> dict[str, tuple[Text, ...]]:
+def embedded_texts() -> dict[str, tuple[TextSource, ...]]:
     """
     >>> embedded_texts()["train"][0].name
     'manual, train'
     """
-    return {split: (Text(f"{NAME}, {split}", _lines(words)),) for split, words in manual().items()}
+    return {split: (TextSource(f"{NAME}, {split}", _lines(words)),) for split, words in manual().items()}
 
 
 def _lines(words: list[str]) -> bytes:

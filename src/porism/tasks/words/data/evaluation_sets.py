@@ -1,15 +1,15 @@
-"""How far vectors agree with people: similarities of words (WordSim353, SimLex999), and analogies (Google's).
+"""Evaluation sets of word vectors: similarities of words (WordSim353, SimLex999), and Google's analogies.
 
->>> found = judge(Path("word-similarity"), words, vectors)          # doctest: +SKIP
->>> found.metrics()                                                 # doctest: +SKIP
+>>> scores = evaluate(Path("word-similarity"), words, vectors)      # doctest: +SKIP
+>>> scores.metrics()                                                # doctest: +SKIP
 {'wordsim353': 0.38, 'simlex999': 0.19, 'analogies': 0.02}
 
 A folder holds one file or more of these, plain or as .gz or .xz:
 
-    wordsim353.tsv, simlex999.txt   a line a pair: word, tab, word, tab, the mean of what people said
+    wordsim353.tsv, simlex999.txt   a line a pair: word, tab, word, tab, mean rating
     questions-words.txt             a line a question, `Athens Greece Oslo Norway`; `: name` begins a section
 
-A word that has no vector as it is written is looked for in lower case. What remains unknown is left out, and counted.
+A word without a vector is tried in lower case. Pairs and questions with unknown words are left out, and counted.
 """
 
 import math
@@ -25,7 +25,7 @@ from porism.errors import DataError
 from porism.runs.exhibits import Table
 from porism.tasks.blocks.download import COMPRESSED, read_content
 from porism.tasks.blocks.texts import decoded
-from porism.tasks.words.predict import numbered
+from porism.tasks.words.predict import word_ids
 
 SIMILARITIES = ("wordsim353.tsv", "simlex999.txt")
 ANALOGIES = "questions-words.txt"
@@ -35,7 +35,7 @@ BLOCK = 2**24
 
 @dataclass(frozen=True)
 class Similarity:
-    """How a file's order of pairs and that of the cosines agree; not a number where fewer than two pairs are known."""
+    """Spearman's correlation of a file's ratings with the cosines; NaN where fewer than two pairs are known."""
 
     name: str
     correlation: float
@@ -59,8 +59,8 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Judgements:
-    """What a folder's files say of some vectors."""
+class EvaluationScores:
+    """The scores of word vectors on the evaluation sets of a folder."""
 
     similarities: tuple[Similarity, ...]
     sections: tuple[Section, ...]
@@ -74,10 +74,10 @@ class Judgements:
         return Section("total", right, known, questions)
 
     def metrics(self) -> dict[str, float]:
-        """By name, what is defined: the correlations and the accuracy of all analogies."""
-        found = {similarity.name: similarity.correlation for similarity in self.similarities}
-        found["analogies"] = self.total.accuracy
-        return {name: value for name, value in found.items() if math.isfinite(value)}
+        """The correlations and the accuracy of all analogies, where they are defined."""
+        metrics = {similarity.name: similarity.correlation for similarity in self.similarities}
+        metrics["analogies"] = self.total.accuracy
+        return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def tables(self) -> list[Table]:
         """For the report, a table each for similarities and analogies, where there are any."""
@@ -85,10 +85,10 @@ class Judgements:
         if self.similarities:
             shown.append(
                 Table(
-                    title="Similarity as people judge it",
-                    about="Spearman's rank correlation between people's judgements of pairs of words and the cosines, "
+                    title="Correlation with human similarity ratings",
+                    about="Spearman's rank correlation between human ratings of pairs of words and the cosines, "
                     "over pairs whose two words have vectors.",
-                    columns=["judgements", "pairs", "known", "correlation"],
+                    columns=["evaluation set", "pairs", "known", "correlation"],
                     rows=[[one.name, one.pairs, one.known, _shown(one.correlation)] for one in self.similarities],
                 )
             )
@@ -108,45 +108,42 @@ class Judgements:
         return shown
 
 
-def judge(folder: Path, words: Sequence[str], vectors: Tensor) -> Judgements:
-    """Of vectors (V, D) for V words, by every known file of the folder."""
+def evaluate(folder: Path, words: Sequence[str], vectors: Tensor) -> EvaluationScores:
+    """The scores of vectors (V, D) for V words on every known file of the folder."""
     files = {name: file for name in (*SIMILARITIES, ANALOGIES) if (file := _kept(folder / name))}
     if not files:
         raise DataError(
-            f"{folder}: no judgements of words in it. Put {', '.join(SIMILARITIES)} or {ANALOGIES} there, "
-            "plain, .gz or .xz."
+            f"{folder}: no evaluation set in it. Put {', '.join(SIMILARITIES)} or {ANALOGIES} there, plain, .gz or .xz."
         )
-    return Judgements(
+    return EvaluationScores(
         tuple(similarity(files[name], words, vectors) for name in SIMILARITIES if name in files),
         analogies(files[ANALOGIES], words, vectors) if ANALOGIES in files else (),
     )
 
 
 def similarity(file: Path, words: Sequence[str], vectors: Tensor) -> Similarity:
-    """The correlation of cosines with the judgements of one file."""
-    numbers = numbered(vectors, words)
-    judged = [(_number(a, numbers), _number(b, numbers), mean) for a, b, mean in read_pairs(file)]
-    known = [(a, b, mean) for a, b, mean in judged if a is not None and b is not None]
+    """The correlation of cosines with the ratings of one file."""
+    numbers = word_ids(vectors, words)
+    rated = [(_number(a, numbers), _number(b, numbers), mean) for a, b, mean in read_pairs(file)]
+    known = [(a, b, mean) for a, b, mean in rated if a is not None and b is not None]
     firsts, seconds = (normalize(vectors[[pair[side] for pair in known]].double()) for side in (0, 1))
     means = torch.tensor([mean for *_, mean in known], dtype=torch.float64)
-    return Similarity(
-        file.name.split(".")[0], spearman((firsts * seconds).sum(1).cpu(), means), len(known), len(judged)
-    )
+    return Similarity(file.name.split(".")[0], spearman((firsts * seconds).sum(1).cpu(), means), len(known), len(rated))
 
 
 def analogies(file: Path, words: Sequence[str], vectors: Tensor) -> tuple[Section, ...]:
     """The questions of one file, section by section."""
-    numbers = numbered(vectors, words)
+    numbers = word_ids(vectors, words)
     units = normalize(vectors.float())
-    found = []
+    sections = []
     for name, questions in read_questions(file).items():
-        looked_up = [[_number(word, numbers) for word in question] for question in questions]
-        known = torch.tensor([row for row in looked_up if None not in row], dtype=torch.int64).view(-1, 4)
+        ids = [[_number(word, numbers) for word in question] for question in questions]
+        known = torch.tensor([row for row in ids if None not in row], dtype=torch.int64).view(-1, 4)
         right = sum(
             _right(block.to(units.device), units) for block in known.split(max(1, BLOCK // len(units))) if len(block)
         )
-        found.append(Section(name, right, len(known), len(questions)))
-    return tuple(found)
+        sections.append(Section(name, right, len(known), len(questions)))
+    return tuple(sections)
 
 
 def _right(questions: Tensor, units: Tensor) -> int:
@@ -170,30 +167,30 @@ def spearman(x: Tensor, y: Tensor) -> float:
 
 
 def ranks(values: Tensor) -> Tensor:
-    """From 1 up; equal values share the mean of their places.
+    """From 1 up; equal values share the mean of their ranks.
 
     >>> ranks(torch.tensor([0.5, 0.1, 0.5])).tolist()
     [2.5, 1.0, 2.5]
     """
-    _, place, count = values.unique(return_inverse=True, return_counts=True)
+    _, index, count = values.unique(return_inverse=True, return_counts=True)
     shared: Tensor = count.cumsum(0) - (count.double() - 1) / 2
-    return shared[place]
+    return shared[index]
 
 
 def read_pairs(file: Path) -> list[tuple[str, str, float]]:
-    """Two words and what people say of them; lines that begin with # are left out."""
+    """Two words and their mean rating; lines that begin with # are left out."""
     pairs = []
     for number, line in _lines(file):
         if line.startswith("#"):
             continue
         try:
             a, b, mean = line.split("\t")
-            judged = float(mean)
+            rating = float(mean)
         except ValueError:
-            judged = math.nan
-        if not math.isfinite(judged):
-            raise DataError(f"{file}, line {number}: {line!r}, wanted word, tab, word, tab, number. Mend the line.")
-        pairs.append((a, b, judged))
+            rating = math.nan
+        if not math.isfinite(rating):
+            raise DataError(f"{file}, line {number}: {line!r}, expected word, tab, word, tab, number. Mend the line.")
+        pairs.append((a, b, rating))
     if not pairs:
         raise DataError(f"{file}: no pair of words in it. Give a line a pair: word, tab, word, tab, number.")
     return pairs
@@ -212,15 +209,15 @@ def read_questions(file: Path) -> dict[str, list[list[str]]]:
                 f"{file}, line {number}: {line!r} belongs to no section. Begin with a line such as `: family`."
             )
         if len(question) != 4:
-            raise DataError(f"{file}, line {number}: {len(question)} words, wanted four: a is to b as c is to d.")
+            raise DataError(f"{file}, line {number}: {len(question)} words, expected four: a is to b as c is to d.")
         questions.append(question)
     if not any(sections.values()):
-        raise DataError(f"{file}: no question in it. Give a line a question of four words, behind `: section`.")
+        raise DataError(f"{file}: no question in it. Give a line a question of four words, after `: section`.")
     return sections
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Number and text of each line that is not blank."""
+    """Number and text of each line that is not empty."""
     text = decoded(read_content(file), str(file))
     return ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
 

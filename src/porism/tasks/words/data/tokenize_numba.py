@@ -1,4 +1,4 @@
-"""From bytes to the numbers of words, on one core and without the interpreter's lock."""
+"""Tokenizing: from bytes to word ids by a hash table, on one core and without the interpreter's lock."""
 
 from typing import Any
 
@@ -18,20 +18,20 @@ _HALF = np.uint64(32)
 
 
 @numba.njit(nogil=True, cache=True)
-def place_of(key: Any, mask: Any) -> Any:
-    """Where to look for a hash first. Its low bits alone depend on too little of the word."""
+def first_slot(key: Any, mask: Any) -> Any:
+    """The first slot of a hash. Its low bits alone depend on too little of the word."""
     return np.int64(key ^ (key >> _HALF)) & mask
 
 
 @numba.njit(nogil=True, cache=True)
-def fill(places: Any, keys: Any, words: Any) -> None:
+def fill(slots: Any, keys: Any, words: Any) -> None:
     """Enters the first `words` words into an empty table, by their hashes."""
-    mask = places.shape[0] - 1
+    mask = slots.shape[0] - 1
     for number in range(words):
-        place = place_of(keys[number], mask)
-        while places[place] >= 0:
-            place = (place + 1) & mask
-        places[place] = number
+        slot = first_slot(keys[number], mask)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = number
 
 
 @numba.njit(nogil=True, cache=True)
@@ -45,13 +45,13 @@ def _same(letters: Any, start: Any, end: Any, text: Any, at: Any, length: Any) -
 
 
 @numba.njit(nogil=True, cache=True)
-def number_words(
+def tokenize(
     text: Any,
     sentence: Any,
     every: Any,
-    wanted: Any,
-    learn: Any,
-    places: Any,
+    remainder: Any,
+    add: Any,
+    slots: Any,
     keys: Any,
     starts: Any,
     letters: Any,
@@ -59,19 +59,19 @@ def number_words(
     words: Any,
     tokens: Any,
 ) -> Any:
-    """Writes the numbers of a text's words to tokens, UNKNOWN among them, and END after each sentence.
+    """Writes the ids of a text's words to tokens, UNKNOWN for other words, and END after each sentence.
 
-    Of every `every` sentences, counted from `sentence` on, two are held out. `wanted` is the remainder of what to take,
-    or negative for all that are not held out. `learn` enters new words, for which there must be room, and counts all.
+    Of every `every` sentences, counted from `sentence` on, two are held out. `remainder` selects
+    those to take, or if negative all that are not held out. `add` enters new words, which need room, and counts all.
 
-    Answers how many tokens, how many of them words, how many words the table has, and the next sentence.
+    Returns the number of tokens, of words among them, of words in the table, and the next sentence.
     """
-    mask = places.shape[0] - 1
+    mask = slots.shape[0] - 1
     size, seen, length, at = 0, 0, 0, 0
     while True:
         rest = sentence % every if every else 0
         held = every > 0 and (rest == every // 2 or rest == every - 1)
-        take = rest == wanted if wanted >= 0 else not held
+        take = rest == remainder if remainder >= 0 else not held
         while at < text.shape[0] and text[at] != _NEW_LINE and length < LONGEST:
             if text[at] <= _SPACE:
                 at += 1
@@ -83,17 +83,17 @@ def number_words(
             length += 1
             if not take:
                 continue
-            place = place_of(key, mask)
-            number = places[place]
+            slot = first_slot(key, mask)
+            number = slots[slot]
             while number >= 0 and not (
                 keys[number] == key and _same(letters, starts[number], starts[number + 1], text, first, at - first)
             ):
-                place = (place + 1) & mask
-                number = places[place]
-            if learn:
+                slot = (slot + 1) & mask
+                number = slots[slot]
+            if add:
                 if number < 0:
                     number = words
-                    places[place], keys[number] = number, key
+                    slots[slot], keys[number] = number, key
                     starts[number + 1] = starts[number] + at - first
                     letters[starts[number] : starts[number + 1]] = text[first:at]
                     words += 1

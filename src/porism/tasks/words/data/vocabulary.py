@@ -1,4 +1,4 @@
-"""The words that get a vector, and how often each comes in the training text."""
+"""The words that get a vector with their counts in the training text, and the hash table that counts them."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -21,21 +21,21 @@ TRAIN = -1
 
 @dataclass(frozen=True)
 class Split:
-    """Which sentences of a text are meant: of each `every`, one is for valid, one for test, the rest for training.
+    """The sentences of a split: of each `every`, one is for valid, one for test, the rest for training.
 
     With `every` 0 none is held out.
     """
 
     every: int = 0
-    wanted: int = TRAIN
+    remainder: int = TRAIN
 
     @classmethod
     def of(cls, name: str, every: int) -> Self:
         return cls(every, {"train": TRAIN, "valid": every // 2, "test": every - 1}[name])
 
 
-class Numbered(NamedTuple):
-    """A piece of text as numbers (T,), -1 between sentences; how many words it has, known or not; the next sentence."""
+class TokenizedChunk(NamedTuple):
+    """A chunk of text as word ids (T,), -1 between sentences; its number of words, known or not; the next sentence."""
 
     tokens: NDArray[np.int32]
     words: int
@@ -45,8 +45,8 @@ class Numbered(NamedTuple):
 ALL = Split()
 
 
-class Numbering:
-    """A table of words, by hash: the word with number n has letters[starts[n] : starts[n + 1]]."""
+class WordTable:
+    """A hash table of words and their ids: word n is letters[starts[n] : starts[n + 1]]."""
 
     def __init__(self, words: Sequence[bytes] = ()) -> None:
         self._kernels = _kernels()
@@ -55,10 +55,10 @@ class Numbering:
         self._starts = np.zeros(1, np.int64)
         self._keys = np.zeros(0, np.uint64)
         self._counts = np.zeros(0, np.int64)
-        self._places = np.full(1, EMPTY, np.int32)
+        self._slots = np.full(1, EMPTY, np.int32)
         if words:
-            self._leave_room(len(words), sum(map(len, words)))
-            self._numbered(b" ".join(words), 0, ALL, learn=True)
+            self._reserve(len(words), sum(map(len, words)))
+            self._tokenize(b" ".join(words), 0, ALL, add=True)
             self._counts[:] = 0
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class Numbering:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How often each word was seen in `learn`."""
+        """The number of times that `count` has seen each word."""
         return self._counts[: self._size]
 
     def words(self) -> list[bytes]:
@@ -74,48 +74,48 @@ class Numbering:
         letters, starts = self._letters.tobytes(), self._starts[: self._size + 1].tolist()
         return [letters[start:end] for start, end in pairwise(starts)]
 
-    def learn(self, piece: bytes, sentence: int = 0, split: Split = ALL) -> Numbered:
-        """Counts the words of a piece of text, whose first sentence has this number; new ones get the next numbers."""
+    def count(self, chunk: bytes, sentence: int = 0, split: Split = ALL) -> TokenizedChunk:
+        """Counts the words of a chunk of text, whose first sentence has this number; new words get the next ids."""
         # A word takes a letter and a space at least.
-        self._leave_room((len(piece) + 1) // 2, len(piece))
-        return self._numbered(piece, sentence, split, learn=True)
+        self._reserve((len(chunk) + 1) // 2, len(chunk))
+        return self._tokenize(chunk, sentence, split, add=True)
 
-    def numbers(self, piece: bytes, sentence: int = 0, split: Split = ALL) -> Numbered:
-        """The piece as numbers. Unknown words are left out: neighbours move together, as in word2vec."""
-        found = self._numbered(piece, sentence, split, learn=False)
-        return found._replace(tokens=found.tokens[found.tokens >= END])
+    def tokenize(self, chunk: bytes, sentence: int = 0, split: Split = ALL) -> TokenizedChunk:
+        """The chunk as word ids. Unknown words are left out, which makes their neighbours adjacent, as in word2vec."""
+        tokenized = self._tokenize(chunk, sentence, split, add=False)
+        return tokenized._replace(tokens=tokenized.tokens[tokenized.tokens >= END])
 
-    def without_rare(self, most: int) -> "Numbering":
-        """A table of the words that were seen more than `most` times. Their numbers are others."""
+    def without_rare(self, most: int) -> "WordTable":
+        """A table of the words that were seen more than `most` times, with new ids."""
         kept = self.counts > most
-        smaller = Numbering([word for word, keep in zip(self.words(), kept.tolist(), strict=True) if keep])
+        smaller = WordTable([word for word, keep in zip(self.words(), kept.tolist(), strict=True) if keep])
         smaller.counts[:] = self.counts[kept]
         return smaller
 
-    def _numbered(self, piece: bytes, sentence: int, split: Split, learn: bool) -> Numbered:
-        # A token for each byte at most, and the ends of sentences that are as long as can be.
-        tokens = np.empty(len(piece) + len(piece) // self._kernels.LONGEST + 1, np.int32)
-        size, words, self._size, following = self._kernels.number_words(
-            *(np.frombuffer(piece, np.uint8), sentence, split.every, split.wanted, learn),
-            *(self._places, self._keys, self._starts, self._letters, self._counts, self._size, tokens),
+    def _tokenize(self, chunk: bytes, sentence: int, split: Split, add: bool) -> TokenizedChunk:
+        # At most a token for each byte, and the ends of sentences of the greatest length.
+        tokens = np.empty(len(chunk) + len(chunk) // self._kernels.LONGEST + 1, np.int32)
+        size, words, self._size, following = self._kernels.tokenize(
+            *(np.frombuffer(chunk, np.uint8), sentence, split.every, split.remainder, add),
+            *(self._slots, self._keys, self._starts, self._letters, self._counts, self._size, tokens),
         )
-        return Numbered(tokens[:size], int(words), int(following))
+        return TokenizedChunk(tokens[:size], int(words), int(following))
 
-    def _leave_room(self, words: int, letters: int) -> None:
-        """For so many words and letters more."""
+    def _reserve(self, words: int, letters: int) -> None:
+        """Room for so many more words and letters."""
         words, letters = self._size + words, int(self._starts[self._size]) + letters
         if len(self._letters) < letters:
             self._letters = _grown(self._letters, letters)
         if len(self._keys) < words:
             self._keys, self._counts = _grown(self._keys, words), _grown(self._counts, words)
             self._starts = _grown(self._starts, words + 1)
-        if len(self._places) < 2 * words:
-            self._places = np.full(1 << (2 * words - 1).bit_length(), EMPTY, np.int32)
-            self._kernels.fill(self._places, self._keys, self._size)
+        if len(self._slots) < 2 * words:
+            self._slots = np.full(1 << (2 * words - 1).bit_length(), EMPTY, np.int32)
+            self._kernels.fill(self._slots, self._keys, self._size)
 
 
 def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """The same with zeros behind, some more than asked for, so that growing again is rare."""
+    """The array with zeros after it, at least half as many again, so that growing is rare."""
     grown = np.zeros(max(size, len(array) + len(array) // 2), array.dtype)
     grown[: len(array)] = array
     return grown
@@ -130,10 +130,10 @@ def _kernels() -> ModuleType:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """Most frequent first, equal ones in alphabetical order.
+class WordCounts:
+    """The vocabulary with its counts, most frequent first, equal ones in alphabetical order.
 
-    >>> vocabulary = Vocabulary(("the", "cat"), (12, 5))
+    >>> vocabulary = WordCounts(("the", "cat"), (12, 5))
     >>> vocabulary.index["cat"], "dog" in vocabulary, len(vocabulary)
     (1, False, 2)
     """
@@ -142,13 +142,13 @@ class Vocabulary:
     counts: tuple[int, ...]
 
     @classmethod
-    def counted(cls, numbering: Numbering, least_count: int, source: str) -> Self:
+    def counted(cls, table: WordTable, least_count: int, source: str) -> Self:
         """The words of a table that were seen often enough."""
-        words, counts = numbering.words(), numbering.counts
+        words, counts = table.words(), table.counts
         if not words:
             raise DataError(f"{source}: empty, no word in it. Give a file with text.")
         if len(words) == 1:
-            raise DataError(f"{source}: one word only, {words[0].decode()!r}, and nothing around it. Give more text.")
+            raise DataError(f"{source}: one word only, {words[0].decode()!r}, without a context. Give more text.")
         often: list[int] = np.flatnonzero(counts >= least_count).tolist()
         if len(often) < 2:
             top = int(counts.argmax())
@@ -169,7 +169,7 @@ class Vocabulary:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """From a word to its number."""
+        """The id of each word."""
         return {word: number for number, word in enumerate(self.words)}
 
     @property
@@ -181,9 +181,9 @@ class Vocabulary:
         lines = (f"{word} {count}\n" for word, count in zip(self.words, self.counts, strict=True))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
-    def numbering(self) -> Numbering:
-        """The table that turns text into these words' numbers."""
-        return Numbering([word.encode() for word in self.words])
+    def word_table(self) -> WordTable:
+        """The table that turns text into the ids of these words."""
+        return WordTable([word.encode() for word in self.words])
 
     def __len__(self) -> int:
         return len(self.words)

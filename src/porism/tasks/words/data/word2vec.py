@@ -31,19 +31,19 @@ MOST_DEFLATED = 1032
 """No gzip file holds more than this many times its own size."""
 
 Record = tuple[str, bytes, NDArray[np.float32] | list[float]]
-"""Where in the file a word stands, its bytes and its numbers."""
+"""The position of a word in the file, its bytes and its numbers."""
 
 
 def save(path: Path, words: Sequence[str], vectors: Tensor | NDArray[np.float32]) -> None:
-    """Write words and their vectors (V, D) in the format that the file's name asks for.
+    """Write words and their vectors (V, D) in the format of the file's suffix.
 
-    The file is written under a temporary name and renamed: it is the old one or the whole new one.
+    The file is written under a temporary name and renamed, so that it is complete or unchanged.
     """
     kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     if kind not in (*TEXT, *BINARY):
         raise DataError(
             f"{path}: no format of word2vec ends in {kind or path.name!r}. "
-            f"Name it {' or '.join(TEXT)} for text, {BINARY[0]} for binary, with .gz behind it to compress."
+            f"Name it {' or '.join(TEXT)} for text, {BINARY[0]} for binary, followed by .gz to compress."
         )
     rows = torch.as_tensor(vectors).detach().to("cpu", torch.float32).contiguous()
     _check(path, words, rows)
@@ -79,26 +79,26 @@ def load(path: Path) -> tuple[list[str], Tensor]:
                 f"{path}: {room:,} bytes at most, and a word of width {D} takes {shortest:,}. Its first line promises "
                 f"{V} words of that width: copy the file again, or mend the line."
             )
-        # A header that promises too much shall not take the memory for it.
+        # A header that promises too much must not allocate the memory for it.
         vectors = np.empty((min(V, room // shortest), D), dtype=np.float32)
-        places: dict[str, str] = {}
-        # A number that float32 cannot hold becomes infinite there, and is told as such.
+        positions: dict[str, str] = {}
+        # A number that float32 cannot hold becomes infinite, and is reported as such.
         with np.errstate(over="ignore"):
-            for place, spelling, numbers in (_read_text if is_text else _read_binary)(path, file, start, V, D):
-                word = _decoded(path, spelling, place)
-                if word in places:
+            for position, spelling, numbers in (_read_text if is_text else _read_binary)(path, file, start, V, D):
+                word = _decoded(path, spelling, position)
+                if word in positions:
+                    raise DataError(f"{path}, {position}: {word!r} is already at {positions[word]}. Leave one of them.")
+                vectors[len(positions)] = numbers
+                if not np.isfinite(vectors[len(positions)]).all():
                     raise DataError(
-                        f"{path}, {place}: {word!r} was there before, at {places[word]}. Leave one of them."
+                        f"{path}, {position}: {word!r} has a number that is not finite. Leave the word out."
                     )
-                vectors[len(places)] = numbers
-                if not np.isfinite(vectors[len(places)]).all():
-                    raise DataError(f"{path}, {place}: {word!r} has a number that is not finite. Leave the word out.")
-                places[word] = place
-    return list(places), torch.from_numpy(vectors)
+                positions[word] = position
+    return list(positions), torch.from_numpy(vectors)
 
 
 def _text_lines(words: Sequence[str], rows: NDArray[np.float32]) -> Iterator[bytes]:
-    # Nine figures tell any two numbers of float32 apart.
+    # Nine digits distinguish any two numbers of float32.
     form = "%s " + " ".join(["%.9g"] * rows.shape[1]) + "\n"
     for word, row in zip(words, rows, strict=True):
         yield (form % (word, *row.tolist())).encode()
@@ -112,7 +112,7 @@ def _binary_lines(words: Sequence[str], rows: NDArray[np.float32]) -> Iterator[b
 def _check(path: Path, words: Sequence[str], vectors: Tensor) -> None:
     if vectors.dim() != 2 or len(vectors) != len(words) or vectors.numel() == 0:
         raise ShapeError(
-            f"word2vec: vectors are {tuple(vectors.shape)} for {len(words)} words, wanted ({len(words)}, D), "
+            f"word2vec: vectors are {tuple(vectors.shape)} for {len(words)} words, expected ({len(words)}, D), "
             "at least one word and one number. Give a vector for each word."
         )
     for number, word in enumerate(words, 1):
@@ -130,13 +130,13 @@ def _check(path: Path, words: Sequence[str], vectors: Tensor) -> None:
 
 
 def _packed(file: BufferedIOBase, suffix: str) -> AbstractContextManager[BufferedIOBase]:
-    """What to write to. Without a date of its own a packed file has the same bytes for the same vectors."""
+    """The stream to write to. Without a date, a compressed file has the same bytes for the same vectors."""
     return gzip.GzipFile("", "wb", fileobj=file, mtime=0) if suffix == ".gz" else nullcontext(file)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedIOBase]:
-    """The file's content; what goes wrong while reading it is told in a line."""
+    """The file's content; errors while reading it are reported in one line."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield file
@@ -157,7 +157,7 @@ def _header(path: Path, file: BufferedIOBase) -> tuple[int, int]:
     if V < 1 or D < 1:
         shown = repr(line[:40].decode(errors="replace").strip())
         raise DataError(
-            f"{path}, line 1: {shown}, wanted two whole numbers from 1 on, how many words there are and how wide. "
+            f"{path}, line 1: {shown}, expected two whole numbers from 1 on, how many words there are and how wide. "
             "Give a file of word2vec, text or binary."
         )
     return V, D
@@ -185,12 +185,16 @@ def _read_text(path: Path, file: BufferedIOBase, line: bytes, V: int, D: int) ->
         # From the end, since others write words with spaces in them; one that ends in a number is a number too many.
         word, *texts = line.rsplit(b" ", D)
         if len(texts) < D or (b" " in word and _ends_in_a_number(word)):
-            raise DataError(f"{path}, line {number}: {line.count(b' ')} numbers, wanted a word and {D}. Mend the line.")
+            raise DataError(
+                f"{path}, line {number}: {line.count(b' ')} numbers, expected a word and {D}. Mend the line."
+            )
         try:
             numbers = [float(text) for text in texts]
         except ValueError:
             bad = next(text for text in texts if not _is_number(text)).decode(errors="replace")
-            raise DataError(f"{path}, line {number}: {bad!r} is no number. Wanted a word and {D} numbers.") from None
+            raise DataError(
+                f"{path}, line {number}: {bad!r} is not a number. Expected a word and {D} numbers."
+            ) from None
         yield f"line {number}", word, numbers
         line = file.readline(LONGEST_LINE)
     if line.strip() or file.read(READ_AT_ONCE).strip():
@@ -201,7 +205,7 @@ def _read_binary(path: Path, file: BufferedIOBase, data: bytes, V: int, D: int) 
     """The records of a binary file of which some data was read already."""
     here, offset = 0, file.tell() - len(data)  # in the data, and that of the data in the file
     for number in range(1, V + 1):
-        # A word may begin before the end of what was read, and its numbers end behind it.
+        # A word may begin before the end of what was read, and its numbers end after it.
         while (space := data.find(b" ", here)) < 0 or len(data) < space + 1 + 4 * D:
             more = file.read(max(READ_AT_ONCE, 8 * D))
             if not more:
@@ -217,13 +221,13 @@ def _read_binary(path: Path, file: BufferedIOBase, data: bytes, V: int, D: int) 
         raise DataError(f"{path}, byte {offset + here}: goes on, line 1 promises {V} words. Mend line 1.")
 
 
-def _decoded(path: Path, spelling: bytes, place: str) -> str:
+def _decoded(path: Path, spelling: bytes, position: str) -> str:
     if not spelling:
-        raise DataError(f"{path}, {place}: numbers without a word before them. Mend the file, or copy it again.")
+        raise DataError(f"{path}, {position}: numbers without a word before them. Mend the file, or copy it again.")
     try:
         return spelling.decode()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}, {place}: byte 0x{spelling[error.start]:02x} of a word is not UTF-8. "
+            f"{path}, {position}: byte 0x{spelling[error.start]:02x} of a word is not UTF-8. "
             "Save it in UTF-8 where it was made."
         ) from None

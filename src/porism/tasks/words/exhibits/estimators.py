@@ -1,4 +1,4 @@
-"""How far an estimate of dl/dv is off: its bias and its variance, exactly where all samples can be gone through."""
+"""Bias and variance of the estimates of dl/dv, exactly where all samples can be enumerated."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from porism.layers.skipgram.noise import Noise
 from porism.runs.exhibits import Table
 
 MOST_SAMPLES = 10**6
-"""Ways to draw that are gone through one by one; beyond, measure."""
+"""Combinations of samples that are enumerated; beyond, measure."""
 
 
 class Moments(NamedTuple):
@@ -41,7 +41,7 @@ def enumerated(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, m: int) -> Mo
     ways = math.comb(len(U) + m - 1, m)
     if ways > MOST_SAMPLES:
         raise RecipeError(
-            f"moments: there are {ways} ways to draw {m} of {len(U)} words, at most {MOST_SAMPLES} are gone through. "
+            f"moments: there are {ways} ways to draw {m} of {len(U)} words, at most {MOST_SAMPLES} are enumerated. "
             "Use measured, or a smaller vocabulary."
         )
     k = torch.tensor(list(combinations_with_replacement(range(len(U)), m)))  # (ways, m), each row in order
@@ -59,8 +59,8 @@ def measured(
 ) -> Moments:
     """By drawing `draws` times, for vocabularies of any size."""
     k = noise.draw((draws, m), generator)
-    found = _estimates(name, v, U, j, noise.probabilities, k)
-    return _moments(found, torch.full((draws,), 1 / draws, dtype=torch.float64), v, U, j)
+    estimates = _estimates(name, v, U, j, noise.probabilities, k)
+    return _moments(estimates, torch.full((draws,), 1 / draws, dtype=torch.float64), v, U, j)
 
 
 def first_order_bias(v: Tensor, U: Tensor, q: Tensor, m: int) -> Tensor:
@@ -73,13 +73,13 @@ def first_order_bias(v: Tensor, U: Tensor, q: Tensor, m: int) -> Tensor:
 def _estimates(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, k: Tensor) -> Tensor:
     """dl/dv for each row of samples, (n, D), in blocks that stay small."""
     scores, log_q = U @ v, q.log()
-    found = []
+    estimates = []
     for rows in k.split(max(1, 2**22 // k[0].numel() // U.shape[1])):
         at_j = [value.expand(len(rows)) for value in (scores[j], log_q[j], scores.logsumexp(0))]
         c = ESTIMATORS[name](Sample(at_j[0], scores[rows], at_j[1], log_q[rows], rows == j, at_j[2], vocabulary=len(U)))
         # c_j u_j + sum c_k u_k                 (n, 1, m) (n, m, D) -> (n, D)
-        found.append(c.context[:, None] * U[j] + torch.bmm(c.samples[:, None], U[rows]).squeeze(1))
-    return torch.cat(found)
+        estimates.append(c.context[:, None] * U[j] + torch.bmm(c.samples[:, None], U[rows]).squeeze(1))
+    return torch.cat(estimates)
 
 
 def _moments(estimates: Tensor, weights: Tensor, v: Tensor, U: Tensor, j: int) -> Moments:
@@ -90,10 +90,10 @@ def _moments(estimates: Tensor, weights: Tensor, v: Tensor, U: Tensor, j: int) -
 
 
 FEW_WAYS = 10**4
-"""Ways to draw that are gone through for each of many pairs."""
+"""Combinations that are enumerated for each of many pairs."""
 
 INDEPENDENT = ("uniform", "importance", "nce", "negative")
-"""In these a sample counts the same whatever the others are, so that one word at a time tells all."""
+"""In these the weight of a sample does not depend on the others, so that their moments are sums over words."""
 
 DRAWS = 2000
 """For each pair."""
@@ -134,29 +134,29 @@ def estimation_errors(
     chosen = [(words[i].detach().cpu().double(), j) for i, j in pairs.tolist()]
     squares = sum(float(exact_gradient(v, U, j).square().sum()) for v, j in chosen) or math.nan
     V = len(U)
-    found = [EstimationError("full", V, V, 0.0, 0.0, 0.0)]
+    errors = [EstimationError("full", V, V, 0.0, 0.0, 0.0)]
     for name in ESTIMATORS:
         source = Noise.uniform(V) if name == "uniform" else noise.to(U.device)
         is_exact = exact and (name in INDEPENDENT or math.comb(V + samples - 1, samples) <= FEW_WAYS)
         if is_exact:
-            way = independent if name in INDEPENDENT else enumerated
-            moments = [way(name, v, U, j, source.probabilities, samples) for v, j in chosen]
+            exact_moments = independent if name in INDEPENDENT else enumerated
+            moments = [exact_moments(name, v, U, j, source.probabilities, samples) for v, j in chosen]
         else:
-            draw = torch.Generator().manual_seed(seed)
-            moments = [measured(name, v, U, j, source, samples, draws, draw) for v, j in chosen]
+            generator = torch.Generator().manual_seed(seed)
+            moments = [measured(name, v, U, j, source, samples, draws, generator) for v, j in chosen]
         bias = sum(float(one.bias.square().sum()) for one in moments)
         variance = sum(one.variance for one in moments)
-        # A measured bias is longer by chance: its square by the variance of the mean of n draws, which is taken off.
-        chance = 0.0 if is_exact else variance / (draws - 1)
-        found.append(
+        # Noise lengthens a measured bias: its square by the variance of the mean of n draws, which is subtracted.
+        noise_square = 0.0 if is_exact else variance / (draws - 1)
+        errors.append(
             EstimationError(
                 name,
                 V if name in NEED_THE_NORMALISER else 1 + samples,
                 samples if name == "uniform" else 1 + samples,
-                *(math.sqrt(max(0.0, square) / squares) for square in (bias - chance, chance, variance)),
+                *(math.sqrt(max(0.0, square) / squares) for square in (bias - noise_square, noise_square, variance)),
             )
         )
-    return found
+    return errors
 
 
 def independent(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, m: int) -> Moments:
@@ -165,12 +165,12 @@ def independent(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, m: int) -> M
     Shapes: v (D,), U (V, D), q (V,).
     """
     V, scores, log_q = len(U), U @ v, q.log()
-    # A row for each word, as if all m samples were that word: what it counts once is c_k.
+    # A row for each word, as if all m samples were that word: its weight is c_k.
     at_j = [value.expand(V) for value in (scores[j], log_q[j], scores.logsumexp(0))]
     hits = torch.arange(V) == j
     rows = [values[:, None].expand(V, m) for values in (scores, log_q, hits)]
-    found = ESTIMATORS[name](Sample(at_j[0], rows[0], at_j[1], rows[1], rows[2], at_j[2], V))
-    c_j, c = found.context[0], found.samples[:, 0]
+    estimate = ESTIMATORS[name](Sample(at_j[0], rows[0], at_j[1], rows[1], rows[2], at_j[2], V))
+    c_j, c = estimate.context[0], estimate.samples[:, 0]
     # E[c_k u_k] = sum q_k c_k u_k
     term = (q * c) @ U
     # E e = c_j u_j + m E[c_k u_k]
@@ -188,10 +188,10 @@ def exact_gradient(v: Tensor, U: Tensor, j: int) -> Tensor:
 def table(errors: Sequence[EstimationError]) -> Table:
     """For the report."""
     return Table(
-        title="What sampling costs",
-        about="How far estimates of a pair's gradient are off on this model, as a share of the exact one's length: "
+        title="Bias and deviation of the estimators",
+        about="Errors of the estimates of a pair's gradient on this model, as a share of the exact one's length: "
         "bias is what remains on average over all samples, deviation how far single ones scatter. nce and negative "
-        "pursue another aim than the softmax, and their bias says how far it lies from it.",
+        "optimise another objective than the softmax, and their bias is the distance of its gradient.",
         columns=[
             "estimator", "rows read a pair", "rows changed a pair", "relative bias", "known", "relative deviation",
         ],
@@ -204,5 +204,5 @@ def table(errors: Sequence[EstimationError]) -> Table:
 
 
 def _shown(value: float) -> float | str:
-    """Without what rounding makes of 0."""
+    """Rounded to 9 decimals, without the rounding errors of 0."""
     return round(value, 9) if math.isfinite(value) else ""

@@ -1,161 +1,114 @@
-"""A map of the most frequent words, on which those of like vectors lie together: t-SNE, for words by their cosines.
+"""A map of the most frequent words, on which similar vectors lie together: t-SNE on the unit vectors, by scikit-learn.
 
-Every word i spreads a chance of 1 over the others by their distances, p_ij ~ exp(-b_i |x_i - x_j|^2), with b_i such
-that it reaches about PERPLEXITY of them. Places y are sought whose own chances, q_ij ~ 1 / (1 + |y_i - y_j|^2), are the
-same:
-
-    C = sum p_ij log(p_ij / q_ij)        dC/dy_i = 4 sum_j (p_ij - q_ij) (y_i - y_j) / (1 + |y_i - y_j|^2)
-
-van der Maaten and Hinton, Visualizing Data using t-SNE, 2008. It starts from the two principal axes, not from chance.
+van der Maaten and Hinton, Visualizing Data using t-SNE, 2008. Colours are clusters of the map by k-means.
 """
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from itertools import islice, zip_longest
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from porism.errors import MissingExtra
 from porism.runs.exhibits import Points
 
 MOST_WORDS = 500
-"""More would hide each other."""
+"""More would overlap."""
 
 GROUPS = 12
 """As many as the report has colours."""
 NAMED_BY = 3
 """Words."""
 LETTER_WIDTH, LETTER_HEIGHT = 0.02, 0.06
-"""As the report writes them, on a map that reaches from -1 to 1."""
+"""Of the report's labels, on a map from -1 to 1."""
 
 PERPLEXITY = 15.0
-STEPS = 400
-PULLED_TOGETHER = 100
-"""Steps at first with p enlarged, so that words find their company before it is far off."""
-ENLARGED = 12.0
-LEAST_RATE = 20.0
+STEPS = 500
+SEED = 0
+"""Of t-SNE and k-means: the same vectors always give the same map."""
+
+Plane = NDArray[np.float64]
+
+
+def check_available() -> None:
+    """Refuses early, before a training whose report needs the map."""
+    if find_spec("sklearn") is None:
+        raise MissingExtra('the map of words needs scikit-learn, which is not installed: pip install "porism[words]"')
 
 
 def word_map(vectors: Tensor, words: Sequence[str], most: int = MOST_WORDS) -> Points:
-    """Where the most frequent words lie, the first of `words`, without punctuation. vectors (V, D)."""
-    spoken = (number for number, word in enumerate(words) if any(map(str.isalnum, word)))
-    shown = list(islice(spoken, most)) or list(range(len(words[:most])))
+    """The map of the most frequent words, the first of `words`, without punctuation. vectors (V, D)."""
+    check_available()
+    alphanumeric = (number for number, word in enumerate(words) if any(map(str.isalnum, word)))
+    shown = list(islice(alphanumeric, most)) or list(range(len(words[:most])))
     units = normalize(vectors[shown].detach().cpu().double())
-    plane = places(units)
-    plane = (plane / plane.abs().max().clamp_min(1e-12)).round(decimals=4)
+    plane = embed(units.numpy())
+    plane = (plane / max(np.abs(plane).max(), 1e-12)).round(4)
     names = [words[number] for number in shown]
-    by_region = [typical(region, units) for region in regions(plane, min(GROUPS, len(units)))]
-    groups = {", ".join(names[row] for row in region[:NAMED_BY]): plane[region].tolist() for region in by_region}
-    # The most typical word of every region, then the next one of each.
-    order = [row for rows in zip_longest(*by_region) for row in rows if row is not None]
+    by_cluster = [typical(members, units) for members in clusters(plane, GROUPS)]
+    groups = {", ".join(names[row] for row in rows[:NAMED_BY]): plane[rows].tolist() for rows in by_cluster}
+    # The most typical word of every cluster, then the next one of each.
+    order = [row for rows in zip_longest(*by_cluster) for row in rows if row is not None]
     return Points(
         title="A map of words",
-        about=f"The {len(units)} most frequent words; those of like vectors lie together (t-SNE). A colour is a "
-        "region, named by its most typical words.",
+        about=f"The {len(units)} most frequent words; similar vectors lie together (t-SNE). A colour is a "
+        "cluster, named by its most typical words.",
         groups={name: [(x, y) for x, y in points] for name, points in groups.items()},
         labels=legible([(names[row], plane[row, 0].item(), plane[row, 1].item()) for row in order]),
     )
 
 
 def legible(labels: Sequence[tuple[str, float, float]]) -> dict[str, tuple[float, float]]:
-    """Of words at their places, those that can be written without covering one before.
+    """Of words at their positions, those whose labels cover no previous one.
 
     >>> legible([("south", 0.0, 0.0), ("north", 0.05, 0.01), ("one", 0.5, 0.5)])
     {'south': (0.0, 0.0), 'one': (0.5, 0.5)}
     """
-    written: dict[str, tuple[float, float]] = {}
+    drawn: dict[str, tuple[float, float]] = {}
     for word, x, y in labels:
         if all(
-            abs(y - there) > LETTER_HEIGHT or abs(x - here) > LETTER_WIDTH * (len(word) + len(other) + 1) / 2
-            for other, (here, there) in written.items()
+            abs(y - other_y) > LETTER_HEIGHT or abs(x - other_x) > LETTER_WIDTH * (len(word) + len(other) + 1) / 2
+            for other, (other_x, other_y) in drawn.items()
         ):
-            written[word] = (x, y)
-    return written
+            drawn[word] = (x, y)
+    return drawn
 
 
-def places(x: Tensor) -> Tensor:
-    """Points in the plane for rows (N, D) so that near rows are near points, (N, 2). The same for the same rows."""
+def embed(x: Plane) -> Plane:
+    """Rows (N, D) as points in the plane by t-SNE, (N, 2), starting from their two principal components."""
     N = len(x)
     if N < 3:
-        return torch.arange(N, dtype=torch.float64)[:, None].repeat(1, 2)
-    p = chances(squared_distances(x), min(PERPLEXITY, (N - 1) / 3))
-    p = (p + p.mT) / (2 * N)
-    y = _principal_plane(x)
-    y = 1e-2 * y / y.std(0).max().clamp_min(1e-12)
-    # Each of many words has a small share of p, and so a small gradient.
-    rate = max(N / ENLARGED / 4, LEAST_RATE)
-    speed, gain = torch.zeros_like(y), torch.ones_like(y)
-    for step in range(STEPS):
-        early = step < PULLED_TOGETHER
-        slope = gradient(p * ENLARGED if early else p, y)
-        # Faster where it has gone downhill for a while, slower where it turned.
-        gain = torch.where(slope * speed < 0, gain + 0.2, gain * 0.8).clamp_min(0.01)
-        speed = (0.5 if early else 0.8) * speed - rate * gain * slope
-        y = y + speed
-    return y - y.mean(0)
+        return np.arange(N, dtype=float)[:, None].repeat(2, axis=1)
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    start = np.zeros((N, 2))
+    components = min(2, x.shape[1])
+    start[:, :components] = PCA(components, svd_solver="full").fit_transform(x)
+    start *= 1e-4 / max(start.std(0).max(), 1e-12)
+    # The exact gradient: that of Barnes and Hut sums in an order that depends on the threads.
+    tsne = TSNE(perplexity=min(PERPLEXITY, (N - 1) / 3), init=start, max_iter=STEPS, method="exact", random_state=SEED)
+    plane: Plane = tsne.fit_transform(x)
+    centred: Plane = plane - plane.mean(0)
+    return centred
 
 
-def chances(squares: Tensor, perplexity: float) -> Tensor:
-    """What each row spreads over the others by squared distances (N, N): sums of 1, with the entropy log perplexity."""
-    N = len(squares)
-    wanted = torch.tensor(perplexity, dtype=squares.dtype).log()
-    alone = torch.eye(N, dtype=torch.bool)
-    low, high = squares.new_zeros(N, 1), squares.new_full((N, 1), torch.inf)
-    b = squares.new_ones(N, 1) / squares.mean().clamp_min(1e-12)
-    for _ in range(60):
-        p = (-b * squares).masked_fill(alone, -torch.inf).softmax(1)
-        entropy = torch.special.entr(p).sum(1, keepdim=True)
-        # Too many are reached: b grows, by half way to what was too much, or twofold where nothing was yet.
-        low, high = torch.where(entropy > wanted, b, low), torch.where(entropy > wanted, high, b)
-        b = torch.where(high.isinf(), 2 * b, (low + high) / 2)
-    return p
+def clusters(plane: Plane, count: int) -> list[Tensor]:
+    """The indices of points (N, 2) in at most `count` clusters by k-means, the largest first."""
+    from sklearn.cluster import KMeans
 
-
-def squared_distances(x: Tensor) -> Tensor:
-    """|x_i - x_j|^2 = |x_i|^2 + |x_j|^2 - 2 x_i . x_j, rows (N, D) -> (N, N)."""
-    squares = x.square().sum(1)
-    return torch.addmm(squares[:, None] + squares, x, x.mT, alpha=-2).clamp_min_(0)
-
-
-def gradient(p: Tensor, y: Tensor) -> Tensor:
-    """dC/dy of p (N, N) at y (N, 2)."""
-    # w_ij = 1 / (1 + |y_i - y_j|^2)
-    w = (1 + squared_distances(y)).reciprocal().fill_diagonal_(0)
-    # 4 sum_j (p_ij - q_ij) w_ij (y_i - y_j)
-    force = (p - w / w.sum()) * w
-    return 4 * (force.sum(1, keepdim=True) * y - force @ y)
-
-
-def regions(plane: Tensor, count: int) -> list[Tensor]:
-    """The numbers of points (N, 2) that lie together, in so many regions or fewer, the largest first (k-means).
-
-    Middles start far from each other: the first point, then each time the one farthest from all before.
-    """
-    middles = plane[:1]
-    while len(middles) < count:
-        middles = torch.cat([middles, plane[torch.cdist(plane, middles).amin(1).argmax()][None]])
-    for _ in range(50):
-        region = torch.cdist(plane, middles).argmin(1)
-        sizes = region.bincount(minlength=count)[:, None]
-        means = torch.zeros_like(middles).index_add_(0, region, plane) / sizes.clamp_min(1)
-        middles = torch.where(sizes > 0, means, middles)
-    found = [(region == number).nonzero()[:, 0] for number in range(count)]
-    return sorted((members for members in found if len(members)), key=len, reverse=True)
+    count = min(count, len(np.unique(plane, axis=0)))
+    labels = KMeans(count, n_init=10, random_state=SEED).fit(plane).labels_
+    members = [torch.from_numpy(np.flatnonzero(labels == number)) for number in range(count)]
+    # Equal sizes by their first point: k-means numbers its clusters in no order.
+    return sorted(members, key=lambda rows: (-len(rows), int(rows[0])))
 
 
 def typical(members: Tensor, units: Tensor) -> list[int]:
-    """Of some rows of units (N, D), those first that point most nearly where all of them together do."""
+    """Some rows of units (N, D), by their cosine with the mean of all of them."""
     cosines = units[members] @ units[members].sum(0)
     return members[cosines.argsort(descending=True, stable=True)].tolist()
-
-
-def _principal_plane(x: Tensor) -> Tensor:
-    """Rows (N, D) on the two directions in which they differ most, (N, 2)."""
-    centred = x - x.mean(0)
-    _, axes = torch.linalg.eigh(centred.mT @ centred)  # from the least variance to the largest
-    found = axes[:, -2:]
-    # The sign of an axis is free: its largest entry shall be positive.
-    found = found * found.gather(0, found.abs().argmax(0, keepdim=True)).sign()
-    plane = x.new_zeros(len(x), 2)
-    plane[:, : found.shape[1]] = centred @ found
-    return plane

@@ -9,6 +9,6 @@ from porism.tasks.words.recipes import WordsRecipe
 
 
 def build(recipe: WordsRecipe, frequencies: NDArray[np.int64]) -> SkipGram:
-    """A fresh model. Its noise follows the words' frequencies; `uniform` draws all words alike."""
+    """A new model. Its noise follows the words' frequencies; `uniform` draws all words alike."""
     noise = None if recipe.estimator == "uniform" else torch.from_numpy(frequencies)
     return SkipGram(len(frequencies), recipe.vector_size, recipe.estimator, recipe.negative, noise)

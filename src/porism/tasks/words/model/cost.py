@@ -1,4 +1,4 @@
-"""What a word of text costs: the pairs it makes, each as its estimator has it."""
+"""The cost of a word of text: its pairs, each by its estimator's formula."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Negative sampling by the kernels: a piece of text at a time, the model changed where it lies."""
+"""Negative sampling by the kernels: a chunk of text at a time, the model updated in place."""
 
 import math
 import os
@@ -42,13 +42,13 @@ def kernel_step(model: SkipGram, recipe: WordsRecipe, frequencies: NDArray[np.in
         threads=torch.get_num_threads(),
         deterministic=recipe.deterministic,
     )
-    # Views: what the kernels change is what is evaluated and saved.
+    # Views: evaluation and checkpoints read what the kernels update.
     model.words.data = trainer.words[:, : model.width]
     model.contexts.data = trainer.contexts[:, : model.width]
 
     def step(batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        tokens, place = batch
-        trainer.done = int(place[0])
+        tokens, position = batch
+        trainer.done = int(position[0])
         progress = trainer.train(tokens)
         return torch.tensor(progress.loss if progress.pairs else 0.0, dtype=torch.float64), carry
 
@@ -59,23 +59,23 @@ END = -1
 """Between sentences: no window reaches over it."""
 
 ALIGNED = 8
-"""Rows are as wide as a multiple of this, filled up with zeros, so that kernels meet no remainders."""
+"""Rows are padded with zeros to a multiple of this, so that kernels need no remainder."""
 
 LARGEST_BLOCK = 512
 MOST_WEIGHT = 1.5
-"""Rate times expected gradients that a row may get within a block. Each is worked out as if the others were not there,
+"""Rate times expected gradients that a row may get within a block. Each is computed without the others,
 so that too many together overshoot: at a rate of 0.1 three of them are too many, at 0.025 twelve."""
 
 MOST_LOSS = 10
-"""Times the loss of vectors of zeros: beyond, training is lost."""
+"""Times the loss of vectors of zeros: beyond, training has diverged."""
 
 MOST_ROWS = 2**16
 """That a word may reach: its contexts and its negatives. Kernels keep their numbers."""
 
 MOST_THREADS = 2**14
 
-WALKS = 2
-"""On a GPU, for each of its processors: enough to hide what memory takes, few enough that rows are not old."""
+STREAMS = 2
+"""On a GPU, for each of its multiprocessors: enough to hide the latency of memory, few enough that rows are current."""
 
 # Where numba finds no OpenMP its own threads serve one caller at a time.
 _ONE_AT_A_TIME = Lock()
@@ -83,12 +83,12 @@ _ONE_AT_A_TIME = Lock()
 
 @dataclass(frozen=True)
 class Progress:
-    """What a chunk came to."""
+    """The result of a chunk."""
 
     tokens: int
     """Words in the chunk, ends of sentences left out."""
     kept: int
-    """Of them, those that chance kept."""
+    """Of them, those that subsampling kept."""
     pairs: int
     """Of a word and a context."""
     loss: float
@@ -109,7 +109,7 @@ class Trainer:
     words, contexts: (V, P) float32, P the width rounded up (see `padded`), on the device that is to train them.
     frequencies: (V,).
     total: tokens in all chunks of all epochs, over which the rate falls from `rate` to `last_rate`.
-    draws: how often `negatives` are drawn for a word; its contexts share them all, each with its part of the weight.
+    draws: how often `negatives` are drawn for a word; its contexts share them all, each with a part of the weight.
     sample: words that make up more than this share of the text are dropped at random; 0 keeps all.
     threads: of a CPU.
     deterministic: the same bits on every run and with any number of threads, if the chunks are the same. On a CPU.
@@ -168,14 +168,14 @@ class Trainer:
         """With vectors as in word2vec: small random words, contexts of zeros."""
         _check_whole("width", width)
         _check_whole("seed", seed, 0, 2**64 - 1)
-        draw = np.random.default_rng(seed)
-        start = (draw.random((len(frequencies), width), dtype=np.float32) - np.float32(0.5)) / np.float32(width)
+        generator = np.random.default_rng(seed)
+        start = (generator.random((len(frequencies), width), dtype=np.float32) - np.float32(0.5)) / np.float32(width)
         words = padded(torch.from_numpy(start)).to(device)
         return cls(words, torch.zeros_like(words), width, frequencies, total, seed=seed, **options)
 
     @property
     def vectors(self) -> Tensor:
-        """The words' vectors without their filling, (V, D)."""
+        """The words' vectors without their padding, (V, D)."""
         return self.words[:, : self.width]
 
     def rate_after(self, tokens: int) -> float:
@@ -191,9 +191,9 @@ class Trainer:
         # Two random streams for a chunk, one to drop words and one to draw them, that no other chunk shares.
         drop, draw = np.random.SeedSequence([self.seed, self.done]).generate_state(2, np.uint64)
         rates = self.rate_after(self.done), self.rate_after(self.done + real)
-        way = self._by_numba if self.words.device.type == "cpu" else self._by_triton
-        kept, pairs, loss = way(tokens.to(self.words.device), drop, draw, rates)
-        # Kernels write by address: autograd is told, so that no backward pass reads what was there before.
+        kernel = self._by_numba if self.words.device.type == "cpu" else self._by_triton
+        kept, pairs, loss = kernel(tokens.to(self.words.device), drop, draw, rates)
+        # Kernels write by address: autograd's version counters make a backward pass over the old values fail.
         increment_version([vectors for vectors in (self.words, self.contexts) if not vectors.is_inference()])
         self.done += real
         self._check_health(loss / max(1, pairs))
@@ -211,17 +211,17 @@ class Trainer:
             numba.set_num_threads(min(parts, numba.config.NUMBA_NUM_THREADS))
             kept = np.empty(len(tokens), np.int32)
             kept = kept[: kernels.subsample(tokens.numpy(), self._keep.numpy(), drop, kept)]
-            places = (kept, self.words.data_ptr(), self.contexts.data_ptr(), 4 * width)
+            rows = (kept, self.words.data_ptr(), self.contexts.data_ptr(), 4 * width)
             negatives, share = self.negatives * self.draws, np.float32(1 / self.draws)
-            chances = (self._thresholds.numpy(), self._aliases.numpy(), self.window, negatives, share)
+            noise = (self._thresholds.numpy(), self._aliases.numpy(), self.window, negatives, share)
             course = (np.float32(rates[0]), np.float32(rates[1]), draw, parts)
             if self.deterministic:
-                before, changes = (np.empty((self._block, width), np.float32) for _ in range(2))
-                room = (self._block, before.ctypes.data, changes.ctypes.data)
-                pairs, loss = kernels.in_blocks(*places, *chances, *course, *room)
+                previous, changes = (np.empty((self._block, width), np.float32) for _ in range(2))
+                room = (self._block, previous.ctypes.data, changes.ctypes.data)
+                pairs, loss = kernels.in_blocks(*rows, *noise, *course, *room)
             else:
                 changes = np.empty((parts, width), np.float32)
-                pairs, loss = kernels.shared_memory(*places, *chances, *course, changes.ctypes.data)
+                pairs, loss = kernels.shared_memory(*rows, *noise, *course, changes.ctypes.data)
         return int(np.count_nonzero(kept >= 0)), int(pairs), float(loss)
 
     def _by_triton(
@@ -233,24 +233,24 @@ class Trainer:
         kept = triton.subsample(tokens, self._keep, int(drop))
         pairs, loss = triton.walk(
             kept, self.words, self.contexts, self._thresholds, self._aliases, self.window,
-            self.negatives * self.draws, 1 / self.draws, *rates, int(draw), min(self._block, self._walks()),
+            self.negatives * self.draws, 1 / self.draws, *rates, int(draw), min(self._block, self._streams()),
         )  # fmt: skip
         return int((kept >= 0).sum()), pairs, loss
 
-    def _walks(self) -> int:
-        """How many walks there is room for."""
-        return WALKS * torch.cuda.get_device_properties(self.words.device).multi_processor_count
+    def _streams(self) -> int:
+        """Parts of the text that are trained on at once."""
+        return STREAMS * torch.cuda.get_device_properties(self.words.device).multi_processor_count
 
     def _check_health(self, loss: float) -> None:
         """Raises where training has diverged."""
-        # A row that is no number makes the sum none; looking at each one would take longer.
+        # A row with NaN makes the sum NaN; checking each one would take longer.
         finite = math.isfinite(float(self.words.sum()) + float(self.contexts.sum()))
-        # Vectors of zeros know nothing, and have this loss.
-        ignorant = (1 + self.negatives) * math.log(2)
-        if not finite or loss > MOST_LOSS * ignorant:
+        # The loss of vectors of zeros.
+        at_zero = (1 + self.negatives) * math.log(2)
+        if not finite or loss > MOST_LOSS * at_zero:
             raise TrainingError(
                 f"skipgram: training diverged within {self.done} tokens: the loss is {loss:.3g}, that of zeros "
-                f"{ignorant:.3g}. Start again with a rate below {self.rate:g}."
+                f"{at_zero:.3g}. Start again with a rate below {self.rate:g}."
             )
 
 
@@ -258,7 +258,7 @@ def padded(vectors: Tensor) -> Tensor:
     """(V, D) -> (V, P): float32 with zeros up to a multiple of ALIGNED. They stay zeros in training."""
     check_operands("skipgram", vectors=vectors)
     if vectors.dim() != 2:
-        raise ShapeError(f"skipgram: vectors are {tuple(vectors.shape)}, wanted (V, D). Reshape them.")
+        raise ShapeError(f"skipgram: vectors are {tuple(vectors.shape)}, expected (V, D). Reshape them.")
     V, D = vectors.shape
     wide = vectors.new_zeros((V, -(-D // ALIGNED) * ALIGNED), dtype=torch.float32)
     wide[:, :D] = vectors
@@ -277,7 +277,7 @@ def kept_share(shares: NDArray[np.float64], sample: float) -> NDArray[np.float64
 
 
 def _block(weights: NDArray[np.float64], noise: NDArray[np.float64], trainer: Trainer) -> int:
-    """Words whose changes can be worked out side by side: the fewer, the more often a word or negative comes."""
+    """Words whose updates can be computed side by side: the fewer, the more frequent a word or negative is."""
     # A word has window + 1 contexts on average: as many gradients for it, and m times as many for negatives.
     often = (trainer.window + 1) * (weights / weights.sum() + trainer.negatives * noise).max()
     return max(1, min(LARGEST_BLOCK, int(MOST_WEIGHT / (trainer.rate * often))))
@@ -296,7 +296,7 @@ def _counted(frequencies: Any) -> NDArray[Any]:
     counted = np.array(frequencies)
     if counted.dtype.kind not in "iuf" or counted.ndim != 1:
         raise ShapeError(
-            f"skipgram: frequencies are {counted.shape} of {counted.dtype}, wanted (V,) of whole numbers. "
+            f"skipgram: frequencies are {counted.shape} of {counted.dtype}, expected (V,) of whole numbers. "
             "Give one number for each word."
         )
     counted.setflags(write=False)
@@ -304,7 +304,7 @@ def _counted(frequencies: Any) -> NDArray[Any]:
 
 
 def _check(trainer: Trainer) -> None:
-    """Before addresses go to a kernel, which checks nothing."""
+    """Before addresses go to a kernel, which has no checks."""
     _check_whole("width", trainer.width)
     _check_vectors(trainer)
     if trainer.deterministic and trainer.words.device.type != "cpu":
@@ -342,18 +342,20 @@ def _check_vectors(trainer: Trainer) -> None:
     words, contexts = trainer.words, trainer.contexts
     check_operands("skipgram", words=words, contexts=contexts)
     V, D = len(trainer.frequencies), trainer.width
-    wanted = (V, -(-D // ALIGNED) * ALIGNED)
+    expected = (V, -(-D // ALIGNED) * ALIGNED)
     for name, vectors in (("words", words), ("contexts", contexts)):
         dense = vectors.is_contiguous() and not vectors.is_neg()
-        if tuple(vectors.shape) != wanted or vectors.dtype != torch.float32 or not dense:
+        if tuple(vectors.shape) != expected or vectors.dtype != torch.float32 or not dense:
             raise ShapeError(
-                f"skipgram: {name} are {tuple(vectors.shape)} of {vectors.dtype}, wanted {wanted} of torch.float32 "
+                f"skipgram: {name} are {tuple(vectors.shape)} of {vectors.dtype}, expected {expected} of torch.float32 "
                 f"without gaps, for {V} words of width {D}. Make them with padded."
             )
     if words.device.type not in ("cpu", "cuda"):
-        raise ShapeError(f"skipgram: words are on {words.device}, wanted a CPU or a CUDA device. Move both there.")
+        raise ShapeError(f"skipgram: words are on {words.device}, expected a CPU or a CUDA device. Move both there.")
     if abs(words.data_ptr() - contexts.data_ptr()) < words.nbytes:
-        raise ShapeError("skipgram: words and contexts share their memory, wanted two matrices. Pass contexts.clone().")
+        raise ShapeError(
+            "skipgram: words and contexts share their memory, expected two matrices. Pass contexts.clone()."
+        )
 
 
 def _check_whole(name: str, value: Any, least: int = 1, most: int = MOST, other: str = "") -> None:
@@ -365,10 +367,10 @@ def _check_whole(name: str, value: Any, least: int = 1, most: int = MOST, other:
 def _check_tokens(tokens: Tensor, vocabulary: int) -> None:
     if not isinstance(tokens, Tensor) or tokens.layout is not torch.strided or tokens.is_meta:
         kind = f"{tokens.layout} on {tokens.device}" if isinstance(tokens, Tensor) else type(tokens).__name__
-        raise ShapeError(f"skipgram: tokens are {kind}, wanted a dense tensor with numbers. Use torch.tensor.")
+        raise ShapeError(f"skipgram: tokens are {kind}, expected a dense tensor with numbers. Use torch.tensor.")
     if tokens.ndim != 1 or tokens.dtype != torch.int32:
         raise ShapeError(
-            f"skipgram: tokens are {tuple(tokens.shape)} of {tokens.dtype}, wanted (T,) of torch.int32. "
+            f"skipgram: tokens are {tuple(tokens.shape)} of {tokens.dtype}, expected (T,) of torch.int32. "
             "Convert with tokens.int()."
         )
     if len(tokens) == 0:
@@ -376,6 +378,6 @@ def _check_tokens(tokens: Tensor, vocabulary: int) -> None:
     least, most = (int(x) for x in tokens.aminmax())
     if not END <= least <= most < vocabulary:
         raise ShapeError(
-            f"skipgram: tokens run from {least} to {most}, wanted 0 to {vocabulary - 1}, "
+            f"skipgram: tokens run from {least} to {most}, expected 0 to {vocabulary - 1}, "
             f"and {END} between sentences. Leave out words that are not in the vocabulary."
         )
