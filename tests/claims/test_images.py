@@ -8,7 +8,7 @@ from porism.claims.topics.images.downsampling import SHRINK, smallest_test_set, 
 from porism.claims.topics.images.grid import Weights, influence, scalar_walk, walk_tally
 from porism.layers.recurrent.grid import naive
 from porism.layers.recurrent.grid.cost import cost
-from porism.layers.recurrent.grid.kernels.diagonals import steps
+from porism.layers.recurrent.grid.kernels.diagonals import diagonals
 
 
 @pytest.mark.parametrize(("n", "C", "H"), [(1, 2, 3), (3, 1, 2)])
@@ -40,7 +40,7 @@ def test_leaving_out_the_zeros_around_saves_four_n_squares_of_the_width(n: int) 
 
 
 def test_the_layers_walk_takes_as_many_steps_as_states_have_to_wait() -> None:
-    assert len(steps(1, 2, 4)) == 5
+    assert len(diagonals(1, 2, 4)) == 5
     assert influence(2, 4)[1, 0, :, 1:].sum() == 0
 
 

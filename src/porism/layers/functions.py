@@ -21,14 +21,14 @@ def call(operator: Any, *operands: Any) -> Any:
     return DECOMPOSED[operator](*operands)
 
 
-def apply(function: type[torch.autograd.Function], *operands: Any) -> Any:
+def apply(function: Any, *operands: Any) -> Any:
     """function.apply(*operands), without the look at its signature, which takes torch longer than a small call.
 
     That look fills in default arguments, of which our Functions have none.
     """
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return function.apply(*operands)
-    return super(torch.autograd.Function, function).apply(*unwrap_dead_wrappers(operands))  # type: ignore[misc]
+    return super(torch.autograd.Function, function).apply(*unwrap_dead_wrappers(operands))
 
 
 def differentiate_by(operator: Any, apply: Callable[..., Any]) -> None:
@@ -55,6 +55,13 @@ def may_share_memory(*operands: Tensor | None) -> bool:
     if torch.compiler.is_compiling():
         return False
     return not any(x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in operands)
+
+
+def may_need_gradient(x: Tensor | None) -> bool:
+    """Whether x has to get a gradient. A tensor that torch.func stands for does not always tell."""
+    if x is None:
+        return False
+    return x.requires_grad or (not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x))
 
 
 def vmap_by_loop(apply: Callable[..., Any]) -> Any:

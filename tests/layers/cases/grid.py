@@ -32,69 +32,85 @@ GRID = Case(
     naive=_naive_grid,
     cost=lambda: grid_cost(bias=True),
     mistakes=(
-        Mistake("no hidden", lambda: Grid(3, 0), r"hidden is 0\. Give a whole number from 1 on\."),
+        Mistake("no hidden", lambda: Grid(3, 0), r"hidden_size is 0\. Give a whole number from 1 on\."),
         Mistake("no input", lambda: Grid(-1, 5), r"in_channels is -1\. Give"),
-        Mistake("part of a unit", lambda: Grid(3, 1.5), r"hidden is 1\.5\. Give"),  # type: ignore[arg-type]
+        Mistake("part of a unit", lambda: Grid(3, 1.5), r"hidden_size is 1\.5\. Give"),  # type: ignore[arg-type]
         Mistake("a bool for a size", lambda: Grid(True, 5), r"in_channels is True\. Give"),
-        Mistake("a fraction for a size", lambda: Grid(3, 5.0), r"hidden is 5\.0\. Give"),  # type: ignore[arg-type]
-        Mistake("a bool for corners", lambda: Grid(3, 5, corners=True), r"corners is True\. Give 1, 2 or 4, or names"),
-        Mistake("a fraction for corners", lambda: Grid(3, 5, corners=1.0), r"corners is 1\.0\. Give 1, 2"),  # type: ignore[arg-type]
+        Mistake("a fraction for a size", lambda: Grid(3, 5.0), r"hidden_size is 5\.0\. Give"),  # type: ignore[arg-type]
+        Mistake(
+            "a bool for directions",
+            lambda: Grid(3, 5, directions=True),
+            r"directions is True\. Give 1, 2 or 4, or names",
+        ),
+        Mistake("a fraction for directions", lambda: Grid(3, 5, directions=1.0), r"directions is 1\.0\. Give 1, 2"),  # type: ignore[arg-type]
         Mistake("no text", lambda: Grid(3, 5, cell=["lstm"]), r"cell is \['lstm'\]\. Choose from"),  # type: ignore[arg-type]
         Mistake(
-            "activation",
-            lambda: Grid(3, 5, activation="sigmoids"),
-            r"activation is 'sigmoids'\. Choose from sigmoid, tanh, relu\.",
+            "nonlinearity",
+            lambda: Grid(3, 5, nonlinearity="sigmoids"),
+            r"nonlinearity is 'sigmoids'\. Choose from sigmoid, tanh, relu\.",
         ),
-        Mistake("cell", lambda: Grid(3, 5, cell="gru"), r"cell is 'gru'\. Choose from simple, lstm\."),
+        Mistake("cell", lambda: Grid(3, 5, cell="gru"), r"cell is 'gru'\. Choose from rnn, lstm\."),
         Mistake(
-            "activation of an lstm",
-            lambda: Grid(3, 5, cell="lstm", activation="relu"),
-            r"activation is 'relu', and an lstm cell has its own\. Leave it out\.",
+            "nonlinearity of an lstm",
+            lambda: Grid(3, 5, cell="lstm", nonlinearity="relu"),
+            r"nonlinearity is 'relu', and an lstm cell has its own\. Leave it out\.",
         ),
-        Mistake("combine", lambda: Grid(3, 5, combine="mean"), r"combine is 'mean'\. Choose from sum, concatenate\."),
+        Mistake(
+            "merge_mode", lambda: Grid(3, 5, merge_mode="mean"), r"merge_mode is 'mean'\. Choose from sum, concat\."
+        ),
         Mistake(
             "three corners",
-            lambda: Grid(3, 5, corners=3),
-            r"corners is 3\. Give 1, 2 or 4, or names from top-left, top",
+            lambda: Grid(3, 5, directions=3),
+            r"directions is 3\. Give 1, 2 or 4, or names from top-left, top",
         ),
         Mistake(
-            "no corner", lambda: Grid(3, 5, corners=()), r"corners is \(\)\. Give each of top-left.*, and one or more"
+            "no direction",
+            lambda: Grid(3, 5, directions=()),
+            r"directions is \(\)\. Give each of top-left.*, and one or more",
         ),
         Mistake(
-            "a corner twice",
-            lambda: Grid(3, 5, corners=("top-left", "top-left")),
-            r"corners is \('top-left', 'top-left'\)\. Give each of .* once at most",
+            "a direction twice",
+            lambda: Grid(3, 5, directions=("top-left", "top-left")),
+            r"directions is \('top-left', 'top-left'\)\. Give each of .* once at most",
         ),
-        Mistake("a corner that is none", lambda: Grid(3, 5, corners=["left"]), r"corners is \['left'\]\. Give each of"),
         Mistake(
-            "a corner of one walk", _grid(corner="left"), r"corner is 'left'\. Choose from top-left, top-right, bot"
+            "a direction that is none",
+            lambda: Grid(3, 5, directions=["left"]),
+            r"directions is \['left'\]\. Give each of",
+        ),
+        Mistake(
+            "a direction of one walk",
+            _grid(direction="left"),
+            r"direction is 'left'\. Choose from top-left, top-right, bot",
         ),
         Mistake(
             "channels",
             lambda: _GRID(torch.zeros(2, 4, 6, 3)),
-            r"x is \(2, 4, 6, 3\), 4 channels, wanted 3, the in_channels\. Build the layer with in_channels=4, or",
+            r"input is \(2, 4, 6, 3\), 4 channels, wanted 3, the in_channels\. Build the layer with in_channels=4, or",
         ),
         Mistake(
             "a matrix",
             lambda: _GRID(torch.zeros(3, 7)),
-            r"x is \(3, 7\), 2 dimensions, wanted \(B, C, Y, X\) or \(C, Y",
+            r"input is \(3, 7\), 2 dimensions, wanted \(B, C, Y, X\) or \(C, Y",
         ),
-        Mistake("no batch", _grid(x=(3, 4, 6)), r"x is \(3, 4, 6\), wanted \(B, C, Y, X\)\. Reshape x\."),
+        Mistake("no batch", _grid(x=(3, 4, 6)), r"input is \(3, 4, 6\), wanted \(B, C, Y, X\)\. Reshape it\."),
         Mistake(
-            "no rows", lambda: _GRID(torch.zeros(2, 3, 0, 6)), r"x is \(2, 3, 0, 6\), no pixels, wanted \(B, C, Y, X"
+            "no rows",
+            lambda: _GRID(torch.zeros(2, 3, 0, 6)),
+            r"input is \(2, 3, 0, 6\), no pixels, wanted \(B, C, Y, X",
         ),
-        Mistake("no columns", _grid(x=(2, 3, 4, 0)), r"x is \(2, 3, 4, 0\), no pixels, wanted"),
+        Mistake("no columns", _grid(x=(2, 3, 4, 0)), r"input is \(2, 3, 4, 0\), no pixels, wanted"),
         Mistake(
             "weight",
             _grid(weight_top=torch.zeros(5, 4)),
-            r"weight_top is \(5, 4\), wanted \(5, 5\) for x \(2, 3, 4, 6\) and 5 hidden units\. Reshape weight_top",
+            r"weight_top is \(5, 4\), wanted \(5, 5\) for input \(2, 3, 4, 6\) and 5 hidden units\. Reshape weight_top",
         ),
-        Mistake("bias", _grid(bias=torch.zeros(4)), r"bias is \(4,\), wanted \(5,\) for x"),
-        Mistake("gates", _grid(cell="lstm"), r"weight_in is \(5, 3\), wanted \(25, 3\) for x"),
+        Mistake("bias", _grid(bias=torch.zeros(4)), r"bias is \(4,\), wanted \(5,\) for input"),
+        Mistake("gates", _grid(cell="lstm"), r"weight_in is \(5, 3\), wanted \(25, 3\) for input"),
         Mistake(
             "type",
             lambda: _GRID(torch.zeros(2, 3, 4, 6, dtype=torch.float64)),
-            r"x is torch\.float64, weight_in is torch\.float32, wanted one type\. Convert x with x\.to",
+            r"input is torch\.float64, weight_in is torch\.float32, wanted one type\. Convert input with input\.to",
         ),
     ),
 )

@@ -24,12 +24,15 @@ def _naive_readout(layer: Readout, inputs: Inputs) -> Tensor:
 
 def _loss(h: tuple[int, ...] = (3, 5), targets: Any = None, **options: Any) -> Callable[[], Tensor]:
     targets = torch.zeros(3, dtype=torch.long) if targets is None else targets
-    return lambda: linear_cross_entropy(torch.zeros(h), torch.zeros(9, 5), torch.zeros(9), targets, **options)
+    return lambda: linear_cross_entropy(
+        torch.zeros(h), torch.zeros(9, 5), targets, linear_bias=torch.zeros(9), **options
+    )
 
 
 def _mixed(**parts: Any) -> Callable[[], Tensor]:
-    operands: dict[str, Any] = {"h": torch.zeros(3, 5), "weight": torch.zeros(9, 5), "bias": torch.zeros(9)} | parts
-    return lambda: linear_cross_entropy(**operands, targets=torch.zeros(3, dtype=torch.long))
+    whole = {"input": torch.zeros(3, 5), "linear_weight": torch.zeros(9, 5), "linear_bias": torch.zeros(9)}
+    operands: dict[str, Any] = whole | parts
+    return lambda: linear_cross_entropy(**operands, target=torch.zeros(3, dtype=torch.long))
 
 
 READOUT = Case(
@@ -39,23 +42,21 @@ READOUT = Case(
     naive=_naive_readout,
     cost=readout_cost,
     mistakes=(
-        Mistake("no width", lambda: Readout(0, 9), r"width is 0\. Give a whole number from 1 on"),
-        Mistake("width of a half", lambda: Readout(2.5, 9), r"width is 2\.5\. Give a whole number"),  # type: ignore[arg-type]
-        Mistake("width of truth", lambda: Readout(True, 9), r"width is True\. Give a whole number"),
-        Mistake("no words", lambda: Readout(5, 0), r"vocabulary is 0\. Give"),
+        Mistake("no width", lambda: Readout(0, 9), r"in_features is 0\. Give a whole number from 1 on"),
+        Mistake("width of a half", lambda: Readout(2.5, 9), r"in_features is 2\.5\. Give a whole number"),  # type: ignore[arg-type]
+        Mistake("width of truth", lambda: Readout(True, 9), r"in_features is True\. Give a whole number"),
+        Mistake("no words", lambda: Readout(5, 0), r"out_features is 0\. Give"),
         Mistake(
             "tied to another width",
             lambda: Readout(5, 9, weight=nn.Parameter(torch.zeros(9, 6))),
-            r"the tied weight is \(9, 6\), wanted \(9, 5\): vocabulary, width\. Make the embedding as wide",
+            r"the tied weight is \(9, 6\), wanted \(9, 5\): out_features, in_features\. Make the embedding as wide",
         ),
-        Mistake("width", _loss(h=(3, 6)), r"h is \(3, 6\), wanted \(\.\.\., 5\), the width of the weight \(9, 5\)"),
+        Mistake("width", _loss(h=(3, 6)), r"input is \(3, 6\), wanted \(\.\.\., 5\), the width of the weight \(9, 5\)"),
         Mistake(
-            "width of the scores", lambda: Readout(5, 9)(torch.zeros(3, 6)), r"h is \(3, 6\), wanted \(\.\.\., 5\)"
+            "width of the scores", lambda: Readout(5, 9)(torch.zeros(3, 6)), r"input is \(3, 6\), wanted \(\.\.\., 5\)"
         ),
-        Mistake("too few", _loss(h=(4, 5)), r"targets are \(3,\), wanted \(4,\), one for each row of h \(4, 5\)"),
-        Mistake(
-            "none", _loss(h=(0, 5), targets=torch.zeros(0).long()), r"targets are empty, \(0,\), wanted one or more"
-        ),
+        Mistake("too few", _loss(h=(4, 5)), r"target is \(3,\), wanted \(4,\), one for each row of input \(4, 5\)"),
+        Mistake("none", _loss(h=(0, 5), targets=torch.zeros(0).long()), r"target is empty, \(0,\), wanted one or more"),
         Mistake(
             "fractions", _loss(targets=torch.zeros(3)), r"targets are torch\.float32, wanted whole numbers\. Convert"
         ),
@@ -63,42 +64,66 @@ READOUT = Case(
             "beyond", _loss(targets=torch.tensor([0, 9, 2])), r"targets run from 0 to 9, wanted 0 to 8\. Number them"
         ),
         Mistake("below", _loss(targets=torch.tensor([0, -1, 2])), r"targets run from -1 to 2, wanted 0 to 8"),
-        Mistake("ignored", _loss(targets=torch.tensor([0, -100, 2])), r"targets run from -100 to 2, wanted 0 to 8"),
+        Mistake("another index ignored", _loss(targets=torch.tensor([0, -100, 2]), ignore_index=-1), r"from -100 to 2"),
+        Mistake("smoothing", _loss(label_smoothing=1.5), r"label_smoothing is 1\.5\. Give a number from 0 to 1"),
+        Mistake("ignored fraction", _loss(ignore_index=0.5), r"ignore_index is 0\.5\. Give a whole number"),
         Mistake("no tensor", _loss(targets=[0, 1, 2]), r"targets are a list, wanted a tensor of whole numbers"),
         Mistake("truths", _loss(targets=torch.zeros(3).bool()), r"targets are torch\.bool, wanted whole numbers"),
         Mistake(
             "targets elsewhere", _loss(targets=torch.zeros(3, device="meta").long()), r"targets are on meta, wanted cpu"
         ),
-        Mistake("states elsewhere", _mixed(h=torch.zeros(3, 5, device="meta")), r"weight is on cpu, h on meta, wanted"),
-        Mistake("weight elsewhere", _mixed(weight=torch.zeros(9, 5, device="meta")), r"weight is on meta, h on cpu"),
-        Mistake("bias elsewhere", _mixed(bias=torch.zeros(9, device="meta")), r"bias is on meta, h on cpu, wanted one"),
-        Mistake("whole states", _mixed(h=torch.zeros(3, 5).int()), r"h is torch\.int32, wanted one of float32"),
         Mistake(
-            "true weights", _mixed(weight=torch.zeros(9, 5).bool()), r"weight is torch\.bool, wanted one of float32"
+            "states elsewhere",
+            _mixed(input=torch.zeros(3, 5, device="meta")),
+            r"linear_weight is on cpu, input on meta, wanted",
         ),
-        Mistake("complex states", _mixed(h=torch.zeros(3, 5) + 0j), r"h is torch\.complex64, wanted one of float32"),
-        Mistake("a weight of one row", _mixed(weight=torch.zeros(5)), r"weight is \(5,\), wanted \(V, H\)"),
+        Mistake(
+            "weight elsewhere",
+            _mixed(linear_weight=torch.zeros(9, 5, device="meta")),
+            r"linear_weight is on meta, input on cpu",
+        ),
+        Mistake(
+            "bias elsewhere",
+            _mixed(linear_bias=torch.zeros(9, device="meta")),
+            r"linear_bias is on meta, input on cpu, wanted one",
+        ),
+        Mistake("whole states", _mixed(input=torch.zeros(3, 5).int()), r"input is torch\.int32, wanted one of float32"),
+        Mistake(
+            "true weights",
+            _mixed(linear_weight=torch.zeros(9, 5).bool()),
+            r"linear_weight is torch\.bool, wanted one of float32",
+        ),
+        Mistake(
+            "complex states", _mixed(input=torch.zeros(3, 5) + 0j), r"input is torch\.complex64, wanted one of float32"
+        ),
+        Mistake(
+            "a weight of one row", _mixed(linear_weight=torch.zeros(5)), r"linear_weight is \(5,\), wanted \(V, H\)"
+        ),
         Mistake(
             "bias of another type",
-            _mixed(bias=torch.zeros(9, dtype=torch.float64)),
-            r"h is torch\.float32, bias is torch\.float64, wanted one type",
+            _mixed(linear_bias=torch.zeros(9, dtype=torch.float64)),
+            r"input is torch\.float32, linear_bias is torch\.float64, wanted one type",
         ),
         Mistake(
             "scores of whole numbers",
             lambda: Readout(5, 9)(torch.zeros(3, 5).int()),
-            r"h is torch\.int32, wanted one of",
+            r"input is torch\.int32, wanted one of",
         ),
-        Mistake("reduction", _loss(reduction="none"), r"reduction is 'none'\. Choose mean or sum\."),
-        Mistake("block", _loss(block=0), r"block is 0\. Give a whole number from 1 on"),
+        Mistake(
+            "reduction", _loss(reduction="none"), r"reduction is 'none'\. Choose mean or sum; for the loss of each row"
+        ),
+        Mistake("block", _loss(batch_chunk_size=0), r"batch_chunk_size is 0\. Give a whole number from 1 on"),
         Mistake(
             "bias",
-            lambda: linear_cross_entropy(torch.zeros(3, 5), torch.zeros(9, 5), torch.zeros(5), torch.zeros(3).long()),
-            r"bias is \(5,\), wanted \(9,\), one for each word",
+            lambda: linear_cross_entropy(
+                torch.zeros(3, 5), torch.zeros(9, 5), torch.zeros(3).long(), linear_bias=torch.zeros(5)
+            ),
+            r"linear_bias is \(5,\), wanted \(9,\), one for each word",
         ),
         Mistake(
             "type",
             lambda: Readout(5, 9).loss(torch.zeros(3, 5, dtype=torch.float64), torch.zeros(3).long()),
-            r"h is torch\.float64, weight is torch\.float32, wanted one type\. Convert h with h\.to\(torch\.float32\)",
+            r"input is torch\.float64, linear_weight is torch\.float32, wanted one type\. Convert input with",
         ),
     ),
 )

@@ -13,7 +13,7 @@ from porism.layers.recurrent.elman import elman
 from porism.layers.recurrent.elman.naive import ACTIVATIONS
 from porism.layers.recurrent.grid import naive as grid_naive
 from porism.layers.recurrent.grid.functional import grid
-from porism.layers.recurrent.grid.kernels.diagonals import CORNERS
+from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
 
 
 def elman_call(draw: Draw) -> Call:
@@ -94,15 +94,15 @@ def elman_layer_call(draw: Draw) -> Call:
 
 
 def grid_call(draw: Draw) -> Call:
-    """The functional form: one scan from one corner."""
-    dtype, cell = draw.dtype(), draw.one_of("simple", "simple", "lstm")
-    activation = draw.one_of("sigmoid", "tanh", "relu") if cell == "simple" else None
-    gates = 1 if cell == "simple" else 5
+    """The functional form: one scan from one direction."""
+    dtype, cell = draw.dtype(), draw.one_of("rnn", "rnn", "lstm")
+    nonlinearity = draw.one_of("sigmoid", "tanh", "relu") if cell == "rnn" else None
+    gates = 1 if cell == "rnn" else 5
     B, C, H = draw.one_of(0, 1, 2, 3), draw.one_of(1, 2, 3), draw.one_of(1, 2, 4)
     Y, X = draw.one_of(1, 2, 5), draw.one_of(1, 2, 4)
-    corner = draw.one_of(*CORNERS)
+    direction = draw.one_of(*DIRECTIONS)
     shapes = {
-        "x": (B, C, Y, X),
+        "input": (B, C, Y, X),
         "weight_in": (gates * H, C),
         "weight_left": (gates * H, H),
         "weight_top": (gates * H, H),
@@ -112,19 +112,21 @@ def grid_call(draw: Draw) -> Call:
     operands = {name: draw.operand(shape, dtype, 0.4) for name, shape in shapes.items()}
 
     def ours(x: Tensor, into: Tensor, left: Tensor, top: Tensor, bias: Tensor | None = None) -> Tensor:
-        return grid(x, into, left, top, bias, activation, cell, corner)
+        return grid(x, into, left, top, bias, nonlinearity or "sigmoid", cell, direction)
 
     def oracle(x: Tensor, *weights: Tensor) -> Tensor:
-        return _image(x, weights, activation, corner)
+        return _image(x, weights, nonlinearity, direction)
 
-    return _made(draw, f"grid {cell} {activation} {corner}", operands, dtype, ours, oracle)
+    return _made(draw, f"grid {cell} {nonlinearity} {direction}", operands, dtype, ours, oracle)
 
 
 def grid_layer_call(draw: Draw) -> Call:
     dtype = draw.dtype()
-    corners, combine = draw.one_of(1, 2, 4), draw.one_of("sum", "concatenate")
+    directions, merge_mode = draw.one_of(1, 2, 4), draw.one_of("sum", "concat")
     B, C, H, Y, X = draw.one_of(0, 1, 3), draw.one_of(1, 2), draw.one_of(1, 3), draw.one_of(1, 3), draw.one_of(1, 4)
-    layer = Grid(C, H, "tanh", draw.happens(0.5), corners=corners, combine=combine, device=draw.device, dtype=dtype)
+    layer = Grid(
+        C, H, "tanh", draw.happens(0.5), directions=directions, merge_mode=merge_mode, device=draw.device, dtype=dtype
+    )
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.copy_(draw.normal(*parameter.shape) * 0.4)
@@ -146,11 +148,11 @@ def grid_layer_call(draw: Draw) -> Call:
         x = operands["x"].view(given["x"])
         images = x[None] if unbatched else x
         scans = []
-        for corner in layer.corners:
-            suffix = "" if corner == CORNERS[0] else "_" + corner.replace("-", "_")
-            names = ["weight_in", "weight_left", "weight_top", *(["bias"] if layer.biased else [])]
-            scans.append(_image(images, [given[name + suffix] for name in names], "tanh", corner))
-        y = torch.cat(scans, 1) if combine == "concatenate" else sum(scans[1:], scans[0])
+        for direction in layer.directions:
+            suffix = "" if direction == DIRECTIONS[0] else "_" + direction.replace("-", "_")
+            names = ["weight_in", "weight_left", "weight_top", *(["bias"] if layer.has_bias else [])]
+            scans.append(_image(images, [given[name + suffix] for name in names], "tanh", direction))
+        y = torch.cat(scans, 1) if merge_mode == "concat" else sum(scans[1:], scans[0])
         return y[0] if unbatched else y
 
     about = f"{layer} " + _told(operands) + (f" mistake: {mistake[0]}" if mistake else "")
@@ -237,12 +239,12 @@ def _network(layer: Elman, weights: Leaves, x: Tensor, hx: Tensor | None, length
     return torch.cat(outputs, 1), torch.cat(lasts, 1)
 
 
-def _image(x: Tensor, weights: Any, activation: str | None, corner: str) -> Tensor:
+def _image(x: Tensor, weights: Any, nonlinearity: str | None, direction: str) -> Tensor:
     weight_in, weight_left, weight_top, *rest = (weight.mT if weight.dim() == 2 else weight for weight in weights)
     bias = rest[0] if rest else None
-    turned = grid_naive.turned(x, corner)
-    if activation is None:
+    turned = grid_naive.rotated(x, direction)
+    if nonlinearity is None:
         y = grid_naive.grid_lstm(turned, weight_in, weight_left, weight_top, bias)
     else:
-        y = grid_naive.grid(turned, weight_in, weight_left, weight_top, bias, activation)
-    return grid_naive.turned(y, corner)
+        y = grid_naive.grid(turned, weight_in, weight_left, weight_top, bias, nonlinearity)
+    return grid_naive.rotated(y, direction)

@@ -32,7 +32,14 @@ def readout_call(draw: Draw) -> Call:
         views["targets"] = targets
         if mistake is not None:
             mistake[1](views)
-        return linear_cross_entropy(views["h"], views["weight"], views.get("bias"), views["targets"], reduction, block)
+        return linear_cross_entropy(
+            views["h"],
+            views["weight"],
+            views["targets"],
+            linear_bias=views.get("bias"),
+            reduction=reduction,
+            batch_chunk_size=block,
+        )
 
     def oracle(given: Leaves) -> Tensor:
         h, weight, *bias = (operand.view(given[name]) for name, operand in operands.items())

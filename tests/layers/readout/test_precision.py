@@ -67,9 +67,9 @@ def check(operands: Operands, dtype: torch.dtype, autocast: bool, reduction: str
     given = [part.to(dtype).to(torch.float32 if autocast else dtype).requires_grad_() for part in parts]
     h, weight, bias = given
     with torch.autocast("cpu", dtype, enabled=autocast):
-        loss = linear_cross_entropy(h, weight, bias, targets, reduction)
+        loss = linear_cross_entropy(h, weight, targets, linear_bias=bias, reduction=reduction)
         with torch.no_grad():
-            evaluated = linear_cross_entropy(h, weight, bias, targets, reduction)
+            evaluated = linear_cross_entropy(h, weight, targets, linear_bias=bias, reduction=reduction)
     wanted = exact(h, weight, bias, targets, reduction)
     rows = len(targets) if reduction == "sum" else 1
     eps = torch.finfo(dtype).eps
@@ -111,7 +111,7 @@ def test_a_well_predicted_word_is_still_learned_from_under_autocast() -> None:
     h, weight, _, targets = sure_of_word_0(8, 10.0, right=True)
     weight.requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
-        loss = linear_cross_entropy(h, weight, None, targets)
+        loss = linear_cross_entropy(h, weight, targets)
         theirs = cross_entropy(h @ weight.mT, targets)
     assert loss.item() == pytest.approx(4.085e-4, rel=1e-3)
     assert loss.item() == pytest.approx(theirs.item(), rel=1e-3)
@@ -126,7 +126,7 @@ def test_what_a_row_teaches_sums_to_nothing(dtype: torch.dtype, autocast: bool) 
     h, weight, bias, targets = sure_of_word_0(8, 10.0, right=True)
     h, weight, bias = (part.to(torch.float32 if autocast else dtype) for part in (h, weight, bias))
     with torch.autocast("cpu", dtype, enabled=autocast):
-        loss = linear_cross_entropy(h, weight.requires_grad_(), bias.requires_grad_(), targets)
+        loss = linear_cross_entropy(h, weight.requires_grad_(), targets, linear_bias=bias.requires_grad_())
     dweight, dbias = (part.double() for part in torch.autograd.grad(loss, (weight, bias)))
     for part in (dweight, dbias[:, None]):
         assert (part.sum(0).abs() <= torch.finfo(dtype).eps * part.abs().sum(0)).all()
@@ -137,7 +137,7 @@ def test_what_a_row_teaches_sums_to_nothing(dtype: torch.dtype, autocast: bool) 
 def test_a_word_beyond_belief_in_float16(autocast: bool, logit: float) -> None:
     weight = torch.tensor([[logit], [0.0]], dtype=torch.float32 if autocast else torch.float16, requires_grad=True)
     with torch.autocast("cpu", torch.float16, enabled=autocast):
-        loss = linear_cross_entropy(torch.ones(1, 1, dtype=weight.dtype), weight, None, torch.tensor([1]))
+        loss = linear_cross_entropy(torch.ones(1, 1, dtype=weight.dtype), weight, torch.tensor([1]))
     assert loss.item() == pytest.approx(logit)
     (found,) = torch.autograd.grad(loss, weight)
     assert found.flatten().tolist() == pytest.approx([1.0, -1.0], abs=1e-7)
@@ -151,7 +151,7 @@ def test_a_mean_that_float16_holds_though_not_the_sum(autocast: bool, N: int, st
     h = torch.full((N, H), state, dtype=dtype)
     weight = torch.zeros(2, H, dtype=dtype, requires_grad=True)
     with torch.autocast("cpu", torch.float16, enabled=autocast):
-        loss = linear_cross_entropy(h, weight, None, torch.zeros(N, dtype=torch.long))
+        loss = linear_cross_entropy(h, weight, torch.zeros(N, dtype=torch.long))
     (found,) = torch.autograd.grad(loss, weight)
     assert torch.allclose(found.float(), torch.tensor([[-state / 2], [state / 2]]), rtol=1e-3)
 
@@ -170,7 +170,7 @@ def test_a_loss_scale_saves_what_float16_would_lose(autocast: bool) -> None:
     check(operands, torch.float16, autocast, "mean", scale=2.0**16)
     h, weight, _, targets = (part.half() if part.is_floating_point() else part for part in operands)
     h.requires_grad_()
-    (found,) = torch.autograd.grad(2.0**16 * linear_cross_entropy(h, weight, None, targets), h)
+    (found,) = torch.autograd.grad(2.0**16 * linear_cross_entropy(h, weight, targets), h)
     wanted = exact(h, weight, torch.zeros(V), targets, "mean").gradients[0]
     assert torch.allclose(found.double() / 2**16, wanted, rtol=2e-2, atol=0)
 
@@ -178,7 +178,7 @@ def test_a_loss_scale_saves_what_float16_would_lose(autocast: bool) -> None:
 @each_reduction
 def test_products_of_float16_that_answer_in_float32(reduction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What runs on a GPU, with the product of a CPU: a is rounded to float16, and its small numbers stay."""
-    monkeypatch.setattr(porism.layers.readout.layer, "product_dtype", lambda dtype, device: dtype)
+    monkeypatch.setattr(porism.layers.readout.functional, "product_dtype", lambda dtype, device: dtype)
     monkeypatch.setattr(porism.layers.readout.gradient, "_product", lambda a, b: a.float() @ b.float())
     for logit in LOGITS:
         check(sure_of_word_0(4096, logit, right=True), torch.float16, True, reduction)
@@ -194,7 +194,7 @@ def test_many_rows_on_a_gpu(dtype: torch.dtype, logit: float) -> None:
     h.mul_(32)
     weight.div_(32).requires_grad_()
     with torch.autocast("cuda", dtype):
-        loss = linear_cross_entropy(h, weight, bias, targets)
+        loss = linear_cross_entropy(h, weight, targets, linear_bias=bias)
     wanted = exact(h, weight, bias, targets, "mean")
     (found,) = torch.autograd.grad(loss, weight)
     assert abs(loss.item() - wanted.loss.item()) <= 4 * FLOAT32

@@ -32,7 +32,9 @@ def test_every_block_gives_torchs_loss_and_gradient(block: int | None, reduction
     h, weight, bias, targets = draw()
     scores = h @ weight.mT + bias if with_bias else h @ weight.mT
     wanted = cross_entropy(scores, targets, reduction=reduction)
-    loss = linear_cross_entropy(h, weight, bias if with_bias else None, targets, reduction, block)
+    loss = linear_cross_entropy(
+        h, weight, targets, linear_bias=bias if with_bias else None, reduction=reduction, batch_chunk_size=block
+    )
     assert relative_error(loss, wanted) <= 1e-12
     learned = (h, weight, bias) if with_bias else (h, weight)
     found = torch.autograd.grad(3 * loss, learned)
@@ -51,7 +53,7 @@ def test_the_default_block_holds_few_scores(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(torch, "softmax", watched)
     h = torch.randn(rows, 1, requires_grad=True)
-    linear_cross_entropy(h, torch.randn(words, 1), None, torch.zeros(rows, dtype=torch.long))
+    linear_cross_entropy(h, torch.randn(words, 1), torch.zeros(rows, dtype=torch.long))
     assert sum(taken) == rows
     assert max(taken) <= rows // 4
     assert max(taken) - min(taken) < len(taken)
@@ -60,15 +62,15 @@ def test_the_default_block_holds_few_scores(monkeypatch: pytest.MonkeyPatch) -> 
 def test_without_gradients_the_loss_is_the_same_and_one_product_is_run() -> None:
     h, weight, bias, targets = draw()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        loss = linear_cross_entropy(h, weight, bias, targets)
+        loss = linear_cross_entropy(h, weight, targets, linear_bias=bias)
     assert counter.get_total_flops() == 2 * N * H * V
     assert not loss.requires_grad
-    assert relative_error(loss, linear_cross_entropy(h, weight, bias, targets)) <= 1e-12
+    assert relative_error(loss, linear_cross_entropy(h, weight, targets, linear_bias=bias)) <= 1e-12
 
 
 def test_the_gradient_can_be_taken_twice_from_one_forward_pass() -> None:
     h, weight, bias, targets = draw()
-    loss = linear_cross_entropy(h, weight, bias, targets)
+    loss = linear_cross_entropy(h, weight, targets, linear_bias=bias)
     first = torch.autograd.grad(loss, (h, weight, bias), retain_graph=True)
     assert all(torch.equal(a, b) for a, b in zip(first, torch.autograd.grad(loss, (h, weight, bias)), strict=True))
 
@@ -78,7 +80,7 @@ def test_the_gradient_can_be_taken_twice_from_one_forward_pass() -> None:
 def test_a_word_beyond_belief_has_a_finite_loss(dtype: torch.dtype, score: float) -> None:
     weight = torch.tensor([[score], [0.0]], dtype=dtype, requires_grad=True)
     h, targets = torch.ones(1, 1, dtype=dtype, requires_grad=True), torch.tensor([1])
-    loss = linear_cross_entropy(h, weight, None, targets)
+    loss = linear_cross_entropy(h, weight, targets)
     assert loss.item() == pytest.approx(score)
     loss.backward()
     assert weight.grad is not None
@@ -87,12 +89,13 @@ def test_a_word_beyond_belief_has_a_finite_loss(dtype: torch.dtype, score: float
 
 def test_targets_of_any_whole_type_and_shape() -> None:
     h, weight, bias, targets = draw()
-    wanted = linear_cross_entropy(h, weight, bias, targets)
+    wanted = linear_cross_entropy(h, weight, targets, linear_bias=bias)
     for dtype in (torch.int32, torch.int16, torch.uint8):
-        assert torch.equal(linear_cross_entropy(h, weight, bias, targets.to(dtype)), wanted)
-    assert torch.equal(linear_cross_entropy(h.view(7, 9, H), weight, bias, targets.view(7, 9)), wanted)
+        assert torch.equal(linear_cross_entropy(h, weight, targets.to(dtype), linear_bias=bias), wanted)
+    assert torch.equal(linear_cross_entropy(h.view(7, 9, H), weight, targets.view(7, 9), linear_bias=bias), wanted)
     assert torch.equal(
-        linear_cross_entropy(h[0], weight, bias, targets[0]), linear_cross_entropy(h[:1], weight, bias, targets[:1])
+        linear_cross_entropy(h[0], weight, targets[0], linear_bias=bias),
+        linear_cross_entropy(h[:1], weight, targets[:1], linear_bias=bias),
     )
 
 
@@ -129,14 +132,14 @@ def test_weights_start_glorot_uniform_and_the_bias_at_zero() -> None:
 def test_autocast_runs_the_products_in_its_type_and_rounds_the_loss_little() -> None:
     h, weight, bias, targets = draw(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        loss = linear_cross_entropy(h, weight, bias, targets, block=16)
+        loss = linear_cross_entropy(h, weight, targets, linear_bias=bias, batch_chunk_size=16)
         found = torch.autograd.grad(loss, (h, weight, bias))
     # What the rounded operands and scores give; then only the softmax is rounded, to one part in 2^9.
     rounded = [part.detach().bfloat16().float() for part in (h, weight, bias)]
     scores = (rounded[0] @ rounded[1].mT + rounded[2]).bfloat16().float()
     assert loss.dtype == torch.float32
     assert abs(loss - cross_entropy(scores, targets)).item() <= 2**-9
-    exact = torch.autograd.grad(linear_cross_entropy(h, weight, bias, targets), (h, weight, bias))
+    exact = torch.autograd.grad(linear_cross_entropy(h, weight, targets, linear_bias=bias), (h, weight, bias))
     for part, wanted in zip(found, exact, strict=True):
         assert part.dtype == torch.float32
         assert relative_error(part, wanted) <= 2e-2
@@ -146,7 +149,7 @@ def test_autocast_takes_states_that_are_rounded_already() -> None:
     h, weight, bias, targets = draw(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         low = h.bfloat16().detach().requires_grad_()
-        loss = linear_cross_entropy(low, weight, bias, targets)
+        loss = linear_cross_entropy(low, weight, targets, linear_bias=bias)
         (dh,) = torch.autograd.grad(loss, low)
     assert dh.dtype == torch.bfloat16
     assert loss.dtype == torch.float32
@@ -156,9 +159,11 @@ def test_autocast_takes_states_that_are_rounded_already() -> None:
 def test_a_cuda_graph_captures_loss_and_gradient() -> None:
     h, weight, bias, targets = (part.detach().cuda() for part in draw(torch.float32))
     h.requires_grad_()
-    wanted = torch.autograd.grad(linear_cross_entropy(h, weight, bias, targets), h)[0]
+    wanted = torch.autograd.grad(linear_cross_entropy(h, weight, targets, linear_bias=bias), h)[0]
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        (found,) = torch.autograd.grad(linear_cross_entropy(h, weight, bias, targets, block=16), h)
+        (found,) = torch.autograd.grad(
+            linear_cross_entropy(h, weight, targets, linear_bias=bias, batch_chunk_size=16), h
+        )
     graph.replay()
     torch.testing.assert_close(found, wanted)

@@ -10,12 +10,12 @@ from porism.layers.readout import linear_cross_entropy
 
 # torch.compile itself calls what torch deprecates.
 compiling = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-out_of_range = pytest.mark.parametrize("wrong", [3, -1, -100, 10**12])
+out_of_range = pytest.mark.parametrize("wrong", [3, -1, 10**12])
 OUTSIDE = "out of range|out of bounds"
 
 
 def loss(h: Tensor, targets: Tensor) -> Tensor:
-    return linear_cross_entropy(h, torch.eye(3), None, targets)
+    return linear_cross_entropy(h, torch.eye(3), targets)
 
 
 class Labels(Tensor):

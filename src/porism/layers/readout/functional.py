@@ -1,5 +1,6 @@
-"""The projection onto a vocabulary together with its softmax cross-entropy, which never holds all scores at once."""
+"""Linear projection and softmax cross-entropy in one, which never holds all scores at once."""
 
+from numbers import Real
 from typing import Any
 
 import torch
@@ -7,96 +8,215 @@ from torch import Tensor, nn
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.derivative import first_derivative_only
-from porism.layers.operands import check_indices, check_operands, check_whole
-from porism.layers.readout.gradient import Gradient, accumulate, product_dtype, scores
+from porism.layers.functions import apply, call, differentiate_by, may_need_gradient, vmap_by_loop
+from porism.layers.operands import INTEGERS, MOST, check_indices, check_operands, check_whole, has_values
+from porism.layers.operators import first_derivatives_only, register
+from porism.layers.readout.gradient import ReadoutGradient, accumulate, product_dtype, scores
 
 
 def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    batch_chunk_size: int | None = None,
+) -> Tensor:
+    """cross_entropy(linear(input, linear_weight, linear_bias), target), a block of rows at a time.
+
+    >>> input, weight, target = torch.randn(1280, 100), torch.randn(9, 100), torch.randint(9, (1280,))
+    >>> loss = linear_cross_entropy(input, weight, target)
+    >>> torch.allclose(loss, nn.functional.cross_entropy(input @ weight.T, target))
+    True
+
+    Called as torch's own `torch.nn.functional.linear_cross_entropy` (2.13) is, for targets that are indices. Rows whose
+    target is `ignore_index` count neither in the loss nor in the mean. Where a gradient is needed it is computed on the
+    way forward, while a block of scores is at hand: three matrix products in all, and no scores are kept or computed
+    twice. Under autocast the operands of the products are of its type; the softmax, the loss and the sums over rows are
+    float32, as they are for operands of lower precision.
+
+    Shapes: input (..., H), linear_weight (V, H), linear_bias (V), target (...) -> a scalar, the `mean` or the `sum`.
+    `batch_chunk_size` is the number of rows taken at once.
+    """
+    check_reduction(reduction)
+    _check(input, linear_weight, linear_bias, target, batch_chunk_size)
+    check_smoothing(label_smoothing)
+    targets, counted = _counted(target.reshape(-1), ignore_index, linear_weight)
+    operand = product_dtype(autocast_dtype(input, linear_weight) or input.dtype, input.device)
+    rows, V = input.reshape(-1, input.shape[-1]), len(linear_weight)
+    if batch_chunk_size is None:
+        batch_chunk_size = _block_rows(len(rows), V * _exact(operand).itemsize, input.is_cuda)
+    # Decided here: inside an autograd.Function gradients are always off.
+    learns = torch.is_grad_enabled()
+    needed = [learns and may_need_gradient(part) for part in (input, linear_weight, linear_bias)]
+    operands = (rows, linear_weight, linear_bias, targets, counted)
+    with without_autocast(input):
+        total: Tensor
+        total, *_ = apply(LinearCrossEntropy, *operands, float(label_smoothing), operand, batch_chunk_size, needed)
+        if reduction == "sum":
+            return total
+        return total / (len(rows) if counted is None else counted.sum())
+
+
+def _forward(
     h: Tensor,
     weight: Tensor,
     bias: Tensor | None,
     targets: Tensor,
-    reduction: str = "mean",
-    block: int | None = None,
-) -> Tensor:
-    """cross_entropy(h U + b, targets), a block of rows at a time.
-
-    >>> h, weight, targets = torch.randn(1280, 100, requires_grad=True), torch.randn(9, 100), torch.randint(9, (1280,))
-    >>> loss = linear_cross_entropy(h, weight, None, targets)
-    >>> torch.allclose(loss, nn.functional.cross_entropy(h @ weight.T, targets))
-    True
-
-    Where a gradient is needed it is computed on the way forward, while a block of scores is at hand: three matrix
-    products in all, and no scores are kept or computed twice. Under autocast the operands of the products are of its
-    type; the softmax, the loss and the sums over rows are float32, as they are for operands of lower precision.
-
-    Shapes: h (..., H), weight (V, H), bias (V), targets (...) -> a scalar, the `mean` or the `sum`. `block` is the
-    number of rows taken at once.
-    """
-    _check(h, weight, bias, targets, reduction, block)
-    chosen = autocast_dtype(h, weight) or h.dtype
-    operand = product_dtype(chosen, h.device)
-    rows, V = h.reshape(-1, h.shape[-1]), len(weight)
-    if block is None:
-        block = _block_rows(len(rows), V * _exact(operand).itemsize, h.is_cuda)
-    # Asked here: inside an autograd.Function gradients are always off.
-    learns = torch.is_grad_enabled()
-    wanted = tuple(learns and part is not None and part.requires_grad for part in (h, weight, bias))
-    with without_autocast(h):
-        total: Tensor = _SummedLoss.apply(  # type: ignore[no-untyped-call]
-            rows, weight, bias, targets.reshape(-1).long(), operand, block, wanted
-        )
-        return total / len(rows) if reduction == "mean" else total
+    counted: Tensor | None,
+    label_smoothing: float,
+    operand: torch.dtype,
+    block: int,
+    needed: list[bool],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The sum of the losses, and its gradients by h, weight and bias: empty where they are not needed."""
+    exact, (needs_h, needs_weight, needs_bias) = _exact(operand), needed
+    sums = ReadoutGradient(
+        torch.empty_like(h, dtype=_kept(h, operand)) if needs_h else None,
+        torch.zeros_like(weight, dtype=exact) if needs_weight else None,
+        torch.zeros_like(weight[:, 0], dtype=exact) if needs_bias else None,
+    )
+    h, weight, bias = h.to(operand), weight.to(operand), None if bias is None else bias.to(exact)
+    room = h.new_empty(min(block, len(h)), len(weight)) if operand is exact else None
+    total = h.new_zeros((), dtype=exact)
+    for start in range(0, len(h), block):
+        rows = slice(start, min(start + block, len(h)))
+        z = scores(h[rows], weight, bias, None if room is None else room[: rows.stop - start])
+        counts = None if counted is None else counted[rows]
+        if any(needed):
+            losses = accumulate(z, h[rows], weight, targets[rows], counts, label_smoothing, rows, sums)
+        else:
+            y = targets[rows] if counts is None else targets[rows].masked_fill(~counts, -100)
+            losses = nn.functional.cross_entropy(z, y, reduction="sum", label_smoothing=label_smoothing)
+        # Not in place: torch.compile of torch 2.11 loses the gradient of an answer that was changed in place.
+        total = total + losses.sum()
+    dh, dweight, dbias = (total.new_empty(0) if part is None else part for part in sums)
+    return total, dh, dweight, dbias
 
 
-class _SummedLoss(torch.autograd.Function):
-    """The sum of the losses. Its gradient is ready when it is: the backward pass only scales it."""
+def _shapes(h: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    operand, needed = rest[4], rest[6]
+    shapes = (h.shape, weight.shape, weight.shape[:1])
+    dtypes = (_kept(h, operand), _exact(operand), _exact(operand))
+    return h.new_empty((), dtype=_exact(operand)), *(
+        h.new_empty(shape, dtype=dtype) if is_needed else h.new_empty(0, dtype=_exact(operand))
+        for shape, dtype, is_needed in zip(shapes, dtypes, needed, strict=True)
+    )
+
+
+def _kept(h: Tensor, operand: torch.dtype) -> torch.dtype:
+    """Of dh: the backward pass may bring a factor of 65,536, and until then float16 would lose what is small."""
+    return _exact(operand) if h.dtype is torch.float16 else h.dtype
+
+
+def _flops(h: Any, weight: Any, *rest: Any, **__: Any) -> int:
+    """The scores, dh and dweight are products of one size; dbias is one with ones."""
+    (N, H), V, needed = h, weight[0], rest[-1]
+    return int(2 * N * V * (H * (1 + needed[0] + needed[1]) + needed[2]))
+
+
+OPERATOR = register(
+    "linear_cross_entropy(Tensor h, Tensor weight, Tensor? bias, Tensor targets, Tensor? counted, "
+    "float label_smoothing, ScalarType operand, int block, bool[] needed) -> (Tensor, Tensor, Tensor, Tensor)",
+    _forward,
+    _shapes,
+    _flops,
+)
+
+
+class LinearCrossEntropy(torch.autograd.Function):
+    """The sum of the losses, with its gradient ready: the backward pass only scales it."""
 
     @staticmethod
     def forward(
-        ctx: Any,
         h: Tensor,
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
+        counted: Tensor | None,
+        label_smoothing: float,
         operand: torch.dtype,
         block: int,
-        wanted: tuple[bool, bool, bool],
-    ) -> Tensor:
-        exact = _exact(operand)
-        wanted_h, wanted_weight, wanted_bias = wanted
-        # The backward pass may bring a factor of 65,536: until then float16 would lose what is small.
-        kept = exact if h.dtype is torch.float16 else h.dtype
-        sums = Gradient(
-            torch.empty_like(h, dtype=kept) if wanted_h else None,
-            torch.zeros_like(weight, dtype=exact) if wanted_weight else None,
-            torch.zeros_like(weight[:, 0], dtype=exact) if wanted_bias else None,
+        needed: list[bool],
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        operands = (h, weight, bias, targets, counted)
+        found: tuple[Tensor, Tensor, Tensor, Tensor] = call(
+            OPERATOR, *operands, label_smoothing, operand, block, needed
         )
-        ctx.dtypes = h.dtype, weight.dtype, None if bias is None else bias.dtype
-        h, weight, bias = h.to(operand), weight.to(operand), None if bias is None else bias.to(exact)
-        room = h.new_empty(min(block, len(h)), len(weight)) if operand is exact else None
-        total = h.new_zeros((), dtype=exact)
-        for start in range(0, len(h), block):
-            rows = slice(start, min(start + block, len(h)))
-            z = scores(h[rows], weight, bias, None if room is None else room[: rows.stop - start])
-            if any(wanted):
-                losses = accumulate(z, h[rows], weight, targets[rows], rows, sums)
-            else:
-                losses = nn.functional.cross_entropy(z, targets[rows], reduction="sum")
-            # Not in place: torch.compile of torch 2.11 loses the gradient of an answer that was changed in place.
-            total = total + losses.sum()
-        ctx.save_for_backward(*sums)
-        return total
+        return found
 
     @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        parts = [
-            None if part is None else (part * scale).to(dtype)
-            for part, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        # Answers, so that a second derivative finds its way through them, and is refused.
+        ctx.save_for_backward(*output[1:])
+        ctx.dtypes = [None if part is None else part.dtype for part in inputs[:3]]
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        dtypes = [
+            dtype if is_needed else None for dtype, is_needed in zip(ctx.dtypes, ctx.needs_input_grad, strict=False)
         ]
-        return *parts, None, None, None, None
+        found = apply(ScaledGradient, scale, *ctx.saved_tensors, dtypes)
+        parts = (part if is_needed else None for part, is_needed in zip(found, ctx.needs_input_grad, strict=False))
+        return *parts, *(None,) * 6
+
+    vmap = vmap_by_loop(lambda *operands: apply(LinearCrossEntropy, *operands))
+
+
+class ScaledGradient(torch.autograd.Function):
+    """The gradients times the one number that the backward pass brings, each in its type; None is not needed."""
+
+    @staticmethod
+    def forward(
+        scale: Tensor, dh: Tensor, dweight: Tensor, dbias: Tensor, dtypes: list[torch.dtype | None]
+    ) -> tuple[Tensor, ...]:
+        return tuple(
+            part.new_empty(0) if dtype is None else (part * scale).to(dtype)
+            for part, dtype in zip((dh, dweight, dbias), dtypes, strict=True)
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    backward = staticmethod(first_derivatives_only)  # type: ignore[assignment]
+    vmap = vmap_by_loop(lambda *operands: apply(ScaledGradient, *operands))
+
+
+differentiate_by(OPERATOR, lambda *operands: apply(LinearCrossEntropy, *operands))
+
+
+def check_reduction(reduction: str) -> None:
+    if reduction not in ("mean", "sum"):
+        raise ShapeError(
+            f"readout: reduction is {reduction!r}. Choose mean or sum; for the loss of each row take "
+            "torch.nn.functional.cross_entropy of the scores."
+        )
+
+
+def check_smoothing(label_smoothing: float) -> None:
+    is_number = isinstance(label_smoothing, Real) and not isinstance(label_smoothing, bool)
+    if not is_number or not 0 <= label_smoothing <= 1:
+        raise ShapeError(f"readout: label_smoothing is {label_smoothing!r}. Give a number from 0 to 1.")
+
+
+def _counted(target: Tensor, ignore_index: int, weight: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Targets from 0 to V - 1, and which rows count: None for all."""
+    check_whole("readout", "ignore_index", ignore_index, least=-MOST)
+    if target.dtype not in INTEGERS:
+        check_indices("readout", "targets", target, len(weight), like=weight)
+    # As int64: beside uint8 torch would take -100 for 156.
+    target = target.long()
+    counted = target != ignore_index
+    if has_values(target) and bool(counted.all()):
+        check_indices("readout", "targets", target, len(weight), like=weight)
+        return target, None
+    target = target.masked_fill(~counted, 0)
+    check_indices("readout", "targets", target, len(weight), like=weight)
+    return target, counted
 
 
 def _exact(operand: torch.dtype) -> torch.dtype:
@@ -116,31 +236,32 @@ def _block_rows(rows: int, row_bytes: int, on_gpu: bool) -> int:
     return -(-rows // blocks) if blocks else 1
 
 
-def _check_width(h: Tensor, weight: Tensor) -> None:
+def check_width(h: Tensor, weight: Tensor) -> None:
     if weight.dim() != 2:
-        raise ShapeError(f"readout: weight is {tuple(weight.shape)}, wanted (V, H), a row for each word. Reshape it.")
+        raise ShapeError(
+            f"readout: linear_weight is {tuple(weight.shape)}, wanted (V, H), a row for each word. Reshape it."
+        )
     if h.dim() == 0 or h.shape[-1] != weight.shape[-1]:
         raise ShapeError(
-            f"readout: h is {tuple(h.shape)}, wanted (..., {weight.shape[-1]}), the width of the weight "
+            f"readout: input is {tuple(h.shape)}, wanted (..., {weight.shape[-1]}), the width of the weight "
             f"{tuple(weight.shape)}. Pass the states, with their width last."
         )
 
 
-def _check(h: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, reduction: str, block: int | None) -> None:
-    check_operands("readout", h=h, weight=weight, bias=bias)
-    _check_width(h, weight)
+def _check(h: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, block: int | None) -> None:
+    check_operands("readout", input=h, linear_weight=weight, linear_bias=bias)
+    check_width(h, weight)
     V = len(weight)
     if bias is not None and tuple(bias.shape) != (V,):
-        raise ShapeError(f"readout: bias is {tuple(bias.shape)}, wanted ({V},), one for each word. Reshape bias.")
-    check_indices("readout", "targets", targets, V, like=h)
-    if targets.shape != h.shape[:-1]:
+        raise ShapeError(f"readout: linear_bias is {tuple(bias.shape)}, wanted ({V},), one for each word. Reshape it.")
+    if not isinstance(target, Tensor) or target.layout is not torch.strided or target.is_nested:
+        check_indices("readout", "targets", target, V, like=h)
+    if target.shape != h.shape[:-1]:
         raise ShapeError(
-            f"readout: targets are {tuple(targets.shape)}, wanted {tuple(h.shape[:-1])}, one for each row of h "
-            f"{tuple(h.shape)}. Pass the number of the right word for each state."
+            f"readout: target is {tuple(target.shape)}, wanted {tuple(h.shape[:-1])}, one for each row of input "
+            f"{tuple(h.shape)}. Pass the index of the right word for each state."
         )
-    if targets.numel() == 0:
-        raise ShapeError(f"readout: targets are empty, {tuple(targets.shape)}, wanted one or more. Skip the batch.")
-    if reduction not in ("mean", "sum"):
-        raise ShapeError(f"readout: reduction is {reduction!r}. Choose mean or sum.")
+    if target.numel() == 0:
+        raise ShapeError(f"readout: target is empty, {tuple(target.shape)}, wanted one or more. Skip the batch.")
     if block is not None:
-        check_whole("readout", "block", block)
+        check_whole("readout", "batch_chunk_size", block)

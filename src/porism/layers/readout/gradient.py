@@ -1,6 +1,7 @@
 """The gradient of the cross-entropy by hand: a line of maths above a line of code, no autograd.
 
-z = h U + b, p = softmax(z), J = sum of -log p[y]; U is kept transposed as `weight` (V, H). The README derives it.
+z = h U + b, p = softmax(z), J = sum of -log p[y] over the rows that count; U is kept transposed as `weight` (V, H). The
+README derives it.
 """
 
 from typing import NamedTuple
@@ -9,8 +10,8 @@ import torch
 from torch import Tensor
 
 
-class Gradient(NamedTuple):
-    """dJ/dh (N, H), dJ/dU transposed (V, H) and dJ/db (V); None for what is not asked for."""
+class ReadoutGradient(NamedTuple):
+    """dJ/dh (N, H), dJ/dU transposed (V, H) and dJ/db (V); None for what is not needed."""
 
     h: Tensor | None
     weight: Tensor | None
@@ -18,14 +19,21 @@ class Gradient(NamedTuple):
 
 
 @torch.no_grad()
-def gradient(h: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Gradient:
-    """The gradient of the summed loss, all rows at once: h (N, H), weight (V, H), bias (V), targets (N)."""
+def gradient(
+    h: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    counted: Tensor | None = None,
+    label_smoothing: float = 0.0,
+) -> ReadoutGradient:
+    """The gradient of the summed loss, all rows at once: h (N, H), weight (V, H), bias (V), targets, counted (N)."""
     dtype = product_dtype(h.dtype, h.device)
     h, weight, bias = h.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
     z = scores(h, weight, bias)
     dh, dweight = torch.empty_like(h, dtype=z.dtype), torch.zeros_like(weight, dtype=z.dtype)
-    sums = Gradient(dh, dweight, None if bias is None else torch.zeros_like(bias, dtype=z.dtype))
-    accumulate(z, h, weight, targets, slice(None), sums)
+    sums = ReadoutGradient(dh, dweight, None if bias is None else torch.zeros_like(bias, dtype=z.dtype))
+    accumulate(z, h, weight, targets, counted, label_smoothing, slice(None), sums)
     return sums
 
 
@@ -44,20 +52,36 @@ def scores(h: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor | None = 
     return torch.addmm(bias, h, weight.mT, out=out)
 
 
-def accumulate(z: Tensor, h: Tensor, weight: Tensor, targets: Tensor, rows: slice, sums: Gradient) -> Tensor:
+def accumulate(
+    z: Tensor,
+    h: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    counted: Tensor | None,
+    label_smoothing: float,
+    rows: slice,
+    sums: ReadoutGradient,
+) -> Tensor:
     """Adds the gradient of a block of `rows` to `sums`; answers the block's losses, (n).
 
-    z (n, V) are the block's `scores` and are overwritten; h (n, H) and targets (n) are the block's own. Operands of
-    products are of the type of h and weight, all else is of the type of z.
+    z (n, V) are the block's `scores` and are overwritten; h (n, H), targets (n) and counted (n), False for a row that
+    is ignored, are the block's own. Operands of products are of the type of h and weight, all else is of that of z.
     """
-    y = targets[:, None]
+    y, V = targets[:, None], z.shape[1]
     z_y, z_max = z.gather(1, y).squeeze(1), z.amax(1)
+    z_mean = z.mean(1) if label_smoothing else None
     # p = softmax(z)                            in place, so that a block stays in the cache
     p = torch.softmax(z, 1, out=z)
     # -log p[y] = z_max - z[y] - log p_max      the largest p never underflows, p[y] may
-    losses = z_max - z_y - p.amax(1).log()
-    # a = p - onehot(y)                         dJ/dz, row by row
-    a = p.scatter_add_(1, y, p.new_full((1, 1), -1.0).expand_as(y))
+    #                                           with smoothing e: z[y] becomes (1 - e) z[y] + e mean(z)
+    losses = z_max - (z_y if z_mean is None else z_y.lerp(z_mean, label_smoothing)) - p.amax(1).log()
+    # a = p - onehot(y)                         dJ/dz, row by row; with smoothing e: p - (1 - e) onehot(y) - e / V
+    a = p.scatter_add_(1, y, p.new_full((1, 1), label_smoothing - 1.0).expand_as(y))
+    if label_smoothing:
+        a.sub_(label_smoothing / V)
+    if counted is not None:
+        a.masked_fill_(~counted[:, None], 0.0)
+        losses = losses.masked_fill(~counted, 0.0)
     if sums.bias is not None:
         # db = sum of a                         fastest as a product with ones
         torch.addmv(sums.bias, a.mT, a.new_ones(len(a)), out=sums.bias)
@@ -73,7 +97,7 @@ def accumulate(z: Tensor, h: Tensor, weight: Tensor, targets: Tensor, rows: slic
     return losses
 
 
-def _accumulate_rounded(a: Tensor, h: Tensor, weight: Tensor, rows: slice, sums: Gradient) -> None:
+def _accumulate_rounded(a: Tensor, h: Tensor, weight: Tensor, rows: slice, sums: ReadoutGradient) -> None:
     """dh and dU of a block, with a rounded once to the type of h and weight."""
     # |a| is at most 1. float16 holds nothing below 2^-24, and above 2^15 there is room.
     unit = 2.0**15 if h.dtype is torch.float16 else 1.0

@@ -1,51 +1,59 @@
-"""The projection onto a vocabulary together with its softmax cross-entropy, which never holds all scores at once."""
+"""The projection onto a vocabulary that people import, with its softmax cross-entropy."""
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from porism.errors import ShapeError
 from porism.layers.operands import check_operands, check_whole
-from porism.layers.readout.functional import _check_width, linear_cross_entropy
+from porism.layers.readout.functional import check_width, linear_cross_entropy
 
 
 class Readout(nn.Module):
-    """From states to words: the projection onto a vocabulary, and its softmax cross-entropy.
+    """Linear layer onto a vocabulary whose softmax cross-entropy never holds all scores.
 
     z = h U + b,  loss = -log softmax(z)[y]
 
     >>> readout, h, y = Readout(100, 10_000), torch.randn(35, 4, 100), torch.randint(10_000, (35, 4))
     >>> readout.loss(h, y).shape        # T B H, T B -> a scalar, without ever holding T B V scores
     torch.Size([])
-    >>> readout(h).shape                # the scores themselves, where they are wanted
+    >>> readout(h).shape                # the scores themselves
     torch.Size([35, 4, 10000])
 
     `weight` ties the projection to a matrix that is already there, such as that of an embedding of the same width:
     `Readout(100, 10_000, weight=embedding.weight)`.
 
-    Shapes: h (..., H) -> z (..., V); targets (...) -> a scalar.
+    Called as nn.Linear is, its loss as torch.nn.functional.linear_cross_entropy.
+
+    Shapes: input (..., H) -> scores (..., V); target (...) -> a scalar.
     """
 
     def __init__(
         self,
-        width: int,
-        vocabulary: int,
+        in_features: int,
+        out_features: int,
         bias: bool = True,
-        weight: nn.Parameter | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        weight: nn.Parameter | None = None,
     ) -> None:
         super().__init__()
-        for name, size in (("width", width), ("vocabulary", vocabulary)):
+        for name, size in (("in_features", in_features), ("out_features", out_features)):
             check_whole("readout", name, size)
-        if weight is not None and tuple(weight.shape) != (vocabulary, width):
+        if weight is not None and tuple(weight.shape) != (out_features, in_features):
             raise ShapeError(
-                f"readout: the tied weight is {tuple(weight.shape)}, wanted {(vocabulary, width)}: vocabulary, width. "
+                f"readout: the tied weight is {tuple(weight.shape)}, wanted {(out_features, in_features)}: "
+                "out_features, in_features. "
                 "Make the embedding as wide as the state, or leave out weight."
             )
-        self.width = width
-        self.vocabulary = vocabulary
+        self.in_features = in_features
+        self.out_features = out_features
         self.weight = (
-            nn.Parameter(torch.empty(vocabulary, width, device=device, dtype=dtype)) if weight is None else weight
+            nn.Parameter(torch.empty(out_features, in_features, device=device, dtype=dtype))
+            if weight is None
+            else weight
         )
         self.bias = nn.Parameter(torch.empty_like(self.weight[:, 0], requires_grad=False)) if bias else None
         self._tied = weight is not None
@@ -58,14 +66,34 @@ class Readout(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, h: Tensor) -> Tensor:
-        check_operands("readout", h=h, weight=self.weight, bias=self.bias)
-        _check_width(h, self.weight)
-        return nn.functional.linear(h, self.weight, self.bias)
+    def forward(self, input: Tensor) -> Tensor:
+        """The scores, (..., V)."""
+        check_operands("readout", input=input, linear_weight=self.weight, linear_bias=self.bias)
+        check_width(input, self.weight)
+        return nn.functional.linear(input, self.weight, self.bias)
 
-    def loss(self, h: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
-        """The cross-entropy in nats of predicting `targets` from `h`."""
-        return linear_cross_entropy(h, self.weight, self.bias, targets, reduction)
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def loss(
+        self,
+        input: Tensor,
+        target: Tensor,
+        *,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+    ) -> Tensor:
+        """The cross-entropy in nats of predicting `target` from `input`."""
+        return linear_cross_entropy(
+            input,
+            self.weight,
+            target,
+            linear_bias=self.bias,
+            reduction=reduction,
+            ignore_index=ignore_index,
+            label_smoothing=label_smoothing,
+        )
 
     def extra_repr(self) -> str:
-        return f"{self.width}, {self.vocabulary}, bias={self.bias is not None}, tied={self._tied}"
+        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, tied={self._tied}"

@@ -10,12 +10,25 @@ def scores(h: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return z if bias is None else z + bias
 
 
-def cross_entropy(h: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    """J, the sum over n of -log softmax(h[n] U + b)[y[n]]: h (N, H), weight (V, H), bias (V), y (N)."""
+def cross_entropy(
+    h: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """J, the sum over n of -log softmax(h[n] U + b)[y[n]]: h (N, H), weight (V, H), bias (V), y (N).
+
+    With label smoothing e the target is y[n] with weight 1 - e, and every word with weight e / V.
+    """
     J = torch.zeros((), dtype=h.dtype)
     for h_n, y_n in zip(h, targets, strict=True):
+        if y_n == ignore_index:
+            continue
         z = scores(h_n, weight, bias)
         # The largest score goes out of numerator and denominator, so that no exp overflows.
         largest = z.max()
-        J = J + torch.log(torch.exp(z - largest).sum()) + largest - z[y_n]
+        log_p = z - largest - torch.log(torch.exp(z - largest).sum())
+        J = J - (1 - label_smoothing) * log_p[y_n] - label_smoothing * log_p.mean()
     return J

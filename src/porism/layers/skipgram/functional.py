@@ -27,7 +27,7 @@ def skipgram(v: Tensor, U: Tensor, contexts: Tensor, reduction: str = "mean") ->
     _check_vectors(v, U)
     _check_words("contexts", contexts, (len(v),), U)
     _check_reduction(reduction)
-    return linear_cross_entropy(v, U, None, contexts, reduction)
+    return linear_cross_entropy(v, U, contexts, reduction=reduction)
 
 
 def sampled_loss(

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from porism.layers.recurrent.grid.kernels.diagonals import CORNERS, by_diagonals, by_rows, order, steps
+from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS, by_diagonals, by_rows, diagonals, order
 
 SIZES = [(1, 1), (1, 7), (7, 1), (2, 2), (3, 5), (5, 3), (63, 2)]
 CPU = torch.device("cpu")
@@ -14,7 +14,7 @@ def test_neighbours_lie_where_a_step_says(Y: int, X: int) -> None:
     B = 2
     # Of every row of the walk: image, row, column.
     pixels = torch.cartesian_prod(torch.arange(B), torch.arange(Y), torch.arange(X))[order(B, Y, X, "top-left", CPU)]
-    walk = steps(B, Y, X)
+    walk = diagonals(B, Y, X)
     assert len(walk) == Y + X - 1
     assert [row for step in walk for row in range(step.pixels.start, step.pixels.stop)] == list(range(B * Y * X))
     for diagonal, step in enumerate(walk):
@@ -25,7 +25,7 @@ def test_neighbours_lie_where_a_step_says(Y: int, X: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("corner", "wanted"),
+    ("direction", "wanted"),
     [
         ("top-left", [0, 1, 3, 2, 4, 5]),
         ("top-right", [2, 1, 5, 0, 4, 3]),
@@ -33,17 +33,17 @@ def test_neighbours_lie_where_a_step_says(Y: int, X: int) -> None:
         ("bottom-right", [5, 4, 2, 3, 1, 0]),
     ],
 )
-def test_a_corner_comes_first(corner: str, wanted: list[int]) -> None:
-    assert order(1, 2, 3, corner, CPU).tolist() == wanted
+def test_a_corner_comes_first(direction: str, wanted: list[int]) -> None:
+    assert order(1, 2, 3, direction, CPU).tolist() == wanted
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-def test_there_and_back(corner: str) -> None:
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_there_and_back(direction: str) -> None:
     B, C, Y, X = 2, 3, 4, 5
     image = torch.randn(B, Y, X, C)
-    places = order(B, Y, X, corner, CPU)
+    places = order(B, Y, X, direction, CPU)
     walked = by_diagonals(image, places)
-    vertical, horizontal = corner.split("-")
+    vertical, horizontal = direction.split("-")
     first = image[:, -1 if vertical == "bottom" else 0, -1 if horizontal == "right" else 0]
     assert torch.equal(walked[:B], first)
     assert torch.equal(by_rows(walked, places, B, Y, X), image)

@@ -1,4 +1,4 @@
-"""Grid against the loops over pixels: every cell, activation and corner, at odd sizes."""
+"""Grid against the loops over pixels: every cell, nonlinearity and direction, at odd sizes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,13 +11,13 @@ from porism.costing.counting.count import count
 from porism.layers import Grid
 from porism.layers.recurrent.grid import grid, naive
 from porism.layers.recurrent.grid.cost import cost
-from porism.layers.recurrent.grid.kernels.diagonals import CORNERS
+from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
 from porism.testing.gradients import relative_error
 
 B, C, H = 2, 3, 5
 SIZES = [(1, 1), (1, 7), (7, 1), (2, 3), (5, 9), (63, 2)]
 each_size = pytest.mark.parametrize("size", SIZES, ids=str)
-CELLS: list[dict[str, Any]] = [{"activation": name} for name in naive.ACTIVATIONS] + [{"cell": "lstm"}]
+CELLS: list[dict[str, Any]] = [{"nonlinearity": name} for name in naive.ACTIVATIONS] + [{"cell": "lstm"}]
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
 
 
@@ -25,20 +25,20 @@ pytestmark = pytest.mark.usefixtures("double")
 
 
 def by_loops(layer: Grid, x: Tensor) -> list[Tensor]:
-    """What each corner gives."""
+    """What each direction gives."""
     found = []
-    for corner in layer.corners:
-        suffix = "" if corner == "top-left" else "_" + corner.replace("-", "_")
+    for direction in layer.directions:
+        suffix = "" if direction == "top-left" else "_" + direction.replace("-", "_")
         weights = (layer.get_parameter(f"{name}{suffix}").mT for name in ("weight_in", "weight_left", "weight_top"))
         W_in, W_left, W_top = weights
-        b = layer.get_parameter(f"bias{suffix}") if layer.biased else None
-        turned = naive.turned(x, corner)
+        b = layer.get_parameter(f"bias{suffix}") if layer.has_bias else None
+        turned = naive.rotated(x, direction)
         if layer.cell == "lstm":
             h = naive.grid_lstm(turned, W_in, W_left, W_top, b)
         else:
-            assert layer.activation is not None
-            h = naive.grid(turned, W_in, W_left, W_top, b, layer.activation)
-        found.append(naive.turned(h, corner))
+            assert layer.nonlinearity is not None
+            h = naive.grid(turned, W_in, W_left, W_top, b, layer.nonlinearity)
+        found.append(naive.rotated(h, direction))
     return found
 
 
@@ -85,24 +85,24 @@ def test_no_memory_is_read_before_it_is_written(cell: dict[str, Any]) -> None:
 
 
 @each_size
-@pytest.mark.parametrize("cell", ["simple", "lstm"])
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
 def test_all_corners_side_by_side(size: tuple[int, int], cell: str) -> None:
-    layer, x = drawn(*size, cell=cell, corners=4, combine="concatenate")
-    assert layer.corners == CORNERS
+    layer, x = drawn(*size, cell=cell, directions=4, merge_mode="concat")
+    assert layer.directions == DIRECTIONS
     assert_same(layer, x, layer(x), torch.cat(by_loops(layer, x), 1))
 
 
-@pytest.mark.parametrize("corners", [2, ("bottom-left",), ["top-right", "top-left"]], ids=str)
-def test_corners_add_up(corners: Any) -> None:
-    layer, x = drawn(3, 4, corners=corners, bias=True)
+@pytest.mark.parametrize("directions", [2, ("bottom-left",), ["top-right", "top-left"]], ids=str)
+def test_corners_add_up(directions: Any) -> None:
+    layer, x = drawn(3, 4, directions=directions, bias=True)
     assert_same(layer, x, layer(x), torch.stack(by_loops(layer, x)).sum(0))
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-def test_a_pixel_sees_what_lies_towards_its_corner(corner: str) -> None:
-    layer, x = drawn(5, 4, corners=(corner,), activation="tanh")
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_pixel_sees_what_lies_towards_its_corner(direction: str) -> None:
+    layer, x = drawn(5, 4, directions=(direction,), nonlinearity="tanh")
     (seen,) = torch.autograd.grad(layer(x)[:, :, 2, 1].sum(), x)
-    vertical, horizontal = corner.split("-")
+    vertical, horizontal = direction.split("-")
     rows = slice(0, 3) if vertical == "top" else slice(2, 5)
     columns = slice(0, 2) if horizontal == "left" else slice(1, 4)
     wanted = torch.zeros(5, 4, dtype=torch.bool)
@@ -118,15 +118,15 @@ def test_parameters() -> None:
     assert number() == 2 * H**2 + H * C
     assert number(bias=True) == 2 * H**2 + H * C + H
     assert number(cell="lstm") == 5 * number()
-    assert number(corners=4) == 4 * number()
+    assert number(directions=4) == 4 * number()
 
 
-@pytest.mark.parametrize("cell", ["simple", "lstm"])
-@pytest.mark.parametrize("corners", [1, 2, 4])
-def test_cost_equals_the_count(cell: str, corners: int) -> None:
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
+@pytest.mark.parametrize("directions", [1, 2, 4])
+def test_cost_equals_the_count(cell: str, directions: int) -> None:
     Y, X = 4, 3
-    layer, x = drawn(Y, X, cell=cell, corners=corners, bias=True)
-    wanted = cost(cell, bias=True, corners=corners).at(B=B, C=C, H=H, Y=Y, X=X)
+    layer, x = drawn(Y, X, cell=cell, directions=directions, bias=True)
+    wanted = cost(cell, bias=True, directions=directions).at(B=B, C=C, H=H, Y=Y, X=X)
     assert sum(parameter.numel() for parameter in layer.parameters()) == wanted["parameters"]
     counted = count(layer, x)
     assert (counted.flops, counted.backward_flops) == (wanted["flops"], wanted["backward_flops"])
@@ -155,8 +155,8 @@ def test_without_a_batch() -> None:
     [
         {},
         {"cell": "lstm", "bias": True},
-        {"corners": 4},
-        {"corners": 2, "combine": "concatenate", "activation": "relu"},
+        {"directions": 4},
+        {"directions": 2, "merge_mode": "concat", "nonlinearity": "relu"},
     ],
     ids=str,
 )
@@ -207,7 +207,7 @@ def test_an_image_without_a_gradient() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile itself calls what torch deprecates
-@pytest.mark.parametrize("options", [{"cell": "lstm"}, {"corners": 2, "activation": "relu"}], ids=str)
+@pytest.mark.parametrize("options", [{"cell": "lstm"}, {"directions": 2, "nonlinearity": "relu"}], ids=str)
 def test_compiles_without_a_break(options: dict[str, Any]) -> None:
     torch.compiler.reset()
     layer, x = drawn(3, 4, **options)
@@ -217,7 +217,7 @@ def test_compiles_without_a_break(options: dict[str, Any]) -> None:
         assert torch.equal(compiled(x.detach()), layer(x))
 
 
-@pytest.mark.parametrize("cell", ["simple", "lstm"])
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
 def test_autocast_takes_its_type(cell: str) -> None:
     layer, x = drawn(3, 4, cell=cell, bias=True)
     layer, x = layer.float(), x.detach().float().requires_grad_()
@@ -233,13 +233,13 @@ def test_autocast_takes_its_type(cell: str) -> None:
 
 
 def test_functional_form() -> None:
-    layer, x = drawn(2, 3, corners=("bottom-right",))
+    layer, x = drawn(2, 3, directions=("bottom-right",))
     assert list(layer.state_dict()) == [f"weight_{part}_bottom_right" for part in ("in", "left", "top")]
     weight_in, weight_left, weight_top = layer.parameters()
-    assert torch.equal(grid(x, weight_in, weight_left, weight_top, corner="bottom-right"), layer(x))
+    assert torch.equal(grid(x, weight_in, weight_left, weight_top, direction="bottom-right"), layer(x))
 
 
 def test_repr_names_what_was_chosen() -> None:
-    shown = "3, 5, activation='sigmoid', bias=False, cell='simple', corners=('top-left', 'bottom-right'), combine='sum'"
-    assert repr(Grid(3, 5, corners=2)) == f"Grid({shown})"
-    assert "activation" not in repr(Grid(3, 5, cell="lstm"))
+    sizes, chosen = "3, 5, nonlinearity='sigmoid', bias=False, cell='rnn'", "directions=('top-left', 'bottom-right')"
+    assert repr(Grid(3, 5, directions=2)) == f"Grid({sizes}, {chosen}, merge_mode='sum')"
+    assert "nonlinearity" not in repr(Grid(3, 5, cell="lstm"))

@@ -22,12 +22,12 @@ CHANGES: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Tensor]]] =
     "behind autograd": (lambda y: y.detach().add_(1), lambda y: y + 1),
 }
 OPTIONS: list[dict[str, Any]] = [
-    {"activation": "tanh"},
-    {"activation": "relu", "bias": True},
+    {"nonlinearity": "tanh"},
+    {"nonlinearity": "relu", "bias": True},
     {"cell": "lstm"},
-    {"corners": ("bottom-left",)},
-    {"corners": 2},
-    {"corners": 4, "combine": "concatenate", "activation": "tanh"},
+    {"directions": ("bottom-left",)},
+    {"directions": 2},
+    {"directions": 4, "merge_mode": "concat", "nonlinearity": "tanh"},
 ]
 each_option = pytest.mark.parametrize("options", OPTIONS, ids=str)
 
@@ -83,7 +83,7 @@ def test_a_change_between_two_backward_passes() -> None:
 def test_in_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     monkeypatch.setattr(kernels, "DEVICES", {device})
-    layer, x = made(torch.float32, activation="tanh", bias=True)
+    layer, x = made(torch.float32, nonlinearity="tanh", bias=True)
     layer, x = layer.to(device), x.detach().to(device).requires_grad_()
     y, plain = layer(x), layer(x)
     y.mul_(2)
@@ -94,7 +94,7 @@ def test_in_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 # torch.compile itself calls what torch deprecates.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("inside", [True, False], ids=["in the graph", "after it"])
-@pytest.mark.parametrize("options", [{"activation": "tanh"}, {"cell": "lstm", "corners": ("top-right",)}], ids=str)
+@pytest.mark.parametrize("options", [{"nonlinearity": "tanh"}, {"cell": "lstm", "directions": ("top-right",)}], ids=str)
 def test_when_compiled(options: dict[str, Any], inside: bool) -> None:
     torch.compiler.reset()
     layer, x = made(**options)
@@ -114,7 +114,7 @@ def test_when_compiled(options: dict[str, Any], inside: bool) -> None:
 @pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler")
 def test_after_inductor_which_leaves_copies_out() -> None:
     torch.compiler.reset()
-    layer, x = made(activation="tanh")
+    layer, x = made(nonlinearity="tanh")
     y = torch.compile(layer, fullgraph=True)(x)
     y.mul_(2)
     assert_same(gradients(layer, x, y), gradients(layer, x, layer(x) * 2))

@@ -13,14 +13,14 @@ from porism.layers.recurrent.grid import grid, naive
 from porism.testing.gradients import relative_error
 
 B, C, H, Y, X = 2, 3, 4, 2, 3
-SHAPES = {"x": (B, C, Y, X), "weight_in": (H, C), "weight_left": (H, H), "weight_top": (H, H), "bias": (H,)}
+SHAPES = {"input": (B, C, Y, X), "weight_in": (H, C), "weight_left": (H, H), "weight_top": (H, H), "bias": (H,)}
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 def errors(layout: str, strided: tuple[str, ...], dtype: torch.dtype = torch.float64, **task: Any) -> list[float]:
     """Of the states and of every gradient, against the loops in float64."""
-    exact = _leaves(task.get("cell", "simple"))
+    exact = _leaves(task.get("cell", "rnn"))
     ours = {name: leaf.detach().to(DEVICE, dtype).requires_grad_() for name, leaf in exact.items()}
     found, dy = _run(ours, layout, strided, grid, task)
     wanted, _ = _run(exact, layout, strided, _loops, task)
@@ -53,28 +53,28 @@ def _run(
     return y, LAYOUTS[layout](dy) if "dy" in strided else dy
 
 
-def _loops(x: Tensor, *weights: Tensor, activation: str = "sigmoid", cell: str = "simple", corner: str) -> Tensor:
+def _loops(x: Tensor, *weights: Tensor, nonlinearity: str = "sigmoid", cell: str = "rnn", direction: str) -> Tensor:
     W_in, W_left, W_top = (weight.mT for weight in weights[:3])
-    x = naive.turned(x, corner)
+    x = naive.rotated(x, direction)
     if cell == "lstm":
-        return naive.turned(naive.grid_lstm(x, W_in, W_left, W_top, weights[3]), corner)
-    return naive.turned(naive.grid(x, W_in, W_left, W_top, weights[3], activation), corner)
+        return naive.rotated(naive.grid_lstm(x, W_in, W_left, W_top, weights[3]), direction)
+    return naive.rotated(naive.grid(x, W_in, W_left, W_top, weights[3], nonlinearity), direction)
 
 
 @each_layout
 @pytest.mark.parametrize("operand", [*SHAPES, "dy"])
 def test_each_operand_and_the_gradient_that_comes_in(layout: str, operand: str) -> None:
-    assert max(errors(layout, (operand,), corner="top-right", activation="tanh")) <= 1e-12
+    assert max(errors(layout, (operand,), direction="top-right", nonlinearity="tanh")) <= 1e-12
 
 
 @each_layout
-@pytest.mark.parametrize("task", [{"activation": "relu"}, {"cell": "lstm"}], ids=str)
+@pytest.mark.parametrize("task", [{"nonlinearity": "relu"}, {"cell": "lstm"}], ids=str)
 def test_all_at_once(layout: str, task: dict[str, Any]) -> None:
-    assert max(errors(layout, (*SHAPES, "dy"), corner="bottom-left", **task)) <= 1e-12
+    assert max(errors(layout, (*SHAPES, "dy"), direction="bottom-left", **task)) <= 1e-12
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize("layout", ["permuted", "stepped", "expanded", "negated", "channels last"])
 def test_all_at_once_in_the_kernel(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "DEVICES", {DEVICE})
-    assert max(errors(layout, (*SHAPES, "dy"), torch.float32, corner="bottom-left", activation="tanh")) <= 2e-5
+    assert max(errors(layout, (*SHAPES, "dy"), torch.float32, direction="bottom-left", nonlinearity="tanh")) <= 2e-5

@@ -12,7 +12,7 @@ from porism.layers import Grid
 from porism.layers.recurrent.grid import grid
 
 B, C, H, Y, X = 2, 3, 4, 2, 3
-SHAPES = {"x": (B, C, Y, X), "weight_in": (H, C), "weight_left": (H, H), "weight_top": (H, H), "bias": (H,)}
+SHAPES = {"input": (B, C, Y, X), "weight_in": (H, C), "weight_left": (H, H), "weight_top": (H, H), "bias": (H,)}
 
 
 @each_spoiler
@@ -26,7 +26,7 @@ def test_the_functional_form(how: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex128], ids=str)
-@pytest.mark.parametrize("cell", ["simple", "lstm"])
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
 def test_all_operands_of_a_dtype_that_cannot_be(dtype: torch.dtype, cell: str) -> None:
     gates = 5 if cell == "lstm" else 1
     shapes = {name: shape if name == "x" else (gates * shape[0], *shape[1:]) for name, shape in SHAPES.items()}
@@ -39,21 +39,21 @@ def test_all_operands_of_a_dtype_that_cannot_be(dtype: torch.dtype, cell: str) -
 def test_the_layer(how: str) -> None:
     spoil, message = SPOILED[how]
     with pytest.raises(ShapeError, match=message):
-        Grid(C, H, corners=2)(spoil(torch.randn(B, C, Y, X)))
+        Grid(C, H, directions=2)(spoil(torch.randn(B, C, Y, X)))
 
 
 @pytest.mark.parametrize("name", ["weight_in", "weight_left_bottom_right", "bias"])
 def test_a_part_that_was_never_materialised(name: str) -> None:
-    layer = Grid(C, H, corners=2, bias=True)
+    layer = Grid(C, H, directions=2, bias=True)
     setattr(layer, name, nn.Parameter(layer.get_parameter(name).to("meta")))
     with pytest.raises(ShapeError, match=r"grid: (weight_in|weight_left|bias) is on meta, x on cpu, wanted one device"):
         layer(torch.randn(B, C, Y, X))
 
 
-@pytest.mark.parametrize("cell", ["simple", "lstm"])
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
 def test_float64_is_left_alone_by_autocast(cell: str) -> None:
     torch.manual_seed(0)
-    layer = Grid(C, H, cell=cell, bias=True, corners=2, dtype=torch.float64)
+    layer = Grid(C, H, cell=cell, bias=True, directions=2, dtype=torch.float64)
     x = torch.randn(B, C, Y, X, dtype=torch.float64, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
         y = layer(x)

@@ -9,7 +9,7 @@ from torch import Tensor
 from porism.layers import kernels
 from porism.layers.recurrent.grid import functional as recurrence
 from porism.layers.recurrent.grid import grid, naive
-from porism.layers.recurrent.grid.kernels.diagonals import CORNERS
+from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
 from porism.testing.gradients import relative_error
 
 pytest.importorskip("triton")
@@ -32,15 +32,15 @@ def drawn(B: int, C: int, H: int, Y: int, X: int, dtype: torch.dtype = torch.flo
     return [part.to(DEVICE, dtype).requires_grad_() for part in parts]
 
 
-def errors(leaves: list[Tensor], activation: str = "sigmoid", corner: str = "top-left") -> list[float]:
+def errors(leaves: list[Tensor], nonlinearity: str = "sigmoid", direction: str = "top-left") -> list[float]:
     """Of the states and of every gradient."""
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     x, weight_in, weight_left, weight_top, bias = exact
-    turned = naive.turned(x, corner)
-    h = naive.grid(turned, weight_in.mT, weight_left.mT, weight_top.mT, bias, activation)
-    wanted = naive.turned(h, corner)
+    turned = naive.rotated(x, direction)
+    h = naive.grid(turned, weight_in.mT, weight_left.mT, weight_top.mT, bias, nonlinearity)
+    wanted = naive.rotated(h, direction)
     x, weight_in, weight_left, weight_top, bias = leaves
-    found = grid(x, weight_in, weight_left, weight_top, bias, activation, corner=corner)
+    found = grid(x, weight_in, weight_left, weight_top, bias, nonlinearity, direction=direction)
     dy = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE, x.dtype)
     pairs = [(found, wanted)]
     pairs += zip(torch.autograd.grad(found, leaves, dy), torch.autograd.grad(wanted, exact, dy.double()), strict=True)
@@ -52,20 +52,20 @@ def errors(leaves: list[Tensor], activation: str = "sigmoid", corner: str = "top
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """What the kernel was called for: False for forward, True for back."""
     seen: list[bool] = []
-    walked = triton._walked
+    scanned = triton._scanned
 
-    def watched(*args: Any, **options: Any) -> Tensor:
+    def watched(*args: Any, **options: Any) -> Any:
         seen.append(options["back"])
-        return walked(*args, **options)
+        return scanned(*args, **options)
 
-    monkeypatch.setattr(triton, "_walked", watched)
+    monkeypatch.setattr(triton, "_scanned", watched)
     return seen
 
 
 @pytest.fixture
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """The smallest that products take, so that small images have several bands and few units several tiles."""
-    monkeypatch.setattr(triton, "launch", lambda *_: triton.Launch(rows=16, met=16, warps=4))
+    monkeypatch.setattr(triton, "launch", lambda *_: triton.GridLaunch(rows=16, met=16, warps=4))
 
 
 @pytest.mark.parametrize(("Y", "X"), [(1, 1), (1, 7), (7, 1), (2, 3)])
@@ -81,26 +81,26 @@ def test_widths(H: int) -> None:
 
 @pytest.mark.usefixtures("_small_tiles")
 @pytest.mark.parametrize(
-    ("B", "H", "Y", "X", "corner"),
+    ("B", "H", "Y", "X", "direction"),
     [(2, 3, 17, 3, "top-left"), (1, 3, 33, 2, "bottom-right"), (1, 17, 2, 2, "bottom-left")],
 )
-def test_bands_and_tiles(B: int, H: int, Y: int, X: int, corner: str) -> None:
-    assert max(errors(drawn(B, 2, H, Y, X), corner=corner)) <= 1e-5
+def test_bands_and_tiles(B: int, H: int, Y: int, X: int, direction: str) -> None:
+    assert max(errors(drawn(B, 2, H, Y, X), direction=direction)) <= 1e-5
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-@pytest.mark.parametrize("activation", ["tanh", "relu"])
-def test_corners_and_activations(corner: str, activation: str) -> None:
-    assert max(errors(drawn(1, 2, 5, 3, 4), activation, corner)) <= 1e-5
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+def test_corners_and_activations(direction: str, nonlinearity: str) -> None:
+    assert max(errors(drawn(1, 2, 5, 3, 4), nonlinearity, direction)) <= 1e-5
 
 
-@pytest.mark.parametrize("activation", naive.ACTIVATIONS)
-def test_nan_stays_nan(activation: str) -> None:
+@pytest.mark.parametrize("nonlinearity", naive.ACTIVATIONS)
+def test_nan_stays_nan(nonlinearity: str) -> None:
     x, weight_in, weight_left, weight_top, bias = leaves = drawn(1, 1, 3, 2, 2)
     with torch.no_grad():
         x[0, 0, 0, 1] = torch.nan
-    found = grid(x, weight_in, weight_left, weight_top, bias, activation)
-    wanted = naive.grid(x, weight_in.mT, weight_left.mT, weight_top.mT, bias, activation)
+    found = grid(x, weight_in, weight_left, weight_top, bias, nonlinearity)
+    wanted = naive.grid(x, weight_in.mT, weight_left.mT, weight_top.mT, bias, nonlinearity)
     assert wanted.isnan().any()
     torch.testing.assert_close(found, wanted, equal_nan=True, rtol=0, atol=1e-5)
     gradients = (torch.autograd.grad(states[0, :, 0, 1].sum(), leaves) for states in (found, wanted))

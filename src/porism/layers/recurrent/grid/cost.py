@@ -8,13 +8,13 @@ from torch import nn
 from porism.costing.alphabet import B, C, H, X, Y
 from porism.costing.terms import Terms
 from porism.layers.recurrent.grid.kernels.cpu import GATES
-from porism.layers.recurrent.grid.kernels.diagonals import CORNERS
+from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
 
 LARGEST = {"Y": 16, "X": 16}
-"""Up to which the layer is counted: every diagonal is a step of its own, so that more would take long."""
+"""Up to which the layer is counted: every diagonal is a diagonal of its own, so that more would take long."""
 
 
-def cost(cell: str = "simple", bias: bool = False, corners: int = 1) -> Terms:
+def cost(cell: str = "rnn", bias: bool = False, directions: int = 1) -> Terms:
     """The cost of `Grid(C, H, ...)` on x (B, C, Y, X), x asking for a gradient too.
 
     >>> cost().total("parameters")
@@ -38,10 +38,10 @@ def cost(cell: str = "simple", bias: bool = False, corners: int = 1) -> Terms:
         backward_flops=products | {f"{name} weights": work for name, work in products.items()},
         saved=saved,
     )
-    # Every walk reads the same x.
+    # Every scan reads the same x.
     total = Terms(saved={"x": B * C * Y * X})
-    for corner in CORNERS[:corners]:
-        total += one.with_prefix(corner) if corners > 1 else one
+    for direction in DIRECTIONS[:directions]:
+        total += one.with_prefix(direction) if directions > 1 else one
     return total
 
 

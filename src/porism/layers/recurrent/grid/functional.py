@@ -1,4 +1,4 @@
-"""Both passes as one differentiable function: for autograd, and for the compiler."""
+"""One scan over images as one operator with its gradient, and the functional form around it."""
 
 from collections.abc import Sequence, Set
 from numbers import Integral
@@ -9,90 +9,32 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.derivative import InPlaceWatch, first_derivative_only, own_memory
+from porism.layers.derivative import InPlaceWatch, own_memory
+from porism.layers.functions import apply, call, differentiate_by, may_share_memory, vmap_by_loop
 from porism.layers.kernels import available
 from porism.layers.operands import check_operands
-from porism.layers.recurrent.grid.gradient import Gradient
-from porism.layers.recurrent.grid.kernels import cpu as walk
-from porism.layers.recurrent.grid.kernels.cpu import ACTIVATE, GATES, Task, empty_kept
-from porism.layers.recurrent.grid.kernels.diagonals import CORNERS
+from porism.layers.operators import first_derivatives_only, register
+from porism.layers.recurrent.grid.kernels import cpu
+from porism.layers.recurrent.grid.kernels.cpu import ACTIVATE, GATES, GridSettings, empty_kept
+from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
 
 WIDEST = 512
 """The most hidden units for which there is a kernel."""
 
 
 def states(
-    x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Tensor | None, task: Task
+    x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Tensor | None, settings: GridSettings
 ) -> Tensor:
     """h at every pixel: x (B, C, Y, X) -> (B, H, Y, X), weights as torch keeps them."""
-    pixels = x.permute(0, 2, 3, 1)
-    if torch.compiler.is_compiling():
-        y: Tensor = own_memory(_forward(pixels, weight_in, weight_left, weight_top, bias, *task)[0])
-    elif not torch.is_grad_enabled():
-        y, _ = pass_forward(pixels, weight_in, weight_left, weight_top, bias, task)
-    else:
-        y = _Walk.apply(pixels, weight_in, weight_left, weight_top, bias, task)  # type: ignore[no-untyped-call]
+    operands = (x.permute(0, 2, 3, 1), weight_in, weight_left, weight_top, bias)
+    with without_autocast(x):
+        if torch.is_grad_enabled():
+            y: Tensor = apply(GridForward, *operands, *settings, may_share_memory(*operands))[0]
+        else:
+            y = call(OPERATOR, *operands, *settings)[0]
     return y.permute(0, 3, 1, 2)
 
 
-def pass_forward(
-    x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Tensor | None, task: Task
-) -> tuple[Tensor, Tensor]:
-    """The states (B, Y, X, H), and what else the way back needs: x (B, Y, X, C)."""
-    with without_autocast(x):
-        if _by_kernel(x, weight_left, task):
-            from porism.layers.recurrent.grid.kernels import triton
-
-            y = triton.forward(x, weight_in, weight_left, weight_top, bias, task.activation, task.corner)
-            return y, empty_kept(x, weight_left.shape[1], task)
-        return walk.forward(x, weight_in, weight_left, weight_top, bias, task)
-
-
-def pass_backward(dy: Tensor, saved: tuple[Tensor, ...], task: Task, wanted_x: bool) -> Gradient:
-    """The gradients from dy (B, Y, X, H) and the operands, the states and what else was kept."""
-    x, weight_in, weight_left, weight_top, y, kept = saved
-    with without_autocast(x):
-        if _by_kernel(x, weight_left, task):
-            from porism.layers.recurrent.grid.kernels import triton
-
-            return triton.backward(dy, x, weight_in, weight_left, weight_top, y, task.activation, task.corner, wanted_x)
-        return walk.backward(dy, x, weight_in, weight_left, weight_top, y, kept, task, wanted_x)
-
-
-def _by_kernel(x: Tensor, weight_left: Tensor, task: Task) -> bool:
-    return task.cell == "simple" and len(weight_left) <= WIDEST and x.numel() > 0 and available(x)
-
-
-class _Walk(torch.autograd.Function):
-    """Keeps the operands and the answer; an LSTM its gates and its memory too."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight_in: Tensor,
-        weight_left: Tensor,
-        weight_top: Tensor,
-        bias: Tensor | None,
-        task: Task,
-    ) -> Tensor:
-        y, kept = pass_forward(x, weight_in, weight_left, weight_top, bias, task)
-        ctx.save_for_backward(x, weight_in, weight_left, weight_top, bias, y.data, kept)
-        ctx.task, ctx.watch = task, InPlaceWatch(y)
-        return y
-
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight_in, weight_left, weight_top, bias, y, kept = ctx.saved_tensors
-        if ctx.watch.changed:
-            y, kept = pass_forward(x, weight_in, weight_left, weight_top, bias, ctx.task)
-        saved = x, weight_in, weight_left, weight_top, y, kept
-        *found, db = pass_backward(dy, saved, ctx.task, ctx.needs_input_grad[0])
-        return *found, db if ctx.needs_input_grad[4] else None, None
-
-
-@torch.library.custom_op("porism::grid_forward", mutates_args=())
 def _forward(
     x: Tensor,
     weight_in: Tensor,
@@ -100,13 +42,19 @@ def _forward(
     weight_top: Tensor,
     bias: Tensor | None,
     cell: str,
-    activation: str,
-    corner: str,
+    nonlinearity: str,
+    direction: str,
 ) -> tuple[Tensor, Tensor]:
-    return pass_forward(x, weight_in, weight_left, weight_top, bias, Task(cell, activation, corner))
+    """The states (B, Y, X, H), and what else the backward pass needs: x (B, Y, X, C)."""
+    settings = GridSettings(cell, nonlinearity, direction)
+    if _by_triton(x, weight_left, cell):
+        from porism.layers.recurrent.grid.kernels import triton
+
+        y = triton.forward(x, weight_in, weight_left, weight_top, bias, nonlinearity, direction)
+        return y, empty_kept(x, weight_left.shape[1], settings)
+    return cpu.forward(x, weight_in, weight_left, weight_top, bias, settings)
 
 
-@torch.library.custom_op("porism::grid_backward", mutates_args=())
 def _backward(
     dy: Tensor,
     x: Tensor,
@@ -116,120 +64,219 @@ def _backward(
     y: Tensor,
     kept: Tensor,
     cell: str,
-    activation: str,
-    corner: str,
-    wanted_x: bool,
-) -> list[Tensor]:
-    saved = x, weight_in, weight_left, weight_top, y, kept
-    dx, *rest = pass_backward(dy, saved, Task(cell, activation, corner), wanted_x)
-    return [x.new_empty(0) if dx is None else dx, *rest]
+    nonlinearity: str,
+    direction: str,
+    needs_x: bool,
+) -> tuple[Tensor, ...]:
+    """The gradients of x (empty where it is not needed), the weights and the bias, from dy (B, Y, X, H)."""
+    weights = (weight_in, weight_left, weight_top)
+    if _by_triton(x, weight_left, cell):
+        from porism.layers.recurrent.grid.kernels import triton
+
+        dx, *rest = triton.backward(dy, x, *weights, y, nonlinearity, direction, needs_x)
+    else:
+        dx, *rest = cpu.backward(dy, x, *weights, y, kept, GridSettings(cell, nonlinearity, direction), needs_x)
+    return x.new_empty(0) if dx is None else dx, *rest
 
 
-@_forward.register_fake
-def _(x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Any, *task: str) -> Any:
+def _by_triton(x: Tensor, weight_left: Tensor, cell: str) -> bool:
+    return cell == "rnn" and len(weight_left) <= WIDEST and x.numel() > 0 and available(x)
+
+
+def _shapes(x: Tensor, weight_in: Any, weight_left: Tensor, weight_top: Any, bias: Any, *settings: str) -> Any:
     H = weight_left.shape[1]
-    return x.new_empty(*x.shape[:3], H), empty_kept(x, H, Task(*task))
+    return x.new_empty(*x.shape[:3], H), empty_kept(x, H, GridSettings(*settings))
 
 
-@_backward.register_fake
-def _(dy: Tensor, x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, *rest: Any) -> list[Tensor]:
-    wanted_x = rest[-1]
-    dx = x.new_empty(x.shape) if wanted_x else x.new_empty(0)
-    weights = (weight.new_empty(weight.shape) for weight in (weight_in, weight_left, weight_top))
-    return [dx, *weights, weight_in.new_empty(len(weight_in))]
+def _backward_shapes(dy: Any, x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, *rest: Any) -> Any:
+    dx = x.new_empty(x.shape if rest[-1] else (0,))
+    weights = (x.new_empty(weight.shape) for weight in (weight_in, weight_left, weight_top))
+    return dx, *weights, x.new_empty(len(weight_in))
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, weight_in, weight_left, weight_top, bias, *task = inputs
-    ctx.save_for_backward(x, weight_in, weight_left, weight_top, *output)
-    ctx.task, ctx.has_bias = task, bias is not None
+def _flops(x: Any, weight_in: Any, weight_left: Any, *_: Any, **__: Any) -> int:
+    """All pixels have an input; the first column has no left neighbour, the first row no top one."""
+    return _products(x, weight_left)
 
 
-def _go_back(ctx: Any, dy: Tensor, _dkept: Tensor) -> tuple[Tensor | None, ...]:
-    wanted_x = ctx.needs_input_grad[0]
-    dx, *weights, db = _backward(dy, *ctx.saved_tensors, *ctx.task, wanted_x)
-    return dx if wanted_x else None, *weights, db if ctx.has_bias else None, None, None, None
+def _backward_flops(dy: Any, x: Any, weight_in: Any, weight_left: Any, *rest: Any, **__: Any) -> int:
+    """Each product of the forward pass turns into two: of its left operand and of its right one."""
+    B, Y, X, C = x
+    return 2 * _products(x, weight_left) - (0 if rest[-1] else 2 * B * Y * X * C * weight_in[0])
 
 
-_forward.register_autograd(_go_back, setup_context=_keep)
+def _products(x: Any, weight_left: Any) -> int:
+    (B, Y, X, C), (width, H) = x, weight_left
+    return int(2 * B * width * (Y * X * C + (Y * (X - 1) + (Y - 1) * X) * H))
 
-_SOME_CORNERS = {1: CORNERS[:1], 2: (CORNERS[0], CORNERS[3]), 4: CORNERS}
 
-_COMBINE = ("sum", "concatenate")
+_SETTINGS = "str cell, str nonlinearity, str direction"
+OPERATOR = register(
+    f"grid_forward(Tensor x, Tensor weight_in, Tensor weight_left, Tensor weight_top, Tensor? bias, {_SETTINGS}) "
+    "-> (Tensor, Tensor)",
+    _forward,
+    _shapes,
+    _flops,
+)
+BACKWARD = register(
+    "grid_backward(Tensor dy, Tensor x, Tensor weight_in, Tensor weight_left, Tensor weight_top, Tensor y, "
+    f"Tensor kept, {_SETTINGS}, bool needs_x) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _backward,
+    _backward_shapes,
+    _backward_flops,
+)
+
+
+class GridForward(torch.autograd.Function):
+    """The states, and for the backward pass the same, in the same memory where changes are noticed, and `kept`."""
+
+    @staticmethod
+    def forward(
+        x: Tensor,
+        weight_in: Tensor,
+        weight_left: Tensor,
+        weight_top: Tensor,
+        bias: Tensor | None,
+        cell: str,
+        nonlinearity: str,
+        direction: str,
+        shared: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        operands = (x, weight_in, weight_left, weight_top, bias)
+        y, kept = call(OPERATOR, *operands, cell, nonlinearity, direction)
+        return y.data if shared else own_memory(y), y, kept
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        *operands, cell, nonlinearity, direction, shared = inputs
+        answer, y, kept = output
+        ctx.mark_non_differentiable(y, kept)
+        ctx.save_for_backward(*operands, y, kept)
+        ctx.settings = cell, nonlinearity, direction
+        ctx.watch = InPlaceWatch(answer) if shared else None
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        x, weight_in, weight_left, weight_top, bias, y, kept = ctx.saved_tensors
+        weights = (weight_in, weight_left, weight_top)
+        with without_autocast(x):
+            if ctx.watch is not None and ctx.watch.changed:
+                y, kept = call(OPERATOR, x, *weights, bias, *ctx.settings)
+            needs_x = ctx.needs_input_grad[0]
+            dx, *found, db = apply(GridBackward, dy, x, *weights, y, kept, *ctx.settings, needs_x)
+        return dx if needs_x else None, *found, db if ctx.needs_input_grad[4] else None, None, None, None, None
+
+    vmap = vmap_by_loop(lambda *operands: apply(GridForward, *operands))
+
+
+differentiate_by(OPERATOR, lambda *operands: apply(GridForward, *operands, False)[::2])
+
+
+class GridBackward(torch.autograd.Function):
+    """The gradients of x, the weights and the bias."""
+
+    @staticmethod
+    def forward(
+        dy: Tensor,
+        x: Tensor,
+        weight_in: Tensor,
+        weight_left: Tensor,
+        weight_top: Tensor,
+        y: Tensor,
+        kept: Tensor,
+        cell: str,
+        nonlinearity: str,
+        direction: str,
+        needs_x: bool,
+    ) -> tuple[Tensor, ...]:
+        operands = (dy, x, weight_in, weight_left, weight_top, y, kept)
+        found: tuple[Tensor, ...] = call(BACKWARD, *operands, cell, nonlinearity, direction, needs_x)
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    backward = staticmethod(first_derivatives_only)  # type: ignore[assignment]
+    vmap = vmap_by_loop(lambda *operands: apply(GridBackward, *operands))
+
+
+_SOME_DIRECTIONS = {1: DIRECTIONS[:1], 2: (DIRECTIONS[0], DIRECTIONS[3]), 4: DIRECTIONS}
+
+MERGE_MODES = ("sum", "concat")
 
 
 def grid(
-    x: Tensor,
+    input: Tensor,
     weight_in: Tensor,
     weight_left: Tensor,
     weight_top: Tensor,
     bias: Tensor | None = None,
-    activation: str | None = None,
-    cell: str = "simple",
-    corner: str = "top-left",
+    nonlinearity: str = "sigmoid",
+    cell: str = "rnn",
+    direction: str = "top-left",
 ) -> Tensor:
-    """One walk over images, from one corner: the state of every pixel.
+    """One scan over images, in one direction: the state of every pixel.
 
     >>> B, C, H = 8, 3, 16
     >>> grid(torch.randn(B, C, 28, 20), torch.randn(H, C), torch.randn(H, H), torch.randn(H, H)).shape
     torch.Size([8, 16, 28, 20])
 
-    Shapes: x (B, C, Y, X), weight_in (H, C), weight_left and weight_top (H, H), bias (H) -> (B, H, Y, X); for an LSTM
-    the weights have 5 H rows: the gates in, keep left, keep top, out, and what is new.
-    Left and top are as seen from the corner. Under autocast operands and answer are of its type, sums are float32.
+    `direction` names the corner where it starts; left and top are as seen from there. Under autocast operands and
+    answer are of its type, sums are float32.
+
+    Shapes: input (B, C, Y, X), weight_in (H, C), weight_left and weight_top (H, H), bias (H) -> (B, H, Y, X); for an
+    LSTM the weights have 5 H rows: the gates in, keep left, keep top, out, and what is new.
     """
-    activation = _activation(cell, activation)
-    if corner not in CORNERS:
-        raise ShapeError(f"grid: corner is {corner!r}. Choose from {', '.join(CORNERS)}.")
-    _check(x, weight_in, weight_left, weight_top, bias, GATES[cell])
-    if dtype := autocast_dtype(x):
-        x, weight_in, weight_left, weight_top = (part.to(dtype) for part in (x, weight_in, weight_left, weight_top))
+    check_cell(cell, nonlinearity)
+    if direction not in DIRECTIONS:
+        raise ShapeError(f"grid: direction is {direction!r}. Choose from {', '.join(DIRECTIONS)}.")
+    _check(input, weight_in, weight_left, weight_top, bias, GATES[cell])
+    operands = (input, weight_in, weight_left, weight_top)
+    if dtype := autocast_dtype(input):
+        operands = (input.to(dtype), weight_in.to(dtype), weight_left.to(dtype), weight_top.to(dtype))
         bias = None if bias is None else bias.to(dtype)
-    return states(x, weight_in, weight_left, weight_top, bias, Task(cell, activation or "", corner))
+    return states(*operands, bias, GridSettings(cell, "" if cell == "lstm" else nonlinearity, direction))
 
 
-def _activation(cell: str, activation: str | None) -> str | None:
-    """What a simple cell ends in; None for an LSTM."""
+def check_cell(cell: str, nonlinearity: str) -> None:
+    """An LSTM has a sigmoid and a tanh of its own, so there only the default is taken."""
     if cell not in tuple(GATES):
         raise ShapeError(f"grid: cell is {cell!r}. Choose from {', '.join(GATES)}.")
-    if cell == "lstm":
-        if activation is not None:
-            raise ShapeError(f"grid: activation is {activation!r}, and an lstm cell has its own. Leave it out.")
-        return None
-    activation = "sigmoid" if activation is None else activation
-    if activation not in tuple(ACTIVATE):
-        raise ShapeError(f"grid: activation is {activation!r}. Choose from {', '.join(ACTIVATE)}.")
-    return activation
+    if nonlinearity not in tuple(ACTIVATE):
+        raise ShapeError(f"grid: nonlinearity is {nonlinearity!r}. Choose from {', '.join(ACTIVATE)}.")
+    if cell == "lstm" and nonlinearity != "sigmoid":
+        raise ShapeError(f"grid: nonlinearity is {nonlinearity!r}, and an lstm cell has its own. Leave it out.")
 
 
-def _named(corners: int | Sequence[str]) -> tuple[str, ...]:
-    if isinstance(corners, Integral) and not isinstance(corners, bool) and corners in _SOME_CORNERS:
-        return _SOME_CORNERS[int(corners)]
-    if not isinstance(corners, Sequence | Set):
-        raise ShapeError(f"grid: corners is {corners!r}. Give 1, 2 or 4, or names from {', '.join(CORNERS)}.")
-    names = (corners,) if isinstance(corners, str) else tuple(corners)
-    if not names or any(name not in CORNERS or names.count(name) > 1 for name in names):
+def direction_names(directions: int | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(directions, Integral) and not isinstance(directions, bool) and directions in _SOME_DIRECTIONS:
+        return _SOME_DIRECTIONS[int(directions)]
+    if not isinstance(directions, Sequence | Set):
+        raise ShapeError(f"grid: directions is {directions!r}. Give 1, 2 or 4, or names from {', '.join(DIRECTIONS)}.")
+    names = (directions,) if isinstance(directions, str) else tuple(directions)
+    if not names or any(name not in DIRECTIONS or names.count(name) > 1 for name in names):
         raise ShapeError(
-            f"grid: corners is {corners!r}. Give each of {', '.join(CORNERS)} once at most, and one or more."
+            f"grid: directions is {directions!r}. Give each of {', '.join(DIRECTIONS)} once at most, and one or more."
         )
     return names
 
 
-def _suffix(corner: str) -> str:
-    """What sets the parameters of a corner apart; those of the first have plain names."""
-    return "" if corner == CORNERS[0] else "_" + corner.replace("-", "_")
+def parameter_suffix(direction: str) -> str:
+    """What sets the parameters of a direction apart; those of the first have plain names."""
+    return "" if direction == DIRECTIONS[0] else "_" + direction.replace("-", "_")
 
 
 def _check(
     x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor, bias: Tensor | None, gates: int
 ) -> None:
-    check_operands("grid", x=x, weight_in=weight_in, weight_left=weight_left, weight_top=weight_top, bias=bias)
+    check_operands("grid", input=x, weight_in=weight_in, weight_left=weight_left, weight_top=weight_top, bias=bias)
     if x.dim() != 4:
-        raise ShapeError(f"grid: x is {tuple(x.shape)}, wanted (B, C, Y, X). Reshape x.")
+        raise ShapeError(f"grid: input is {tuple(x.shape)}, wanted (B, C, Y, X). Reshape it.")
     _, C, Y, X = x.shape
     if Y == 0 or X == 0:
         raise ShapeError(
-            f"grid: x is {tuple(x.shape)}, no pixels, wanted (B, C, Y, X) with Y and X from 1 on. Skip it."
+            f"grid: input is {tuple(x.shape)}, no pixels, wanted (B, C, Y, X) with Y and X from 1 on. Skip it."
         )
     if weight_left.dim() != 2:
         raise ShapeError(
@@ -237,11 +284,11 @@ def _check(
             "Reshape weight_left."
         )
     H = weight_left.shape[1]
-    wanted = {"weight_in": (gates * H, C), "weight_left": (gates * H, H), "weight_top": (gates * H, H)}
-    wanted_shapes: dict[str, tuple[int, ...]] = {**wanted, "bias": (gates * H,)}
-    for (name, shape), part in zip(wanted_shapes.items(), (weight_in, weight_left, weight_top, bias), strict=True):
+    weights = {"weight_in": (gates * H, C), "weight_left": (gates * H, H), "weight_top": (gates * H, H)}
+    expected: dict[str, tuple[int, ...]] = {**weights, "bias": (gates * H,)}
+    for (name, shape), part in zip(expected.items(), (weight_in, weight_left, weight_top, bias), strict=True):
         if part is not None and tuple(part.shape) != shape:
             raise ShapeError(
-                f"grid: {name} is {tuple(part.shape)}, wanted {shape} for x {tuple(x.shape)} and {H} hidden units. "
+                f"grid: {name} is {tuple(part.shape)}, wanted {shape} for input {tuple(x.shape)} and {H} hidden units. "
                 f"Reshape {name}."
             )

@@ -1,7 +1,7 @@
 """The backward pass by hand: a line of maths above a line of code, no autograd. The README derives every line.
 
 z[i,j] = x[i,j] W_in + h[i-1,j] W_left + h[i,j-1] W_top + b are the sums of a pixel, and delta[i,j] is the gradient with
-respect to them. Rows are pixels in the order of the walk, and weights lie as torch keeps them: weight_in is W_in^T.
+respect to them. Rows are pixels in the order of the scan, and weights lie as torch keeps them: weight_in is W_in^T.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from porism.layers.recurrent.grid.kernels.diagonals import Step
+from porism.layers.recurrent.grid.kernels.diagonals import Diagonal
 
 _BACK = torch.ops.aten
 
 
-class Gradient(NamedTuple):
-    """What reaches x, in the order of the walk and only where it is wanted, and the parameters."""
+class GridGradient(NamedTuple):
+    """What reaches x, in the order of the scan and only where it is needed, and the parameters."""
 
     x: Tensor | None
     weight_in: Tensor
@@ -26,30 +26,30 @@ class Gradient(NamedTuple):
 
 
 class Back(Protocol):
-    """The way back through a cell: one of the two below."""
+    """The backward pass through a cell: one of the two below."""
 
     @property
     def dh(self) -> Tensor: ...  # (rows, H), what reaches a state; a diagonal is complete when its turn comes
     @property
     def delta(self) -> Tensor: ...  # (rows, gates H)
-    def start(self, step: Step) -> None:
+    def start(self, diagonal: Diagonal) -> None:
         """From dh of a diagonal to its delta."""
 
 
-class SimpleBack(NamedTuple):
+class RNNBack(NamedTuple):
     """delta takes the place of dh."""
 
     dh: Tensor
     h: Tensor
-    activation: str
+    nonlinearity: str
 
     @property
     def delta(self) -> Tensor:
         return self.dh
 
-    def start(self, step: Step) -> None:
-        dh, h = self.dh[step.pixels], self.h[step.pixels]
-        match self.activation:
+    def start(self, diagonal: Diagonal) -> None:
+        dh, h = self.dh[diagonal.pixels], self.h[diagonal.pixels]
+        match self.nonlinearity:
             case "sigmoid":
                 # delta = dh * h (1 - h)
                 _BACK.sigmoid_backward.grad_input(dh, h, grad_input=dh)
@@ -70,9 +70,9 @@ class LSTMBack(NamedTuple):
     dc: Tensor
     """Zero at first."""
 
-    def start(self, step: Step) -> None:
+    def start(self, diagonal: Diagonal) -> None:
         H = self.dh.shape[1]
-        here, right, left, below, above = step
+        here, right, left, below, above = diagonal
         let_in, keep_left, keep_top, let_out, new, c = self.gates_and_memory.split(H, 1)
         d_in, d_left, d_top, d_out, d_new = self.delta.split(H, 1)
         dh, dc = self.dh, self.dc
@@ -103,30 +103,30 @@ def gradient(
     weight_in: Tensor,
     weight_left: Tensor,
     weight_top: Tensor,
-    steps: Sequence[Step],
-    wanted_x: bool = True,
-) -> Gradient:
+    diagonals: Sequence[Diagonal],
+    needs_x: bool = True,
+) -> GridGradient:
     """The gradients of x and of all parameters, from the last diagonal to the first: x (rows, C), h (rows, H)."""
     dW_left, dW_top = (weight.new_zeros(weight.shape) for weight in (weight_left, weight_top))
     dh, delta = back.dh, back.delta
-    for step in reversed(steps):
-        back.start(step)
-        if step.right.stop > step.right.start:
-            delta_here = delta[step.right]
+    for diagonal in reversed(diagonals):
+        back.start(diagonal)
+        if diagonal.right.stop > diagonal.right.start:
+            delta_here = delta[diagonal.right]
             # dh[i-1,j] += delta[i,j] W_left^T
-            dh[step.left].addmm_(delta_here, weight_left)
+            dh[diagonal.left].addmm_(delta_here, weight_left)
             # dW_left += h[i-1,j]^T delta[i,j]            a diagonal at a time, transposed as torch keeps it
-            dW_left.addmm_(delta_here.mT, h[step.left])
-        if step.below.stop > step.below.start:
-            delta_here = delta[step.below]
+            dW_left.addmm_(delta_here.mT, h[diagonal.left])
+        if diagonal.below.stop > diagonal.below.start:
+            delta_here = delta[diagonal.below]
             # dh[i,j-1] += delta[i,j] W_top^T
-            dh[step.above].addmm_(delta_here, weight_top)
+            dh[diagonal.above].addmm_(delta_here, weight_top)
             # dW_top += h[i,j-1]^T delta[i,j]
-            dW_top.addmm_(delta_here.mT, h[step.above])
+            dW_top.addmm_(delta_here.mT, h[diagonal.above])
     # dx[i,j] = delta[i,j] W_in^T
-    dx = delta @ weight_in if wanted_x else None
+    dx = delta @ weight_in if needs_x else None
     # dW_in = sum x[i,j]^T delta[i,j]
     dW_in = delta.mT @ x
     # db = sum delta[i,j]
     db = delta.sum(0)
-    return Gradient(dx, dW_in, dW_left, dW_top, db)
+    return GridGradient(dx, dW_in, dW_left, dW_top, db)

@@ -7,7 +7,7 @@ ACTIVATIONS = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu}
 
 
 def grid(
-    x: Tensor, W_in: Tensor, W_left: Tensor, W_top: Tensor, b: Tensor | None = None, activation: str = "sigmoid"
+    x: Tensor, W_in: Tensor, W_left: Tensor, W_top: Tensor, b: Tensor | None = None, nonlinearity: str = "sigmoid"
 ) -> Tensor:
     """h[i,j] = act(x[i,j] W_in + h[i-1,j] W_left + h[i,j-1] W_top + b), i a column and j a row, zero outside.
 
@@ -20,7 +20,7 @@ def grid(
         for i, pixel in enumerate(row.unbind(2)):
             left, top = h.get((i - 1, j), outside), h.get((i, j - 1), outside)
             z = pixel @ W_in + left @ W_left + top @ W_top
-            h[i, j] = ACTIVATIONS[activation](z if b is None else z + b)
+            h[i, j] = ACTIVATIONS[nonlinearity](z if b is None else z + b)
     return _image(h, Y, X)
 
 
@@ -50,13 +50,13 @@ def grid_lstm(x: Tensor, W_in: Tensor, W_left: Tensor, W_top: Tensor, b: Tensor 
     return _image(h, Y, X)
 
 
-def turned(x: Tensor, corner: str) -> Tensor:
-    """The image (B, C, Y, X) with the named corner at its top left. Twice is nothing.
+def rotated(x: Tensor, direction: str) -> Tensor:
+    """The image (B, C, Y, X) with the named direction at its top left. Twice is nothing.
 
-    >>> turned(torch.tensor([[[[1, 2], [3, 4]]]]), "bottom-left").flatten().tolist()
+    >>> rotated(torch.tensor([[[[1, 2], [3, 4]]]]), "bottom-left").flatten().tolist()
     [3, 4, 1, 2]
     """
-    vertical, horizontal = corner.split("-")
+    vertical, horizontal = direction.split("-")
     flipped = [dim for dim, turn in ((2, vertical == "bottom"), (3, horizontal == "right")) if turn]
     return x.flip(flipped) if flipped else x
 

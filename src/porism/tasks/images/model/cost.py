@@ -73,17 +73,21 @@ def _stacked(recipe: ImagesRecipe) -> Terms:
         if recipe.model == "convolution":
             total += _convolution(name, before, H, rows * columns, is_first=not layer)
         else:
-            walk = grid_cost(recipe.cell, bias=True, corners=recipe.directions)
+            walk = grid_cost(_cell(recipe), bias=True, directions=recipe.directions)
             total += _placed(walk, {C: before, Y: rows, X: columns}, is_first=not layer).with_prefix(name)
         total += Terms(parameters={f"{name}.norm": 2 * H})
     return total + _linear("head", H, V)
+
+
+def _cell(recipe: ImagesRecipe) -> str:
+    return "lstm" if recipe.cell == "lstm" else "rnn"
 
 
 def _completing(recipe: ImagesRecipe) -> Terms:
     total = Terms()
     for layer in range(recipe.num_layers):
         # Two walks, from the top left and from the top right.
-        walks = grid_cost(recipe.cell, bias=True, corners=2)
+        walks = grid_cost(_cell(recipe), bias=True, directions=2)
         total += _placed(walks, {C: H if layer else C + 1}, is_first=not layer).with_prefix(f"layer {layer + 1}")
     wider = _convolution("wider", H, 2 * H, Y * X, kernel=1)
     return total + wider + _convolution("readout", 2 * H, C * V, Y * X, kernel=1)

@@ -58,10 +58,10 @@ class Causal(nn.Module):
     def __init__(self, recipe: ImagesRecipe, before: int, width: int, first: bool) -> None:
         super().__init__()
         self.first = first
-        activation = None if recipe.cell == "lstm" else recipe.nonlinearity
+        cell, nonlinearity = ("lstm", "sigmoid") if recipe.cell == "lstm" else ("rnn", recipe.nonlinearity)
         self.left, self.right = (
-            Grid(before, width, activation, bias=True, cell=recipe.cell, corners=(corner,))
-            for corner in ("top-left", "top-right")
+            Grid(before, width, nonlinearity, bias=True, cell=cell, directions=(direction,))
+            for direction in ("top-left", "top-right")
         )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -44,5 +44,5 @@ class Stacked(nn.Module):
 def _layer(recipe: ImagesRecipe, before: int, width: int) -> nn.Module:
     if recipe.model == "convolution":
         return nn.Sequential(nn.Conv2d(before, width, 3, padding=1), nn.ReLU())
-    activation = None if recipe.cell == "lstm" else recipe.nonlinearity
-    return Grid(before, width, activation, bias=True, cell=recipe.cell, corners=recipe.directions)
+    cell, nonlinearity = ("lstm", "sigmoid") if recipe.cell == "lstm" else ("rnn", recipe.nonlinearity)
+    return Grid(before, width, nonlinearity, bias=True, cell=cell, directions=recipe.directions)

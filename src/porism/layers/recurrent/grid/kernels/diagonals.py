@@ -1,6 +1,6 @@
-"""The order of a walk: anti-diagonal after anti-diagonal, each one's rows side by side in memory.
+"""The order of a scan: anti-diagonal after anti-diagonal, each one's rows side by side in memory.
 
-A batch of images (B, Y, X, ...) is taken apart into B Y X rows, a pixel of an image each. In the order of the walk come
+A batch of images (B, Y, X, ...) is taken apart into B Y X rows, a pixel of an image each. In the order of the scan come
 first the pixels of diagonal 0, then those of diagonal 1, and so on; within a diagonal from top to bottom, and within a
 pixel the images of the batch. So a diagonal is one piece of memory, and so are those of its pixels that have a left
 neighbour, and the neighbours: both lie on the diagonal before, in the same order.
@@ -12,11 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right")
-"""Where a walk can start."""
+DIRECTIONS = ("top-left", "top-right", "bottom-left", "bottom-right")
+"""The corner at which a scan starts; it ends at the opposite one."""
 
 
-class Step(NamedTuple):
+class Diagonal(NamedTuple):
     """One diagonal: its rows, those with a left neighbour and the neighbours, those with a top one and the neighbours.
 
     `right` and `left` are of one length, as are `below` and `above`; they are empty on the first diagonal, and where
@@ -31,15 +31,15 @@ class Step(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def steps(B: int, Y: int, X: int) -> tuple[Step, ...]:
+def diagonals(B: int, Y: int, X: int) -> tuple[Diagonal, ...]:
     """The Y + X - 1 diagonals of an image.
 
-    >>> [step.pixels for step in steps(1, 2, 2)]
+    >>> [diagonal.pixels for diagonal in diagonals(1, 2, 2)]
     [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)]
-    >>> steps(1, 2, 2)[1].left, steps(1, 2, 2)[2].left        # the right one of the last has the lower one before
+    >>> diagonals(1, 2, 2)[1].left, diagonals(1, 2, 2)[2].left      # the left neighbour of the last is the lower one
     (slice(0, 1, None), slice(2, 3, None))
     """
-    found: list[Step] = []
+    found: list[Diagonal] = []
     start, before = 0, 0
     for diagonal in range(Y + X - 1):
         # Pixel (row, diagonal - row) lies inside for these rows of the image.
@@ -51,7 +51,7 @@ def steps(B: int, Y: int, X: int) -> tuple[Step, ...]:
 
         with_left, with_top = (top, min(bottom, diagonal)), (max(top, 1), bottom)
         found.append(
-            Step(
+            Diagonal(
                 rows(top, bottom, start, top),
                 rows(*with_left, start, top),
                 rows(*with_left, before, top_before),
@@ -63,30 +63,30 @@ def steps(B: int, Y: int, X: int) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def order(B: int, Y: int, X: int, corner: str, device: torch.device) -> Tensor:
-    """(B Y X): which row of a batch (B, Y, X, ...) comes when, on a walk from a corner.
+def order(B: int, Y: int, X: int, direction: str, device: torch.device) -> Tensor:
+    """(B Y X): which row of a batch (B, Y, X, ...) comes when in a scan.
 
     >>> order(1, 2, 3, "top-left", torch.device("cpu")).tolist()
     [0, 1, 3, 2, 4, 5]
     """
-    vertical, horizontal = corner.split("-")
+    vertical, horizontal = direction.split("-")
     row, column = torch.arange(Y, device=device), torch.arange(X, device=device)
-    # The sort is stable, so that a diagonal goes from the walk's first row to its last.
-    walk = (row[:, None] + column).flatten().argsort(stable=True)
+    # The sort is stable, so that a diagonal goes from the scan's first row to its last.
+    scan = (row[:, None] + column).flatten().argsort(stable=True)
     row = Y - 1 - row if vertical == "bottom" else row
     column = X - 1 - column if horizontal == "right" else column
-    pixels = (row[:, None] * X + column).flatten()[walk]
+    pixels = (row[:, None] * X + column).flatten()[scan]
     images = torch.arange(B, device=device) * (Y * X)
     return (pixels[:, None] + images).flatten()
 
 
 def by_diagonals(image: Tensor, order: Tensor) -> Tensor:
-    """(B, Y, X, C) -> (B Y X, C), in the order of the walk."""
+    """(B, Y, X, C) -> (B Y X, C), in the order of the scan."""
     return image.reshape(len(order), image.shape[3]).index_select(0, order)
 
 
-def by_rows(walked: Tensor, order: Tensor, B: int, Y: int, X: int) -> Tensor:
+def by_rows(scanned: Tensor, order: Tensor, B: int, Y: int, X: int) -> Tensor:
     """The opposite: (B Y X, H) -> (B, Y, X, H)."""
-    image = walked.new_empty(B, Y, X, walked.shape[1])
-    image.view(walked.shape).index_copy_(0, order, walked)
+    image = scanned.new_empty(B, Y, X, scanned.shape[1])
+    image.view(scanned.shape).index_copy_(0, order, scanned)
     return image
