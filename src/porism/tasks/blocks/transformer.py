@@ -87,3 +87,28 @@ class Drop(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return dropout(x, self.keep) if self.training else x
+
+
+class AttentionBlock(nn.Module):
+    """Attention and a feed-forward net, each pre-norm and residual: self-attention, or cross-attention to a memory."""
+
+    def __init__(self, width: int, heads: int, inner: int, keep: float) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = CachedAttention(width, heads)
+        self.feed_forward_norm = nn.LayerNorm(width)
+        self.feed_forward = FeedForward(width, inner)
+        self.drop = Drop(keep)
+
+    def forward(
+        self, h: Tensor, memory: KeyValues | None = None, padding: Tensor | None = None, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """The output (B, T, H), and the attention weights (B, A, T, S) if requested.
+
+        Without a memory h attends to itself, except to its padding (B, T).
+        """
+        x = self.attention_norm(h)
+        keys = self.attention.project(x, padding) if memory is None else memory
+        attended, weights = self.attention(x, keys, need_weights=need_weights)
+        h = h + self.drop(attended)
+        return h + self.drop(self.feed_forward(self.feed_forward_norm(h))), weights

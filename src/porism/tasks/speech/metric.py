@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from porism.tasks.speech.data.audio import import_audio
 from porism.tasks.speech.data.batches import Example
-from porism.tasks.speech.data.symbols import EOS, PAD, SOS, SYMBOLS, decode
+from porism.tasks.speech.data.symbols import EOS, PAD, SOS, SYMBOLS
 from porism.tasks.speech.model.base import SpeechModel
 from porism.tasks.speech.model.search import Search
-from porism.tasks.speech.predict import encode_all
+from porism.tasks.speech.predict import decode_batch, encode_all
 
 Items = Sequence[Hashable]
 
@@ -142,13 +142,13 @@ def _divided(part: Numbers, whole: Numbers) -> Numbers:
 @torch.no_grad()
 def evaluate(model: SpeechModel, examples: Sequence[Example], search: Search) -> dict[str, float]:
     """The loss with teacher forcing, and all metrics of the transcripts."""
-    texts = [""] * len(examples)
+    texts: dict[int, str] = {}
     loss = symbols = 0.0
     for encoded in encode_all(model, examples):
         tokens = encoded.batch[2]
         weight = int((tokens[:, 1:] != PAD).sum()) if model.recipe.ignore_padding else tokens[:, 1:].numel()
         loss += float(model.text_loss(encoded.encoder_out, tokens)) * weight
         symbols += weight
-        for index, hypothesis in zip(encoded.indices, search(model, encoded.encoder_out), strict=True):
-            texts[index] = decode(hypothesis)
-    return {**measure([example.text for example in examples], texts), "loss": loss / symbols}
+        texts |= decode_batch(model, encoded, search)
+    hypotheses = [texts[index] for index in range(len(examples))]
+    return {**measure([example.text for example in examples], hypotheses), "loss": loss / symbols}

@@ -47,11 +47,16 @@ def encode_all(model: SpeechModel, examples: Sequence[Example]) -> Iterator[Enco
 @torch.no_grad()
 def transcribe(model: SpeechModel, examples: Sequence[Example], search: Search) -> list[str]:
     """The model's hypothesis for each example."""
-    texts = [""] * len(examples)
+    texts: dict[int, str] = {}
     for encoded in encode_all(model, examples):
-        for index, tokens in zip(encoded.indices, search(model, encoded.encoder_out), strict=True):
-            texts[index] = decode(tokens)
-    return texts
+        texts |= decode_batch(model, encoded, search)
+    return [texts[index] for index in range(len(examples))]
+
+
+def decode_batch(model: SpeechModel, encoded: EncodedBatch, search: Search) -> dict[int, str]:
+    """The hypotheses by the indices of the examples."""
+    hypotheses = search(model, encoded.encoder_out)
+    return {index: decode(tokens) for index, tokens in zip(encoded.indices, hypotheses, strict=True)}
 
 
 OPTIONS = {"search": "greedy, ctc or beam", "beam": "a whole number from 1 on", "length": "a number"}

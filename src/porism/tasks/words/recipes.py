@@ -111,7 +111,7 @@ _ESTIMATORS = tuple(
         ("importance", 0.02, "the same, the context kept and 5 words drawn from the noise"),
         ("self-normalised", 0.005, "the same, the normaliser from the 5 words too"),
         ("sampled-softmax", 0.005, "a softmax over the context and the 5 words"),
-        ("nce", 0.02, "context or noise? With 5 words of noise, weighed by their chances"),
+        ("nce", 0.02, "context or noise? With 5 words of noise, weighted by their probabilities"),
         ("negative", 0.02, "context or noise? Unweighed: negative sampling, by Adam"),
     )
 )

@@ -103,6 +103,15 @@ def test_a_wide_beam_finds_the_best_of_all_texts(decoder: str, weight: float) ->
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("token", [SOS, PAD])
+def test_a_beam_wider_than_the_alphabet_has_no_special_tokens(token: int) -> None:
+    model = model_of("attention", symbols=7)
+    model.decoder.readout.bias[token] = 10
+    (text,) = Search("beam", beam_size=200)(model, encoded_by(model, (5,)))
+    assert token not in text
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("search", [*SEARCHES, *WITH_CTC])
 def test_no_text_is_longer_than_its_recording_or_the_recipe_allows(search: Search) -> None:
     model = model_of("joint", "max_target_length=9")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from porism.tasks.blocks.transformer import CachedAttention, Drop, FeedForward, KeyValues
+from porism.tasks.blocks.transformer import AttentionBlock, CachedAttention, Drop, KeyValues
 from porism.tasks.speech.model.encoder import EncoderOutput
 from porism.tasks.speech.recipes import SpeechRecipe
 
@@ -59,25 +59,15 @@ class Decoder(nn.Module):
         self, tokens: Tensor, memory: KeyValues, state: State | None = None, need_weights: bool = False
     ) -> DecoderOutput:
         h, state = self.encode_text(tokens, state)
-        h, weights = self.crossing(h, memory, need_weights)
+        h, weights = self.crossing(h, memory, need_weights=need_weights)
         return DecoderOutput(self.readout(self.norm(h)), state, weights)
 
 
-class CrossAttentionBlock(nn.Module):
-    """Attention to the encoder's output, then a feed-forward net, each pre-norm and residual."""
+class CrossAttentionBlock(AttentionBlock):
+    """Attention to the encoder's output, then a feed-forward net."""
 
     def __init__(self, recipe: SpeechRecipe) -> None:
-        super().__init__()
-        self.attention_norm = nn.LayerNorm(recipe.hidden_size)
-        self.attention = CachedAttention(recipe.hidden_size, recipe.num_heads)
-        self.feed_forward_norm = nn.LayerNorm(recipe.hidden_size)
-        self.feed_forward = FeedForward(recipe.hidden_size, recipe.decoder_feedforward_width)
-        self.drop = Drop(1 - recipe.dropout)
-
-    def forward(self, h: Tensor, memory: KeyValues, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        attended, weights = self.attention(self.attention_norm(h), memory, need_weights=need_weights)
-        h = h + self.drop(attended)
-        return h + self.drop(self.feed_forward(self.feed_forward_norm(h))), weights
+        super().__init__(recipe.hidden_size, recipe.num_heads, recipe.decoder_feedforward_width, 1 - recipe.dropout)
 
 
 class AttentionDecoder(Decoder):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, pad
 
 from porism.tasks.blocks.padding import is_padding, reverse_padded
-from porism.tasks.blocks.transformer import CachedAttention, Drop, FeedForward
+from porism.tasks.blocks.transformer import AttentionBlock, Drop
 from porism.tasks.speech.recipes import SpeechRecipe
 
 
@@ -63,27 +63,15 @@ class Encoder(nn.Module):
         h = self.drop(h + sinusoids(h.shape[1], h.shape[2], h.device) if self.has_positions else h)
         padding = is_padding(lengths, h.shape[1])
         for block in self.blocks:
-            h = block(h, padding)
+            h, _ = block(h, padding=padding)
         return EncoderOutput(self.norm(h), lengths)
 
 
-class EncoderBlock(nn.Module):
-    """Self-attention and a feed-forward net, each pre-norm and residual."""
+class EncoderBlock(AttentionBlock):
+    """Self-attention and a feed-forward net. Shapes: h (B, S, H), padding (B, S) -> (B, S, H)."""
 
     def __init__(self, recipe: SpeechRecipe) -> None:
-        super().__init__()
-        self.attention_norm = nn.LayerNorm(recipe.hidden_size)
-        self.attention = CachedAttention(recipe.hidden_size, recipe.num_heads)
-        self.feed_forward_norm = nn.LayerNorm(recipe.hidden_size)
-        self.feed_forward = FeedForward(recipe.hidden_size, recipe.feedforward_width)
-        self.drop = Drop(1 - recipe.dropout)
-
-    def forward(self, h: Tensor, padding: Tensor) -> Tensor:
-        x = self.attention_norm(h)
-        attended, _ = self.attention(x, self.attention.project(x, padding))
-        h = h + self.drop(attended)
-        changed: Tensor = h + self.drop(self.feed_forward(self.feed_forward_norm(h)))
-        return changed
+        super().__init__(recipe.hidden_size, recipe.num_heads, recipe.feedforward_width, 1 - recipe.dropout)
 
 
 def convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tensor:
@@ -121,11 +109,10 @@ class BidirectionalBlock(nn.Module):
         self.out = nn.Linear(2 * width, width)
         self.drop = Drop(1 - recipe.dropout)
 
-    def forward(self, h: Tensor, padding: Tensor) -> Tensor:
+    def forward(self, h: Tensor, padding: Tensor) -> tuple[Tensor, None]:
         x, lengths = self.norm(h), (~padding).sum(1)
         # Padding comes last for both: no state depends on it. A state_dict calls the two directions ahead and behind.
         forward, _ = self.ahead(x)
         backward, _ = self.behind(reverse_padded(x, lengths, 1))
         both = torch.cat([forward, reverse_padded(backward, lengths, 1)], 2)
-        changed: Tensor = h + self.drop(self.out(self.drop(both)))
-        return changed
+        return h + self.drop(self.out(self.drop(both))), None

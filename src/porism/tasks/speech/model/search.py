@@ -85,6 +85,8 @@ def beam_search(model: SpeechModel, encoder_out: EncoderOutput, search: Search) 
         scores = scores.masked_fill(goes_on & (step >= limits), LOG_ZERO)
         # A hypothesis that has ended stays as it is.
         scores = torch.where(ended[:, None], torch.where(goes_on, LOG_ZERO, score[:, None]), scores)
+        # Neither does one that was impossible become possible: the scorers ignore the masks above.
+        scores = scores.masked_fill((score <= LOG_ZERO / 2)[:, None], LOG_ZERO)
         if hypotheses is None:
             # All hypotheses of a recording are still the same: one of them is extended.
             scores = scores.masked_fill(torch.arange(B * K, device=device)[:, None] % K > 0, LOG_ZERO)

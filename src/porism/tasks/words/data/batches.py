@@ -55,7 +55,7 @@ class Chunks(LazyBatches):
 
 
 class Pass(LazyBatches):
-    """One of several passes through the text: places count on from the passes before."""
+    """One of several passes through the text: positions continue from the previous passes."""
 
     def __init__(self, chunks: Chunks, words_before: int) -> None:
         self._chunks = chunks

@@ -88,7 +88,8 @@ def embed(x: Plane) -> Plane:
 
     start = np.zeros((N, 2))
     components = min(2, x.shape[1])
-    start[:, :components] = PCA(components, svd_solver="full").fit_transform(x)
+    with np.errstate(invalid="ignore"):  # equal rows have no variance to take a share of
+        start[:, :components] = PCA(components, svd_solver="full").fit_transform(x)
     start *= 1e-4 / max(start.std(0).max(), 1e-12)
     # The exact gradient: that of Barnes and Hut sums in an order that depends on the threads.
     tsne = TSNE(perplexity=min(PERPLEXITY, (N - 1) / 3), init=start, max_iter=STEPS, method="exact", random_state=SEED)
