@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from porism.tasks.blocks.confusion import confusion
-from porism.tasks.images.metric import auc, classification, ranks
+from porism.tasks.blocks.ranks import ranks
+from porism.tasks.images.metric import auc, classification
 
 
 def test_equal_values_share_their_ranks() -> None:

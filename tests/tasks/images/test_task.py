@@ -10,7 +10,7 @@ from torch import nn
 from porism.errors import RecipeError
 from porism.runs.exhibits import Matrix, Pictures, Table
 from porism.runs.recipe import override
-from porism.tasks.images.data.augment import flipped, shifted, turned
+from porism.tasks.images.data.augment import flipped, rotated, shifted
 from porism.tasks.images.recipes import RECIPES
 from porism.tasks.images.task import Images
 from porism.training.loop import answering
@@ -42,11 +42,11 @@ def test_a_turn_is_about_the_middle_and_a_zoom_changes_the_size() -> None:
     torch.manual_seed(1)
     image = torch.zeros(64, 1, 9, 9)
     image[:, :, 3:6, 3:6] = 1
-    assert torch.allclose(turned(image, 0, 0), image, atol=1e-5)
-    about_the_middle = turned(image, 45, 0)
+    assert torch.allclose(rotated(image, 0, 0), image, atol=1e-5)
+    about_the_middle = rotated(image, 45, 0)
     assert torch.allclose(about_the_middle[:, :, 4, 4], image[:, :, 4, 4], atol=1e-5)
     assert (about_the_middle - image).abs().flatten(1).max(1).values.max() > 0.2
-    areas = turned(image, 0, 0.5).sum((1, 2, 3))
+    areas = rotated(image, 0, 0.5).sum((1, 2, 3))
     # What is found at half the distance is drawn twice as large, and the other way round.
     assert areas.max() > 15
     assert areas.min() < 6

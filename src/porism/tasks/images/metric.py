@@ -1,8 +1,60 @@
-"""How well classes are told: the share that is right, cross-entropy, and the area under the ROC curve."""
+"""Metrics of image models: accuracy, cross-entropy and AUC of classes; bits per dimension of predicted pixels."""
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+from porism.tasks.blocks.ranks import ranks
+from porism.tasks.images.data.image_set import ImageSet, Labelled
+from porism.tasks.images.model.base import logits_of
+from porism.tasks.images.model.histograms import LeftHistogram, PlaceHistogram
+from porism.tasks.images.model.pixel_rnn import pixel_loss, quantise
+from porism.tasks.images.recipes import ImagesRecipe
+
+EVALUATION_BATCH = 250
+BITS_PER_DIMENSION = "bits_per_dimension"
+PEERS = {"bits_of_each_place": "each place for itself", "bits_given_left": "each pixel given its left neighbour"}
+"""The metrics of the simpler models, and what they are."""
+
+
+def evaluate_classes(model: nn.Module, split: Labelled, recipe: ImagesRecipe) -> dict[str, float]:
+    """The metrics of a classifier on a split."""
+    return classification(logits_of(model, split.images, recipe), split.labels)
+
+
+def outcomes(model: nn.Module, split: Labelled, recipe: ImagesRecipe) -> list[bool]:
+    """Which images the model is right on."""
+    right: list[bool] = (logits_of(model, split.images, recipe).argmax(1) == split.labels).tolist()
+    return right
+
+
+@torch.no_grad()
+def evaluate_pixels(model: nn.Module, images: Tensor, recipe: ImagesRecipe) -> float:
+    """Bits per dimension over all images, added up in float64."""
+    device = next(model.parameters()).device
+    batches = images.split(EVALUATION_BATCH)
+    nats = sum(float(pixel_loss(model, part.to(device), recipe.levels)) * len(part) for part in batches)
+    return bits(nats / len(images))
+
+
+def bits(nats: float) -> float:
+    return nats / math.log(2)
+
+
+@lru_cache(maxsize=2)
+def _histograms(images: ImageSet, levels: int) -> Mapping[str, PlaceHistogram | LeftHistogram]:
+    train = quantise(images.splits["train"].images, levels)
+    return dict(zip(PEERS, (PlaceHistogram(train, levels), LeftHistogram(train, levels)), strict=True))
+
+
+def evaluate_peers(images: ImageSet, split: str, recipe: ImagesRecipe) -> dict[str, float]:
+    """Bits per dimension of the simpler models, fitted on train."""
+    levels = quantise(images.splits[split].images, recipe.levels)
+    return {name: model.bits_per_dimension(levels) for name, model in _histograms(images, recipe.levels).items()}
 
 
 def classification(logits: Tensor, labels: Tensor) -> dict[str, float]:
@@ -35,15 +87,3 @@ def auc(scores: Tensor, labels: Tensor) -> float:
         if n and m:
             areas.append((ranks(scores[:, label])[of_class].sum() - n * (n + 1) / 2) / (n * m))
     return float(torch.stack(areas).mean()) if areas else 0.5
-
-
-def ranks(values: Tensor) -> Tensor:
-    """From 1 up; equal values share the mean of theirs.
-
-    >>> ranks(torch.tensor([0.3, 0.1, 0.3])).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    _, which, counts = values.unique(return_inverse=True, return_counts=True)
-    last = counts.cumsum(0).double()
-    shared: Tensor = last - (counts - 1) / 2
-    return shared[which]

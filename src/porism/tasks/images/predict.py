@@ -1,4 +1,4 @@
-"""What a trained model says of a picture in a file."""
+"""From a picture in a file to its classes, or to its completion."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,38 +9,40 @@ from torch import Tensor, nn
 
 from porism.errors import DataError, RecipeError, nearest
 from porism.tasks.images.data.image_files import fitting_picture, write_picture
-from porism.tasks.images.data.image_set import Shape
-from porism.tasks.images.model.pixel_rnn import Completing, complete, quantise
+from porism.tasks.images.data.image_set import ImageSet, Shape
+from porism.tasks.images.metric import evaluate_pixels
+from porism.tasks.images.model.base import logits_of
+from porism.tasks.images.model.pixel_rnn import PixelRNN, complete, quantise
 from porism.tasks.images.recipes import ImagesRecipe
 from porism.training.task import Sample
 
 NAMED = 3
-"""Classes that are told of."""
+"""Classes that are named, the likeliest first."""
 COMPLETING_OPTIONS = {"out": str, "rows": int, "seed": int}
 
 
-def likeliest(chances: Tensor, classes: Sequence[str]) -> str:
+def likeliest(probs: Tensor, classes: Sequence[str]) -> str:
     """
     >>> likeliest(torch.tensor([0.1, 0.7, 0.2]), ["cat", "dog", "horse"])
     'dog (0.700), horse (0.200), cat (0.100)'
     """
-    best = chances.argsort(descending=True, stable=True)[:NAMED].tolist()
-    return ", ".join(f"{classes[label]} ({float(chances[label]):.3f})" for label in best)
+    best = probs.argsort(descending=True, stable=True)[:NAMED].tolist()
+    return ", ".join(f"{classes[label]} ({float(probs[label]):.3f})" for label in best)
 
 
 @torch.no_grad()
 def classify(model: nn.Module, path: str, shape: Shape, classes: Sequence[str], recipe: ImagesRecipe) -> Sample:
-    """The classes a picture is likeliest of; the details have the chances of all."""
+    """The classes a picture is likeliest of; the details have the probabilities of all."""
     pixels, notes = fitting_picture(Path(path).expanduser(), shape)
     device = next(model.parameters()).device
-    chances = model(pixels[None].to(device).float() / recipe.divisor)[0].double().softmax(0).cpu()
-    told = dict(zip(classes, chances.tolist(), strict=True))
-    return Sample(path, likeliest(chances, classes), notes, {"class": classes[int(chances.argmax())], "chances": told})
+    probs = model(pixels[None].to(device).float() / recipe.divisor)[0].double().softmax(0).cpu()
+    by_class = dict(zip(classes, probs.tolist(), strict=True))
+    return Sample(path, likeliest(probs, classes), notes, {"class": classes[int(probs.argmax())], "chances": by_class})
 
 
 @torch.no_grad()
-def go_on(
-    model: Completing,
+def complete_picture(
+    model: PixelRNN,
     path: str,
     shape: Shape,
     recipe: ImagesRecipe,
@@ -49,11 +51,11 @@ def go_on(
     rows: int | None = None,
     seed: int = 0,
 ) -> Sample:
-    """What a picture costs the model, and with `out` the file in which it is completed from its first `rows` rows."""
+    """Bits per dimension of a picture, and with `out` the file in which it is completed from its first `rows` rows."""
     pixels, notes = fitting_picture(Path(path).expanduser(), shape)
     levels = quantise(pixels[None], recipe.levels).to(next(model.parameters()).device)
-    chances = model(levels).double().log_softmax(2)  # 1 C levels Y X
-    bits = float(-chances.gather(2, levels[:, :, None]).mean() / torch.log(torch.tensor(2.0)))
+    log_probs = model(levels).double().log_softmax(2)  # 1 C levels Y X
+    bits = float(-log_probs.gather(2, levels[:, :, None]).mean() / torch.log(torch.tensor(2.0)))
     rows = shape.rows // 2 if rows is None else rows
     if not 0 <= rows <= shape.rows:
         raise RecipeError(f"completing an image: rows is {rows}, wanted 0 to {shape.rows}, the rows that are given.")
@@ -66,8 +68,30 @@ def go_on(
     return Sample(path, f"{bits:.3f} bits per dimension", notes, {"bits_per_dimension": bits})
 
 
+def show_classes(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count: int = 5) -> list[Sample]:
+    """The likeliest classes of the first test images."""
+    pixels, labels = (part[:count] for part in images.splits["test"])
+    probs = logits_of(model, pixels, recipe).softmax(1)
+    return [
+        Sample(f"test image {place}: {images.classes[label]}", likeliest(probs[place], images.classes))
+        for place, label in enumerate(labels.tolist())
+    ]
+
+
+def show_pixels(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count: int = 5) -> list[Sample]:
+    """Bits per dimension of the first test images."""
+    test = images.splits["test"]
+    return [
+        Sample(
+            f"test image {place}: {images.classes[int(test.labels[place])]}",
+            f"{evaluate_pixels(model, test.images[place : place + 1], recipe):.3f} bits per dimension",
+        )
+        for place in range(min(count, len(test.labels)))
+    ]
+
+
 def check_options(options: Mapping[str, Any], completing: bool, inputs: int) -> None:
-    """Refuses options that there are not, or not so."""
+    """Refuse unknown options and those of the wrong type."""
     known = COMPLETING_OPTIONS if completing else {}
     for key, value in options.items():
         if key not in known:
@@ -76,7 +100,7 @@ def check_options(options: Mapping[str, Any], completing: bool, inputs: int) -> 
                 f"{'completing' if completing else 'classifying'} an image has no option {key!r}. {there}"
             )
         if not isinstance(value, known[key]):
-            wanted = "a file's name" if known[key] is str else "a whole number"
-            raise RecipeError(f"completing an image: {key} takes {wanted}, got {value!r}. Write --set {key}=VALUE.")
+            expected = "a file's name" if known[key] is str else "a whole number"
+            raise RecipeError(f"completing an image: {key} takes {expected}, got {value!r}. Write --set {key}=VALUE.")
     if "out" in options and inputs > 1:
         raise DataError(f"completing an image: one file is written, and {inputs} pictures came. Give one at a time.")

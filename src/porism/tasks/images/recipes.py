@@ -39,7 +39,7 @@ class ImagesRecipe(Recipe):
     translate: Whole = 0
     """Most pixels by which a training image is moved, up or down and left or right."""
     degrees: NotNegative = 0.0
-    """Most degrees by which a training image is turned."""
+    """Most degrees by which a training image is rotated."""
     scale: Part = 0.0
     """Share by which a training image is made larger or smaller at most."""
     horizontal_flip: bool = False

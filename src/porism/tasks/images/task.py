@@ -1,21 +1,33 @@
 """The image task: tell classes apart, or predict pixels."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from porism.costing.terms import Terms
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
-from porism.tasks.images import classification, completion
 from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images
-from porism.tasks.images.data.batches import Batches
+from porism.tasks.images.data.batches import ImageBatches
+from porism.tasks.images.exhibits.completion import completion_exhibits
+from porism.tasks.images.exhibits.confusion import confusion_exhibits
+from porism.tasks.images.metric import (
+    BITS_PER_DIMENSION,
+    bits,
+    evaluate_classes,
+    evaluate_peers,
+    evaluate_pixels,
+    outcomes,
+)
 from porism.tasks.images.model import build
-from porism.tasks.images.model.cost import model_cost, subject
-from porism.tasks.images.model.pixel_rnn import Completing
-from porism.tasks.images.model.receptive_field import reach
-from porism.tasks.images.predict import check_options, classify, go_on
+from porism.tasks.images.model.base import classification_loss
+from porism.tasks.images.model.cost import model_cost
+from porism.tasks.images.model.pixel_rnn import PixelRNN, pixel_loss
+from porism.tasks.images.model.receptive_field import receptive_field
+from porism.tasks.images.predict import check_options, classify, complete_picture, show_classes, show_pixels
 from porism.tasks.images.recipes import PUBLISHED, QUESTIONS, RECIPES, ImagesRecipe
 from porism.training.experiment import Question
 from porism.training.task import Batch, Carry, Sample, Task, loaded
@@ -41,7 +53,7 @@ class Images(Task):
         self.shape = shape
         self.classes = tuple(classes)
         self.completes = recipe.model == "complete"
-        self.metric = completion.METRIC if self.completes else "accuracy"
+        self.metric = BITS_PER_DIMENSION if self.completes else "accuracy"
         self.lower_is_better = self.completes
         self._images = images
 
@@ -71,7 +83,7 @@ class Images(Task):
         return build(self.recipe, self.shape, len(self.classes))
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
-        return Batches(self.images.splits["train"], self.recipe.batch_size, seed, epoch)
+        return ImageBatches(self.images.splits["train"], self.recipe.batch_size, seed, epoch)
 
     def start(self, model: nn.Module) -> Carry:
         return {}
@@ -79,59 +91,59 @@ class Images(Task):
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         images = Labelled(*batch)
         if self.completes:
-            return completion.loss(model, images.images, self.recipe), carry
-        return classification.loss(model, images, self.recipe), carry
+            return pixel_loss(model, images.images, self.recipe.levels), carry
+        return classification_loss(model, images, self.recipe), carry
 
     def count(self, batch: Batch) -> int:
         return len(batch[0])
 
     def training_metrics(self, loss: float) -> dict[str, float]:
         if self.completes:
-            return {completion.METRIC: completion.bits(loss)}
+            return {BITS_PER_DIMENSION: bits(loss)}
         # With smoothed labels it is no cross-entropy that could stand beside the one on valid.
         return {"loss" if self.recipe.label_smoothing else "cross_entropy": loss}
 
     def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
         images = self.images.splits[split]
         if self.completes:
-            measured = completion.evaluate(model, images.images, self.recipe)
-            return {completion.METRIC: measured, **completion.evaluate_peers(self.images, split, self.recipe)}
-        return classification.evaluate(model, images, self.recipe)
+            measured = evaluate_pixels(model, images.images, self.recipe)
+            return {BITS_PER_DIMENSION: measured, **evaluate_peers(self.images, split, self.recipe)}
+        return evaluate_classes(model, images, self.recipe)
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
         check_options(options, self.completes, len(inputs))
-        if isinstance(model, Completing):
-            return [go_on(model, path, self.shape, self.recipe, **options) for path in inputs]
+        if isinstance(model, PixelRNN):
+            return [complete_picture(model, path, self.shape, self.recipe, **options) for path in inputs]
         return [classify(model, path, self.shape, self.classes, self.recipe) for path in inputs]
 
     def show(self, model: nn.Module) -> list[Sample]:
         if self.completes:
-            return completion.show(model, self.images, self.recipe)
-        return classification.show(model, self.images, self.recipe)
+            return show_pixels(model, self.images, self.recipe)
+        return show_classes(model, self.images, self.recipe)
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
-        if isinstance(model, Completing):
-            return completion.exhibits(model, self.images, self.recipe)
-        return classification.exhibits(model, self.images, self.recipe)
+        if isinstance(model, PixelRNN):
+            return completion_exhibits(model, self.images, self.recipe)
+        return confusion_exhibits(model, self.images, self.recipe)
 
     def outcomes(self, model: nn.Module, split: str) -> list[bool]:
-        return [] if self.completes else classification.outcomes(model, self.images.splits[split], self.recipe)
+        return [] if self.completes else outcomes(model, self.images.splits[split], self.recipe)
 
     def facts(self) -> dict[str, int | float | str]:
-        return reach(self.recipe, self.shape).facts()
+        return receptive_field(self.recipe, self.shape).facts()
 
     def cost(self) -> Terms:
         return model_cost(self.recipe)
 
     def letters(self) -> dict[str, int]:
         shape, recipe = self.shape, self.recipe
-        told = recipe.levels if self.completes else len(self.classes)
-        sizes = {"B": 1, "C": shape.channels, "Y": shape.rows, "X": shape.columns, "V": told}
+        predicted = recipe.levels if self.completes else len(self.classes)
+        sizes = {"B": 1, "C": shape.channels, "Y": shape.rows, "X": shape.columns, "V": predicted}
         return sizes if recipe.model in ("pooled", "strided") else sizes | {"H": recipe.hidden_size}
 
     @classmethod
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
-        return subject(_own(recipe))
+        return _subject(_own(recipe))
 
     def published(self) -> dict[str, dict[str, float]]:
         comparable = self.images.name == "octmnist" and self.recipe.test_subset == "as-train"
@@ -141,3 +153,39 @@ class Images(Task):
 def _own(recipe: Recipe) -> ImagesRecipe:
     assert isinstance(recipe, ImagesRecipe)
     return recipe
+
+
+class _Loss(nn.Module):
+    """A model with its loss, over classes or over the levels of every pixel."""
+
+    def __init__(self, recipe: ImagesRecipe, shape: Shape, classes: int) -> None:
+        super().__init__()
+        self.model = build(recipe, shape, classes)
+
+    def forward(self, images: Tensor, targets: Tensor) -> Tensor:
+        # An image is given and needs no gradient.
+        logits: Tensor = self.model(images.detach())
+        if logits.ndim > 2:
+            logits = logits.transpose(1, 2)  # B levels C Y X
+        return functional.cross_entropy(logits, targets)
+
+
+def _subject(recipe: ImagesRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
+    """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
+    sizes = {"B": recipe.batch_size}
+    match recipe.model:
+        case "pooled" | "strided":
+            return lambda C, Y, X, V: _Loss(recipe, Shape(C, Y, X), V), ("B C Y X", "B : int < V"), sizes
+        case "complete":
+            return (
+                lambda C, H, V: _Loss(replace(recipe, hidden_size=H, levels=V), Shape(C, 1, 1), 1),
+                ("B C Y X : int < V", "B C Y X : int < V"),
+                sizes | {"H": recipe.hidden_size, "V": recipe.levels},
+            )
+        case _:
+            # These nets are the same for images of any size, so any will do to build them.
+            return (
+                lambda C, H, V: _Loss(replace(recipe, hidden_size=H), Shape(C, 8, 8), V),
+                ("B C Y X", "B : int < V"),
+                sizes | {"H": recipe.hidden_size},
+            )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.metric import Perplexity
 from porism.tasks.language.model import build
 from porism.tasks.language.model.base import LanguageModel
-from porism.tasks.language.model.cost import model_cost, subject
+from porism.tasks.language.model.cost import model_cost
 from porism.tasks.language.predict import generate
 from porism.tasks.language.recipes import PUBLISHED, QUESTIONS, RECIPES, LanguageRecipe
 from porism.training.experiment import Question
@@ -132,7 +133,7 @@ class Language(Task):
 
     @classmethod
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
-        return subject(_own(recipe))
+        return _subject(_own(recipe))
 
     def published(self) -> dict[str, dict[str, float]]:
         return PUBLISHED.get(self.recipe.name, {}) if self.fingerprint() == PTB_FINGERPRINT else {}
@@ -154,3 +155,34 @@ def _own(recipe: Recipe) -> LanguageRecipe:
 def _own_model(model: nn.Module) -> LanguageModel:
     assert isinstance(model, LanguageModel)
     return model
+
+
+class _Loss(nn.Module):
+    """A model with its loss, from a state of zeros."""
+
+    def __init__(self, recipe: LanguageRecipe, vocabulary: int) -> None:
+        super().__init__()
+        self.model = build(recipe, vocabulary)
+
+    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        loss, _carry = self.model.loss(tokens, targets, self.model.start(tokens.shape[1]))
+        return loss
+
+
+def _subject(recipe: LanguageRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
+    """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
+    inputs = ("T B : int < V", "T B : int < V")
+    sizes = {"B": recipe.batch_size, "T": recipe.seq_len, "D": recipe.embedding_dim, "H": recipe.hidden_size}
+    if recipe.attends:
+        # The heads' width is the letter that may be anything: then heads divide the width.
+        width = recipe.hidden_size // recipe.num_heads
+        sizes = {"B": recipe.batch_size, "T": recipe.seq_len, "A": recipe.num_heads, "D": width}
+        return (
+            lambda V, A, D: _Loss(replace(recipe, embedding_dim=A * D, hidden_size=A * D, num_heads=A), V),
+            inputs,
+            sizes,
+        )
+    if recipe.tie_weights:
+        del sizes["H"]
+        return lambda V, D: _Loss(replace(recipe, embedding_dim=D, hidden_size=D), V), inputs, sizes
+    return lambda V, D, H: _Loss(replace(recipe, embedding_dim=D, hidden_size=H), V), inputs, sizes

@@ -10,7 +10,7 @@ from tests.tasks.images.conftest import Arrays
 
 from porism.errors import DataError, RecipeError
 from porism.tasks.images.data import CATALOGUE, ImageSet, Labelled, Shape, load_images
-from porism.tasks.images.data.batches import Batches
+from porism.tasks.images.data.batches import ImageBatches
 from porism.tasks.images.data.embedded import digits
 
 
@@ -114,7 +114,7 @@ def test_a_test_split_with_the_shares_of_train() -> None:
 
 def test_batches_hold_every_image_once_in_an_order_of_their_own() -> None:
     images = Labelled(torch.arange(23, dtype=torch.uint8)[:, None, None, None], torch.arange(23))
-    first, second = (Batches(images, 5, seed=1, epoch=epoch) for epoch in (1, 2))
+    first, second = (ImageBatches(images, 5, seed=1, epoch=epoch) for epoch in (1, 2))
     assert [len(part.labels) for part in first] == [5, 5, 5, 5, 3]
     for batches in (first, second):
         assert sorted(int(label) for part in batches for label in part.labels) == list(range(23))

@@ -10,8 +10,8 @@ from porism.errors import DataError
 from porism.runs.recipe import override
 from porism.tasks.images.data import Shape
 from porism.tasks.images.model import build
-from porism.tasks.images.model.cost import model_cost, subject
-from porism.tasks.images.model.receptive_field import reach
+from porism.tasks.images.model.cost import model_cost
+from porism.tasks.images.model.receptive_field import receptive_field
 from porism.tasks.images.recipes import QUESTIONS, RECIPES
 from porism.tasks.images.task import Images
 from porism.training.session import count_parameters
@@ -58,7 +58,7 @@ def test_convolutions_against_walks_have_as_many_parameters(size: int) -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_cost_is_what_is_counted(name: str) -> None:
     recipe = override(RECIPES[name], ["hidden_size=6"])
-    factory, inputs, _ = subject(recipe)
+    factory, inputs, _ = Images.subject(recipe)
     counted = Target(factory, inputs, {})
     # Nets of walks take any image, and every diagonal takes its time to count.
     rows, columns = (3, 2) if recipe.model in ("grid", "complete") else (5, 9)
@@ -91,7 +91,7 @@ def test_a_state_sees_as_far_as_it_is_said_to(name: str, digits_task: Callable[[
     states[0, :, row, column].square().sum().backward()
     assert x.grad is not None
     seen = x.grad[0, 0] != 0
-    told = reach(recipe, shape).field
+    told = receptive_field(recipe, shape).field
     rows, columns = (int(seen.any(dim).nonzero().flatten().diff().sum()) + 1 for dim in (1, 0))
     if recipe.model == "pooled":
         # Of four maxima one counts: the field is what may be seen.

@@ -7,24 +7,24 @@ import pytest
 import torch
 
 from porism.tasks.images.model.histograms import LeftHistogram, PlaceHistogram
-from porism.tasks.images.model.pixel_rnn import Completing, complete, quantise
+from porism.tasks.images.model.pixel_rnn import PixelRNN, complete, quantise
 from porism.tasks.images.recipes import RECIPES
 
 Y, X = 5, 4
 
 
 @pytest.fixture(params=[("lstm", 7), ("simple", 7), ("simple", 3)], ids=["lstm", "simple", "as narrow as its input"])
-def model(request: pytest.FixtureRequest) -> Completing:
+def model(request: pytest.FixtureRequest) -> PixelRNN:
     torch.manual_seed(1)
     cell, hidden = request.param
-    return Completing(replace(RECIPES["complete"], hidden_size=hidden, levels=5, cell=cell), channels=2).double()
+    return PixelRNN(replace(RECIPES["complete"], hidden_size=hidden, levels=5, cell=cell), channels=2).double()
 
 
 def image() -> torch.Tensor:
     return torch.randint(0, 5, (1, 2, Y, X), generator=torch.Generator().manual_seed(1))
 
 
-def test_a_later_pixel_never_changes_an_earlier_prediction_and_an_earlier_one_changes_all(model: Completing) -> None:
+def test_a_later_pixel_never_changes_an_earlier_prediction_and_an_earlier_one_changes_all(model: PixelRNN) -> None:
     levels = image()
     before = model(levels)
     for place in range(Y * X):
@@ -37,13 +37,13 @@ def test_a_later_pixel_never_changes_an_earlier_prediction_and_an_earlier_one_ch
 
 def test_the_chances_of_a_whole_image_sum_to_one() -> None:
     torch.manual_seed(1)
-    model = Completing(replace(RECIPES["complete"], hidden_size=3, levels=2), channels=1).double()
+    model = PixelRNN(replace(RECIPES["complete"], hidden_size=3, levels=2), channels=1).double()
     every = torch.tensor([[(number >> bit) & 1 for bit in range(6)] for number in range(64)]).view(64, 1, 2, 3)
     chances = model(every).log_softmax(2).gather(2, every[:, :, None]).sum((1, 2, 3, 4)).exp()
     assert chances.sum().item() == pytest.approx(1.0, abs=1e-12)
 
 
-def test_completing_keeps_what_is_given_and_looks_at_nothing_else(model: Completing) -> None:
+def test_completing_keeps_what_is_given_and_looks_at_nothing_else(model: PixelRNN) -> None:
     levels, other = image(), image()
     other[:, :, 3:] = 0
     made = complete(model, levels, given_rows=3, seed=4)

@@ -11,9 +11,10 @@ from porism.errors import RecipeError
 from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.model import build
 from porism.tasks.language.model.base import LanguageModel
-from porism.tasks.language.model.cost import model_cost, subject
+from porism.tasks.language.model.cost import model_cost
 from porism.tasks.language.predict import generate
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
+from porism.tasks.language.task import Language
 
 ATTENDING = ("attention", "window", "taylor", "hybrid")
 V, T, B = 11, 14, 3
@@ -77,7 +78,7 @@ def test_no_context_while_training_so_that_every_step_is_alike(name: str, tokens
 @pytest.mark.parametrize("name", ATTENDING)
 def test_the_cost_by_hand_is_what_is_counted(name: str, tied: bool) -> None:
     recipe = small(name, tie_weights=tied, dropout=0.0, num_layers=2)
-    factory, inputs, own = subject(recipe)
+    factory, inputs, own = Language.subject(recipe)
     sizes = {**own, "V": V}
     counted = Target(factory, inputs, {}).quantities(sizes)
     hand = model_cost(recipe).at(B=sizes["B"], T=sizes["T"], A=sizes["A"], H=sizes["A"] * sizes["D"], V=V)

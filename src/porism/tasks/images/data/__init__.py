@@ -1,14 +1,14 @@
 """The images of the task: where they come from, and how they are cut into batches.
 
 >>> images = load_images()                    # the embedded digits
->>> pixels, labels = Batches(images.splits["train"], batch=32, seed=1, epoch=1)[0]     # (32, 1, 8, 8) and (32,)
+>>> pixels, labels = ImageBatches(images.splits["train"], batch=32, seed=1, epoch=1)[0]     # (32, 1, 8, 8) and (32,)
 """
 
 from pathlib import Path
 
 from porism.errors import DataError, RecipeError, nearest
 from porism.tasks.blocks.download import DataSet
-from porism.tasks.images.data.batches import Batches
+from porism.tasks.images.data.batches import ImageBatches
 from porism.tasks.images.data.class_folders import read_folder
 from porism.tasks.images.data.embedded import digits
 from porism.tasks.images.data.idx import holds_idx, read_idx_folder
@@ -16,7 +16,7 @@ from porism.tasks.images.data.image_set import SPLITS, ImageSet, Labelled, Shape
 from porism.tasks.images.data.npz import read_npz
 from porism.tasks.images.data.public import PUBLIC, read_named
 
-__all__ = ["CATALOGUE", "SPLITS", "Batches", "ImageSet", "Labelled", "Shape", "load_images"]
+__all__ = ["CATALOGUE", "SPLITS", "ImageBatches", "ImageSet", "Labelled", "Shape", "load_images"]
 
 CATALOGUE = {
     "digits": DataSet("1,797 handwritten digits, 8 x 8, real scans: the default", "CC BY 4.0"),

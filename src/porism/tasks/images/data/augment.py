@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 def shifted(images: Tensor, most: int) -> Tensor:
-    """Every image moved by up to `most` pixels in each direction, by its own luck; what comes in is zero.
+    """Every image moved by up to `most` pixels in each direction, drawn for each; what comes in is zero.
 
     >>> shifted(torch.ones(8, 1, 28, 28), most=2).shape
     torch.Size([8, 1, 28, 28])
@@ -24,26 +24,24 @@ def shifted(images: Tensor, most: int) -> Tensor:
 
 
 def flipped(images: Tensor) -> Tensor:
-    """Half of the images mirrored left to right, by luck."""
+    """Half of the images mirrored left to right, drawn at random."""
     mirrored = torch.rand(len(images), 1, 1, 1, device=images.device) < 0.5
     return torch.where(mirrored, images.flip(3), images)
 
 
-def turned(images: Tensor, degrees: float, zoom: float) -> Tensor:
-    """Every image turned by up to so many degrees and made larger or smaller by up to a share `zoom`, about its middle.
+def rotated(images: Tensor, degrees: float, scale: float) -> Tensor:
+    """Every image rotated by up to so many degrees and scaled by up to 1 +- `scale`, about its centre.
 
-    >>> turned(torch.ones(8, 1, 28, 28), degrees=10, zoom=0.1).shape
+    >>> rotated(torch.ones(8, 1, 28, 28), degrees=10, scale=0.1).shape
     torch.Size([8, 1, 28, 28])
     """
-    angle, scale = torch.rand(2, len(images), device=images.device) * 2 - 1
-    angle, scale = angle * math.radians(degrees), 1 + scale * zoom
-    across, along = scale * angle.cos(), scale * angle.sin()
-    nothing = torch.zeros_like(across)
+    angle, factor = torch.rand(2, len(images), device=images.device) * 2 - 1
+    angle, factor = angle * math.radians(degrees), 1 + factor * scale
+    across, along = factor * angle.cos(), factor * angle.sin()
+    zero = torch.zeros_like(across)
     # Where each pixel of the new image is found in the old one: a rotation and no translation.
-    rows = torch.stack(
-        [torch.stack([across, -along, nothing], 1), torch.stack([along, across, nothing], 1)], 1
-    )  # B 2 3
-    # In bfloat16 a place would be off by a good part of a pixel.
+    rows = torch.stack([torch.stack([across, -along, zero], 1), torch.stack([along, across, zero], 1)], 1)  # B 2 3
+    # In bfloat16 a position would be off by a good part of a pixel.
     with torch.autocast(images.device.type, enabled=False):
-        places = functional.affine_grid(rows, list(images.shape), align_corners=False)
-        return functional.grid_sample(images, places, align_corners=False)
+        grid = functional.affine_grid(rows, list(images.shape), align_corners=False)
+        return functional.grid_sample(images, grid, align_corners=False)

@@ -1,7 +1,7 @@
 """The images of the task: where they come from, and how they are cut into batches.
 
 >>> images = load_images()                    # the embedded digits
->>> pixels, labels = Batches(images.splits["train"], batch=32, seed=1, epoch=1)[0]     # (32, 1, 8, 8) and (32,)
+>>> pixels, labels = ImageBatches(images.splits["train"], batch=32, seed=1, epoch=1)[0]     # (32, 1, 8, 8) and (32,)
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import torch
 from porism.tasks.images.data.image_set import Labelled
 
 
-class Batches(Sequence[Labelled]):
+class ImageBatches(Sequence[Labelled]):
     """The images in an order that seed and epoch decide, `batch` at a time; the last may be fewer."""
 
     def __init__(self, images: Labelled, batch: int, seed: int, epoch: int) -> None:

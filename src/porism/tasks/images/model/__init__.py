@@ -4,7 +4,7 @@ from torch import nn
 
 from porism.tasks.images.data.image_set import Shape
 from porism.tasks.images.model.downsampling import Downsampling, check_large_enough
-from porism.tasks.images.model.pixel_rnn import Completing
+from porism.tasks.images.model.pixel_rnn import PixelRNN
 from porism.tasks.images.model.residual import Residual
 from porism.tasks.images.model.stacked import Stacked
 from porism.tasks.images.recipes import ImagesRecipe
@@ -27,4 +27,4 @@ def build(recipe: ImagesRecipe, shape: Shape, classes: int) -> nn.Module:
         case "grid" | "convolution":
             return Stacked(recipe, shape.channels, classes)
         case "complete":
-            return Completing(recipe, shape.channels)
+            return PixelRNN(recipe, shape.channels)

@@ -1,17 +1,12 @@
 """What an image model costs, as named terms: C channels, Y x X pixels, V classes (or greys), H channels inside."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
 from sympy import Expr, ceiling, sympify
-from torch import Tensor, nn
-from torch.nn import functional
 
 from porism.costing.alphabet import B, C, H, V, X, Y
 from porism.costing.terms import Terms
 from porism.layers.recurrent.grid.cost import cost as grid_cost
-from porism.tasks.images.data.image_set import Shape
-from porism.tasks.images.model import build
 from porism.tasks.images.model.downsampling import CHANNELS, WIDTHS
 from porism.tasks.images.model.residual import STAGES
 from porism.tasks.images.recipes import ImagesRecipe
@@ -124,39 +119,3 @@ def _placed(walk: Terms, sizes: Mapping[Expr, Expr], is_first: bool) -> Terms:
 
 def _times(count: int, cost: Terms) -> Terms:
     return Terms(**{kind: {name: count * term for name, term in cost.terms(kind).items()} for kind in Terms.kinds()})
-
-
-class _Loss(nn.Module):
-    """A model with its loss, over classes or over the levels of every pixel."""
-
-    def __init__(self, recipe: ImagesRecipe, shape: Shape, classes: int) -> None:
-        super().__init__()
-        self.model = build(recipe, shape, classes)
-
-    def forward(self, images: Tensor, targets: Tensor) -> Tensor:
-        # An image is given and needs no gradient.
-        logits: Tensor = self.model(images.detach())
-        if logits.ndim > 2:
-            logits = logits.transpose(1, 2)  # B levels C Y X
-        return functional.cross_entropy(logits, targets)
-
-
-def subject(recipe: ImagesRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
-    """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
-    sizes = {"B": recipe.batch_size}
-    match recipe.model:
-        case "pooled" | "strided":
-            return lambda C, Y, X, V: _Loss(recipe, Shape(C, Y, X), V), ("B C Y X", "B : int < V"), sizes
-        case "complete":
-            return (
-                lambda C, H, V: _Loss(replace(recipe, hidden_size=H, levels=V), Shape(C, 1, 1), 1),
-                ("B C Y X : int < V", "B C Y X : int < V"),
-                sizes | {"H": recipe.hidden_size, "V": recipe.levels},
-            )
-        case _:
-            # These nets are the same for images of any size, so any will do to build them.
-            return (
-                lambda C, H, V: _Loss(replace(recipe, hidden_size=H), Shape(C, 8, 8), V),
-                ("B C Y X", "B : int < V"),
-                sizes | {"H": recipe.hidden_size},
-            )

@@ -4,15 +4,16 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from porism.layers import Grid
 from porism.tasks.images.recipes import ImagesRecipe
 
 
-class Completing(nn.Module):
+class PixelRNN(nn.Module):
     """Two walks a layer, which together see every pixel before one, and never that one.
 
-    >>> model = Completing(replace(RECIPES["complete"], levels=16), channels=1)
+    >>> model = PixelRNN(replace(RECIPES["complete"], levels=16), channels=1)
     >>> model(torch.randint(0, 16, (8, 1, 28, 28))).shape
     torch.Size([8, 1, 16, 28, 28])
 
@@ -49,7 +50,7 @@ class Causal(nn.Module):
 
     The first sees (j' <= j, i' < i), the second (j' < j, i' >= i), j rows and i columns: together all that comes
     before pixel (j, i) when an image is read like a text. For that, the first layer moves the image of the first walk
-    one pixel to the right; behind it a state knows only of pixels before its own, so it may be seen at its own place.
+    one pixel to the right; after it a state knows only of pixels before its own, so it may be read at its own position.
     The image of the second walk moves one row down in every layer.
 
     Shapes: x (B, C, Y, X) -> (B, H, Y, X).
@@ -65,10 +66,16 @@ class Causal(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        to_the_right = nn.functional.pad(x, (1, -1)) if self.first else x
-        down = nn.functional.pad(x, (0, 0, 1, -1))
+        to_the_right = functional.pad(x, (1, -1)) if self.first else x
+        down = functional.pad(x, (0, 0, 1, -1))
         states: Tensor = self.left(to_the_right) + self.right(down)
         return states
+
+
+def pixel_loss(model: nn.Module, images: Tensor, levels: int) -> Tensor:
+    """Mean nats for the level of a pixel's channel."""
+    targets = quantise(images, levels)
+    return functional.cross_entropy(model(targets).transpose(1, 2), targets)
 
 
 def quantise(images: Tensor, levels: int) -> Tensor:
@@ -81,10 +88,10 @@ def quantise(images: Tensor, levels: int) -> Tensor:
 
 
 @torch.no_grad()
-def complete(model: Completing, levels: Tensor, given_rows: int, seed: int = 0) -> Tensor:
+def complete(model: PixelRNN, levels: Tensor, given_rows: int, seed: int = 0) -> Tensor:
     """The same images (B, C, Y, X) with every row from `given_rows` on drawn pixel by pixel from the model.
 
-    Nothing of the rows to be drawn is looked at. The same seed gives the same images, on any device.
+    The rows to be drawn are not read. The same seed gives the same images, on any device.
     """
     draw = torch.Generator().manual_seed(seed)
     made = levels.clone()
@@ -93,7 +100,7 @@ def complete(model: Completing, levels: Tensor, given_rows: int, seed: int = 0) 
     for row in range(given_rows, Y):
         for column in range(X):
             logits = model(made[:, :, : row + 1])[..., row, column]  # B C levels
-            chances = logits.double().softmax(-1).cpu().flatten(0, 1)
-            drawn = torch.multinomial(chances, 1, generator=draw).view(made.shape[:2])
+            probs = logits.double().softmax(-1).cpu().flatten(0, 1)
+            drawn = torch.multinomial(probs, 1, generator=draw).view(made.shape[:2])
             made[:, :, row, column] = drawn.to(made.device)
     return made

@@ -1,4 +1,4 @@
-"""How far a model sees, over how many steps, and how many steps wait for one another."""
+"""Receptive field, path length and sequential steps of an image model."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -9,7 +9,7 @@ from porism.tasks.images.model.residual import STAGES
 from porism.tasks.images.recipes import ImagesRecipe
 
 
-class Reach(NamedTuple):
+class ReceptiveField(NamedTuple):
     """Of the last states before the image is summed up.
 
     `field`: rows and columns of pixels one of them sees. `path`: products on the shortest way from the farthest of
@@ -25,10 +25,12 @@ class Reach(NamedTuple):
         return {"receptive field": f"{rows} x {columns}", "path length": self.path, "parallel steps": self.steps}
 
 
-def reach(recipe: ImagesRecipe, shape: Shape) -> Reach:
+def receptive_field(recipe: ImagesRecipe, shape: Shape) -> ReceptiveField:
     """
-    >>> reach(RECIPES["grid-4"], Shape(1, 28, 28)).field, reach(RECIPES["convolution-equal"], Shape(1, 28, 28)).field
-    ((28, 28), (5, 5))
+    >>> receptive_field(RECIPES["grid-4"], Shape(1, 28, 28)).field
+    (28, 28)
+    >>> receptive_field(RECIPES["convolution-equal"], Shape(1, 28, 28)).field
+    (5, 5)
     """
     rows, columns, layers = (
         ceil(shape.rows / recipe.patch_size),
@@ -40,7 +42,7 @@ def reach(recipe: ImagesRecipe, shape: Shape) -> Reach:
             # A walk takes a step a diagonal, and the way from corner to corner crosses all of them once.
             read_out = 1 if recipe.model == "grid" else 2
             field = (shape.rows, shape.columns)
-            return Reach(field, rows + columns - 2 + layers, layers * (rows + columns - 1) + read_out)
+            return ReceptiveField(field, rows + columns - 2 + layers, layers * (rows + columns - 1) + read_out)
         case "convolution":
             return _convolutions(
                 [(recipe.patch_size, recipe.patch_size), *[(3, 1)] * layers], shape, layers, layers + 1
@@ -56,10 +58,10 @@ def reach(recipe: ImagesRecipe, shape: Shape) -> Reach:
             return _convolutions(kernels, shape, len(kernels), len(kernels) + 1)
 
 
-def _convolutions(kernels: Sequence[tuple[int, int]], shape: Shape, path: int, steps: int) -> Reach:
+def _convolutions(kernels: Sequence[tuple[int, int]], shape: Shape, path: int, steps: int) -> ReceptiveField:
     """Kernel sizes and strides, one after the other; no field is larger than the image."""
     field, apart = 1, 1
     for size, stride in kernels:
         field += (size - 1) * apart
         apart *= stride
-    return Reach((min(field, shape.rows), min(field, shape.columns)), path, steps)
+    return ReceptiveField((min(field, shape.rows), min(field, shape.columns)), path, steps)

@@ -23,7 +23,7 @@ class Residual(nn.Module):
         before = hidden
         for stage, width in enumerate(widths):
             for block in range(blocks):
-                found.append(Block(before, width, stride=2 if stage and not block else 1))
+                found.append(ResidualBlock(before, width, stride=2 if stage and not block else 1))
                 before = width
         self.blocks = nn.Sequential(*found)
         self.drop = nn.Dropout(dropout)
@@ -35,7 +35,7 @@ class Residual(nn.Module):
         return logits
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """y = relu(x + f(x)), f two convolutions; where the size changes, x passes a 1 x 1 convolution."""
 
     def __init__(self, before: int, width: int, stride: int) -> None:

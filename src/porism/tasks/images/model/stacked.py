@@ -10,9 +10,9 @@ from porism.tasks.images.recipes import ImagesRecipe
 
 
 class Stacked(nn.Module):
-    """Patches of the image, layers with a norm behind each, the mean over the image, a linear layer.
+    """Patches of the image, layers, each followed by a norm, the mean over the image, a linear layer.
 
-    >>> recipe = replace(RECIPES["grid-4"], hidden=16, layers=2)
+    >>> recipe = replace(RECIPES["grid-4"], hidden_size=16, num_layers=2)
     >>> Stacked(recipe, channels=1, classes=10)(torch.randn(8, 1, 28, 28)).shape
     torch.Size([8, 10])
 

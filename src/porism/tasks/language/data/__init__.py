@@ -14,8 +14,8 @@ from torch import Tensor
 
 from porism.errors import DataError, RecipeError, nearest
 from porism.tasks.blocks.download import DataSet
-from porism.tasks.blocks.manual import manual
 from porism.tasks.blocks.texts import PUBLIC, SPLITS
+from porism.tasks.language.data.embedded import embedded
 from porism.tasks.language.data.files import Text, read_text
 from porism.tasks.language.data.public import read_public
 from porism.tasks.language.data.synthetic import synthetic
@@ -86,7 +86,7 @@ def load_corpus(source: str | None = None, *, min_count: int | None = None, max_
 
 def _read(source: str) -> Text:
     if source == "manual":
-        return Text(manual(), published_split=False)
+        return embedded()
     if source in PUBLIC:
         return read_public(PUBLIC[source])
     path = Path(source).expanduser()

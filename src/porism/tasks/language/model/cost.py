@@ -1,10 +1,6 @@
 """What a language model costs, as named terms: V words, D embedding width, H hidden width."""
 
-from collections.abc import Callable
-from dataclasses import replace
-
 from sympy import sympify
-from torch import Tensor, nn
 
 from porism.costing.alphabet import A, B, D, H, T, V
 from porism.costing.terms import Terms
@@ -14,7 +10,6 @@ from porism.layers.attention.taylor.cost import cost as taylor_cost
 from porism.layers.attention.window.cost import cost as window_cost
 from porism.layers.readout.cost import cost as readout_cost
 from porism.layers.recurrent.elman.cost import cost as elman_cost
-from porism.tasks.language.model import build
 from porism.tasks.language.recipes import LanguageRecipe
 
 
@@ -73,34 +68,3 @@ def _lstm_cost(layers: int) -> Terms:
         # Each product has two in its backward pass: one for the weight, one for what came in.
         backward_flops={"input": 16 * B * T * H * widths, "recurrent": 16 * layers * B * T * H**2},
     )
-
-
-class _Loss(nn.Module):
-    """A model with its loss, from a state of zeros."""
-
-    def __init__(self, recipe: LanguageRecipe, vocabulary: int) -> None:
-        super().__init__()
-        self.model = build(recipe, vocabulary)
-
-    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        loss, _carry = self.model.loss(tokens, targets, self.model.start(tokens.shape[1]))
-        return loss
-
-
-def subject(recipe: LanguageRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
-    """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
-    inputs = ("T B : int < V", "T B : int < V")
-    sizes = {"B": recipe.batch_size, "T": recipe.seq_len, "D": recipe.embedding_dim, "H": recipe.hidden_size}
-    if recipe.attends:
-        # The heads' width is the letter that may be anything: then heads divide the width.
-        width = recipe.hidden_size // recipe.num_heads
-        sizes = {"B": recipe.batch_size, "T": recipe.seq_len, "A": recipe.num_heads, "D": width}
-        return (
-            lambda V, A, D: _Loss(replace(recipe, embedding_dim=A * D, hidden_size=A * D, num_heads=A), V),
-            inputs,
-            sizes,
-        )
-    if recipe.tie_weights:
-        del sizes["H"]
-        return lambda V, D: _Loss(replace(recipe, embedding_dim=D, hidden_size=D), V), inputs, sizes
-    return lambda V, D, H: _Loss(replace(recipe, embedding_dim=D, hidden_size=H), V), inputs, sizes
