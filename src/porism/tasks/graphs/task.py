@@ -55,7 +55,7 @@ class Graphs(Task):
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
         data = load_graph(source, own.split, own.split_seed)
-        check_weights(data, own.layer_normalization)
+        check_weights(data, own.normalization)
         assets = {
             "classes": list(data.classes),
             "width": data.features.shape[1],
@@ -214,7 +214,7 @@ class Graphs(Task):
                 f"{text}: nodes have {data.features.shape[1]} features, and the model was trained on {self.width}. "
                 "Give a graph with the same features in the same order."
             )
-        check_weights(data, self.recipe.layer_normalization)
+        check_weights(data, self.recipe.normalization)
         return label_graph(text, self._logits(model, data), data, self.classes)
 
 

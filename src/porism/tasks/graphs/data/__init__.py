@@ -74,13 +74,13 @@ def read_graph(source: str | None = None) -> LabelledGraph:
     return _read_folder(path) if path.is_dir() else read_npz(path)
 
 
-def check_weights(data: LabelledGraph, normalisation: str) -> None:
-    """Refuses negative weights under a normalisation that divides by their sum, which may then be 0 or less."""
+def check_weights(data: LabelledGraph, normalization: str) -> None:
+    """Refuses negative weights under a normalization that divides by their sum, which may then be 0 or less."""
     weights = data.graph.heard(self_loops=False).weights
     negative = 0 if weights is None else int((weights < 0).sum())
-    if negative and normalisation in ("row", "symmetric"):
+    if negative and normalization in ("rw", "sym"):
         raise DataError(
-            f"{data.name}: {negative} of {data.graph.edges} edges have a weight below 0, and {normalisation} divides "
+            f"{data.name}: {negative} of {data.graph.edges} edges have a weight below 0, and {normalization} divides "
             "by the sum of weights. Use --set normalization=softmax, or leave them out."
         )
 
