@@ -30,7 +30,7 @@ from porism.tasks.language.model.recurrent import EVALUATION_STEPS
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
 from porism.tasks.language.task import EVALUATION_ROWS, Language
 from porism.training.device import hardware, versions
-from porism.training.progress import Silence
+from porism.training.progress import NoProgress
 from porism.training.session import begin
 
 TURN = 10
@@ -101,7 +101,7 @@ class PlainLoop:
 
 
 @dataclass
-class Turns(Silence):
+class Turns(NoProgress):
     """Hears of every step of Porism's loop, and after each turn lets the plain loop take the same number."""
 
     plain: Iterator[int]

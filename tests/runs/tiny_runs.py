@@ -18,7 +18,7 @@ from porism.tasks.language.recipes import RECIPES
 from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import Training
-from porism.training.progress import Silence
+from porism.training.progress import NoProgress
 
 SETTINGS = [
     "hidden_size=4",
@@ -46,15 +46,15 @@ def begin(out: Path, text: str, *settings: str, seed: int = 5) -> Training:
     return session.begin(Language, recipe, out, source=text, device="cpu", seed=seed, threads=1, overrides=chosen)
 
 
-def resume(out: Path, watcher: Silence | None = None) -> Training:
-    return session.reopen(Language, Run.open(out), watcher)
+def resume(out: Path, progress: NoProgress | None = None) -> Training:
+    return session.reopen(Language, Run.open(out), progress)
 
 
 class Stop(Exception):
     """A stop that saves nothing, as a kill is one."""
 
 
-class Listener(Silence):
+class Listener(NoProgress):
     """Keeps what it is told, and stops after some epochs or steps."""
 
     def __init__(self, epochs: int = 0, steps: int = 0) -> None:

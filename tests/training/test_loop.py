@@ -18,7 +18,7 @@ from porism.tasks.language.recipes import LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import Training, evaluate
-from porism.training.progress import Silence
+from porism.training.progress import NoProgress
 
 
 def begin(recipe: LanguageRecipe, out: Path, text: str) -> Training:
@@ -30,7 +30,7 @@ def timeless(result: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key not in ("seconds", "tokens_per_second", "run")}
 
 
-class StopAt(Silence):
+class StopAt(NoProgress):
     """Presses Ctrl-C once, after a number of steps."""
 
     def __init__(self, steps: int) -> None:

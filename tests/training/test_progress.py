@@ -11,7 +11,7 @@ from rich.console import Console
 from porism.errors import MissingExtra
 from porism.training.interrupt import Interrupt
 from porism.training.output import Output
-from porism.training.progress import ConsoleWatcher, TensorBoardWatcher
+from porism.training.progress import ConsoleProgress, TensorBoardProgress
 
 EVENT = {
     "epoch": 2,
@@ -24,13 +24,13 @@ EVENT = {
 
 def test_elsewhere_than_on_a_terminal_an_epoch_is_one_plain_line() -> None:
     paper = io.StringIO()
-    watcher = ConsoleWatcher(Console(file=paper, width=200))
-    watcher.begin("language elman", epochs=4, steps=10, done=0, unit="tokens")
+    progress = ConsoleProgress(Console(file=paper, width=200))
+    progress.begin("language elman", epochs=4, steps=10, done=0, unit="tokens")
     for _ in range(20):
-        watcher.step(7)
-    watcher.epoch(EVENT)
-    watcher.note("something to know")
-    watcher.close()
+        progress.step(7)
+    progress.epoch(EVENT)
+    progress.note("something to know")
+    progress.close()
     first, second = paper.getvalue().splitlines()
     assert first.startswith("epoch   2  train perplexity 99.50  valid perplexity 120.25  best")
     assert "tokens/s, at most" in first
@@ -41,11 +41,11 @@ def test_elsewhere_than_on_a_terminal_an_epoch_is_one_plain_line() -> None:
 @pytest.mark.parametrize("terminal", [False, True])
 def test_brackets_are_no_markup(terminal: bool) -> None:
     paper = io.StringIO()
-    watcher = ConsoleWatcher(Console(file=paper, width=80, force_terminal=terminal))
-    watcher.begin("language a[/b]", epochs=1, steps=1, done=0, unit="tokens")
-    watcher.step(7)
-    watcher.note("see a[/b] and [bold]c")
-    watcher.close()
+    progress = ConsoleProgress(Console(file=paper, width=80, force_terminal=terminal))
+    progress.begin("language a[/b]", epochs=1, steps=1, done=0, unit="tokens")
+    progress.step(7)
+    progress.note("see a[/b] and [bold]c")
+    progress.close()
     assert "see a[/b] and [bold]c\n" in paper.getvalue()
 
 
@@ -59,22 +59,22 @@ def test_a_training_of_which_nobody_reads_is_asked_to_stop() -> None:
 
     spare = os.open(os.devnull, os.O_WRONLY)
     console = Console(file=cast("TextIO", Output(Closed(), patient=True)), width=80)
-    watcher = ConsoleWatcher(console)
-    watcher.begin("language elman", epochs=1, steps=2, done=0, unit="tokens")
+    progress = ConsoleProgress(console)
+    progress.begin("language elman", epochs=1, steps=2, done=0, unit="tokens")
     with contextlib.suppress(KeyboardInterrupt), Interrupt() as interrupt:
-        watcher.step(7)
+        progress.step(7)
         assert not interrupt.asked
-        watcher.note("something to know")
-        watcher.step(7)
+        progress.note("something to know")
+        progress.step(7)
         assert interrupt.asked
     os.close(spare)
 
 
 def test_tensorboard_finds_the_curves(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason='needs pip install "porism[tensorboard]"')
-    watcher = TensorBoardWatcher(tmp_path)
-    watcher.epoch(EVENT)
-    watcher.close()
+    progress = TensorBoardProgress(tmp_path)
+    progress.epoch(EVENT)
+    progress.close()
     (events,) = tmp_path.iterdir()
     content = events.read_bytes()
     for curve in (b"train/perplexity", b"valid/cross_entropy", b"learning_rate"):
@@ -84,4 +84,4 @@ def test_tensorboard_finds_the_curves(tmp_path: Path) -> None:
 def test_without_tensorboard_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingExtra, match=r'--tensorboard needs a package: pip install "porism\[tensorboard\]"\.'):
-        TensorBoardWatcher(tmp_path)
+        TensorBoardProgress(tmp_path)

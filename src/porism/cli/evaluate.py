@@ -36,7 +36,7 @@ class Evaluate:
         from porism.tasks import find
         from porism.training.device import choose_device
         from porism.training.loop import evaluate
-        from porism.training.progress import ConsoleWatcher
+        from porism.training.progress import ConsoleProgress
         from porism.training.session import best_checkpoint, count_parameters, load_task, trained_model
 
         console = console_for(self.json)
@@ -44,7 +44,7 @@ class Evaluate:
         wanted = self.device or ("cpu" if not torch.cuda.is_available() else run.facts.device)
         device = choose_device(wanted)
         task = load_task(find(run.facts.task), run)
-        model = trained_model(task, best_checkpoint(run, ConsoleWatcher(console)), device)
+        model = trained_model(task, best_checkpoint(run, ConsoleProgress(console)), device)
         start = time.monotonic()
         metrics = evaluate(task, model, self.split)
         seconds = time.monotonic() - start

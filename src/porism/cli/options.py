@@ -115,10 +115,10 @@ class TrainingOptions:
         from porism.cli.output import tell
         from porism.tasks import find
         from porism.training.lengthen import lengthen
-        from porism.training.progress import ConsoleWatcher
+        from porism.training.progress import ConsoleProgress
         from porism.training.session import reopen
 
-        training = reopen(find(run.facts.task), run, ConsoleWatcher(console))
+        training = reopen(find(run.facts.task), run, ConsoleProgress(console))
         with run.writing():
             for change in lengthen(training, recipe or training.task.recipe):
                 tell(console, change)
@@ -129,16 +129,16 @@ class TrainingOptions:
     def _complete(self, training: "Training", console: "Console", report: bool) -> dict[str, Any]:
         from porism.cli.output import lost, tell
         from porism.report.page import write_report
-        from porism.training.progress import Audience, ConsoleWatcher, TensorBoardWatcher, Watcher
+        from porism.training.progress import ConsoleProgress, Progress, ProgressGroup, TensorBoardProgress
         from porism.training.session import complete
 
         path, facts = training.run.path, training.run.facts
-        watchers: list[Watcher] = [ConsoleWatcher(console)]
+        listeners: list[Progress] = [ConsoleProgress(console)]
         if self.tensorboard:
-            watchers.append(TensorBoardWatcher(path / "tensorboard"))
+            listeners.append(TensorBoardProgress(path / "tensorboard"))
         tell(console, f"{facts.task} {facts.recipe} on {facts.device} in {facts.precision}: {path}")
         try:
-            result = complete(training, Audience(*watchers), self.checkpoint_every)
+            result = complete(training, ProgressGroup(*listeners), self.checkpoint_every)
         except Interrupted as stopped:
             if why := lost(console):
                 raise Interrupted(f"{why}: {stopped}") from stopped

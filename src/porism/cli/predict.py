@@ -46,7 +46,7 @@ class Predict:
         from porism.runs.run import Run
         from porism.tasks import find
         from porism.training.device import choose_device
-        from porism.training.progress import ConsoleWatcher
+        from porism.training.progress import ConsoleProgress
         from porism.training.session import best_checkpoint, restore_task, trained_model
 
         options = self._options()
@@ -54,7 +54,7 @@ class Predict:
             raise RecipeError('what is there to answer? Write porism predict RUN INPUT..., for instance "the object".')
         console = console_for(self.json)
         run = Run.open(self.folder)
-        saved = best_checkpoint(run, ConsoleWatcher(console))
+        saved = best_checkpoint(run, ConsoleProgress(console))
         task = restore_task(find(run.facts.task), run, saved)
         model = trained_model(task, saved, choose_device(self.device))
         samples = task.predict(model, self.inputs, options)

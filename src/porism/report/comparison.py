@@ -21,7 +21,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Contest:
+class RunGroup:
     """Runs of one task on the same data, and the metric they are judged by.
 
     `lower_is_better` is None as long as no run has finished to say so.
@@ -63,7 +63,7 @@ class Contest:
         return finite(metrics.limit.get(self.split, {}).get(self.metric)) if metrics else None
 
 
-def contests(entries: Sequence[Entry]) -> list[Contest]:
+def contests(entries: Sequence[Entry]) -> list[RunGroup]:
     """The entries by task and data, in the order they came."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
@@ -72,12 +72,12 @@ def contests(entries: Sequence[Entry]) -> list[Contest]:
     return [_contest(task, source, group) for (task, source), group in groups.items()]
 
 
-def _contest(task: str, source: str, entries: list[Entry]) -> Contest:
+def _contest(task: str, source: str, entries: list[Entry]) -> RunGroup:
     finished = [entry.record.metrics for entry in entries if entry.record.metrics]
     # Before any run has finished, the first number of `valid` is the one the task puts first.
     watched = [name for entry in entries for epoch in entry.record.epochs for name in epoch.valid]
     splits = splits_of(entry.record for entry in entries)
-    return Contest(
+    return RunGroup(
         task=task,
         source=source,
         metric=finished[0].metric if finished else watched[0] if watched else "metric",

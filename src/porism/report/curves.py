@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from porism.report.comparison import Contest, Entry
+from porism.report.comparison import Entry, RunGroup
 from porism.report.drawing import INK, PAPER, Painter, adopt, draw, gid, plain_ticks, role
 from porism.runs.record import Epoch, finite
 
@@ -21,7 +21,7 @@ class Plot:
     svg: str
 
 
-def plots(contest: Contest, prefix: str) -> list[Plot]:
+def plots(contest: RunGroup, prefix: str) -> list[Plot]:
     """All plots of a contest. Every id in them starts with the prefix, so that several contests can share a page."""
     names = {entry.number: entry.name for entry in contest.entries}
     titled = [*_learning(contest), *_quality_against_cost(contest)]
@@ -31,7 +31,7 @@ def plots(contest: Contest, prefix: str) -> list[Plot]:
     ]
 
 
-def _learning(contest: Contest) -> list[tuple[str, Painter]]:
+def _learning(contest: RunGroup) -> list[tuple[str, Painter]]:
     """The curves. Where training reports no metric, only its loss, that gets plots of its own."""
     if share_plots(contest):
         kinds = [(contest.metric, ["valid", "train"])]
@@ -48,12 +48,12 @@ def _learning(contest: Contest) -> list[tuple[str, Painter]]:
     ]
 
 
-def share_plots(contest: Contest) -> bool:
+def share_plots(contest: RunGroup) -> bool:
     """Whether train and valid stand in one plot, train dashed: the same metric, and few enough runs."""
     return _measured(contest) and len(contest.entries) <= CROWD
 
 
-def _measured(contest: Contest) -> bool:
+def _measured(contest: RunGroup) -> bool:
     return any(contest.metric in epoch.train for entry in contest.entries for epoch in entry.record.epochs)
 
 
@@ -98,7 +98,7 @@ def _curves(entries: Sequence[Entry], splits: Sequence[str], metric: str, over: 
     return paint
 
 
-def _quality_against_cost(contest: Contest) -> list[tuple[str, Painter]]:
+def _quality_against_cost(contest: RunGroup) -> list[tuple[str, Painter]]:
     """A point a run against each cost, where there are two to compare."""
     found = {entry.number: entry.record.metrics for entry in contest.ranked}
     costs: dict[str, dict[int, float]] = {
@@ -114,7 +114,7 @@ def _quality_against_cost(contest: Contest) -> list[tuple[str, Painter]]:
     ]
 
 
-def _scatter(contest: Contest, costs: Mapping[int, float], what: str) -> Painter:
+def _scatter(contest: RunGroup, costs: Mapping[int, float], what: str) -> Painter:
     scores = {entry.number: contest.score(entry) for entry in contest.ranked}
     points = {n: (costs[n], score) for n, score in scores.items() if n in costs and score is not None}
 

@@ -6,7 +6,7 @@ from html import escape
 from statistics import fmean
 
 from porism.report import numbers
-from porism.report.comparison import Contest, Entry, contests, entries_of
+from porism.report.comparison import Entry, RunGroup, contests, entries_of
 from porism.report.markup import number_cell, scrolled, section
 from porism.report.seeds import Model, models_of, trusted
 from porism.report.statistics import CONFIDENCE, Interval, interval, mcnemar
@@ -35,7 +35,7 @@ class Answer:
     """A question, what its recipes came to at the settings chosen on `valid`, and the best against every other."""
 
     question: Question
-    contest: Contest
+    contest: RunGroup
     models: tuple[Model, ...]
     comparisons: tuple[Comparison, ...]
 
@@ -83,7 +83,7 @@ def answered(found: Answer) -> str:
     return section(found.question.about, text + scrolled(head, rows, "the answer"))
 
 
-def _best_on_valid(contest: Contest, models: Sequence[Model]) -> Model:
+def _best_on_valid(contest: RunGroup, models: Sequence[Model]) -> Model:
     def on_valid(model: Model) -> float:
         found = model.over_seeds(contest, "valid")
         return found.mean if found else float("inf") * (1 if contest.lower_is_better else -1)
@@ -91,7 +91,7 @@ def _best_on_valid(contest: Contest, models: Sequence[Model]) -> Model:
     return min(models, key=on_valid) if contest.lower_is_better else max(models, key=on_valid)
 
 
-def _compare(contest: Contest, first: Model, second: Model) -> Comparison:
+def _compare(contest: RunGroup, first: Model, second: Model) -> Comparison:
     theirs = {entry.record.recipe.seed: entry for entry in second.entries}
     pairs = [(entry, theirs[seed]) for entry in first.entries if (seed := entry.record.recipe.seed) in theirs]
     leads = [_lead(contest, ours, others) for ours, others in pairs]
@@ -100,20 +100,20 @@ def _compare(contest: Contest, first: Model, second: Model) -> Comparison:
     return Comparison(first, second, interval(leads), tuple(chances))
 
 
-def _lead(contest: Contest, ours: Entry, theirs: Entry) -> float:
+def _lead(contest: RunGroup, ours: Entry, theirs: Entry) -> float:
     """How much better, as a positive number."""
     gap = (contest.score(ours) or 0.0) - (contest.score(theirs) or 0.0)
     return -gap if contest.lower_is_better else gap
 
 
-def _reached(contest: Contest, model: Model) -> str:
+def _reached(contest: RunGroup, model: Model) -> str:
     over = len(model.entries)
     among = "one seed" if over == 1 else f"{over} seeds, with its {100 * CONFIDENCE:.0f} % interval"
     reached = trusted(model.over_seeds(contest, contest.split))
     return f"{model.name}: {contest.split} {contest.metric_name} {reached} over {among}."
 
 
-def _compared(contest: Contest, found: Comparison) -> str:
+def _compared(contest: RunGroup, found: Comparison) -> str:
     first, second = found.first.name, found.second.name
     if found.lead.margin is None:
         return f"One seed cannot tell {first} from {second}: add seeds."
@@ -136,7 +136,7 @@ def _compared(contest: Contest, found: Comparison) -> str:
     return f"{ahead}. The interval holds 0, so from these runs nothing can be concluded about which is better."
 
 
-def _other_metrics(contest: Contest, model: Model) -> list[str]:
+def _other_metrics(contest: RunGroup, model: Model) -> list[str]:
     """What else was measured on the split that counts."""
     metrics = model.entries[0].record.metrics
     return [name for name in metrics.metrics.get(contest.split, {}) if name != contest.metric] if metrics else []

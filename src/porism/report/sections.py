@@ -7,7 +7,7 @@ from html import escape
 from porism.costing.alphabet import ALPHABET
 from porism.errors import MissingExtra
 from porism.report import curves, numbers
-from porism.report.comparison import Contest, Entry, splits_of
+from porism.report.comparison import Entry, RunGroup, splits_of
 from porism.report.formula import letters, mathml
 from porism.report.markup import badge, facts, fold, name_cell, number_cell, plain, scrolled, section
 from porism.report.table import columns, judged_by
@@ -58,7 +58,7 @@ def one_of_each(runs: int) -> str:
     )
 
 
-def published(contests: Iterable[Contest]) -> str:
+def published(contests: Iterable[RunGroup]) -> str:
     """Measured beside published, split by split, where more than one split is published."""
     parts = []
     for contest in contests:
@@ -78,13 +78,13 @@ def published(contests: Iterable[Contest]) -> str:
     return section("Measured beside published", "".join(parts)) if parts else ""
 
 
-def _beside(contest: Contest, entry: Entry, split: str) -> str:
+def _beside(contest: RunGroup, entry: Entry, split: str) -> str:
     ours, theirs = entry.record.score(split, contest.metric), contest.published(entry, split)
     apart = numbers.difference(ours, theirs) if ours is not None and theirs is not None else numbers.MISSING
     return number_cell(numbers.score(ours), ours) + number_cell(numbers.score(theirs), theirs) + number_cell(apart)
 
 
-def figures(contest: Contest, prefix: str, several: bool) -> str:
+def figures(contest: RunGroup, prefix: str, several: bool) -> str:
     """The plots under one legend, or how to get them."""
     heading = f"Learning: {contest.place}" if several else "Learning"
     try:
@@ -107,7 +107,7 @@ def figures(contest: Contest, prefix: str, several: bool) -> str:
     return section(heading, f'{legend}<div class="figures">{drawn}</div><p class="aside">{" ".join(told)}</p>')
 
 
-def costs(contests: Iterable[Contest]) -> str:
+def costs(contests: Iterable[RunGroup]) -> str:
     """Every formula with the number it comes to, term by term."""
     counted = [
         (entry, contest.unit, entry.record.metrics)

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from porism.report import numbers
-from porism.report.comparison import Contest, Entry, splits_of
+from porism.report.comparison import Entry, RunGroup, splits_of
 from porism.report.markup import number_cell, scrolled, section
 from porism.report.statistics import CONFIDENCE, Interval, interval
 
@@ -36,14 +36,14 @@ class Model:
         metrics = self.entries[0].record.metrics
         return metrics.flops if metrics else None
 
-    def over_seeds(self, contest: Contest, split: str, metric: str | None = None) -> Interval | None:
+    def over_seeds(self, contest: RunGroup, split: str, metric: str | None = None) -> Interval | None:
         """The mean on a split and its interval, where there is a number; of the metric that counts, or another."""
         scores = [entry.record.score(split, metric or contest.metric) for entry in self.entries]
         found = [score for score in scores if score is not None]
         return interval(found) if found else None
 
 
-def models_of(contest: Contest) -> list[Model]:
+def models_of(contest: RunGroup) -> list[Model]:
     """The ranked entries by model, the best mean first."""
     groups: dict[str, list[Entry]] = {}
     for entry in contest.ranked:
@@ -55,7 +55,7 @@ def models_of(contest: Contest) -> list[Model]:
     return sorted(models, key=lambda model: model.mean, reverse=contest.lower_is_better is False)
 
 
-def representatives(contest: Contest) -> Contest:
+def representatives(contest: RunGroup) -> RunGroup:
     """The contest with one run of each model, the first: what many runs would say over and over is said once."""
     first: dict[str, Entry] = {}
     for entry in contest.entries:
@@ -63,7 +63,7 @@ def representatives(contest: Contest) -> Contest:
     return replace(contest, entries=tuple(first.values()))
 
 
-def has_seeds(contests: Sequence[Contest]) -> bool:
+def has_seeds(contests: Sequence[RunGroup]) -> bool:
     """Whether any model was trained from more than one seed."""
     return any(len(model.entries) > 1 for contest in contests for model in models_of(contest))
 
@@ -80,7 +80,7 @@ def trusted(found: Interval | None) -> str:
     return text if found.margin is None else f"{text} ± {numbers.gap(found.mean, found.mean + found.margin)}"
 
 
-def seeds_table(contest: Contest) -> Table:
+def seeds_table(contest: RunGroup) -> Table:
     """One row a model, for a terminal."""
     splits = splits_of(entry.record for entry in contest.entries)
     made = Table(title=_title(contest), box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
@@ -93,7 +93,7 @@ def seeds_table(contest: Contest) -> Table:
     return made
 
 
-def seeds(contests: Sequence[Contest]) -> str:
+def seeds(contests: Sequence[RunGroup]) -> str:
     """The same for the page."""
     parts = []
     for contest in contests:
@@ -108,5 +108,5 @@ def seeds(contests: Sequence[Contest]) -> str:
     return section("Over seeds", "".join(parts))
 
 
-def _title(contest: Contest) -> str:
+def _title(contest: RunGroup) -> str:
     return f"{contest.metric_name.capitalize()}: means over seeds and their {100 * CONFIDENCE:.0f} % intervals"

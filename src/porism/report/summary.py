@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from porism.report import numbers
-from porism.report.comparison import Contest, Entry
+from porism.report.comparison import Entry, RunGroup
 from porism.report.seeds import Model, models_of
 
 
-def summarise(contest: Contest) -> str:
+def summarise(contest: RunGroup) -> str:
     """What the runs show, in a few sentences, and nothing they do not."""
     ranked = contest.ranked
     models = models_of(contest)
@@ -22,7 +22,7 @@ def summarise(contest: Contest) -> str:
     return " ".join(sentences)
 
 
-def _alone(contest: Contest, model: Model) -> str:
+def _alone(contest: RunGroup, model: Model) -> str:
     record = model.entries[0].record
     text = f"{model.name} reaches a {contest.split} {contest.metric_name} of {numbers.score(model.mean)}"
     if len(model.entries) == 1 and record.metrics:
@@ -35,7 +35,7 @@ def _alone(contest: Contest, model: Model) -> str:
     return f"{text}."
 
 
-def _compared(contest: Contest, models: Sequence[Model]) -> list[str]:
+def _compared(contest: RunGroup, models: Sequence[Model]) -> list[str]:
     best, second = models[:2]
     lead = f"{numbers.gap(best.mean, second.mean)}"
     if second.mean:
@@ -75,7 +75,7 @@ def _ratio(ours: float | None, theirs: float | None, what: str) -> str | None:
     return f"about as many {what}" if times == "1" else f"{times} times the {what}"
 
 
-def _against_published(contest: Contest, ranked: Sequence[Entry]) -> list[str]:
+def _against_published(contest: RunGroup, ranked: Sequence[Entry]) -> list[str]:
     pairs = [
         (score, published)
         for entry in ranked
@@ -91,12 +91,12 @@ def _against_published(contest: Contest, ranked: Sequence[Entry]) -> list[str]:
     return [f"Published numbers bettered: {better} of {len(pairs)}."]
 
 
-def _against_limit(contest: Contest, ranked: Sequence[Entry]) -> list[str]:
+def _against_limit(contest: RunGroup, ranked: Sequence[Entry]) -> list[str]:
     limits = {limit for entry in ranked if (limit := contest.limit(entry)) is not None}
     return [f"The best that any model can expect on this data is {numbers.score(limit)}." for limit in sorted(limits)]
 
 
-def _trust(contest: Contest, models: Sequence[Model]) -> list[str]:
+def _trust(contest: RunGroup, models: Sequence[Model]) -> list[str]:
     """What a reader must know before relying on a difference."""
     sentences = []
     counts = [len(model.entries) for model in models]

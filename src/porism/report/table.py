@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from porism.report import numbers
-from porism.report.comparison import Contest, Entry, contests, entries_of, splits_of
+from porism.report.comparison import Entry, RunGroup, contests, entries_of, splits_of
 from porism.runs.record import Metrics, RunRecord
 
 
@@ -23,7 +23,7 @@ class Cell:
     best: bool = False
 
 
-CellOf = Callable[[Entry, Contest], Cell]
+CellOf = Callable[[Entry, RunGroup], Cell]
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ def columns(entries: Sequence[Entry]) -> list[Column]:
     made += [column(split, _score_on(split)) for split in splits_of(entry.record for entry in entries)]
     made += [
         column("published", lambda entry, contest: _score(contest.published(entry)), rank=1),
-        column("difference", _apart(Contest.published), rank=6),
+        column("difference", _apart(RunGroup.published), rank=6),
         column("limit", lambda entry, contest: _score(contest.limit(entry)), rank=8),
-        column("from the\nlimit", _apart(Contest.limit), rank=9),
+        column("from the\nlimit", _apart(RunGroup.limit), rank=9),
     ]
     return [kept for kept in made if any(cell.text != numbers.MISSING for cell in kept.cells)]
 
@@ -117,7 +117,7 @@ def _lay_out(shown: Sequence[Column], entries: Sequence[Entry]) -> Table:
 
 
 def _measured(pick: Callable[[Metrics], float | None], text: Callable[[float | None], str]) -> CellOf:
-    def cell(entry: Entry, _: Contest) -> Cell:
+    def cell(entry: Entry, _: RunGroup) -> Cell:
         value = pick(entry.record.metrics) if entry.record.metrics else None
         return Cell(text(value), value)
 
@@ -128,13 +128,13 @@ def _flop_text(value: float | None) -> str:
     return numbers.amount(value, "FLOP")
 
 
-def _epochs(entry: Entry, _: Contest) -> Cell:
+def _epochs(entry: Entry, _: RunGroup) -> Cell:
     record = entry.record
     value = record.metrics.epochs if record.metrics and record.metrics.epochs is not None else record.epoch
     return Cell(numbers.count(value), value)
 
 
-def _seconds(entry: Entry, _: Contest) -> Cell:
+def _seconds(entry: Entry, _: RunGroup) -> Cell:
     record = entry.record
     value = record.metrics.seconds if record.metrics else sum(epoch.seconds for epoch in record.epochs)
     return Cell(numbers.duration(value), value)
@@ -145,7 +145,7 @@ def _score(value: float | None, best: bool = False) -> Cell:
 
 
 def _score_on(split: str) -> CellOf:
-    def cell(entry: Entry, contest: Contest) -> Cell:
+    def cell(entry: Entry, contest: RunGroup) -> Cell:
         value = entry.record.score(split, contest.metric)
         rivals = [other.record.score(split, contest.metric) for other in contest.entries if other.record.finished]
         known = [rival for rival in rivals if rival is not None]
@@ -155,8 +155,8 @@ def _score_on(split: str) -> CellOf:
     return cell
 
 
-def _apart(reference_of: Callable[[Contest, Entry], float | None]) -> CellOf:
-    def cell(entry: Entry, contest: Contest) -> Cell:
+def _apart(reference_of: Callable[[RunGroup, Entry], float | None]) -> CellOf:
+    def cell(entry: Entry, contest: RunGroup) -> Cell:
         value, reference = contest.score(entry), reference_of(contest, entry)
         if value is None or reference is None:
             return Cell(numbers.MISSING)

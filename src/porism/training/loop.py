@@ -17,65 +17,65 @@ from porism.runs.recipe import Recipe
 from porism.runs.run import BEST, LAST
 from porism.training import optimizer
 from porism.training.interrupt import Interrupt
-from porism.training.position import Progress
-from porism.training.progress import Silence, Watcher
+from porism.training.position import TrainingState
+from porism.training.progress import NoProgress, Progress
 from porism.training.step import make_step
 from porism.training.task import Carry, Step, Task
 
 
-class Training(Progress):
+class Training(TrainingState):
     """One training on its way.
 
     >>> training = Training(task, run, device)
     >>> training.resume()            # where there is something to resume
-    >>> training.fit(watcher)
+    >>> training.fit(progress)
     """
 
-    def resume(self, watcher: Watcher | None = None) -> None:
+    def resume(self, progress: Progress | None = None) -> None:
         """Go back to the newest good checkpoint, or to the start where there is none yet.
 
         The best model so far is looked for now: where it is lost, that is said before training goes on.
         """
-        watcher = watcher or Silence()
+        progress = progress or NoProgress()
         self.run.lock()
-        self.take_up(watcher)
+        self.take_up(progress)
         if self.position.best_epoch:
-            self._take_best(watcher)
+            self._take_best(progress)
 
     @contextmanager
-    def only_writer(self, watcher: Watcher | None = None) -> Iterator[None]:
+    def only_writer(self, progress: Progress | None = None) -> Iterator[None]:
         """Be the one that writes into the run while this lasts."""
         known = self.run.locked
         with self.run.writing():
             if not known:
                 # In the meantime another process may have trained it.
-                self.resume(watcher)
+                self.resume(progress)
             yield
 
-    def fit(self, watcher: Watcher | None = None, checkpoint_every: float = 60.0) -> None:
+    def fit(self, progress: Progress | None = None, checkpoint_every: float = 60.0) -> None:
         """Train to the end, then put the best parameters into the model.
 
         checkpoint_every: seconds between checkpoints within an epoch; there is one after each epoch anyway.
         """
-        watcher = watcher or Silence()
-        with self.only_writer(watcher):
-            self._train(watcher, checkpoint_every)
-            if (best := self._take_best(watcher)) is not None:
+        progress = progress or NoProgress()
+        with self.only_writer(progress):
+            self._train(progress, checkpoint_every)
+            if (best := self._take_best(progress)) is not None:
                 checkpoint.load_model(self.model, best)
 
-    def _train(self, watcher: Watcher, checkpoint_every: float) -> None:
+    def _train(self, progress: Progress, checkpoint_every: float) -> None:
         recipe, at = self.task.recipe, self.position
         steps = len(self.task.batches(at.epoch, self.run.facts.seed))
         every = recipe.check_val_every_n_epoch
         step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
         title = f"{self.task.name} {recipe.name}"
-        watcher.begin(title, recipe.epochs, steps // every, (at.epoch - 1) * steps + at.step, self.task.unit)
+        progress.begin(title, recipe.epochs, steps // every, (at.epoch - 1) * steps + at.step, self.task.unit)
         with Interrupt() as interrupt:
             while not at.finished:
-                self._train_epoch(step, interrupt, watcher, checkpoint_every)
-                self._close_epoch(watcher)
+                self._train_epoch(step, interrupt, progress, checkpoint_every)
+                self._close_epoch(progress)
 
-    def _train_epoch(self, step: Step, interrupt: Interrupt, watcher: Watcher, checkpoint_every: float) -> None:
+    def _train_epoch(self, step: Step, interrupt: Interrupt, progress: Progress, checkpoint_every: float) -> None:
         at, recipe = self.position, self.task.recipe
         batches = self.task.batches(at.epoch, self.run.facts.seed)
         steps = len(batches) // recipe.check_val_every_n_epoch  # of one epoch
@@ -96,7 +96,7 @@ class Training(Progress):
             at.step += 1
             at.units += count
             at.all_units += count
-            watcher.step(count)
+            progress.step(count)
             if at.step % look_every == 0 or at.step == last:
                 at.loss = self._checked(loss_sum)
             now = time.monotonic()
@@ -117,7 +117,7 @@ class Training(Progress):
         self.position.epoch_seconds += spent
         self.position.seconds += spent
 
-    def _close_epoch(self, watcher: Watcher) -> None:
+    def _close_epoch(self, progress: Progress) -> None:
         at, recipe = self.position, self.task.recipe
         self._refuse_not_finite({})
         valid = evaluate(self.task, self.model, "valid")
@@ -148,21 +148,21 @@ class Training(Progress):
         if at.finished:
             self.run.append("finish", **recipe.numbered(epochs=at.epoch), reason=at.finished)
         self._save_last({})
-        watcher.epoch(event)
+        progress.epoch(event)
 
-    def _take_best(self, watcher: Watcher) -> Checkpoint | None:
+    def _take_best(self, progress: Progress) -> Checkpoint | None:
         """The checkpoint of the best epoch so far, put under its own name; None where it is lost, and was replaced."""
         try:
             saved, warning = self.load_best()
         except RunError as error:
-            self._replace_best(error, watcher)
+            self._replace_best(error, progress)
             return None
         checkpoint.promote(saved, self.run.path / BEST)
         if warning:
-            watcher.note(warning)
+            progress.note(warning)
         return saved
 
-    def _replace_best(self, lost: RunError, watcher: Watcher) -> None:
+    def _replace_best(self, lost: RunError, progress: Progress) -> None:
         """Let the model at hand be the best if an epoch has just ended with it, else leave it to the epochs to come."""
         at = self.position
         if self.run.metrics() is not None:
@@ -180,7 +180,7 @@ class Training(Progress):
         text = f"{lost} The best epoch so far, {epochs_at(best_epoch)}, is lost; {now} the best."
         self.run.append("best_lost", **self.task.recipe.numbered(epoch=at.best_epoch), text=text)
         self.save_last(self.carry or {})
-        watcher.note(text)
+        progress.note(text)
 
     def _save_last(self, carry: Carry) -> None:
         self._refuse_not_finite(carry)

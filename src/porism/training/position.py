@@ -19,7 +19,7 @@ from porism.runs.recipe import Recipe
 from porism.runs.results import METRICS
 from porism.runs.run import BEST, LAST, Run
 from porism.training import optimizer
-from porism.training.progress import Watcher
+from porism.training.progress import Progress
 from porism.training.task import Carry, Task
 
 
@@ -44,7 +44,7 @@ class Position:
     """Why training is over, empty while it is not."""
 
 
-class Progress:
+class TrainingState:
     """The model, its optimizer and its position, and the two checkpoints of them: `last` and `best`."""
 
     def __init__(self, task: Task, run: Run, device: torch.device) -> None:
@@ -60,7 +60,7 @@ class Progress:
         self.position = Position()
         self.carry: Carry | None = None
 
-    def take_up(self, watcher: Watcher) -> None:
+    def take_up(self, progress: Progress) -> None:
         """Go back to the newest good checkpoint, or to the start where there is none yet.
 
         What is on the disk is looked at before anything is written: the results, the events, and every folder that
@@ -86,7 +86,7 @@ class Progress:
         else:
             warning = f"{last} is not there: training starts from its first epoch again." if _epochs(events) else None
         if warning:
-            watcher.note(warning)
+            progress.note(warning)
         if not finished:
             # It may have been stopped just after it was lengthened.
             go_on(self.position, self.task.recipe)

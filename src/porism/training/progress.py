@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 from rich.text import Text
 
 from porism.errors import MissingExtra
@@ -15,7 +16,7 @@ from porism.training.interrupt import ask_to_stop
 from porism.training.output import Output
 
 
-class Watcher(Protocol):
+class Progress(Protocol):
     """Hears of every step and every epoch."""
 
     def begin(self, title: str, epochs: int, steps: int, done: int, unit: str) -> None:
@@ -34,7 +35,7 @@ class Watcher(Protocol):
         """Training has ended, well or not."""
 
 
-class Silence:
+class NoProgress:
     """Tells nobody."""
 
     def begin(self, title: str, epochs: int, steps: int, done: int, unit: str) -> None: ...
@@ -44,7 +45,7 @@ class Silence:
     def close(self) -> None: ...
 
 
-class ConsoleWatcher:
+class ConsoleProgress:
     """A progress bar with rate and time left on a terminal, and plain lines elsewhere.
 
     Where the console's `Output` has lost its reader the training is stopped, as the reader of `porism train | head -1`
@@ -53,7 +54,7 @@ class ConsoleWatcher:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.bar = Progress(
+        self.bar = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
@@ -111,7 +112,7 @@ def summary_writer() -> Any:
     return SummaryWriter
 
 
-class TensorBoardWatcher(Silence):
+class TensorBoardProgress(NoProgress):
     """Writes the curves where TensorBoard finds them."""
 
     def __init__(self, folder: Path) -> None:
@@ -127,11 +128,11 @@ class TensorBoardWatcher(Silence):
         self.writer.close()
 
 
-class Audience:
-    """Several watchers as one."""
+class ProgressGroup:
+    """Several listeners as one."""
 
-    def __init__(self, *watchers: Watcher) -> None:
-        self.watchers = watchers
+    def __init__(self, *listeners: Progress) -> None:
+        self.listeners = listeners
 
     def __enter__(self) -> Self:
         return self
@@ -142,21 +143,21 @@ class Audience:
         self.close()
 
     def begin(self, title: str, epochs: int, steps: int, done: int, unit: str) -> None:
-        for watcher in self.watchers:
-            watcher.begin(title, epochs, steps, done, unit)
+        for progress in self.listeners:
+            progress.begin(title, epochs, steps, done, unit)
 
     def step(self, units: int) -> None:
-        for watcher in self.watchers:
-            watcher.step(units)
+        for progress in self.listeners:
+            progress.step(units)
 
     def epoch(self, event: Mapping[str, Any]) -> None:
-        for watcher in self.watchers:
-            watcher.epoch(event)
+        for progress in self.listeners:
+            progress.epoch(event)
 
     def note(self, text: str) -> None:
-        for watcher in self.watchers:
-            watcher.note(text)
+        for progress in self.listeners:
+            progress.note(text)
 
     def close(self) -> None:
-        for watcher in self.watchers:
-            watcher.close()
+        for progress in self.listeners:
+            progress.close()

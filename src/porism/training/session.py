@@ -18,7 +18,7 @@ from porism.runs.run import BEST, Facts, Run, refuse_taken
 from porism.training.device import choose_device, choose_precision, hardware, versions
 from porism.training.loop import Training, answering, evaluate
 from porism.training.position import check_best
-from porism.training.progress import Silence, Watcher
+from porism.training.progress import NoProgress, Progress
 from porism.training.task import Task
 
 
@@ -57,12 +57,12 @@ def begin(
         raise
 
 
-def reopen(kind: type[Task], run: Run, watcher: Watcher | None = None) -> Training:
+def reopen(kind: type[Task], run: Run, progress: Progress | None = None) -> Training:
     """A run that was stopped, at the place where it stopped. From here on nobody else may train it."""
     run.lock()
     try:
         training = Training(load_task(kind, run), run, choose_device(run.facts.device))
-        training.resume(watcher)
+        training.resume(progress)
     except BaseException:
         run.unlock()
         raise
@@ -86,11 +86,11 @@ def recipe_from(kind: type[Task], fields: Mapping[str, Any]) -> Recipe:
     return from_fields(type(kind.recipes[kind.default_recipe]), fields)
 
 
-def best_checkpoint(run: Run, watcher: Watcher) -> Checkpoint:
+def best_checkpoint(run: Run, progress: Progress) -> Checkpoint:
     """The checkpoint that counts, or the one before it where that is damaged."""
     saved, warning = checkpoint.load(run.path / BEST, check_best)
     if warning:
-        watcher.note(f"{warning} It is of epoch {saved.state['epoch']}.")
+        progress.note(f"{warning} It is of epoch {saved.state['epoch']}.")
     return saved
 
 
@@ -106,17 +106,17 @@ def trained_model(task: Task, saved: Checkpoint, device: torch.device) -> nn.Mod
     return model.eval()
 
 
-def complete(training: Training, watcher: Watcher | None = None, checkpoint_every: float = 60.0) -> dict[str, Any]:
+def complete(training: Training, progress: Progress | None = None, checkpoint_every: float = 60.0) -> dict[str, Any]:
     """Train to the end, evaluate the best model on every split, write metrics.json and return what it says.
 
     The results of a run that has finished already are returned as they are.
     """
-    watcher = watcher or Silence()
-    with training.only_writer(watcher):
+    progress = progress or NoProgress()
+    with training.only_writer(progress):
         try:
-            training.fit(watcher, checkpoint_every)
+            training.fit(progress, checkpoint_every)
         finally:
-            watcher.close()
+            progress.close()
         if (done := training.run.metrics()) is not None:
             return {**done, "run": str(training.run.path)}
         return _results(training)

@@ -14,7 +14,7 @@ from porism.tasks.words.recipes import QUESTIONS, RECIPES
 from porism.tasks.words.task import Words
 from porism.training import session
 from porism.training.loop import Training, evaluate
-from porism.training.progress import Silence
+from porism.training.progress import NoProgress
 
 TINY = ["vector_size=10", "epochs=3", "batch_size=2000", "sample=0", "learning_rate=0.05"]
 
@@ -58,7 +58,7 @@ def test_deterministic_training_gives_the_same_bits_on_any_number_of_threads(gra
     assert not torch.equal(first, trained(grammar, tmp_path / "other", "deterministic=true", "window=4"))
 
 
-class _Stopper(Silence):
+class _Stopper(NoProgress):
     """Presses Ctrl-C after some steps."""
 
     def __init__(self, steps: int) -> None:
