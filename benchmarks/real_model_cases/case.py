@@ -36,9 +36,7 @@ class Case:
 
     def derive(self) -> Cost:
         target = self.target if self.target.__code__.co_argcount else self.target()
-        return derive(
-            target, dtype=self.dtype, multiples=dict(self.multiples), largest=dict(self.largest), **self.inputs
-        )
+        return derive(target, self.inputs, dtype=self.dtype, multiples=self.multiples, largest=self.largest)
 
     def meanings(self, letters: tuple[str, ...]) -> dict[str, str]:
         """What each of these letters means."""

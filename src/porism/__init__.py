@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from porism.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from porism.costing.derive import derive as cost
+    from porism.api import cost
+    from porism.costing.cost import Cost
+    from porism.costing.quantity import Quantity
     from porism.costing.terms import Terms
     from porism.layers import (
         Attention,
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Attention",
     "AutoAttention",
+    "Cost",
     "Elman",
     "HybridAttention",
+    "Quantity",
     "Readout",
     "TaylorAttention",
     "Terms",
@@ -41,16 +45,18 @@ __all__ = [
 ]
 
 _ROOMS = dict.fromkeys(__all__, "porism.layers") | {
+    "Cost": "porism.costing.cost",
+    "Quantity": "porism.costing.quantity",
     "Terms": "porism.costing.terms",
     "attention": "porism.layers.attention.auto",
-    "cost": "porism.costing.derive",
+    "cost": "porism.api",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _ROOMS:
         raise AttributeError(f"module 'porism' has no attribute {name!r}")
-    return getattr(import_module(_ROOMS[name]), {"cost": "derive"}.get(name, name))
+    return getattr(import_module(_ROOMS[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -30,6 +30,10 @@ class RunError(PorismError):
     """A run folder or a checkpoint that cannot be used, or cannot be written."""
 
 
+class CostError(PorismError, ValueError):
+    """A cost that is not known: no formula was found, or the number asked for is a bound, a range or unknown."""
+
+
 class DeviceError(PorismError, RuntimeError):
     """A device that is not there."""
 

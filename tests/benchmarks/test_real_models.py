@@ -89,7 +89,7 @@ def test_a_number_of_layers_is_a_letter() -> None:
 
 def test_weights_that_are_looked_at_while_they_are_drawn_need_no_numbers() -> None:
     vit = CASES["vit"]
-    subject = Target(vit.target, (), dict(vit.inputs))
+    subject = Target(vit.target, (vit.inputs,))
     counted = subject.count({"B": 1, "P": 2, "A": 2, "D": 3, "H": 5, "L": 1})
     assert subject.needs_numbers == ""
     # A token for each of four patches and one more.
@@ -98,7 +98,7 @@ def test_weights_that_are_looked_at_while_they_are_drawn_need_no_numbers() -> No
 
 def test_experts_in_two_bytes_need_no_numbers() -> None:
     mixtral = CASES["mixtral"]
-    subject = Target(mixtral.target, (), dict(mixtral.inputs), mixtral.dtype)
+    subject = Target(mixtral.target, (mixtral.inputs,), dtype=mixtral.dtype)
     counted = subject.count({"B": 1, "T": 3, "A": 1, "D": 8, "H": 16, "V": 5, "G": 4, "L": 1})
     assert subject.needs_numbers == ""
     assert counted.uncounted == {}
@@ -109,7 +109,7 @@ def test_experts_in_two_bytes_need_no_numbers() -> None:
 def test_seven_billion_parameters_in_little_memory() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     case = CASES["llama-7b"]
-    counted = Target(case.target(), (), dict(case.inputs)).count({"B": 1, "T": 7})
+    counted = Target(case.target(), (case.inputs,)).count({"B": 1, "T": 7})
     matrices = 32 * (4 * 4096**2 + 3 * 4096 * 11008) + 4096 * 32000
     assert counted.parameters.count == 6_738_415_616
     assert counted.flops == 2 * 7 * (matrices + 32 * 2 * 7 * 4096)
@@ -154,7 +154,7 @@ def test_the_table_has_every_formula_and_what_stays_a_number() -> None:
 def test_every_letter_has_a_meaning_and_published_sizes() -> None:
     for case in CASES.values():
         target = case.target if case.target.__code__.co_argcount else case.target()
-        letters = Target(target, (), dict(case.inputs), case.dtype).letters
+        letters = Target(target, (case.inputs,), dtype=case.dtype).letters
         assert set(case.published) == set(letters)
         assert set(case.meanings(letters)) == set(letters)
         assert set(case.letters) <= {*letters, *SYMBOLS}

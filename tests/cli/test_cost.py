@@ -31,6 +31,28 @@ def test_a_module_somebody_brings(say: Say, tmp_path: Path) -> None:
     assert json.loads(said.out.splitlines()[-1])["flops"] == "1280*B*T"
 
 
+def test_inputs_by_name_and_a_file(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "masking.py").write_text("def masked(x, mask):\n    return (x @ x.mT) * mask\n")
+    inputs = ["--input", "mask=B B : bool", "--input", "x=B D"]
+    said = say("cost", f"{tmp_path}/masking.py:masked", *inputs, "--at", "B=500,D=3", "--json")
+    assert said.code == 0
+    result = json.loads(said.out.splitlines()[-1])
+    assert result["flops"] == "2*B**2*D"
+    assert result["at"]["flops"] == 2 * 500 * 500 * 3
+    assert result["labels"] == dict.fromkeys(
+        ("parameters", "flops", "backward_flops", "activation_bytes"), "by formula"
+    )
+
+
+def test_a_number_that_is_unknown_is_said_to_be(say: Say) -> None:
+    said = say("cost", "torch.nn:Conv1d", "--with", "1, 1, 9", "--input", "B 1 T", "--at", "B=1,T=5", "--json")
+    assert said.code == 0
+    result = json.loads(said.out.splitlines()[-1])
+    assert result["at"]["flops"] is None
+    assert result["labels"]["flops"] == "unknown"
+    assert "forward FLOPs: unknown (torch.nn:Conv1d refuses T=5)" in said.err
+
+
 def test_a_recipe_brings_its_own_sizes(say: Say) -> None:
     said = say("cost", "language/lstm", "--at", "V=1000", "--memory", "1MB", "--json")
     result = json.loads(said.out.splitlines()[-1])
@@ -79,7 +101,7 @@ def test_drawing_counts_nothing(say: Say, monkeypatch: pytest.MonkeyPatch) -> No
     def count(*_: object, **__: object) -> None:
         raise AssertionError("a picture needs no count")
 
-    monkeypatch.setattr("porism.costing.derive.derive", count)
+    monkeypatch.setattr("porism.api.derive", count)
     assert say("cost", "window", "--draw").code == 0
     with pytest.raises(AssertionError, match="a picture needs no count"):
         say("cost", "window")

@@ -1,11 +1,11 @@
 """A cost is a sum of named terms in the alphabet."""
 
 import pytest
-from sympy import Integer, simplify
+from sympy import Expr, Integer, ceiling, floor, simplify
 
 from porism.costing.alphabet import ALPHABET, SYMBOLS, A, B, D, H, T
 from porism.costing.terms import Terms
-from porism.errors import RecipeError
+from porism.errors import CostError, RecipeError
 
 LINEAR = Terms(
     parameters={"weight": D * H, "bias": H},
@@ -87,6 +87,21 @@ def test_bad_letters_are_named(letters: dict[str, int], message: str) -> None:
 def test_a_half_is_no_count() -> None:
     with pytest.raises(RecipeError, match=r"flops is 7/2, which is no whole number"):
         Terms(flops={"half": T / 2}).at(T=7)
+
+
+class Found(dict[str, Expr]):
+    def formula(self, kind: str) -> Expr:
+        return self[kind]
+
+
+def test_terms_are_held_against_what_the_code_costs() -> None:
+    found = Found({kind: LINEAR.total(kind) for kind in LINEAR.kinds()})
+    LINEAR.check(found)
+    LINEAR.check(Found(found | {"saved": D}))
+    halves = Terms(flops={"product": 2 * (floor(T / 2) + ceiling(T / 2))})
+    halves.check(Found(flops=2 * T), kinds=["flops"])
+    with pytest.raises(CostError, match=r"flops by hand is 2\*B\*D\*H\*T, in the code B\*D\. They differ at B="):
+        LINEAR.check(Found(found | {"flops": B * D}))
 
 
 def test_an_unknown_kind_is_named() -> None:

@@ -1,6 +1,5 @@
 """porism cost: the closed formula of a layer, of a recipe, or of any module you bring."""
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +8,12 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from porism.cli.options import Json, optional
 from porism.cli.output import print_json, tell
-from porism.errors import RecipeError
+from porism.errors import PorismError, RecipeError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from porism.cli.target import Target
+    from porism.api import NamedTarget
     from porism.costing import cost as costing
 
 
@@ -34,7 +33,7 @@ class Cost:
     """A layer's name, TASK/RECIPE, or package.module:factory."""
     input: Annotated[UseAppendAction[list[str]], arg(metavar='"B T D"')] = field(default_factory=list)
     """The sizes of an input: letters, numbers, arithmetic; ": int < V" behind them for words or classes. Once for each
-    input."""
+    input; NAME=... gives it by name."""
     arguments: Annotated[str, arg(name="with", metavar='"64, 10"', help_behavior_hint="")] = ""
     """Numbers the factory is called with. Left out: its letters are varied."""
     at: Annotated[str, optional("B=32,T=100")] = ""
@@ -67,12 +66,12 @@ class Cost:
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
+        from porism.api import resolve
         from porism.cli.output import console_for
-        from porism.cli.target import find
 
         console = console_for(self.json)
         sizes = self._check()
-        target = find(self.target, self.input, self.arguments)
+        target = resolve(self.target, self._inputs(), self.arguments)
         if self.draw:
             return self._draw(target, sizes, console)
         derived = self._derive(target, console)
@@ -80,7 +79,7 @@ class Cost:
         if self.against:
             result = derived.to_json() | {"against": self._compare(derived, sizes, console)}
         else:
-            sizes = self._all_sizes(derived, sizes, target) if sizes or self.memory or self.measure else {}
+            sizes = {**derived.sizes, **sizes} if sizes or self.memory or self.measure else {}
             result = derived.to_json(**sizes) | self._numbers(derived, sizes, console)
         if self.json:
             print_json(result)
@@ -92,12 +91,34 @@ class Cost:
 
         check_optimizer(self.optimizer)
         if self.memory:
-            _bytes(self.memory)
+            self._bytes()
         _sizes("--multiples", self.multiples)
         return _sizes("--at", self.at)
 
-    def _draw(self, target: "Target", sizes: dict[str, int], console: "Console") -> int:
-        from porism.cli.target import drawable
+    def _inputs(self) -> list[Any]:
+        """The sizes of each input: `B T D` by order, `name=B T D` by name."""
+        named = {}
+        in_order: list[Any] = []
+        for text in self.input:
+            name, equals, shape = text.partition("=")
+            if equals and name.strip().isidentifier():
+                named[name.strip()] = shape.strip()
+            else:
+                in_order.append(text)
+        return [*in_order, named] if named else in_order
+
+    def _bytes(self) -> int:
+        from porism.costing.predicting.memory import bytes_of
+
+        try:
+            return bytes_of(self.memory)
+        except PorismError:
+            raise RecipeError(
+                f"cost: --memory takes bytes, got {self.memory!r}. Write for instance 24GB or 80GiB."
+            ) from None
+
+    def _draw(self, target: "NamedTarget", sizes: dict[str, int], console: "Console") -> int:
+        from porism.api import drawable
 
         if target.drawing is None:
             raise RecipeError(f"cost: {target.name} cannot be drawn. Choose from {', '.join(drawable())}.")
@@ -107,32 +128,30 @@ class Cost:
             print_json({"drawing": drawing})
         return 0
 
-    def _derive(self, target: "Target", console: "Console") -> "costing.Cost":
-        from porism.costing.counting.conventions import Conventions
-        from porism.costing.derive import derive
+    def _derive(self, target: "NamedTarget", console: "Console") -> "costing.Cost":
+        from porism.api import cost_of
 
-        conventions = Conventions(1 if self.macs else 2, "half" if self.causal_half else "full", self.elementwise)
-        multiples = target.multiples | _sizes("--multiples", self.multiples)
         with console.status(f"counting {target.name} at a few sizes"):
-            derived = derive(
-                target.counted, *target.inputs, multiples=multiples, largest=target.largest, conventions=conventions
+            return cost_of(
+                target,
+                multiples=_sizes("--multiples", self.multiples),
+                macs=self.macs,
+                causal="half" if self.causal_half else "full",
+                elementwise=self.elementwise,
             )
-        return replace(derived, name=target.name)
-
-    def _all_sizes(self, derived: "costing.Cost", sizes: dict[str, int], target: "Target") -> dict[str, int]:
-        return {letter: size for letter, size in target.sizes.items() if letter in derived.letters} | sizes
 
     def _numbers(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
         if not sizes:
             return {}
         titles = derived.titles
-        for kind, number in derived.at(**sizes).items():
-            tell(console, f"{titles[kind]}: {number:,}")
+        for kind, quantity in derived.at(recount=True, **sizes).items():
+            tell(console, f"{titles[kind]}: {replace(quantity, unit='')}")
         found: dict[str, Any] = {}
-        parts = derived.memory(self.optimizer, **sizes).at(**sizes)
-        found["memory"] = parts
-        shown = ", ".join(f"{name} {number:,}" for name, number in parts.items() if name != "total")
-        tell(console, f"bytes in training with {self.optimizer}: {parts['total']:,} ({shown})")
+        memory = derived.memory(self.optimizer, **sizes)
+        parts = {**memory.parts, "total": memory.total}
+        found["memory"] = {name: quantity.value for name, quantity in parts.items()}
+        shown = ", ".join(f"{name} {replace(quantity, unit='')}" for name, quantity in memory.parts.items())
+        tell(console, f"bytes in training with {self.optimizer}: {replace(memory.total, unit='')} ({shown})")
         if self.memory:
             found["fits"] = self._fits(derived, sizes, console)
         if self.measure:
@@ -140,7 +159,7 @@ class Cost:
         return found
 
     def _fits(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
-        fit = derived.fits(_bytes(self.memory), self.optimizer, **sizes)
+        fit = derived.fits(self._bytes(), optimizer=self.optimizer, **sizes)
         tell(console, str(fit))
         return {"fits": fit.fits, "bytes": fit.total, "available": fit.available}
 
@@ -149,28 +168,24 @@ class Cost:
 
         device = choose_device(self.device)
         with console.status(f"measuring on {device}; the device's peaks are measured once and kept"):
-            timed = derived.time(device, **sizes)
-        tell(console, timed.text)
-        return timed.to_json()
+            time = derived.time(device, measure=True, backward=True, **sizes)
+        tell(console, str(time))
+        return time.to_json()
 
     def _compare(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
-        from porism.cli.target import find
-        from porism.costing.comparison import compare_all
-        from porism.report.crossover import draw
+        from porism.api import resolve
 
-        other = self._derive(find(self.against, self.input if ":" in self.against else ()), console)
+        other = self._derive(resolve(self.against, self._inputs() if ":" in self.against else ()), console)
         console.print(other.table())
-        comparisons = compare_all(derived, other, self.along, **sizes)
-        for comparison in comparisons:
-            tell(console, comparison.sentence)
-        drawn = next((one for one in comparisons if one.crossing), comparisons[0])
-        tell(console, draw(drawn))
+        crossovers = derived.crossovers(other, self.along, **sizes)
+        for crossover in crossovers:
+            tell(console, str(crossover))
+        drawn = next((one for one in crossovers if one.crossing), crossovers[0])
+        tell(console, drawn.draw())
         if self.plot:
-            from porism.report.crossover import write_crossing
-
-            write_crossing(drawn, self.plot)
+            drawn.plot(self.plot)
             tell(console, f"picture: {self.plot}")
-        return [comparison.to_json() for comparison in comparisons]
+        return [crossover.to_json() for crossover in crossovers]
 
 
 def _sizes(flag: str, text: str) -> dict[str, int]:
@@ -181,12 +196,3 @@ def _sizes(flag: str, text: str) -> dict[str, int]:
             raise RecipeError(f"cost: {flag} takes letters with sizes, got {part!r}. Write for instance B=32,T=100.")
         sizes[letter.strip()] = int(size)
     return sizes
-
-
-def _bytes(text: str) -> int:
-    """`24GB`, `80GiB` or a plain number, as bytes."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
-    if not found:
-        raise RecipeError(f"cost: --memory takes bytes, got {text!r}. Write for instance 24GB or 80GiB.")
-    number, prefix, binary = found.groups()
-    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix.upper() or " "))

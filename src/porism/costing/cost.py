@@ -1,9 +1,10 @@
-"""What was derived from a module's code: formulas, their numbers, and what follows from them."""
+"""Cost, what `porism.cost` returns: formulas, their numbers with labels, and what follows from them."""
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+import math
+import operator
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import sympy
 import torch
@@ -11,16 +12,19 @@ from rich.table import Table
 from sympy import Expr
 
 from porism.costing.counting.conventions import Conventions
+from porism.costing.counting.count import TooManyOperators, at_most
 from porism.costing.counting.target import Target, dtype_of
 from porism.costing.fitting.basis import symbol
 from porism.costing.fitting.interpolate import Fitted
-from porism.costing.predicting.crossover import first_above, largest
-from porism.costing.predicting.memory import TrainingMemory, check_optimizer, training_memory
-from porism.errors import RecipeError
+from porism.costing.predicting.crossover import Crossover, compared, largest
+from porism.costing.predicting.memory import Memory, bytes_of, check_optimizer, state_bytes, will_it_fit
+from porism.costing.quantity import FIRMEST, Quantity
+from porism.costing.table import FoldedRow, TableRow, as_text, folded, html_table, terminal_table, unfolded
+from porism.errors import CostError, PorismError, RecipeError
 
 if TYPE_CHECKING:
     from porism.costing.predicting.memory import Fit
-    from porism.costing.predicting.time import Timed
+    from porism.costing.predicting.time import Time
 
 KINDS = ("parameters", "flops", "backward_flops", "activation_bytes")
 
@@ -30,6 +34,9 @@ TALLIES = (
     *("parameter_bytes", "gradient_bytes", "trained_tensors"),
 )
 """What is counted of every submodule; the kinds are made of these."""
+
+MOST_OPERATORS = 10_000
+"""Operators of one run up to which a number outside of the confirmed sizes is counted there: some seconds of work."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +62,53 @@ class ModuleRow:
         return conventions.join(*(sympy.Integer(0) if part is None else part for part in parts))
 
 
-def _tallies(kind: str) -> tuple[str, str, str]:
-    """The tallies of products, causal products and elementwise work that one direction's operations are made of."""
+def _tallies(kind: str) -> tuple[str, ...]:
+    """The tallies that one kind is made of: of operations those of products, causal products and elementwise work."""
+    if kind not in ("flops", "backward_flops"):
+        return (kind,)
     return ("flops", "causal", "elementwise") if kind == "flops" else (kind, f"causal_{kind}", f"elementwise_{kind}")
 
 
 @dataclass(frozen=True)
+class CostAt:
+    """The numbers of a cost at given sizes, by attribute and by key.
+
+    >>> at = porism.cost(nn.Linear(64, 10), "B D").at(B=2)
+    >>> at.flops, at["flops"]
+    (2,560 FLOPs, 2,560 FLOPs)
+    """
+
+    parameters: Quantity
+    flops: Quantity
+    backward_flops: Quantity
+    activation_bytes: Quantity
+
+    def __getitem__(self, kind: str) -> Quantity:
+        if kind not in KINDS:
+            raise CostError(f"cost: there is no kind {kind!r}. Choose from {', '.join(KINDS)}.")
+        quantity: Quantity = getattr(self, kind)
+        return quantity
+
+    def keys(self) -> tuple[str, ...]:
+        return KINDS
+
+    def items(self) -> ItemsView[str, Quantity]:
+        return {kind: self[kind] for kind in KINDS}.items()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(KINDS)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Cost:
     """The cost of a module or function, as formulas in its letters.
 
     >>> lstm = porism.cost(lambda D, H: nn.LSTM(D, H), "T B D")
     >>> lstm.flops
     8*B*H*T*(D + H)
-    >>> lstm.at(B=32, T=100, D=50, H=100)["flops"]
-    384000000
-    >>> lstm.under(multiply_add=1).flops
+    >>> lstm.at(B=32, T=100, D=50, H=100).flops
+    384,000,000 FLOPs
+    >>> lstm.under(macs=True).flops
     4*B*H*T*(D + H)
     """
 
@@ -83,6 +122,8 @@ class Cost:
     conventions: Conventions
     multiples: Mapping[str, int]
     """Letters whose formulas hold for multiples only."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of letters that are left out where numbers are asked for: those of a recipe."""
 
     @property
     def uncounted(self) -> Mapping[str, int]:
@@ -103,7 +144,31 @@ class Cost:
 
     @property
     def activation_bytes(self) -> Expr:
+        """Bytes that autograd keeps between the forward and the backward pass."""
         return self.formula("activation_bytes")
+
+    @property
+    def valid(self) -> dict[str, tuple[int, int]]:
+        """The sizes of each letter between which all formulas that were found are confirmed."""
+        ranges = [self._range(kind) for kind in KINDS]
+        found = [known for known in ranges if known]
+        return {
+            letter: (max(known[letter][0] for known in found), min(known[letter][1] for known in found))
+            for letter in (self.letters if found else ())
+        }
+
+    @property
+    def modules(self) -> dict[str, "Cost"]:
+        """The cost of every submodule that has one, by its path."""
+        inside = self.rows[1:]
+        return {
+            row.path: replace(
+                self,
+                name=f"{self.name}.{row.path}",
+                rows=(row, *(other for other in inside if other.path.startswith(f"{row.path}."))),
+            )
+            for row in inside
+        }
 
     @property
     def titles(self) -> dict[str, str]:
@@ -116,47 +181,39 @@ class Cost:
         """The whole's formula of one kind. Where none was found, the error says why."""
         if kind not in KINDS:
             raise RecipeError(f"cost: there is no kind {kind!r}. Choose from {', '.join(KINDS)}.")
-        formula = self.rows[0].formula(kind, self.conventions)
+        formula = self._formula(kind)
         if formula is None:
-            raise RecipeError(
+            raise CostError(
                 f"cost: no formula was found for the {self.titles[kind]} of {self.name}: {self._reason(kind)}. "
                 "Numbers can be counted: give sizes to .at or --at."
             )
         return formula
 
-    def under(self, **conventions: Any) -> "Cost":
-        """The same under other conventions: `multiply_add=1`, `causal="half"`, `elementwise=True`."""
-        try:
-            return replace(self, conventions=replace(self.conventions, **conventions))
-        except TypeError:
-            known = ", ".join(Conventions.__dataclass_fields__)
-            raise RecipeError(f"cost: conventions are {known}, got {', '.join(conventions)}.") from None
+    def _formula(self, kind: str) -> Expr | None:
+        return self.rows[0].formula(kind, self.conventions)
 
-    def memory(self, optimizer: str = "adam", **letters: int) -> TrainingMemory:
-        """Bytes that training takes, each part as a formula.
-
-        Given sizes, what autograd keeps is counted there if no formula was found for it.
-        """
-        check_optimizer(optimizer)
-        whole = self.rows[0].fitted
-        parts = {}
-        for tally in ("parameter_bytes", "gradient_bytes", "trained_tensors"):
-            formula = whole[tally].formula
-            if formula is None:
-                raise RecipeError(f"cost: no formula was found for the {tally.replace('_', ' ')} of {self.name}.")
-            parts[tally] = formula
-        found = self.rows[0].formula("activation_bytes", self.conventions)
-        saved = (
-            sympy.Integer(self.at(**letters)["activation_bytes"])
-            if found is None and letters
-            else self.activation_bytes
+    def under(
+        self,
+        *,
+        macs: bool | None = None,
+        causal: Literal["full", "half"] | None = None,
+        elementwise: bool | None = None,
+    ) -> "Cost":
+        """The same under other conventions: multiply-adds, causal products by half, elementwise work counted too."""
+        now = self.conventions
+        return replace(
+            self,
+            conventions=Conventions(
+                now.multiply_add if macs is None else 1 if macs else 2,
+                now.causal if causal is None else causal,
+                now.elementwise if elementwise is None else elementwise,
+            ),
         )
-        return training_memory(optimizer, saved=saved, **parts)
 
     @property
     def verdict(self) -> str:
         """One line: at which sizes the formulas were confirmed, what was run, and what they leave out."""
-        missing = [self.titles[kind] for kind in KINDS if self.rows[0].formula(kind, self.conventions) is None]
+        missing = [self.titles[kind] for kind in KINDS if self._formula(kind) is None]
         said = [f"no formula for {', '.join(missing)}" if missing else self._confirmed()]
         said += [f"{letter} in multiples of {step}" for letter, step in self.multiples.items()]
         for kind in KINDS:
@@ -176,86 +233,295 @@ class Cost:
         )
         return f"exact on {len(checked)} held-out sizes ({', '.join(ranges)})" if self.letters else "counted"
 
-    def _least(self, kind: str) -> dict[str, int]:
-        """The sizes from which on the formula of one kind holds, of letters for which that is not the smallest."""
+    def _least(self, *kinds: str) -> dict[str, int]:
+        """The sizes from which on the formulas hold, of letters for which that is not the smallest."""
         least: dict[str, int] = {}
-        for tally in self._parts(kind):
-            for letter, size in self.rows[0].fitted[tally].least.items():
+        for fitted in self._fitted(*kinds):
+            for letter, size in fitted.least.items():
                 least[letter] = max(size, least.get(letter, 1))
         return least
 
-    def _parts(self, kind: str) -> tuple[str, ...]:
-        return _tallies(kind) if kind in ("flops", "backward_flops") else (kind,)
+    def _range(self, *kinds: str) -> dict[str, tuple[int, int]]:
+        """Between which sizes the formulas of these kinds or tallies were confirmed."""
+        known = [fitted.ranges for fitted in self._fitted(*kinds) if fitted.formula is not None and fitted.ranges]
+        return {
+            letter: (max(ranges[letter][0] for ranges in known), min(ranges[letter][1] for ranges in known))
+            for letter in (self.letters if known else ())
+        }
+
+    def _fitted(self, *kinds: str) -> list[Fitted]:
+        return [self.rows[0].fitted[tally] for kind in kinds for tally in _tallies(kind)]
 
     def _reason(self, kind: str) -> str:
-        reasons = (self.rows[0].fitted[tally].reason for tally in self._parts(kind))
-        return next(reason for reason in reasons if reason)
+        return next(fitted.reason for fitted in self._fitted(kind) if fitted.reason)
 
-    def at(self, **letters: int) -> dict[str, int]:
-        """The number of each kind at given sizes: from its formula, or counted there where no formula holds."""
-        self._check(letters, self.letters)
-        sizes = {symbol(letter): size for letter, size in letters.items()}
-        formulas = {
-            kind: self.rows[0].formula(kind, self.conventions)
-            if all(letters[letter] >= size for letter, size in self._least(kind).items())
-            else None
-            for kind in KINDS
-        }
-        counted = self._counted(letters) if None in formulas.values() else {}
-        return {
-            kind: counted[kind] if formula is None else int(formula.subs(sizes)) for kind, formula in formulas.items()
-        }
+    def at(self, *, recount: bool = True, **sizes: SupportsIndex) -> CostAt:
+        """The number of each kind at given sizes, each with a label that says how it is known.
 
-    def _counted(self, letters: Mapping[str, int]) -> dict[str, int]:
-        quantities = self.target.quantities({**self.fixed, **letters})
-        counted = {kind: quantities[f"{kind} "] for kind in KINDS}
-        for kind in ("flops", "backward_flops"):
-            counted[kind] = int(
-                self.conventions.join(*(sympy.Integer(quantities[f"{tally} "]) for tally in _tallies(kind)))
-            )
-        return counted
-
-    def solve(self, letter: str, kind: str = "flops", budget: float = 0, **letters: int) -> int:
-        """The largest size of a letter that stays within a budget of one kind, the other letters given.
-
-        >>> attention.solve("T", "flops", 1e12, B=1)
+        It comes from the formula inside of the confirmed sizes. Outside of them it is counted there too, unless that
+        would take long; `recount=False` leaves that out. Where there is no formula, it is counted.
         """
-        self._check(letters, [other for other in self.letters if other != letter])
-        formula = self.formula(kind).subs({symbol(other): size for other, size in letters.items()})
-        if symbol(letter) not in formula.free_symbols:
-            raise RecipeError(
-                f"cost: the {self.titles[kind]} of {self.name} do not depend on {letter}: they are {formula}."
-            )
-        return largest(
-            lambda size: bool(formula.subs({symbol(letter): size}) <= budget),
-            f"the {self.titles[kind]} of {self.name} exceed {budget:g} at {letter}=1",
+        given = self._checked(sizes, self.letters)
+        reading = _Reading(self, given, recount)
+        return CostAt(**{kind: reading.quantity(kind) for kind in KINDS})
+
+    def solve(
+        self,
+        letter: str,
+        *,
+        flops: float | None = None,
+        backward_flops: float | None = None,
+        activation_bytes: float | None = None,
+        memory: float | str | None = None,
+        seconds: float | None = None,
+        **sizes: SupportsIndex,
+    ) -> Quantity:
+        """The largest size of a letter within one budget, the other letters given.
+
+        >>> porism.cost(nn.Linear(64, 10), "B D").solve("B", flops=1e6)
+        781
+
+        `memory` is that of training with AdamW, in bytes or as "24GB"; `seconds` are those predicted of a pass forward
+        and backward on this machine. The answer and the next size are counted, where that does not take long.
+        """
+        operations = {"flops": flops, "backward_flops": backward_flops, "activation_bytes": activation_bytes}
+        budgets = {**operations, "memory": None if memory is None else bytes_of(memory), "seconds": seconds}
+        asked = {kind: budget for kind, budget in budgets.items() if budget is not None}
+        if len(asked) != 1:
+            raise RecipeError(f"cost: solve takes one budget, got {', '.join(asked) or 'none'}. {_BUDGETS}")
+        ((kind, budget),) = asked.items()
+        if letter not in self.letters:
+            raise self._no_letter(letter, self.letters)
+        given = self._checked(sizes, self.letters, left_out=letter)
+        step = self.multiples.get(letter, 1)
+        value, title = self._budgeted(kind, letter, given)
+
+        def number(count: int, recount: bool) -> Quantity:
+            return value(count * step, recount)
+
+        def within(count: int, recount: bool) -> bool:
+            found = number(count, recount)
+            return found.value is not None and found.value <= budget
+
+        refusal = f"the {title} of {self.name} exceed {budget:g} at {letter}="
+        start = 1 if number(1, False).value is not None else -(-self.valid[letter][0] // step)
+        count = largest(lambda count: within(count, False), f"{refusal}{start * step}", start)
+        recounted = kind != "seconds"
+        if recounted and not (within(count, True) and not within(count + 1, True)):
+            # Outside of the confirmed sizes the code may go another way than the formula.
+            start = max(1, -(-self.valid.get(letter, (1, 1))[0] // step))
+            count = largest(lambda count: within(count, True), f"{refusal}{start * step}", start)
+        ends = [number(count, recounted), number(count + 1, recounted)]
+        known = max((end for end in ends if end.value is not None), key=lambda end: FIRMEST.index(end.label))
+        label = "extrapolated" if known.label == "lower bound" else known.label
+        return Quantity(
+            count * step, label=label, why=known.why, formula=known.formula, sizes={**given, letter: count * step}
         )
 
-    def crossover(self, other: "Cost", letter: str, kind: str = "flops", **letters: int) -> int | None:
-        """The smallest size of a letter at which this costs more than the other; None where it never does."""
-        given = {symbol(name): size for name, size in letters.items()}
-        return first_above(self.formula(kind).subs(given), other.formula(kind).subs(given), letter)
+    def _budgeted(
+        self, kind: str, letter: str, given: Mapping[str, int]
+    ) -> tuple[Callable[[int, bool], Quantity], str]:
+        """What a budget limits, as a function of the letter's size and of whether to recount there; and its name."""
 
-    def time(self, device: torch.device | str = "cpu", **letters: int) -> "Timed":
-        """How long a pass forward and backward takes on a device at given sizes: predicted, and measured beside it."""
-        from porism.costing.predicting.time import timed
+        def at(size: int) -> dict[str, int]:
+            return {**given, letter: size}
 
-        self._check(letters, self.letters)
+        if kind == "seconds":
+
+            def predicted(size: int, _recount: bool) -> Quantity:
+                time = self.time("auto", measure=False, backward=True, **at(size))
+                return Quantity(time.predicted, label="extrapolated", why=f"predicted of {time.device}, not measured")
+
+            return predicted, "predicted seconds"
+        if kind == "memory":
+            total = self.memory().total
+            self._depends(total, letter, "bytes in training")
+
+            def in_training(size: int, recount: bool) -> Quantity:
+                return Quantity.total(self._memory_at("adamw", at(size), recount).values())
+
+            return in_training, "bytes in training"
+        self._depends(self.formula(kind), letter, self.titles[kind])
+        return lambda size, recount: _Reading(self, at(size), recount).quantity(kind), self.titles[kind]
+
+    def _depends(self, formula: Expr, letter: str, title: str) -> None:
+        if symbol(letter) not in formula.free_symbols:
+            raise RecipeError(f"cost: the {title} of {self.name} do not depend on {letter}: they are {formula}.")
+
+    def crossover(self, other: "Cost", letter: str, *, kind: str = "flops", **sizes: SupportsIndex) -> Crossover:
+        """From which size of a letter on this costs more than the other, or less.
+
+        Letters on both sides alike need no size. The size found and the one before are counted where that does not take
+        long; `.size` says how it is known.
+        """
+        known = tuple(dict.fromkeys((*self.letters, *other.letters)))
+        for name in sizes:
+            if name not in known:
+                letters = ", ".join(known)
+                raise RecipeError(
+                    f"cost: neither {self.name} nor {other.name} has a letter {name} to set. Letters: {letters}."
+                )
+        given = {name: _whole(name, size) for name, size in sizes.items()}
+        numbers = {symbol(name): size for name, size in given.items()}
+        return compared(
+            (self.name, other.name),
+            (self.formula(kind).subs(numbers), other.formula(kind).subs(numbers)),
+            letter,
+            self.titles[kind],
+            lambda changes: self._confirm_change(other, letter, kind, changes, given),
+        )
+
+    def crossovers(self, other: "Cost", letter: str, **sizes: SupportsIndex) -> list[Crossover]:
+        """The same for every kind of cost in which either depends on the letter."""
+        kinds = [
+            kind for kind in KINDS if any(symbol(letter) in one.formula(kind).free_symbols for one in (self, other))
+        ]
+        return [self.crossover(other, letter, kind=kind, **sizes) for kind in kinds]
+
+    def _confirm_change(
+        self,
+        other: "Cost",
+        letter: str,
+        kind: str,
+        changes: Sequence[tuple[int, int]],
+        given: Mapping[str, int],
+    ) -> Quantity | None:
+        """The last change of order with how it is known: both costs are looked at there and at the size before."""
+        if len(changes) < 2:
+            return None
+        (_, before), (size, after) = changes[-2:]
+        step = math.lcm(self.multiples.get(letter, 1), other.multiples.get(letter, 1))
+        least_known = Quantity(0)
+        for here, expected in ((-(-size // step) * step, after), ((size - 1) // step * step, before)):
+            if here == 0:
+                continue
+            ours, theirs = (one._somewhere({**given, letter: here}, kind) for one in (self, other))
+            for found in (ours, theirs):
+                if found.label in ("unknown", "lower bound", "range"):
+                    return Quantity.unknown(found.why, sizes={**given, letter: size})
+                least_known = max(least_known, found, key=lambda one: FIRMEST.index(one.label))
+            if (ours > theirs) - (ours < theirs) != expected:
+                why = f"by formula {letter}={size}, but counted at {letter}={here} it is {ours:,} against {theirs:,}"
+                return Quantity.unknown(why, sizes={**given, letter: size})
+        return Quantity(size, label=least_known.label, why=least_known.why, sizes={**given, letter: size})
+
+    def _somewhere(self, given: Mapping[str, int], kind: str) -> Quantity:
+        """One kind at given sizes, letters that are left out at a size that was confirmed."""
+        sizes = {name: size for name, size in given.items() if name in self.letters}
+        for letter in self.letters:
+            step = self.multiples.get(letter, 1)
+            known = self.valid.get(letter, (1, 1))
+            sizes.setdefault(letter, self.sizes.get(letter, -(-known[0] // step) * step))
+        return _Reading(self, sizes, recount=True).quantity(kind)
+
+    @overload
+    def memory(self, optimizer: str = "adamw") -> Memory[Expr]: ...
+    @overload
+    def memory(self, optimizer: str = "adamw", **sizes: SupportsIndex) -> Memory[Quantity]: ...
+
+    def memory(self, optimizer: str = "adamw", **sizes: SupportsIndex) -> Memory[Any]:
+        """Bytes that training takes: formulas, or given sizes quantities.
+
+        >>> porism.cost(lambda D: nn.Linear(D, D, bias=False), "B D").memory("adam").optimizer
+        4*(2*D**2 + 1)
+        """
+        check_optimizer(optimizer)
+        if sizes:
+            return Memory(**self._memory_at(optimizer, self._checked(sizes, self.letters), recount=True))
+        formulas = {}
+        for tally in _MEMORY_TALLIES:
+            formula = self.rows[0].fitted[tally].formula
+            if formula is None:
+                raise CostError(f"cost: no formula was found for the {tally.replace('_', ' ')} of {self.name}.")
+            formulas[tally] = formula
+        return Memory(
+            parameters=formulas["parameter_bytes"],
+            gradients=formulas["gradient_bytes"],
+            optimizer=state_bytes(optimizer, formulas["gradient_bytes"], formulas["trained_tensors"]),
+            activations=self.activation_bytes,
+        )
+
+    def _memory_at(self, optimizer: str, given: Mapping[str, int], recount: bool) -> dict[str, Quantity]:
+        reading = _Reading(self, given, recount)
+        return {
+            "parameters": reading.of(lambda of: of["parameter_bytes"], ("parameter_bytes",), "bytes"),
+            "gradients": reading.of(lambda of: of["gradient_bytes"], ("gradient_bytes",), "bytes"),
+            "optimizer": reading.of(
+                lambda of: state_bytes(optimizer, of["gradient_bytes"], of["trained_tensors"]),
+                ("gradient_bytes", "trained_tensors"),
+                "bytes",
+            ),
+            "activations": reading.quantity("activation_bytes"),
+        }
+
+    def fits(self, available: float | str | torch.device, *, optimizer: str = "adamw", **sizes: SupportsIndex) -> "Fit":
+        """Whether a training step at given sizes stays within so much memory, and what takes it.
+
+        `available` is a number of bytes, a text as "24GB", or a device.
+        """
+        self._only_whole("fit")
+        check_optimizer(optimizer)
+        given = self._checked(sizes, self.letters)
+        called, args, kwargs = self.target.hollow_call({**self.fixed, **given})
+        return will_it_fit(called, *args, device=bytes_of(available), optimizer=optimizer, **kwargs)
+
+    def time(
+        self,
+        device: torch.device | str = "auto",
+        *,
+        measure: bool = True,
+        backward: bool = True,
+        **sizes: SupportsIndex,
+    ) -> "Time":
+        """How long a pass takes on a device at given sizes: predicted from its calibration, and measured beside it."""
+        from porism.costing.predicting.time import time_of
+
+        self._only_whole("time")
+        given = {**self.fixed, **self._checked(sizes, self.letters)}
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
         place = torch.device(device)
-        called, args, kwargs = self.target.call({**self.fixed, **letters}, place)
-        return timed(called, args, kwargs, place, self.target.dtype or dtype_of(called))
+        # A prediction for a CPU needs no memory; the kernels of another device are those that run there.
+        hollow = not measure and place.type == "cpu" and not self.target.needs_numbers
+        called, args, kwargs = self.target.hollow_call(given) if hollow else self.target.call(given, place)
+        dtype = self.target.dtype or dtype_of(called)
+        return time_of(called, args, kwargs, place, dtype, measured=measure, backward=backward)
 
-    def fits(self, available: int, optimizer: str = "adam", **letters: int) -> "Fit":
-        """Whether a training step at given sizes stays within so many bytes, and what takes them."""
-        from porism.costing.predicting.memory import will_it_fit
+    def _only_whole(self, question: str) -> None:
+        if self.rows[0].path:
+            raise CostError(
+                f"cost: {self.name} cannot be run alone to {question} it. Ask the whole, or give the submodule to cost."
+            )
 
-        self._check(letters, self.letters)
-        called, args, kwargs = self.target.hollow_call({**self.fixed, **letters})
-        return will_it_fit(called, *args, device=available, optimizer=optimizer, **kwargs)
+    def table(self, by: Literal["module", "path"] = "module", depth: int | None = None) -> Table:
+        """Formulas by submodule, for a terminal.
 
-    def table(self) -> "Table":
-        """Formulas by submodule, for a terminal."""
-        return table(self)
+        by: `module` shows a stack of equal submodules as one row, `path` shows each.
+        depth: how many levels of submodules to show; 0 is the whole alone.
+        """
+        return terminal_table(list(self.titles.values()), self._table_rows(by, depth), self._caption)
+
+    def _table_rows(self, by: str, depth: int | None) -> list[FoldedRow]:
+        if by not in ("module", "path"):
+            raise RecipeError(f"cost: a table goes by module or by path, got {by!r}.")
+        root = self.rows[0].path
+        rows = []
+        for row in self.rows:
+            path = row.path.removeprefix(root).removeprefix(".")
+            if depth is None or (path.count(".") + 1 if path else 0) <= depth:
+                formulas = tuple(row.formula(kind, self.conventions) for kind in KINDS)
+                rows.append(TableRow(path, row.kind, formulas))
+        return folded(self.name, rows) if by == "module" else unfolded(self.name, rows)
+
+    @property
+    def _caption(self) -> str:
+        return f"{self.verdict}\n{self.conventions.text}"
+
+    def __repr__(self) -> str:
+        return as_text(self.table())
+
+    def _repr_html_(self) -> str:
+        return html_table(list(self.titles.values()), self._table_rows("module", None), self._caption)
 
     def latex(self, kind: str = "flops") -> str:
         """One formula for a paper."""
@@ -265,16 +531,19 @@ class Cost:
         """One formula for a web page."""
         return str(sympy.mathml(self.formula(kind), printer="presentation"))
 
-    def to_json(self, **letters: int) -> dict[str, Any]:
-        """The keys scripts rely on."""
-        formulas = {kind: self.rows[0].formula(kind, self.conventions) for kind in KINDS}
+    def to_json(self, **sizes: SupportsIndex) -> dict[str, Any]:
+        """The keys scripts rely on: `at` has plain numbers, None for the unknown; `labels` says how each is known."""
+        formulas = {kind: self._formula(kind) for kind in KINDS}
         texts = {kind: None if formula is None else str(formula) for kind, formula in formulas.items()}
+        numbers: dict[str, Any] = {}
+        if sizes:
+            at = self.at(recount=True, **sizes)
+            numbers["at"] = _with_old_names({kind: quantity.value for kind, quantity in at.items()})
+            numbers["labels"] = {kind: quantity.label for kind, quantity in at.items()}
+            numbers["why"] = {kind: quantity.why for kind, quantity in at.items() if quantity.why}
         return {
-            "parameters": texts["parameters"],
-            "flops": texts["flops"],
-            "backward_flops": texts["backward_flops"],
-            "activation_bytes": texts["activation_bytes"],
-            **({"at": _with_old_names(self.at(**letters))} if letters else {}),
+            **texts,
+            **numbers,
             "fixed": dict(self.fixed),
             "modules": {
                 row.path: _with_old_names({kind: str(row.formula(kind, self.conventions)) for kind in KINDS})
@@ -288,53 +557,150 @@ class Cost:
     def __iter__(self) -> Iterator[ModuleRow]:
         return iter(self.rows)
 
-    def _check(self, letters: Mapping[str, int], wanted: Any) -> None:
-        wanted = list(wanted)
-        for letter, size in letters.items():
+    def _checked(
+        self, sizes: Mapping[str, SupportsIndex], letters: Sequence[str], left_out: str | None = None
+    ) -> dict[str, int]:
+        """A whole number for each letter but the one left out: those given, else those that go without saying."""
+        wanted = [letter for letter in letters if letter != left_out]
+        given = {letter: size for letter, size in self.sizes.items() if letter in wanted}
+        for letter, size in sizes.items():
             if letter not in wanted:
-                fixed = f" {letter} is fixed at {self.fixed[letter]}." if letter in self.fixed else ""
-                raise RecipeError(
-                    f"cost: {self.name} has no letter {letter} to set.{fixed} Letters: {', '.join(wanted) or 'none'}."
-                )
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise RecipeError(f"cost: {letter}={size!r} is no size. Give a whole number from 1 on.")
-            if size % self.multiples.get(letter, 1):
+                raise self._no_letter(letter, wanted)
+            given[letter] = _whole(letter, size)
+            if given[letter] % self.multiples.get(letter, 1):
                 raise RecipeError(f"cost: {letter}={size} is no multiple of {self.multiples[letter]}, as it was asked.")
-        if missing := [letter for letter in wanted if letter not in letters]:
+        if missing := [letter for letter in wanted if letter not in given]:
             raise RecipeError(f"cost: {self.name} needs numbers for {', '.join(missing)} too.")
+        return {letter: given[letter] for letter in wanted}
+
+    def _no_letter(self, letter: str, letters: Sequence[str]) -> RecipeError:
+        fixed = f" {letter} is fixed at {self.fixed[letter]}." if letter in self.fixed else ""
+        return RecipeError(
+            f"cost: {self.name} has no letter {letter} to set.{fixed} Letters: {', '.join(letters) or 'none'}."
+        )
+
+
+_BUDGETS = "Give flops, backward_flops, activation_bytes, memory or seconds."
+_MEMORY_TALLIES = ("parameter_bytes", "gradient_bytes", "trained_tensors")
+
+
+class _Reading:
+    """The numbers of a cost at given sizes: what is outside of the confirmed sizes is counted there, once for all."""
+
+    def __init__(self, cost: Cost, sizes: Mapping[str, int], recount: bool) -> None:
+        self.cost = cost
+        self.sizes = dict(sizes)
+        self.recount = recount
+        self._counted: dict[str, int] | str | None = None
+        self._is_counted = False
+
+    def quantity(self, kind: str) -> Quantity:
+        """One kind of cost."""
+        cost = self.cost
+        operations = kind in ("flops", "backward_flops")
+        unit = {"parameters": "parameters", "activation_bytes": "bytes"}.get(kind, cost.conventions.unit)
+
+        def join(of: Mapping[str, Any]) -> Any:
+            parts = [of[tally] for tally in _tallies(kind)]
+            return cost.conventions.join(*(sympy.sympify(part) for part in parts)) if operations else parts[0]
+
+        found = self.of(join, _tallies(kind), unit, cost._formula(kind))
+        if not operations or not cost.uncounted or found.low is None:
+            return found
+        missing = ", ".join(f"{name} x{calls}" for name, calls in cost.uncounted.items())
+        why = "; ".join(filter(None, (f"not counted: {missing}", found.why)))
+        return Quantity.at_least(found.low, unit=unit, why=why, formula=found.formula, sizes=self.sizes)
+
+    def of(
+        self,
+        join: Callable[[Mapping[str, Any]], Any],
+        tallies: tuple[str, ...],
+        unit: str,
+        formula: Expr | None = None,
+    ) -> Quantity:
+        """What is made of some tallies: from their formulas where they hold, else counted."""
+        row = self.cost.rows[0]
+        formulas = {tally: row.fitted[tally].formula for tally in tallies}
+        if formula is None and None not in formulas.values():
+            formula = join(formulas)
+        least = self.cost._least(*tallies)
+        if formula is None or any(self.sizes[letter] < size for letter, size in least.items()):
+            return self._by_count(join, tallies, unit)
+        number = int(formula.subs({symbol(letter): size for letter, size in self.sizes.items()}))
+        by_formula = Quantity(number, unit=unit, formula=formula, sizes=self.sizes)
+        outside = self._outside(self.cost._range(*tallies))
+        if not outside:
+            return by_formula
+        counted = self.counted() if self.recount else None
+        if counted is None:
+            return replace(by_formula, label="extrapolated", why=outside)
+        if isinstance(counted, str):
+            return Quantity.unknown(counted, unit=unit, sizes=self.sizes)
+        there = int(join(counted))
+        if there == number:
+            return by_formula
+        return Quantity(
+            there, unit=unit, label="counted", why=f"the formula gives {number:,}, {outside}", sizes=self.sizes
+        )
+
+    def _by_count(self, join: Callable[[Mapping[str, Any]], Any], tallies: tuple[str, ...], unit: str) -> Quantity:
+        counted = self.counted(always=True)
+        assert counted is not None
+        if isinstance(counted, str):
+            return Quantity.unknown(counted, unit=unit, sizes=self.sizes)
+        return Quantity(int(join(counted)), unit=unit, label="counted", sizes=self.sizes)
+
+    def _outside(self, ranges: Mapping[str, tuple[int, int]]) -> str:
+        """The letters whose size is outside of what was confirmed, in words."""
+        said = []
+        for letter, (low, high) in ranges.items():
+            if self.sizes[letter] > high:
+                said.append(f"{letter} confirmed to {high}")
+            elif self.sizes[letter] < low:
+                said.append(f"{letter} confirmed from {low}")
+        return ", ".join(said)
+
+    def counted(self, always: bool = False) -> dict[str, int] | str | None:
+        """The tallies at these sizes; a text where the target refuses them; None where counting would take too long."""
+        if not self._is_counted or (always and self._counted is None):
+            self._counted = self._count(always)
+            self._is_counted = True
+        return self._counted
+
+    def _count(self, always: bool) -> dict[str, int] | str | None:
+        cost = self.cost
+        if cost.target.needs_numbers and not always:
+            return None  # real tensors of any size may fill the memory
+        sizes = {**cost.fixed, **self.sizes}
+        try:
+            if always:
+                quantities = cost.target.quantities(sizes)
+            else:
+                with at_most(MOST_OPERATORS):
+                    quantities = cost.target.quantities(sizes)
+        except TooManyOperators:
+            return None
+        except PorismError:
+            whole = {letter: range_ for kind in KINDS for letter, range_ in cost._range(kind).items()}
+            odd = [letter for letter, (low, high) in whole.items() if not low <= self.sizes[letter] <= high]
+            at = ", ".join(f"{letter}={self.sizes[letter]}" for letter in odd or self.sizes)
+            return f"{cost.name} refuses {at}"
+        path = cost.rows[0].path
+        found = {tally: quantities[f"{tally} {path}"] for tally in TALLIES if f"{tally} {path}" in quantities}
+        return found or None
+
+
+def _whole(letter: str, size: Any) -> int:
+    """A size as an int; numpy's whole numbers and quantities are sizes too."""
+    try:
+        number = operator.index(size)
+    except TypeError:
+        number = 0
+    if isinstance(size, bool) or number < 1:
+        raise RecipeError(f"cost: {letter}={size!r} is no size. Give a whole number from 1 on.")
+    return number
 
 
 def _with_old_names(by_kind: Mapping[str, Any]) -> dict[str, Any]:
     """Values by kind, with those whose names have changed under their names of 0.1 too."""
     return {**by_kind, "backward": by_kind["backward_flops"], "saved": by_kind["activation_bytes"]}
-
-
-def table(derived: "Cost") -> Table:
-    """One row for the whole, one for each submodule; a stack of equal ones is one row with their number."""
-    shown = Table("module", *derived.titles.values(), caption=f"{derived.verdict}\n{derived.conventions.text}")
-    for name, number, row in folded(derived):
-        formulas = (row.formula(kind, derived.conventions) for kind in derived.titles)
-        cells = ["?" if formula is None else str(formula) for formula in formulas]
-        shown.add_row(f"{name} × {number}" if number > 1 else name, *cells)
-    return shown
-
-
-def folded(derived: "Cost") -> list[tuple[str, int, "ModuleRow"]]:
-    """Rows whose paths differ in numbers only and whose formulas are the same, as one: `layers.*.mlp`, how many, row.
-
-    >>> [name for name, number, row in folded(porism.cost(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), "B 4"))]
-    ['Sequential', '* (Linear)']
-    """
-    groups: dict[tuple[str, str, str], list[ModuleRow]] = {}
-    for row in derived.rows:
-        starred = re.sub(r"(?<![^.])\d+(?![^.])", "*", row.path)
-        formulas = str([row.formula(kind, derived.conventions) for kind in derived.titles])
-        groups.setdefault((starred, row.kind, formulas), []).append(row)
-    return [
-        (_title(path if len(rows) > 1 else rows[0].path, kind, derived.name), len(rows), rows[0])
-        for (path, kind, _), rows in groups.items()
-    ]
-
-
-def _title(path: str, kind: str, name: str) -> str:
-    return f"{path} ({kind})" if path else name

@@ -1,11 +1,11 @@
 """From a module's code to its formula: count at a few sizes, interpolate, confirm at sizes that were held out."""
 
 import itertools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from porism.costing.cost import TALLIES, Cost, ModuleRow
 from porism.costing.counting.conventions import Conventions
@@ -14,15 +14,23 @@ from porism.costing.fitting.interpolate import interpolate
 from porism.costing.fitting.samples import Limits
 from porism.errors import PorismError, RecipeError, ShapeError
 
+Input = str | Tensor | Callable[..., Any] | Sequence[Any] | Mapping[str, Any] | float | None
+"""A text that names sizes (`"B T D"`), a tensor, a function of letters that makes one, nests of these; all else is
+passed on as it is."""
+
 
 def derive(
-    target: Any,
-    *inputs: Any,
+    target: nn.Module | Callable[..., Any],
+    *inputs: Input | Mapping[str, Input],
+    kwargs: Mapping[str, Any] | None = None,
     dtype: torch.dtype | None = None,
+    device: str = "cpu",
+    training: bool | None = None,
     multiples: Mapping[str, int] | None = None,
     largest: Mapping[str, int] | None = None,
-    conventions: Conventions | None = None,
-    **named: Any,
+    macs: bool = False,
+    causal: Literal["full", "half"] = "full",
+    elementwise: bool = False,
 ) -> Cost:
     """What a module, a function or a factory of modules costs, as formulas in the letters of its inputs.
 
@@ -33,31 +41,27 @@ def derive(
     >>> derive(lambda A, D: nn.MultiheadAttention(A * D, A), *("T B A*D",) * 3).parameters
     4*A*D*(A*D + 1)
 
-    A text names the sizes of a tensor (see `porism.costing.counting.inputs`), a function of letters makes any other
-    input; the letters of a factory are its arguments. A letter that the module itself has fixed becomes its number.
-    `multiples` are for letters that something must divide: `{"D": 8}` asks of D only multiples of 8, and the formula
-    holds for those. `largest` are for letters that are counted up to a size only, since more would take long or is not
-    allowed: `{"L": 6}` for a number of layers. Nothing is allocated: all runs on torch's fake tensors, except where the
-    code looks at numbers.
+    See `porism.cost`, which takes the names of layers and recipes too.
     """
-    target = Target(target, inputs, named, dtype)
+    counted = Target(target, inputs, kwargs, dtype, device, training)
     limits = Limits(multiples or {}, largest or {})
     for purpose, limited in (("take multiples of", limits.step), ("limit", limits.largest)):
-        if strangers := [letter for letter in limited if letter not in target.letters]:
+        if unknown := [letter for letter in limited if letter not in counted.letters]:
             raise RecipeError(
-                f"cost: {target.name} has no letter {strangers[0]} to {purpose}. "
-                f"Letters: {', '.join(target.letters) or 'none'}."
+                f"cost: {counted.name} has no letter {unknown[0]} to {purpose}. "
+                f"Letters: {', '.join(counted.letters) or 'none'}."
             )
-    fixed = find_fixed(target, limits)
-    letters = [letter for letter in target.letters if letter not in fixed]
+    conventions = Conventions(1 if macs else 2, causal, elementwise)
+    fixed = find_fixed(counted, limits)
+    letters = [letter for letter in counted.letters if letter not in fixed]
     limits = limits.without(fixed)
-    fitted = interpolate(lambda sizes: target.quantities({**fixed, **sizes}), letters, limits=limits)
+    fitted = interpolate(lambda sizes: counted.quantities({**fixed, **sizes}), letters, limits=limits)
     rows = []
-    for path, kind in target.kinds.items():
+    for path, kind in counted.kinds.items():
         found = {name: fitted[f"{name} {path}"] for name in TALLIES if f"{name} {path}" in fitted}
         if path == "" or any(part.formula != 0 for part in found.values()):
             rows.append(ModuleRow(path, kind, found))
-    return Cost(target.name, target, tuple(letters), fixed, tuple(rows), conventions or Conventions(), limits.step)
+    return Cost(counted.name, counted, tuple(letters), fixed, tuple(rows), conventions, limits.step)
 
 
 def find_fixed(target: Target, limits: Limits) -> dict[str, int]:

@@ -1,12 +1,14 @@
 """Costs derived by hand: named terms of parameters, FLOPs and saved elements, each a formula in the alphabet."""
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Self
+from typing import Protocol, Self
 
-from sympy import Expr, sympify
+from sympy import Expr, expand, sympify
 
 from porism.costing.alphabet import ALPHABET, SYMBOLS, factored
-from porism.errors import RecipeError
+from porism.errors import CostError, RecipeError
 
 NamedTerms = dict[str, Expr]
 
@@ -75,10 +77,40 @@ class Terms:
             **{kind: {f"{name}.{term}": cost for term, cost in self.terms(kind).items()} for kind in self.kinds()}
         )
 
+    def check(self, cost: "Derived", kinds: Sequence[str] = ("parameters", "flops", "backward_flops")) -> None:
+        """Raise CostError where these terms are not what `porism.cost` finds in the code.
+
+        Formulas with floors and branches can be written in many ways, so they are compared at sizes too. Bytes are no
+        elements: to compare `saved`, ask for a cost in one byte a number or divide by hand.
+        """
+        for kind in kinds:
+            ours, theirs = self.total(kind), cost.formula(kind)
+            if expand(ours - theirs) != 0 and (sizes := _difference(ours - theirs)) is not None:
+                at = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
+                raise CostError(f"cost: {kind} by hand is {ours}, in the code {theirs}. They differ at {at}.")
+
     def __add__(self, other: "Terms") -> Self:
         if not isinstance(other, Terms):
             return NotImplemented
         return type(self)(**{kind: _merge(self.terms(kind), other.terms(kind)) for kind in self.kinds()})
+
+
+class Derived(Protocol):
+    """What has a formula of each kind: a `Cost`."""
+
+    def formula(self, kind: str) -> Expr: ...
+
+
+def _difference(apart: Expr) -> dict[str, int] | None:
+    """Sizes at which two formulas are not the same, of some that are drawn; None where they are the same at all."""
+    draw = random.Random(0)
+    letters = sorted(apart.free_symbols, key=str)
+    for most in (4, 20, 300):
+        for _ in range(8):
+            sizes = {letter: draw.randint(1, most) for letter in letters}
+            if apart.subs(sizes) != 0:
+                return {str(letter): size for letter, size in sizes.items()}
+    return None
 
 
 def _merge(ours: NamedTerms, theirs: NamedTerms) -> NamedTerms:

@@ -109,7 +109,7 @@ def test_what_a_module_returns_does_not_matter(wrap: Any) -> None:
 
 
 def test_several_inputs_by_name_in_a_mapping_and_as_examples() -> None:
-    by_name = derive(lambda D, H: nn.Bilinear(D, D, H), input1="B D", input2="B D")
+    by_name = derive(lambda D, H: nn.Bilinear(D, D, H), {"input1": "B D", "input2": "B D"})
     assert same(
         derive(nn.Bilinear(5, 5, 3), {"input1": "B 5", "input2": "B 5"}).flops, by_name.flops.subs({D: 5, H: 3})
     )

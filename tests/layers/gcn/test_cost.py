@@ -76,5 +76,5 @@ def test_the_formula_is_found_from_the_code() -> None:
     for sizes in ({"D": 1433, "H": 16}, {"D": 16, "H": 64}):
         sizes |= {"N": 2708, "E": 13264}
         wanted = cost().at(**sizes)
-        at = found.at(**sizes)
-        assert (at["flops"], at["backward_flops"]) == (wanted["flops"], wanted["backward_flops"])
+        at = found.at(recount=False, **sizes)
+        assert (int(at["flops"]), int(at["backward_flops"])) == (wanted["flops"], wanted["backward_flops"])

@@ -14,12 +14,14 @@ Every operator that torch runs falls in one of four classes: a product (it has a
 indexes or compares), elementwise, or uncounted, which is listed by name and never passed over.
 """
 
+import math
 import sys
 import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
@@ -47,9 +49,26 @@ from porism.costing.counting.operators import (
     named_arguments,
 )
 from porism.costing.counting.saved import Saved
-from porism.errors import ShapeError
+from porism.errors import CostError, ShapeError
 
 Tally = dict[str, dict[str, int]]
+
+_MOST_OPERATORS: ContextVar[float] = ContextVar("most_operators", default=math.inf)
+
+
+class TooManyOperators(CostError):
+    """A run was given up, since it called more operators than it was allowed to."""
+
+
+@contextmanager
+def at_most(operators: int) -> Iterator[None]:
+    """Give up counts inside that call more operators: TooManyOperators is raised."""
+    before = _MOST_OPERATORS.set(operators)
+    try:
+        yield
+    finally:
+        _MOST_OPERATORS.reset(before)
+
 
 PRODUCTS: dict[Any, Callable[..., int]] = {**flop_registry, **CORRECTIONS}
 
@@ -134,6 +153,8 @@ def count(function: Callable[..., Any], *args: Any, backward: bool = True, **kwa
                 recorder.direction = "backward"
                 with _gradients_untouched(ends, parameters), recorder:
                     torch.autograd.backward(ends, seeds)
+    except TooManyOperators:
+        raise
     except Exception as error:
         raise _failure(function, error) from error
     return Count(
@@ -169,6 +190,8 @@ class _Recorder(TorchDispatchMode):
         self.uncounted: Counter[str] = Counter()
         self.kernels: list[Kernel] = []
         self.direction = "forward"
+        self._operators = 0
+        self._most = _MOST_OPERATORS.get()
         self._still = 0
         self._paths: dict[nn.Module, str] = {}
         self._running: list[str] = []
@@ -232,6 +255,9 @@ class _Recorder(TorchDispatchMode):
         if inside is not None:
             with self:
                 return inside(*args, **kwargs)
+        self._operators += 1
+        if self._operators > self._most:
+            raise TooManyOperators(f"cost: more than {self._most:,} operators are too many to count here.")
         out = operator(*args, **kwargs)
         self._record(operator, args, kwargs, out)
         return out

@@ -45,7 +45,12 @@ class Size:
             ok = False
         if not ok:
             raise ShapeError(f"{text!r} is no size. Write letters, numbers and what follows from them: 'B T 64 2*H'")
-        return cls(text)
+        size = cls(text)
+        if small := [letter for letter in size.letters if not letter[0].isupper()]:
+            raise ShapeError(
+                f"the letter {small[0]!r} is small. Letters begin with a capital: {small[0].capitalize()!r}"
+            )
+        return size
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -130,6 +135,13 @@ class InputFactory:
     """An input that a function of letters makes: for what no text says, a graph without loops, lengths of a batch."""
 
     make: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        if small := [letter for letter in self.letters if not letter[0].isupper()]:
+            raise ShapeError(
+                f"cost: a function that makes an input takes letters, and {small[0]!r} is none. "
+                f"Letters begin with a capital: {small[0].capitalize()!r}."
+            )
 
     @property
     def letters(self) -> tuple[str, ...]:

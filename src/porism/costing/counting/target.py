@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import (
 
 from porism.costing.counting import inputs as specs
 from porism.costing.counting.count import Count, Tally, count
-from porism.errors import PorismError, ShapeError
+from porism.errors import DeviceError, PorismError, ShapeError
 
 NEEDS_NUMBERS = (
     DataDependentOutputException,
@@ -40,7 +40,7 @@ LARGEST_REAL = 2**31
 class Target:
     """A target with its inputs.
 
-    >>> target = Target(lambda D, H: nn.Linear(D, H), ("B D",), {})
+    >>> target = Target(lambda D, H: nn.Linear(D, H), ("B D",))
     >>> target.letters
     ('B', 'D', 'H')
     >>> target.count({"B": 2, "D": 3, "H": 5}).flops
@@ -48,18 +48,29 @@ class Target:
 
     It runs on fake tensors of torch: they choose the kernels that the CPU would run and hold no numbers. A target that
     needs numbers to know what to do is run on real ones, and `needs_numbers` says why.
+
+    A mapping among the inputs whose keys are arguments of what is called gives them by name; `kwargs` are passed on as
+    they are. `training` puts modules in training or evaluation mode, None leaves them as they are.
     """
 
-    def __init__(self, target: Any, inputs: tuple[Any, ...], named: dict[str, Any], dtype: torch.dtype | None = None):
+    def __init__(
+        self,
+        target: Any,
+        inputs: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+        dtype: torch.dtype | None = None,
+        device: str = "cpu",
+        training: bool | None = None,
+    ):
         self.target = _made_of_class(getattr(target, "_orig_mod", target))
-        inputs, named = _by_name(self.target, inputs, named)
-        self.inputs = specs.parse(inputs)
-        self.named = specs.parse(named)
-        specs.check([*self.inputs, *self.named.values()])
+        self.inputs = specs.parse(tuple(inputs))
+        specs.check(self.inputs)
+        self.kwargs = dict(kwargs or {})
         self.dtype = dtype
+        self.device = _checked(device)
+        self.training = training
         self.factory = _factory_letters(self.target)
-        used = specs.letters_of([*self.inputs, *self.named.values()])
-        self.letters = tuple(dict.fromkeys([*used, *self.factory]))
+        self.letters = tuple(dict.fromkeys([*specs.letters_of(self.inputs), *self.factory]))
         self.kinds = {"": getattr(self.target, "__name__", type(self.target).__name__)}
         self.uncounted: dict[str, int] = {}
         self.needs_numbers = ""
@@ -117,16 +128,17 @@ class Target:
 
     def call(self, sizes: Mapping[str, int], device: torch.device) -> Call:
         """The target at given sizes with its arguments, for real, on a device."""
+        target = copy.deepcopy(self.target) if isinstance(self.target, nn.Module) else self.target
         with torch.device(device):
-            called, args, kwargs = self._made(sizes, self.target)
+            called, args, kwargs = self._made(sizes, target)
         if isinstance(called, nn.Module):
             weightless = any(parameter.is_meta for parameter in called.parameters())
-            called = copy.deepcopy(called).to_empty(device=device) if weightless else copy.deepcopy(called).to(device)
+            called = called.to_empty(device=device) if weightless else called.to(device)
         return called, _moved(args, device), _moved(kwargs, device)
 
     def hollow_call(self, sizes: Mapping[str, int]) -> Call:
         """The target at given sizes with its arguments, all of them fake."""
-        with self._mode:
+        with self._mode, self._placed():
             return self._made(sizes, self._hollow)
 
     def _counted(self, sizes: Mapping[str, int]) -> tuple[Count, Any]:
@@ -149,9 +161,13 @@ class Target:
 
     def _run(self, sizes: Mapping[str, int]) -> tuple[Count, Any]:
         stage: AbstractContextManager[Any] = nullcontext() if self.needs_numbers else self._mode
-        with _quietly(), stage:
+        with _quietly(), stage, self._placed():
             called, args, kwargs = self._made(sizes, self.target if self.needs_numbers else self._hollow)
             return count(called, *args, **kwargs), called
+
+    def _placed(self) -> AbstractContextManager[Any]:
+        """Where tensors are made that nobody gave a device."""
+        return nullcontext() if self.device.type == "cpu" else self.device
 
     def _made(self, sizes: Mapping[str, int], target: Any) -> Call:
         """The target at given sizes with its arguments, made where the caller stands."""
@@ -159,8 +175,15 @@ class Target:
             called = self._produced(target, sizes) if self.factory else target
             if isinstance(called, nn.Module) and self.dtype is not None:
                 called = self._converted(called, self.dtype)
-            dtype = self.dtype or dtype_of(called)
-            return called, specs.make(self.inputs, sizes, dtype), specs.make(self.named, sizes, dtype)
+            if isinstance(called, nn.Module) and self.training is not None:
+                called.train(self.training)
+            args, named = _by_name(called, specs.make(self.inputs, sizes, self.dtype or dtype_of(called)))
+            if twice := [name for name in named if name in self.kwargs]:
+                raise ShapeError(f"cost: {self.name} is given {twice[0]} among its inputs and in kwargs. Give it once.")
+            kwargs = named | self.kwargs
+            if self.device.type != "cpu":
+                args, kwargs = _moved(args, self.device), _moved(kwargs, self.device)
+            return called, args, kwargs
         except PorismError:
             raise
         except Exception as error:  # a factory is code that nobody here wrote, so it may raise anything
@@ -195,7 +218,7 @@ class Target:
             weights = list(self.target.parameters())
             if any(weight.is_meta for weight in weights) or sum(weight.nbytes for weight in weights) > LARGEST_REAL:
                 return False
-            self.target = copy.deepcopy(self.target).cpu()
+            self.target = copy.deepcopy(self.target).to(self.device)
         self.needs_numbers = reason
         return True
 
@@ -211,7 +234,7 @@ class Target:
         with self._mode:
             for tensor in _tensors(module):
                 kind = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
-                hollow = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind)
+                hollow = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind, device=self.device)
                 if isinstance(tensor, nn.Parameter):
                     hollow = nn.Parameter(hollow, tensor.requires_grad)
                 empty[id(tensor)] = hollow
@@ -249,12 +272,39 @@ def _made_of_class(target: Any) -> Any:
         ) from error
 
 
-def _by_name(target: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A single mapping whose keys are arguments of the target gives them by name."""
-    if len(inputs) != 1 or named or not isinstance(inputs[0], Mapping) or not isinstance(target, nn.Module):
-        return inputs, named
-    arguments = inspect.signature(target.forward).parameters
-    return ((), dict(inputs[0])) if set(inputs[0]) <= set(arguments) else (inputs, named)
+def _by_name(called: Any, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs by order and by name: a mapping whose keys are arguments of what is called names them."""
+    args: list[Any] = []
+    named: dict[str, Any] = {}
+    for value in inputs:
+        if isinstance(value, Mapping) and _takes(called, value):
+            named.update(value)
+        else:
+            args.append(value)
+    return tuple(args), named
+
+
+def _takes(called: Any, names: Mapping[Any, Any]) -> bool:
+    """Are these names of arguments? A function that takes nothing but names takes any."""
+    try:
+        arguments = inspect.signature(called.forward if isinstance(called, nn.Module) else called).parameters
+    except (TypeError, ValueError):
+        return False
+    if set(names) <= set(arguments):
+        return True
+    kinds = [argument.kind for argument in arguments.values()]
+    return inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.POSITIONAL_OR_KEYWORD not in kinds
+
+
+def _checked(device: str) -> torch.device:
+    """A device that can be counted on."""
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise DeviceError(f"cost: {device!r} is no device: {said(error)}. Use cpu or cuda.") from None
+    if found.type not in ("cpu", "cuda") or (found.type == "cuda" and not torch.cuda.is_available()):
+        raise DeviceError(f"cost: device {device} is not there to count on. Use cpu, or cuda where torch sees a GPU.")
+    return found
 
 
 def _factory_letters(target: Any) -> tuple[str, ...]:

@@ -24,6 +24,9 @@ class Fitted:
     reason: str = ""
     least: Mapping[str, int] = field(default_factory=dict)
     """Letters whose smallest sizes are no case of the formula, with the size from which it holds."""
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The sizes of each letter between which the formula was confirmed: from the smallest that was counted to the
+    largest that was held out."""
 
 
 def interpolate(
@@ -87,7 +90,18 @@ def interpolate(
         name: found[name][0] for name, fitted in verdicts.items() if name in found and fitted.formula is not None
     }
     least = _least(survey, formulas)
-    return {name: replace(fitted, least=least.get(name, {})) for name, fitted in verdicts.items()}
+    smallest = samples.smallest()
+    return {name: _with_ranges(fitted, least.get(name, {}), smallest) for name, fitted in verdicts.items()}
+
+
+def _with_ranges(fitted: Fitted, least: Sizes, smallest: Sizes) -> Fitted:
+    if fitted.formula is None or not fitted.checked:
+        return replace(fitted, least=least)
+    ranges = {
+        letter: (max(size, least.get(letter, 1)), max(sizes[letter] for sizes in fitted.checked))
+        for letter, size in smallest.items()
+    }
+    return replace(fitted, least=least, ranges=ranges)
 
 
 def _least(survey: Survey, formulas: Mapping[str, Formula]) -> dict[str, Sizes]:

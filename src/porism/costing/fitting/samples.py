@@ -79,6 +79,11 @@ class Samples:
             groups.setdefault(tuple(value for _, value in self.known(name)), []).append(name)
         return groups.values()
 
+    def smallest(self) -> Sizes:
+        """The smallest size of each letter at which anything was counted."""
+        counted = [dict(key) for key, quantities in self._whole._known.items() if quantities is not None]
+        return {letter: min(sizes[letter] for sizes in counted) for letter in counted[0]} if counted else {}
+
     def names(self) -> list[str]:
         """Every quantity that was counted anywhere."""
         return list(dict.fromkeys(name for counted in self._whole._known.values() for name in counted or ()))

@@ -2,13 +2,14 @@
 
 import copy
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import torch
-from sympy import Expr
+from sympy import Expr, sympify
 from torch import Tensor, nn
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -18,31 +19,32 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from porism.costing.alphabet import factored
 from porism.costing.counting.count import tensors_of
 from porism.costing.counting.live import LiveBytes
-from porism.costing.fitting.basis import symbol
-from porism.errors import DeviceError, RecipeError
+from porism.costing.quantity import Quantity
+from porism.errors import CostError, DeviceError, RecipeError
+
+Bytes = TypeVar("Bytes")
 
 OPTIMIZERS = {"sgd": (0, 0), "momentum": (1, 0), "rmsprop": (1, 4), "adagrad": (1, 4), "adam": (2, 4), "adamw": (2, 4)}
 """What torch's optimizers keep: tensors of the size of each trained one, and bytes of a step counter beside them."""
 
 
 @dataclass(frozen=True)
-class TrainingMemory:
-    """Bytes as formulas. A frozen weight has no gradient and no state."""
+class Memory(Generic[Bytes]):
+    """Bytes in training: formulas, or at given sizes quantities. A frozen weight has no gradient and no state."""
 
-    parameters: Expr
-    gradients: Expr
-    optimizer: Expr
-    activations: Expr
+    parameters: Bytes
+    gradients: Bytes
+    optimizer: Bytes
+    activations: Bytes
 
     @property
-    def total(self) -> Expr:
-        return factored(self.parameters + self.gradients + self.optimizer + self.activations)
+    def parts(self) -> dict[str, Bytes]:
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
-    def at(self, **letters: int) -> dict[str, int]:
-        """The bytes of each part, and their sum, at given sizes."""
-        sizes = {symbol(letter): size for letter, size in letters.items()}
-        parts = {part.name: int(getattr(self, part.name).subs(sizes)) for part in fields(self)}
-        return {**parts, "total": sum(parts.values())}
+    @property
+    def total(self) -> Bytes:
+        parts: list[Any] = list(self.parts.values())
+        return cast("Bytes", Quantity.total(parts) if isinstance(parts[0], Quantity) else factored(sum(parts)))
 
 
 def check_optimizer(name: str) -> None:
@@ -50,20 +52,41 @@ def check_optimizer(name: str) -> None:
         raise RecipeError(f"cost: {name!r} is no optimizer known here. Choose from {', '.join(OPTIMIZERS)}.")
 
 
-def training_memory(
-    optimizer: str, parameter_bytes: Expr, gradient_bytes: Expr, trained_tensors: Expr, saved: Expr
-) -> TrainingMemory:
+def state_bytes(optimizer: str, gradient_bytes: Expr, trained_tensors: Expr) -> Expr:
+    """What an optimizer keeps for the trained tensors."""
     states, counter = OPTIMIZERS[optimizer]
-    return TrainingMemory(
-        parameters=parameter_bytes,
-        gradients=gradient_bytes,
-        optimizer=factored(states * gradient_bytes + counter * trained_tensors),
-        activations=saved,
-    )
+    return factored(states * sympify(gradient_bytes) + counter * trained_tensors)
+
+
+def bytes_of(available: float | str | torch.device) -> int:
+    """Bytes from a number, from a text with a unit, or the memory of a device.
+
+    >>> bytes_of(24e9), bytes_of("24GB"), bytes_of("80 GiB")
+    (24000000000, 24000000000, 85899345920)
+    """
+    if isinstance(available, int | float):
+        return int(available)
+    if isinstance(available, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", available.strip(), re.IGNORECASE)
+        if found:
+            number, prefix, binary = found.groups()
+            return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix.upper() or " "))
+    try:
+        device = torch.device(available)
+    except RuntimeError:
+        raise CostError(
+            f"cost: {available!r} is neither bytes nor a device. Write for instance 24GB or cuda."
+        ) from None
+    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
+        raise DeviceError(f"cost: device {available} is not there to fit into. Write its memory, for instance 24GB.")
+    return _memory(device)
 
 
 ROOTS = {"rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}
 """Tensors of a parameter's size that an update makes on its way: a root, and the root divided by Adam's correction."""
+
+
+PARTS = ("parameters", "gradients", "optimizer", "activations", "transient")
 
 
 @dataclass(frozen=True)
@@ -92,14 +115,21 @@ class Fit:
     def fits(self) -> bool:
         return max(self.total, self.measured or 0) <= self.available
 
+    def __bool__(self) -> bool:
+        return self.fits
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """The bytes by what they are for."""
+        return {name: getattr(self, name) for name in PARTS}
+
     @property
     def residue(self) -> int | None:
         return None if self.measured is None else self.measured - self.total
 
     def __str__(self) -> str:
         unit, size = ("GiB", 2**30) if self.total >= 2**30 else ("MiB", 2**20)
-        names = ("parameters", "gradients", "optimizer", "activations", "transient")
-        parts = ", ".join(f"{name} {getattr(self, name) / size:.1f}" for name in names)
+        parts = ", ".join(f"{name} {taken / size:.1f}" for name, taken in self.parts.items())
         verdict = "fits" if self.fits else "does not fit"
         text = f"{verdict}: {self.total / size:.1f} {unit} of {self.available / size:.1f} {unit}, "
         text += f"at the {self.moment}: {parts}"

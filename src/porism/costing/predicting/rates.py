@@ -11,12 +11,12 @@ class Rates(msgspec.Struct, frozen=True):
     """What one unit of work costs at each point of a grid of sizes, and what a call costs however small.
 
     >>> copying = Rates(axes=((1_000, 4_000),), per_unit=(4e-9, 1e-9), hosts=(2e-6, 2e-6), least=2e-6)
-    >>> copying.seconds((4_000,), 4_000)
-    4e-06
-    >>> copying.seconds((2_000,), 2_000)                  # between two points: linear in the logarithms
-    4e-06
-    >>> copying.seconds((8_000,), 8_000)                  # beyond the last point: at its rate
-    8e-06
+    >>> f"{copying.seconds((4_000,), 4_000):.2g}"
+    '4e-06'
+    >>> f"{copying.seconds((2_000,), 2_000):.2g}"                  # between two points: linear in the logarithms
+    '4e-06'
+    >>> f"{copying.seconds((8_000,), 8_000):.2g}"                  # beyond the last point: at its rate
+    '8e-06'
     >>> copying.seconds((10,), 10)                        # never less than the smallest call
     2e-06
 

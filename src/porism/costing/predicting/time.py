@@ -128,43 +128,67 @@ def _shares(timed: tuple[KernelTime, ...], seconds: float) -> dict[str, float]:
     return {"compute": compute, "memory": memory, "overhead": 1 - compute - memory}
 
 
-@dataclass(frozen=True)
-class Timed:
-    """What was predicted of a device, and what it took."""
+@dataclass(frozen=True, repr=False)
+class Time:
+    """The seconds of a pass forward and backward on a device: predicted, and measured where that was asked for."""
 
     device: str
-    predicted: Prediction
-    measured: Timing
+    prediction: Prediction
+    timing: Timing | None = None
 
     @property
-    def ratio(self) -> float:
-        return self.predicted.seconds / self.measured.median
+    def predicted(self) -> float:
+        """Seconds by the device's calibration."""
+        return self.prediction.seconds
 
     @property
-    def text(self) -> str:
-        measured = readable(self.measured.median)
-        return (
-            f"time on {self.device}: predicted {self.predicted.text}; measured {measured} "
-            f"(median of {self.measured.repeats}), predicted over measured {self.ratio:.2f}"
-        )
+    def measured(self) -> float | None:
+        """Seconds that it took: the median of the runs."""
+        return None if self.timing is None else self.timing.median
+
+    @property
+    def bound(self) -> str:
+        """What most of the predicted time goes to: compute, memory or overhead."""
+        return self.prediction.bound
+
+    @property
+    def ratio(self) -> float | None:
+        """Predicted over measured."""
+        return None if self.measured is None else self.predicted / self.measured
+
+    def __repr__(self) -> str:
+        text = f"time on {self.device}: predicted {self.prediction.text}"
+        if self.timing is None:
+            return text
+        measured = f"measured {readable(self.timing.median)} (median of {self.timing.repeats})"
+        return f"{text}; {measured}, predicted over measured {self.ratio:.2f}"
 
     def to_json(self) -> dict[str, Any]:
         return {
             "device": self.device,
-            "predicted_seconds": self.predicted.seconds,
-            "measured_seconds": self.measured.median,
+            "predicted_seconds": self.predicted,
+            "measured_seconds": self.measured,
             "ratio": self.ratio,
-            "bound": self.predicted.bound,
-            "shares": dict(self.predicted.shares),
+            "bound": self.bound,
+            "shares": dict(self.prediction.shares),
         }
 
 
-def timed(
-    called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, dtype: torch.dtype
-) -> Timed:
-    """Count, predict and measure a call whose tensors are on the device."""
+def time_of(
+    called: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    measured: bool = True,
+    backward: bool = True,
+) -> Time:
+    """Count and predict a call, and measure it where its tensors are on the device and not fake."""
     constants = peaks.of(device, dtype)
-    predicted = predict(count(called, *args, **kwargs), constants)
+    predicted = predict(count(called, *args, backward=backward, **kwargs), constants)
+    if not measured:
+        return Time(constants.device, predicted)
     leaves: list[Tensor] = list(called.parameters()) if isinstance(called, nn.Module) else []
     leaves += [leaf for leaf in tensors_of([list(args), kwargs]) if leaf.requires_grad]
 
@@ -177,7 +201,7 @@ def timed(
         reached = ends()
         for leaf in leaves:
             leaf.grad = None
-        if reached:
+        if reached and backward:
             torch.autograd.backward(reached, seeds)
 
-    return Timed(constants.device, predicted, measure(step, device))
+    return Time(constants.device, predicted, measure(step, device))

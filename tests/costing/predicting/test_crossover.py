@@ -8,12 +8,10 @@ from sympy import Piecewise, floor
 from torch import nn
 
 from porism.costing.alphabet import B, D, T
-from porism.costing.comparison import Comparison, compare, compare_all
 from porism.costing.cost import Cost
 from porism.costing.derive import derive
-from porism.costing.predicting.crossover import changes, first_above, largest
-from porism.errors import RecipeError
-from porism.report.crossover import draw
+from porism.costing.predicting.crossover import changes, compared, largest
+from porism.errors import CostError, RecipeError
 
 
 @pytest.mark.parametrize(
@@ -39,17 +37,17 @@ def test_where_the_order_changes(ours: Any, theirs: Any) -> None:
 
 
 def test_a_change_far_out_is_found_in_a_formula_with_floors() -> None:
-    assert first_above(T * floor(T / 8), 10**9 * T, "T") == 8 * 10**9 + 8
+    assert changes(T * floor(T / 8), 10**9 * T, "T")[-1] == (8 * 10**9 + 8, 1)
 
 
 def test_letters_on_both_sides_need_no_number() -> None:
-    assert first_above(4 * B * T**2 * 64, 2 * B * T * 64**2, "T") == 33
+    assert changes(4 * B * T**2 * 64, 2 * B * T * 64**2, "T")[-1] == (33, 1)
     with pytest.raises(RecipeError, match="the comparison needs numbers for D too. Give them by name."):
-        first_above(4 * B * T**2 * D, 2 * B * T * D**2, "T")
+        changes(4 * B * T**2 * D, 2 * B * T * D**2, "T")
 
 
 def test_a_budget_that_nothing_reaches() -> None:
-    with pytest.raises(RecipeError, match="the budget is reached at no size"):
+    with pytest.raises(CostError, match="the budget is reached at no size"):
         largest(lambda size: True, "")
     assert largest(lambda size: size <= 77, "") == 77
 
@@ -65,21 +63,23 @@ def product() -> Cost:
 
 
 def test_a_comparison_in_words(attention: Cost, product: Cost) -> None:
-    found = compare(attention, product, "T", D=64)
-    assert found.crossing == 33
-    assert found.sentence == (
+    found = attention.crossover(product, "T", D=64)
+    assert found.size == found.crossing == 33
+    assert found.size is not None
+    assert found.size.label == "by formula"
+    assert str(found) == (
         "scaled_dot_product_attention costs less than Linear up to T=31, as much as Linear at T=32, "
         "more than Linear from T=33 on (forward FLOPs)."
     )
-    assert compare(product, product, "T", D=64).sentence == (
-        "Linear costs as much as Linear at every T (forward FLOPs)."
-    )
-    titles = [one.title for one in compare_all(attention, product, "T", D=64)]
+    same = product.crossover(product, "T", D=64)
+    assert same.size is None
+    assert str(same) == "Linear costs as much as Linear at every T (forward FLOPs)."
+    titles = [one.title for one in attention.crossovers(product, "T", D=64)]
     assert titles == ["forward FLOPs", "backward FLOPs", "bytes kept for the backward pass"]
 
 
 def test_the_picture_has_the_crossing_where_it_is() -> None:
-    picture = draw(Comparison(("square", "line"), (T**2, 64 * T), "T", "work", ((1, -1), (65, 1))), width=41, height=9)
+    picture = compared(("square", "line"), (T**2, 64 * T), "T", "work").draw(width=41, height=9)
     rows = [line[10:] for line in picture.splitlines()[:9]]
     # The square is below the line at the left end and above it at the right end.
     assert [row[0] for row in rows].index("○") < [row[0] for row in rows].index("●")
@@ -101,4 +101,4 @@ def test_a_mistake_is_one_clear_line(
     attention: Cost, product: Cost, letters: dict[str, int], along: str, message: str
 ) -> None:
     with pytest.raises(RecipeError, match=message):
-        compare(attention, product, along, "flops", **letters)
+        attention.crossover(product, along, kind="flops", **letters)

@@ -1,0 +1,209 @@
+"""What people call from Python, and the command line and the web page too: `porism.cost`.
+
+Names of layers, recipes, files and folders are resolved to modules here; the rest is in `porism.costing`.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from porism.costing.cost import Cost
+from porism.costing.derive import Input, derive
+from porism.errors import MissingExtra, PorismError, RecipeError, nearest
+
+
+def cost(
+    target: nn.Module | Callable[..., Any] | str,
+    *inputs: Input | Mapping[str, Input],
+    kwargs: Mapping[str, Any] | None = None,
+    dtype: torch.dtype | None = None,
+    device: str = "cpu",
+    training: bool | None = None,
+    multiples: Mapping[str, int] | None = None,
+    largest: Mapping[str, int] | None = None,
+    macs: bool = False,
+    causal: Literal["full", "half"] = "full",
+    elementwise: bool = False,
+) -> Cost:
+    """What a module, a function or a factory of modules costs, as formulas in the letters of its inputs.
+
+    >>> cost(nn.Linear(64, 10), "B T D").flops
+    1280*B*T
+    >>> cost(lambda D, H: nn.LSTM(D, H), "T B D").flops
+    8*B*H*T*(D + H)
+    >>> cost("elman").parameters
+    H*(D + H + 1)
+
+    target: a module, a function, a function of letters that makes a module, or a name: of a layer ("lstm"), of a recipe
+        ("language/elman"), of something in a file or package ("f.py:Net", "package.module:factory"), of a folder with a
+        model of transformers ("hf:FOLDER").
+    inputs: a text names the sizes of a tensor, "B T D" or "B T : int < V"; a function of letters makes any other input;
+        tensors are passed on as they are. A mapping gives inputs by name. A letter that the module itself has fixed
+        becomes its number. Layers, recipes and folders bring their own inputs.
+    kwargs: passed on as they are, strings too.
+    dtype, device, training: put the module there first; None leaves its dtype and its mode.
+    multiples: for letters that something must divide: {"D": 8} asks of D only multiples of 8, and the formula holds for
+        those.
+    largest: for letters that are counted up to a size only, since more would take long or is not allowed: {"L": 6}.
+    macs: count multiply-adds, not two operations for each.
+    causal: "half" counts half of what a kernel masks causally.
+    elementwise: count one operation for each element of elementwise work, too.
+
+    Nothing is allocated: all runs on torch's fake tensors, except where the code looks at numbers.
+    """
+    return cost_of(
+        resolve(target, inputs) if isinstance(target, str) else NamedTarget("", target, inputs),
+        kwargs=kwargs,
+        dtype=dtype,
+        device=device,
+        training=training,
+        multiples=multiples,
+        largest=largest,
+        macs=macs,
+        causal=causal,
+        elementwise=elementwise,
+    )
+
+
+@dataclass(frozen=True)
+class NamedTarget:
+    """What a name stands for: a module, function or factory with its inputs, and the sizes that go without saying."""
+
+    name: str
+    target: nn.Module | Callable[..., Any]
+    inputs: tuple[Any, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    multiples: Mapping[str, int] = field(default_factory=dict)
+    largest: Mapping[str, int] = field(default_factory=dict)
+    drawing: Callable[[Mapping[str, int]], str] | None = None
+    """Pictures at sizes, where there is something to draw."""
+
+
+def cost_of(
+    named: NamedTarget,
+    *,
+    multiples: Mapping[str, int] | None = None,
+    largest: Mapping[str, int] | None = None,
+    **options: Any,
+) -> Cost:
+    """The cost of what a name stands for, under that name and with the sizes that go without saying."""
+    multiples, largest = {**named.multiples, **(multiples or {})}, {**named.largest, **(largest or {})}
+    found = derive(named.target, *named.inputs, multiples=multiples, largest=largest, **options)
+    sizes = {letter: size for letter, size in named.sizes.items() if letter in found.letters}
+    return replace(found, name=named.name or found.name, sizes=sizes)
+
+
+def resolve(name: str, inputs: Sequence[Any] = (), arguments: str = "") -> NamedTarget:
+    """What a name stands for. `arguments` are whole numbers, with commas between, that a factory is called with.
+
+    >>> resolve("elman").inputs
+    ('T B D',)
+    >>> "H" in resolve("language/elman").sizes
+    True
+    >>> resolve("torch.nn:Linear", ["B T D"], "64, 10").target
+    Linear(in_features=64, out_features=10, bias=True)
+    """
+    from porism.layers.cases import LAYERS
+    from porism.tasks import TASKS
+    from porism.tasks import find as find_task
+
+    if name.startswith("hf:") and not arguments:
+        return _from_folder(name, inputs)
+    if ":" in name:
+        if not inputs:
+            raise RecipeError(f'cost: what goes into {name}? Name its sizes, for instance --input "B T D".')
+        return NamedTarget(name, _brought(name, arguments), tuple(inputs))
+    if inputs or arguments:
+        raise RecipeError(f"cost: --input and --with are for package.module:factory, and {name} has its own.")
+    if name in LAYERS:
+        place = _cost_of(name)
+        target, own_inputs = place.subject()
+        limits = {"multiples": getattr(place, "MULTIPLES", {}), "largest": getattr(place, "LARGEST", {})}
+        return NamedTarget(name, target, own_inputs, **limits, drawing=getattr(place, "drawing", None))
+    tasks = {task: find_task(task) for task in TASKS}
+    recipes = {f"{task}/{recipe}": (found, recipe) for task, found in tasks.items() for recipe in found.recipes}
+    if name in recipes:
+        task, recipe = recipes[name]
+        return NamedTarget(name, *task.subject(task.recipes[recipe]))
+    raise RecipeError(
+        f"cost: there is no layer and no recipe {name!r}. {nearest(name, [*LAYERS, *recipes])} "
+        "For a module of yours write package.module:factory."
+    )
+
+
+def drawable() -> list[str]:
+    """The layers that can be drawn."""
+    from porism.layers.cases import LAYERS
+
+    return [layer for layer in LAYERS if hasattr(_cost_of(layer), "drawing")]
+
+
+def _cost_of(layer: str) -> ModuleType:
+    from porism.layers.cases import LAYERS
+
+    return import_module(f"{LAYERS[layer]}.cost")
+
+
+def _brought(text: str, arguments: str) -> Any:
+    """The module or factory a user names."""
+    place, _, name = text.rpartition(":")
+    try:
+        found = getattr(_module_at(place), name)
+    except (ImportError, AttributeError, OSError, SyntaxError) as error:
+        raise PorismError(f"cost: {text} cannot be found: {error}.") from error
+    if not arguments:
+        return found
+    try:
+        return found(*(int(word) for word in arguments.split(",")))
+    except (TypeError, ValueError) as error:
+        raise PorismError(f"cost: {name}({arguments}) cannot be made: {error}.") from error
+
+
+def _module_at(place: str) -> ModuleType:
+    """A module by its name or by its file."""
+    folder = os.getcwd()  # noqa: PTH109  # the folder the user stands in, as `python -m` does
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    if not place.endswith(".py"):
+        return import_module(place)
+    file = Path(place).resolve()
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _from_folder(name: str, inputs: Sequence[Any]) -> NamedTarget:
+    """The model that a folder's config.json describes, on `meta`: its weights are not read."""
+    folder = name.removeprefix("hf:")
+    if not (Path(folder) / "config.json").is_file():
+        raise RecipeError(f"cost: {folder} has no config.json. Name the folder of a model of transformers.")
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtra(
+            'models of a folder need transformers, which is not installed: pip install "porism[text]"'
+        ) from None
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder)
+        kind = getattr(transformers, next(iter(config.architectures or ()), ""), None)
+        with torch.device("meta"):
+            model = transformers.AutoModel.from_config(config) if kind is None else kind(config)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise RecipeError(f"cost: the model of {folder} cannot be made: {said}") from error
+    vocabulary = getattr(config.get_text_config(), "vocab_size", None)
+    if not inputs and vocabulary is None:
+        raise RecipeError(f'cost: what goes into {name}? Name its sizes, for instance --input "B 3 224 224".')
+    return NamedTarget(name, model, tuple(inputs) or ({"input_ids": f"B T : int < {vocabulary}"},))
