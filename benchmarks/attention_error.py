@@ -82,8 +82,8 @@ def errors(deviation: float, T: int, W: int, order: int, seeds: int) -> Row:
         values = torch.cat([v, torch.eye(T, dtype=v.dtype)[None, None]], -1)
         wanted = softmax_attention(q, k, values, pattern=CAUSAL)
         answers = {
-            "hybrid": hybrid_attention(q, k, values, window=W, order=order, pattern=CAUSAL),
-            "window": window_attention(q, k, values, pattern=Pattern("sliding", window=W)),
+            "hybrid": hybrid_attention(q, k, values, window_size=W, order=order, pattern=CAUSAL),
+            "window": window_attention(q, k, values, pattern=Pattern("sliding", window_size=W)),
             "series": taylor_attention(q, k, values, order=order, pattern=CAUSAL),
         }
         for name, answer in answers.items():
@@ -116,7 +116,8 @@ def watched(deviation: float, T: int, D: int, order: int, causal: bool, seed: in
     layer.in_proj_weight.data.copy_(torch.eye(HEADS * D).repeat(3, 1))
     with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        answer, _ = layer(*(x.transpose(1, 2).flatten(2) for x in (q, k, v)), is_causal=causal)
+        rows = [x.transpose(1, 2).flatten(2) for x in (q, k, v)]
+        answer, _ = layer(rows[0], rows[1], rows[2], is_causal=causal)
     pattern = CAUSAL if causal else FULL
     wanted = softmax_attention(q, k, v, pattern=pattern).transpose(1, 2).flatten(2)
     measured = error(answer, wanted)

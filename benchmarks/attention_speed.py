@@ -29,7 +29,7 @@ from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "attention_speed.json"
 HEADS, WINDOW = 8, 64
-SLIDING = Pattern("sliding", window=WINDOW)
+SLIDING = Pattern("sliding", window_size=WINDOW)
 CAUSAL = Pattern("causal")
 
 Step = Callable[[], None]

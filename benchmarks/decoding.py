@@ -55,9 +55,9 @@ class Mechanism:
 
 MECHANISMS = {
     "softmax": Mechanism(partial(softmax_attention, pattern=CAUSAL), softmax_decode, {}, grows=True),
-    "window": Mechanism(window_attention, window_decode, {"pattern": Pattern("sliding", window=W)}),
+    "window": Mechanism(window_attention, window_decode, {"pattern": Pattern("sliding", window_size=W)}),
     "series": Mechanism(partial(taylor_attention, pattern=CAUSAL), taylor_decode, {"order": 2}),
-    "hybrid": Mechanism(partial(hybrid_attention, pattern=CAUSAL), hybrid_decode, {"order": 2, "window": W}),
+    "hybrid": Mechanism(partial(hybrid_attention, pattern=CAUSAL), hybrid_decode, {"order": 2, "window_size": W}),
 }
 
 

@@ -28,11 +28,11 @@ RESULT = Path(__file__).parent / "results" / "hybrid_gpu.json"
 
 
 def hybrid(q: Tensor, k: Tensor, v: Tensor, W: int) -> Tensor:
-    return hybrid_attention(q, k, v, window=W, pattern=CAUSAL)
+    return hybrid_attention(q, k, v, window_size=W, pattern=CAUSAL)
 
 
 def exact_hybrid(q: Tensor, k: Tensor, v: Tensor, W: int) -> Tensor:
-    return naive.hybrid_attention(q, k, v, window=W, pattern=CAUSAL)
+    return naive.hybrid_attention(q, k, v, window_size=W, pattern=CAUSAL)
 
 
 def main(

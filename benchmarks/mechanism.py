@@ -24,7 +24,7 @@ import tyro
 from torch import Tensor
 
 from porism.costing.predicting import kept
-from porism.layers import Pattern, choose
+from porism.layers import Pattern, choose_attention
 from porism.layers.attention.auto import attention
 from porism.training.device import hardware, versions
 
@@ -48,7 +48,7 @@ class Case:
     @property
     def name(self) -> str:
         letters = ", ".join(f"{letter}={size}" for letter, size in zip("BATDH", self.sizes, strict=True))
-        window = "" if self.pattern.window is None else f" W={self.pattern.window}"
+        window = "" if self.pattern.window_size is None else f" W={self.pattern.window_size}"
         allowed = "".join(f", {name} {number}" for name, number in self.allowed.items())
         return f"{self.pattern.kind}{window}{allowed}; {letters}"
 
@@ -63,12 +63,12 @@ def cases() -> list[Case]:
     """Thirty sizes; none of them is one that a calibration times."""
 
     def sliding(W: int) -> Pattern:
-        return Pattern("sliding", window=W)
+        return Pattern("sliding", window_size=W)
 
     def block(W: int) -> Pattern:
-        return Pattern("block", window=W)
+        return Pattern("block", window_size=W)
 
-    series, near = {"order": 2}, {"order": 2, "window": 64}
+    series, near = {"order": 2}, {"order": 2, "window_size": 64}
     return [
         Case((8, 8, 64, 64, 64), sliding(16)),
         Case((1, 8, 128, 16, 16), sliding(64)),
@@ -128,7 +128,7 @@ def warmed_up(run: Callable[[], float]) -> float:
 def judged(case: Case) -> dict[str, Any]:
     """Medians of all mechanisms that compute the same, and of "auto", in turns."""
     leaves, draws = case.make(), random.Random(0)
-    choice = choose(*leaves, pattern=case.pattern, **case.allowed)
+    choice = choose_attention(*leaves, pattern=case.pattern, **case.allowed)
     steps = {name: step(case, name, leaves) for name in ("auto", *choice.flops)}
     first = {name: warmed_up(run) for name, run in steps.items()}
     racing = [name for name, took in first.items() if name == "auto" or took <= HOPELESS * min(first.values())]

@@ -33,7 +33,7 @@ WORST_ERROR = {"bfloat16": 1e-2, "float32": 1e-5}
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def inputs(T: int, B: int, dtype: torch.dtype) -> list[Tensor]:
+def inputs(T: int, B: int, dtype: torch.dtype) -> list[Any]:
     draw = torch.Generator("cuda").manual_seed(0)
     sizes = (B, HEADS, T, WIDTH)
     return [torch.randn(sizes, device="cuda", dtype=dtype, generator=draw).requires_grad_() for _ in range(3)]
@@ -43,7 +43,7 @@ def error(dtype: torch.dtype, W: int, T: int = 1025) -> float:
     """The largest relative error of the answer and the gradients against float64."""
     leaves = inputs(T, 1, dtype)
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    pattern = Pattern("sliding", window=W)
+    pattern = Pattern("sliding", window_size=W)
     found = window_attention(*leaves, pattern=pattern)
     wanted = naive(exact[0], exact[1], exact[2], pattern)
     weights = torch.randn_like(wanted)
@@ -96,7 +96,7 @@ def measured(T: int, windows: tuple[int, ...], turns: int, flex: bool) -> list[d
 
     full = time(lambda q, k, v: scaled_dot_product_attention(q, k, v, is_causal=True))
     for W in windows:
-        pattern = Pattern("sliding", window=W)
+        pattern = Pattern("sliding", window_size=W)
         row: dict[str, Any] = {"T": T, "W": W, "full": full}
         row["window"] = time(partial(window_attention, pattern=pattern))
         row["flex"] = time(flexible(W, T)) if flex else None

@@ -49,7 +49,7 @@ def test_the_scalar_run_computes_what_the_layer_does(pattern: Pattern) -> None:
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.kind)
 @pytest.mark.parametrize(("T", "D", "A", "H"), SIZES)
 def test_every_part_takes_what_the_table_says(T: int, D: int, A: int, H: int, pattern: Pattern) -> None:
-    P = pattern.pairs(T)
+    P = pattern.num_pairs(T)
     assert counts(T, D, A, H, pattern) == {
         "projections": Tally(mul=3 * T * D * A * H, add=3 * T * (D - 1) * A * H),
         "scores": Tally(mul=A * P * H, add=A * P * (H - 1)),

@@ -69,13 +69,13 @@ def test_the_polynomials_are_the_weights_of_the_layer(width: int) -> None:
     at = [row[0].tolist() for row in (q, k)]
     kernels = {None: features.of_order(2), "diagonal": features.diagonal}
     for map, kernel in kernels.items():
-        assert float(kernel(*at)) == pytest.approx(float(naive.weights(q, k, map=map)), rel=1e-12)
+        assert float(kernel(*at)) == pytest.approx(float(naive.weights(q, k, feature_map=map)), rel=1e-12)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 7])
 def test_the_least_weight_of_the_diagonal_map(width: int) -> None:
     q = torch.ones(1, width, dtype=torch.float64)
-    assert float(naive.weights(q, -q, map="diagonal")) == 1 - width / 2
+    assert float(naive.weights(q, -q, feature_map="diagonal")) == 1 - width / 2
     assert truncation.can_vanish("diagonal", width) == (1 - width / 2 <= 0)
 
 

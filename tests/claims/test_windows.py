@@ -12,13 +12,13 @@ from porism.layers.attention.pattern import Pattern
 def test_pairs_are_those_that_the_page_says(T: int, W: int) -> None:
     near = min(W, T)
     blocks, rest = divmod(T, W)
-    assert Pattern("sliding", W).pairs(T) == T * near - near * (near - 1) // 2
-    assert Pattern("block", W).pairs(T) == blocks * W**2 + rest**2
+    assert Pattern("sliding", W).num_pairs(T) == T * near - near * (near - 1) // 2
+    assert Pattern("block", W).num_pairs(T) == blocks * W**2 + rest**2
 
 
 @pytest.mark.parametrize("pattern", [Pattern("sliding", 3), Pattern("block", 3)], ids=lambda pattern: pattern.kind)
 def test_a_pair_that_is_looked_at_is_one_exponential(pattern: Pattern) -> None:
-    assert counts(7, 2, 2, 1, pattern)["softmax"].exp == 2 * pattern.pairs(7)
+    assert counts(7, 2, 2, 1, pattern)["softmax"].exp == 2 * pattern.num_pairs(7)
 
 
 def test_nobody_sees_further_than_the_text() -> None:

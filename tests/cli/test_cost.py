@@ -94,7 +94,7 @@ def test_a_pattern_is_drawn_at_the_sizes_put_in(say: Say) -> None:
     assert said.code == 0
     assert said.err == ""
     pictures = said.out.strip().split("\n\n")
-    assert f"sliding, window 3: 21 pairs\n{Pattern('sliding', window=3).drawn(8)}" in pictures
+    assert f"sliding, window 3: 21 pairs\n{Pattern('sliding', window_size=3).draw(8)}" in pictures
 
 
 def test_drawing_counts_nothing(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_every_layer_that_attends_can_be_drawn(say: Say, layer: str, marks: str,
         (["language/lstm", "--draw"], "cost: language/lstm cannot be drawn. Choose from attention"),
         (["window", "--draw", "--at", "T=65"], "cost: T=65 does not fit a picture. Give T from 1 to 64"),
         (["window", "--draw", "--at", "B=2"], "cost: a picture has no letter B to set. It has T, W."),
-        (["window", "--draw", "--at", "W=0"], "window is 0. Give a whole number from 1 on."),
+        (["window", "--draw", "--at", "W=0"], "window_size is 0. Give a whole number from 1 on."),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(say: Say, words: list[str], message: str) -> None:

@@ -1,9 +1,9 @@
 """The architectures. Each folder holds one: its equations, oracle, layer, gradient by hand and cost."""
 
-from porism.layers.attention.auto import AutoAttention, Choice, choose
+from porism.layers.attention.auto import AutoAttention, Choice, choose_attention
 from porism.layers.attention.hybrid import HybridAttention, HybridState, hybrid_attention, hybrid_decode
 from porism.layers.attention.pattern import Pattern
-from porism.layers.attention.softmax import Attention, Cache, softmax_attention, softmax_decode
+from porism.layers.attention.softmax import Attention, KVCache, softmax_attention, softmax_decode
 from porism.layers.attention.taylor import (
     SeriesWarning,
     TaylorAttention,
@@ -22,7 +22,6 @@ from porism.layers.skipgram import SkipGram
 __all__ = [
     "Attention",
     "AutoAttention",
-    "Cache",
     "Choice",
     "Elman",
     "Graph",
@@ -30,6 +29,7 @@ __all__ = [
     "Grid",
     "HybridAttention",
     "HybridState",
+    "KVCache",
     "Pattern",
     "Readout",
     "SeriesWarning",
@@ -37,7 +37,7 @@ __all__ = [
     "TaylorAttention",
     "TaylorState",
     "WindowAttention",
-    "choose",
+    "choose_attention",
     "hybrid_attention",
     "hybrid_decode",
     "series_error",

@@ -14,9 +14,9 @@ from porism.testing.gradients import relative_error
 W = 16
 LAYERS: dict[str, Callable[..., Heads]] = {
     "softmax": lambda **options: Attention(12, 3, **options),
-    "window": lambda **options: WindowAttention(12, 3, W, **options),
+    "window": lambda **options: WindowAttention(12, 3, window_size=W, **options),
     "series": lambda **options: TaylorAttention(12, 3, warn_above=None, **options),
-    "hybrid": lambda **options: HybridAttention(12, 3, window=W, **options),
+    "hybrid": lambda **options: HybridAttention(12, 3, window_size=W, **options),
 }
 
 

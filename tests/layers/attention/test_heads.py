@@ -22,7 +22,9 @@ from porism.layers import (
     softmax_attention,
 )
 from porism.layers.attention.heads import Heads
+from porism.layers.attention.method import Method
 from porism.layers.attention.pattern import CAUSAL, Pattern
+from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.testing.gradients import relative_error
 
 E, A, B, T, S = 12, 3, 2, 7, 5
@@ -41,8 +43,23 @@ PADDING = torch.arange(S) >= torch.tensor([[3], [5]])
 class Values(Heads):
     """The least that a kind of attention can do: each query gets the mean of all values."""
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, **_: Any) -> Tensor:
-        return v.mean(2, keepdim=True).expand(-1, -1, q.shape[2], -1)
+    class Mean(Method):
+        name = "mean"
+        exact = False
+
+        def serves(self, sizes: RequestSizes) -> bool:
+            return True
+
+        def attend(self, request: AttentionRequest) -> Tensor:
+            return request.v.mean(2, keepdim=True).expand(-1, -1, request.q.shape[2], -1)
+
+        def work(self, sizes: RequestSizes) -> dict[str, float]:
+            return {"flops": float(sizes.heads * sizes.S * sizes.H)}
+
+        def trials(self, kind: str, device: str) -> list[RequestSizes]:  # noqa: F811
+            return []
+
+    method = Mean()
 
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -57,7 +74,7 @@ def twins(options: dict[str, Any], dtype: torch.dtype = torch.float64) -> tuple[
     return theirs.to(dtype), ours.to(dtype)
 
 
-def inputs(options: dict[str, Any], unbatched: bool = False, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+def inputs(options: dict[str, Any], unbatched: bool = False, dtype: torch.dtype = torch.float64) -> list[Any]:
     lengths = [(T, E), (S, options.get("kdim", E)), (S, options.get("vdim", E))]
     batch_first = options.get("batch_first")
     shapes = [(n, w) if unbatched else (B, n, w) if batch_first else (n, B, w) for n, w in lengths]
@@ -81,7 +98,8 @@ def test_equals_multihead_attention(
 ) -> None:
     theirs, ours = twins(options, dtype)
     operands = inputs(options, unbatched, dtype)
-    found, wanted = (layer(*operands, need_weights=False)[0] for layer in (ours, theirs))
+    query, key, value = operands
+    found, wanted = (layer(query, key, value, None, False)[0] for layer in (ours, theirs))
     assert_same(found, wanted, tolerance)
     gradients = [torch.autograd.grad(answer.square().sum(), operands) for answer in (found, wanted)]
     for found, wanted in zip(*gradients, strict=True):
@@ -174,7 +192,7 @@ def test_a_query_without_a_key_gives_zero_and_no_gradient() -> None:
 
 
 def test_sizes_of_ones_own() -> None:
-    layer = Attention(E, 5, key_heads=1, head_dim=4, value_dim=7, kdim=3, scale=1.0, batch_first=True)
+    layer = Attention(E, 5, num_kv_heads=1, head_dim=4, v_head_dim=7, kdim=3, scale=1.0, batch_first=True)
     shapes = {name: tuple(parameter.shape) for name, parameter in layer.named_parameters()}
     assert shapes == {
         "q_proj_weight": (20, E),
@@ -200,7 +218,7 @@ def test_without_an_output_projection_the_heads_stand_side_by_side() -> None:
 
 
 def test_normalised_heads_know_directions_and_a_temperature() -> None:
-    layer = Attention(E, A, normalize=True, bias=False, out_proj=False, batch_first=True)
+    layer = Attention(E, A, qk_norm=True, bias=False, out_proj=False, batch_first=True)
     assert layer.temperature is not None
     assert torch.equal(layer.temperature, torch.full((A,), (E // A) ** 0.5))
     nn.init.uniform_(layer.temperature, 0.5, 3)
@@ -215,12 +233,12 @@ def test_normalised_heads_know_directions_and_a_temperature() -> None:
 
 
 def test_normalised_heads_run_under_autocast() -> None:
-    layer = Attention(E, A, normalize=True).float()
+    layer = Attention(E, A, qk_norm=True).float()
     with torch.autocast("cpu", torch.bfloat16):
         assert layer(torch.randn(2, 1, E, dtype=torch.float32), is_causal=True)[0].dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("options", [{}, {"key_heads": 1, "value_dim": 2}, {"normalize": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"num_kv_heads": 1, "v_head_dim": 2}, {"qk_norm": True}], ids=str)
 @pytest.mark.parametrize("layout", ["T B", "B T", "T"])
 def test_decoding_equals_the_causal_pass(options: dict[str, Any], layout: str) -> None:
     layer = Attention(E, A, batch_first=layout == "B T", dropout=0.5, **options).eval()
@@ -236,7 +254,7 @@ def test_decoding_equals_the_causal_pass(options: dict[str, Any], layout: str) -
 def test_texts_end_to_end() -> None:
     layer = Attention(E, A, batch_first=True)
     x = torch.randn(1, T, E)
-    found, _ = layer(x, is_causal=True, cumulative_lengths=[0, 3, T])
+    found, _ = layer(x, is_causal=True, cu_seqlens=[0, 3, T])
     assert_same(found, torch.cat([layer(text, is_causal=True)[0] for text in x.split([3, T - 3], 1)], 1))
 
 
@@ -265,16 +283,16 @@ def test_masks_that_cannot_be_followed_are_refused() -> None:
     layer, x = Attention(E, A), torch.randn(T, 1, E)
     with pytest.raises(ShapeError, match="key_padding_mask adds 0.5, wanted -inf for a pad and 0 for a key. Give a"):
         layer(x, key_padding_mask=torch.full((1, T), 0.5))
-    with pytest.raises(ShapeError, match="cumulative_lengths came with a mask or need_weights. Pad the texts"):
-        layer(x, need_weights=True, cumulative_lengths=[0, T])
-    with pytest.raises(ShapeError, match=r"key_padding is \(1, 6\) of torch.bool, wanted \(1, 7\) of bool"):
+    with pytest.raises(ShapeError, match="cu_seqlens came with need_weights. Pad the sequences with"):
+        layer(x, need_weights=True, cu_seqlens=[0, T])
+    with pytest.raises(ShapeError, match=r"key_padding_mask is \(1, 6\), wanted \(1, 7\)"):
         layer(x, key_padding_mask=torch.zeros(1, 6).bool())
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiles_with_everything_on() -> None:
     torch.compiler.reset()
-    layer = Attention(E, A, key_heads=1, value_dim=2, normalize=True, batch_first=True)
+    layer = Attention(E, A, num_kv_heads=1, v_head_dim=2, qk_norm=True, batch_first=True)
     x, padding = torch.randn(B, S, E, requires_grad=True), torch.zeros(B, S).masked_fill(PADDING, -torch.inf)
 
     def call(x: Tensor) -> Tensor:
@@ -288,17 +306,17 @@ def test_compiles_with_everything_on() -> None:
 
 
 def test_the_description_tells_the_sizes() -> None:
-    text = repr(Attention(E, A, key_heads=1))
+    text = repr(Attention(E, A, num_kv_heads=1))
     assert text.startswith(
-        "Attention(\n  12, 3, dropout=0.0, kdim=12, vdim=12, batch_first=False, key_heads=1, head_dim=4"
+        "Attention(\n  12, 3, dropout=0.0, kdim=12, vdim=12, batch_first=False, num_kv_heads=1, head_dim=4"
     )
 
 
 def test_the_description_tells_which_code_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     layers = [
         TaylorAttention(32, 2, pattern=CAUSAL).float(),
-        HybridAttention(32, 2, window=4, pattern=CAUSAL).float(),
-        WindowAttention(32, 2, window=4).float(),
+        HybridAttention(32, 2, window_size=4, pattern=CAUSAL).float(),
+        WindowAttention(32, 2, window_size=4).float(),
     ]
     assert all("kernel='torch'" in repr(layer) for layer in layers)
     monkeypatch.setattr(kernels, "DEVICES", {"cpu"})
@@ -308,7 +326,7 @@ def test_the_description_tells_which_code_answers(monkeypatch: pytest.MonkeyPatc
     others = [
         TaylorAttention(32, 2, order=4).float(),
         TaylorAttention(32, 2).double(),
-        HybridAttention(32, 2, window=4).float(),
+        HybridAttention(32, 2, window_size=4).float(),
         Attention(32, 2).float(),
     ]
     assert all("kernel='torch'" in repr(layer) for layer in others)
@@ -316,10 +334,10 @@ def test_the_description_tells_which_code_answers(monkeypatch: pytest.MonkeyPatc
 
 KINDS: dict[str, Callable[..., Heads]] = {
     "softmax": lambda **options: Attention(E, A, **options),
-    "window": lambda **options: WindowAttention(E, A, window=3, **options),
-    "blocks": lambda **options: WindowAttention(E, A, window=3, kind="block", causal_inside=True, **options),
+    "window": lambda **options: WindowAttention(E, A, window_size=3, **options),
+    "blocks": lambda **options: WindowAttention(E, A, pattern=Pattern("block", 3, is_causal=True), **options),
     "auto": lambda **options: AutoAttention(E, A, **options),
-    "auto window": lambda **options: AutoAttention(E, A, pattern=Pattern("sliding", window=3), **options),
+    "auto window": lambda **options: AutoAttention(E, A, pattern=Pattern("sliding", window_size=3), **options),
 }
 each_kind = pytest.mark.parametrize("build", KINDS.values(), ids=KINDS)
 
@@ -412,15 +430,15 @@ def test_a_dropout_that_is_none_is_refused(build: Callable[..., Heads], dropout:
         build(dropout=dropout)
     layer = build()
     layer.dropout = dropout
-    for options in ({}, {"need_weights": True}) if isinstance(layer, Attention) else ({},):
+    for need_weights in (False, True) if isinstance(layer, Attention) else (False,):
         with pytest.raises(ShapeError, match=r"^attention: dropout_p is .*\. Give the probability of dropping"):
-            layer(torch.randn(T, B, E), **options)
+            layer(torch.randn(T, B, E), need_weights=need_weights)
 
 
-@pytest.mark.parametrize("name", ["embed_dim", "num_heads", "kdim", "vdim", "key_heads", "head_dim", "value_dim"])
+@pytest.mark.parametrize("name", ["embed_dim", "num_heads", "kdim", "vdim", "num_kv_heads", "head_dim", "v_head_dim"])
 @pytest.mark.parametrize("size", [0, -1, 2.0, True, "2", float("nan"), 10**30, torch.tensor(2)], ids=repr)
 def test_sizes_are_whole_numbers(name: str, size: Any) -> None:
-    sizes: dict[str, Any] = {"embed_dim": 4, "num_heads": 2, "head_dim": 2, "value_dim": 2} | {name: size}
+    sizes: dict[str, Any] = {"embed_dim": 4, "num_heads": 2, "head_dim": 2, "v_head_dim": 2} | {name: size}
     with pytest.raises(ShapeError, match=rf"^attention: {name} is .*\. Give a whole number from 1 (on|to \d+)\.$"):
         Attention(**sizes)
 
@@ -455,13 +473,13 @@ def test_inputs_on_another_device_or_of_another_kind_are_refused(build: Callable
     with pytest.raises(ShapeError, match=r"key is torch\.float32, wanted one type|query is torch\.float64, key is"):
         layer(x, x.float(), x)
     with pytest.raises(ShapeError, match=r"query is a ndarray, wanted a tensor"):
-        layer(x.numpy())
+        layer(x.numpy())  # type: ignore[arg-type]
 
 
 @each_kind
 def test_float64_is_left_alone_by_autocast(build: Callable[..., Heads]) -> None:
     x = torch.randn(T, B, E, requires_grad=True)
-    for options in ({}, {"normalize": True}, {"scale": nn.Parameter(torch.tensor(0.3))}):
+    for options in ({}, {"qk_norm": True}, {"scale": nn.Parameter(torch.tensor(0.3))}):
         layer = build(**options)
         wanted = layer(x)[0]
         with torch.autocast("cpu", torch.bfloat16):

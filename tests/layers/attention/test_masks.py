@@ -8,7 +8,7 @@ from tests.layers.attention.auto.conftest import device  # noqa: F401  # nothing
 from torch import Tensor, nn
 
 from porism.errors import ShapeError
-from porism.layers import Attention, AutoAttention, Pattern, WindowAttention
+from porism.layers import Attention, AutoAttention, HybridAttention, Pattern, WindowAttention
 from porism.layers.attention.heads import Heads
 from porism.layers.attention.masks import is_causal_mask
 from porism.testing.gradients import relative_error
@@ -114,8 +114,8 @@ def test_takes_the_place_inside_a_causal_transformer(training: bool) -> None:
 
 
 LAYERS: dict[str, Any] = {
-    "window": lambda **options: WindowAttention(E, A, window=3, batch_first=True, **options),
-    "auto": lambda **options: AutoAttention(E, A, pattern=Pattern("sliding", window=3), batch_first=True, **options),
+    "window": lambda **options: WindowAttention(E, A, window_size=3, batch_first=True, **options),
+    "hybrid": lambda **options: HybridAttention(E, A, window_size=3, batch_first=True, **options),
 }
 
 
@@ -142,17 +142,18 @@ def test_without_all_pairs_the_causal_mask_is_taken_and_no_other(name: str) -> N
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", ["softmax", *LAYERS])
+@pytest.mark.parametrize("name", ["softmax", "auto", *LAYERS])
 def test_compiled_layers_use_both_or_check_while_they_run(name: str) -> None:
     torch.compiler.reset()
-    layer = twins()[1] if name == "softmax" else LAYERS[name]()
+    exact: dict[str, Any] = {"softmax": lambda: twins()[1], "auto": lambda: AutoAttention(E, A, batch_first=True)}
+    layer = (exact | LAYERS)[name]()
     x = torch.randn(B, T, E)
     compiled = torch.compile(
         lambda x, mask: layer(x, attn_mask=mask, is_causal=True)[0], fullgraph=True, backend="aot_eager"
     )
     assert relative_error(compiled(x, CAUSAL), layer(x, is_causal=True)[0]) <= EXACT
     bias = torch.randn(T, T)
-    if name == "softmax":
+    if name in exact:
         assert relative_error(compiled(x, bias), layer(x, attn_mask=bias, is_causal=True)[0]) <= EXACT
     else:
         with pytest.raises(RuntimeError, match="attn_mask came beside is_causal and is another"):
@@ -193,9 +194,10 @@ def test_what_is_no_mask_is_refused(wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", NO_MASKS.values(), ids=NO_MASKS)
-@pytest.mark.parametrize("name", ["softmax", *LAYERS])
+@pytest.mark.parametrize("name", ["softmax", "auto", *LAYERS])
 def test_what_is_no_padding_is_refused(name: str, wrong: Any) -> None:
-    layer = twins()[1] if name == "softmax" else LAYERS[name]()
+    exact: dict[str, Any] = {"softmax": lambda: twins()[1], "auto": lambda: AutoAttention(E, A, batch_first=True)}
+    layer = (exact | LAYERS)[name]()
     padding = wrong[:B] if not isinstance(wrong, Tensor) or wrong.layout == torch.strided else wrong
     with pytest.raises(ShapeError, match=r"^attention: key_padding_mask is .*, wanted "):
         layer(torch.randn(B, T, E), key_padding_mask=padding)

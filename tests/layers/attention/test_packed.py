@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from porism.errors import ShapeError
+from porism.layers import softmax_attention
 from porism.layers.attention.packed import pack, starts, unpack
 
 lengths = st.lists(st.integers(0, 7), min_size=1, max_size=5)
@@ -43,5 +44,7 @@ def test_lengths_that_do_not_add_up_are_refused(wrong: list[int]) -> None:
 
 
 def test_a_batch_of_more_than_one_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"with cumulative lengths the batch is 1, got \(2, 1, 3, 4\)\. Put texts end"):
-        unpack(torch.zeros(2, 1, 3, 4), [0, 3])
+    with pytest.raises(
+        ShapeError, match=r"with cu_seqlens the batch is 1, and query is \(2, 1, 3, 4\)\. Put sequences end"
+    ):
+        softmax_attention(*torch.zeros(3, 2, 1, 3, 4), cu_seqlens=[0, 3])

@@ -1,29 +1,29 @@
 """Whatever attends is asked through one door: what no kernel may read is refused, and the rest is made readable."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from tests.layers.attention.auto.conftest import device  # noqa: F401  # nothing is measured here
-from torch import Tensor, nn
+from torch import nn
 
 from porism.errors import ShapeError
 from porism.layers import Pattern, softmax_attention, window_attention, window_decode
-from porism.layers.attention.auto import attention, choose
-from porism.layers.attention.dense import dense_softmax, dense_taylor
+from porism.layers.attention.auto import attention, choose_attention
 from porism.layers.attention.request import AttentionRequest
 from porism.layers.attention.softmax import naive
 from porism.layers.attention.softmax.functional import softmax_decode
 
 B, A, T, D = 2, 2, 7, 4
-CAUSAL, NEAR = Pattern("causal"), Pattern("sliding", window=3)
+CAUSAL, NEAR = Pattern("causal"), Pattern("sliding", window_size=3)
 FORMS: dict[str, Callable[..., Any]] = {
     "softmax": softmax_attention,
     "window": lambda *operands, pattern=NEAR, **options: window_attention(*operands, pattern=pattern, **options),
-    "dense softmax": dense_softmax,
-    "dense taylor": dense_taylor,
+    "dense-softmax": partial(attention, mechanism="dense-softmax"),
+    "dense-taylor": partial(attention, mechanism="dense-taylor"),
     "auto": attention,
     "auto window": lambda *operands, pattern=NEAR, **options: attention(
         *operands, mechanism="window", pattern=pattern, **options
@@ -41,7 +41,7 @@ def _fixed_seed() -> None:
     torch.manual_seed(0)
 
 
-def operands(dtype: torch.dtype = torch.float64) -> list[Tensor]:
+def operands(dtype: torch.dtype = torch.float64) -> list[Any]:
     return [torch.randn(B, A, T, D, dtype=dtype, requires_grad=True) for _ in range(3)]
 
 
@@ -50,14 +50,14 @@ def operands(dtype: torch.dtype = torch.float64) -> list[Tensor]:
 def test_operands_on_two_devices_are_refused(form: Callable[..., Any], place: int) -> None:
     given = operands()
     given[place] = given[place].to("meta")
-    with pytest.raises(ShapeError, match=r"is on (meta|cpu), q on (meta|cpu), wanted one device\. Move it with"):
+    with pytest.raises(ShapeError, match=r"is on (meta|cpu), query on (meta|cpu), wanted one device\. Move it with"):
         form(*given)
 
 
 @each_form
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex128, torch.uint8], ids=str)
 def test_operands_are_real_numbers(form: Callable[..., Any], dtype: torch.dtype) -> None:
-    with pytest.raises(ShapeError, match=rf"q is {dtype}, wanted one of float32, bfloat16, float16, float64"):
+    with pytest.raises(ShapeError, match=rf"query is {dtype}, wanted one of float32, bfloat16, float16, float64"):
         form(*(x.detach().to(dtype) for x in operands()))
 
 
@@ -65,7 +65,7 @@ PADDINGS: dict[str, Any] = {
     "uint8": torch.ones(B, T).to(torch.uint8),
     "int32": torch.ones(B, T).int(),
     "int64": 2 * torch.ones(B, T).long(),
-    "float": torch.zeros(B, T),
+    "float": torch.ones(B, T),
     "meta": torch.zeros(B, T, device="meta").bool(),
     "size": torch.zeros(B, T + 1).bool(),
     "list": [[False] * T] * B,
@@ -74,12 +74,12 @@ PADDINGS: dict[str, Any] = {
 
 @each_form
 @pytest.mark.parametrize("padding", PADDINGS.values(), ids=PADDINGS)
-def test_padding_is_of_bool(form: Callable[..., Any], padding: Any) -> None:
-    with pytest.raises(ShapeError, match=r"^attention: key_padding is .*, wanted "):
-        form(*operands(), key_padding=padding)
+def test_padding_is_of_bool_or_minus_infinity(form: Callable[..., Any], padding: Any) -> None:
+    with pytest.raises(ShapeError, match=r"^attention: key_padding_mask (is|adds) .*, wanted "):
+        form(*operands(), key_padding_mask=padding)
     if form is attention:
-        with pytest.raises(ShapeError, match=r"^attention: key_padding is .*, wanted "):
-            choose(*operands(), key_padding=padding)
+        with pytest.raises(ShapeError, match=r"^attention: key_padding_mask (is|adds) .*, wanted "):
+            choose_attention(*operands(), key_padding_mask=padding)
 
 
 SCALES: dict[str, Any] = {
@@ -136,11 +136,11 @@ BORDERS: dict[str, Any] = {
 @pytest.mark.parametrize("name", ["softmax", "window", "auto", "auto window"])
 @pytest.mark.parametrize("borders", BORDERS.values(), ids=BORDERS)
 def test_cumulative_lengths_are_whole_numbers(name: str, borders: Any) -> None:
-    with pytest.raises(ShapeError, match=r"^attention: (one of the )?cumulative lengths (is|are) "):
-        FORMS[name](*(x[:1] for x in operands()), cumulative_lengths=borders)
+    with pytest.raises(ShapeError, match=r"^attention: (one of )?cu_seqlens (is|are) "):
+        FORMS[name](*(x[:1] for x in operands()), cu_seqlens=borders)
 
 
-@pytest.mark.parametrize("name", [name for name in FORMS | DECODING if name != "dense taylor"])
+@pytest.mark.parametrize("name", [name for name in FORMS | DECODING if name != "dense-taylor"])
 @pytest.mark.parametrize("number", [0.6, -0.6, 0.0, -2.0, 1e-45], ids=str)
 @pytest.mark.parametrize("causal", [False, True])
 def test_any_scale_is_right(name: str, number: float, causal: bool) -> None:
@@ -149,7 +149,7 @@ def test_any_scale_is_right(name: str, number: float, causal: bool) -> None:
         other.data = one.data.clone()
     pattern = CAUSAL if causal or "decode" in name else NEAR
     if name == "auto window":
-        pattern = NEAR if causal else Pattern("block", window=3)
+        pattern = NEAR if causal else Pattern("block", window_size=3)
     q, k, v = exact
     wanted = naive.softmax_attention(q, k, v, pattern.mask(T, T), number)
     found = (FORMS | DECODING)[name](*given, pattern=pattern, scale=number)
@@ -169,7 +169,7 @@ def test_of_a_scale_of_zero_the_answer_is_the_mean() -> None:
 def test_a_large_scale_takes_the_largest() -> None:
     q, k, v = operands(torch.float32)
     wanted = naive.softmax_attention(q.double(), k.double(), v.double(), CAUSAL.mask(T, T), 1e30)
-    for name in ("softmax", "window", "dense softmax", "auto"):
+    for name in ("softmax", "window", "dense-softmax", "auto"):
         found = FORMS[name](q, k, v, pattern=CAUSAL, scale=1e30)
         torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-6)
 
@@ -193,10 +193,10 @@ def test_a_scale_is_learned(name: str, start: float) -> None:
 def test_a_scale_learns_from_half_precision(dtype: torch.dtype) -> None:
     # Many tokens: their parts of the gradient add up in float32, as the scale is.
     texts, W = 80, 50
-    low = [torch.randn(1, 1, texts * W, D).to(dtype) for _ in range(4)]
+    low: list[Any] = [torch.randn(1, 1, texts * W, D).to(dtype) for _ in range(4)]
     q, k, v, weights = (x.double().view(texts, 1, W, D) for x in low)
     scale, exact = nn.Parameter(torch.tensor(0.5)), torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-    answer = window_attention(*low[:3], pattern=Pattern("block", window=W), scale=scale)
+    answer = window_attention(*low[:3], pattern=Pattern("block", window_size=W), scale=scale)
     (found,) = torch.autograd.grad(answer, scale, low[3])
     wanted = naive.softmax_attention(exact * q, k, v, torch.ones(W, W).bool(), 1.0)
     (slope,) = torch.autograd.grad(wanted, exact, weights)

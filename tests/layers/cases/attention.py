@@ -43,13 +43,13 @@ ATTENTION = Case(
         ),
         Mistake(
             "key heads that do not divide",
-            lambda: Attention(12, 6, key_heads=4),
+            lambda: Attention(12, 6, num_kv_heads=4),
             r"6 query heads do not share 4 key heads evenly\. Choose key_heads from \[1, 2, 3, 6\]",
         ),
         Mistake("all dropped", lambda: Attention(12, 3, dropout=1.0), r"dropout is 1\.0\. Give the probability"),
         Mistake(
             "two scales",
-            lambda: Attention(12, 3, scale=1.0, normalize=True),
+            lambda: Attention(12, 3, scale=1.0, qk_norm=True),
             r"normalize has a learned temperature, and scale is 1\.0\. Leave out one",
         ),
         Mistake(
@@ -80,45 +80,51 @@ ATTENTION = Case(
             lambda: _ATTENTION(torch.zeros(2, 7, 12), attn_mask=torch.zeros(7, 6)),
             r"attn_mask is \(7, 6\), wanted \(7, 7\) for all or \(6, 7, 7\) for each head",
         ),
-        Mistake("three sizes", _attend(q=(4, 7, 3)), r"q is \(4, 7, 3\), wanted 4 sizes: batch, heads, length, width"),
-        Mistake("width of keys", _attend(k=(2, 4, 7, 5)), r"k is \(2, 4, 7, 5\), wanted batch 2 and width 3 as in q"),
-        Mistake("values", _attend(v=(2, 4, 6, 3)), r"v is \(2, 4, 6, 3\), wanted \(2, 4, 7\) and any width, as in k"),
+        Mistake(
+            "three sizes", _attend(q=(4, 7, 3)), r"query is \(4, 7, 3\), wanted 4 sizes: batch, heads, length, width"
+        ),
+        Mistake(
+            "width of keys", _attend(k=(2, 4, 7, 5)), r"key is \(2, 4, 7, 5\), wanted batch 2 and width 3 as in query"
+        ),
+        Mistake(
+            "values", _attend(v=(2, 4, 6, 3)), r"value is \(2, 4, 6, 3\), wanted \(2, 4, 7\) and any width, as in key"
+        ),
         Mistake("groups", _attend(k=(2, 3, 7, 3)), r"4 query heads do not share 3 key heads evenly"),
         Mistake(
             "padding",
-            _attend(key_padding=torch.zeros(2, 6).bool()),
-            r"key_padding is \(2, 6\) of torch\.bool, wanted \(2, 7\) of bool, True where a key is only padding",
+            _attend(key_padding_mask=torch.zeros(2, 6).bool()),
+            r"key_padding_mask is \(2, 6\), wanted \(2, 7\): batch and keys, True for a pad",
         ),
         Mistake("dropout", _attend(dropout_p=1.0), r"dropout_p is 1\.0\. Give the probability"),
         Mistake(
             "mask",
-            _attend(mask=torch.zeros(3, 7, 7)),
-            r"mask is \(3, 7, 7\), wanted one that broadcasts to \(2, 4, 7, 7\)",
+            _attend(attn_mask=torch.zeros(3, 7, 7)),
+            r"attn_mask is \(3, 7, 7\), wanted one that broadcasts to \(2, 4, 7, 7\)",
         ),
         Mistake(
             "mask of numbers",
-            _attend(mask=torch.zeros(7, 7).int()),
-            r"mask is torch\.int32, wanted bool, or floating numbers to add to the logits\. Convert it with mask\.bool",
+            _attend(attn_mask=torch.zeros(7, 7).int()),
+            r"attn_mask is torch\.int32, wanted bool, or floating numbers to add to the logits\. Convert it with",
         ),
         Mistake(
             "lengths that do not add up",
-            _attend(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cumulative_lengths=[0, 3, 6]),
-            r"cumulative lengths are \[0, 3, 6\], wanted numbers that rise from 0 to 7, the tokens in all",
+            _attend(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cu_seqlens=[0, 3, 6]),
+            r"cu_seqlens are \[0, 3, 6\], wanted numbers that rise from 0 to 7, the tokens in all",
         ),
         Mistake(
             "a batch end to end",
-            _attend(cumulative_lengths=[0, 3, 7]),
-            r"with cumulative lengths the batch is 1, got \(2, 4, 7, 3\)\. Put texts end to end",
+            _attend(cu_seqlens=[0, 3, 7]),
+            r"with cu_seqlens the batch is 1, and query is \(2, 4, 7, 3\)\. Put sequences end to end",
         ),
         Mistake(
             "lengths and another text",
-            _attend(q=(1, 4, 7, 3), k=(1, 4, 6, 3), cumulative_lengths=[0, 7]),
+            _attend(q=(1, 4, 7, 3), k=(1, 4, 6, 3), cu_seqlens=[0, 7]),
             r"each text attends to itself, and 7 queries came with 6 keys\. Pad the texts",
         ),
         Mistake(
             "lengths and an offset",
-            _attend(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cumulative_lengths=[0, 7], offset=1),
-            r"cumulative_lengths came with key_padding, a mask or an offset\. Texts end to end need none",
+            _attend(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cu_seqlens=[0, 7], offset=1),
+            r"cu_seqlens came with key_padding_mask, attn_mask or an offset\. Packed sequences need none",
         ),
     ),
 )

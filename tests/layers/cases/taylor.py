@@ -41,17 +41,17 @@ TAYLOR = Case(
         Mistake("no order", lambda: TaylorAttention(12, 3, order=0), r"order is 0\. Give a whole number from 1 to 170"),
         Mistake(
             "map",
-            lambda: TaylorAttention(12, 3, map="turned"),
+            lambda: TaylorAttention(12, 3, feature_map="turned"),
             r"there is no map 'turned'\. Choose from exact, rolled, ordered, diagonal\.",
         ),
         Mistake(
             "map of another order",
-            lambda: TaylorAttention(12, 3, map="rolled", order=4),
+            lambda: TaylorAttention(12, 3, feature_map="rolled", order=4),
             r"the rolled map is of order 2, and order is 4\. Choose exact or ordered\.",
         ),
         Mistake(
             "window",
-            lambda: TaylorAttention(12, 3, pattern=Pattern("sliding", window=3)),
+            lambda: TaylorAttention(12, 3, pattern=Pattern("sliding", window_size=3)),
             r"a sliding pattern forgets keys, and a running sum cannot\. Use WindowAttention for windows, or Hybrid",
         ),
         Mistake(
@@ -64,18 +64,18 @@ TAYLOR = Case(
         ),
         Mistake(
             "lengths that do not add up",
-            _attend_by_series(cumulative_lengths=[0, 3, 6]),
-            r"cumulative lengths are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
+            _attend_by_series(cu_seqlens=[0, 3, 6]),
+            r"cu_seqlens are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
         ),
         Mistake(
             "lengths and another text",
-            _attend_by_series(S=6, cumulative_lengths=[0, 7]),
+            _attend_by_series(S=6, cu_seqlens=[0, 7]),
             r"each text attends to itself, and 7 queries came with 6 keys\. Pad the texts",
         ),
         Mistake(
             "lengths and an offset",
-            _attend_by_series(cumulative_lengths=[0, 7], offset=1),
-            r"cumulative_lengths came with key_padding or an offset\. Texts end to end need none",
+            _attend_by_series(cu_seqlens=[0, 7], offset=1),
+            r"cu_seqlens came with key_padding_mask, attn_mask or an offset\. Packed sequences need none",
         ),
         Mistake(
             "decoding another text",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from porism.layers.attention.pattern import Pattern
 from porism.layers.attention.softmax import naive as attention_naive
-from porism.layers.attention.softmax.functional import Cache
+from porism.layers.attention.softmax.functional import KVCache
 from porism.layers.attention.window import WindowAttention, window_attention, window_decode
 from porism.layers.attention.window import naive as window_naive
 from porism.layers.attention.window.cost import cost as window_cost
@@ -23,7 +23,7 @@ def _naive_window(layer: WindowAttention, inputs: Inputs) -> Tensor:
     return attention_naive.multi_head(inputs["x"], W, b, W_O, b_O, HEADS, one_head)
 
 
-_NEAR = Pattern("sliding", window=3)
+_NEAR = Pattern("sliding", window_size=3)
 
 
 def _attend_near(
@@ -35,73 +35,77 @@ def _attend_near(
 
 
 WINDOW = Case(
-    build=lambda n: WindowAttention(HEADS * n["D"], HEADS, window=5, batch_first=True),
+    build=lambda n: WindowAttention(HEADS * n["D"], HEADS, window_size=5, batch_first=True),
     inputs=lambda n: {"x": torch.randn(n["B"], n["T"], HEADS * n["D"])},
     run=lambda layer, inputs: layer(inputs["x"])[0],
     naive=_naive_window,
-    cost=lambda: window_cost(heads=HEADS, window=5),
+    cost=lambda: window_cost(heads=HEADS, window_size=5),
     mistakes=(
         Mistake(
             "no window",
-            lambda: WindowAttention(12, 3, 0),
-            r"window is 0\. Give a whole number from 1 on",
+            lambda: WindowAttention(12, 3, window_size=0),
+            r"window_size is 0\. Give a whole number from 1 on",
         ),
         Mistake(
             "ahead of a block",
-            lambda: WindowAttention(12, 3, 4, kind="block", ahead=1),
-            r"ahead and dilation are for a sliding pattern, and this one is block",
+            lambda: WindowAttention(12, 3, pattern=Pattern("block", window_size=4, lookahead=1)),
+            r"lookahead and dilation are for a sliding pattern, and this one is block",
         ),
         Mistake(
-            "a pattern without a window", lambda: WindowAttention(12, 3, 4, kind="full"), r"full pattern has no win"
+            "a pattern without a window",
+            lambda: WindowAttention(12, 3, pattern=Pattern("full", window_size=4)),
+            r"full pattern has no win",
         ),
         Mistake(
             "all blocks before",
-            lambda: WindowAttention(12, 3, 4, kind="block-causal"),
-            r"a block-causal pattern looks at all blocks before, not at a window\. Take softmax_attention, or a block",
+            lambda: WindowAttention(12, 3, pattern=Pattern("block-causal", window_size=4)),
+            r"a block-causal pattern attends to all blocks before, not to a window\. Take softmax_attention",
         ),
         Mistake(
-            "all blocks before, heads", _attend_near(pattern=Pattern("block-causal", window=3)), r"not at a window"
+            "all blocks before, heads", _attend_near(pattern=Pattern("block-causal", window_size=3)), r"not to a window"
         ),
         Mistake(
             "no such pattern",
-            lambda: WindowAttention(12, 3, 4, kind="slide"),  # type: ignore[arg-type]
+            lambda: WindowAttention(12, 3, pattern=Pattern("slide", window_size=4)),  # type: ignore[arg-type]
             r"there is no pattern 'slide'\. Choose from full, causal, sliding",
         ),
         Mistake(
             "weights",
-            lambda: WindowAttention(12, 3, 4)(torch.zeros(7, 2, 12), need_weights=True),
+            lambda: WindowAttention(12, 3, window_size=4)(torch.zeros(7, 2, 12), need_weights=True),
             r"WindowAttention never holds all pairs, and need_weights=True asks for them\. Leave it out",
         ),
         Mistake("groups", _attend_near(k=(2, 3, 7, 3)), r"4 query heads do not share 3 key heads evenly"),
-        Mistake("values", _attend_near(v=(2, 4, 6, 3)), r"v is \(2, 4, 6, 3\), wanted \(2, 4, 7\) and any width"),
+        Mistake("values", _attend_near(v=(2, 4, 6, 3)), r"value is \(2, 4, 6, 3\), wanted \(2, 4, 7\) and any width"),
         Mistake(
-            "padding", _attend_near(key_padding=torch.zeros(2, 6).bool()), r"key_padding is \(2, 6\) of torch\.bool"
+            "padding",
+            _attend_near(key_padding_mask=torch.zeros(2, 6).bool()),
+            r"key_padding_mask is \(2, 6\), wanted \(2, 7\)",
         ),
         Mistake("dropout", _attend_near(dropout_p=-0.1), r"dropout_p is -0\.1\. Give the probability"),
         Mistake(
             "lengths that do not add up",
-            _attend_near(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cumulative_lengths=[0, 3, 6]),
-            r"cumulative lengths are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
+            _attend_near(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cu_seqlens=[0, 3, 6]),
+            r"cu_seqlens are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
         ),
         Mistake(
             "lengths and another text",
-            _attend_near(q=(1, 4, 7, 3), k=(1, 4, 6, 3), cumulative_lengths=[0, 7]),
+            _attend_near(q=(1, 4, 7, 3), k=(1, 4, 6, 3), cu_seqlens=[0, 7]),
             r"each text attends to itself, and 7 queries came with 6 keys\. Pad the texts",
         ),
         Mistake(
             "lengths and an offset",
-            _attend_near(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cumulative_lengths=[0, 7], offset=1),
-            r"cumulative_lengths came with key_padding or an offset\. Texts end to end need none",
+            _attend_near(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cu_seqlens=[0, 7], offset=1),
+            r"cu_seqlens came with key_padding_mask, attn_mask or an offset\. Packed sequences need none",
         ),
         Mistake(
             "decoding ahead",
-            _attend_near(attend=window_decode, pattern=Pattern("sliding", window=3, ahead=1)),
-            r"this sliding pattern looks at tokens that are not there yet, so it cannot be decoded\. Choose causal",
+            _attend_near(attend=window_decode, pattern=Pattern("sliding", window_size=3, lookahead=1)),
+            r"this sliding pattern attends to tokens that are not there yet, so it cannot be decoded\. Choose causal",
         ),
         Mistake(
             "decoding whole blocks",
-            _attend_near(attend=window_decode, pattern=Pattern("block", window=3)),
-            r"this block pattern looks at tokens that are not there yet",
+            _attend_near(attend=window_decode, pattern=Pattern("block", window_size=3)),
+            r"this block pattern attends to tokens that are not there yet",
         ),
         Mistake(
             "decoding another text",
@@ -110,7 +114,7 @@ WINDOW = Case(
         ),
         Mistake(
             "another state",
-            _attend_near(attend=window_decode, state=Cache(torch.zeros(2, 4, 2, 3), torch.zeros(2, 4, 2, 5))),
+            _attend_near(attend=window_decode, state=KVCache(torch.zeros(2, 4, 2, 3), torch.zeros(2, 4, 2, 5))),
             r"the state has values of \(2, 4, 2, 5\), the new ones are \(2, 4, 7, 3\)\. Pass the state that the same",
         ),
     ),

@@ -33,7 +33,7 @@ CHANGEABLE = ("window", "taylor", "hybrid")
 
 def full_call(draw: Draw) -> Call:
     """One pass over a batch."""
-    method = draw.one_of("softmax", "window", "taylor", "hybrid", "dense softmax", "dense taylor", "auto")
+    method = draw.one_of("softmax", "window", "taylor", "hybrid", "dense-softmax", "dense-taylor", "auto")
     dtype = draw.dtype()
     B, G, shared = draw.one_of(0, 1, 1, 2, 3), draw.one_of(1, 1, 2), draw.one_of(1, 1, 2)
     T = draw.one_of(0, 1, 2, 3, 7, 13, 40, 70)
@@ -43,11 +43,11 @@ def full_call(draw: Draw) -> Call:
     settings = _settings(draw, method)
     operands = _operands(draw, B, G, shared, T, S, D, H, dtype)
     if draw.happens(0.4):
-        settings["key_padding"] = draw.bools(draw.one_of(0.2, 0.9, 1.0), B, S)
+        settings["key_padding_mask"] = draw.bools(draw.one_of(0.2, 0.9, 1.0), B, S)
     if draw.happens(0.4):
         settings["offset"] = draw.whole(-5, 45)
-    if B == 1 and S == T > 0 and "key_padding" not in settings and "offset" not in settings and draw.happens(0.5):
-        settings["cumulative_lengths"] = _borders(draw, T)
+    if B == 1 and S == T > 0 and "key_padding_mask" not in settings and "offset" not in settings and draw.happens(0.5):
+        settings["cu_seqlens"] = _borders(draw, T)
     return _made(draw, method, operands, settings, dtype, _attend(method), _oracle(method))
 
 
@@ -61,15 +61,15 @@ def decode_call(draw: Draw) -> Call:
     settings["pattern"] = _decodable(draw, method)
     operands = _operands(draw, B, G, shared, T, T, D, H, dtype)
     if draw.happens(0.4):
-        settings["key_padding"] = draw.bools(draw.one_of(0.2, 0.9, 1.0), B, T)
+        settings["key_padding_mask"] = draw.bools(draw.one_of(0.2, 0.9, 1.0), B, T)
     cuts = sorted(draw.whole(0, T) for _ in range(draw.whole(0, 4)))
 
     def ours(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-        padding, state, answers = options.pop("key_padding", None), None, []
+        padding, state, answers = options.pop("key_padding_mask", None), None, []
         for start, end in pairwise([0, *cuts, T]):
             pads = None if padding is None else padding[:, start:end]
             chunk = [x[:, :, start:end] for x in (q, k, v)]
-            answer, state = DECODE[method](*chunk, state, key_padding=pads, **_allowed(method, options))
+            answer, state = DECODE[method](*chunk, state, key_padding_mask=pads, **_allowed(method, options))
             answers.append(answer)
         return torch.cat(answers, 2)
 
@@ -159,26 +159,28 @@ def _operands(
 
 def _settings(draw: Draw, method: str) -> Settings:
     window, whole = draw.one_of(1, 2, 3, 5, 16, 64), draw.happens(0.5)
-    sliding = Pattern("sliding", window=window, ahead=draw.one_of(0, 0, 1, 4), dilation=draw.one_of(1, 1, 2, 3))
-    block = Pattern("block", window=window, causal_inside=whole)
-    chunked = Pattern("block-causal", window=window)
+    sliding = Pattern(
+        "sliding", window_size=window, lookahead=draw.one_of(0, 0, 1, 4), dilation=draw.one_of(1, 1, 2, 3)
+    )
+    block = Pattern("block", window_size=window, is_causal=whole)
+    chunked = Pattern("block-causal", window_size=window)
     match method:
-        case "softmax" | "dense softmax":
+        case "softmax" | "dense-softmax":
             return {"pattern": draw.one_of(FULL, CAUSAL, sliding, block, chunked)}
         case "auto":
             return {"pattern": draw.one_of(FULL, CAUSAL, sliding, block)}
         case "window":
             return {"pattern": draw.one_of(sliding, block)}
         case "hybrid":
-            return {"pattern": draw.one_of(FULL, CAUSAL), "window": window, "order": draw.one_of(2, 2, 4)}
+            return {"pattern": draw.one_of(FULL, CAUSAL), "window_size": window, "order": draw.one_of(2, 2, 4)}
         case _:
             return {"pattern": draw.one_of(FULL, CAUSAL, chunked), "order": draw.one_of(2, 2, 4)}
 
 
 def _decodable(draw: Draw, method: str) -> Pattern:
     window = draw.one_of(1, 2, 3, 5, 16)
-    sliding = Pattern("sliding", window=window, dilation=draw.one_of(1, 2))
-    block = Pattern("block", window=window, causal_inside=True)
+    sliding = Pattern("sliding", window_size=window, dilation=draw.one_of(1, 2))
+    block = Pattern("block", window_size=window, is_causal=True)
     return (
         draw.one_of(sliding, block)
         if method == "window"
@@ -208,15 +210,15 @@ def _attend(method: str) -> Callable[..., Tensor]:
         return functions[method]
 
     def named(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-        packed = "cumulative_lengths" in options
+        packed = "cu_seqlens" in options
         return attention(
             q,
             k,
             v,
             mechanism="softmax"
-            if packed and method == "dense softmax"
+            if packed and method == "dense-softmax"
             else "taylor"
-            if packed and method == "dense taylor"
+            if packed and method == "dense-taylor"
             else method,
             **options,
         )
@@ -226,7 +228,7 @@ def _attend(method: str) -> Callable[..., Tensor]:
 
 def _oracle(method: str) -> Callable[..., Tensor]:
     one: Callable[..., Tensor]
-    if method in ("taylor", "dense taylor"):
+    if method in ("taylor", "dense-taylor"):
         one = taylor_naive.taylor_attention
     elif method == "hybrid":
         one = hybrid_naive.hybrid_attention
@@ -234,7 +236,7 @@ def _oracle(method: str) -> Callable[..., Tensor]:
         one = _softmax
 
     def attend(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-        borders = options.pop("cumulative_lengths", None)
+        borders = options.pop("cu_seqlens", None)
         if k.shape[2] == 0:
             return q.new_zeros(*q.shape[:3], v.shape[3]) + 0 * (q.sum() + k.sum() + v.sum())
         if borders is None:
@@ -246,10 +248,10 @@ def _oracle(method: str) -> Callable[..., Tensor]:
 
 
 def _softmax(
-    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_padding: Tensor | None = None, offset: int = 0,
+    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_padding_mask: Tensor | None = None, offset: int = 0,
     scale: float | None = None,
 ) -> Tensor:  # fmt: skip
-    seen = softmax_naive.looked_at(pattern, q, k, key_padding, offset)
+    seen = softmax_naive.looked_at(pattern, q, k, key_padding_mask, offset)
     return softmax_naive.softmax_attention(q, k, v, seen, scale)
 
 
@@ -262,17 +264,17 @@ def _mistake(
     choices: dict[str, Any] = {
         "offset": draw.one_of(1.5, True, "1", 10**30, float("nan"), torch.tensor(1)),
         "scale": draw.one_of(float("nan"), float("inf"), "1", torch.ones(2), torch.tensor(1), True),
-        "key_padding": draw.one_of(
+        "key_padding_mask": draw.one_of(
             torch.zeros(B, S, dtype=torch.int64),
             torch.zeros(B, S, dtype=torch.uint8),
-            torch.zeros(B, S),
+            torch.zeros(B, S, dtype=torch.complex64),
             torch.zeros(B + 1, S, dtype=torch.bool),
             torch.zeros(B, S, dtype=torch.bool, device="meta"),
             [[False] * S] * B,
         ),
-        "cumulative_lengths": draw.one_of([0, 0.5, S], [0, S + 1], [1, S], [0], [S, 0, S], torch.tensor([0.0, 1.5])),
+        "cu_seqlens": draw.one_of([0, 0.5, S], [0, S + 1], [1, S], [0], [S, 0, S], torch.tensor([0.0, 1.5])),
         "dropout_p": draw.one_of(-0.1, 1.0, float("nan"), "0.1"),
-        "pattern": draw.one_of("causal", None, 3),
+        "pattern": draw.one_of("causal", [], 3),
     }
     if draw.happens(0.5):
         spoil, _ = spoiled(Draw(draw.whole(0, 10**6)), torch.zeros(1))

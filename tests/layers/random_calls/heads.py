@@ -37,6 +37,7 @@ def layer_call(draw: Draw) -> Call:
         operands["key"] = draw.operand(shape(S, layer.kdim), dtype)
         operands["value"] = draw.operand(shape(S, layer.vdim), dtype)
     options: dict[str, Any] = {"is_causal": draw.happens(0.3)}
+    looks_ahead = layer.pattern.kind != "full" and not layer.pattern.is_decodable
     seen = torch.ones(batch, 1, T, S, dtype=torch.bool, device=draw.device)
     added: Tensor | None = None
     if draw.happens(0.4):
@@ -86,8 +87,9 @@ def layer_call(draw: Draw) -> Call:
         + ([f"mistake: {mistake[0]}"] if mistake else [])
     )
     autocast = mistake is None and dtype in (torch.float32, torch.float64) and draw.happens(0.15)
+    refused = mistake is not None or (looks_ahead and options["is_causal"])
     return Call(
-        f"{kind} layer", about, leaves | parameters, dtype, ours, oracle, mistake is not None, terms=16.0,
+        f"{kind} layer", about, leaves | parameters, dtype, ours, oracle, refused, terms=16.0,
         autocast=autocast, in_place=draw.happens(0.1) and kind in CHANGEABLE,
     )  # fmt: skip
 
@@ -98,9 +100,9 @@ def _layer(draw: Draw, kind: str, dtype: torch.dtype) -> Heads:
     options: dict[str, Any] = {
         "bias": draw.happens(0.7),
         "batch_first": draw.happens(0.5),
-        "key_heads": draw.one_of(None, 1),
+        "num_kv_heads": draw.one_of(None, 1),
         "head_dim": draw.one_of(None, 3),
-        "value_dim": draw.one_of(None, 5),
+        "v_head_dim": draw.one_of(None, 5),
         "kdim": draw.one_of(None, None, 4),
         "vdim": draw.one_of(None, None, 3),
         "out_proj": draw.happens(0.8),
@@ -116,14 +118,15 @@ def _layer(draw: Draw, kind: str, dtype: torch.dtype) -> Heads:
             layer: Heads = Attention(embed_dim, A, **options)
         case "window":
             form: dict[str, Any] = draw.one_of(
-                {"ahead": 1}, {}, {"dilation": 2}, {"kind": "block"}, {"kind": "block", "causal_inside": True}
+                {"lookahead": 1}, {}, {"dilation": 2}, {"kind": "block"}, {"kind": "block", "is_causal": True}
             )
-            layer = WindowAttention(embed_dim, A, window, **form, **options)
+            near = Pattern(**{"kind": "sliding", "window_size": window, **form})
+            layer = WindowAttention(embed_dim, A, pattern=near, **options)
         case "taylor":
             pattern = draw.one_of(FULL, CAUSAL)
             layer = TaylorAttention(embed_dim, A, pattern=pattern, warn_above=None, **options)
         case _:
-            layer = HybridAttention(embed_dim, A, window=window, pattern=draw.one_of(FULL, CAUSAL), **options)
+            layer = HybridAttention(embed_dim, A, window_size=window, pattern=draw.one_of(FULL, CAUSAL), **options)
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.copy_(draw.normal(*parameter.shape) * 0.5)
@@ -147,8 +150,8 @@ def _by_hand(
         query, key, value = (x[None] for x in (query, key, value))
     elif not layer.batch_first:
         query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-    A, G = layer.num_heads, layer.key_heads
-    widths = A * layer.head_dim, G * layer.head_dim, G * layer.value_dim
+    A, G = layer.num_heads, layer.num_kv_heads
+    widths = A * layer.head_dim, G * layer.head_dim, G * layer.v_head_dim
     if "in_proj_weight" in weights:
         projections = weights["in_proj_weight"].split(widths)
     else:
@@ -184,16 +187,14 @@ def _attend(
     if k.shape[2] == 0:
         return q.new_zeros(*q.shape[:3], v.shape[3])
     padding = ~seen[:, 0, 0] if seen.shape[2] else seen.new_zeros(seen.shape[0], seen.shape[3])
-    pattern = getattr(layer, "pattern", FULL)
-    if is_causal:
-        pattern = _causal(pattern)
+    pattern = layer.pattern.causal() if is_causal else layer.pattern
     match kind:
         case "taylor":
-            return taylor_naive.taylor_attention(q, k, v, pattern=pattern, scale=scale, key_padding=padding)
+            return taylor_naive.taylor_attention(q, k, v, pattern=pattern, scale=scale, key_padding_mask=padding)
         case "hybrid":
-            window: int = layer.window  # type: ignore[assignment]
+            window: int = layer.window_size  # type: ignore[assignment]
             return hybrid_naive.hybrid_attention(
-                q, k, v, window=window, pattern=pattern, scale=scale, key_padding=padding
+                q, k, v, window_size=window, pattern=pattern, scale=scale, key_padding_mask=padding
             )
         case _:
             mask = seen & softmax_naive.looked_at(pattern, q, k)
@@ -203,16 +204,6 @@ def _attend(
     mask = mask.expand(logits.shape)
     weights = torch.softmax(logits.masked_fill(~mask, -torch.inf), -1).masked_fill(~mask, 0)
     return weights @ values
-
-
-def _causal(pattern: Pattern) -> Pattern:
-    match pattern.kind:
-        case "full" | "causal":
-            return CAUSAL
-        case "block":
-            return Pattern("block", pattern.window, causal_inside=True)
-        case _:
-            return Pattern("sliding", pattern.window, dilation=pattern.dilation)
 
 
 def _mistake(draw: Draw, T: int, S: int, batch: int) -> tuple[str, Any]:

@@ -15,7 +15,7 @@ from tests.layers.random_calls import attention, graphs, heads, recurrent, words
 from tests.layers.random_calls.call import Call, Function, judge
 from tests.layers.random_calls.draw import DTYPES, Draw
 
-from porism.layers.attention import calibration
+from porism.costing.predicting import calibration
 from porism.testing.kernels import _launches
 
 Family = Callable[[Draw], Call]

@@ -26,7 +26,7 @@ TOLERANCE = 0.01
 def pairs_before(form: Callable[[int], float]) -> Finding:
     """form(T) against the pairs of the causal pattern: exponentials in a scalar run, and the layer's own count."""
     scalar = ((f"T={T}", counts(T, 2, 1, 2, CAUSAL)["softmax"].exp, form(T)) for T in (1, 2, 3, 7))
-    return counted_equal([*scalar, *((f"T={T:,}", CAUSAL.pairs(T), form(T)) for T in (63, 4096))])
+    return counted_equal([*scalar, *((f"T={T:,}", CAUSAL.num_pairs(T), form(T)) for T in (63, 4096))])
 
 
 def work_in_windows(form: Callable[[int, int, int], float]) -> Finding:
@@ -40,7 +40,7 @@ def work_in_windows(form: Callable[[int, int, int], float]) -> Finding:
 
     def exponents(sizes: Callable[[int], tuple[int, int, int]], kind: Kind) -> tuple[float, float]:
         def work(T: int, D: int, W: int) -> int:
-            return Pattern(kind, W).pairs(T) * D
+            return Pattern(kind, W).num_pairs(T) * D
 
         return slope(lambda far: work(*sizes(far)), FAR), slope(lambda far: form(*sizes(far)), FAR)
 
@@ -55,7 +55,8 @@ def tokens_seen(kind: Kind, window: int, depth: int, T: int) -> int:
     """From how many tokens the last one hears through layers on top of each other: where its Jacobian is not zero."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(depth)
-        layers = [WindowAttention(2, 1, window, kind=kind, batch_first=True, dtype=torch.float64) for _ in range(depth)]
+        pattern = Pattern(kind, window)
+        layers = [WindowAttention(2, 1, pattern=pattern, batch_first=True, dtype=torch.float64) for _ in range(depth)]
         x = torch.randn(T, 2, dtype=torch.float64)
 
     def last(x: Tensor) -> Tensor:
@@ -91,7 +92,7 @@ def _pairs_by_length() -> Lines:
         about="To look back only halves the pairs; a window makes them grow with the length.",
         x="T",
         y="pairs",
-        lines={name: [(float(T), float(one.pairs(T))) for T in lengths] for name, one in patterns.items()},
+        lines={name: [(float(T), float(one.num_pairs(T))) for T in lengths] for name, one in patterns.items()},
         log_x=True,
         log_y=True,
     )

@@ -1,20 +1,22 @@
 """What every attention layer shares: projections into heads and back, called as torch.nn.MultiheadAttention is."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from porism.errors import ShapeError
-from porism.layers.attention.masks import check_mask, is_causal_mask, padding_of
-from porism.layers.attention.request import check_scale
+from porism.layers.attention.masks import check_mask, is_causal_mask
+from porism.layers.attention.method import Method
+from porism.layers.attention.pattern import FULL, Pattern
+from porism.layers.attention.request import AttentionRequest, check_scale
 from porism.layers.operands import check_dropout, check_operands, check_whole, has_values
 
 
 class Heads(nn.Module):
-    """Queries, keys and values in heads, and the way back. A layer that derives from it says how heads attend.
+    """Queries, keys and values in heads, and the way back. A layer that derives from it has the method that attends.
 
     o = attend(x W_Q, x W_K, x W_V) W_O
 
@@ -25,17 +27,19 @@ class Heads(nn.Module):
 
     It is called as `torch.nn.MultiheadAttention` is, has the same parameters, and starts from the same weights. It
     differs where that one cannot be followed or should not be: `key` and `value` may be left out, `need_weights` is off
-    unless asked for, `is_causal` needs no mask beside it, and a query that sees no key gives 0 instead of NaN.
+    unless asked for, `is_causal` needs no mask beside it, and a query that attends to no key gives 0 instead of NaN.
 
     A mask beside `is_causal` holds as well. If it is the causal one, as nn.TransformerEncoder gives it, it is left out,
     since kernels know that limit by name. Only a CPU can tell without waiting: on a GPU, and where the layer is
     compiled, both hold, in the time that a mask takes. Leave it out there.
 
-    - `key_heads`: fewer key and value heads than query heads, each shared by several
-    - `head_dim`, `value_dim`: widths of a head's keys and values; embed_dim / num_heads unless told otherwise
-    - `out_proj=False`: no W_O; the heads side by side, num_heads * value_dim wide, are the answer
+    - `add_bias_kv`, `add_zero_attn`: a learned key and value, and zeros, that every query attends to as well; these two
+      need all pairs, so that only `Attention` takes them
+    - `num_kv_heads`: fewer key and value heads than query heads, each shared by several
+    - `head_dim`, `v_head_dim`: widths of a head's keys and values; embed_dim / num_heads unless told otherwise
+    - `out_proj=False`: no W_O; the heads side by side, num_heads * v_head_dim wide, are the answer
     - `scale`: what logits are multiplied by; 1 / sqrt(head_dim) unless told otherwise. An nn.Parameter is learned
-    - `normalize`: q and k are divided by their norms, and a learned temperature for each head takes the place of the
+    - `qk_norm`: q and k are divided by their L2 norms, and a learned temperature for each head takes the place of the
       scale. It starts at sqrt(head_dim), where the logits of random vectors deviate by 1, as they do without it.
 
     Shapes: query (T, B, embed_dim), key (S, B, kdim), value (S, B, vdim) -> (T, B, embed_dim); batch_first swaps the
@@ -45,9 +49,20 @@ class Heads(nn.Module):
     # nn.TransformerEncoderLayer takes the weights past the layer if this says they are those of plain attention.
     _qkv_same_embed_dim = False
 
+    method: ClassVar[Method]
+    takes_attn_mask: ClassVar[bool] = False
+    """Whether the method may hold all pairs, so that a mask of them can be followed."""
+
+    pattern: Pattern = FULL
+    order: int | None = None
+    window_size: int | None = None
+    feature_map: str | None = None
+
     q_proj_weight: nn.Parameter
     k_proj_weight: nn.Parameter
     v_proj_weight: nn.Parameter
+    bias_k: nn.Parameter | None
+    bias_v: nn.Parameter | None
 
     def __init__(
         self,
@@ -55,18 +70,20 @@ class Heads(nn.Module):
         num_heads: int,
         dropout: float = 0.0,
         bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        *,
-        key_heads: int | None = None,
-        head_dim: int | None = None,
-        value_dim: int | None = None,
-        out_proj: bool = True,
-        scale: float | Tensor | None = None,
-        normalize: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        v_head_dim: int | None = None,
+        out_proj: bool = True,
+        scale: float | Tensor | None = None,
+        qk_norm: bool = False,
     ) -> None:
         super().__init__()
         _check_sizes(
@@ -74,15 +91,19 @@ class Heads(nn.Module):
             num_heads=num_heads,
             kdim=kdim,
             vdim=vdim,
-            key_heads=key_heads,
+            num_kv_heads=num_kv_heads,
             head_dim=head_dim,
-            value_dim=value_dim,
+            v_head_dim=v_head_dim,
         )
         check_dropout("attention", "dropout", dropout)
         check_scale("attention", scale)
-        if normalize and scale is not None:
+        flags = {"bias": bias, "add_bias_kv": add_bias_kv, "add_zero_attn": add_zero_attn, "batch_first": batch_first}
+        for name, flag in (flags | {"out_proj": out_proj, "qk_norm": qk_norm}).items():
+            if not isinstance(flag, bool):
+                raise ShapeError(f"attention: {name} is {flag!r}. Give True or False.")
+        if qk_norm and scale is not None:
             raise ShapeError(
-                f"attention: normalize has a learned temperature, and scale is {scale}. Leave out one of the two."
+                f"attention: qk_norm has a learned temperature, and scale is {scale}. Leave out one of the two."
             )
         self.embed_dim = int(embed_dim)
         self.num_heads = int(num_heads)
@@ -90,10 +111,11 @@ class Heads(nn.Module):
         self.kdim = int(embed_dim if kdim is None else kdim)
         self.vdim = int(embed_dim if vdim is None else vdim)
         self.batch_first = batch_first
-        self.key_heads = int(num_heads if key_heads is None else key_heads)
+        self.add_zero_attn = add_zero_attn
+        self.num_kv_heads = int(num_heads if num_kv_heads is None else num_kv_heads)
         self.head_dim = int(embed_dim // num_heads if head_dim is None else head_dim)
-        self.value_dim = int(embed_dim // num_heads if value_dim is None else value_dim)
-        A, G, D, H = self.num_heads, self.key_heads, self.head_dim, self.value_dim
+        self.v_head_dim = int(embed_dim // num_heads if v_head_dim is None else v_head_dim)
+        A, G, D, H = self.num_heads, self.num_kv_heads, self.head_dim, self.v_head_dim
         self._widths = A * D, G * D, G * H
 
         def parameter(*shape: int) -> nn.Parameter:
@@ -105,9 +127,11 @@ class Heads(nn.Module):
             for name, out, width in zip("qkv", self._widths, (self.embed_dim, self.kdim, self.vdim), strict=True):
                 self.register_parameter(f"{name}_proj_weight", parameter(out, width))
         self.in_proj_bias = parameter(sum(self._widths)) if bias else None
-        self.temperature = parameter(A) if normalize else None
+        self.temperature = parameter(A) if qk_norm else None
         self.out_proj = nn.Linear(A * H, self.embed_dim, bias, device, dtype) if out_proj else None
-        self._set_scale(1.0 if normalize else scale)
+        self.bias_k = parameter(1, 1, G * D) if add_bias_kv else None
+        self.bias_v = parameter(1, 1, G * H) if add_bias_kv else None
+        self._set_scale(1.0 if qk_norm else scale)
         self.reset_parameters()
 
     def _set_scale(self, scale: float | Tensor | None) -> None:
@@ -138,49 +162,11 @@ class Heads(nn.Module):
             nn.init.zeros_(self.in_proj_bias)
         if self.out_proj is not None and self.out_proj.bias is not None:
             nn.init.zeros_(self.out_proj.bias)
+        for added in (self.bias_k, self.bias_v):
+            if added is not None:
+                nn.init.xavier_normal_(added)
         if self.temperature is not None:
             nn.init.constant_(self.temperature, self.head_dim**0.5)
-
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        key_padding: Tensor | None,
-        cumulative_lengths: Sequence[int] | Tensor | None,
-        is_causal: bool,
-    ) -> Tensor:
-        """q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) -> (B, A, T, H), with `self.scale` and `self.dropout`."""
-        raise NotImplementedError
-
-    def attend_densely(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        key_padding: Tensor | None,
-        attn_mask: Tensor | None,
-        is_causal: bool,
-        need_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        """As `attend`, with a mask of any form (True is left out, numbers are added), and all weights where needed."""
-        if is_causal and attn_mask is not None and not need_weights and not has_values(attn_mask):
-            # It may be the causal one, as nn.TransformerEncoderLayer gives it. The check runs with the kernels.
-            torch._assert_async(is_causal_mask(attn_mask), "attention: attn_mask came beside is_causal and is another.")
-            return self.attend(q, k, v, key_padding=key_padding, cumulative_lengths=None, is_causal=True), None
-        asked = "need_weights=True" if need_weights else "attn_mask"
-        if is_causal and not need_weights:
-            asked = "attn_mask, which is not the causal one,"
-        raise ShapeError(
-            f"attention: {type(self).__name__} never holds all pairs, and {asked} asks for them. "
-            "Leave it out, or take Attention."
-        )
-
-    def decode_heads(self, q: Tensor, k: Tensor, v: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """New tokens that continue a text, in the shapes of `attend`; their answer, and the state after them."""
-        raise NotImplementedError
 
     def forward(
         self,
@@ -192,55 +178,103 @@ class Heads(nn.Module):
         attn_mask: Tensor | None = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
-        cumulative_lengths: Sequence[int] | Tensor | None = None,
+        *,
+        cu_seqlens: Sequence[int] | Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """The answer, and None or the weights (B, T, S), those of every head unless averaged: (B, A, T, S)."""
         key = query if key is None else key
         value = key if value is None else value
         self._check_inputs(query, key, value)
         unbatched = query.dim() == 2
-        key_padding = None if key_padding_mask is None else padding_of(key_padding_mask, query)
-        if key_padding is not None and unbatched:
-            key_padding = key_padding.unsqueeze(0)
+        if key_padding_mask is not None and unbatched:
+            key_padding_mask = _batch_of_one(key_padding_mask)
         q, k, v = self._project(query, key, value)
         if attn_mask is not None:
-            attn_mask = self._dense_mask(attn_mask, q, k)
-            if is_causal and has_values(attn_mask) and is_causal_mask(attn_mask):
-                attn_mask = None
-        weights = None
-        if attn_mask is None and not need_weights:
-            heads = self.attend(
-                q, k, v, key_padding=key_padding, cumulative_lengths=cumulative_lengths, is_causal=is_causal
-            )
-        elif cumulative_lengths is not None:
-            raise ShapeError(
-                "attention: cumulative_lengths came with a mask or need_weights. Pad the texts with key_padding_mask."
-            )
-        else:
-            heads, weights = self.attend_densely(
-                q,
-                k,
-                v,
-                key_padding=key_padding,
-                attn_mask=attn_mask,
-                is_causal=is_causal,
-                need_weights=need_weights,
-            )
-        if weights is not None:
-            weights = (weights.mean(1) if average_attn_weights else weights).to(query.dtype)
-            weights = weights.squeeze(0) if unbatched else weights
-        return self._join(heads, unbatched), weights
+            attn_mask = self._heads_mask(attn_mask, q, k, is_causal)
+        if need_weights and cu_seqlens is not None:
+            raise ShapeError("attention: cu_seqlens came with need_weights. Pad the sequences with key_padding_mask.")
+        request = self._request(q, k, v, attn_mask, is_causal, key_padding_mask=key_padding_mask, cu_seqlens=cu_seqlens)
+        self.observe(request)
+        if not need_weights:
+            return self._join(self.method.attend(request), unbatched), None
+        heads, weights = self.attend_with_weights(request)
+        weights = (weights.mean(1) if average_attn_weights else weights).to(query.dtype)
+        return self._join(heads, unbatched), weights.squeeze(0) if unbatched else weights
 
-    def decode(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """New tokens x that continue a text, and the state after those before: the answer equals the causal pass.
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def decode(self, input: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """New tokens that continue a text, and the state after those before: the answer equals the causal pass.
 
         >>> state = None
         >>> for token in torch.randn(10, 1, 1, 512):                # T B A*D, one at a time
         ...     y, state = layer.decode(token, state)
         """
-        self._check_inputs(x, x, x)
-        heads, state = self.decode_heads(*self._project(x, x, x), state)
-        return self._join(heads, unbatched=x.dim() == 2), state
+        self._check_inputs(input, input, input)
+        q, k, v = self._project(input, input, input)
+        request = self._request(q, k, v, None, True, decoding=True)
+        heads, state = self.method.decode(request, self.initial_state(request) if state is None else state)
+        return self._join(heads, unbatched=input.dim() == 2), state
+
+    def observe(self, request: AttentionRequest) -> None:
+        """Sees each request of a whole pass before it is answered. A layer may measure it; here nothing is done."""
+
+    def initial_state(self, request: AttentionRequest) -> Any:
+        """What decoding starts from, before any token; None for nothing."""
+        return None
+
+    def attend_with_weights(self, request: AttentionRequest) -> tuple[Tensor, Tensor]:
+        """The answer (B, A, T, H), and all weights (B, A, T, S)."""
+        raise self._no_pairs("need_weights=True")
+
+    def _request(
+        self, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None, is_causal: bool, **options: Any
+    ) -> AttentionRequest:
+        return AttentionRequest.make(
+            q,
+            k,
+            v,
+            attn_mask,
+            self.dropout if self.training else 0.0,
+            is_causal,
+            scale=self.scale,
+            pattern=self.pattern,
+            order=self.order,
+            window_size=self.window_size,
+            feature_map=self.feature_map,
+            **options,
+        )
+
+    def _heads_mask(self, mask: Tensor, q: Tensor, k: Tensor, is_causal: bool) -> Tensor | None:
+        """nn.MultiheadAttention's mask, True is left out, as scaled_dot_product_attention takes it, True attends.
+
+        None where it says no more than `is_causal` does.
+        """
+        check_mask("attention", "attn_mask", mask, q)
+        (B, A, T, _), S = q.shape, k.shape[2]
+        if tuple(mask.shape) not in ((T, S), (B * A, T, S)):
+            raise ShapeError(
+                f"attention: attn_mask is {tuple(mask.shape)}, wanted {(T, S)} for all or {(B * A, T, S)} for each "
+                "head. Give a row for each query and a column for each key."
+            )
+        if is_causal and has_values(mask) and is_causal_mask(mask):
+            return None
+        if not self.takes_attn_mask:
+            if not is_causal or has_values(mask):
+                raise self._no_pairs("attn_mask, which is not the causal one," if is_causal else "attn_mask")
+            # It may be the causal one, as nn.TransformerEncoderLayer gives it. The check runs with the kernels.
+            torch._assert_async(is_causal_mask(mask), "attention: attn_mask came beside is_causal and is another.")
+            return None
+        mask = ~mask if mask.dtype == torch.bool else mask
+        per_head: Tensor = mask if mask.dim() == 2 else mask.unflatten(0, (B, A))
+        return per_head
+
+    def _no_pairs(self, what: str) -> ShapeError:
+        return ShapeError(
+            f"attention: {type(self).__name__} never holds all pairs, and {what} asks for them. "
+            "Leave it out, or take Attention."
+        )
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From the layer's inputs to heads: (B, A, T, D), (B, G, S, D), (B, G, S, H)."""
@@ -253,9 +287,7 @@ class Heads(nn.Module):
                 weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
             biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self._widths)
             q, k, v = (linear(x, *parts) for x, *parts in zip((query, key, value), weights, biases, strict=True))
-        q, k, v = (
-            self._split(x, heads) for x, heads in ((q, self.num_heads), (k, self.key_heads), (v, self.key_heads))
-        )
+        q, k, v = self._split(q, self.num_heads), self._split(k, self.num_kv_heads), self._split(v, self.num_kv_heads)
         if self.temperature is not None:
             # Under autocast the temperature is of a wider type than the products.
             q, k = (
@@ -280,20 +312,6 @@ class Heads(nn.Module):
             return x
         output: Tensor = self.out_proj(x)
         return output
-
-    def _dense_mask(self, mask: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        """A mask (T, S) or (B * A, T, S) as one that fits (B, A, T, S)."""
-        check_mask("attn_mask", mask, q)
-        (B, A, T, _), S = q.shape, k.shape[2]
-        if tuple(mask.shape) == (T, S):
-            return mask
-        if tuple(mask.shape) == (B * A, T, S):
-            per_head: Tensor = mask.unflatten(0, (B, A))
-            return per_head
-        raise ShapeError(
-            f"attention: attn_mask is {tuple(mask.shape)}, wanted {(T, S)} for all or {(B * A, T, S)} for each head. "
-            "Give a row for each query and a column for each key."
-        )
 
     def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         others = {} if query is key is value else {"key": key, "value": value}
@@ -338,12 +356,26 @@ class Heads(nn.Module):
         return "torch"
 
     def extra_repr(self) -> str:
-        options = ("dropout", "kdim", "vdim", "batch_first", "key_heads", "head_dim", "value_dim")
+        options = ("dropout", "kdim", "vdim", "batch_first", "num_kv_heads", "head_dim", "v_head_dim")
         settings = [f"{option}={getattr(self, option)!r}" for option in options]
         scale = type(self.scale).__name__ if isinstance(self.scale, Tensor) else repr(self.scale)
         settings.append(f"scale={scale}")
         settings.append(f"kernel={self.kernel()!r}")
         return ", ".join([str(self.embed_dim), str(self.num_heads), *settings])
+
+
+def _batch_of_one(mask: Tensor) -> Tensor:
+    return mask.unsqueeze(0) if isinstance(mask, Tensor) and not mask.is_nested else mask
+
+
+def refuse_added_keys(layer: str, add_bias_kv: bool, add_zero_attn: bool) -> None:
+    """Refuses the two options that only `Attention` has."""
+    for name, flag in (("add_bias_kv", add_bias_kv), ("add_zero_attn", add_zero_attn)):
+        if flag:
+            raise ShapeError(
+                f"attention: {layer} has no place for a key that every query attends to, and {name} is {flag!r}. "
+                "Leave it out, or take Attention."
+            )
 
 
 def divisors(number: int) -> list[int]:
@@ -355,15 +387,15 @@ def _check_sizes(**sizes: int | None) -> None:
     for name, size in sizes.items():
         if size is not None or name in ("embed_dim", "num_heads"):
             check_whole("attention", name, size)
-    width, A, G = sizes["embed_dim"], sizes["num_heads"], sizes["key_heads"]
+    width, A, G = sizes["embed_dim"], sizes["num_heads"], sizes["num_kv_heads"]
     assert width is not None
     assert A is not None
-    if width % A and (sizes["head_dim"] is None or sizes["value_dim"] is None):
+    if width % A and (sizes["head_dim"] is None or sizes["v_head_dim"] is None):
         raise ShapeError(
-            f"attention: width {width} does not split into {A} heads (remainder {width % A}). "
-            f"Choose heads from {divisors(width)}, or give head_dim and value_dim."
+            f"attention: embed_dim {width} is not divisible by num_heads {A}. "
+            f"Choose num_heads from {', '.join(map(str, divisors(width)))}, or give head_dim and v_head_dim."
         )
     if G is not None and A % G:
         raise ShapeError(
-            f"attention: {A} query heads do not share {G} key heads evenly. Choose key_heads from {divisors(A)}."
+            f"attention: {A} query heads do not share {G} key heads evenly. Choose num_kv_heads from {divisors(A)}."
         )

@@ -1,8 +1,8 @@
-"""Which keys a query looks at, by their places: one definition for the masks, the counts and the pictures."""
+"""Which keys a query attends to, by their positions: one definition for masks, counts and pictures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,45 +17,53 @@ KINDS: tuple[Kind, ...] = ("full", "causal", "sliding", "block", "block-causal")
 
 @dataclass(frozen=True)
 class Pattern:
-    """Query i looks at key j:
+    """Query i attends to key j:
 
     - full: always
     - causal: j <= i
-    - sliding: the `window` keys up to and including its own place, and `ahead` after it; with a `dilation` d every d-th
-    - block: the keys of its own block of `window`; with `causal_inside` those up to its own place
-    - block-causal: the keys of its own block of `window`, whole, and of all blocks before
+    - sliding: the `window_size` keys up to and including its own position, and `lookahead` after it; with a `dilation`
+      d every d-th
+    - block: the keys of its own block of `window_size`; with `is_causal` those up to its own position
+    - block-causal: the keys of its own block of `window_size`, whole, and of all blocks before
 
-    >>> print(Pattern("sliding", window=2).drawn(4))
+    >>> print(Pattern("sliding", window_size=2).draw(4))
     ■ · · ·
     ■ ■ · ·
     · ■ ■ ·
     · · ■ ■
 
-    A query's place is its index, plus an offset where it continues a text. Keys are at their index.
+    A query's position is its index, plus an offset where it continues a text. Keys are at their index. `mask_mod` is
+    what torch's FlexAttention takes: `create_block_mask(pattern.mask_mod, None, None, T, S)`.
     """
 
     kind: Kind = "full"
-    window: int | None = None
-    ahead: int = 0
+    window_size: int | None = None
+    lookahead: int = 0
     dilation: int = 1
-    causal_inside: bool = False
+    is_causal: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ShapeError(f"attention: there is no pattern {self.kind!r}. Choose from {', '.join(KINDS)}.")
         windowed = self.kind in ("sliding", "block", "block-causal")
-        if not windowed and self.window is not None:
-            raise ShapeError(f"attention: a {self.kind} pattern has no window, got {self.window!r}. Leave it out.")
+        if not windowed and self.window_size is not None:
+            raise ShapeError(
+                f"attention: a {self.kind} pattern has no window, got window_size {self.window_size!r}. Leave it out."
+            )
         if windowed:
-            self._check_whole("window", 1)
-        self._check_whole("ahead", 0)
+            self._check_whole("window_size", 1)
+        self._check_whole("lookahead", 0)
         self._check_whole("dilation", 1)
-        if self.kind != "sliding" and (self.ahead, self.dilation) != (0, 1):
-            raise ShapeError(f"attention: ahead and dilation are for a sliding pattern, and this one is {self.kind}.")
-        if not isinstance(self.causal_inside, bool):
-            raise ShapeError(f"attention: causal_inside is {self.causal_inside!r}. Give True or False.")
-        if self.causal_inside and self.kind != "block":
-            raise ShapeError(f"attention: causal_inside is for a block pattern, and this one is {self.kind}.")
+        if self.kind != "sliding" and (self.lookahead, self.dilation) != (0, 1):
+            raise ShapeError(
+                f"attention: lookahead and dilation are for a sliding pattern, and this one is {self.kind}."
+            )
+        if not isinstance(self.is_causal, bool):
+            raise ShapeError(f"attention: is_causal is {self.is_causal!r}. Give True or False.")
+        if self.is_causal and self.kind != "block":
+            raise ShapeError(
+                f"attention: is_causal of a pattern is for blocks, and this one is {self.kind}. Take Pattern('causal')."
+            )
 
     def _check_whole(self, name: str, least: int) -> None:
         value = getattr(self, name)
@@ -65,60 +73,77 @@ class Pattern:
             object.__setattr__(self, name, int(value))
 
     @property
-    def looks_ahead(self) -> bool:
-        """Whether some query looks at a key after its own place, so that no text can be decoded word by word."""
-        inside = self.kind == "block" and not self.causal_inside
-        return self.kind in ("full", "block-causal") or inside or self.ahead > 0
+    def is_decodable(self) -> bool:
+        """Whether no query attends to a key after its own position, so that texts can be decoded token by token."""
+        if self.kind == "block":
+            return self.is_causal
+        return self.kind == "causal" or (self.kind == "sliding" and self.lookahead == 0)
 
-    def sees(self, query: Tensor, key: Tensor) -> Tensor:
-        """Whether the query at one place looks at the key at another, for places that broadcast."""
-        behind = query - key
+    def causal(self, layer: str = "attention") -> "Pattern":
+        """The pattern where `is_causal` is asked for: a full one becomes causal, one that looks ahead is refused."""
         if self.kind == "full":
-            return torch.ones_like(behind, dtype=torch.bool)
+            return CAUSAL
+        if not self.is_decodable:
+            raise ShapeError(
+                f"{layer}: is_causal or decoding came with a {self.kind} pattern that looks ahead. "
+                "Give a pattern that does not: causal, sliding without lookahead, or block with is_causal."
+            )
+        return self
+
+    def attends_to_all(self, S: int, offset: int = 0) -> bool:
+        """Whether every query attends to all S keys, as those do that come after them in a causal pattern."""
+        return self.kind == "full" or (self.kind == "causal" and offset >= S - 1)
+
+    def mask_mod(self, b: Any, h: Any, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+        """Whether the query at one position attends to the key at another, in every batch b and head h alike."""
+        distance = q_idx - kv_idx
+        if self.kind == "full":
+            return torch.ones_like(distance, dtype=torch.bool)
         if self.kind == "causal":
-            return behind >= 0
-        assert self.window is not None
+            return distance >= 0
+        assert self.window_size is not None
         if self.kind == "sliding":
-            reach = (behind < self.window * self.dilation) & (behind >= -self.ahead * self.dilation)
-            return reach & (behind % self.dilation == 0) if self.dilation > 1 else reach
-        blocks = query // self.window - key // self.window
+            near = (distance < self.window_size * self.dilation) & (distance >= -self.lookahead * self.dilation)
+            return near & (distance % self.dilation == 0) if self.dilation > 1 else near
+        blocks = q_idx // self.window_size - kv_idx // self.window_size
         if self.kind == "block-causal":
             return blocks >= 0
-        return (blocks == 0) & (behind >= 0) if self.causal_inside else blocks == 0
+        return (blocks == 0) & (distance >= 0) if self.is_causal else blocks == 0
 
     def mask(self, T: int, S: int, offset: int = 0, device: torch.device | None = None) -> Tensor:
-        """True where a query (T) looks at a key (S)."""
+        """True where a query (T) attends to a key (S)."""
         query, key = (torch.arange(length, device=device) for length in (T, S))
-        return self.sees(query[:, None] + offset, key[None, :])
+        return self.mask_mod(None, None, query[:, None] + offset, key[None, :])
 
-    def pairs(self, T: int, S: int | None = None) -> int:
-        """How many pairs of query and key are looked at.
+    def num_pairs(self, T: int, S: int | None = None) -> int:
+        """How many pairs of query and key there are where the one attends to the other.
 
-        >>> Pattern("causal").pairs(5), Pattern("sliding", window=2).pairs(5), Pattern("block", window=2).pairs(5)
+        >>> near = Pattern("sliding", window_size=2), Pattern("block", window_size=2)
+        >>> Pattern("causal").num_pairs(5), *(pattern.num_pairs(5) for pattern in near)
         (15, 9, 9)
         """
-        return int(self._keys_seen(torch.arange(T), T if S is None else S).sum())
+        return int(self._keys_of(torch.arange(T), T if S is None else S).sum())
 
-    def _keys_seen(self, query: Tensor, S: int) -> Tensor:
-        """How many of S keys the query at a place looks at, without a look at each of them."""
+    def _keys_of(self, query: Tensor, S: int) -> Tensor:
+        """To how many of S keys the query at a position attends, without a look at each of them."""
         if self.kind == "full":
             return torch.full_like(query, S)
         if self.kind == "causal":
             return (query + 1).clamp(max=S)
-        assert self.window is not None
+        assert self.window_size is not None
         if self.kind == "sliding":
-            # Those m = -ahead ... window - 1 for which the key m * dilation places behind is there.
-            nearest = ((query - S).floor_divide(self.dilation) + 1).clamp(min=-self.ahead)
-            furthest = query.floor_divide(self.dilation).clamp(max=self.window - 1)
+            # Those m = -lookahead ... window_size - 1 for which the key m * dilation positions before is there.
+            nearest = ((query - S).floor_divide(self.dilation) + 1).clamp(min=-self.lookahead)
+            furthest = query.floor_divide(self.dilation).clamp(max=self.window_size - 1)
             return (furthest - nearest + 1).clamp(min=0)
-        start = query // self.window * self.window
-        end = (query + 1 if self.causal_inside else start + self.window).clamp(max=S)
+        start = query // self.window_size * self.window_size
+        end = (query + 1 if self.is_causal else start + self.window_size).clamp(max=S)
         return end if self.kind == "block-causal" else (end - start).clamp(min=0)
 
-    def drawn(self, T: int, S: int | None = None) -> str:
+    def draw(self, T: int, S: int | None = None) -> str:
         """The picture that textbooks have: a row a query, a column a key."""
         rows = self.mask(T, T if S is None else S).tolist()
-        return "\n".join(" ".join("■" if seen else "·" for seen in row) for row in rows)
+        return "\n".join(" ".join("■" if attended else "·" for attended in row) for row in rows)
 
 
 FULL, CAUSAL = Pattern(), Pattern("causal")
@@ -127,7 +152,7 @@ _LARGEST = 64
 
 
 def picture(name: str, T: int, exact: Pattern | None = None, series: Pattern | None = None) -> str:
-    """■ for a key that has softmax's weight, ▒ for one that has its series', · for one that is not looked at.
+    """■ for a key that has softmax's weight, ▒ for one that has its series', · for one that is not attended to.
 
     >>> print(picture("causal, window 2", 4, exact=Pattern("sliding", window=2), series=Pattern("causal")))
     causal, window 2: 7 pairs, and 3 by the series

@@ -22,18 +22,18 @@ class Reach(NamedTuple):
         return self.first == 0 and self.end == T
 
 
-_NOWHERE = Reach(0, 0, Pattern("sliding", window=1), 0)
+_NOWHERE = Reach(0, 0, Pattern("sliding", window_size=1), 0)
 
 
 def reach(pattern: Pattern, T: int, S: int, offset: int = 0) -> Reach:
     """The reach of T queries, the first at the place `offset`, over S keys.
 
-    >>> reach(Pattern("sliding", window=5, ahead=9), T=7, S=7).pattern
-    Pattern(kind='sliding', window=5, ahead=6, dilation=1, causal_inside=False)
-    >>> reach(Pattern("sliding", window=9), T=7, S=7).pattern
-    Pattern(kind='causal', window=None, ahead=0, dilation=1, causal_inside=False)
-    >>> reach(Pattern("block", window=4), T=7, S=7, offset=-2)              # no key is at a place below 0
-    Reach(first=2, end=7, pattern=Pattern(kind='block', window=4, ahead=0, dilation=1, causal_inside=False), offset=0)
+    >>> reach(Pattern("sliding", window_size=5, lookahead=9), T=7, S=7).pattern
+    Pattern(kind='sliding', window_size=5, lookahead=6, dilation=1, is_causal=False)
+    >>> reach(Pattern("sliding", window_size=9), T=7, S=7).pattern
+    Pattern(kind='causal', window_size=None, lookahead=0, dilation=1, is_causal=False)
+    >>> reach(Pattern("block", window_size=4), T=7, S=7, offset=-2)[:2]          # no key is at a position below 0
+    (2, 7)
     """
     if pattern.kind not in ("sliding", "block"):
         return Reach(0, T, pattern, offset)
@@ -43,7 +43,7 @@ def reach(pattern: Pattern, T: int, S: int, offset: int = 0) -> Reach:
 
 
 def _sliding(pattern: Pattern, T: int, S: int, offset: int) -> Reach:
-    W, ahead, d = pattern.window, pattern.ahead, pattern.dilation
+    W, ahead, d = pattern.window_size, pattern.lookahead, pattern.dilation
     assert W is not None
     first, end = max(0, -offset - ahead * d), min(T, S - offset + (W - 1) * d)
     T, offset = end - first, offset + first
@@ -53,7 +53,7 @@ def _sliding(pattern: Pattern, T: int, S: int, offset: int) -> Reach:
         return _NOWHERE
     if nearest == furthest and d > 1:
         # One key for each query, so that there is nothing to step over.
-        near = _sliding(Pattern("sliding", window=1), T, S, offset - nearest * d)
+        near = _sliding(Pattern("sliding", window_size=1), T, S, offset - nearest * d)
         return near._replace(first=first + near.first, end=first + near.end)
     # Where none of them is 0, the query's place moves to the next one.
     step = min(max(0, nearest), furthest)
@@ -63,12 +63,12 @@ def _sliding(pattern: Pattern, T: int, S: int, offset: int) -> Reach:
         return Reach(first, end, FULL, offset)
     if from_start and ahead == 0:
         return Reach(first, end, CAUSAL, offset)
-    is_narrow = (W, ahead, d) == (pattern.window, pattern.ahead, pattern.dilation)
+    is_narrow = (W, ahead, d) == (pattern.window_size, pattern.lookahead, pattern.dilation)
     return Reach(first, end, pattern if is_narrow else Pattern("sliding", W, ahead, d), offset)
 
 
 def _block(pattern: Pattern, T: int, S: int, offset: int) -> Reach:
-    W = pattern.window
+    W = pattern.window_size
     assert W is not None
     first, end = max(0, -offset), min(T, -(-S // W) * W - offset)
     if first >= end:
@@ -76,4 +76,15 @@ def _block(pattern: Pattern, T: int, S: int, offset: int) -> Reach:
     offset += first
     if max(offset + end - first, S) > W:
         return Reach(first, end, pattern, offset)
-    return Reach(first, end, CAUSAL if pattern.causal_inside else FULL, offset)
+    return Reach(first, end, CAUSAL if pattern.is_causal else FULL, offset)
+
+
+def simplest(pattern: Pattern, T: int, S: int, offset: int) -> tuple[Pattern, int]:
+    """The pattern and offset of the same pairs of T queries and S keys, without a window if it reaches over all.
+
+    >>> simplest(Pattern("sliding", window_size=100), T=64, S=64, offset=0)[0].kind
+    'causal'
+    """
+    near = reach(pattern, T, S, offset)
+    # Where some query attends to no key, those that do are told apart by whoever answers.
+    return (near.pattern, near.offset) if near.is_whole(T) else (pattern, offset)

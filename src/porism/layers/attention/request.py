@@ -1,68 +1,221 @@
-"""What attention is asked for, checked once: queries, keys, values, their layout, scale and padding."""
+"""One call of attention, checked once: queries, keys, values and everything that says how they attend."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from numbers import Real
+from operator import index
 from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.masks import sees_all
-from porism.layers.attention.pattern import Pattern
-from porism.layers.attention.reach import reach
+from porism.layers.attention.masks import Mask, attention_mask, dense_mask, padding_of
+from porism.layers.attention.packed import pack, starts, unpack
+from porism.layers.attention.pattern import FULL, Pattern
 from porism.layers.autocast import autocast_dtype
-from porism.layers.operands import MOST, check_dropout, check_operands, check_whole, readable
+from porism.layers.operands import FLOATS, MOST, check_dropout, check_operands, check_whole, readable
 
 LEAST_SCALE = 2.0**-126
 """The smallest scale that is not rounded to 0 in float32."""
 
 
-class AttentionRequest(NamedTuple):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttentionRequest:
     """Operands that a kernel may read: one device, one floating dtype, dense along the width, autocast applied.
 
-    The scale is above 0: a negative one, 0 and one that is a tensor are multiplied into the queries.
+    >>> q, k, v = torch.randn(2, 8, 10, 64), torch.randn(2, 2, 10, 64), torch.randn(2, 2, 10, 32)
+    >>> request = AttentionRequest.make(q, k, v, is_causal=True)
+    >>> request.pattern.kind, request.scale
+    ('causal', 0.125)
 
-    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A; key_padding (B, S), True: a pad.
+    `make` holds all checks; who takes a request makes none. The scale is above 0: a negative one, 0 and one that is a
+    tensor are multiplied into the queries.
     """
 
     q: Tensor
+    """(B, A, T, D)"""
     k: Tensor
+    """(B, G, S, D), G divides A"""
     v: Tensor
+    """(B, G, S, H)"""
+    pattern: Pattern
     scale: float
-    key_padding: Tensor | None
+    key_padding_mask: Tensor | None
+    """(B, S) of bool, True for a pad"""
+    attn_mask: Tensor | None
+    """(1 or B, 1 or A, 1 or T, 1 or S), True attends, numbers are added to the logits"""
+    cu_seqlens: tuple[int, ...] | None
+    """Where each packed sequence starts, and the end"""
+    dropout_p: float
+    offset: int
+    """The position of the first query"""
+    order: int | None
+    """Of the series that may stand in for the exponential; None where all has to be exact"""
+    window_size: int | None
+    """The keys near a query for which the exponential has to be exact all the same"""
+    feature_map: str | None
 
     @classmethod
     def make(
         cls,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        pattern: Pattern,
-        scale: float | Tensor | None = None,
-        key_padding: Tensor | None = None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | Tensor | None = None,
+        enable_gqa: bool = True,
+        pattern: Pattern | None = None,
+        key_padding_mask: Tensor | None = None,
+        cu_seqlens: Sequence[int] | Tensor | None = None,
         offset: int = 0,
+        order: int | None = None,
+        window_size: int | None = None,
+        feature_map: str | None = None,
+        decoding: bool = False,
         layer: str = "attention",
     ) -> Self:
         """The request, or a refusal that says what is wrong.
 
-        Of a scale that is a tensor, such as a learned parameter, autograd gives the gradient.
+        Of a scale that is a tensor, such as a learned parameter, autograd gives the gradient. `decoding` asks for new
+        tokens that continue a text: a pattern that attends to none after them, and a key for each.
         """
-        check_operands(layer, q=q, k=k, v=v)
-        _check_shapes(layer, q, k, v)
-        if key_padding is not None:
-            _check_padding(layer, key_padding, k)
-        if not isinstance(pattern, Pattern):
+        q, k, v = query, key, value
+        if not _is_plain(q, k, v):
+            check_operands(layer, query=q, key=k, value=v)
+            if (chosen := autocast_dtype(q, k, v)) is not None:
+                q, k, v = (x.to(chosen) for x in (q, k, v))
+        _check_shapes(layer, query, key, value, enable_gqa)
+        if pattern is None:
+            pattern = FULL
+        elif not isinstance(pattern, Pattern):
             raise ShapeError(f"{layer}: the pattern is {pattern!r}, wanted a Pattern, such as Pattern('causal').")
-        check_dropout(layer, "dropout_p", dropout_p)
-        check_whole(layer, "offset", offset, -MOST)
-        if (chosen := autocast_dtype(q, k, v)) is not None:
-            q, k, v = (x.to(chosen) for x in (q, k, v))
+        if is_causal is not False:
+            pattern = _causal(layer, pattern, is_causal)
+        if dropout_p != 0.0 or type(dropout_p) is not float:
+            check_dropout(layer, "dropout_p", dropout_p)
+        if offset != 0 or type(offset) is not int:
+            check_whole(layer, "offset", offset, -MOST)
+            # NumPy's numbers hold 64 bits, and sums of Python's hold any.
+            offset = offset if isinstance(offset, (int, torch.SymInt)) else int(offset)
+        if key_padding_mask is not None:
+            key_padding_mask = padding_of(layer, key_padding_mask, k)
+        if attn_mask is not None:
+            attn_mask = attention_mask(layer, attn_mask, q, k)
+        packed = None
+        if cu_seqlens is not None:
+            packed = tuple(starts(cu_seqlens, q.shape[2]))
+            _check_packed(layer, q, k, key_padding_mask, attn_mask, offset)
+        if decoding:
+            _check_decoding(layer, q, k, pattern)
         q, factor = _scaled(layer, q, scale)
-        return cls(readable(q), readable(k), readable(v), factor, key_padding)
+        return cls(
+            q=readable(q),
+            k=readable(k),
+            v=readable(v),
+            pattern=pattern,
+            scale=factor,
+            key_padding_mask=key_padding_mask,
+            attn_mask=attn_mask,
+            cu_seqlens=packed,
+            dropout_p=dropout_p,
+            offset=offset,
+            order=order,
+            window_size=window_size,
+            feature_map=feature_map,
+        )
+
+    def sizes(self) -> "RequestSizes":
+        """What there is to know of the request without a look into its tensors."""
+        # A size that the compiler holds for a variable becomes a constant by this.
+        B, A, T, D = (index(size) for size in self.q.shape)
+        S, H = index(self.k.shape[2]), index(self.v.shape[3])
+        if self.cu_seqlens is not None:
+            lengths = [end - start for start, end in pairwise(self.cu_seqlens)]
+            B, T, S = len(lengths), max(lengths), max(lengths)
+        packed = self.cu_seqlens is not None
+        needs_gradient = self.q.requires_grad or self.k.requires_grad or self.v.requires_grad
+        return RequestSizes(
+            *(B, A, T, S, D, H),
+            pattern=self.pattern,
+            offset=self.offset,
+            padded=self.key_padding_mask is not None or (packed and not self.pattern.is_decodable),
+            packed=packed,
+            attn_mask=self.attn_mask is not None,
+            # As a branch, which is a constant of the compiler also where the number is a variable.
+            dropout=True if self.dropout_p else False,  # noqa: SIM210
+            backward=torch.is_grad_enabled() and needs_gradient,
+            order=self.order,
+            window_size=self.window_size,
+            device=str(self.q.device),
+            dtype=self.q.dtype,
+            has_values=not (isinstance(self.q, FakeTensor) or self.q.is_meta),
+        )
+
+    def padded(self) -> tuple[Self, Callable[[Tensor], Tensor]]:
+        """Packed sequences as the padded batch that they stand for, and the way back for its answer."""
+        if self.cu_seqlens is None:
+            return self, _unchanged
+        borders = self.cu_seqlens
+        (q, padding), (k, _), (v, _) = (unpack(x, borders) for x in (self.q, self.k, self.v))
+        batch = replace(self, q=q, k=k, v=v, key_padding_mask=padding, cu_seqlens=None)
+        return batch, lambda answer: pack(answer, borders)
+
+    def dense_mask(self) -> Mask | None:
+        """All limits as one mask that fits (B, A, T, S); None where there are none."""
+        return dense_mask(self.q, self.k, self.pattern, self.offset, self.key_padding_mask, self.attn_mask)
+
+
+class RequestSizes(NamedTuple):
+    """What decides how much work a request is: plain values, which a cache can take for its key.
+
+    Of packed sequences B, T and S are those of the padded batch that they stand for.
+    """
+
+    B: int
+    A: int
+    T: int
+    S: int
+    D: int
+    H: int
+    pattern: Pattern = FULL
+    offset: int = 0
+    padded: bool = False
+    """Whether keys may be padding."""
+    packed: bool = False
+    attn_mask: bool = False
+    dropout: bool = False
+    backward: bool = True
+    """Whether a backward pass follows."""
+    order: int | None = None
+    window_size: int | None = None
+    device: str = "cpu"
+    dtype: torch.dtype = torch.float32
+    has_values: bool = True
+    """Whether tensors hold numbers, so that something can be measured; else they only stand in for others."""
+    threads: int = 1
+
+    @property
+    def heads(self) -> int:
+        """Of all texts together."""
+        return self.B * self.A
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether some query may not attend to some key."""
+        return self.padded or self.attn_mask or not self.pattern.attends_to_all(self.S, self.offset)
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether fused kernels need a dense mask. They know a causal limit by name, if it is alone."""
+        alone = self.pattern.kind == "causal" and self.offset == 0 and not self.padded and not self.attn_mask
+        return self.is_limited and not alone
 
 
 def share(x: Tensor, A: int) -> Tensor:
@@ -91,6 +244,10 @@ def check_scale(layer: str, scale: Any) -> None:
         raise ShapeError(f"{layer}: scale is {scale!r}, wanted a finite number, or None for 1 / sqrt(D).")
 
 
+def _unchanged(answer: Tensor) -> Tensor:
+    return answer
+
+
 def _is_finite(number: Any) -> bool:
     # math.isfinite does not take the compiler's variables.
     try:
@@ -99,31 +256,83 @@ def _is_finite(number: Any) -> bool:
         return False
 
 
+def _is_plain(q: Any, k: Any, v: Any) -> bool:
+    """Whether these are dense tensors of one floating dtype on the CPU, and no autocast is on: nothing to refuse."""
+    if not type(q) is type(k) is type(v) is Tensor or torch.is_autocast_enabled("cpu"):
+        return False
+    dtype = q.dtype
+    return (
+        dtype in FLOATS
+        and k.dtype is dtype
+        and v.dtype is dtype
+        and q.is_cpu
+        and k.is_cpu
+        and v.is_cpu
+        and q.layout is k.layout is v.layout is torch.strided
+        and not (q.is_nested or k.is_nested or v.is_nested)
+    )
+
+
 def _scaled(layer: str, q: Tensor, scale: float | Tensor | None) -> tuple[Tensor, float]:
     """The queries, times what kernels cannot multiply with, and the number above 0 that is left to them.
 
     Kernels hide a key by a logit of -inf and then multiply, which shows it if the scale is negative and gives NaN if it
     is 0, also where it is too small for float32.
     """
+    if scale is None:
+        return q, float(q.shape[-1] ** -0.5)
     check_scale(layer, scale)
     if isinstance(scale, Tensor):
         if scale.device != q.device:
             raise ShapeError(
-                f"{layer}: scale is on {scale.device}, q on {q.device}, wanted one device. "
+                f"{layer}: scale is on {scale.device}, query on {q.device}, wanted one device. "
                 f"Move it with scale.to({str(q.device)!r})."
             )
         # With a dimension of its own it takes part in the choice of type: a learned scale is float32 where queries are
         # half, and so are the products and their sum, its gradient.
         return (q * scale.reshape(1)).to(q.dtype), 1.0
-    number = float(scale_of(q, scale))
+    number = float(scale)
     if number < 0:
         q, number = -q, -number
     return (q, number) if number >= LEAST_SCALE else (q * number, 1.0)
 
 
-def _check_shapes(layer: str, q: Tensor, k: Tensor, v: Tensor) -> None:
+def _causal(layer: str, pattern: Pattern, is_causal: Any) -> Pattern:
+    if not isinstance(is_causal, bool):
+        raise ShapeError(f"{layer}: is_causal is {is_causal!r}, wanted True or False.")
+    return pattern.causal(layer)
+
+
+def _check_shapes(layer: str, q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> None:
     shapes = q.shape, k.shape, v.shape
-    for name, shape in zip("qkv", shapes, strict=True):
+    if not len(shapes[0]) == len(shapes[1]) == len(shapes[2]) == 4:
+        _refuse_dimensions(layer, shapes)
+    (B, A, _, D), (key_batch, G, S, key_width), (value_batch, value_heads, values, H) = shapes
+    if D == 0 or key_width == 0 or H == 0:
+        _refuse_dimensions(layer, shapes)
+    if key_batch != B or key_width != D:
+        raise ShapeError(
+            f"{layer}: key is {tuple(k.shape)}, wanted batch {B} and width {D} as in query {tuple(q.shape)}. "
+            "Keys and queries meet in a product."
+        )
+    if value_batch != B or value_heads != G or values != S:
+        raise ShapeError(
+            f"{layer}: value is {tuple(v.shape)}, wanted {tuple(k.shape[:3])} and any width, as in key "
+            f"{tuple(k.shape)}. Every key has one value."
+        )
+    if G == 0 or A == 0 or A % G:
+        raise ShapeError(
+            f"{layer}: {A} query heads do not share {G} key heads evenly. Give key heads whose number divides {A}."
+        )
+    if not enable_gqa and A != G:
+        raise ShapeError(
+            f"{layer}: {A} query heads came with {G} key heads, and enable_gqa is {enable_gqa!r}. "
+            "Set enable_gqa=True, or give as many key heads."
+        )
+
+
+def _refuse_dimensions(layer: str, shapes: tuple[torch.Size, ...]) -> None:
+    for name, shape in zip(("query", "key", "value"), shapes, strict=True):
         if len(shape) != 4:
             raise ShapeError(
                 f"{layer}: {name} is {tuple(shape)}, wanted 4 sizes: batch, heads, length, width. "
@@ -131,94 +340,35 @@ def _check_shapes(layer: str, q: Tensor, k: Tensor, v: Tensor) -> None:
             )
         if shape[3] == 0:
             raise ShapeError(f"{layer}: {name} is {tuple(shape)}, width 0, wanted a width from 1 on.")
-    (B, A, _, D), (key_batch, G, S, key_width), (value_batch, value_heads, values, _) = shapes
-    if key_batch != B or key_width != D:
+
+
+def _check_packed(
+    layer: str, q: Tensor, k: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None, offset: int
+) -> None:
+    if key_padding_mask is not None or attn_mask is not None or offset:
         raise ShapeError(
-            f"{layer}: k is {tuple(k.shape)}, wanted batch {B} and width {D} as in q {tuple(q.shape)}. "
-            "Keys and queries meet in a product."
+            f"{layer}: cu_seqlens came with key_padding_mask, attn_mask or an offset. Packed sequences need none."
         )
-    if value_batch != B or value_heads != G or values != S:
+    if q.shape[2] != k.shape[2]:
         raise ShapeError(
-            f"{layer}: v is {tuple(v.shape)}, wanted {tuple(k.shape[:3])} and any width, as in k {tuple(k.shape)}. "
-            "Every key has one value."
+            f"{layer}: with cu_seqlens each sequence attends to itself, and {q.shape[2]} queries came with "
+            f"{k.shape[2]} keys. Pad the sequences with key_padding_mask."
         )
-    if G == 0 or A == 0 or A % G:
+    if q.shape[0] != 1:
         raise ShapeError(
-            f"{layer}: {A} query heads do not share {G} key heads evenly. Give key heads whose number divides {A}."
+            f"{layer}: with cu_seqlens the batch is 1, and query is {tuple(q.shape)}. Put sequences end to end."
         )
 
 
-def _check_padding(layer: str, key_padding: Tensor, k: Tensor) -> None:
-    B, _, S, _ = k.shape
-    if not isinstance(key_padding, Tensor) or key_padding.dtype != torch.bool or key_padding.shape != (B, S):
-        came = (
-            f"{tuple(key_padding.shape)} of {key_padding.dtype}"
-            if isinstance(key_padding, Tensor)
-            else f"a {type(key_padding).__name__}"
-        )
+def _check_decoding(layer: str, q: Tensor, k: Tensor, pattern: Pattern) -> None:
+    """Refuses what does not continue a text token by token."""
+    if not pattern.is_decodable:
         raise ShapeError(
-            f"{layer}: key_padding is {came}, wanted ({B}, {S}) of bool, True where a key is only padding."
+            f"{layer}: this {pattern.kind} pattern attends to tokens that are not there yet, so it cannot be decoded. "
+            "Choose causal, sliding without lookahead, or block with is_causal."
         )
-    if key_padding.device != k.device:
+    if k.shape[2] != q.shape[2]:
         raise ShapeError(
-            f"{layer}: key_padding is on {key_padding.device}, k on {k.device}, wanted one device. "
-            f"Move it with key_padding.to({str(k.device)!r})."
+            f"{layer}: decoding takes a key for each new token, and {q.shape[2]} queries came with {k.shape[2]} keys. "
+            "Give those of the new tokens only: the state has the others."
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """Which way of attending is the cheapest for q (B, A, T, D), k (B, G, S, D) and v (B, G, S, H)?"""
-
-    B: int
-    A: int
-    T: int
-    S: int
-    D: int
-    H: int
-    pattern: Pattern
-    offset: int = 0
-    padded: bool = False
-    """Whether keys may be padding."""
-    ragged: bool = False
-    """Whether texts lie end to end; B and T are then those of the padded batch that they stand for."""
-    keeps_all: bool = True
-    """Whether no weight is dropped."""
-    backward: bool = True
-    """Whether a backward pass follows."""
-    order: int | None = None
-    """The order from which on a series may stand in for the exponential; None where all has to be exact."""
-    window: int | None = None
-    """The keys near a query for which the exponential has to be exact all the same."""
-    device: str = "cpu"
-    dtype: torch.dtype = torch.float32
-    threads: int = 1
-    hollow: bool = False
-    """Whether tensors only stand in for others, so that nothing may be measured."""
-
-    @property
-    def heads(self) -> int:
-        """Of all texts together."""
-        return self.B * self.A
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether some query may not look at some key."""
-        return self.padded or not sees_all(self.pattern, self.S, self.offset)
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether fused kernels need a dense mask. They know a causal limit by name, if it is alone."""
-        alone = self.pattern.kind == "causal" and self.offset == 0 and not self.padded
-        return self.is_limited and not alone
-
-
-def simplest(pattern: Pattern, T: int, S: int, offset: int) -> tuple[Pattern, int]:
-    """The pattern and offset that show the same pairs of T queries and S keys, without a window if it reaches over all.
-
-    >>> simplest(Pattern("sliding", window=100), T=64, S=64, offset=0)[0].kind
-    'causal'
-    """
-    near = reach(pattern, T, S, offset)
-    # Where some query looks at no key, those that do are told apart by whoever answers.
-    return (near.pattern, near.offset) if near.is_whole(T) else (pattern, offset)

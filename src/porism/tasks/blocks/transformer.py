@@ -63,7 +63,7 @@ class CachedAttention(nn.Module):
             weights = all_weights(q, keys.k, limits, q.shape[-1] ** -0.5)
             answer = weights @ keys.v
         else:
-            answer = softmax_attention(q, keys.k, keys.v, pattern=pattern, key_padding=keys.padding, offset=offset)
+            answer = softmax_attention(q, keys.k, keys.v, pattern=pattern, key_padding_mask=keys.padding, offset=offset)
         return self.out(answer.transpose(1, 2).flatten(2)), weights
 
     def _split(self, x: Tensor) -> Tensor:

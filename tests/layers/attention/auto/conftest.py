@@ -10,17 +10,19 @@ import pytest
 import torch
 from torch import Tensor
 
+from porism.costing.predicting import calibration
+from porism.costing.predicting.calibration import MethodRates
 from porism.layers.attention import auto as operation
-from porism.layers.attention import calibration
-from porism.layers.attention.calibration import Rates
-from porism.layers.attention.methods import Way
+from porism.layers.attention.auto import MethodWorkload
+from porism.layers.attention.methods import METHODS
 from porism.layers.attention.pattern import Pattern
-from porism.layers.attention.request import Question
 
+EXACT = tuple(name for name, method in METHODS.items() if method.exact)
+SERIES = ("taylor", "dense-taylor")
 DAY = "2026-01-02"
 
 
-SLIDING = Pattern("sliding", window=5)
+SLIDING = Pattern("sliding", window_size=5)
 
 
 @dataclass
@@ -41,13 +43,13 @@ class Device:
 
     def forget(self) -> None:
         """As a new process would."""
-        calibration._known.clear()
+        calibration._known_rates.clear()
         operation._decided.cache_clear()
 
-    def measure(self, way: Way, kind: str, asked: Question) -> Rates:
-        self.measured.append(kind)
-        rates = {"calls": 1e-3 if way.name == self.favourite else 1.0}
-        return Rates(rates, rates, DAY, self.disturbed)
+    def measure(self, workload: MethodWorkload, device: torch.device, threads: int) -> MethodRates:
+        self.measured.append(workload.key)
+        rates = {"calls": 1e-3 if workload.method.name == self.favourite else 1.0}
+        return MethodRates(rates, rates, DAY, self.disturbed)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +57,7 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Device]:
     torch.manual_seed(0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = Device(monkeypatch, tmp_path)
-    monkeypatch.setattr(calibration, "_measured", made.measure)
+    monkeypatch.setattr(calibration, "_measured_rates", made.measure)
     made.forget()
     yield made
     made.forget()

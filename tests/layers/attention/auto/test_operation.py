@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.layers.attention.auto.conftest import SLIDING, Device, operands
+from tests.layers.attention.auto.conftest import EXACT, SERIES, SLIDING, Device, operands
 from torch import Tensor, nn
 
 from porism.errors import ShapeError
 from porism.layers import (
-    choose,
+    choose_attention,
     hybrid_attention,
     softmax_attention,
     taylor_attention,
@@ -18,9 +18,8 @@ from porism.layers import (
 from porism.layers.attention import auto as operation
 from porism.layers.attention.auto import Choice, attention, decide
 from porism.layers.attention.hybrid import naive as hybrid_naive
-from porism.layers.attention.methods import EXACT, SERIES
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
-from porism.layers.attention.request import AttentionRequest, Question
+from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.softmax import naive as softmax_naive
 from porism.layers.attention.taylor import naive as taylor_naive
 from porism.testing.gradients import relative_error
@@ -32,14 +31,14 @@ PATTERNS = {
     "full": FULL,
     "causal": CAUSAL,
     "sliding": SLIDING,
-    "ahead": Pattern("sliding", window=3, ahead=2),
-    "dilated": Pattern("sliding", window=3, ahead=1, dilation=2),
-    "all but one": Pattern("sliding", window=6),
-    "wide": Pattern("sliding", window=100),
-    "block": Pattern("block", window=4),
-    "causal inside": Pattern("block", window=4, causal_inside=True),
-    "one block": Pattern("block", window=100),
-    "block-causal": Pattern("block-causal", window=4),
+    "ahead": Pattern("sliding", window_size=3, lookahead=2),
+    "dilated": Pattern("sliding", window_size=3, lookahead=1, dilation=2),
+    "all but one": Pattern("sliding", window_size=6),
+    "wide": Pattern("sliding", window_size=100),
+    "block": Pattern("block", window_size=4),
+    "causal inside": Pattern("block", window_size=4, is_causal=True),
+    "one block": Pattern("block", window_size=100),
+    "block-causal": Pattern("block-causal", window_size=4),
 }
 
 
@@ -63,7 +62,7 @@ def test_whatever_is_chosen_equals_the_oracle(device: Device, favourite: str, pa
     for T, S, offset, padded in ((1, 1, 0, False), (7, 7, 0, True), (63, 63, 0, False), (7, 12, 3, False)):
         q, k, v = operands(T, S)
         padding = torch.rand(2, S) < 0.3 if padded else None
-        found = attention(q, k, v, pattern=pattern, key_padding=padding, offset=offset)
+        found = attention(q, k, v, pattern=pattern, key_padding_mask=padding, offset=offset)
         assert_same(found, oracle(q, k, v, pattern, padding, offset), (q, k, v))
 
 
@@ -73,13 +72,13 @@ def test_texts_end_to_end_attend_to_themselves(device: Device, favourite: str, p
     device.prefer(favourite)
     q, k, v = operands(12, B=1)
     borders = [0, 5, 5, 12]
-    found = attention(q, k, v, pattern=pattern, cumulative_lengths=borders)
+    found = attention(q, k, v, pattern=pattern, cu_seqlens=borders)
     parts = [slice(0, 5), slice(5, 12)]
     wanted = torch.cat([oracle(q[:, :, n], k[:, :, n], v[:, :, n], pattern) for n in parts], dim=2)
     assert_same(found, wanted, (q, k, v))
 
 
-@pytest.mark.parametrize("pattern", [FULL, CAUSAL, Pattern("block-causal", window=4)], ids=lambda p: p.kind)
+@pytest.mark.parametrize("pattern", [FULL, CAUSAL, Pattern("block-causal", window_size=4)], ids=lambda p: p.kind)
 @pytest.mark.parametrize("favourite", SERIES)
 @pytest.mark.parametrize("mechanism", ["series", "auto"])
 def test_the_series_is_one_whichever_way_it_is_taken(
@@ -89,16 +88,21 @@ def test_the_series_is_one_whichever_way_it_is_taken(
     q, k, v = operands(63)
     padding = torch.rand(2, 63) < 0.3
     padding[0, :3] = True  # in a causal pattern nobody is there for the first queries
-    assert choose(q, k, v, mechanism=mechanism, pattern=pattern, key_padding=padding, order=4).name == favourite
-    found = attention(q, k, v, mechanism=mechanism, pattern=pattern, key_padding=padding, order=4)
-    assert_same(found, taylor_naive.taylor_attention(q, k, v, order=4, pattern=pattern, key_padding=padding), (q, k, v))
+    assert (
+        choose_attention(q, k, v, mechanism=mechanism, pattern=pattern, key_padding_mask=padding, order=4).name
+        == favourite
+    )
+    found = attention(q, k, v, mechanism=mechanism, pattern=pattern, key_padding_mask=padding, order=4)
+    assert_same(
+        found, taylor_naive.taylor_attention(q, k, v, order=4, pattern=pattern, key_padding_mask=padding), (q, k, v)
+    )
 
 
 def test_the_hybrid_is_the_hybrid(device: Device) -> None:
     device.prefer("hybrid")
     q, k, v = operands(63)
-    found = attention(q, k, v, pattern=CAUSAL, order=2, window=5)
-    assert_same(found, hybrid_naive.hybrid_attention(q, k, v, window=5, order=2, pattern=CAUSAL), (q, k, v))
+    found = attention(q, k, v, pattern=CAUSAL, order=2, window_size=5)
+    assert_same(found, hybrid_naive.hybrid_attention(q, k, v, window_size=5, order=2, pattern=CAUSAL), (q, k, v))
 
 
 def test_a_mechanism_that_is_named_is_the_function_of_that_name() -> None:
@@ -107,7 +111,7 @@ def test_a_mechanism_that_is_named_is_the_function_of_that_name() -> None:
         "softmax": (CAUSAL, {}, softmax_attention(q, k, v, pattern=CAUSAL)),
         "window": (SLIDING, {}, window_attention(q, k, v, pattern=SLIDING)),
         "taylor": (CAUSAL, {}, taylor_attention(q, k, v, order=2, pattern=CAUSAL)),
-        "hybrid": (FULL, {"window": 9, "order": 4}, hybrid_attention(q, k, v, window=9, order=4)),
+        "hybrid": (FULL, {"window_size": 9, "order": 4}, hybrid_attention(q, k, v, window_size=9, order=4)),
     }
     for name, (pattern, settings, wanted) in pairs.items():
         assert torch.equal(attention(q, k, v, mechanism=name, pattern=pattern, **settings), wanted), name
@@ -126,12 +130,12 @@ def test_what_is_chosen_is_the_named_one_bit_for_bit(device: Device) -> None:
 def test_compiles_without_breaks_and_chooses_by_sizes(device: Device, dynamic: bool | None) -> None:
     def near(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         # A pattern that is made while the compiler traces.
-        return attention(q, k, v, pattern=Pattern("sliding", window=5))
+        return attention(q, k, v, pattern=Pattern("sliding", window_size=5))
 
     device.prefer("window")
-    asked: list[Question] = []
+    asked: list[RequestSizes] = []
 
-    def spy(asks: Question, mechanism: str) -> Choice:
+    def spy(asks: RequestSizes, mechanism: str) -> Choice:
         asked.append(asks)
         return decide(asks, mechanism)
 
@@ -151,31 +155,54 @@ def test_compiles_without_breaks_and_chooses_by_sizes(device: Device, dynamic: b
     [
         (
             {"mechanism": "flash"},
-            "there is no mechanism 'flash'. Choose from 'auto', 'series', 'softmax', 'window', 'dense softmax', ",
+            "there is no mechanism 'flash'. Choose from 'auto', 'series', 'softmax', 'window', 'dense-softmax', ",
         ),
         ({"mechanism": "window"}, "mechanism 'window' came with a full pattern, which has no window. Give a sliding"),
         (
-            {"mechanism": "window", "pattern": Pattern("block-causal", window=4)},
+            {"mechanism": "window", "pattern": Pattern("block-causal", window_size=4)},
             "mechanism 'window' came with a block-causal pattern, which has no window.",
         ),
         ({"mechanism": "taylor", "pattern": SLIDING}, "a sliding pattern forgets keys, and a running sum cannot."),
         ({"mechanism": "series", "pattern": SLIDING}, "a sliding pattern forgets keys, and a running sum cannot."),
         (
-            {"mechanism": "dense taylor", "pattern": SLIDING},
+            {"mechanism": "dense-taylor", "pattern": SLIDING},
             "a sliding pattern forgets keys, and a running sum cannot.",
         ),
         ({"mechanism": "series", "dropout_p": 0.1}, "dropout_p is 0.1, and the series has no single weights to drop"),
-        ({"mechanism": "hybrid"}, "mechanism 'hybrid' came without a window. Give window=64 or so"),
-        ({"mechanism": "hybrid", "window": 4, "pattern": SLIDING}, "the pattern is sliding, wanted full or causal"),
-        ({"mechanism": "dense softmax", "dropout_p": 0.1}, "'dense softmax' came with cumulative_lengths or dropout_p"),
+        ({"mechanism": "hybrid"}, "hybrid: window_size is None. Give window_size=64 or so"),
+        (
+            {"mechanism": "hybrid", "window_size": 4, "pattern": SLIDING},
+            "the pattern is sliding, wanted full or causal",
+        ),
+        ({"mechanism": "dense-softmax", "dropout_p": 0.1}, "'dense-softmax' does not take cu_seqlens or dropout_p."),
         ({"mechanism": "softmax", "order": 2}, "order is 2, and mechanism 'softmax' has no series. Leave it out, or"),
         ({"order": 3}, "order 3 is odd"),
-        ({"mechanism": "window", "window": 4}, "window is 4, and mechanism 'window' has none beside its pattern's."),
-        ({"window": 4}, "window is 4 without an order, so there is no series beyond it. Give order=2 too, or"),
-        ({"window": 0, "order": 2}, "window is 0. Give a whole number from 1 on."),
-        ({"window": 2.5, "order": 2}, "window is 2.5. Give a whole number from 1 on."),
-        ({"window": True, "order": 2}, "window is True. Give a whole number from 1 on."),
-        ({"state": ()}, "a state came, and every mechanism has one of its own. Continue a text with softmax_decode, "),
+        (
+            {"mechanism": "window", "window_size": 4},
+            "window_size is 4, and mechanism 'window' has none beside its pattern's.",
+        ),
+        (
+            {"window_size": 4},
+            "window_size is 4 without an order, so there is no series beyond it. Give order=2 too, or",
+        ),
+        ({"window_size": 0, "order": 2}, "window_size is 0. Give a whole number from 1 on."),
+        ({"window_size": 2.5, "order": 2}, "window_size is 2.5. Give a whole number from 1 on."),
+        ({"window_size": True, "order": 2}, "window_size is True. Give a whole number from 1 on."),
+        (
+            {"mechanism": "window", "pattern": SLIDING, "attn_mask": torch.ones(7, 7, dtype=torch.bool)},
+            "attn_mask came, and window attention never holds all pairs.",
+        ),
+        (
+            {"mechanism": "series", "attn_mask": torch.ones(7, 7, dtype=torch.bool)},
+            "attn_mask came, and the series never holds all pairs.",
+        ),
+        (
+            {"mechanism": "taylor", "window_size": 4},
+            "mechanism 'taylor' does not take a window_size.",
+        ),
+        ({"is_causal": True, "pattern": Pattern("block", window_size=4)}, "block pattern that looks ahead."),
+        ({"is_causal": 1}, "is_causal is 1, wanted True or False."),
+        ({"enable_gqa": False}, "4 query heads came with 2 key heads, and enable_gqa is False."),
         ({"dropout_p": 1.5}, "dropout_p is 1.5. Give the probability of dropping"),
     ],
 )
@@ -187,12 +214,12 @@ def test_what_cannot_be_is_refused(settings: dict[str, Any], message: str) -> No
 
 def test_wrong_shapes_are_refused_by_name() -> None:
     q, k, v = operands()
-    with pytest.raises(ShapeError, match="attention: k is .*, wanted 4 sizes: batch, heads, length, width."):
+    with pytest.raises(ShapeError, match="attention: key is .*, wanted 4 sizes: batch, heads, length, width."):
         attention(q, k[0], v)
     with pytest.raises(ShapeError, match="Keys and queries meet in a product."):
         attention(q, k[..., :2], v)
     with pytest.raises(ShapeError, match="mechanism 'taylor' leaves nothing to choose. Give 'auto' or 'series'."):
-        choose(q, k, v, mechanism="taylor")
+        choose_attention(q, k, v, mechanism="taylor")
 
 
 @each_pattern
@@ -212,10 +239,10 @@ def test_whatever_is_chosen_is_right_for_any_offset_and_scale(
 @pytest.mark.parametrize("favourite", EXACT)
 def test_whatever_is_chosen_reads_any_layout(device: Device, favourite: str) -> None:
     device.prefer(favourite)
-    pattern = Pattern("block", window=16)
+    pattern = Pattern("block", window_size=16)
     for layout in (lambda x: x.mT.contiguous().mT, lambda x: torch.stack([x, -x], -1)[..., 0], lambda x: x[:1]):
         q, k, v = (layout(x.detach()).requires_grad_() for x in operands(64))
-        assert choose(q, k, v, pattern=pattern).name == favourite
+        assert choose_attention(q, k, v, pattern=pattern).name == favourite
         assert_same(attention(q, k, v, pattern=pattern), oracle(q, k, v, pattern), (q, k, v))
 
 
@@ -247,7 +274,7 @@ def test_nothing_to_attend_to_gives_zeros(
 def test_the_dense_series_of_no_keys_is_zero() -> None:
     q, k, v = operands(7, 0)
     for pattern in (FULL, CAUSAL):
-        found = attention(q, k, v, mechanism="dense taylor", pattern=pattern)
+        found = attention(q, k, v, mechanism="dense-taylor", pattern=pattern)
         assert not any(x.any() for x in (found, *torch.autograd.grad(found.sum(), (q, k, v))))
 
 
@@ -269,16 +296,16 @@ def test_operands_are_checked_and_copied_once(monkeypatch: pytest.MonkeyPatch) -
 def test_a_choice_refuses_what_attention_refuses() -> None:
     q, k, v = operands()
     wrong: list[dict[str, Any]] = [
-        {"k": k.to("meta")},
-        {"q": q.long()},
-        {"key_padding": torch.zeros(2, 7).int()},
+        {"key": k.to("meta")},
+        {"query": q.long()},
+        {"key_padding_mask": torch.zeros(2, 7).int()},
         {"offset": 1.5},
         {"pattern": "causal"},
         {"dropout_p": 1.0},
-        {"cumulative_lengths": [0.0, 7.0]},
+        {"cu_seqlens": [0.0, 7.0]},
     ]
     for options in wrong:
-        given: dict[str, Any] = {"q": q, "k": k, "v": v} | options
-        for function in (attention, choose):
+        given: dict[str, Any] = {"query": q, "key": k, "value": v} | options
+        for function in (attention, choose_attention):
             with pytest.raises(ShapeError, match="^attention: "):
                 function(**given)

@@ -81,7 +81,7 @@ def errors(
     dO = torch.randn(*q.shape[:3], v.shape[3], dtype=torch.float64, device=DEVICE)
     rounded = [x.to(dtype) for x in (q, k, v, dO)]
     q, k, v, dO = (x.double().requires_grad_() for x in rounded)
-    wanted = naive.hybrid_attention(q, k, v, window=window, pattern=CAUSAL, scale=scale, key_padding=padding)
+    wanted = naive.hybrid_attention(q, k, v, window_size=window, pattern=CAUSAL, scale=scale, key_padding_mask=padding)
     gradients = torch.autograd.grad((wanted * dO.detach()).sum(), (q, k, v))
     task = Task(window, 2, True, scale)
     passed = passes.forward(task, *rounded[:3], padding)
@@ -175,7 +175,7 @@ def test_near_logits_far_below_0_do_not_vanish(window: int, padded: bool) -> Non
 @pytest.mark.usefixtures("small")
 def test_what_overflows_is_told_and_never_0(served: list[str]) -> None:
     q, k, v = torch.full((1, 1, 40, 8), 1e13), torch.full((1, 1, 40, 8), 1e7), torch.full((1, 1, 40, 7), 1e-30)
-    found = hybrid_attention(q.to(DEVICE), -k.to(DEVICE), v.to(DEVICE), window=3, pattern=CAUSAL)
+    found = hybrid_attention(q.to(DEVICE), -k.to(DEVICE), v.to(DEVICE), window_size=3, pattern=CAUSAL)
     assert found.isnan().all()
     assert served == ["forward"]
 
@@ -218,10 +218,10 @@ def test_views_are_read_where_they_lie(served: list[str]) -> None:
     for answers, function, x in ((found, hybrid_attention, wide), (wanted, naive.hybrid_attention, wide.double())):
         q, k, v = x.transpose(1, 2).split([8, 8, 7], dim=-1)
         # A gradient that is one number, spread: its rows do not lie side by side.
-        y = function(q, k, v, window=3, pattern=CAUSAL)
+        y = function(q, k, v, window_size=3, pattern=CAUSAL)
         answers += [y, *torch.autograd.grad(y.sum(), wide)]
         # Columns that lie apart.
-        y = function(q.mT.contiguous().mT, k, v.mT.contiguous().mT, window=3, pattern=CAUSAL)
+        y = function(q.mT.contiguous().mT, k, v.mT.contiguous().mT, window_size=3, pattern=CAUSAL)
         answers += [y, *torch.autograd.grad((y * y).sum(), wide)]
     assert served == ["forward", "backward"] * 2
     assert found[0].transpose(1, 2).is_contiguous()
@@ -230,7 +230,7 @@ def test_views_are_read_where_they_lie(served: list[str]) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_the_layer_learns_through_the_kernels(served: list[str]) -> None:
-    layer = HybridAttention(16, 2, window=3, key_heads=1, batch_first=True, device=DEVICE)
+    layer = HybridAttention(16, 2, window_size=3, num_kv_heads=1, batch_first=True, device=DEVICE)
     x = torch.randn(2, 9, 16, device=DEVICE)
     wanted = torch.autograd.grad(layer.double()(x.double(), is_causal=True)[0].sum(), list(layer.parameters()))
     assert served == []
@@ -243,7 +243,9 @@ def test_the_layer_learns_through_the_kernels(served: list[str]) -> None:
 def test_the_compiler_has_the_kernels_too(served: list[str]) -> None:
     q, k, v = (x.float().requires_grad_() for x in operands(9))
     compiled = torch.compile(hybrid_attention, fullgraph=True, backend="aot_eager")
-    found, wanted = (function(q, k, v, window=3, pattern=CAUSAL) for function in (compiled, naive.hybrid_attention))
+    found, wanted = (
+        function(q, k, v, window_size=3, pattern=CAUSAL) for function in (compiled, naive.hybrid_attention)
+    )
     assert relative_error(found, wanted) <= FLOAT32
     gradients = [torch.autograd.grad(y.sum(), (q, k, v)) for y in (found, wanted)]
     assert all(relative_error(x, y) <= FLOAT32 for x, y in zip(*gradients, strict=True))
@@ -254,17 +256,17 @@ def test_what_kernels_do_not_have_is_left_to_torch(served: list[str], monkeypatc
     q, k, v = (x.float() for x in operands(5))
     options: list[dict[str, Any]] = [{"pattern": FULL}, {"offset": 1}, {"order": 4}]
     for other in options:
-        hybrid_attention(q, k, v, **{"window": 2, "pattern": CAUSAL, **other})
-    hybrid_attention(q[..., :6], k[..., :6], v, window=2, pattern=CAUSAL)
-    hybrid_attention(q, k[:, :, :3], v[:, :, :3], window=2, pattern=CAUSAL)
-    hybrid_attention(q[:, :, :0], k[:, :, :0], v[:, :, :0], window=2, pattern=CAUSAL)
-    hybrid_attention(q.double(), k.double(), v.double(), window=2, pattern=CAUSAL)
-    _, state = hybrid_decode(q, k, v, window=2)
-    hybrid_decode(q, k, v, state, window=2)
+        hybrid_attention(q, k, v, **{"window_size": 2, "pattern": CAUSAL, **other})
+    hybrid_attention(q[..., :6], k[..., :6], v, window_size=2, pattern=CAUSAL)
+    hybrid_attention(q, k[:, :, :3], v[:, :, :3], window_size=2, pattern=CAUSAL)
+    hybrid_attention(q[:, :, :0], k[:, :, :0], v[:, :, :0], window_size=2, pattern=CAUSAL)
+    hybrid_attention(q.double(), k.double(), v.double(), window_size=2, pattern=CAUSAL)
+    _, state = hybrid_decode(q, k, v, window_size=2)
+    hybrid_decode(q, k, v, state, window_size=2)
     assert not any(kernels.serves(Task(2, 2, True, scale), q, k, v, None) for scale in (0.0, -1.0))
     assert kernels.kernel_in_use(q, H=7) == "triton"
     assert kernels.kernel_in_use(q, H=300) == kernels.kernel_in_use(q, order=4) == "torch"
     monkeypatch.setattr(shared, "_is_supported", lambda _: False)
     assert kernels.kernel_in_use(q) == "torch"
-    hybrid_attention(q, k, v, window=2, pattern=CAUSAL)
+    hybrid_attention(q, k, v, window_size=2, pattern=CAUSAL)
     assert served == []

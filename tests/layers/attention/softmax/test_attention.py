@@ -22,11 +22,11 @@ EXACT = 1e-12
 PATTERNS = {
     "full": FULL,
     "causal": CAUSAL,
-    "sliding": Pattern("sliding", window=3),
-    "ahead": Pattern("sliding", window=2, ahead=2, dilation=3),
-    "block": Pattern("block", window=4),
-    "block causal inside": Pattern("block", window=4, causal_inside=True),
-    "block-causal": Pattern("block-causal", window=4),
+    "sliding": Pattern("sliding", window_size=3),
+    "ahead": Pattern("sliding", window_size=2, lookahead=2, dilation=3),
+    "block": Pattern("block", window_size=4),
+    "block causal inside": Pattern("block", window_size=4, is_causal=True),
+    "block-causal": Pattern("block-causal", window_size=4),
 }
 each_pattern = pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 FLASH = "_scaled_dot_product_flash_attention_for_cpu"
@@ -63,7 +63,7 @@ def test_equals_the_oracle_forward_and_backward(pattern: Pattern, T: int) -> Non
         q, k, v = operands(T, S, A=2, G=G, D=3, H=H)
         # One text is all padding, so that some queries have nothing to look at.
         padding = torch.stack([torch.ones(S).bool(), torch.rand(S) < 0.4]) if padded else None
-        found = softmax_attention(q, k, v, pattern=pattern, key_padding=padding)
+        found = softmax_attention(q, k, v, pattern=pattern, key_padding_mask=padding)
         wanted = naive.softmax_attention(q, k, v, naive.looked_at(pattern, q, k, padding))
         assert not found[0].any() or not padded
         worst[G, H, S, padded] = max(errors(found, wanted, (q, k, v)))
@@ -99,17 +99,17 @@ def test_a_mask_of_ones_own(size: tuple[int, ...]) -> None:
     padding = torch.rand(2, 9) < 0.3
     seen = torch.rand(size) < 0.5
     mask = naive.looked_at(CAUSAL, q, k, padding) & seen
-    found = softmax_attention(q, k, v, pattern=CAUSAL, key_padding=padding, mask=seen)
+    found = softmax_attention(q, k, v, pattern=CAUSAL, key_padding_mask=padding, attn_mask=seen)
     assert_same(found, naive.softmax_attention(q, k, v, mask), (q, k, v))
     hidden = torch.zeros(size, dtype=torch.float64).masked_fill(~seen, -torch.inf)
-    found = softmax_attention(q, k, v, pattern=CAUSAL, key_padding=padding, mask=hidden)
+    found = softmax_attention(q, k, v, pattern=CAUSAL, key_padding_mask=padding, attn_mask=hidden)
     assert_same(found, naive.softmax_attention(q, k, v, mask), (q, k, v))
 
 
 def test_numbers_that_are_added_to_the_logits_can_be_learned() -> None:
     q, k, v = operands(7, 7, D=5)
     bias = torch.randn(4, 7, 7, dtype=torch.float64, requires_grad=True)
-    found = softmax_attention(q, k, v, pattern=CAUSAL, mask=bias)
+    found = softmax_attention(q, k, v, pattern=CAUSAL, attn_mask=bias)
     # The same logits from wider queries and keys: one more column for each key, with the bias in the queries.
     columns = torch.eye(7, dtype=torch.float64).expand(2, 4, 7, 7)
     wide_q, wide_k = torch.cat([q * 5**-0.5, bias.expand(2, 4, 7, 7)], -1), torch.cat([k, columns], -1)
@@ -127,8 +127,8 @@ def test_texts_end_to_end_do_not_see_each_other(pattern: Pattern, borders: list[
         for i, j in pairwise(borders)
         if j > i
     ]
-    found = softmax_attention(q, k, v, pattern=pattern, cumulative_lengths=borders)
-    assert torch.equal(found, softmax_attention(q, k, v, pattern=pattern, cumulative_lengths=torch.tensor(borders)))
+    found = softmax_attention(q, k, v, pattern=pattern, cu_seqlens=borders)
+    assert torch.equal(found, softmax_attention(q, k, v, pattern=pattern, cu_seqlens=torch.tensor(borders)))
     assert_same(found, torch.cat(alone, 2), (q, k, v))
 
 
@@ -155,7 +155,9 @@ def test_decoding_equals_one_pass(name: str, lengths: list[int], padded: str) ->
     parts = (*(x.split(lengths, 2) for x in (q, k, v)), padding.split(lengths, 1))
     for new_q, new_k, new_v, pads in zip(*parts, strict=True):
         key_padding = pads if pads.any() else None
-        answer, state = softmax_decode(new_q, new_k, new_v, state, pattern=pattern, scale=0.5, key_padding=key_padding)
+        answer, state = softmax_decode(
+            new_q, new_k, new_v, state, pattern=pattern, scale=0.5, key_padding_mask=key_padding
+        )
         answers.append(answer)
     wanted = naive.softmax_attention(q, k, v, naive.looked_at(pattern, q, k, padding), scale=0.5)
     assert_same(torch.cat(answers, 2), wanted, (q, k, v))
@@ -167,7 +169,9 @@ def test_decoding_equals_one_pass(name: str, lengths: list[int], padded: str) ->
 def test_what_cannot_be_decoded_is_refused() -> None:
     q, k, v = operands(1, 1)
     for name in ("full", "ahead", "block", "block-causal"):
-        with pytest.raises(ShapeError, match="looks at tokens that are not there yet, so it cannot be decoded. Choose"):
+        with pytest.raises(
+            ShapeError, match="attends to tokens that are not there yet, so it cannot be decoded. Choose"
+        ):
             softmax_decode(q, k, v, pattern=PATTERNS[name])
     _, state = softmax_decode(q, k, v)
     with pytest.raises(
@@ -180,7 +184,7 @@ def test_what_cannot_be_decoded_is_refused() -> None:
 
 def test_types_that_differ_are_refused_and_autocast_settles_them() -> None:
     q, k, v = operands(3, 3, dtype=torch.float32)
-    with pytest.raises(ShapeError, match="q is torch.float32, k is torch.bfloat16, wanted one type"):
+    with pytest.raises(ShapeError, match="query is torch.float32, key is torch.bfloat16, wanted one type"):
         softmax_attention(q, k.bfloat16(), v)
     with torch.autocast("cpu", torch.bfloat16):
         assert softmax_attention(q, k.bfloat16(), v).dtype == torch.bfloat16
@@ -204,7 +208,7 @@ def test_sixteen_bits_accumulate_in_more(G: int, H: int) -> None:
         {"pattern": CAUSAL},
         {"pattern": CAUSAL, "offset": 63},
         {"pattern": PATTERNS["sliding"]},
-        {"key_padding": torch.zeros(2, 64).bool()},
+        {"key_padding_mask": torch.zeros(2, 64).bool()},
     ],
     ids=["full", "causal", "behind all", "sliding", "padded"],
 )
@@ -221,8 +225,8 @@ def test_the_fused_kernel_is_never_left(options: dict[str, Any], sizes: tuple[in
     "options",
     [
         {"pattern": CAUSAL},
-        {"pattern": PATTERNS["block-causal"], "key_padding": torch.tensor([[True] * 7, [False] * 7])},
-        {"mask": torch.zeros(7, 7, dtype=torch.float64)},
+        {"pattern": PATTERNS["block-causal"], "key_padding_mask": torch.tensor([[True] * 7, [False] * 7])},
+        {"attn_mask": torch.zeros(7, 7, dtype=torch.float64)},
     ],
     ids=["causal", "padded blocks", "mask"],
 )
@@ -245,7 +249,7 @@ def test_texts_end_to_end_and_a_step_of_decoding_compile() -> None:
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         _, state = softmax_decode(q[:, :, :6], k[:, :, :6], v[:, :, :6])
         last, _ = softmax_decode(q[:, :, 6:], k[:, :, 6:], v[:, :, 6:], state)
-        return softmax_attention(q, k, v, cumulative_lengths=[0, 3, 7]) + last
+        return softmax_attention(q, k, v, cu_seqlens=[0, 3, 7]) + last
 
     compiled: Callable[..., Tensor] = torch.compile(call, fullgraph=True, backend="aot_eager")
     assert_same(compiled(q, k, v), call(q, k, v), (q, k, v))
@@ -255,7 +259,7 @@ def test_gradient_by_hand_equals_the_kernel_s() -> None:
     q, k, v = operands(65, 63, G=2, H=3)
     padding = torch.rand(2, 63) < 0.4
     padding[0] = True
-    answer = softmax_attention(q, k, v, pattern=CAUSAL, key_padding=padding)
+    answer = softmax_attention(q, k, v, pattern=CAUSAL, key_padding_mask=padding)
     dO = torch.randn_like(answer)
     by_hand = gradient(dO, q, k, v, naive.looked_at(CAUSAL, q, k, padding))
     for hand, kernel in zip(by_hand, torch.autograd.grad(answer, (q, k, v), dO), strict=True):
@@ -263,7 +267,7 @@ def test_gradient_by_hand_equals_the_kernel_s() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"key_heads": 2}, {"bias": False}, {"out_proj": False, "key_heads": 1}], ids=str
+    "options", [{}, {"num_kv_heads": 2}, {"bias": False}, {"out_proj": False, "num_kv_heads": 1}], ids=str
 )
 def test_cost_equals_the_count(options: dict[str, Any]) -> None:
     B, T, A, D = 3, 7, 4, 5
@@ -280,7 +284,7 @@ def test_cost_equals_the_count(options: dict[str, Any]) -> None:
 def test_cost_of_the_core_equals_the_count(G: int, H: int) -> None:
     q, k, v = operands(7, 7, G=G, H=H)
     counted = count(softmax_attention, q, k, v)
-    wanted = core(heads=4, key_heads=G).at(B=2, T=7, D=max(5, H))
+    wanted = core(heads=4, num_kv_heads=G).at(B=2, T=7, D=max(5, H))
     assert counted.flops == wanted["flops"]
     assert counted.backward_flops == wanted["backward_flops"]
     assert counted.saved_bytes == 8 * wanted["saved"] or H != 5
@@ -329,10 +333,12 @@ def test_weights_are_computed_in_float32_or_better(dtype: torch.dtype) -> None:
 def test_a_layer_s_weights_have_the_dtype_of_what_comes(dtype: torch.dtype) -> None:
     layer, x = Attention(8, 2, batch_first=True, dtype=dtype), torch.randn(2, 3, 8).to(dtype)
     y, weights = layer(x, need_weights=True)
+    assert weights is not None
     assert y.dtype == weights.dtype == dtype
     assert (weights.float().sum(-1) - 1).abs().max() <= torch.finfo(dtype).eps
     with torch.autocast("cpu", torch.bfloat16):
         y, weights = layer.float()(x.float(), need_weights=True)
+    assert weights is not None
     assert (y.dtype, weights.dtype) == (torch.bfloat16, torch.float32)
 
 
@@ -342,7 +348,7 @@ def test_nothing_to_attend_to_gives_zeros_and_no_gradient(pattern: Pattern, B: i
     for G, H in ((4, 5), (2, 3)):
         q, k, v = operands(T, S, B=B, G=G, H=H)
         for padding in (None, torch.zeros(B, S).bool()):
-            answer = softmax_attention(q, k, v, pattern=pattern, key_padding=padding)
+            answer = softmax_attention(q, k, v, pattern=pattern, key_padding_mask=padding)
             assert answer.shape == (B, 4, T, H)
             assert not answer.any()
             assert not any(gradient.any() for gradient in torch.autograd.grad(answer.sum(), (q, k, v)))
@@ -351,7 +357,7 @@ def test_nothing_to_attend_to_gives_zeros_and_no_gradient(pattern: Pattern, B: i
 def test_a_mask_of_numbers_may_be_of_another_width() -> None:
     q, k, v = operands(7, 7)
     bias = torch.randn(7, 7, dtype=torch.float32)
-    assert torch.equal(softmax_attention(q, k, v, mask=bias), softmax_attention(q, k, v, mask=bias.double()))
+    assert torch.equal(softmax_attention(q, k, v, attn_mask=bias), softmax_attention(q, k, v, attn_mask=bias.double()))
 
 
 def test_float64_is_left_alone_by_autocast() -> None:

@@ -26,15 +26,15 @@ from porism.layers.attention.taylor import series_error
 
 EXACT = 1e-12
 W = 3
-ATTEND: dict[str, Callable[..., Any]] = {"taylor": taylor_attention, "hybrid": partial(hybrid_attention, window=W)}
-DECODE: dict[str, Callable[..., Any]] = {"taylor": taylor_decode, "hybrid": partial(hybrid_decode, window=W)}
+ATTEND: dict[str, Callable[..., Any]] = {"taylor": taylor_attention, "hybrid": partial(hybrid_attention, window_size=W)}
+DECODE: dict[str, Callable[..., Any]] = {"taylor": taylor_decode, "hybrid": partial(hybrid_decode, window_size=W)}
 NAIVE: dict[str, Callable[..., Tensor]] = {
     "taylor": taylor_naive.taylor_attention,
-    "hybrid": partial(hybrid_naive.hybrid_attention, window=W),
+    "hybrid": partial(hybrid_naive.hybrid_attention, window_size=W),
 }
 LAYERS: dict[str, Callable[..., Any]] = {
     "taylor": partial(TaylorAttention, 12, 3, warn_above=None, batch_first=True),
-    "hybrid": partial(HybridAttention, 12, 3, window=W, batch_first=True),
+    "hybrid": partial(HybridAttention, 12, 3, window_size=W, batch_first=True),
 }
 each = pytest.mark.parametrize("name", ATTEND)
 
@@ -101,18 +101,20 @@ def test_integers_bools_and_complex_numbers_are_refused_alike_for_all(name: str)
 
 
 @each
-def test_padding_is_bool_and_on_the_device_of_the_keys(name: str) -> None:
+def test_padding_is_bool_or_minus_infinity_and_on_the_device_of_the_keys(name: str) -> None:
     q, k, v = draw()
     padding = torch.zeros(2, 7).bool()
     for wrong in (
-        *(padding.to(dtype) for dtype in (torch.uint8, torch.int32, torch.int64, torch.float32)),
+        *(padding.to(dtype) for dtype in (torch.uint8, torch.int32, torch.int64)),
         padding.to("meta"),
         padding[:1],
         padding[:, :6],
         padding.tolist(),
     ):
         for call in (ATTEND[name], DECODE[name], series_error):
-            assert "key_padding is" in refused(call, q, k, v, key_padding=wrong)
+            assert "key_padding_mask is" in refused(call, q, k, v, key_padding_mask=wrong)
+    for call in (ATTEND[name], DECODE[name], series_error):
+        assert "key_padding_mask adds 1" in refused(call, q, k, v, key_padding_mask=padding.float() + 1)
 
 
 NO_NUMBER = [True, 2.0, math.nan, math.inf, "2", 10**30, -(10**30), None, [2], torch.tensor(2)]
@@ -123,7 +125,8 @@ def test_settings_that_are_no_whole_numbers_are_refused(value: Any) -> None:
     for call in calls("taylor", "hybrid"):
         assert "Give a whole number from" in refused(call, order=value)
     for call in calls("hybrid"):
-        assert "Give a whole number from" in refused(call, window=value)
+        expected = "Give window_size=64 or so" if value is None else "Give a whole number from"
+        assert expected in refused(call, window_size=value)
     for attend in ATTEND.values():
         assert "Give a whole number from" in refused(attend, *draw(), offset=value)
     assert "Give a whole number from" in refused(series_error, *draw(), pairs=value)
@@ -138,7 +141,7 @@ def test_permission_for_odd_orders_is_yes_or_no(value: Any) -> None:
 @pytest.mark.parametrize("value", [True, 2, math.nan, ["rolled"], "Rolled"], ids=repr)
 def test_a_map_that_is_none_is_refused(value: Any) -> None:
     for call in calls("taylor"):
-        assert "there is no map" in refused(call, map=value)
+        assert "there is no map" in refused(call, feature_map=value)
 
 
 @pytest.mark.parametrize("value", [True, False, math.nan, math.inf, "0.05", 0, -1, [0.05], 1j], ids=repr)
@@ -147,7 +150,7 @@ def test_a_limit_that_is_no_error_is_refused(value: Any) -> None:
     assert "Give an error above 0" in refused(series_error, *draw(), limit=value)
 
 
-@pytest.mark.parametrize("value", ["causal", None, 3], ids=repr)
+@pytest.mark.parametrize("value", ["causal", 3], ids=repr)
 def test_a_pattern_that_is_none_is_refused(value: Any) -> None:
     for name in ATTEND:
         assert "wanted a Pattern" in refused(ATTEND[name], *draw(), pattern=value)
@@ -171,7 +174,7 @@ def test_empty_sizes_have_answers_and_gradients(
 ) -> None:
     operands = draw(T, S, B)
     padding = torch.ones(B, S).bool() if padded else None
-    answer = ATTEND[name](*operands, pattern=pattern, key_padding=padding)
+    answer = ATTEND[name](*operands, pattern=pattern, key_padding_mask=padding)
     assert answer.shape == (B, 2, T, 2)
     assert not answer.any()
     gradients = torch.autograd.grad(answer.sum(), operands)
@@ -179,7 +182,7 @@ def test_empty_sizes_have_answers_and_gradients(
     assert not any(x.any() for x in gradients)
     if T == S:
         for state in (None, DECODE[name](*draw(4, 4, B))[1]):
-            answer, _ = DECODE[name](*operands, state, key_padding=padding)
+            answer, _ = DECODE[name](*operands, state, key_padding_mask=padding)
             assert answer.shape == (B, 2, T, 2)
             assert all(x.isfinite().all() for x in torch.autograd.grad(answer.sum(), operands))
 
@@ -187,7 +190,7 @@ def test_empty_sizes_have_answers_and_gradients(
 @each
 @pytest.mark.parametrize(("B", "T"), [(0, 5), (2, 0), (0, 0)])
 def test_layers_answer_empty_batches_and_texts(name: str, B: int, T: int) -> None:
-    layer = LAYERS[name](key_heads=1)
+    layer = LAYERS[name](num_kv_heads=1)
     x = torch.randn(B, T, 12, requires_grad=True)
     for causal in (True, False):
         y, _ = layer(x, is_causal=causal)
@@ -329,7 +332,7 @@ def test_a_state_is_nobody_elses_memory(name: str) -> None:
         pads = torch.zeros(2, sum(steps)).bool()
         state = None
         for q, k, v, padding in zip(*parts, pads.split(steps, 1), strict=True):
-            _, state = DECODE[name](q, k, v, state, key_padding=padding)
+            _, state = DECODE[name](q, k, v, state, key_padding_mask=padding)
         assert state is not None
         before = [x.clone() for x in tensors(state)]
         new = [x.detach() for x in draw(1, 1)]
@@ -346,15 +349,15 @@ def test_a_state_is_nobody_elses_memory(name: str) -> None:
 def test_a_state_is_taken_by_the_layer_that_it_is_of_and_by_no_other() -> None:
     q, k, v = (x.detach() for x in draw(D=1, H=3))
     _, rolled = taylor_decode(q, k, v)
-    _, hybrid = hybrid_decode(q, k, v, window=3)
+    _, hybrid = hybrid_decode(q, k, v, window_size=3)
     _, fourth = taylor_decode(q, k, v, order=4)
     # At width 1 all maps of an order have as many features.
-    assert rolled.sums.shape == taylor_decode(q, k, v, map="exact")[1].sums.shape
+    assert rolled.sums.shape == taylor_decode(q, k, v, feature_map="exact")[1].sums.shape
     message = "of order 2 and the rolled map, wanted order 2 and the exact map"
-    assert message in refused(taylor_decode, q, k, v, rolled, map="exact")
-    assert message in refused(taylor_attention, q, k, v, state=rolled, map="exact")
+    assert message in refused(taylor_decode, q, k, v, rolled, feature_map="exact")
+    assert message in refused(taylor_attention, q, k, v, initial_state=rolled, feature_map="exact")
     assert "wanted (2, 2, 3, 3)" in refused(taylor_decode, q, k, v, fourth)
-    assert "a window of 3, and the window is 4" in refused(hybrid_decode, q, k, v, hybrid, window=4)
+    assert "of window_size 3, and window_size is 4" in refused(hybrid_decode, q, k, v, hybrid, window_size=4)
     for call, state in (
         (taylor_decode, hybrid),
         (taylor_decode, tuple(rolled)),
@@ -367,8 +370,8 @@ def test_a_state_is_taken_by_the_layer_that_it_is_of_and_by_no_other() -> None:
     unnamed = type(rolled)(rolled.sums, rolled.weights)
     assert torch.equal(taylor_decode(q, k, v, unnamed)[0], taylor_decode(q, k, v, rolled)[0])
     assert torch.equal(
-        hybrid_decode(q, k, v, type(hybrid)(hybrid.near, unnamed_far(hybrid)), window=3)[0],
-        hybrid_decode(q, k, v, hybrid, window=3)[0],
+        hybrid_decode(q, k, v, type(hybrid)(hybrid.near, unnamed_far(hybrid)), window_size=3)[0],
+        hybrid_decode(q, k, v, hybrid, window_size=3)[0],
     )
 
 

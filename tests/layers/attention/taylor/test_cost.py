@@ -40,7 +40,7 @@ def test_a_layer_costs_what_is_counted(length: int, causal: bool) -> None:
 def test_heads_that_share_keys_and_values_of_another_width(map: str, order: int, causal: bool) -> None:
     q, k, v = (torch.randn(2, *size, requires_grad=True) for size in ((6, 270, 4), (2, 270, 4), (2, 270, 7)))
     pattern = CAUSAL if causal else FULL
-    counted = count(lambda: taylor_attention(q, k, v, pattern=pattern, map=map, order=order))
+    counted = count(lambda: taylor_attention(q, k, v, pattern=pattern, feature_map=map, order=order))
     wanted = core(6, 2, causal).at(B=2, T=270, D=4, H=7, M=MAPS[map].size(order, 4))
     assert (counted.flops, counted.backward_flops) == (wanted["flops"], wanted["backward_flops"])
     assert counted.saved_bytes == 4 * wanted["saved"]
@@ -49,7 +49,7 @@ def test_heads_that_share_keys_and_values_of_another_width(map: str, order: int,
 def test_the_formula_is_found_in_the_code() -> None:
     target, inputs = subject()
     derived = derive(target, *inputs)
-    wanted = cost(map="exact")
+    wanted = cost(feature_map="exact")
     assert simplify(derived.flops - wanted.total("flops")) == 0
     assert simplify(derived.backward_flops - wanted.total("backward_flops")) == 0
     assert simplify(derived.parameters - wanted.total("parameters")) == 0

@@ -10,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from porism.costing.counting.count import count
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
+from porism.layers.attention.request import AttentionRequest
 from porism.layers.attention.taylor import SeriesWarning, TaylorAttention, series_error, taylor_attention
 from porism.layers.attention.taylor.error import Watch, _places
 
@@ -37,8 +38,8 @@ def measured(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, **options: A
 @pytest.mark.parametrize(("map", "order"), [(None, 2), (None, 4), ("diagonal", 2)])
 def test_where_all_queries_are_looked_at_it_is_the_error(causal: bool, map: str | None, order: int) -> None:
     q, k, v = operands(0.3, D=8)
-    found = series_error(q, k, v, order=order, map=map, pattern=CAUSAL if causal else FULL)
-    assert found == pytest.approx(measured(q, k, v, causal, order=order, map=map), rel=1e-3)
+    found = series_error(q, k, v, order=order, feature_map=map, pattern=CAUSAL if causal else FULL)
+    assert found == pytest.approx(measured(q, k, v, causal, order=order, feature_map=map), rel=1e-3)
 
 
 @pytest.mark.parametrize(("deviation", "wanted"), [(0.25, 0.01), (0.5, 0.07), (1.0, 0.39), (2.0, 0.88)])
@@ -66,7 +67,7 @@ def test_a_layer_warns_exactly_where_the_error_passes_the_limit(order: int, T: i
         sides.add(passes)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            layer.attend(q, k, v, key_padding=None, cumulative_lengths=None, is_causal=False)
+            layer.observe(AttentionRequest.make(q, k, v, order=order))
         assert [warning.category for warning in caught] == [SeriesWarning] * passes, deviation
     assert sides == {True, False}
 
@@ -160,7 +161,7 @@ def test_an_empty_text_has_no_error() -> None:
 
 def test_pads_behind_texts_are_no_queries() -> None:
     q, k, v = operands(0.8, T=40, D=4)
-    packed = series_error(q, k, v, cumulative_lengths=[0, 30, 33, 40])
+    packed = series_error(q, k, v, cu_seqlens=[0, 30, 33, 40])
     parts = list(zip(*(x.split([30, 3, 7], 2) for x in (q, k, v)), strict=True))
     wanted = [scaled_dot_product_attention(q, k, v) for q, k, v in parts]
     off = [taylor_attention(q, k, v) - answer for (q, k, v), answer in zip(parts, wanted, strict=True)]
@@ -171,24 +172,24 @@ def test_it_looks_where_attention_looks() -> None:
     q, k, v = operands(0.8, T=40, D=4)
     padding = (torch.arange(40) >= 30)[None]
     cut = series_error(q, k[:, :, :30], v[:, :, :30])
-    assert series_error(q, k, v, key_padding=padding) == pytest.approx(cut, rel=1e-5)
-    assert series_error(q, k, v, key_padding=torch.ones(1, 40).bool()) == 0
+    assert series_error(q, k, v, key_padding_mask=padding) == pytest.approx(cut, rel=1e-5)
+    assert series_error(q, k, v, key_padding_mask=torch.ones(1, 40).bool()) == 0
     parts = [x.view(1, 4, 2, 20, -1).transpose(1, 2).flatten(0, 1) for x in (q, k, v)]
-    ends = series_error(q, k, v, cumulative_lengths=[0, 20, 40], pattern=CAUSAL)
+    ends = series_error(q, k, v, cu_seqlens=[0, 20, 40], pattern=CAUSAL)
     assert ends == pytest.approx(series_error(*parts, pattern=CAUSAL), rel=1e-5)
-    shared = series_error(q, k[:, :2], v[:, :2], pattern=Pattern("block-causal", window=7), offset=3)
+    shared = series_error(q, k[:, :2], v[:, :2], pattern=Pattern("block-causal", window_size=7), offset=3)
     alone = series_error(
         q,
         k[:, :2].repeat_interleave(2, 1),
         v[:, :2].repeat_interleave(2, 1),
-        pattern=Pattern("block-causal", window=7),
+        pattern=Pattern("block-causal", window_size=7),
         offset=3,
     )
     assert shared == pytest.approx(alone, rel=1e-5)
 
 
 def test_a_low_temperature_keeps_the_series_close() -> None:
-    layer = TaylorAttention(64, 4, normalize=True)
+    layer = TaylorAttention(64, 4, qk_norm=True)
     assert layer.temperature is not None
     assert torch.allclose(layer.temperature, torch.full((4,), 16**0.5 / 4))
     layer(9 * torch.randn(300, 1, 64))  # no warning, however large the inputs

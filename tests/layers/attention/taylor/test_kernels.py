@@ -86,7 +86,7 @@ def errors(
     dz = torch.randn(*q.shape[:3], v.shape[3], dtype=torch.float64, device=DEVICE)
     given = [x.to(dtype) for x in (q, k, v, dz)]
     q, k, v, dz = (x.double().requires_grad_() for x in given)
-    wanted = naive.taylor_attention(q, k, v, pattern=pattern, scale=scale, key_padding=padding)
+    wanted = naive.taylor_attention(q, k, v, pattern=pattern, scale=scale, key_padding_mask=padding)
     gradients = torch.autograd.grad((wanted * dz.detach()).sum(), (q, k, v))
     task = Task("rolled", 2, pattern, scale)
     answer, totals, _ = passes.forward(task, *given[:3], padding, None)
@@ -175,11 +175,11 @@ def test_what_overflows_is_told_and_never_0(pattern: Pattern, served: list[str])
     # The first text is all padding: it has no sum that could be lost.
     q[0], k[0] = 1, 1
     padding = torch.tensor([[True], [False]], device=DEVICE).expand(2, 33)
-    found = taylor_attention(q, k, v, pattern=pattern, key_padding=padding)
+    found = taylor_attention(q, k, v, pattern=pattern, key_padding_mask=padding)
     assert torch.equal(found[0], torch.zeros_like(found[0]))
     assert found[1].isnan().all()
-    _, state = taylor_decode(q[:, :, :1], k[:, :, :1], v[:, :, :1], key_padding=padding[:, :1])
-    found, _ = taylor_decode(q[:, :, :1], k[:, :, :1], v[:, :, :1], state, key_padding=padding[:, :1])
+    _, state = taylor_decode(q[:, :, :1], k[:, :, :1], v[:, :, :1], key_padding_mask=padding[:, :1])
+    found, _ = taylor_decode(q[:, :, :1], k[:, :, :1], v[:, :, :1], state, key_padding_mask=padding[:, :1])
     assert torch.equal(found[0], torch.zeros_like(found[0]))
     assert found[1].isnan().all()
     assert served == ["forward", "forward", "step"]
@@ -221,10 +221,10 @@ def test_a_token_moves_the_state_on_in_one_kernel(served: list[str]) -> None:
         padding = torch.tensor([[False], [True]], device=DEVICE) if padded else None
         _, before = taylor_decode(q[:, :, :-1], k[:, :, :-1], v[:, :, :-1])
         q, k, v = (x[:, :, -1:] for x in (q, k, v))
-        wanted, after = taylor_decode(q, k, v, before, key_padding=padding)
+        wanted, after = taylor_decode(q, k, v, before, key_padding_mask=padding)
         state = TaylorState(before.sums.float(), before.weights.float())
         kept = [x.clone() for x in state[:2]]
-        found, moved = taylor_decode(q.float(), k.float(), v.float(), state, key_padding=padding)
+        found, moved = taylor_decode(q.float(), k.float(), v.float(), state, key_padding_mask=padding)
         assert relative_error(found, wanted) <= FLOAT32
         off = [relative_error(x, y) for x, y in zip(moved[:2], after[:2], strict=True)]
         assert all(error <= FLOAT32 for error in off), off
@@ -247,7 +247,7 @@ def test_decoding_equals_the_whole_text_and_can_learn(served: list[str]) -> None
 
 @pytest.mark.usefixtures("small")
 def test_the_layer_learns_through_the_kernels(served: list[str]) -> None:
-    layer = TaylorAttention(32, 4, key_heads=2, batch_first=True, warn_above=None, device=DEVICE)
+    layer = TaylorAttention(32, 4, num_kv_heads=2, batch_first=True, warn_above=None, device=DEVICE)
     x = torch.randn(2, 9, 32, device=DEVICE)
     wanted = torch.autograd.grad(layer.double()(x.double(), is_causal=True)[0].sum(), list(layer.parameters()))
     assert served == []
@@ -270,9 +270,9 @@ def test_the_compiler_has_the_kernels_too(served: list[str]) -> None:
 def test_what_kernels_do_not_have_is_left_to_torch(served: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = (x.float() for x in operands(5))
     for options in (
-        {"pattern": Pattern("block-causal", window=2)},
+        {"pattern": Pattern("block-causal", window_size=2)},
         {"pattern": CAUSAL, "offset": 1},
-        {"map": "exact"},
+        {"feature_map": "exact"},
         {"order": 4},
     ):
         taylor_attention(q, k, v, **options)

@@ -40,13 +40,13 @@ class Draw:
         torch.manual_seed(seed)
         patterns = [Pattern(), Pattern("causal"), Pattern("causal")]
         self.options: dict[str, Any] = {
-            "pattern": self._choice(patterns + [Pattern("block-causal", window=3)] * (name == "taylor")),
+            "pattern": self._choice(patterns + [Pattern("block-causal", window_size=3)] * (name == "taylor")),
             "offset": self._choice([0, 0, 0, 1, -3, 9, 50]),
             "scale": self._choice([None, 0.5, 2.0, -0.5, 0.0]),
             "order": self._choice([2, 2, 4]),
         }
         if name == "hybrid":
-            self.options["window"] = self._choice([1, 2, 5, 30, 1000])
+            self.options["window_size"] = self._choice([1, 2, 5, 30, 1000])
         self.B, self.G, self.shared = self._choice([1, 2]), self._choice([1, 2]), self._choice([1, 2])
         self.T = self._choice([1, 2, 7, 40, 300])
         self.S = self.T if self._choice([True, True, False]) else self._choice([1, 3, 33])
@@ -55,7 +55,7 @@ class Draw:
     def for_kernels(self) -> "Draw":
         """Sizes and settings that kernels serve."""
         self.T, self.D = min(self.T, 40), 8
-        if "window" in self.options or self.options["pattern"].kind != "full":
+        if "window_size" in self.options or self.options["pattern"].kind != "full":
             self.options["pattern"], self.S = Pattern("causal"), self.T
         self.S = min(self.S, 40)
         self.options |= {"offset": 0, "order": 2}
@@ -82,7 +82,7 @@ def test_random_calls_equal_the_oracle(name: str, seed: int) -> None:
     draw = Draw(name, seed)
     ours, oracle = FUNCTIONS[name]
     leaves, given = draw.operands()
-    options = {**draw.options, "key_padding": draw.padding()}
+    options = {**draw.options, "key_padding_mask": draw.padding()}
     found, wanted = ours(*given, **options), oracle(*given, **options)
     errors = attention_errors(found, wanted, leaves, layout=draw.layout())
     assert all(error <= 1e-12 for error in errors), (errors, draw.__dict__)
@@ -112,8 +112,8 @@ def test_random_calls_of_kernels_equal_the_oracle(name: str, monkeypatch: pytest
         leaves, exact = draw.operands()
         padding, layout = draw.padding(), draw.layout()
         given = [x.float().to(DEVICE) for x in exact]
-        found = ours(*given, **draw.options, key_padding=None if padding is None else padding.to(DEVICE))
-        wanted = oracle(*exact, **draw.options, key_padding=padding)
+        found = ours(*given, **draw.options, key_padding_mask=None if padding is None else padding.to(DEVICE))
+        wanted = oracle(*exact, **draw.options, key_padding_mask=padding)
         errors = attention_errors(found.cpu(), wanted, leaves, layout=layout)
         assert all(error <= 1e-5 for error in errors), (seed, errors, draw.__dict__)
     assert counted[0] == 8

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 from tests.layers.closeness import attention_errors
-from torch import Tensor
 
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.taylor import naive, series_error, taylor_attention, taylor_decode
@@ -19,7 +18,7 @@ def _fixed_seed() -> None:
     torch.manual_seed(0)
 
 
-def draw(T: int = 300, D: int = 1) -> list[Tensor]:
+def draw(T: int = 300, D: int = 1) -> list[Any]:
     """At width 1 no products cancel within a logit, so that each has all its digits whatever its size."""
     q, k, v = (torch.randn(1, 2, T, width, dtype=torch.float64) for width in (D, D, 3))
     return [x.float().double().requires_grad_() for x in (q, k, v)]
@@ -91,12 +90,12 @@ def test_only_a_query_that_sees_no_key_gives_0() -> None:
         (CAUSAL, 0, 2),
         (CAUSAL, -2, 4),
         (CAUSAL, 3, 0),
-        (Pattern("block-causal", window=2), 0, 2),
-        (Pattern("block-causal", window=4), 0, 0),
-        (Pattern("block-causal", window=4), -3, 3),
+        (Pattern("block-causal", window_size=2), 0, 2),
+        (Pattern("block-causal", window_size=4), 0, 0),
+        (Pattern("block-causal", window_size=4), -3, 3),
         (FULL, -9, 0),
     ):
-        found = taylor_attention(q, k, v, pattern=pattern, offset=offset, key_padding=pads)
+        found = taylor_attention(q, k, v, pattern=pattern, offset=offset, key_padding_mask=pads)
         assert not found[:, :, :blind].any()
         assert found[:, :, blind:].all()
-    assert not taylor_attention(q, k, v, key_padding=torch.ones_like(pads)).any()
+    assert not taylor_attention(q, k, v, key_padding_mask=torch.ones_like(pads)).any()

@@ -10,7 +10,7 @@ from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.taylor.kernels.spans import Masks, check_pattern, pieces, spans
 
 patterns = st.one_of(
-    st.just(FULL), st.just(CAUSAL), st.integers(1, 30).map(lambda window: Pattern("block-causal", window=window))
+    st.just(FULL), st.just(CAUSAL), st.integers(1, 30).map(lambda window: Pattern("block-causal", window_size=window))
 )
 
 
@@ -45,6 +45,6 @@ def test_pieces(span: slice, wanted: list[tuple[int, int]]) -> None:
 
 
 def test_windows_are_for_other_layers() -> None:
-    for pattern in (Pattern("sliding", window=3), Pattern("block", window=3)):
+    for pattern in (Pattern("sliding", window_size=3), Pattern("block", window_size=3)):
         with pytest.raises(ShapeError, match="Use WindowAttention for windows, or HybridAttention for a window with"):
             check_pattern(pattern)

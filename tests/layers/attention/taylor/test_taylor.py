@@ -20,9 +20,9 @@ EXACT = 1e-12
 PATTERNS = {
     "full": FULL,
     "causal": CAUSAL,
-    "blocks of 5": Pattern("block-causal", window=5),
-    "blocks of 100": Pattern("block-causal", window=100),
-    "blocks of 270": Pattern("block-causal", window=270),
+    "blocks of 5": Pattern("block-causal", window_size=5),
+    "blocks of 100": Pattern("block-causal", window_size=100),
+    "blocks of 270": Pattern("block-causal", window_size=270),
 }
 MAPS = [("rolled", 2), ("exact", 2), ("exact", 4), ("ordered", 2), ("exact", 3)]
 each_pattern = pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
@@ -56,7 +56,7 @@ def test_equals_the_oracle_forward_and_backward(pattern: Pattern, T: int) -> Non
     worst = {}
     for G, H, S, padded in product((2, 1), (1, 5), (T, T + 6, max(1, T - 2)), (False, True)):
         q, k, v = operands(T, S, G=G, H=H)
-        options: dict[str, Any] = {"pattern": pattern, "key_padding": padding_of(S) if padded else None}
+        options: dict[str, Any] = {"pattern": pattern, "key_padding_mask": padding_of(S) if padded else None}
         found = taylor_attention(q, k, v, **options)
         assert not padded or not found[0].any()
         worst[G, H, S, padded] = error(found, naive.taylor_attention(q, k, v, **options), (q, k, v))
@@ -68,7 +68,7 @@ def test_equals_the_oracle_forward_and_backward(pattern: Pattern, T: int) -> Non
 def test_every_map_and_order(pattern: Pattern, map: str, order: int) -> None:
     for D, T in ((4, 7), (3, 260)):
         q, k, v = operands(T, T, A=4, D=D)
-        found = taylor_attention(q, k, v, pattern=pattern, map=map, order=order, allow_odd=True)
+        found = taylor_attention(q, k, v, pattern=pattern, feature_map=map, order=order, allow_odd=True)
         # An odd order can come near 0 / 0, where any rounding is large.
         tolerance = EXACT if order % 2 == 0 else 1e-8
         assert error(found, naive.taylor_attention(q, k, v, pattern=pattern, order=order), (q, k, v)) <= tolerance
@@ -78,7 +78,7 @@ def test_every_map_and_order(pattern: Pattern, map: str, order: int) -> None:
 def test_the_diagonal_map_equals_its_own_oracle(pattern: Pattern) -> None:
     q, k, v = operands(260, 260, G=1)
     # Small logits, so that no sum of weights comes near 0.
-    options: dict[str, Any] = {"map": "diagonal", "pattern": pattern, "scale": 0.1}
+    options: dict[str, Any] = {"feature_map": "diagonal", "pattern": pattern, "scale": 0.1}
     assert error(taylor_attention(q, k, v, **options), naive.taylor_attention(q, k, v, **options), (q, k, v)) <= EXACT
 
 
@@ -120,8 +120,8 @@ def test_texts_end_to_end_do_not_see_each_other(pattern: Pattern, borders: list[
         for i, j in pairwise(borders)
         if j > i
     ]
-    found = taylor_attention(q, k, v, pattern=pattern, cumulative_lengths=borders)
-    assert torch.equal(found, taylor_attention(q, k, v, pattern=pattern, cumulative_lengths=torch.tensor(borders)))
+    found = taylor_attention(q, k, v, pattern=pattern, cu_seqlens=borders)
+    assert torch.equal(found, taylor_attention(q, k, v, pattern=pattern, cu_seqlens=torch.tensor(borders)))
     assert error(found, torch.cat(alone, 2), (q, k, v)) <= EXACT
 
 
@@ -135,10 +135,17 @@ def test_decoding_equals_one_pass(lengths: list[int], map: str | None, order: in
     parts = (*(x.split(lengths, 2) for x in (q, k, v)), padding.split(lengths, 1))
     for new_q, new_k, new_v, pads in zip(*parts, strict=True):
         answer, state = taylor_decode(
-            new_q, new_k, new_v, state, map=map, order=order, scale=0.5, key_padding=pads if padded else None
+            new_q,
+            new_k,
+            new_v,
+            state,
+            feature_map=map,
+            order=order,
+            scale=0.5,
+            key_padding_mask=pads if padded else None,
         )
         answers.append(answer)
-    wanted = naive.taylor_attention(q, k, v, pattern=CAUSAL, order=order, scale=0.5, key_padding=padding)
+    wanted = naive.taylor_attention(q, k, v, pattern=CAUSAL, order=order, scale=0.5, key_padding_mask=padding)
     # Through the state too: each answer's gradient reaches all tokens before it.
     assert error(torch.cat(answers, 2), wanted, (q, k, v)) <= EXACT
 
@@ -147,33 +154,34 @@ def test_decoding_equals_one_pass(lengths: list[int], map: str | None, order: in
 def test_any_pass_may_start_from_a_state_and_give_one(pattern: Pattern) -> None:
     # Every pattern has a border at 2700, so that later queries look at all keys before it.
     q, k, v = operands(2700 + 13, 2700 + 13, B=1, D=2, H=1)
-    before, after = ([x[:, :, part] for x in (q, k, v)] for part in (slice(2700), slice(2700, None)))
-    first, state = taylor_attention(*before, pattern=pattern, return_state=True)
-    later, last = taylor_attention(*after, pattern=pattern, state=state, return_state=True)
+    before: list[Any] = [x[:, :, :2700] for x in (q, k, v)]
+    after: list[Any] = [x[:, :, 2700:] for x in (q, k, v)]
+    first, state = taylor_attention(*before, pattern=pattern, output_final_state=True)
+    later, last = taylor_attention(*after, pattern=pattern, initial_state=state, output_final_state=True)
     wanted = naive.taylor_attention(after[0], k, v, pattern=pattern, offset=2700)
     assert error(later, wanted, (q, k, v)) <= EXACT
-    assert torch.equal(later, taylor_attention(*after, pattern=pattern, state=state))
-    _, whole = taylor_attention(q, k, v, pattern=pattern, return_state=True)
+    assert torch.equal(later, taylor_attention(*after, pattern=pattern, initial_state=state))
+    _, whole = taylor_attention(q, k, v, pattern=pattern, output_final_state=True)
     assert all(relative_error(*pair) <= EXACT for pair in zip(last[:2], whole[:2], strict=True))
     assert torch.equal(first, taylor_attention(*before, pattern=pattern))
 
 
 def test_the_state_is_the_sum_over_keys_and_never_grows() -> None:
     q, k, v = operands(260, 260, B=1, A=2, G=1, D=2)
-    _, state = taylor_decode(q, k, v, map="ordered")
+    _, state = taylor_decode(q, k, v, feature_map="ordered")
     x = k.mT
     phi = torch.cat([torch.ones_like(x[:, :, :1]), x, (x[:, :, :, None] * x[:, :, None]).flatten(2, 3) * 0.5**0.5], 2)
     assert torch.allclose(state.sums, phi @ v, rtol=EXACT)
     assert torch.allclose(state.weights, phi.sum(-1), rtol=EXACT)
     assert state.sums.shape == (1, 1, 7, 3)
-    _, later = taylor_decode(q, k, v, state, map="ordered")
+    _, later = taylor_decode(q, k, v, state, feature_map="ordered")
     assert [part.shape for part in later[:2]] == [part.shape for part in state[:2]]
     assert torch.allclose(later.sums, 2 * state.sums, rtol=EXACT)
 
 
 def test_a_loss_on_the_state_reaches_keys_and_values() -> None:
     q, k, v = operands(260, 260, D=2)
-    answer, state = taylor_decode(q, k, v, map="ordered")
+    answer, state = taylor_decode(q, k, v, feature_map="ordered")
     x = k.mT
     phi = torch.cat([torch.ones_like(x[:, :, :1]), x, (x[:, :, :, None] * x[:, :, None]).flatten(2, 3) * 0.5**0.5], 2)
     wanted = naive.taylor_attention(q, k, v, pattern=CAUSAL).sum() + (phi @ v).pow(2).sum() + phi.sum(-1).pow(3).sum()
@@ -204,14 +212,14 @@ def test_autocast_settles_types() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile itself calls what torch deprecates
 @pytest.mark.parametrize(
     "options",
-    [{"pattern": CAUSAL}, {"pattern": PATTERNS["blocks of 5"], "offset": 2}, {"order": 4, "key_padding": True}],
+    [{"pattern": CAUSAL}, {"pattern": PATTERNS["blocks of 5"], "offset": 2}, {"order": 4, "key_padding_mask": True}],
     ids=["causal", "block-causal", "padded"],
 )
 def test_compiles_as_one_operator(options: dict[str, Any]) -> None:
     torch.compiler.reset()
     q, k, v = operands(260, 260, A=4)
-    if options.get("key_padding"):
-        options = options | {"key_padding": padding_of(260)}
+    if options.get("key_padding_mask"):
+        options = options | {"key_padding_mask": padding_of(260)}
     compiled = torch.compile(taylor_attention, fullgraph=True, backend="aot_eager", dynamic=False)
     assert error(compiled(q, k, v, **options), taylor_attention(q, k, v, **options), (q, k, v)) == 0
 
@@ -263,21 +271,24 @@ print((peak() - before) / 2**15 / 4)
     ("options", "message"),
     [
         ({"order": 3}, r"order 3 is odd, .*\. Choose 2 or 4, or set allow_odd=True"),
-        ({"map": "turned"}, r"there is no map 'turned'\. Choose from exact, rolled, ordered, diagonal\."),
-        ({"map": "rolled", "order": 4}, r"the rolled map is of order 2, and order is 4"),
+        ({"feature_map": "turned"}, r"there is no map 'turned'\. Choose from exact, rolled, ordered, diagonal\."),
+        ({"feature_map": "rolled", "order": 4}, r"the rolled map is of order 2, and order is 4"),
         (
-            {"pattern": Pattern("sliding", window=3)},
+            {"pattern": Pattern("sliding", window_size=3)},
             r"a sliding pattern forgets keys.*WindowAttention.*HybridAttention",
         ),
-        ({"pattern": Pattern("block", window=3)}, r"a block pattern forgets keys, and a running sum cannot\. Use"),
+        ({"pattern": Pattern("block", window_size=3)}, r"a block pattern forgets keys, and a running sum cannot\. Use"),
         ({"dropout_p": 0.1}, r"dropout_p is 0\.1, and the series has no single weights to drop"),
         (
-            {"cumulative_lengths": [0, 3, 6]},
-            r"cumulative lengths are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
+            {"cu_seqlens": [0, 3, 6]},
+            r"cu_seqlens are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
         ),
-        ({"cumulative_lengths": [0, 7], "offset": 1}, r"cumulative_lengths came with key_padding or an offset"),
-        ({"cumulative_lengths": [0, 7], "return_state": True}, r"cumulative_lengths came with a state, and every text"),
-        ({"key_padding": torch.zeros(2, 6).bool()}, r"key_padding is \(2, 6\) of torch\.bool, wanted \(2, 7\) of bool"),
+        ({"cu_seqlens": [0, 7], "offset": 1}, r"cu_seqlens came with key_padding_mask, attn_mask or an offset"),
+        ({"cu_seqlens": [0, 7], "output_final_state": True}, r"cu_seqlens came with a state, and every sequence"),
+        (
+            {"key_padding_mask": torch.zeros(2, 6).bool()},
+            r"key_padding_mask is \(2, 6\), wanted \(2, 7\)",
+        ),
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(value),
 )
@@ -288,10 +299,10 @@ def test_a_mistake_is_explained(options: dict[str, Any], message: str) -> None:
 
 
 def test_a_text_end_to_end_attends_to_itself() -> None:
-    with pytest.raises(ShapeError, match=r"attends to itself, and 7 queries came with 6 keys\. Pad the texts"):
-        taylor_attention(*operands(7, 6, B=1), cumulative_lengths=[0, 7])
-    with pytest.raises(ShapeError, match=r"with cumulative lengths the batch is 1, got \(2, 2, 7, 3\)"):
-        taylor_attention(*operands(7, 7), cumulative_lengths=[0, 7])
+    with pytest.raises(ShapeError, match=r"attends to itself, and 7 queries came with 6 keys\. Pad the sequences"):
+        taylor_attention(*operands(7, 6, B=1), cu_seqlens=[0, 7])
+    with pytest.raises(ShapeError, match=r"with cu_seqlens the batch is 1, and query is \(2, 2, 7, 3\)"):
+        taylor_attention(*operands(7, 7), cu_seqlens=[0, 7])
 
 
 def test_a_state_that_does_not_fit_is_refused() -> None:
@@ -310,7 +321,7 @@ def test_a_layer_follows_its_pattern() -> None:
     x = torch.randn(2, 9, 12)
     full, causal, blocks = (
         TaylorAttention(12, 3, batch_first=True, pattern=pattern, warn_above=None)
-        for pattern in (FULL, CAUSAL, Pattern("block-causal", window=4))
+        for pattern in (FULL, CAUSAL, Pattern("block-causal", window_size=4))
     )
     causal.load_state_dict(full.state_dict())
     blocks.load_state_dict(full.state_dict())
@@ -318,15 +329,17 @@ def test_a_layer_follows_its_pattern() -> None:
     cut = blocks(x[:, :8])[0]
     assert torch.allclose(blocks(x)[0][:, :8], cut, atol=1e-6)
     assert not torch.allclose(full(x)[0][:, :8], full(x[:, :8])[0], atol=1e-6)
-    with pytest.raises(ShapeError, match=r"is_causal came for a layer whose pattern is block-causal\. Leave out"):
+    with pytest.raises(ShapeError, match=r"is_causal or decoding came with a block-causal pattern that looks ahead\."):
         blocks(x, is_causal=True)
-    with pytest.raises(ShapeError, match=r"looks at tokens that are not there yet, so it cannot be decoded\. Choose"):
+    with pytest.raises(ShapeError, match=r"attends to tokens that are not there yet, so it cannot be decoded\. Choose"):
         blocks.decode(x)
 
 
-@pytest.mark.parametrize("options", [{}, {"normalize": True}, {"key_heads": 1, "order": 4}], ids=["", "norm", "shared"])
+@pytest.mark.parametrize(
+    "options", [{}, {"qk_norm": True}, {"num_kv_heads": 1, "order": 4}], ids=["", "norm", "shared"]
+)
 def test_a_layer_decodes_as_it_reads(options: dict[str, Any]) -> None:
-    layer = TaylorAttention(12, 3, head_dim=2, value_dim=5, batch_first=True, warn_above=None, **options).double()
+    layer = TaylorAttention(12, 3, head_dim=2, v_head_dim=5, batch_first=True, warn_above=None, **options).double()
     x = torch.randn(2, 9, 12, dtype=torch.float64)
     wanted, _ = layer(x, is_causal=True)
     state, answers = None, []

@@ -34,9 +34,9 @@ HOLDS = [(T, *kind) for T in LENGTHS for kind in KINDS if kind[2] == 0 or kind[1
 
 @pytest.mark.parametrize(("T", "kind", "W", "ahead"), HOLDS)
 def test_the_formula_equals_the_count(T: int, kind: Kind, W: int, ahead: int) -> None:
-    layer = WindowAttention(12, 3, W, kind=kind, ahead=ahead, batch_first=True, key_heads=1)
+    layer = WindowAttention(12, 3, pattern=Pattern(kind, W, ahead), batch_first=True, num_kv_heads=1)
     found = count(layer, torch.randn(2, T, 12, requires_grad=True))
-    wanted = cost(heads=3, key_heads=1, kind=kind, window=W, ahead=ahead).at(B=2, T=T, D=4)
+    wanted = cost(heads=3, num_kv_heads=1, kind=kind, window_size=W, lookahead=ahead).at(B=2, T=T, D=4)
     assert found.parameters.count == wanted["parameters"]
     assert found.flops == wanted["flops"]
     assert found.backward_flops == wanted["backward_flops"]
@@ -46,20 +46,20 @@ def test_the_formula_equals_the_count(T: int, kind: Kind, W: int, ahead: int) ->
 @pytest.mark.parametrize("T", [65, 97, 257])
 @pytest.mark.parametrize("W", [1, 5, 64])
 def test_pairs_needed_are_those_of_the_readme_and_few_more_are_computed(T: int, W: int) -> None:
-    needed = Pattern("sliding", window=W).pairs(T)
+    needed = Pattern("sliding", window_size=W).num_pairs(T)
     assert needed == T * W - W * (W - 1) // 2
     computed = pairs("sliding", W).subs(SYMBOLS["T"], T)
     assert needed <= computed <= T * (W + ROWS - 1)
     a, r = divmod(T, W)
     blocks = pairs("block", W).subs(SYMBOLS["T"], T)
-    assert blocks == Pattern("block", window=W).pairs(T) == Integer(a * W**2 + r**2)
+    assert blocks == Pattern("block", window_size=W).num_pairs(T) == Integer(a * W**2 + r**2)
 
 
 def test_what_is_counted_is_the_layer_at_lengths_without_a_rest() -> None:
     build, inputs = subject()
     layer = build(2, 3, 5)
     assert isinstance(layer, WindowAttention)
-    assert (layer.num_heads, layer.head_dim, layer.pattern) == (2, 3, Pattern("sliding", window=5))
+    assert (layer.num_heads, layer.head_dim, layer.pattern) == (2, 3, Pattern("sliding", window_size=5))
     assert inputs == ("B T A*D",)
     assert MULTIPLES == {"T": ROWS}
 
@@ -69,7 +69,7 @@ def test_the_pictures_are_what_the_program_draws() -> None:
     assert len(pictures) == 5
     for made_by, picture in pictures:
         pattern = eval(made_by, {"Pattern": Pattern})
-        assert picture == pattern.drawn(len(picture.splitlines())), made_by
+        assert picture == pattern.draw(len(picture.splitlines())), made_by
 
 
 def test_drawing_shows_the_patterns_and_counts_their_pairs() -> None:
@@ -82,7 +82,7 @@ def test_drawing_shows_the_patterns_and_counts_their_pairs() -> None:
         "block, window 2: 13 pairs",
         "block, window 2, causal inside: 10 pairs",
     ]
-    assert parts[1].split("\n", 1)[1] == Pattern("sliding", window=2).drawn(7)
+    assert parts[1].split("\n", 1)[1] == Pattern("sliding", window_size=2).draw(7)
     assert len(drawing({}).split("\n\n")[0].splitlines()) == 9
     with pytest.raises(
         RecipeError, match=r"T=16384 does not fit a picture\. Give T from 1 to 64, for instance --at T=8,W=3"

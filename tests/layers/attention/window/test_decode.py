@@ -8,18 +8,18 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.attention.pattern import CAUSAL, Pattern
-from porism.layers.attention.softmax.functional import Cache, softmax_decode
+from porism.layers.attention.softmax.functional import KVCache, softmax_decode
 from porism.layers.attention.softmax.layer import Attention
 from porism.layers.attention.window import WindowAttention, window_attention, window_decode
 from porism.testing.gradients import relative_error
 
 PATTERNS = {
     CAUSAL: None,
-    Pattern("sliding", window=1): 0,
-    Pattern("sliding", window=5): 4,
-    Pattern("sliding", window=200): 199,
-    Pattern("sliding", window=4, dilation=3): 9,
-    Pattern("block", window=7, causal_inside=True): 6,
+    Pattern("sliding", window_size=1): 0,
+    Pattern("sliding", window_size=5): 4,
+    Pattern("sliding", window_size=200): 199,
+    Pattern("sliding", window_size=4, dilation=3): 9,
+    Pattern("block", window_size=7, is_causal=True): 6,
 }
 each_pattern = pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 
@@ -47,7 +47,7 @@ def decode(text: Text, pattern: Pattern, steps: list[int], padding: Tensor | Non
     for start, step in zip([0, *torch.tensor(steps).cumsum(0).tolist()], steps, strict=False):
         q, k, v = text.part(start, start + step)
         pads = None if padding is None else padding[:, start : start + step]
-        answer, state = window_decode(q, k, v, state, pattern=pattern, key_padding=pads)
+        answer, state = window_decode(q, k, v, state, pattern=pattern, key_padding_mask=pads)
         most = PATTERNS[pattern]
         assert most is None or state.k.shape[2] == state.v.shape[2] <= most
         answers.append(answer)
@@ -66,11 +66,11 @@ def test_padding_is_remembered(text: Text, pattern: Pattern) -> None:
     padding = torch.zeros(2, 100).bool()
     padding[0, :7] = True
     padding[1, 40] = True
-    wanted = window_attention(text.q, text.k, text.v, pattern=pattern, key_padding=padding)
+    wanted = window_attention(text.q, text.k, text.v, pattern=pattern, key_padding_mask=padding)
     assert relative_error(decode(text, pattern, [5, *[1] * 95], padding), wanted) <= 1e-12
     # A prompt may have padding where what follows has none.
     q, k, v = text.part(0, 50)
-    _, state = window_decode(q, k, v, pattern=pattern, key_padding=padding[:, :50])
+    _, state = window_decode(q, k, v, pattern=pattern, key_padding_mask=padding[:, :50])
     q, k, v = text.part(50, 100)
     answer, _ = window_decode(q, k, v, state, pattern=pattern)
     assert relative_error(answer, wanted[:, :, 50:]) <= 1e-12
@@ -78,14 +78,14 @@ def test_padding_is_remembered(text: Text, pattern: Pattern) -> None:
 
 def test_a_thousand_tokens_need_the_state_of_a_few() -> None:
     torch.manual_seed(0)
-    layer = WindowAttention(12, 3, 16, batch_first=True).double()
+    layer = WindowAttention(12, 3, window_size=16, batch_first=True).double()
     x = torch.randn(1, 1000, 12, dtype=torch.float64)
     state, answers, sizes = None, [], set()
     with torch.no_grad():
         for t in range(1000):
             y, state = layer.decode(x[:, t : t + 1], state)
             answers.append(y)
-            assert isinstance(state, Cache)
+            assert isinstance(state, KVCache)
             if t >= 15:
                 sizes.add(state.k.shape)
         assert sizes == {torch.Size([1, 3, 15, 4])}
@@ -93,7 +93,7 @@ def test_a_thousand_tokens_need_the_state_of_a_few() -> None:
 
 
 def test_a_state_is_not_written_to(text: Text) -> None:
-    pattern = Pattern("sliding", window=5)
+    pattern = Pattern("sliding", window_size=5)
     q, k, v = text.part(0, 9)
     _, state = window_decode(q, k, v, pattern=pattern)
     before = [part.clone() for part in (state.k, state.v)]
@@ -103,13 +103,13 @@ def test_a_state_is_not_written_to(text: Text) -> None:
     assert all(torch.equal(now, then) for now, then in zip((state.k, state.v), before, strict=True))
 
 
-BLOCK, NEAR = Pattern("block", window=7, causal_inside=True), Pattern("sliding", window=5)
+BLOCK, NEAR = Pattern("block", window_size=7, is_causal=True), Pattern("sliding", window_size=5)
 each_function = pytest.mark.parametrize("function", [softmax_decode, window_decode], ids=["softmax", "window"])
 
 
 @each_function
 def test_a_state_belongs_to_the_pattern_it_was_made_with(function: Any, text: Text) -> None:
-    patterns = CAUSAL, BLOCK, NEAR, Pattern("sliding", window=6), Pattern("sliding", window=5, dilation=2)
+    patterns = CAUSAL, BLOCK, NEAR, Pattern("sliding", window_size=6), Pattern("sliding", window_size=5, dilation=2)
     for pattern in patterns:
         _, state = function(*text.part(0, 9), pattern=pattern)
         assert state.pattern == pattern
@@ -119,7 +119,7 @@ def test_a_state_belongs_to_the_pattern_it_was_made_with(function: Any, text: Te
                     function(*text.part(9, 10), state, pattern=other)
         # Patterns are equal by what they are, and a cache that someone made of keys and values has none.
         function(*text.part(9, 10), state, pattern=Pattern(**vars(pattern)))
-        function(*text.part(9, 10), Cache(state.k, state.v), pattern=pattern)
+        function(*text.part(9, 10), KVCache(state.k, state.v), pattern=pattern)
 
 
 @each_function
@@ -140,7 +140,7 @@ def test_a_state_belongs_to_its_batch_dtype_and_device(function: Any, text: Text
             v,
             state._replace(v=state.v.to("meta")),
         ),
-        r"the state is a tuple, wanted a Cache\. Pass what the same function gave": (q, k, v, (state.k, state.v)),
+        r"the state is a tuple, wanted a KVCache\. Pass what the same function gave": (q, k, v, (state.k, state.v)),
         r"padding that may not fit\. Pass a state as it was given": (
             q,
             k,
@@ -158,7 +158,7 @@ def test_a_state_belongs_to_its_batch_dtype_and_device(function: Any, text: Text
 def test_a_state_is_no_view_of_what_came(function: Any, pattern: Pattern, text: Text) -> None:
     buffers = [x.clone() for x in text.part(0, 4)]
     padding = torch.zeros(2, 4).bool()
-    _, state = function(*buffers, pattern=pattern, key_padding=padding)
+    _, state = function(*buffers, pattern=pattern, key_padding_mask=padding)
     wanted, _ = function(*text.part(4, 5), state, pattern=pattern)
     for buffer in (*buffers, padding):
         buffer.fill_(1)
@@ -177,14 +177,14 @@ def test_a_gradient_flows_through_a_state(function: Any, text: Text) -> None:
 
 def test_decoding_takes_a_key_for_each_query(text: Text) -> None:
     for function in (softmax_decode, window_decode):
-        with pytest.raises(ShapeError, match="decoding takes a key for each new token, got 1 queries and 4 keys"):
+        with pytest.raises(ShapeError, match="decoding takes a key for each new token, and 1 queries came with 4 keys"):
             function(text.q[:, :, :1], text.k[:, :, :4], text.v[:, :, :4], pattern=CAUSAL)
 
 
 def test_a_layer_refuses_the_state_of_another() -> None:
     x = torch.randn(2, 4, 12)
-    _, state = WindowAttention(12, 3, 3, batch_first=True).decode(x)
+    _, state = WindowAttention(12, 3, window_size=3, batch_first=True).decode(x)
     with pytest.raises(ShapeError, match="Decode with the pattern that the state was made with"):
-        WindowAttention(12, 3, 4, batch_first=True).decode(x, state)
+        WindowAttention(12, 3, window_size=4, batch_first=True).decode(x, state)
     with pytest.raises(ShapeError, match="Decode with the pattern that the state was made with"):
         Attention(12, 3, batch_first=True).decode(x, state)

@@ -22,9 +22,15 @@ LAYOUTS: dict[str, layouts.Layout] = layouts.LAYOUTS | {
     "tokens first": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
 }
 PATTERNS = [
-    *(Pattern("sliding", window=W, ahead=ahead) for W, ahead in ((1, 0), (3, 0), (5, 2), (40, 0), (2, 90), (500, 500))),
-    *(Pattern("sliding", window=W, ahead=ahead, dilation=d) for W, ahead, d in ((2, 0, 2), (4, 1, 3), (3, 0, 50))),
-    *(Pattern("block", window=W, causal_inside=inside) for W in (1, 4, 9, 100) for inside in (False, True)),
+    *(
+        Pattern("sliding", window_size=W, lookahead=ahead)
+        for W, ahead in ((1, 0), (3, 0), (5, 2), (40, 0), (2, 90), (500, 500))
+    ),
+    *(
+        Pattern("sliding", window_size=W, lookahead=ahead, dilation=d)
+        for W, ahead, d in ((2, 0, 2), (4, 1, 3), (3, 0, 50))
+    ),
+    *(Pattern("block", window_size=W, is_causal=inside) for W in (1, 4, 9, 100) for inside in (False, True)),
 ]
 SCALES = (None, 0.7, -0.7, 0.0, -3.0, 1e-45, -1e-300, 20.0)
 OFFSETS = (0, 0, 0, 3, -2, -5, 31, -31, 70, -70, 2**31 - 1, 1 - 2**31)
@@ -69,11 +75,11 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     "pattern",
     [
-        Pattern("block", window=4),
-        Pattern("block", window=4, causal_inside=True),
-        Pattern("sliding", window=1),
-        Pattern("sliding", window=4),
-        Pattern("sliding", window=3, dilation=2),
+        Pattern("block", window_size=4),
+        Pattern("block", window_size=4, is_causal=True),
+        Pattern("sliding", window_size=1),
+        Pattern("sliding", window_size=4),
+        Pattern("sliding", window_size=3, dilation=2),
     ],
     ids=str,
 )
@@ -92,10 +98,10 @@ def test_each_operand_in_each_layout(layout: Callable[[Tensor], Tensor], pattern
 def test_a_long_text_that_is_cut_in_parts() -> None:
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, 4, 2048, 32)
-    for pattern in (Pattern("sliding", window=48), Pattern("block", window=64)):
+    for pattern in (Pattern("sliding", window_size=48), Pattern("block", window_size=64)):
         wanted = window_attention(q, k, v, pattern=pattern)
         for layout in ("transposed", "stepped", "channels last"):
-            other = [LAYOUTS[layout](x) for x in (q, k, v)]
+            other: list[Any] = [LAYOUTS[layout](x) for x in (q, k, v)]
             assert torch.equal(window_attention(*other, pattern=pattern), wanted), layout
 
 
@@ -105,8 +111,8 @@ def test_a_long_text_that_is_cut_in_parts() -> None:
 def test_rows_of_one_number(H: int, dtype: torch.dtype) -> None:
     """Their stride may be anything, and rows that are padded to the width of the values would have it."""
     torch.manual_seed(0)
-    blocks = (Pattern("block", window=window, causal_inside=True) for window in (1, 3))
-    for pattern in (*blocks, Pattern("sliding", window=2)):
+    blocks = (Pattern("block", window_size=window, is_causal=True) for window in (1, 3))
+    for pattern in (*blocks, Pattern("sliding", window_size=2)):
         q, k = (x.mT.requires_grad_() for x in torch.randn(2, 1, 1, 1, 6, dtype=torch.float64).to(dtype))
         v = torch.randn(1, 1, 6, H, dtype=torch.float64).to(dtype).requires_grad_()
         found, _ = window_decode(q, k, v, pattern=pattern)
@@ -132,7 +138,7 @@ def test_any_layouts_patterns_offsets_and_scales(seed: int) -> None:
         operands = drawn(draw, B, A, G, T, S, D, H)
         pattern, offset, scale = draw.choice(PATTERNS), draw.choice(OFFSETS), draw.choice(SCALES)
         padding = torch.rand(B, S) < draw.choice([0.3, 0.9, 1.1]) if draw.random() < 0.4 else None
-        found = window_attention(*operands, pattern=pattern, offset=offset, scale=scale, key_padding=padding)
+        found = window_attention(*operands, pattern=pattern, offset=offset, scale=scale, key_padding_mask=padding)
         incoming = draw.choice(list(LAYOUTS.values()))(torch.randn(B, A, T, H, dtype=torch.float64))
         if min(B, T, S) == 0:
             assert not found.any()
@@ -147,7 +153,11 @@ def test_any_layouts_patterns_offsets_and_scales(seed: int) -> None:
 @pytest.mark.parametrize("scale", [None, -0.5, 0.0])
 def test_decoding_in_any_layout(function: Any, layout: Callable[[Tensor], Tensor], scale: float | None) -> None:
     torch.manual_seed(0)
-    for pattern in (Pattern("causal"), Pattern("sliding", window=3), Pattern("block", window=4, causal_inside=True)):
+    for pattern in (
+        Pattern("causal"),
+        Pattern("sliding", window_size=3),
+        Pattern("block", window_size=4, is_causal=True),
+    ):
         q, k, v = (layout(torch.randn(2, 2, 11, 4, dtype=torch.float64)).detach().requires_grad_() for _ in range(3))
         state, answers = None, []
         for start, end in ((0, 5), (5, 6), (6, 6), (6, 11)):
@@ -163,7 +173,7 @@ FORMS: dict[str, Attend] = {
     "softmax": softmax_attention,
     **{
         name: lambda *operands, name=name, **options: attention(*operands, mechanism=name, **options)
-        for name in ("softmax", "window", "dense softmax")
+        for name in ("softmax", "window", "dense-softmax")
     },
 }
 

@@ -41,12 +41,12 @@ def noting(asked: list[str], name: str, function: Any) -> Any:
     return noted
 
 
-def operands(T: int, S: int, A: int = 2, G: int = 2, D: int = 8, H: int = 8) -> list[Tensor]:
+def operands(T: int, S: int, A: int = 2, G: int = 2, D: int = 8, H: int = 8) -> list[Any]:
     return [torch.randn(2, heads, length, width) for heads, length, width in ((A, T, D), (G, S, D), (G, S, H))]
 
 
 def errors(
-    given: list[Tensor],
+    given: list[Any],
     pattern: Pattern,
     padding: Tensor | None = None,
     offset: int = 0,
@@ -57,8 +57,8 @@ def errors(
     leaves = [x.to(DEVICE, dtype).requires_grad_() for x in given]
     exact = [x.detach().cpu().double().requires_grad_() for x in leaves]
     options: dict[str, Any] = {"pattern": pattern, "offset": offset, "scale": scale}
-    found = window_attention(*leaves, **options, key_padding=None if padding is None else padding.to(DEVICE))
-    wanted = naive.window_attention(exact[0], exact[1], exact[2], **options, key_padding=padding)
+    found = window_attention(*leaves, **options, key_padding_mask=None if padding is None else padding.to(DEVICE))
+    wanted = naive.window_attention(exact[0], exact[1], exact[2], **options, key_padding_mask=padding)
     weights = torch.randn_like(wanted).to(dtype).double()
     gradients = torch.autograd.grad(found, leaves, weights.to(DEVICE, dtype))
     pairs = zip(
@@ -73,14 +73,16 @@ def errors(
 @pytest.mark.parametrize(
     "pattern",
     [
-        Pattern("sliding", window=2),
-        Pattern("sliding", window=17),
-        Pattern("sliding", window=7, ahead=3),
-        Pattern("sliding", window=3, dilation=2),
-        Pattern("block", window=9),
-        Pattern("block", window=9, causal_inside=True),
+        Pattern("sliding", window_size=2),
+        Pattern("sliding", window_size=17),
+        Pattern("sliding", window_size=7, lookahead=3),
+        Pattern("sliding", window_size=3, dilation=2),
+        Pattern("block", window_size=9),
+        Pattern("block", window_size=9, is_causal=True),
     ],
-    ids=lambda pattern: f"{pattern.kind}-{pattern.window}-{pattern.ahead}-{pattern.dilation}-{pattern.causal_inside}",
+    ids=lambda pattern: (
+        f"{pattern.kind}-{pattern.window_size}-{pattern.lookahead}-{pattern.dilation}-{pattern.is_causal}"
+    ),
 )
 @pytest.mark.parametrize("T", [3, 7, 33])
 def test_the_kernel_is_the_oracle(pattern: Pattern, T: int, launched: list[str]) -> None:
@@ -92,7 +94,7 @@ def test_the_kernel_is_the_oracle(pattern: Pattern, T: int, launched: list[str])
 
 @pytest.mark.parametrize(("A", "G", "D", "H"), [(4, 2, 5, 3), (3, 1, 16, 33), (2, 2, 40, 16)])
 def test_grouped_heads_and_any_width(A: int, G: int, D: int, H: int) -> None:
-    found = errors(operands(21, 21, A, G, D, H), Pattern("sliding", window=6))
+    found = errors(operands(21, 21, A, G, D, H), Pattern("sliding", window_size=6))
     assert max(found.values()) <= FLOAT32, found
 
 
@@ -100,29 +102,31 @@ def test_padding_and_queries_that_look_at_nothing() -> None:
     padding = torch.rand(2, 33) < 0.5
     padding[1, :12] = True
     given = operands(33, 33)
-    found = errors(given, Pattern("sliding", window=4), padding)
+    found = errors(given, Pattern("sliding", window_size=4), padding)
     assert max(found.values()) <= FLOAT32, found
     on_device = [x.to(DEVICE) for x in given]
-    answer = window_attention(*on_device, pattern=Pattern("sliding", window=4), key_padding=padding.to(DEVICE))
+    answer = window_attention(
+        *on_device, pattern=Pattern("sliding", window_size=4), key_padding_mask=padding.to(DEVICE)
+    )
     assert not answer[1, :, :12].any()
 
 
 @pytest.mark.parametrize(("T", "S", "offset"), [(5, 40, 35), (40, 5, 0), (7, 30, 11)])
 def test_texts_that_continue_and_other_lengths_of_keys(T: int, S: int, offset: int) -> None:
-    found = errors(operands(T, S), Pattern("sliding", window=6), offset=offset)
+    found = errors(operands(T, S), Pattern("sliding", window_size=6), offset=offset)
     assert max(found.values()) <= FLOAT32, found
 
 
 def test_bfloat16() -> None:
-    found = errors(operands(19, 19), Pattern("sliding", window=6), dtype=torch.bfloat16)
+    found = errors(operands(19, 19), Pattern("sliding", window_size=6), dtype=torch.bfloat16)
     assert max(found.values()) <= BFLOAT16, found
 
 
 def test_the_same_bits_on_every_run() -> None:
     given = [x.to(DEVICE).requires_grad_() for x in operands(33, 33)]
 
-    def run() -> list[Tensor]:
-        out = window_attention(*given, pattern=Pattern("sliding", window=9))
+    def run() -> list[Any]:
+        out = window_attention(*given, pattern=Pattern("sliding", window_size=9))
         return [out, *torch.autograd.grad(out.square().sum(), given)]
 
     assert all(torch.equal(one, other) for one, other in zip(run(), run(), strict=True))
@@ -132,15 +136,15 @@ def test_rows_in_any_order_of_memory() -> None:
     q, k, v = (x.to(DEVICE) for x in operands(20, 20))
     other_q, other_k = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k))
     other_v = v.mT.contiguous().mT
-    near = Pattern("sliding", window=5)
+    near = Pattern("sliding", window_size=5)
     wanted = window_attention(q, k, v, pattern=near)
     assert torch.equal(window_attention(other_q, other_k, other_v, pattern=near), wanted)
 
 
 BLOCK, INSIDE, NEAR = (
-    Pattern("block", window=5),
-    Pattern("block", window=5, causal_inside=True),
-    Pattern("sliding", window=6, ahead=2),
+    Pattern("block", window_size=5),
+    Pattern("block", window_size=5, is_causal=True),
+    Pattern("sliding", window_size=6, lookahead=2),
 )
 
 
@@ -201,8 +205,8 @@ def test_an_answer_may_be_changed_in_place(launched: list[str]) -> None:
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64], ids=str)
 def test_padding_of_whole_numbers_is_refused(dtype: torch.dtype, launched: list[str]) -> None:
     given = [x.to(DEVICE) for x in operands(17, 17, 1, 1)]
-    with pytest.raises(ShapeError, match="wanted \\(2, 17\\) of bool"):
-        window_attention(*given, pattern=NEAR, key_padding=torch.ones(2, 17, dtype=dtype, device=DEVICE))
+    with pytest.raises(ShapeError, match="key_padding_mask is"):
+        window_attention(*given, pattern=NEAR, key_padding_mask=torch.ones(2, 17, dtype=dtype, device=DEVICE))
     assert not launched
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from porism.costing.counting.count import count
+from porism.errors import ShapeError
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.reach import reach
 from porism.layers.attention.window import WindowAttention, naive, window_attention
@@ -21,11 +22,14 @@ EXACT = 1e-12
 LENGTHS = (1, 2, 7, 63, 64, 65, 257)
 WINDOWS = (1, 2, 5, 64, 300)
 PATTERNS = [
-    *(Pattern("sliding", window=W) for W in WINDOWS),
-    *(Pattern("sliding", window=W, ahead=ahead) for W, ahead in ((1, 1), (5, 70), (64, 2), (300, 300))),
-    *(Pattern("sliding", window=W, ahead=ahead, dilation=d) for W, ahead, d in ((2, 0, 2), (5, 1, 3), (64, 0, 7))),
-    *(Pattern("block", window=W) for W in WINDOWS),
-    *(Pattern("block", window=W, causal_inside=True) for W in WINDOWS),
+    *(Pattern("sliding", window_size=W) for W in WINDOWS),
+    *(Pattern("sliding", window_size=W, lookahead=ahead) for W, ahead in ((1, 1), (5, 70), (64, 2), (300, 300))),
+    *(
+        Pattern("sliding", window_size=W, lookahead=ahead, dilation=d)
+        for W, ahead, d in ((2, 0, 2), (5, 1, 3), (64, 0, 7))
+    ),
+    *(Pattern("block", window_size=W) for W in WINDOWS),
+    *(Pattern("block", window_size=W, is_causal=True) for W in WINDOWS),
 ]
 
 
@@ -68,7 +72,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_equals_the_oracle(pattern: Pattern) -> None:
     for T in LENGTHS:
         assert_equals_oracle(*operands(1, 2, 2, T, T, 3, 3), pattern)
-        assert_equals_oracle(*operands(2, 4, 2, T, T, 3, 5), pattern, key_padding=torch.rand(2, T) < 0.4)
+        assert_equals_oracle(*operands(2, 4, 2, T, T, 3, 5), pattern, key_padding_mask=torch.rand(2, T) < 0.4)
 
 
 @pytest.mark.usefixtures("way")
@@ -77,7 +81,7 @@ def test_equals_the_oracle(pattern: Pattern) -> None:
 def test_cross_attention_and_offsets_equal_the_oracle(pattern: Pattern, T: int, S: int, offset: int) -> None:
     padding = torch.rand(2, S) < 0.5
     assert_equals_oracle(*operands(2, 3, 1, T, S, 5, 2), pattern, offset=offset, scale=1.0)
-    assert_equals_oracle(*operands(2, 2, 2, T, S, 1, 1), pattern, offset=offset, key_padding=padding)
+    assert_equals_oracle(*operands(2, 2, 2, T, S, 1, 1), pattern, offset=offset, key_padding_mask=padding)
 
 
 @st.composite
@@ -85,7 +89,7 @@ def sizes(draw: st.DrawFn) -> tuple[Pattern, tuple[int, ...], int, bool]:
     small = st.integers(1, 3)
     lengths = st.integers(1, 3 * ROWS)
     if draw(st.booleans()):
-        pattern = Pattern("block", draw(lengths), causal_inside=draw(st.booleans()))
+        pattern = Pattern("block", draw(lengths), is_causal=draw(st.booleans()))
     else:
         pattern = Pattern("sliding", draw(lengths), draw(st.integers(0, 2 * ROWS)), draw(st.integers(1, 5)))
     G, shared = draw(small), draw(small)
@@ -99,13 +103,13 @@ def test_any_sizes_equal_the_oracle(drawn: tuple[Pattern, tuple[int, ...], int, 
     pattern, shape, offset, padded = drawn
     B, _, _, _, S, _, _ = shape
     padding = torch.rand(B, S) < 0.5 if padded else None
-    assert_equals_oracle(*operands(*shape), pattern, offset=offset, key_padding=padding)
+    assert_equals_oracle(*operands(*shape), pattern, offset=offset, key_padding_mask=padding)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 def test_texts_end_to_end_equal_each_alone(pattern: Pattern) -> None:
     q, k, v = operands(1, 4, 2, 77, 77, 3, 2)
-    found = window_attention(q, k, v, pattern=pattern, cumulative_lengths=[0, 3, 3, 68, 77])
+    found = window_attention(q, k, v, pattern=pattern, cu_seqlens=[0, 3, 3, 68, 77])
     parts = [slice(0, 3), slice(3, 68), slice(68, 77)]
     wanted = torch.cat([naive.window_attention(q[:, :, p], k[:, :, p], v[:, :, p], pattern) for p in parts], 2)
     assert relative_error(found, wanted) <= EXACT
@@ -115,7 +119,7 @@ def test_who_sees_nothing_gives_zero_and_learns_nothing() -> None:
     q, k, v = operands(2, 2, 1, 70, 40, 3, 3)
     padding = torch.zeros(2, 40).bool()
     padding[0] = True
-    found = window_attention(q, k, v, pattern=Pattern("sliding", window=5), key_padding=padding)
+    found = window_attention(q, k, v, pattern=Pattern("sliding", window_size=5), key_padding_mask=padding)
     assert found[0].eq(0).all()
     assert found[1, :, 44:].eq(0).all()
     assert found[1, :, :44].ne(0).all()
@@ -139,14 +143,14 @@ def test_every_query_is_in_one_block(T: int) -> None:
 @pytest.mark.parametrize(
     ("pattern", "wanted"),
     [
-        (Pattern("sliding", window=7), CAUSAL),
-        (Pattern("sliding", window=6), Pattern("sliding", window=6)),
-        (Pattern("sliding", window=9, ahead=6), FULL),
-        (Pattern("sliding", window=9, ahead=5), Pattern("sliding", window=7, ahead=5)),
-        (Pattern("sliding", window=2, ahead=9), Pattern("sliding", window=2, ahead=6)),
-        (Pattern("block", window=7), FULL),
-        (Pattern("block", window=6), Pattern("block", window=6)),
-        (Pattern("block", window=8, causal_inside=True), CAUSAL),
+        (Pattern("sliding", window_size=7), CAUSAL),
+        (Pattern("sliding", window_size=6), Pattern("sliding", window_size=6)),
+        (Pattern("sliding", window_size=9, lookahead=6), FULL),
+        (Pattern("sliding", window_size=9, lookahead=5), Pattern("sliding", window_size=7, lookahead=5)),
+        (Pattern("sliding", window_size=2, lookahead=9), Pattern("sliding", window_size=2, lookahead=6)),
+        (Pattern("block", window_size=7), FULL),
+        (Pattern("block", window_size=6), Pattern("block", window_size=6)),
+        (Pattern("block", window_size=8, is_causal=True), CAUSAL),
         (CAUSAL, CAUSAL),
     ],
     ids=str,
@@ -156,7 +160,7 @@ def test_a_window_over_the_whole_text_is_none(pattern: Pattern, wanted: Pattern)
     assert torch.equal(pattern.mask(7, 7), wanted.mask(7, 7))
 
 
-@pytest.mark.parametrize("pattern", [Pattern("sliding", window=5), Pattern("block", window=40)], ids=str)
+@pytest.mark.parametrize("pattern", [Pattern("sliding", window_size=5), Pattern("block", window_size=40)], ids=str)
 def test_dropout_drops_weights(pattern: Pattern) -> None:
     T, keep = 70, 0.75
     q, k, _ = operands(2, 2, 1, T, T, 3, T)
@@ -176,7 +180,7 @@ def test_dropout_drops_weights(pattern: Pattern) -> None:
         assert relative_error(gradient, right) <= EXACT
 
 
-@pytest.mark.parametrize("pattern", [Pattern("sliding", window=16), Pattern("block", window=16)], ids=str)
+@pytest.mark.parametrize("pattern", [Pattern("sliding", window_size=16), Pattern("block", window_size=16)], ids=str)
 @pytest.mark.parametrize("dropout_p", [0.0, 0.1])
 def test_what_is_saved_and_computed_grows_with_the_length(pattern: Pattern, dropout_p: float) -> None:
     def counted(T: int) -> tuple[int, int, int]:
@@ -193,9 +197,9 @@ def test_what_is_saved_and_computed_grows_with_the_length(pattern: Pattern, drop
 @pytest.mark.parametrize(
     ("pattern", "options"),
     [
-        (Pattern("sliding", window=5, ahead=1), {}),
-        (Pattern("sliding", window=5, dilation=2), {"key_padding": torch.arange(37).expand(2, -1) % 3 == 0}),
-        (Pattern("block", window=8), {"offset": 3}),
+        (Pattern("sliding", window_size=5, lookahead=1), {}),
+        (Pattern("sliding", window_size=5, dilation=2), {"key_padding_mask": torch.arange(37).expand(2, -1) % 3 == 0}),
+        (Pattern("block", window_size=8), {"offset": 3}),
     ],
     ids=["ahead", "dilated", "block"],
 )
@@ -217,9 +221,9 @@ def test_compiles_without_a_break(pattern: Pattern, options: dict[str, Any]) -> 
 def test_bfloat16_keeps_its_type_and_sums_in_float32() -> None:
     q, k, v = operands(1, 2, 1, 40, 40, 4, 4)
     q, k, v = low = [x.detach().bfloat16().requires_grad_() for x in (q, k, v)]
-    found = window_attention(q, k, v, pattern=Pattern("sliding", window=6))
+    found = window_attention(q, k, v, pattern=Pattern("sliding", window_size=6))
     q, k, v = exact = [x.detach().double().requires_grad_() for x in low]
-    wanted = naive.window_attention(q, k, v, Pattern("sliding", window=6))
+    wanted = naive.window_attention(q, k, v, Pattern("sliding", window_size=6))
     assert found.dtype == torch.bfloat16
     assert relative_error(found.double(), wanted) < 1e-2
     for a, b in zip(torch.autograd.grad(found.sum(), low), torch.autograd.grad(wanted.sum(), exact), strict=True):
@@ -230,29 +234,42 @@ def test_bfloat16_keeps_its_type_and_sums_in_float32() -> None:
 def test_autocast_chooses_the_type() -> None:
     q, k, v = (torch.randn(1, 1, 9, 4) for _ in range(3))
     with torch.autocast("cpu", torch.bfloat16):
-        found = window_attention(q, k, v, pattern=Pattern("sliding", window=3))
+        found = window_attention(q, k, v, pattern=Pattern("sliding", window_size=3))
     assert found.dtype == torch.bfloat16
-    assert relative_error(found.float(), naive.window_attention(q, k, v, Pattern("sliding", window=3))) < 2e-2
+    assert relative_error(found.float(), naive.window_attention(q, k, v, Pattern("sliding", window_size=3))) < 2e-2
 
 
-def test_the_layer_takes_its_pattern_and_forgets_what_is_ahead_when_causal() -> None:
+def test_the_layer_takes_its_pattern_and_refuses_to_be_causal_where_that_looks_ahead() -> None:
     x = torch.randn(20, 2, 12)
-    layer = WindowAttention(12, 3, 4, ahead=2)
-    behind = WindowAttention(12, 3, 4)
-    behind.load_state_dict(layer.state_dict())
-    assert torch.equal(layer(x, is_causal=True)[0], behind(x)[0])
-    assert not torch.allclose(layer(x)[0], behind(x)[0])
-    whole = WindowAttention(12, 3, 5, kind="block")
-    inside = WindowAttention(12, 3, 5, kind="block", causal_inside=True)
-    inside.load_state_dict(whole.state_dict())
-    assert torch.equal(whole(x, is_causal=True)[0], inside(x)[0])
-    assert not torch.allclose(whole(x)[0], inside(x)[0])
-    assert "window=4, ahead=2" in repr(layer)
+    ahead = WindowAttention(12, 3, pattern=Pattern("sliding", window_size=4, lookahead=2))
+    near = WindowAttention(12, 3, window_size=4)
+    near.load_state_dict(ahead.state_dict())
+    assert near.pattern == Pattern("sliding", window_size=4)
+    assert torch.equal(near(x, is_causal=True)[0], near(x)[0])
+    assert not torch.allclose(ahead(x)[0], near(x)[0])
+    for layer in (ahead, WindowAttention(12, 3, pattern=Pattern("block", window_size=5))):
+        with pytest.raises(ShapeError, match="pattern that looks ahead. Give a pattern that does not"):
+            layer(x, is_causal=True)
+    inside = WindowAttention(12, 3, pattern=Pattern("block", window_size=5, is_causal=True))
+    assert torch.equal(inside(x, is_causal=True)[0], inside(x)[0])
+    assert "window_size=4, lookahead=2" in repr(ahead)
+
+
+def test_a_window_is_given_once_and_by_name() -> None:
+    with pytest.raises(ShapeError, match=r"dropout is 64, wanted a probability .* Did you mean window_size=64\?"):
+        WindowAttention(12, 3, 64)
+    both: dict[str, Any] = {"window_size": 4, "pattern": Pattern("sliding", window_size=4)}
+    neither: dict[str, Any] = {}
+    for options in (both, neither):
+        with pytest.raises(ShapeError, match="wanted exactly one of the two"):
+            WindowAttention(12, 3, **options)
+        with pytest.raises(ShapeError, match="wanted exactly one of the two"):
+            window_attention(*torch.zeros(3, 1, 1, 2, 2), **options)
 
 
 def test_the_layer_loads_what_torch_has_learned() -> None:
     torch_layer, x = torch.nn.MultiheadAttention(12, 3, batch_first=True), torch.randn(2, 20, 12)
-    layer = WindowAttention(12, 3, 4, batch_first=True, dropout=0.5).eval()
+    layer = WindowAttention(12, 3, window_size=4, batch_first=True, dropout=0.5).eval()
     layer.load_state_dict(torch_layer.state_dict())
     wanted, _ = torch_layer(x, x, x, attn_mask=~layer.pattern.mask(20, 20), need_weights=False)
     assert torch.allclose(layer(x)[0], wanted, atol=1e-6)
@@ -260,7 +277,9 @@ def test_the_layer_loads_what_torch_has_learned() -> None:
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("pattern", [Pattern("sliding", window=5), Pattern("sliding", window=2, dilation=3)], ids=str)
+@pytest.mark.parametrize(
+    "pattern", [Pattern("sliding", window_size=5), Pattern("sliding", window_size=2, dilation=3)], ids=str
+)
 @pytest.mark.parametrize("offset", [0, -3])
 def test_an_answer_may_be_changed_in_place(pattern: Pattern, offset: int) -> None:
     q, k, v = operands(2, 4, 2, 40, 40, 3, 5)
@@ -282,7 +301,7 @@ def test_a_compiled_answer_may_be_changed_in_place() -> None:
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         # A pattern that is made while the compiler traces.
-        return window_attention(q, k, v, pattern=Pattern("sliding", window=5)).mul_(2).relu_()
+        return window_attention(q, k, v, pattern=Pattern("sliding", window_size=5)).mul_(2).relu_()
 
     answers = torch.compile(attend, fullgraph=True, backend="aot_eager")(q, k, v), attend(q, k, v)
     gradients = (torch.autograd.grad(answer.sum(), (q, k, v)) for answer in answers)
@@ -291,7 +310,7 @@ def test_a_compiled_answer_may_be_changed_in_place() -> None:
 
 @pytest.mark.parametrize("inplace", [nn.ReLU(inplace=True), nn.Dropout(0.5, inplace=True)], ids=str)
 def test_modules_that_change_in_place_may_follow_the_layer(inplace: nn.Module) -> None:
-    layer = WindowAttention(12, 3, 4, out_proj=False, batch_first=True)
+    layer = WindowAttention(12, 3, window_size=4, out_proj=False, batch_first=True)
     x = torch.randn(2, 20, 12, requires_grad=True)
     torch.manual_seed(1)
     (found,) = torch.autograd.grad(inplace(layer(x)[0]).sum(), x)
@@ -303,7 +322,7 @@ def test_modules_that_change_in_place_may_follow_the_layer(inplace: nn.Module) -
 def test_what_is_saved_is_not_kept_by_a_watch() -> None:
     # An answer that nobody holds any more goes with the backward pass, not with the graph.
     q, k, v = operands(1, 1, 1, 40, 40, 3, 3)
-    answer = window_attention(q, k, v, pattern=Pattern("sliding", window=5))
+    answer = window_attention(q, k, v, pattern=Pattern("sliding", window_size=5))
     turned: Any = answer.grad_fn
     operation = turned.next_functions[0][0]
     assert operation.watch._counter.untyped_storage().nbytes() == 0
@@ -315,7 +334,7 @@ def test_what_is_saved_is_not_kept_by_a_watch() -> None:
 def test_nothing_to_attend_to_gives_zeros_and_no_gradient(pattern: Pattern, B: int, T: int, S: int) -> None:
     q, k, v = operands(B, 4, 2, T, S, 3, 5)
     for padding in (None, torch.zeros(B, S).bool()):
-        answer = window_attention(q, k, v, pattern=pattern, key_padding=padding)
+        answer = window_attention(q, k, v, pattern=pattern, key_padding_mask=padding)
         assert answer.shape == (B, 4, T, 5)
         assert not answer.any()
         assert not any(gradient.any() for gradient in torch.autograd.grad(answer.sum(), (q, k, v)))
@@ -325,7 +344,7 @@ def test_nothing_to_attend_to_gives_zeros_and_no_gradient(pattern: Pattern, B: i
 def test_with_dropout_logits_are_computed_in_float32_or_better(dtype: torch.dtype) -> None:
     # Sums of q k and dO v beyond what float16 holds.
     q, k, v = (torch.full((1, 1, 9, 64), size, dtype=dtype, requires_grad=True) for size in (40.0, 40.0, 60.0))
-    answer = window_attention(q, k, v, pattern=Pattern("sliding", window=3), scale=1e-3, dropout_p=0.25)
+    answer = window_attention(q, k, v, pattern=Pattern("sliding", window_size=3), scale=1e-3, dropout_p=0.25)
     gradients = torch.autograd.grad(answer, (q, k, v), torch.full_like(answer, 30.0))
     assert answer.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in gradients)
@@ -334,13 +353,13 @@ def test_with_dropout_logits_are_computed_in_float32_or_better(dtype: torch.dtyp
 def test_dropout_in_any_layout() -> None:
     T = 40
     q, k, v = operands(2, 4, 2, T, T, 3, 5)
-    for pattern in (Pattern("sliding", window=5), Pattern("block", window=8)):
+    for pattern in (Pattern("sliding", window_size=5), Pattern("block", window_size=8)):
         dO = torch.randn(2, 4, T, 5, dtype=torch.float64)
         found = []
         for layout in (lambda x: x, lambda x: x.mT.contiguous().mT, lambda x: torch.stack([x, -x], -1)[..., 0]):
             torch.manual_seed(3)
-            parts = [layout(x.detach()).requires_grad_() for x in (q, k, v)]
-            answer = window_attention(*parts, pattern=pattern, dropout_p=0.3)
+            parts: list[Any] = [layout(x.detach()).requires_grad_() for x in (q, k, v)]
+            answer = window_attention(parts[0], parts[1], parts[2], None, 0.3, pattern=pattern)
             found.append([answer, *torch.autograd.grad(answer, parts, layout(dO))])
         for other in found[1:]:
             assert max(relative_error(a, b) for a, b in zip(found[0], other, strict=True)) <= EXACT
@@ -348,9 +367,9 @@ def test_dropout_in_any_layout() -> None:
 
 def test_float64_is_left_alone_by_autocast() -> None:
     q, k, v = operands(1, 2, 1, 40, 40, 3, 5)
-    wanted = window_attention(q, k, v, pattern=Pattern("sliding", window=3))
+    wanted = window_attention(q, k, v, pattern=Pattern("sliding", window_size=3))
     with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(window_attention(q, k, v, pattern=Pattern("sliding", window=3)), wanted)
+        assert torch.equal(window_attention(q, k, v, pattern=Pattern("sliding", window_size=3)), wanted)
 
 
 def test_a_window_far_beyond_the_text_takes_no_memory() -> None:

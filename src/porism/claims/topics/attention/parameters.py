@@ -17,7 +17,7 @@ def layers(*shapes: tuple[int, int]) -> Iterator[tuple[str, Sizes, Attention]]:
     for D, A in shapes:
         for bias, out_proj in ((False, False), (True, False), (False, True), (True, True)):
             # Heads that do not divide the width leave a rest of it unused.
-            layer = Attention(D, A, bias=bias, out_proj=out_proj, head_dim=D // A, value_dim=D // A)
+            layer = Attention(D, A, bias=bias, out_proj=out_proj, head_dim=D // A, v_head_dim=D // A)
             extras = [name for name, there in (("biases", bias), ("W_O", out_proj)) if there]
             yield f"D={D}, A={A}, {' and '.join(extras) or 'projections only'}", (D, A, bias, out_proj), layer
 

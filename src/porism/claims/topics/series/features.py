@@ -139,7 +139,7 @@ def _errors_of_maps() -> Lines:
         x="deviation of the logits",
         y="relative error of the answer",
         lines={
-            name: [(r, series_error(q * r, k, v, order=order, map=map, allow_odd=True)) for r in deviations]
+            name: [(r, series_error(q * r, k, v, order=order, feature_map=map, allow_odd=True)) for r in deviations]
             for name, (order, map) in maps.items()
         },
         log_x=True,

@@ -53,7 +53,15 @@ def _case(
     def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         pattern = CAUSAL if causal else FULL
         answer = naive.hybrid_attention(
-            q, k, v, window=window, order=order, pattern=pattern, scale=SCALE, key_padding=padding, offset=offset
+            q,
+            k,
+            v,
+            window_size=window,
+            order=order,
+            pattern=pattern,
+            scale=SCALE,
+            key_padding_mask=padding,
+            offset=offset,
         )
         return (answer * dO).sum()
 

@@ -1,7 +1,9 @@
-"""What the hybrid remembers of all tokens so far: the last few as they are, the rest as sums. Its size has a bound."""
+"""Attention that is softmax within a window and its series beyond, its state and its method."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from itertools import cycle
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
 from torch import Tensor
@@ -11,10 +13,10 @@ from porism.layers.attention.hybrid.gradient import Gradient, gradient
 from porism.layers.attention.hybrid.kernels import triton as kernels
 from porism.layers.attention.hybrid.kernels.cpu import Passed, forward
 from porism.layers.attention.hybrid.kernels.spans import Sights, Task
-from porism.layers.attention.packed import Texts
+from porism.layers.attention.method import ORDER, Method, linear_trials, trial
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
-from porism.layers.attention.request import AttentionRequest
-from porism.layers.attention.softmax.functional import Cache
+from porism.layers.attention.request import AttentionRequest, RequestSizes
+from porism.layers.attention.softmax.functional import KVCache
 from porism.layers.attention.taylor.feature_maps import (
     MAPS,
     FeatureMap,
@@ -23,7 +25,7 @@ from porism.layers.attention.taylor.feature_maps import (
     choose_map,
     feature_map,
 )
-from porism.layers.attention.taylor.functional import TaylorState
+from porism.layers.attention.taylor.functional import TaylorState, refuse_weights
 from porism.layers.attention.taylor.kernels.cpu import Division, Operands
 from porism.layers.autocast import without_autocast
 from porism.layers.derivative import InPlaceWatch, first_derivative_only
@@ -33,125 +35,246 @@ from porism.layers.operands import check_whole
 class HybridState(NamedTuple):
     """The last W - 1 tokens, fewer early in a text, and the series' sums over those before them.
 
-    `window` is W. A state that names none is taken for one of the layer that it is given to.
+    `window_size` is W. A state that names none is taken for one of the layer that it is given to.
     """
 
-    near: Cache
+    near: KVCache
     far: TaylorState
-    window: int | None = None
+    window_size: int | None = None
 
-    def check(self, k: Tensor, v: Tensor, window: int, order: int) -> None:
+    def reorder_cache(self, beam_idx: Tensor) -> "HybridState":
+        """The states of the chosen texts of the batch, in the order of the indices (N,)."""
+        return HybridState(self.near.reorder_cache(beam_idx), self.far.reorder_cache(beam_idx), self.window_size)
+
+    def check(self, k: Tensor, v: Tensor, window_size: int, order: int) -> None:
         """Refuses the state of another layer; whether the near tokens fit to the new ones they say themselves."""
-        if self.window not in (None, window):
+        if self.window_size not in (None, window_size):
             raise ShapeError(
-                f"hybrid: the state is of a window of {self.window}, and the window is {window}. "
+                f"hybrid: the state is of window_size {self.window_size}, and window_size is {window_size}. "
                 "Pass the state that the same layer gave."
             )
-        if self.near.length >= window:
+        if self.near.length >= window_size:
             raise ShapeError(
-                f"hybrid: the state has {self.near.length} near tokens, and a window of {window} keeps up to "
-                f"{window - 1}. Pass the state that the same layer gave."
+                f"hybrid: the state has {self.near.length} near tokens, and window_size {window_size} keeps up to "
+                f"{window_size - 1}. Pass the state that the same layer gave."
             )
         self.far.check(k, v, order, choose_map(None, order), layer="hybrid")
 
 
+@overload
 def hybrid_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = ...,
+    dropout_p: float = ...,
+    is_causal: bool = ...,
     *,
-    window: int,
-    order: int = 2,
-    pattern: Pattern = FULL,
-    scale: float | Tensor | None = None,
-    key_padding: Tensor | None = None,
-    cumulative_lengths: Sequence[int] | Tensor | None = None,
+    scale: float | Tensor | None = ...,
+    enable_gqa: bool = ...,
+    pattern: Pattern | None = ...,
+    key_padding_mask: Tensor | None = ...,
+    cu_seqlens: Sequence[int] | Tensor | None = ...,
+    offset: int = ...,
+    window_size: int | None = ...,
+    order: int = ...,
+    allow_odd: bool = ...,
+    initial_state: HybridState | None = ...,
+    output_final_state: Literal[False] = ...,
+) -> Tensor: ...
+
+
+@overload
+def hybrid_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = ...,
+    dropout_p: float = ...,
+    is_causal: bool = ...,
+    *,
+    scale: float | Tensor | None = ...,
+    enable_gqa: bool = ...,
+    pattern: Pattern | None = ...,
+    key_padding_mask: Tensor | None = ...,
+    cu_seqlens: Sequence[int] | Tensor | None = ...,
+    offset: int = ...,
+    window_size: int | None = ...,
+    order: int = ...,
+    allow_odd: bool = ...,
+    initial_state: HybridState | None = ...,
+    output_final_state: Literal[True],
+) -> tuple[Tensor, HybridState]: ...
+
+
+def hybrid_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | Tensor | None = None,
+    enable_gqa: bool = True,
+    pattern: Pattern | None = None,
+    key_padding_mask: Tensor | None = None,
+    cu_seqlens: Sequence[int] | Tensor | None = None,
     offset: int = 0,
+    window_size: int | None = None,
+    order: int = 2,
     allow_odd: bool = False,
-) -> Tensor:
-    """Attention to all keys: with softmax's weight exp(s) where |i - j| < window, and with its series beyond.
+    initial_state: HybridState | None = None,
+    output_final_state: bool = False,
+) -> Tensor | tuple[Tensor, HybridState]:
+    """Attention to all keys: with softmax's weight exp(s) where |i - j| < window_size, and with its series beyond.
 
     >>> q, k, v = torch.randn(2, 8, 1000, 16), torch.randn(2, 2, 1000, 16), torch.randn(2, 2, 1000, 64)
-    >>> hybrid_attention(q, k, v, window=64, pattern=Pattern("causal")).shape      # 8 query heads share 2 key heads
+    >>> hybrid_attention(q, k, v, is_causal=True, window_size=64).shape            # 8 query heads share 2 key heads
     torch.Size([2, 8, 1000, 64])
 
     Both kinds of weight share one denominator, so that this is softmax attention but for the series' error on far keys.
-    Time and memory are linear in the length. A query that looks at no key gives 0.
+    Time and memory are linear in the length. A query that attends to no key gives 0.
 
-    - `window`: W, from 1 on; the W keys up to and including a query's own place are near, in a full pattern also the
-      W - 1 after it
+    - `attn_mask`, `dropout_p`: refused, since no single weight of a far key is ever there
+    - `pattern`: full or causal; `is_causal` makes a full one causal
+    - `key_padding_mask`: (B, S), True (or -inf) for a key that is only padding
+    - `cu_seqlens`: where packed sequences start in a batch of 1, and the end
+    - `offset`: the position of the first query
+    - `window_size`: W, from 1 on; the W keys up to and including a query's own position are near, in a full pattern
+      also the W - 1 after it
     - `order`: K, even; an odd one needs `allow_odd`, since its weights can turn negative
-    - `pattern`: full or causal
-    - `key_padding`: (B, S), True for a key that is only padding
-    - `cumulative_lengths`: where texts start that lie end to end in a batch of 1, and the end
-    - `offset`: the place of the first query
+    - `initial_state`, `output_final_state`: as `hybrid_decode` takes and gives it, for causal patterns
 
-    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
+    Shapes: query (B, A, T, D), key (B, G, S, D), value (B, G, S, H) with G heads that divide A -> (B, A, T, H).
     """
-    check_settings(window, order, pattern, dropout_p, allow_odd)
-    q, k, v, number, key_padding = AttentionRequest.make(
-        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, offset=offset, layer="hybrid"
+    check_order(order, allow_odd, layer="hybrid")
+    has_state = initial_state is not None or output_final_state
+    request = AttentionRequest.make(
+        query,
+        key,
+        value,
+        attn_mask,
+        dropout_p,
+        is_causal,
+        scale=scale,
+        enable_gqa=enable_gqa,
+        pattern=pattern,
+        key_padding_mask=key_padding_mask,
+        cu_seqlens=cu_seqlens,
+        offset=offset,
+        order=order,
+        window_size=window_size,
+        decoding=has_state,
+        layer="hybrid",
     )
-    task = _task(window, order, pattern, number, q, offset)
-    if cumulative_lengths is None:
-        return _attend(q, k, v, key_padding, task)[0]
-    texts = Texts(q, k, v, cumulative_lengths, key_padding, offset, layer="hybrid")
-    return texts.end_to_end(_attend(*texts.padded, task)[0])
+    HYBRID.check(request)
+    if not has_state:
+        return HYBRID.attend(request)
+    if cu_seqlens is not None or offset:
+        raise ShapeError(
+            "hybrid: cu_seqlens or an offset came with a state, which has the positions. "
+            "Pad the sequences with key_padding_mask."
+        )
+    answer, state = HYBRID.decode(request, initial_state)
+    return (answer, state) if output_final_state else answer
 
 
 def hybrid_decode(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     state: HybridState | None = None,
     *,
-    window: int,
+    window_size: int | None = None,
     order: int = 2,
     pattern: Pattern = CAUSAL,
     scale: float | Tensor | None = None,
-    key_padding: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
     allow_odd: bool = False,
 ) -> tuple[Tensor, HybridState]:
     """New tokens that continue a text: what the whole text in one causal pass would answer for them, and the state.
 
     >>> q, k, v = torch.randn(3, 2, 8, 10, 16)                          # three times B A T D
-    >>> _, state = hybrid_decode(q[:, :, :9], k[:, :, :9], v[:, :, :9], window=4)
-    >>> y, state = hybrid_decode(q[:, :, 9:], k[:, :, 9:], v[:, :, 9:], state, window=4)
+    >>> _, state = hybrid_decode(q[:, :, :9], k[:, :, :9], v[:, :, :9], window_size=4)
+    >>> y, state = hybrid_decode(q[:, :, 9:], k[:, :, 9:], v[:, :, 9:], state, window_size=4)
     >>> state.near.k.shape, state.far.sums.shape                        # as large after ten tokens as after a million
     (torch.Size([2, 8, 3, 16]), torch.Size([2, 8, 161, 16]))
 
-    Gradients flow through the state too. `key_padding` is that of the new tokens, (B, T).
+    Gradients flow through the state too. `key_padding_mask` is that of the new tokens, (B, T).
     """
-    check_settings(window, order, pattern, 0.0, allow_odd)
-    q, k, v, number, key_padding = AttentionRequest.make(
-        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, layer="hybrid"
+    check_order(order, allow_odd, layer="hybrid")
+    request = AttentionRequest.make(
+        query,
+        key,
+        value,
+        scale=scale,
+        pattern=pattern,
+        key_padding_mask=key_padding_mask,
+        order=order,
+        window_size=window_size,
+        decoding=True,
+        layer="hybrid",
     )
-    if pattern.looks_ahead:
-        raise ShapeError(
-            f"hybrid: a {pattern.kind} pattern looks at tokens that are not there yet, so it cannot be decoded. "
-            "Choose causal."
-        )
-    if k.shape[2] != q.shape[2]:
-        raise ShapeError(
-            f"hybrid: decoding takes a key for each new token, and {q.shape[2]} queries came with {k.shape[2]} keys. "
-            "Give those of the new tokens only: the state has the others."
-        )
-    task = _task(window, order, pattern, number, q, return_state=True)
-    tokens, first = Cache(k, v, key_padding), None
-    if state is not None:
-        _check_state(state, k, v, task)
-        tokens, first = tokens.behind(state.near, layer="hybrid"), state.far.joined().flatten(0, 1)
-    # Places count from the first key of the state.
-    task = task._replace(offset=tokens.length - k.shape[2])
-    answer, last = _attend(q, tokens.k, tokens.v, tokens.padding, task, first)
-    far = TaylorState.split(last.unflatten(0, k.shape[:2]), order, choose_map(None, order))
-    return answer, HybridState(tokens.last(window - 1), far, window)
+    HYBRID.check(request)
+    return HYBRID.decode(request, state)
 
 
-def check_settings(window: int, order: int, pattern: Pattern, dropout_p: float, allow_odd: bool) -> None:
+class Hybrid(Method):
+    """Softmax within a window and its series beyond: linear in the length."""
+
+    name = "hybrid"
+    exact = False
+
+    def serves(self, sizes: RequestSizes) -> bool:
+        allowed = sizes.order is not None and sizes.window_size is not None
+        return allowed and sizes.pattern.kind in ("full", "causal") and not sizes.dropout and not sizes.attn_mask
+
+    def kind(self, sizes: RequestSizes) -> str:
+        return self.name if sizes.pattern.kind == "full" else f"causal {self.name}"
+
+    def check(self, request: AttentionRequest) -> None:
+        refuse_weights("hybrid", request.dropout_p, request.attn_mask is not None)
+        order = _order(request)
+        check_settings(request.window_size, order, request.pattern)
+        check_features(choose_map(None, order), order, request.q.shape[3], layer="hybrid")
+
+    def attend(self, request: AttentionRequest) -> Tensor:
+        batch, pack = request.padded()
+        return pack(_attend(batch, _task(batch))[0])
+
+    def decode(self, request: AttentionRequest, state: HybridState | None) -> tuple[Tensor, HybridState]:
+        k, v, task = request.k, request.v, _task(request, return_state=True)
+        tokens, first = KVCache(k, v, request.key_padding_mask), None
+        if state is not None:
+            _check_state(state, k, v, task)
+            tokens, first = tokens.after(state.near, layer="hybrid"), state.far.joined().flatten(0, 1)
+        # Positions count from the first key of the state.
+        task = task._replace(offset=tokens.length - k.shape[2])
+        whole = replace(request, k=tokens.k, v=tokens.v, key_padding_mask=tokens.padding)
+        answer, last = _attend(whole, task, first)
+        far = TaylorState.split(last.unflatten(0, k.shape[:2]), task.order, choose_map(None, task.order))
+        return answer, HybridState(tokens.last(task.window - 1), far, task.window)
+
+    def work(self, sizes: RequestSizes) -> dict[str, float]:
+        from porism.layers.attention.hybrid.cost import work
+
+        return work(sizes)
+
+    def trials(self, kind: str, device: str) -> list[RequestSizes]:
+        pattern = FULL if kind == self.name else CAUSAL
+        windows = zip(linear_trials(device), cycle((24, 48, 96)), strict=False)
+        return [trial(*some, device, pattern, window_size=W, narrow=True) for some, W in windows]
+
+
+HYBRID = Hybrid()
+
+
+def check_settings(window_size: int | None, order: int, pattern: Pattern, allow_odd: bool = True) -> None:
     """Refuses what the layer cannot be built for."""
-    check_whole("hybrid", "window", window)
+    if window_size is None:
+        raise ShapeError("hybrid: window_size is None. Give window_size=64 or so: the keys that stay exact.")
+    check_whole("hybrid", "window_size", window_size)
     check_order(order, allow_odd, layer="hybrid")
     if not isinstance(pattern, Pattern):
         raise ShapeError(f"hybrid: the pattern is {pattern!r}, wanted a Pattern, such as Pattern('causal').")
@@ -160,18 +283,16 @@ def check_settings(window: int, order: int, pattern: Pattern, dropout_p: float, 
             f"hybrid: the pattern is {pattern.kind}, wanted full or causal: near keys are those in the window, and all "
             "others are far. Use WindowAttention for windows alone, or TaylorAttention for block-causal."
         )
-    if dropout_p:
-        raise ShapeError(
-            f"hybrid: dropout_p is {dropout_p}, and far keys have no single weights to drop: they live in sums. "
-            "Set it to 0, or drop from the answer."
-        )
 
 
-def _task(
-    window: int, order: int, pattern: Pattern, scale: float, q: Tensor, offset: int = 0, return_state: bool = False
-) -> Task:
-    check_features(choose_map(None, order), order, q.shape[3], layer="hybrid")
-    return Task(window, order, pattern.kind == "causal", scale, offset, return_state)
+def _order(request: AttentionRequest) -> int:
+    return ORDER if request.order is None else request.order
+
+
+def _task(request: AttentionRequest, return_state: bool = False) -> Task:
+    assert request.window_size is not None
+    causal = request.pattern.kind == "causal"
+    return Task(request.window_size, _order(request), causal, request.scale, request.offset, return_state)
 
 
 def _check_state(state: HybridState, k: Tensor, v: Tensor, task: Task) -> None:
@@ -182,12 +303,10 @@ def _check_state(state: HybridState, k: Tensor, v: Tensor, task: Task) -> None:
     state.check(k, v, task.window, task.order)
 
 
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task, first: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def _attend(request: AttentionRequest, task: Task, first: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The answer and the last state (N, M, H+1)."""
-    with without_autocast(q):
-        return hybrid(q, k, v, key_padding, first, task)
+    with without_autocast(request.q):
+        return hybrid(request.q, request.k, request.v, request.key_padding_mask, first, task)
 
 
 def features(order: int, D: int) -> int:

@@ -14,11 +14,11 @@ def hybrid_attention(
     k: Tensor,
     v: Tensor,
     *,
-    window: int,
+    window_size: int,
     order: int = 2,
     pattern: Pattern = FULL,
     scale: float | None = None,
-    key_padding: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
     offset: int = 0,
 ) -> Tensor:
     """o_i = sum of w_ij v_j / sum of w_ij over the keys looked at, w = exp(s) for |i - j| < W and its series elsewhere.
@@ -28,10 +28,10 @@ def hybrid_attention(
     A, T, S = q.shape[1], q.shape[2], k.shape[2]
     k, v = share(k, A), share(v, A)
     query, key = (torch.arange(length, device=q.device) for length in (T, S))
-    within = (query[:, None] + offset - key).abs() < window
+    within = (query[:, None] + offset - key).abs() < window_size
     seen = pattern.mask(T, S, offset, q.device)
-    if key_padding is not None:
-        seen = seen & ~key_padding[:, None, None, :]
+    if key_padding_mask is not None:
+        seen = seen & ~key_padding_mask[:, None, None, :]
     near, far = (seen & within).expand(*q.shape[:2], T, S), (seen & ~within).expand(*q.shape[:2], T, S)
     s = scale_of(q, scale) * (q @ k.mT)
     series = torch.stack([s**power / factorial(power) for power in range(order + 1)]).sum(0)

@@ -1,6 +1,6 @@
 """Softmax attention: softmax(q k^T / sqrt(D)) v."""
 
-from porism.layers.attention.softmax.functional import Cache, softmax_attention, softmax_decode
+from porism.layers.attention.softmax.functional import KVCache, softmax_attention, softmax_decode
 from porism.layers.attention.softmax.layer import Attention
 
-__all__ = ["Attention", "Cache", "softmax_attention", "softmax_decode"]
+__all__ = ["Attention", "KVCache", "softmax_attention", "softmax_decode"]

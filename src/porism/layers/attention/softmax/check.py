@@ -19,7 +19,7 @@ def cases(seed: int) -> Iterator[GradientCase]:
     yield _case(draw, "causal", CAUSAL, T=7, S=7)
     yield _case(draw, "grouped", CAUSAL, T=5, S=5, A=6, G=2)
     yield _case(draw, "cross", FULL, T=3, S=7, scale=1.0)
-    yield _case(draw, "sliding", Pattern("sliding", window=3, ahead=1), T=7, S=7)
+    yield _case(draw, "sliding", Pattern("sliding", window_size=3, lookahead=1), T=7, S=7)
     # The first text has no key at all, and the first query of the second none that it may look at.
     padding = torch.tensor([[True] * 5, [True, False, False, True, False]])
     yield _case(draw, "padded", CAUSAL, T=5, S=5, padding=padding)

@@ -32,10 +32,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, weight: Weight, mask: Tensor, scale:
     return (w / torch.where(total == 0, 1, total)) @ v
 
 
-def looked_at(pattern: Pattern, q: Tensor, k: Tensor, key_padding: Tensor | None = None, offset: int = 0) -> Tensor:
+def looked_at(
+    pattern: Pattern, q: Tensor, k: Tensor, key_padding_mask: Tensor | None = None, offset: int = 0
+) -> Tensor:
     """The mask of a pattern, less the keys that are padding: (T, S), or (B, 1, T, S) where there is padding."""
     mask = pattern.mask(q.shape[2], k.shape[2], offset, q.device)
-    return mask if key_padding is None else mask & ~key_padding[:, None, None, :]
+    return mask if key_padding_mask is None else mask & ~key_padding_mask[:, None, None, :]
 
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float | None = None) -> Tensor:

@@ -26,7 +26,7 @@ def cases(seed: int) -> Iterator[GradientCase]:
     yield _case(draw, "rolled", CAUSAL, map="rolled")
     yield _case(draw, "ordered", CAUSAL, map="ordered")
     yield _case(draw, "diagonal", CAUSAL, map="diagonal")
-    yield _case(draw, "block-causal", Pattern("block-causal", window=2))
+    yield _case(draw, "block-causal", Pattern("block-causal", window_size=2))
     yield _case(draw, "grouped", CAUSAL, T=5, S=5, A=4, G=2)
     yield _case(draw, "cross", FULL, T=3, S=7)
     # The first text has no key at all, and the first query of the second none that it may look at.
@@ -52,7 +52,7 @@ def _case(
 
     def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         answer = naive.taylor_attention(
-            q, k, v, order=order, map=map, pattern=pattern, scale=SCALE, key_padding=padding
+            q, k, v, order=order, feature_map=map, pattern=pattern, scale=SCALE, key_padding_mask=padding
         )
         return (answer * dz).sum()
 

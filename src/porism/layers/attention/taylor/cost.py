@@ -1,6 +1,7 @@
 """What the layer costs, and pictures of the patterns it costs that for. The README derives every term."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from math import factorial
 
 from sympy import Expr, Integer, floor, prod, sympify
@@ -8,18 +9,21 @@ from torch import nn
 
 from porism.costing.alphabet import A, B, D, H, M, T
 from porism.costing.terms import Terms
+from porism.layers.attention.method import transfers
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern, picture, sizes
-from porism.layers.attention.taylor.feature_maps import choose_map
+from porism.layers.attention.request import RequestSizes
+from porism.layers.attention.softmax.cost import as_function, sum_flops
+from porism.layers.attention.taylor.feature_maps import MAPS, choose_map
 from porism.layers.attention.taylor.kernels.spans import LENGTH
 
 
-def features(map: str = "rolled", order: int = 2, width: Expr = D) -> Expr:
+def features(feature_map: str = "rolled", order: int = 2, width: Expr = D) -> Expr:
     """M, the number of features of a map.
 
     >>> features("exact", 2).subs(D, 16), features("rolled").subs(D, 16), features("ordered", 4).subs(D, 16)
     (153, 161, 69905)
     """
-    match map:
+    match feature_map:
         case "exact":
             return prod(width + i for i in range(1, order + 1)) / factorial(order)
         case "rolled":
@@ -32,7 +36,7 @@ def features(map: str = "rolled", order: int = 2, width: Expr = D) -> Expr:
 
 def core(
     heads: Expr | int = A,
-    key_heads: Expr | int | None = None,
+    num_kv_heads: Expr | int | None = None,
     causal: bool = False,
     count: Expr = M,
     value_width: Expr = H,
@@ -47,7 +51,7 @@ def core(
     Full, or causal: then the pass goes through the length in spans, and a floor of T tells how many they are. The maps
     that follow the series have this cost; the diagonal one, which takes two products for a masked weight, has more.
     """
-    groups = sympify(heads if key_heads is None else key_heads)
+    groups = sympify(heads if num_kv_heads is None else num_kv_heads)
     heads = sympify(heads)
     spans = floor((T - 1) / LENGTH) if causal else Integer(0)  # those before the last
     # Keys that are summed up: in a causal pass none of the last span's but its first.
@@ -91,28 +95,28 @@ def core(
 def cost(
     heads: Expr | int = A,
     causal: bool = False,
-    map: str | None = None,
+    feature_map: str | None = None,
     order: int = 2,
     bias: bool = True,
     out_proj: bool = True,
 ) -> Terms:
     """The cost of `TaylorAttention(A * D, A, ...)` attending x (B, T, A * D) to itself, x asking for a gradient too.
 
-    >>> cost(map="exact").total("parameters")
+    >>> cost(feature_map="exact").total("parameters")
     4*A*D*(A*D + 1)
     """
     E = heads * D
     inner = 3 * E
-    total = Terms(
+    layer = Terms(
         parameters={"projections": E * inner} | ({"biases": inner} if bias else {}),
         flops={"projections": 2 * B * T * E * inner},
         backward_flops={"projections": 2 * B * T * E * inner, "projections' weights": 2 * B * T * E * inner},
         saved={"x": B * T * E},
-    ) + core(heads, causal=causal, count=features(choose_map(map, order), order), value_width=D)
+    ) + core(heads, causal=causal, count=features(choose_map(feature_map, order), order), value_width=D)
     if not out_proj:
-        return total
+        return layer
     # What W_O reads is the answer, which is kept already.
-    return total + Terms(
+    return layer + Terms(
         parameters={"output": E**2} | ({"output's bias": E} if bias else {}),
         flops={"output": 2 * B * T * E**2},
         backward_flops={"output": 2 * B * T * E**2, "output's weights": 2 * B * T * E**2},
@@ -126,12 +130,12 @@ def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:
     """
     from porism.layers.attention.taylor.layer import TaylorAttention
 
-    return lambda A, D: TaylorAttention(A * D, A, map="exact", batch_first=True), ("B T A*D",)
+    return lambda A, D: TaylorAttention(A * D, A, feature_map="exact", batch_first=True), ("B T A*D",)
 
 
 def subject_cost() -> Terms:
     """The cost by hand of what `subject` has counted."""
-    return cost(map="exact")
+    return cost(feature_map="exact")
 
 
 def drawing(letters: Mapping[str, int]) -> str:
@@ -146,3 +150,30 @@ def drawing(letters: Mapping[str, int]) -> str:
     length, window = sizes(letters, T=8, W=3)
     patterns = {"full": FULL, "causal": CAUSAL, f"block-causal, window {window}": Pattern("block-causal", window)}
     return "\n\n".join(picture(name, length, series=pattern) for name, pattern in patterns.items())
+
+
+def work(request: RequestSizes) -> dict[str, float]:
+    """How much there is to do: see `Method.work`."""
+    causal, length, count = request.pattern.kind != "full", mean_length(request), feature_count(request)
+    pairs = {"pairs": request.heads * length * min(length, LENGTH)} if causal else {}
+    amounts = pairs | {
+        "steps": -(-length // LENGTH),
+        "features": request.heads * length * count,
+        "flops": _flops(causal, request.backward)(request.heads, request.D, request.H, count, length),
+    }
+    return transfers(request) | {kind: float(amount) for kind, amount in amounts.items()}
+
+
+def feature_count(request: RequestSizes) -> int:
+    assert request.order is not None
+    return MAPS[choose_map(None, request.order)].size(request.order, request.D)
+
+
+def mean_length(request: RequestSizes) -> int:
+    """What a pass over queries and one over keys take on the average."""
+    return max(1, (request.T + request.S) // 2)
+
+
+@cache
+def _flops(causal: bool, backward: bool) -> Callable[..., int]:
+    return as_function((A, D, H, M, T), sum_flops(core(causal=causal), backward).subs(B, 1))

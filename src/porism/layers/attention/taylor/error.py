@@ -4,7 +4,7 @@ The error, here and wherever one is printed, is that of the answer z, all texts,
 
     error = || z - softmax(s) v || / || softmax(s) v ||
 
-`TaylorAttention` warns where it passes a limit (`watch.py`), and `benchmarks/attention_error.py` holds that against the
+`TaylorAttention` warns where it passes a limit (`Watch`), and `benchmarks/attention_error.py` holds that against the
 error over whole inputs, by the operations themselves.
 """
 
@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.packed import Texts
-from porism.layers.attention.pattern import FULL, Pattern
+from porism.layers.attention.pattern import Pattern
 from porism.layers.attention.request import AttentionRequest, share
-from porism.layers.attention.taylor.feature_maps import FeatureMap, check_features, check_order, choose_map, feature_map
+from porism.layers.attention.taylor.feature_maps import FeatureMap, check_features, check_order, choose_map
+from porism.layers.attention.taylor.feature_maps import feature_map as build_map
 from porism.layers.operands import check_whole
 
 PAIRS, MOST_PAIRS = 2**20, 2**26
@@ -33,18 +33,18 @@ CLEAR, FEW = 4.0, 256
 """How many standard errors from a limit leave no doubt, and how many queries are too few to tell what one is."""
 
 
-@torch.no_grad()
 def series_error(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None = None,
     *,
     order: int = 2,
-    map: str | None = None,
-    pattern: Pattern = FULL,
+    feature_map: str | None = None,
+    pattern: Pattern | None = None,
+    is_causal: bool = False,
     scale: float | Tensor | None = None,
-    key_padding: Tensor | None = None,
-    cumulative_lengths: Sequence[int] | Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
+    cu_seqlens: Sequence[int] | Tensor | None = None,
     offset: int = 0,
     allow_odd: bool = False,
     pairs: int = PAIRS,
@@ -58,7 +58,7 @@ def series_error(
     >>> f"{series_error(q, k, v, order=6):.0%}"
     '4%'
 
-    Some queries, spread evenly over the length, are answered both ways over all keys they look at: as many as make
+    Some queries, spread evenly over the length, are answered both ways over all keys they attend to: as many as make
     `pairs`, so that the price is bounded, and all of them where that is few. Without values the error is that of the
     weights, which is what values that have nothing to do with the keys would show.
 
@@ -66,32 +66,48 @@ def series_error(
     error over all queries lies, or MOST_PAIRS is reached. An error that sits in a few queries unlike all others can
     hide from a sample; where all are looked at, nothing can.
 
-    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H).
+    Shapes: query (B, A, T, D), key (B, G, S, D), value (B, G, S, H).
     """
     check_order(order, allow_odd)
     check_whole("taylor", "pairs", pairs)
     check_limit("limit", limit)
     request = AttentionRequest.make(
-        q,
-        k,
-        k if v is None else v,
+        query,
+        key,
+        key if value is None else value,
+        is_causal=is_causal,
         pattern=pattern,
         scale=scale,
-        key_padding=key_padding,
+        key_padding_mask=key_padding_mask,
+        cu_seqlens=cu_seqlens,
         offset=offset,
+        order=order,
+        feature_map=feature_map,
         layer="taylor",
     )
-    q, k, values, number, key_padding = request
-    v = None if v is None else values
-    no_query = None
-    if cumulative_lengths is not None:
-        texts = Texts(q, k, k if v is None else v, cumulative_lengths, key_padding, offset)
-        q, k, values, no_query = texts.padded
-        v, key_padding = None if v is None else values, no_query
-    chosen = choose_map(map, order)
-    check_features(chosen, order, q.shape[3])
-    phi = feature_map(chosen, order, q.mT)
-    question = _Question(q, k, v, phi, pattern, number, key_padding, no_query, offset)
+    check_features(choose_map(feature_map, order), order, query.shape[3])
+    return request_error(request, pairs, limit, has_values=value is not None)
+
+
+@torch.no_grad()
+def request_error(
+    request: AttentionRequest, pairs: int = PAIRS, limit: float | None = None, has_values: bool = True
+) -> float:
+    """`series_error` of a request that has an order; of its weights alone where its values are none."""
+    assert request.order is not None
+    batch, _ = request.padded()
+    phi = build_map(choose_map(request.feature_map, request.order), request.order, batch.q.mT)
+    question = _Question(
+        q=batch.q,
+        k=batch.k,
+        v=batch.v if has_values else None,
+        phi=phi,
+        pattern=batch.pattern,
+        scale=batch.scale,
+        key_padding=batch.key_padding_mask,
+        no_query=batch.key_padding_mask if request.cu_seqlens is not None else None,
+        offset=batch.offset,
+    )
     while True:
         sample = question.answered(pairs)
         if limit is None or pairs >= MOST_PAIRS or sample.is_clear_of(limit):
@@ -161,7 +177,7 @@ class _Question(NamedTuple):
         A, S = self.q.shape[1], self.k.shape[2]
         q = self.q[texts][:, :, queries].to(exact) * self.scale
         k = share(self.k[texts].to(exact), A)
-        seen = self.pattern.sees(queries[:, None] + self.offset, torch.arange(S, device=q.device))
+        seen = self.pattern.mask_mod(None, None, queries[:, None] + self.offset, torch.arange(S, device=q.device))
         if self.key_padding is not None:
             seen = seen & ~self.key_padding[texts, None, None, :]
         if self.no_query is not None:
@@ -233,7 +249,7 @@ class Watch:
         self.warned = True
         warnings.warn(
             f"taylor: the series of order {order} is {error:.0%} away from softmax attention on these inputs, more "
-            f"than {self.limit:.0%}: logits are too large for it. Use normalize=True, a smaller scale, "
+            f"than {self.limit:.0%}: logits are too large for it. Use qk_norm=True, a smaller scale, "
             f"order={order + 2 - order % 2}, or HybridAttention.",
             SeriesWarning,
             stacklevel=2,

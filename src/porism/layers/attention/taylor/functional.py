@@ -1,4 +1,4 @@
-"""What the series remembers of all keys so far: sums whose size does not grow with their number."""
+"""Attention by the series of the exponential, its states and its methods."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Self, cast, overload
@@ -7,15 +7,17 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.packed import Texts
+from porism.layers.attention.method import DENSE, ORDER, Method, fits_densely, linear_trials, trial
 from porism.layers.attention.pattern import CAUSAL, FULL, Kind, Pattern
-from porism.layers.attention.request import AttentionRequest
+from porism.layers.attention.request import AttentionRequest, RequestSizes, share
+from porism.layers.attention.softmax.functional import check_beams, check_dense
 from porism.layers.attention.taylor.feature_maps import (
     MAPS,
     FeatureMap,
     check_features,
     check_order,
     choose_map,
+    exponential,
     feature_map,
 )
 from porism.layers.attention.taylor.gradient import Gradient, gradient
@@ -29,34 +31,35 @@ from porism.layers.derivative import InPlaceWatch, first_derivative_only
 class TaylorState(NamedTuple):
     """The sums over keys of phi(k) v^T, (B, G, M, H), and of phi(k), (B, G, M): float32 or better.
 
-    `order` and `map` are those of phi. A state that names none is taken for one of the layer that it is given to.
+    `order` and `feature_map` are those of phi. A state that names none is taken for one of the layer that it is given
+    to.
     """
 
     sums: Tensor
     weights: Tensor
     order: int | None = None
-    map: str | None = None
+    feature_map: str | None = None
 
     @classmethod
-    def split(cls, joined: Tensor, order: int, map: str) -> Self:
+    def split(cls, joined: Tensor, order: int, feature_map: str) -> Self:
         """From (B, G, M, H+1), where the sums of phi(k) are the last column."""
-        return cls(joined[..., :-1], joined[..., -1], order, map)
+        return cls(joined[..., :-1], joined[..., -1], order, feature_map)
 
     def joined(self) -> Tensor:
         return torch.cat([self.sums, self.weights.unsqueeze(-1)], dim=-1)
 
-    def check(self, k: Tensor, v: Tensor, order: int, map: str, layer: str = "taylor") -> None:
+    def check(self, k: Tensor, v: Tensor, order: int, feature_map: str, layer: str = "taylor") -> None:
         """Refuses a state of another layer, batch, type or device than the new keys and values have."""
-        wanted = (*k.shape[:2], MAPS[map].size(order, k.shape[3]), v.shape[3])
+        wanted = (*k.shape[:2], MAPS[feature_map].size(order, k.shape[3]), v.shape[3])
         if self.sums.shape != wanted or self.weights.shape != wanted[:-1]:
             raise ShapeError(
                 f"{layer}: the state is {tuple(self.sums.shape)} and {tuple(self.weights.shape)}, wanted {wanted} and "
                 f"{wanted[:-1]}: batch, key heads, features, value width. Pass the state that the same layer gave."
             )
-        if (self.order or order, self.map or map) != (order, map):
+        if (self.order or order, self.feature_map or feature_map) != (order, feature_map):
             raise ShapeError(
-                f"{layer}: the state is of order {self.order} and the {self.map} map, wanted order {order} and the "
-                f"{map} map. Pass the state that the same layer gave."
+                f"{layer}: the state is of order {self.order} and the {self.feature_map} map, wanted order {order} and "
+                f"the {feature_map} map. Pass the state that the same layer gave."
             )
         dtype = torch.promote_types(k.dtype, torch.float32)
         for part in (self.sums, self.weights):
@@ -66,117 +69,142 @@ class TaylorState(NamedTuple):
                     "Pass the state that the same layer gave, or convert it."
                 )
 
+    def reorder_cache(self, beam_idx: Tensor) -> Self:
+        """The sums of the chosen texts of the batch, in the order of the indices (N,)."""
+        check_beams(beam_idx, self.sums)
+        sums, weights = self.sums.index_select(0, beam_idx), self.weights.index_select(0, beam_idx)
+        return self._replace(sums=sums, weights=weights)
+
 
 @overload
 def taylor_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    order: int = ...,
-    map: str | None = ...,
-    pattern: Pattern = ...,
-    scale: float | Tensor | None = ...,
-    key_padding: Tensor | None = ...,
-    cumulative_lengths: Sequence[int] | Tensor | None = ...,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = ...,
     dropout_p: float = ...,
+    is_causal: bool = ...,
+    *,
+    scale: float | Tensor | None = ...,
+    enable_gqa: bool = ...,
+    pattern: Pattern | None = ...,
+    key_padding_mask: Tensor | None = ...,
+    cu_seqlens: Sequence[int] | Tensor | None = ...,
     offset: int = ...,
+    order: int = ...,
+    feature_map: str | None = ...,
     allow_odd: bool = ...,
-    state: TaylorState | None = ...,
-    return_state: Literal[False] = ...,
+    initial_state: TaylorState | None = ...,
+    output_final_state: Literal[False] = ...,
 ) -> Tensor: ...
 
 
 @overload
 def taylor_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    order: int = ...,
-    map: str | None = ...,
-    pattern: Pattern = ...,
-    scale: float | Tensor | None = ...,
-    key_padding: Tensor | None = ...,
-    cumulative_lengths: Sequence[int] | Tensor | None = ...,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = ...,
     dropout_p: float = ...,
+    is_causal: bool = ...,
+    *,
+    scale: float | Tensor | None = ...,
+    enable_gqa: bool = ...,
+    pattern: Pattern | None = ...,
+    key_padding_mask: Tensor | None = ...,
+    cu_seqlens: Sequence[int] | Tensor | None = ...,
     offset: int = ...,
+    order: int = ...,
+    feature_map: str | None = ...,
     allow_odd: bool = ...,
-    state: TaylorState | None = ...,
-    return_state: Literal[True],
+    initial_state: TaylorState | None = ...,
+    output_final_state: Literal[True],
 ) -> tuple[Tensor, TaylorState]: ...
 
 
 def taylor_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    order: int = 2,
-    map: str | None = None,
-    pattern: Pattern = FULL,
-    scale: float | Tensor | None = None,
-    key_padding: Tensor | None = None,
-    cumulative_lengths: Sequence[int] | Tensor | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | Tensor | None = None,
+    enable_gqa: bool = True,
+    pattern: Pattern | None = None,
+    key_padding_mask: Tensor | None = None,
+    cu_seqlens: Sequence[int] | Tensor | None = None,
     offset: int = 0,
+    order: int = 2,
+    feature_map: str | None = None,
     allow_odd: bool = False,
-    state: TaylorState | None = None,
-    return_state: bool = False,
+    initial_state: TaylorState | None = None,
+    output_final_state: bool = False,
 ) -> Tensor | tuple[Tensor, TaylorState]:
     """Attention whose weights are the series of exp(scale q k^T), in time and memory linear in the length.
 
     >>> q, k, v = torch.randn(2, 8, 1000, 16), torch.randn(2, 2, 1000, 16), torch.randn(2, 2, 1000, 64)
-    >>> taylor_attention(q, k, v, pattern=Pattern("causal")).shape      # 8 query heads share 2 key heads
+    >>> taylor_attention(q, k, v, is_causal=True).shape                 # 8 query heads share 2 key heads
     torch.Size([2, 8, 1000, 64])
 
     It is close to softmax attention while logits are small (`series_error` measures how close). Its price grows with
     the number of features, C(D+K, K) for order K, so D wants to be small; values may be of any width. A query that
-    looks at no key gives 0.
+    attends to no key gives 0.
 
-    - `order`: K, even; an odd one needs `allow_odd`, since its weights can turn negative
-    - `map`: "rolled" (order 2, the fastest), "exact" (any order, the fewest features), "ordered" or "diagonal", which
-      books give; see taylor/feature_maps.py. Unless told otherwise rolled at order 2 and exact above
+    - `attn_mask`, `dropout_p`: refused, since no single weight is ever there
+    - `is_causal`: makes a full pattern causal; refused with block-causal, which looks ahead
     - `pattern`: full, causal or block-causal
-    - `key_padding`: (B, S), True for a key that is only padding
-    - `cumulative_lengths`: where texts start that lie end to end in a batch of 1, and the end
-    - `offset`: the place of the first query
-    - `state`, `return_state`: sums over keys before these, which every query looks at too, and those sums after these
+    - `key_padding_mask`: (B, S), True (or -inf) for a key that is only padding
+    - `cu_seqlens`: where packed sequences start in a batch of 1, and the end
+    - `offset`: the position of the first query
+    - `order`: K, even; an odd one needs `allow_odd`, since its weights can turn negative
+    - `feature_map`: "rolled" (order 2, the fastest), "exact" (any order, the fewest features), "ordered" or "diagonal",
+      which books give; see taylor/feature_maps.py. Unless told otherwise rolled at order 2 and exact above
+    - `initial_state`: sums over keys before these, which every query attends to too; `output_final_state` asks for
+      those sums after these
 
-    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
+    Shapes: query (B, A, T, D), key (B, G, S, D), value (B, G, S, H) with G heads that divide A -> (B, A, T, H).
     """
-    if dropout_p:
+    check_order(order, allow_odd)
+    if cu_seqlens is not None and (initial_state is not None or output_final_state):
         raise ShapeError(
-            f"taylor: dropout_p is {dropout_p}, and the series has no single weights to drop: they live in sums. "
-            "Set it to 0, or drop from the answer."
+            "taylor: cu_seqlens came with a state, and every sequence has its own. Pad them with key_padding_mask."
         )
-    q, k, v, number, key_padding = AttentionRequest.make(
-        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, offset=offset, layer="taylor"
+    request = AttentionRequest.make(
+        query,
+        key,
+        value,
+        attn_mask,
+        dropout_p,
+        is_causal,
+        scale=scale,
+        enable_gqa=enable_gqa,
+        pattern=pattern,
+        key_padding_mask=key_padding_mask,
+        cu_seqlens=cu_seqlens,
+        offset=offset,
+        order=order,
+        feature_map=feature_map,
+        layer="taylor",
     )
-    task = _task(order, map, allow_odd, k, pattern, number, offset, return_state)
-    if state is not None:
-        _check_state(state, k, v, task)
-    if cumulative_lengths is None:
-        answer, last = _attend(q, k, v, key_padding, task, state)
-        return (answer, last) if last is not None else answer
-    if state is not None or return_state:
-        raise ShapeError(
-            "taylor: cumulative_lengths came with a state, and every text has its own. Pad the texts with key_padding."
-        )
-    texts = Texts(q, k, v, cumulative_lengths, key_padding, offset)
-    return texts.end_to_end(_attend(*texts.padded, task)[0])
+    check_request(request)
+    if initial_state is None and not output_final_state:
+        return TAYLOR.attend(request)
+    answer, last = _attend(request, initial_state, output_final_state)
+    return (answer, last) if last is not None else answer
 
 
 def taylor_decode(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     state: TaylorState | None = None,
     *,
     order: int = 2,
-    map: str | None = None,
+    feature_map: str | None = None,
     scale: float | Tensor | None = None,
-    key_padding: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
     allow_odd: bool = False,
 ) -> tuple[Tensor, TaylorState]:
     """New tokens that continue a text: what the whole text in one causal pass would answer for them, and the state.
@@ -187,52 +215,165 @@ def taylor_decode(
     >>> state.sums.shape                                                # as large after ten tokens as after a million
     torch.Size([2, 8, 161, 16])
 
-    Gradients flow through the state too. `key_padding` is that of the new tokens, (B, T).
+    Gradients flow through the state too. `key_padding_mask` is that of the new tokens, (B, T).
     """
-    q, k, v, number, key_padding = AttentionRequest.make(
-        q, k, v, pattern=CAUSAL, scale=scale, key_padding=key_padding, layer="taylor"
-    )
-    if k.shape[2] != q.shape[2]:
-        raise ShapeError(
-            f"taylor: decoding takes a key for each new token, and {q.shape[2]} queries came with {k.shape[2]} keys. "
-            "Give those of the new tokens only: the state has the others."
-        )
-    task = _task(order, map, allow_odd, k, CAUSAL, number, return_state=True)
-    if state is not None:
-        _check_state(state, k, v, task)
-    if state is not None and kernels.decodes(task, q, k, v, state):
-        return kernels.decode(task, q, k, v, key_padding, state)
-    answer, last = _attend(q, k, v, key_padding, task, state)
-    assert last is not None
-    return answer, last
-
-
-def _task(
-    order: int,
-    map: str | None,
-    allow_odd: bool,
-    k: Tensor,
-    pattern: Pattern,
-    scale: float,
-    offset: int = 0,
-    return_state: bool = False,
-) -> Task:
-    """What to compute for keys like these, checked."""
     check_order(order, allow_odd)
-    check_pattern(pattern)
-    chosen = choose_map(map, order)
-    check_features(chosen, order, k.shape[3])
-    return Task(chosen, order, pattern, scale, offset, return_state)
+    request = AttentionRequest.make(
+        query,
+        key,
+        value,
+        scale=scale,
+        pattern=CAUSAL,
+        key_padding_mask=key_padding_mask,
+        order=order,
+        feature_map=feature_map,
+        decoding=True,
+        layer="taylor",
+    )
+    check_request(request)
+    return TAYLOR.decode(request, state)
+
+
+class Taylor(Method):
+    """The series of the exponential, by sums over features of keys: linear in the length."""
+
+    name = "taylor"
+    exact = False
+
+    def serves(self, sizes: RequestSizes) -> bool:
+        return serves_series(sizes)
+
+    def kind(self, sizes: RequestSizes) -> str:
+        return self.name if sizes.pattern.kind == "full" else f"causal {self.name}"
+
+    def check(self, request: AttentionRequest) -> None:
+        refuse_window(self, request)
+        check_request(request)
+
+    def attend(self, request: AttentionRequest) -> Tensor:
+        batch, pack = request.padded()
+        return pack(_attend(batch)[0])
+
+    def decode(self, request: AttentionRequest, state: TaylorState | None) -> tuple[Tensor, TaylorState]:
+        task = _task(request, return_state=True)
+        if state is not None:
+            _check_state(state, request.k, request.v, task)
+        if state is not None and kernels.decodes(task, request.q, request.k, request.v, state):
+            return kernels.decode(task, request.q, request.k, request.v, request.key_padding_mask, state)
+        answer, last = _attend(request, state, output_final_state=True)
+        assert last is not None
+        return answer, last
+
+    def work(self, sizes: RequestSizes) -> dict[str, float]:
+        from porism.layers.attention.taylor.cost import work
+
+        return work(sizes)
+
+    def trials(self, kind: str, device: str) -> list[RequestSizes]:
+        pattern = FULL if kind == self.name else CAUSAL
+        return [trial(*some, device, pattern, narrow=True) for some in linear_trials(device)]
+
+
+class DenseTaylor(Method):
+    """`taylor_attention` pair by pair, without features, in float32 or better. Time and memory grow with T S."""
+
+    name = "dense-taylor"
+    exact = False
+    is_dense = True
+
+    def serves(self, sizes: RequestSizes) -> bool:
+        return serves_series(sizes) and fits_densely(sizes)
+
+    def kind(self, sizes: RequestSizes) -> str:
+        return f"{self.name} with a mask" if sizes.is_limited else self.name
+
+    def check(self, request: AttentionRequest) -> None:
+        refuse_window(self, request)
+        check_dense(self, request)
+        check_request(request)
+
+    def attend(self, request: AttentionRequest) -> Tensor:
+        q, A = request.q, request.q.shape[1]
+        exact = torch.promote_types(q.dtype, torch.float32)
+        with without_autocast(q):
+            keys, values = share(request.k.to(exact), A), share(request.v.to(exact), A)
+            weights = exponential((request.scale * q.to(exact)) @ keys.mT, _order(request))
+            limits = request.dense_mask()
+            if limits is None:
+                # Of an even order no weight is 0, so that only without keys there is nothing to divide by.
+                total = weights.sum(-1, keepdim=True) if request.k.shape[2] > 0 else 1.0
+                return (weights @ values / total).to(q.dtype)
+            weights = weights * limits.pairs
+            # A query that attends to no key has weights for all of them here, and a sum that is not 0.
+            answer = weights @ values / weights.sum(-1, keepdim=True)
+            return answer.masked_fill(limits.blind, 0).to(q.dtype)
+
+    def work(self, sizes: RequestSizes) -> dict[str, float]:
+        from porism.layers.attention.softmax.cost import dense_work
+
+        return dense_work(sizes)
+
+    def trials(self, kind: str, device: str) -> list[RequestSizes]:
+        pattern = FULL if kind == self.name else CAUSAL
+        return [trial(*some, device, pattern, is_dense=True, narrow=True) for some in DENSE]
+
+
+TAYLOR, DENSE_TAYLOR = Taylor(), DenseTaylor()
+
+
+def serves_series(sizes: RequestSizes) -> bool:
+    """Whether the series may stand in for the exponential everywhere, and knows the pattern."""
+    allowed = sizes.order is not None and sizes.window_size is None and not sizes.dropout and not sizes.attn_mask
+    return allowed and sizes.pattern.kind in ("full", "causal", "block-causal")
+
+
+def check_request(request: AttentionRequest, layer: str = "taylor") -> None:
+    """Refuses what the series cannot do."""
+    refuse_weights(layer, request.dropout_p, request.attn_mask is not None)
+    check_pattern(request.pattern)
+    order = _order(request)
+    check_features(choose_map(request.feature_map, order), order, request.k.shape[3])
+
+
+def refuse_weights(layer: str, dropout: float, has_mask: bool = False, name: str = "dropout_p") -> None:
+    """Refuses what would need single weights."""
+    if dropout:
+        raise ShapeError(
+            f"{layer}: {name} is {dropout}, and the series has no single weights to drop: they live in sums. "
+            "Set it to 0, or drop from the answer."
+        )
+    if has_mask:
+        raise ShapeError(
+            f"{layer}: attn_mask came, and the series never holds all pairs. Leave it out, or take softmax_attention."
+        )
+
+
+def refuse_window(method: Method, request: AttentionRequest) -> None:
+    if request.window_size is not None:
+        method.refuse("a window_size", "Give it to the pattern, or take 'hybrid'.")
+
+
+def _order(request: AttentionRequest) -> int:
+    return ORDER if request.order is None else request.order
+
+
+def _task(request: AttentionRequest, return_state: bool = False) -> Task:
+    order = _order(request)
+    chosen = choose_map(request.feature_map, order)
+    return Task(chosen, order, request.pattern, request.scale, request.offset, return_state)
 
 
 def _attend(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, task: Task, state: TaylorState | None = None
+    request: AttentionRequest, state: TaylorState | None = None, output_final_state: bool = False
 ) -> tuple[Tensor, TaylorState | None]:
-    """The answer, and the last state if it is to be returned."""
+    """The answer, and the last state if it is asked for."""
+    q, k, v, task = request.q, request.k, request.v, _task(request, output_final_state)
+    if state is not None:
+        _check_state(state, k, v, task)
     first = None if state is None else state.joined().flatten(0, 1)
     with without_autocast(q):
-        answer, last = series(q, k, v, key_padding, first, task)
-    if not task.return_state:
+        answer, last = series(q, k, v, request.key_padding_mask, first, task)
+    if not output_final_state:
         return answer, None
     return answer, TaylorState.split(last.unflatten(0, k.shape[:2]), task.order, task.map)
 
@@ -255,7 +396,7 @@ def series(
     """The answer and the last state, from the first one (N, M, H+1) if there is one."""
     if torch.compiler.is_compiling():
         pattern = task.pattern
-        settings = (task.map, task.order, pattern.kind, pattern.window, task.scale, task.offset, task.return_state)
+        settings = (task.map, task.order, pattern.kind, pattern.window_size, task.scale, task.offset, task.return_state)
         answer, _, last = _forward(q, k, v, key_padding, first, *settings)
         # The backward pass reads the answer, and users may change theirs. Where nobody does, no copy is compiled.
         return answer.clone(), last

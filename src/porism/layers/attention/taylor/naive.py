@@ -9,10 +9,10 @@ from porism.layers.attention.pattern import FULL, Pattern
 from porism.layers.attention.request import scale_of, share
 
 
-def weights(q: Tensor, k: Tensor, order: int = 2, map: str | None = None) -> Tensor:
+def weights(q: Tensor, k: Tensor, order: int = 2, feature_map: str | None = None) -> Tensor:
     """The series of exp(q . k) for every pair, (..., T, D), (..., S, D) -> (..., T, S)."""
     s = q @ k.mT
-    if map == "diagonal":
+    if feature_map == "diagonal":
         return 1 + s + (q**2) @ (k**2).mT / 2
     return torch.stack([s**power / factorial(power) for power in range(order + 1)]).sum(0)
 
@@ -23,10 +23,10 @@ def taylor_attention(
     v: Tensor,
     *,
     order: int = 2,
-    map: str | None = None,
+    feature_map: str | None = None,
     pattern: Pattern = FULL,
     scale: float | None = None,
-    key_padding: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
     offset: int = 0,
 ) -> Tensor:
     """z_i = sum of w_ij v_j / sum of w_ij over the keys j that query i looks at; 0 where there are none.
@@ -36,7 +36,7 @@ def taylor_attention(
     A, T, S = q.shape[1], q.shape[2], k.shape[2]
     k, v = share(k, A), share(v, A)
     seen = pattern.mask(T, S, offset, device=q.device)
-    if key_padding is not None:
-        seen = seen & ~key_padding[:, None, None, :]
-    w = weights(scale_of(q, scale) * q, k, order, map) * seen
+    if key_padding_mask is not None:
+        seen = seen & ~key_padding_mask[:, None, None, :]
+    w = weights(scale_of(q, scale) * q, k, order, feature_map) * seen
     return w @ v / torch.where(seen.any(-1, keepdim=True), w.sum(-1, keepdim=True), 1)

@@ -20,17 +20,17 @@ LONG = ROWS + 3
 
 def cases(seed: int) -> Iterator[GradientCase]:
     draw = torch.Generator().manual_seed(seed)
-    yield _case(draw, "sliding", Pattern("sliding", window=5), LONG)
-    yield _case(draw, "ahead", Pattern("sliding", window=2, ahead=3), LONG)
-    yield _case(draw, "dilated", Pattern("sliding", window=3, ahead=1, dilation=2), 7)
-    yield _case(draw, "block", Pattern("block", window=5), 12)
-    yield _case(draw, "causal_inside", Pattern("block", window=5, causal_inside=True), 12)
-    yield _case(draw, "grouped", Pattern("sliding", window=3), 7, B=2, A=4, G=2)
+    yield _case(draw, "sliding", Pattern("sliding", window_size=5), LONG)
+    yield _case(draw, "ahead", Pattern("sliding", window_size=2, lookahead=3), LONG)
+    yield _case(draw, "dilated", Pattern("sliding", window_size=3, lookahead=1, dilation=2), 7)
+    yield _case(draw, "block", Pattern("block", window_size=5), 12)
+    yield _case(draw, "causal_inside", Pattern("block", window_size=5, is_causal=True), 12)
+    yield _case(draw, "grouped", Pattern("sliding", window_size=3), 7, B=2, A=4, G=2)
     # The first text has no key at all, and the first query of the second none that it may look at.
     padding = torch.tensor([[True] * 7, [True, False, False, True, True, True, False]])
-    yield _case(draw, "padded", Pattern("sliding", window=2), 7, B=2, padding=padding)
+    yield _case(draw, "padded", Pattern("sliding", window_size=2), 7, B=2, padding=padding)
     # Queries that continue a text, from inside of a block on, and keys that end before they do.
-    yield _case(draw, "cross", Pattern("block", window=3), 7, S=5, offset=1)
+    yield _case(draw, "cross", Pattern("block", window_size=3), 7, S=5, offset=1)
 
 
 def _case(
@@ -51,7 +51,7 @@ def _case(
     dO = torch.randn(B, A, T, H, generator=draw, dtype=torch.float64)
 
     def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return (naive.window_attention(q, k, v, pattern, scale=0.7, key_padding=padding, offset=offset) * dO).sum()
+        return (naive.window_attention(q, k, v, pattern, scale=0.7, key_padding_mask=padding, offset=offset) * dO).sum()
 
     hand = gradient(dO, at["q"], at["k"], at["v"], pattern, 0.7, padding, offset)
     return GradientCase(name, weighted, at, hand._asdict())
@@ -59,7 +59,7 @@ def _case(
 
 def kernel_cases(seed: int) -> Iterator[KernelCase]:
     draw = torch.Generator().manual_seed(seed)
-    for name, pattern in (("sliding", Pattern("sliding", window=5)), ("block", Pattern("block", window=33))):
+    for name, pattern in (("sliding", Pattern("sliding", window_size=5)), ("block", Pattern("block", window_size=33))):
         sizes = {"q": (1, 2, 65, 8), "k": (1, 1, 65, 8), "v": (1, 1, 65, 8)}
         at = {part: torch.randn(size, generator=draw) for part, size in sizes.items()}
         yield KernelCase(

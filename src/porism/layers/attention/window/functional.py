@@ -7,176 +7,232 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from porism.errors import ShapeError
-from porism.layers.attention.packed import pack, starts, unpack
-from porism.layers.attention.pattern import Pattern
+from porism.layers.attention.method import Method, trial
+from porism.layers.attention.pattern import Kind, Pattern
 from porism.layers.attention.reach import reach
-from porism.layers.attention.request import AttentionRequest
-from porism.layers.attention.softmax.functional import Cache, check_decoding
+from porism.layers.attention.request import AttentionRequest, RequestSizes
+from porism.layers.attention.softmax.functional import SOFTMAX, KVCache
 from porism.layers.attention.softmax.functional import attend as softmax
-from porism.layers.attention.softmax.functional import decode as softmax_decode
 from porism.layers.attention.window.kernels import passes
 from porism.layers.attention.window.kernels.blocks import Interleaved
 from porism.layers.autocast import without_autocast
 
+TRIALS = (
+    (2, 48, 24, 12),
+    (8, 48, 56, 24),
+    (2, 112, 56, 48),
+    (32, 80, 56, 24),
+    (6, 208, 24, 24),
+    (4, 416, 56, 12),
+    (6, 416, 24, 96),
+    (2, 832, 56, 192),
+    (2, 832, 24, 48),
+    (4, 1664, 56, 48),
+    (2, 1664, 24, 384),
+)
+"""Heads, length, width and window to time."""
+
 
 def window_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    pattern: Pattern,
-    scale: float | Tensor | None = None,
-    key_padding: Tensor | None = None,
-    cumulative_lengths: Sequence[int] | Tensor | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | Tensor | None = None,
+    enable_gqa: bool = True,
+    pattern: Pattern | None = None,
+    key_padding_mask: Tensor | None = None,
+    cu_seqlens: Sequence[int] | Tensor | None = None,
     offset: int = 0,
+    window_size: int | None = None,
 ) -> Tensor:
     """softmax(scale q k^T) v over the keys in each query's window.
 
     >>> q, k, v = torch.randn(3, 1, 8, 16_384, 64)
-    >>> window_attention(q, k, v, pattern=Pattern("sliding", window=64)).shape
+    >>> window_attention(q, k, v, window_size=64).shape         # as pattern=Pattern("sliding", window_size=64)
     torch.Size([1, 8, 16384, 64])
 
-    Time grows with T W and memory with T. The pattern is sliding, with or without a look ahead and a dilation, or
-    block, whole or causal inside. Causal and full ones, and windows that reach over the whole text, go the way of
-    `softmax_attention`. A query that looks at no key gives 0.
+    Time grows with T W and memory with T. The pattern is sliding, with or without a lookahead and a dilation, or block,
+    whole or causal. Causal and full ones, and windows that reach over the whole text, go the way of
+    `softmax_attention`. A query that attends to no key gives 0.
 
-    - `key_padding`: (B, S), True for a key that is only padding
-    - `cumulative_lengths`: where texts start that lie end to end in a batch of 1, and the end
+    - `window_size`: of a sliding pattern without lookahead, which counts the token itself; or give a `pattern`
+    - `attn_mask`: refused, since pairs outside of the window are never held
+    - `is_causal`: refused with a pattern that looks ahead
+    - `key_padding_mask`: (B, S), True (or -inf) for a key that is only padding
+    - `cu_seqlens`: where packed sequences start in a batch of 1, and the end
     - `dropout_p`: the probability of dropping a weight; which ones were kept is remembered, a byte for each
-    - `offset`: the place of the first query
+    - `offset`: the position of the first query
 
-    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) with G heads that divide A -> (B, A, T, H).
+    Shapes: query (B, A, T, D), key (B, G, S, D), value (B, G, S, H) with G heads that divide A -> (B, A, T, H).
     """
-    q, k, v, number, key_padding = AttentionRequest.make(
-        q, k, v, pattern=pattern, scale=scale, key_padding=key_padding, dropout_p=dropout_p, offset=offset
+    request = AttentionRequest.make(
+        query,
+        key,
+        value,
+        attn_mask,
+        dropout_p,
+        is_causal,
+        scale=scale,
+        enable_gqa=enable_gqa,
+        pattern=windowed(window_size, pattern),
+        key_padding_mask=key_padding_mask,
+        cu_seqlens=cu_seqlens,
+        offset=offset,
     )
-    return attend(q, k, v, pattern, number, key_padding, cumulative_lengths, dropout_p, offset)
-
-
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    pattern: Pattern,
-    scale: float,
-    key_padding: Tensor | None = None,
-    cumulative_lengths: Sequence[int] | Tensor | None = None,
-    dropout_p: float = 0.0,
-    offset: int = 0,
-) -> Tensor:
-    """`window_attention` of operands that an `AttentionRequest` has checked."""
-    _check_kind(pattern)
-    if cumulative_lengths is None:
-        return _attend(q, k, v, pattern, scale, key_padding, dropout_p, offset)
-    T, S = q.shape[2], k.shape[2]
-    if key_padding is not None or offset:
-        raise ShapeError(
-            "attention: cumulative_lengths came with key_padding or an offset. Texts end to end need none."
-        )
-    if T != S:
-        raise ShapeError(
-            f"attention: with cumulative lengths each text attends to itself, and {T} queries came with {S} keys. "
-            "Pad the texts with key_padding."
-        )
-    borders = starts(cumulative_lengths, T)
-    (q, padding), (k, _), (v, _) = (unpack(x, borders) for x in (q, k, v))
-    # Pads come last, so that who never looks ahead never sees one.
-    pads = padding if pattern.looks_ahead else None
-    return pack(_attend(q, k, v, pattern, scale, pads, dropout_p, 0), borders)
-
-
-def _attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    pattern: Pattern,
-    scale: float,
-    key_padding: Tensor | None,
-    dropout_p: float,
-    offset: int,
-) -> Tensor:
-    """The queries that look at any key, and zeros for all others."""
-    T = q.shape[2]
-    near = reach(pattern, T if q.shape[0] > 0 else 0, k.shape[2], offset)
-    if near.is_whole(T):
-        return _near(q, k, v, near.pattern, scale, key_padding, dropout_p, near.offset)
-    seeing = q[:, :, near.first : near.end]
-    answer = _near(seeing, k, v, near.pattern, scale, key_padding, dropout_p, near.offset)
-    return pad(answer, (0, 0, near.first, T - near.end))
-
-
-def _near(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    pattern: Pattern,
-    scale: float,
-    key_padding: Tensor | None,
-    dropout_p: float,
-    offset: int,
-) -> Tensor:
-    """A pattern that reaches no further than the text."""
-    if pattern.window is None:
-        return softmax(q, k, v, pattern, scale, key_padding, dropout_p=dropout_p, offset=offset, changeable=True)
-    if pattern.dilation > 1:
-        apart = Interleaved(pattern, q.shape[2], k.shape[2], offset)
-        operands = apart.queries(q), apart.keys(k), apart.keys(v)
-        padding = apart.padding(key_padding, k)
-        return apart.join_queries(_attend(*operands, apart.pattern, scale, padding, dropout_p, apart.offset))
-    with without_autocast(q):
-        return passes.attend(q, k, v, pattern, scale, key_padding, offset, keep=1 - dropout_p)
+    check_pattern(request.pattern)
+    refuse_mask(request)
+    return WINDOW.attend(request)
 
 
 def window_decode(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    state: Cache | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    state: KVCache | None = None,
     *,
-    pattern: Pattern,
+    window_size: int | None = None,
+    pattern: Pattern | None = None,
     scale: float | Tensor | None = None,
-    key_padding: Tensor | None = None,
-) -> tuple[Tensor, Cache]:
+    key_padding_mask: Tensor | None = None,
+) -> tuple[Tensor, KVCache]:
     """New tokens that continue a text: what the whole text in one pass would answer for them, and the state after them.
 
     >>> q, k, v = torch.randn(3, 2, 8, 100, 64)                     # three times B A T D
-    >>> near = Pattern("sliding", window=16)
-    >>> y, state = window_decode(q[:, :, :99], k[:, :, :99], v[:, :, :99], pattern=near)
-    >>> y, state = window_decode(q[:, :, 99:], k[:, :, 99:], v[:, :, 99:], state, pattern=near)
+    >>> y, state = window_decode(q[:, :, :99], k[:, :, :99], v[:, :, :99], window_size=16)
+    >>> y, state = window_decode(q[:, :, 99:], k[:, :, 99:], v[:, :, 99:], state, window_size=16)
     >>> state.k.shape
     torch.Size([2, 8, 15, 64])
 
-    The state holds the keys and values that the next token may look at and no others, so that a token costs the same
+    The state holds the keys and values that the next token may attend to and no others, so that a token costs the same
     wherever it stands. It is a copy, gradients flow through it, and it belongs to the pattern, the batch and the dtype
-    that it was made with. `key_padding` is that of the new tokens, (B, T).
+    that it was made with. `key_padding_mask` is that of the new tokens, (B, T).
     """
-    q, k, v, number, key_padding = AttentionRequest.make(q, k, v, pattern=pattern, scale=scale, key_padding=key_padding)
-    _check_kind(pattern)
-    check_decoding(q, k, pattern)
-    if pattern.window is None:
-        return softmax_decode(q, k, v, state, pattern, number, key_padding)
-    tokens = Cache(k, v, key_padding, pattern).behind(state)
-    before = tokens.length - k.shape[2]
-    # Places count from the first token of the state. It opens a block where there are blocks, so that all fall right.
-    answer = _attend(q, tokens.k, tokens.v, pattern, number, tokens.padding, 0.0, before)
-    return answer, tokens.last(_remembered(pattern, tokens.length))
+    chosen = windowed(window_size, pattern)
+    request = AttentionRequest.make(
+        query, key, value, scale=scale, pattern=chosen, key_padding_mask=key_padding_mask, decoding=True
+    )
+    check_pattern(chosen)
+    return WINDOW.decode(request, state)
+
+
+class Window(Method):
+    """Softmax over the pairs in a window alone."""
+
+    name = "window"
+    exact = True
+
+    def serves(self, sizes: RequestSizes) -> bool:
+        return sizes.pattern.kind in ("sliding", "block") and not sizes.attn_mask
+
+    def kind(self, sizes: RequestSizes) -> str:
+        return self.name if sizes.pattern.kind == "sliding" else "window in blocks"
+
+    def check(self, request: AttentionRequest) -> None:
+        if request.pattern.kind not in ("sliding", "block"):
+            raise ShapeError(
+                f"attention: mechanism 'window' came with a {request.pattern.kind} pattern, which has no window. "
+                "Give a sliding or a block pattern, or take mechanism 'softmax'."
+            )
+        refuse_mask(request)
+
+    def attend(self, request: AttentionRequest) -> Tensor:
+        if request.cu_seqlens is None:
+            return _attend(request)
+        batch, pack = request.padded()
+        if request.pattern.is_decodable:
+            # Pads come last, so that who never looks ahead never attends to one.
+            batch = replace(batch, key_padding_mask=None)
+        return pack(_attend(batch))
+
+    def decode(self, request: AttentionRequest, state: KVCache | None) -> tuple[Tensor, KVCache]:
+        pattern = request.pattern
+        if pattern.window_size is None:
+            return SOFTMAX.decode(request, state)
+        new = KVCache(request.k, request.v, request.key_padding_mask, pattern)
+        tokens = new.after(state)
+        before = tokens.length - new.length
+        # Positions count from the first token of the state. It opens a block where there are blocks, so that all fall
+        # right.
+        whole = replace(request, k=tokens.k, v=tokens.v, key_padding_mask=tokens.padding, offset=before)
+        return _attend(whole), tokens.last(_remembered(pattern, tokens.length))
+
+    def work(self, sizes: RequestSizes) -> dict[str, float]:
+        from porism.layers.attention.window.cost import work
+
+        return work(sizes)
+
+    def trials(self, kind: str, device: str) -> list[RequestSizes]:
+        shape: Kind = "sliding" if kind == self.name else "block"
+        return [trial(A, T, D, D, device, Pattern(shape, window_size=W)) for A, T, D, W in TRIALS]
+
+
+WINDOW = Window()
+
+
+def windowed(window_size: int | None, pattern: Pattern | None) -> Pattern:
+    """The pattern that was given by its window alone, or as it is: exactly one of the two."""
+    if (window_size is None) == (pattern is None):
+        came = "neither" if pattern is None else f"window_size={window_size!r} and {pattern}"
+        raise ShapeError(
+            f"window: {came} came, wanted exactly one of the two: window_size=64 for a sliding window, or a pattern."
+        )
+    return Pattern("sliding", window_size) if pattern is None else pattern
+
+
+def check_pattern(pattern: Pattern) -> None:
+    if pattern.kind == "block-causal":
+        raise ShapeError(
+            "attention: a block-causal pattern attends to all blocks before, not to a window. "
+            "Take softmax_attention, or a block pattern with is_causal."
+        )
+
+
+def refuse_mask(request: AttentionRequest) -> None:
+    if request.attn_mask is not None:
+        raise ShapeError(
+            "attention: attn_mask came, and window attention never holds all pairs. "
+            "Leave it out, or take softmax_attention."
+        )
+
+
+def _attend(request: AttentionRequest) -> Tensor:
+    """The queries that attend to any key, and zeros for all others."""
+    T = request.q.shape[2]
+    near = reach(request.pattern, T if request.q.shape[0] > 0 else 0, request.k.shape[2], request.offset)
+    if near.is_whole(T):
+        return _near(request, near.pattern, near.offset)
+    some = replace(request, q=request.q[:, :, near.first : near.end])
+    return pad(_near(some, near.pattern, near.offset), (0, 0, near.first, T - near.end))
+
+
+def _near(request: AttentionRequest, pattern: Pattern, offset: int) -> Tensor:
+    """A pattern that reaches no further than the text."""
+    q, k, v = request.q, request.k, request.v
+    if pattern.window_size is None:
+        return softmax(replace(request, pattern=pattern, offset=offset), changeable=True)
+    if pattern.dilation > 1:
+        apart = Interleaved(pattern, q.shape[2], k.shape[2], offset)
+        texts = replace(
+            request,
+            q=apart.queries(q),
+            k=apart.keys(k),
+            v=apart.keys(v),
+            pattern=apart.pattern,
+            key_padding_mask=apart.padding(request.key_padding_mask, k),
+            offset=apart.offset,
+        )
+        return apart.join_queries(_attend(texts))
+    with without_autocast(q):
+        return passes.attend(
+            q, k, v, pattern, request.scale, request.key_padding_mask, offset, keep=1 - request.dropout_p
+        )
 
 
 def _remembered(pattern: Pattern, S: int) -> int:
-    """How many of S tokens so far the next one may look at."""
-    assert pattern.window is not None
-    return S % pattern.window if pattern.kind == "block" else (pattern.window - 1) * pattern.dilation
-
-
-def _behind(pattern: Pattern) -> Pattern:
-    """The pattern less what it shows ahead."""
-    return replace(pattern, causal_inside=True) if pattern.kind == "block" else replace(pattern, ahead=0)
-
-
-def _check_kind(pattern: Pattern) -> None:
-    if pattern.kind == "block-causal":
-        raise ShapeError(
-            "attention: a block-causal pattern looks at all blocks before, not at a window. "
-            "Take softmax_attention, or a block pattern with causal_inside."
-        )
+    """How many of S tokens so far the next one may attend to."""
+    assert pattern.window_size is not None
+    return S % pattern.window_size if pattern.kind == "block" else (pattern.window_size - 1) * pattern.dilation

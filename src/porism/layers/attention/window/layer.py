@@ -1,14 +1,12 @@
 """Softmax attention within a window, at a cost that grows with the length and not with its square."""
 
-from collections.abc import Sequence
-from typing import Any
-
+import torch
 from torch import Tensor
 
-from porism.layers.attention.heads import Heads
-from porism.layers.attention.pattern import Kind, Pattern
-from porism.layers.attention.softmax.functional import Cache
-from porism.layers.attention.window.functional import _behind, _check_kind, window_attention, window_decode
+from porism.errors import ShapeError
+from porism.layers.attention.heads import Heads, refuse_added_keys
+from porism.layers.attention.pattern import Pattern
+from porism.layers.attention.window.functional import WINDOW, check_pattern, windowed
 from porism.layers.attention.window.kernels import passes
 
 
@@ -17,62 +15,75 @@ class WindowAttention(Heads):
 
     o = concat over heads of softmax(q_a k_a^T / sqrt(D)) v_a over the keys in the window, times W_O
 
-    >>> layer = WindowAttention(512, 8, window=64, batch_first=True)
+    >>> layer = WindowAttention(512, 8, window_size=64, batch_first=True)
     >>> y, _ = layer(torch.randn(2, 1000, 512))                     # B T A*D -> B T A*D
-    >>> print(layer.pattern.drawn(4))
-    ■ · · ·
+    >>> blocks = WindowAttention(512, 8, pattern=Pattern("block", window_size=2))
+    >>> print(blocks.pattern.draw(4))
     ■ ■ · ·
-    ■ ■ ■ ·
-    ■ ■ ■ ■
+    ■ ■ · ·
+    · · ■ ■
+    · · ■ ■
 
-    A token sees the `window` tokens up to and including itself and `ahead` after it, or every d-th of them with a
-    `dilation` d. With kind="block" it sees those of its own block of `window`, with `causal_inside` up to itself.
-    `is_causal` takes away what lies ahead. `Heads` tells the other options. The state of `decode` is a `Cache` that
-    never holds more than a window.
+    A token attends to the `window_size` tokens up to and including itself; a `pattern` instead may be sliding with a
+    lookahead and a dilation, or block, whole or causal. Exactly one of the two is given. `is_causal` is refused where
+    the pattern looks ahead. `Heads` tells the other options. The state of `decode` is a `KVCache` that never holds more
+    than a window.
     """
+
+    method = WINDOW
 
     def __init__(
         self,
         embed_dim: int,
         num_heads: int,
-        window: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         *,
-        kind: Kind = "sliding",
-        ahead: int = 0,
-        dilation: int = 1,
-        causal_inside: bool = False,
-        **options: Any,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        v_head_dim: int | None = None,
+        out_proj: bool = True,
+        scale: float | Tensor | None = None,
+        qk_norm: bool = False,
+        window_size: int | None = None,
+        pattern: Pattern | None = None,
     ) -> None:
-        super().__init__(embed_dim, num_heads, **options)
-        self.pattern = Pattern(kind, window, ahead, dilation, causal_inside)
-        _check_kind(self.pattern)
-
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        key_padding: Tensor | None,
-        cumulative_lengths: Sequence[int] | Tensor | None,
-        is_causal: bool,
-    ) -> Tensor:
-        return window_attention(
-            q,
-            k,
-            v,
-            pattern=_behind(self.pattern) if is_causal else self.pattern,
-            scale=self.scale,
-            key_padding=key_padding,
-            cumulative_lengths=cumulative_lengths,
-            dropout_p=self.dropout if self.training else 0.0,
+        if isinstance(dropout, int) and not isinstance(dropout, bool) and dropout >= 1:
+            raise ShapeError(
+                f"window: dropout is {dropout}, wanted a probability from 0 to below 1. Did you mean "
+                f"window_size={dropout}? The third argument is dropout, as in nn.MultiheadAttention."
+            )
+        refuse_added_keys("WindowAttention", add_bias_kv, add_zero_attn)
+        chosen = windowed(window_size, pattern)
+        check_pattern(chosen)
+        super().__init__(
+            embed_dim,
+            num_heads,
+            dropout,
+            bias,
+            kdim=kdim,
+            vdim=vdim,
+            batch_first=batch_first,
+            device=device,
+            dtype=dtype,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+            v_head_dim=v_head_dim,
+            out_proj=out_proj,
+            scale=scale,
+            qk_norm=qk_norm,
         )
-
-    def decode_heads(self, q: Tensor, k: Tensor, v: Tensor, state: Cache | None) -> tuple[Tensor, Cache]:
-        return window_decode(q, k, v, state, pattern=self.pattern, scale=self.scale)
+        self.pattern = chosen
 
     def kernel_for(self, q: Tensor) -> str:
-        return passes.kernel_in_use(q, self.value_dim)
+        return passes.kernel_in_use(q, self.v_head_dim)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, {self.pattern}"

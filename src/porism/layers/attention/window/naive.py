@@ -12,8 +12,8 @@ def window_attention(
     v: Tensor,
     pattern: Pattern,
     scale: float | None = None,
-    key_padding: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
     offset: int = 0,
 ) -> Tensor:
     """softmax(scale q k^T) v over the keys that the pattern shows: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H)."""
-    return softmax_attention(q, k, v, looked_at(pattern, q, k, key_padding, offset), scale)
+    return softmax_attention(q, k, v, looked_at(pattern, q, k, key_padding_mask, offset), scale)

@@ -50,11 +50,11 @@ def _attending_cost(recipe: LanguageRecipe) -> Terms:
 def _attention_cost(recipe: LanguageRecipe) -> Terms:
     match recipe.model:
         case "window":
-            return window_cost(window=recipe.window_size)
+            return window_cost(window_size=recipe.window_size)
         case "taylor":
-            return taylor_cost(causal=True, map="rolled" if recipe.order == 2 else "exact", order=recipe.order)
+            return taylor_cost(causal=True, feature_map="rolled" if recipe.order == 2 else "exact", order=recipe.order)
         case "hybrid":
-            return hybrid_cost(window=recipe.window_size, order=recipe.order, width=D, length=T)
+            return hybrid_cost(window_size=recipe.window_size, order=recipe.order, width=D, length=T)
         case _:
             return attention_cost()
 

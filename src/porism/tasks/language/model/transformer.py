@@ -79,14 +79,14 @@ def attention(recipe: LanguageRecipe) -> Heads:
     width, heads = recipe.hidden_size, recipe.num_heads
     match recipe.model:
         case "window":
-            return WindowAttention(width, heads, recipe.window_size, normalize=True)
+            return WindowAttention(width, heads, window_size=recipe.window_size, qk_norm=True)
         case "taylor":
             # It is not to stand in for softmax but to be trained as it is: how far they are apart is no defect here.
-            return TaylorAttention(width, heads, order=recipe.order, normalize=True, warn_above=None)
+            return TaylorAttention(width, heads, order=recipe.order, qk_norm=True, warn_above=None)
         case "hybrid":
-            return HybridAttention(width, heads, window=recipe.window_size, order=recipe.order, normalize=True)
+            return HybridAttention(width, heads, window_size=recipe.window_size, order=recipe.order, qk_norm=True)
         case _:
-            return Attention(width, heads, normalize=True)
+            return Attention(width, heads, qk_norm=True)
 
 
 def places(T: int, width: int, device: torch.device) -> Tensor:

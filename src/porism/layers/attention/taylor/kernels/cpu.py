@@ -182,9 +182,9 @@ def _first_seeing(operands: Operands, pattern: Pattern) -> int | Tensor:
         return -BEYOND if pattern.kind == "full" and key < BEYOND else key
     if pattern.kind == "full":
         key = torch.where(key < BEYOND, -BEYOND, BEYOND)
-    elif pattern.kind == "block-causal" and pattern.window:
+    elif pattern.kind == "block-causal" and pattern.window_size:
         # A query sees its own block, and those before.
-        key = key // pattern.window * pattern.window
+        key = key // pattern.window_size * pattern.window_size
     return key.view(-1, 1, 1, 1)
 
 

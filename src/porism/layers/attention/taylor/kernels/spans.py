@@ -39,7 +39,7 @@ def spans(pattern: Pattern, T: int, S: int, offset: int = 0, length: int = LENGT
     found = []
     start = seen = 0
     # A causal query is a block of one.
-    block = pattern.window or 1
+    block = pattern.window_size or 1
     while start < T:
         # Up to the last border between blocks within reach, so that a mask stays small and is the same for every span.
         border = (start + offset + length) // block * block - offset
@@ -66,14 +66,14 @@ class Masks:
     def of(self, span: Span) -> Tensor:
         """(queries, masked keys)."""
         place, keys = span.queries.start + self._offset, span.masked
-        block = self._pattern.window or 1
+        block = self._pattern.window_size or 1
         queries = span.queries.stop - span.queries.start
         alike = (queries, keys.stop - keys.start, place - keys.start, place % block)
         if alike not in self._known:
             device = self._like.device
             query = torch.arange(place, place + queries, device=device)
             key = torch.arange(keys.start, keys.stop, device=device)
-            self._known[alike] = self._pattern.sees(query[:, None], key).to(self._like.dtype)
+            self._known[alike] = self._pattern.mask_mod(None, None, query[:, None], key).to(self._like.dtype)
         return self._known[alike]
 
 
@@ -92,5 +92,5 @@ def _end(pattern: Pattern, place: int, S: int) -> int:
     """How many keys, from the first on, the query at a place looks at."""
     if pattern.kind == "full":
         return S
-    block = pattern.window or 1
+    block = pattern.window_size or 1
     return min(max(0, (place // block + 1) * block), S)

@@ -61,7 +61,7 @@ def blocks_of(pattern: Pattern, T: int, S: int, offset: int = 0) -> list[Blocks]
     >>> blocks_of(Pattern("block", window=30), T=70, S=70)
     [Blocks(query=0, rows=30, count=2, key=0, span=30), Blocks(query=60, rows=10, count=1, key=60, span=10)]
     """
-    W = pattern.window
+    W = pattern.window_size
     assert W is not None
     sliding = pattern.kind == "sliding"
     rows = ROWS if sliding else W
@@ -74,7 +74,7 @@ def blocks_of(pattern: Pattern, T: int, S: int, offset: int = 0) -> list[Blocks]
             continue
         place = offset + query
         if sliding:
-            found.append(Blocks(query, size, count, place - (W - 1), W - 1 + size + pattern.ahead))
+            found.append(Blocks(query, size, count, place - (W - 1), W - 1 + size + pattern.lookahead))
         else:
             key = place // W * W
             # A single block need not reach beyond the text.
@@ -150,12 +150,12 @@ class Cut:
 
     def _band(self, blocks: Blocks) -> Tensor | None:
         """What the pattern shows of a block, (rows A / G, span): the same for each of them."""
-        if self.pattern.kind == "block" and not self.pattern.causal_inside:
+        if self.pattern.kind == "block" and not self.pattern.is_causal:
             return None
         place = self.offset + blocks.query
         query = torch.arange(place, place + blocks.rows, device=self.device)
         key = torch.arange(blocks.key, blocks.key + blocks.span, device=self.device)
-        return self.pattern.sees(query[:, None], key).repeat(self.shared, 1)
+        return self.pattern.mask_mod(None, None, query[:, None], key).repeat(self.shared, 1)
 
     def _present(self, blocks: Blocks, band: Tensor | None) -> Tensor | None:
         """The band less the keys that are not there or are only padding."""
@@ -199,9 +199,9 @@ class Interleaved:
         self.T, self.S, self.dilation, self.texts = T, S, d, min(T, d)
         # As many keys in front that the first query is in the first text.
         self._before = -offset % d
-        self.pattern = Pattern("sliding", window=pattern.window, ahead=pattern.ahead)
+        self.pattern = Pattern("sliding", window_size=pattern.window_size, lookahead=pattern.lookahead)
         self.offset = (offset + self._before) // d
-        self._fills_seen = self._before > 0 or (S % d > 0 and (pattern.ahead > 0 or offset + T > S))
+        self._fills_seen = self._before > 0 or (S % d > 0 and (pattern.lookahead > 0 or offset + T > S))
 
     def queries(self, x: Tensor) -> Tensor:
         """(B, A, T, D) as (B texts, A, T / texts, D), filled up with zeros."""

@@ -315,8 +315,8 @@ def _strides(*tensors: Tensor) -> tuple[int, ...]:
 
 
 def _window(pattern: Pattern) -> tuple[int, int]:
-    assert pattern.window is not None
-    return pattern.window, pattern.ahead
+    assert pattern.window_size is not None
+    return pattern.window_size, pattern.lookahead
 
 
 def _padding(key_padding: Tensor | None, q: Tensor) -> Tensor:
@@ -329,7 +329,7 @@ def _fixed(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_padding: Tenso
     D, H = q.shape[-1], v.shape[-1]
     return {
         "BLOCK": pattern.kind == "block",
-        "INSIDE": pattern.causal_inside,
+        "INSIDE": pattern.is_causal,
         "PADDED": key_padding is not None,
         "R": q.shape[1] // k.shape[1],
         "D": D,
