@@ -9,19 +9,27 @@ needs, the other calls `porism::NAME_backward` and refuses a second derivative. 
 register_autograd, works under torch.func: see `first_derivatives_only`.
 """
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NoReturn
 
 import torch
+from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._functorch.utils import unwrap_dead_wrappers
 from torch.utils.flop_counter import register_flop_formula
 
 from porism.costing.counting.operators import DECOMPOSED
+from porism.layers.derivative import InPlaceWatch
 
 LIBRARY = torch.library.Library("porism", "FRAGMENT")
 
 
 def register(
-    schema: str, kernel: Callable[..., Any], outline: Callable[..., Any], flops: Callable[..., int] | None = None
+    schema: str,
+    kernel: Callable[..., Any],
+    outline: Callable[..., Any],
+    flops: Callable[..., int] | None = None,
+    run: Callable[..., Any] | None = None,
 ) -> Any:
     """Defines `porism::NAME` and returns it.
 
@@ -33,10 +41,11 @@ def register(
     - `kernel`: the code that runs on any device and that `porism.cost` counts
     - `outline`: the same answers without numbers: sizes, strides and types
     - `flops`: its operations from the operands' shapes, for torch.utils.flop_counter.FlopCounterMode
+    - `run`: what runs in the kernel's place where nothing is counted, if it has the choice of other kernels
     """
     name = schema[: schema.index("(")]
     LIBRARY.define(schema, tags=torch.Tag.pt2_compliant_tag)
-    LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
+    LIBRARY.impl(name, run or kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"porism::{name}", outline, lib=LIBRARY)
     packet = getattr(torch.ops.porism, name)
     DECOMPOSED[packet.default] = kernel
@@ -51,3 +60,120 @@ def first_derivatives_only(*_: Any) -> NoReturn:
         "this layer gives first derivatives only, and a second one was asked for. "
         "Call its naive.py, which autograd can differentiate as often as you like."
     )
+
+
+class Function(torch.autograd.Function):
+    """An autograd Function around a registered operator, whose arguments it takes.
+
+    Its operands begin with the batch B, or with B times heads, so that `vmap` folds the dimension it maps into that.
+    """
+
+    operator: ClassVar[Any]
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        if torch._C._are_functorch_transforms_active():
+            return super().apply(*args)  # type: ignore[no-untyped-call]
+        # Torch's own `apply` binds arguments to names first, which takes longer than a small call.
+        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))  # type: ignore[misc]
+
+    @classmethod
+    def forward(cls, *args: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return cls.operator(*args)
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
+        return _map_over_batch(cls.apply, info, in_dims, args)
+
+    @staticmethod
+    def jvp(*_: Any) -> NoReturn:
+        raise RuntimeError(
+            "this layer has no forward-mode derivative (jvp). Take the reverse mode: torch.func.vjp, jacrev or grad."
+        )
+
+
+class BackwardFunction(Function):
+    """The Function around an operator that computes a backward pass: it has no derivative itself."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Nothing is kept."""
+
+    backward = staticmethod(first_derivatives_only)  # type: ignore[assignment]
+
+
+def differentiate(function: type[Function], operator: Any) -> None:
+    """Puts a Function around an operator, which autograd and vmap take too where the operator itself is called."""
+    function.operator, name = operator, operator._schema.name
+
+    def record(*args: Any) -> Any:
+        return function.apply(*args) if is_recorded(args) else function.forward(*args)
+
+    def vmap(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
+        return _map_over_batch(operator, info, in_dims, args)
+
+    LIBRARY.impl(name.removeprefix("porism::"), record, "Autograd")
+    torch.library.register_vmap(name, vmap, lib=LIBRARY)
+
+
+def call(operator: Any, function: type[Function], *args: Any) -> Any:
+    """Calls an operator, and has autograd record it by its Function where somebody asks for a gradient.
+
+    The first answer may be changed in place by whoever gets it: see `watch_of`.
+    """
+    if torch.compiler.is_compiling():
+        answers = operator(*args)
+        if not is_recorded(args):
+            return answers
+        # Whoever changes the answer changes a copy, which is not compiled where nobody does.
+        return answers[0].clone(), *answers[1:]
+    if torch._C._are_functorch_transforms_active():
+        answer, *rest = function.apply(*args)
+        return answer.clone(), *rest
+    return function.apply(*args) if is_recorded(args) else function.forward(*args)
+
+
+def call_backward(function: type[BackwardFunction], *args: Any) -> Any:
+    """Calls the operator of a backward pass, by its Function where that could be asked for a derivative."""
+    if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
+        return function.apply(*args)
+    return function.forward(*args)
+
+
+def is_recorded(args: Sequence[Any]) -> bool:
+    """Whether autograd records a call with these arguments."""
+    return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args)
+
+
+def watch_of(answer: Tensor) -> InPlaceWatch | None:
+    """What tells a backward pass that reads this answer whether it was changed in place since.
+
+    Save `answer.data`, so that autograd lets users change it, and compute it again where it was changed. None in
+    compiled code and inside transforms of torch.func, where users get a copy: save the answer itself.
+    """
+    return InPlaceWatch(answer) if type(answer) is Tensor and not is_functorch_wrapped_tensor(answer) else None
+
+
+def _map_over_batch(
+    apply: Callable[..., Any], info: Any, in_dims: Sequence[Any], args: Sequence[Any]
+) -> tuple[Any, Any]:
+    """The mapped dimension becomes a part of the batch, and leaves it again."""
+    size = info.batch_size
+    answers = apply(*(_fold(size, dim, arg) for arg, dim in zip(args, in_dims, strict=True)))
+    unfolded = [_unfold(size, answer) for answer in answers]
+    return tuple(answer for answer, _ in unfolded), tuple(dim for _, dim in unfolded)
+
+
+def _fold(size: int, dim: Any, arg: Any) -> Any:
+    if not isinstance(arg, Tensor):
+        return arg
+    mapped = arg.expand(size, *arg.shape) if dim is None else arg.movedim(dim, 0)
+    return mapped.flatten(0, 1)
+
+
+def _unfold(size: int, answer: Tensor) -> tuple[Tensor, int | None]:
+    # One that is empty, since nobody asked for it, has no batch.
+    if answer.dim() == 1:
+        return answer, None
+    return answer.unflatten(0, (size, answer.shape[0] // size)), 0

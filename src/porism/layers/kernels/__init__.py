@@ -16,11 +16,15 @@ def available(q: Tensor) -> bool:
     """Whether kernels can run on q. While operations are counted or faked they are torch's, which can be seen."""
     return (
         q.device.type in DEVICES
-        and q.dtype in NUMBERS
         and type(q) in (Tensor, nn.Parameter)
         and not torch._C._len_torch_dispatch_stack()
-        and _is_supported(q.device)
+        and run_on(q.device, q.dtype)
     )
+
+
+def run_on(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether there are kernels for tensors of this type on this device."""
+    return device.type in DEVICES and dtype in NUMBERS and _is_supported(device)
 
 
 @cache

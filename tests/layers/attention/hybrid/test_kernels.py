@@ -10,25 +10,24 @@ from torch import Tensor
 
 from porism.layers import kernels as shared
 from porism.layers.attention.hybrid import HybridAttention, hybrid_attention, hybrid_decode, naive
-from porism.layers.attention.hybrid.functional import pass_forward
 from porism.layers.attention.hybrid.kernels import triton as kernels
-from porism.layers.attention.hybrid.kernels.spans import Task
+from porism.layers.attention.hybrid.kernels.cpu import forward
+from porism.layers.attention.hybrid.kernels.spans import HybridSettings
 from porism.layers.attention.pattern import CAUSAL, FULL
-from porism.layers.attention.taylor.kernels.triton.sizes import WIDEST, WIDTHS, Launch, Sizes, chunk
+from porism.layers.attention.taylor.kernels.triton.sizes import WIDEST, WIDTHS, SeriesLaunch, Sizes, chunk
 from porism.testing.gradients import relative_error
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytest.importorskip("triton", reason="the kernels are written in Triton")
 passes, of_series, sizes = (
     import_module(f"porism.layers.attention.{name}")
-    for name in ("hybrid.kernels.passes", "taylor.kernels.passes", "hybrid.kernels.sizes")
+    for name in ("hybrid.kernels.triton.launches", "taylor.kernels.triton.launches", "hybrid.kernels.triton.sizes")
 )
 
 FLOAT32, BFLOAT16 = 1e-5, 1e-2
 CHUNK = 32
-SMALL = Sizes(
-    Launch(16, 1, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1)
-)  # fmt: skip
+TILES = SeriesLaunch(32, 16, 64, 4, 1)
+SMALL = Sizes(SeriesLaunch(16, 1, 64, 4, 1), TILES, TILES, TILES)
 # NumPy, which interprets kernels, warns of what they do on purpose.
 overflowing = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 
@@ -83,7 +82,7 @@ def errors(
     q, k, v, dO = (x.double().requires_grad_() for x in rounded)
     wanted = naive.hybrid_attention(q, k, v, window_size=window, pattern=CAUSAL, scale=scale, key_padding_mask=padding)
     gradients = torch.autograd.grad((wanted * dO.detach()).sum(), (q, k, v))
-    task = Task(window, 2, True, scale)
+    task = HybridSettings(window, 2, True, scale)
     passed = passes.forward(task, *rounded[:3], padding)
     found = passes.backward(task, rounded[3], *rounded[:3], padding, passed)
     assert passed.answer.dtype == found.q.dtype == found.k.dtype == found.v.dtype == dtype
@@ -190,7 +189,7 @@ def test_far_logits_may_be_larger_than_near_ones() -> None:
 @pytest.mark.usefixtures("small")
 def test_every_run_gives_the_same_bits() -> None:
     q, k, v, dO = (x.float() for x in (*operands(40, A=2), torch.randn(1, 2, 40, 7, device=DEVICE)))
-    task = Task(5, 2, True, 0.4)
+    task = HybridSettings(5, 2, True, 0.4)
     runs = []
     for _ in range(2):
         passed = passes.forward(task, q, k, v, None)
@@ -201,8 +200,8 @@ def test_every_run_gives_the_same_bits() -> None:
 @pytest.mark.usefixtures("small")
 def test_totals_and_peaks_are_those_of_torch() -> None:
     q, k, v = operands(66)
-    task = Task(9, 2, True, 0.4)
-    wanted, _ = pass_forward(q, k, v, None, None, task)
+    task = HybridSettings(9, 2, True, 0.4)
+    wanted, _ = forward(task, q, k, v)
     found = passes.forward(task, q.float(), k.float(), v.float(), None)
     assert (
         too_large({str(i): relative_error(*pair) for i, pair in enumerate(zip(found, wanted, strict=True))}, FLOAT32)
@@ -263,7 +262,7 @@ def test_what_kernels_do_not_have_is_left_to_torch(served: list[str], monkeypatc
     hybrid_attention(q.double(), k.double(), v.double(), window_size=2, pattern=CAUSAL)
     _, state = hybrid_decode(q, k, v, window_size=2)
     hybrid_decode(q, k, v, state, window_size=2)
-    assert not any(kernels.serves(Task(2, 2, True, scale), q, k, v, None) for scale in (0.0, -1.0))
+    assert not any(kernels.serves(HybridSettings(2, 2, True, scale), q, k, v, None) for scale in (0.0, -1.0))
     assert kernels.kernel_in_use(q, H=7) == "triton"
     assert kernels.kernel_in_use(q, H=300) == kernels.kernel_in_use(q, order=4) == "torch"
     monkeypatch.setattr(shared, "_is_supported", lambda _: False)

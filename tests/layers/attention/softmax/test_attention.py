@@ -304,16 +304,36 @@ def test_a_change_in_place_is_refused_as_behind_the_function_of_torch() -> None:
             answer.sum().backward()
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_compiled_answer_may_be_changed_in_place() -> None:
+@pytest.mark.filterwarnings("ignore")  # of torch.compile, and of the anomaly that it finds
+@pytest.mark.parametrize("attend", [softmax_attention, torch.nn.functional.scaled_dot_product_attention])
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_change_in_place_of_what_was_compiled_is_refused_too(attend: Any, inside: bool) -> None:
     torch.compiler.reset()
     q, k, v = operands(7, 7)
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return softmax_attention(q, k, v, pattern=CAUSAL).mul_(2).relu_()
+        answer: Tensor = attend(q, k, v)
+        return answer.mul_(2) if inside else answer
 
-    wanted = (2 * softmax_attention(q, k, v, pattern=CAUSAL)).relu()
-    assert_same(torch.compile(call, fullgraph=True, backend="aot_eager")(q, k, v), wanted, (q, k, v))
+    with pytest.raises(Exception, match="modified by an inplace operation"):
+        torch.compile(call, fullgraph=True, backend="aot_eager")(q, k, v).mul_(2).sum().backward()
+
+
+@pytest.mark.parametrize("attend", [softmax_attention, torch.nn.functional.scaled_dot_product_attention])
+def test_a_second_derivative_is_refused_by_the_kernel_of_torch(attend: Any) -> None:
+    q, k, v = operands(7, 7)
+    slopes = torch.autograd.grad(attend(q, k, v).sum(), (q, k, v), create_graph=True)
+    for slope in slopes:
+        with pytest.raises(RuntimeError, match="derivative for .*attention.* is not implemented"):
+            torch.autograd.grad(slope.sum(), q, retain_graph=True)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("pattern", [FULL, CAUSAL, Pattern("sliding", window_size=2)], ids=lambda pattern: pattern.kind)
+def test_where_torch_has_no_kernel_there_are_second_derivatives(pattern: Pattern) -> None:
+    q, k, v = operands(3, 3)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        assert torch.autograd.gradgradcheck(lambda *x: softmax_attention(*x, pattern=pattern), (q, k, v))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -11,10 +11,18 @@ from torch import Tensor
 from porism.layers import kernels as shared
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.taylor import TaylorAttention, TaylorState, naive, taylor_attention, taylor_decode
-from porism.layers.attention.taylor.functional import pass_backward, pass_forward
+from porism.layers.attention.taylor.gradient import gradient as gradient_by_hand
 from porism.layers.attention.taylor.kernels import triton as kernels
-from porism.layers.attention.taylor.kernels.cpu import Task
-from porism.layers.attention.taylor.kernels.triton.sizes import WIDEST, WIDTHS, Launch, Sizes, chunk, features, sizes
+from porism.layers.attention.taylor.kernels.cpu import SeriesSettings, forward
+from porism.layers.attention.taylor.kernels.triton.sizes import (
+    WIDEST,
+    WIDTHS,
+    SeriesLaunch,
+    Sizes,
+    chunk,
+    features,
+    sizes,
+)
 from porism.testing.gradients import relative_error
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -23,9 +31,8 @@ passes = import_module("porism.layers.attention.taylor.kernels.triton.launches")
 
 FLOAT32, BFLOAT16 = 1e-5, 1e-2
 CHUNK = 32
-SMALL = Sizes(
-    Launch(16, 1, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1)
-)  # fmt: skip
+TILES = SeriesLaunch(32, 16, 64, 4, 1)
+SMALL = Sizes(SeriesLaunch(16, 1, 64, 4, 1), TILES, TILES, TILES)
 # NumPy, which interprets kernels, warns of what they do on purpose.
 overflowing = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 
@@ -88,7 +95,7 @@ def errors(
     q, k, v, dz = (x.double().requires_grad_() for x in given)
     wanted = naive.taylor_attention(q, k, v, pattern=pattern, scale=scale, key_padding_mask=padding)
     gradients = torch.autograd.grad((wanted * dz.detach()).sum(), (q, k, v))
-    task = Task("rolled", 2, pattern, scale)
+    task = SeriesSettings("rolled", 2, pattern, scale)
     answer, totals, _ = passes.forward(task, *given[:3], padding, None)
     found = passes.backward(task, given[3], None, *given[:3], padding, None, answer, totals)
     assert answer.dtype == found.q.dtype == found.k.dtype == found.v.dtype == dtype
@@ -153,12 +160,12 @@ def test_bfloat16_is_added_up_in_float32() -> None:
 @pytest.mark.parametrize("T", [1, 7, 40])
 def test_a_state_goes_in_and_out_and_gradients_through_it(T: int, pattern: Pattern) -> None:
     q, k, v = operands(T, B=2, A=4)
-    task, padding = Task("rolled", 2, pattern, 0.4, 0, True), torch.rand(2, T, device=DEVICE) < 0.3
+    task, padding = SeriesSettings("rolled", 2, pattern, 0.4, 0, True), torch.rand(2, T, device=DEVICE) < 0.3
     # A state that keys could have left: its weights are positive.
-    first = pass_forward(task, *operands(9, B=2, A=4))[2]
+    first = forward(task, *operands(9, B=2, A=4))[2]
     dz, dlast = torch.randn(2, 4, T, 7, device=DEVICE).double(), torch.randn_like(first)
-    wanted = pass_forward(task, q, k, v, padding, first)
-    gradient = pass_backward(task, dz, dlast, q, k, v, padding, first, *wanted[:2])
+    wanted = forward(task, q, k, v, padding, first)
+    gradient = gradient_by_hand(task, dz, dlast, q, k, v, padding, first, *wanted[:2])
     single = [x.float() for x in (q, k, v)]
     found = passes.forward(task, *single, padding, first.float())
     back = passes.backward(task, dz.float(), dlast.float(), *single, padding, first.float(), *found[:2])
@@ -188,7 +195,7 @@ def test_what_overflows_is_told_and_never_0(pattern: Pattern, served: list[str])
 @pytest.mark.usefixtures("small")
 def test_every_run_gives_the_same_bits() -> None:
     q, k, v = (x.float() for x in operands(40, A=4))
-    task, dz = Task("rolled", 2, CAUSAL, 0.4), torch.randn(1, 4, 40, 7, device=DEVICE)
+    task, dz = SeriesSettings("rolled", 2, CAUSAL, 0.4), torch.randn(1, 4, 40, 7, device=DEVICE)
     runs = []
     for _ in range(2):
         answer, totals, _ = passes.forward(task, q, k, v, None, None)

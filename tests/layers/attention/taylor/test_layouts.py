@@ -20,16 +20,15 @@ from porism.layers import hybrid_attention, kernels, taylor_attention
 from porism.layers.attention.hybrid import naive as hybrid_naive
 from porism.layers.attention.pattern import Pattern
 from porism.layers.attention.taylor import naive as taylor_naive
-from porism.layers.attention.taylor.kernels.triton.sizes import Launch, Sizes
+from porism.layers.attention.taylor.kernels.triton.sizes import SeriesLaunch, Sizes
 
 FUNCTIONS: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
     "taylor": (taylor_attention, taylor_naive.taylor_attention),
     "hybrid": (hybrid_attention, hybrid_naive.hybrid_attention),
 }
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SMALL = Sizes(
-    Launch(16, 1, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1), Launch(32, 16, 64, 4, 1)
-)  # fmt: skip
+TILES = SeriesLaunch(32, 16, 64, 4, 1)
+SMALL = Sizes(SeriesLaunch(16, 1, 64, 4, 1), TILES, TILES, TILES)
 
 
 class Draw:

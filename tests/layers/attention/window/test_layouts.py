@@ -13,7 +13,6 @@ from porism.layers import Pattern, softmax_attention, window_attention, window_d
 from porism.layers.attention.auto import attention
 from porism.layers.attention.softmax import naive
 from porism.layers.attention.softmax.functional import softmax_decode
-from porism.layers.attention.window.kernels import passes
 
 EXACT = 1e-11
 LAYOUTS: dict[str, layouts.Layout] = layouts.LAYOUTS | {
@@ -66,7 +65,7 @@ def assert_equals_oracle(
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways that blocks can go, in small parts so that there is more than one."""
     if request.param == "by hand":
-        monkeypatch.setattr(passes, "_Fused", passes._ByHand)
+        monkeypatch.setattr("porism.layers.attention.window.functional._kernel", lambda *_: "products")
     monkeypatch.setattr("porism.layers.attention.window.kernels.blocks._CACHE_BYTES", 2**14)
 
 

@@ -26,7 +26,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Small tiles, so that a short text has many of them; and what was launched."""
     torch.manual_seed(0)
     monkeypatch.setattr(shared, "DEVICES", {DEVICE})
-    monkeypatch.setattr(kernels, "launch", lambda *_: kernels.Launch(16, 16, 4, 1))
+    monkeypatch.setattr(kernels, "launch", lambda *_: kernels.WindowLaunch(16, 16, 4, 1))
     asked: list[str] = []
     for name in ("forward", "backward"):
         monkeypatch.setattr(kernels, name, noting(asked, name, getattr(kernels, name)))

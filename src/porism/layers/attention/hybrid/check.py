@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from porism.layers.attention.hybrid import naive
-from porism.layers.attention.hybrid.functional import hybrid_attention, pass_backward, pass_forward
-from porism.layers.attention.hybrid.kernels.spans import LENGTH, Task
+from porism.layers.attention.hybrid.functional import hybrid_attention
+from porism.layers.attention.hybrid.gradient import gradient
+from porism.layers.attention.hybrid.kernels.cpu import forward
+from porism.layers.attention.hybrid.kernels.spans import LENGTH, HybridSettings
 from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.cases import GradientCase, KernelCase
 
@@ -65,10 +67,10 @@ def _case(
         )
         return (answer * dO).sum()
 
-    task = Task(window, order, causal, SCALE, offset)
+    settings = HybridSettings(window, order, causal, SCALE, offset)
     operands = at["q"], at["k"], at["v"], padding, None
-    passed, _ = pass_forward(*operands, task)
-    hand = pass_backward(dO, None, *operands, passed, task)
+    passed, _ = forward(settings, *operands)
+    hand = gradient(settings, dO, None, *operands, passed)
     return GradientCase(name, weighted, at, {"q": hand.q, "k": hand.k, "v": hand.v})
 
 

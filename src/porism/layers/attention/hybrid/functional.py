@@ -9,27 +9,27 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.hybrid.gradient import Gradient, gradient
+from porism.layers.attention.hybrid.gradient import HybridGradient, gradient
 from porism.layers.attention.hybrid.kernels import triton as kernels
-from porism.layers.attention.hybrid.kernels.cpu import Passed, forward
-from porism.layers.attention.hybrid.kernels.spans import Sights, Task
+from porism.layers.attention.hybrid.kernels.cpu import Passed, forward, products
+from porism.layers.attention.hybrid.kernels.spans import HybridSettings
 from porism.layers.attention.method import ORDER, Method, linear_trials, trial
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.softmax.functional import KVCache
-from porism.layers.attention.taylor.feature_maps import (
-    MAPS,
-    FeatureMap,
-    check_features,
-    check_order,
-    choose_map,
-    feature_map,
-)
+from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map
 from porism.layers.attention.taylor.functional import TaylorState, refuse_weights
-from porism.layers.attention.taylor.kernels.cpu import Division, Operands
 from porism.layers.autocast import without_autocast
-from porism.layers.derivative import InPlaceWatch, first_derivative_only
 from porism.layers.operands import check_whole
+from porism.layers.operators import (
+    BackwardFunction,
+    Function,
+    call,
+    call_backward,
+    differentiate,
+    register,
+    watch_of,
+)
 
 
 class HybridState(NamedTuple):
@@ -289,13 +289,13 @@ def _order(request: AttentionRequest) -> int:
     return ORDER if request.order is None else request.order
 
 
-def _task(request: AttentionRequest, return_state: bool = False) -> Task:
+def _task(request: AttentionRequest, return_state: bool = False) -> HybridSettings:
     assert request.window_size is not None
     causal = request.pattern.kind == "causal"
-    return Task(request.window_size, _order(request), causal, request.scale, request.offset, return_state)
+    return HybridSettings(request.window_size, _order(request), causal, request.scale, request.offset, return_state)
 
 
-def _check_state(state: HybridState, k: Tensor, v: Tensor, task: Task) -> None:
+def _check_state(state: HybridState, k: Tensor, v: Tensor, task: HybridSettings) -> None:
     if not isinstance(state, HybridState):
         raise ShapeError(
             f"hybrid: the state is a {type(state).__name__}, wanted the HybridState that the same layer gave."
@@ -303,170 +303,122 @@ def _check_state(state: HybridState, k: Tensor, v: Tensor, task: Task) -> None:
     state.check(k, v, task.window, task.order)
 
 
-def _attend(request: AttentionRequest, task: Task, first: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def _attend(request: AttentionRequest, task: HybridSettings, first: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The answer and the last state (N, M, H+1)."""
     with without_autocast(request.q):
         return hybrid(request.q, request.k, request.v, request.key_padding_mask, first, task)
 
 
-def features(order: int, D: int) -> int:
-    """M, how many features the series has."""
-    return MAPS[choose_map(None, order)].size(order, D)
-
-
 def hybrid(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, task: Task
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, settings: HybridSettings
 ) -> tuple[Tensor, Tensor]:
     """The answer and the last state, from the first one (N, M, H+1) if there is one."""
-    if torch.compiler.is_compiling():
-        answer, _, _, last = _forward(q, k, v, key_padding, first, *task)
-        # The backward pass reads the answer, and users may change theirs. Where nobody does, no copy is compiled.
-        return answer.clone(), last
-    rows, last = _Hybrid.apply(q, k, v, key_padding, first, task)  # type: ignore[no-untyped-call]
-    return rows.transpose(1, 2), last
+    answer, _, _, last = call(OPERATOR, HybridFunction, q, k, v, key_padding, first, *settings)
+    return answer, last
 
 
-def pass_forward(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, task: Task
-) -> tuple[Passed, Tensor]:
-    """What was computed, and the last state, which holds nothing unless it was asked for."""
-    if kernels.serves(task, q, k, v, first):
-        passed = kernels.forward(task, q, k, v, key_padding)
-        return passed, passed.totals.new_empty(0)
-    operands, phi, sights, division = _prepared(q, k, v, key_padding, first, task)
-    state = operands.first_state(phi.count, first)
-    passed = forward(operands, phi, task, sights, division, state, resumed=first is not None)
-    return passed, state if task.return_state else state.new_empty(0)
-
-
-def pass_backward(
-    dO: Tensor,
-    dlast: Tensor | None,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_padding: Tensor | None,
-    first: Tensor | None,
-    passed: Passed,
-    task: Task,
-) -> Gradient:
-    if kernels.serves(task, q, k, v, first):
-        return kernels.backward(task, dO, q, k, v, key_padding, passed)
-    operands, phi, sights, division = _prepared(q, k, v, key_padding, first, task)
-    state = operands.first_state(phi.count, first)
-    dstate = operands.first_state(phi.count, dlast if task.return_state else None)
-    return gradient(dO, passed, operands, phi, task, sights, division, state, dstate, resumed=first is not None)
-
-
-def _prepared(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, task: Task
-) -> tuple[Operands, FeatureMap, Sights, Division]:
-    operands = Operands(q, k, v, key_padding, task.scale)
-    phi = feature_map(choose_map(None, task.order), task.order, operands.no_columns)
-    division = Division(operands, CAUSAL if task.causal else FULL, task.offset, phi.is_positive, first)
-    return operands, phi, Sights(task, operands, first), division
-
-
-class _Hybrid(torch.autograd.Function):
-    """The forward pass with the backward pass by hand. Kept are the operands, the answer and two numbers a query.
-
-    The answer goes out as (B, T, A, H), as it lies in memory, and is no view: users may change it in place.
-    """
+class HybridFunction(Function):
+    """`porism::hybrid` with the backward pass by hand: kept are the operands, the answer and two numbers a query."""
 
     @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, task: Task
-    ) -> tuple[Tensor, Tensor]:
-        passed, last = pass_forward(q, k, v, key_padding, first, task)
-        ctx.save_for_backward(q, k, v, key_padding, first, *passed)
-        rows = passed.answer.transpose(1, 2).data
-        ctx.task, ctx.watch = task, InPlaceWatch(rows) if any(ctx.needs_input_grad) else None
-        return rows, last
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        answer, totals, peaks, _ = output
+        ctx.settings, ctx.watch = inputs[5:], watch_of(answer)
+        ctx.save_for_backward(*inputs[:5], answer if ctx.watch is None else answer.data, totals, peaks)
+        ctx.mark_non_differentiable(totals, peaks)
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, dO: Tensor, dlast: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, key_padding, first, *kept = ctx.saved_tensors
-        passed = Passed(*kept)
+    def backward(ctx: Any, dO: Tensor | None, _: None, __: None, dlast: Tensor | None) -> tuple[Tensor | None, ...]:
+        *operands, answer, totals, peaks = ctx.saved_tensors
+        dO = torch.zeros_like(answer) if dO is None else dO
         with without_autocast(dO):
-            if ctx.watch.changed:
-                passed, _ = pass_forward(q, k, v, key_padding, first, ctx.task)
-            d = pass_backward(dO.transpose(1, 2), dlast, q, k, v, key_padding, first, passed, ctx.task)
-        return d.q, d.k, d.v, None, None if first is None else d.state.to(first.dtype), None
+            if ctx.watch is not None and ctx.watch.changed:
+                answer, *_ = HybridFunction.forward(*operands, *ctx.settings)
+            args = dO, dlast, *operands, answer, totals, peaks, *ctx.settings
+            dq, dk, dv, dfirst = call_backward(HybridBackward, *args)
+        return dq, dk, dv, None, None if operands[4] is None else dfirst, *(None,) * len(ctx.settings)
 
 
-@torch.library.custom_op("porism::hybrid", mutates_args=())
+class HybridBackward(BackwardFunction):
+    """`porism::hybrid_backward`."""
+
+
 def _forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_padding: Tensor | None,
-    first: Tensor | None,
-    window: int,
-    order: int,
-    causal: bool,
-    scale: float,
-    offset: int,
-    return_state: bool,
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, *settings: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """One operator for the compiler, which would write out the loop over the length otherwise, span by span."""
-    task = Task(window, order, causal, scale, offset, return_state)
-    passed, last = pass_forward(q, k, v, key_padding, first, task)
-    return *passed, last
+    (answer, totals, peaks), last = forward(HybridSettings(*settings), q, k, v, key_padding, first)
+    # No view, so that autograd lets users change it in place.
+    return answer.data, totals, peaks, last
 
 
-@torch.library.custom_op("porism::hybrid_backward", mutates_args=())
-def _backward(
-    dO: Tensor,
-    dlast: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_padding: Tensor | None,
-    first: Tensor | None,
-    answer: Tensor,
-    totals: Tensor,
-    peaks: Tensor,
-    window: int,
-    order: int,
-    causal: bool,
-    scale: float,
-    offset: int,
-    return_state: bool,
-) -> list[Tensor]:
-    task = Task(window, order, causal, scale, offset, return_state)
-    return list(pass_backward(dO, dlast, q, k, v, key_padding, first, Passed(answer, totals, peaks), task))
-
-
-@_forward.register_fake
-def _(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Any, first: Any, *settings: Any
+def _forward_on_device(
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, *flat: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    (B, A, T, D), G, H, task = q.shape, k.shape[1], v.shape[3], Task(*settings)
+    settings = HybridSettings(*flat)
+    if not kernels.serves(settings, q, k, v, first):
+        return _forward(q, k, v, key_padding, first, *flat)
+    answer, totals, peaks = kernels.forward(settings, q, k, v, key_padding)
+    return answer.data, totals, peaks, totals.new_empty(0)
+
+
+def _backward(dO: Tensor, dlast: Tensor | None, *rest: Any) -> HybridGradient:
+    q, k, v, key_padding, first, *passed = rest[:8]
+    return gradient(HybridSettings(*rest[8:]), dO, dlast, q, k, v, key_padding, first, Passed(*passed))
+
+
+def _backward_on_device(dO: Tensor, dlast: Tensor | None, *rest: Any) -> HybridGradient:
+    q, k, v, key_padding, first, *passed = rest[:8]
+    settings = HybridSettings(*rest[8:])
+    if not kernels.serves(settings, q, k, v, first):
+        return _backward(dO, dlast, *rest)
+    return kernels.backward(settings, dO, q, k, v, key_padding, Passed(*passed))
+
+
+def _outline(
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Any, first: Any, *flat: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    (B, A, T, D), G, H, settings = q.shape, k.shape[1], v.shape[3], HybridSettings(*flat)
     exact = torch.promote_types(q.dtype, torch.float32)
     answer = q.new_empty(B, T, A, H).transpose(1, 2)
     totals, peaks = (q.new_empty(B, A, T, 1, dtype=exact) for _ in range(2))
-    state = (B * G, features(task.order, D), H + 1) if task.return_state else (0,)
+    features = MAPS[choose_map(None, settings.order)].size(settings.order, D)
+    state = (B * G, features, H + 1) if settings.return_state else (0,)
     return answer, totals, peaks, q.new_empty(state, dtype=exact)
 
 
-@_backward.register_fake
-def _(dO: Tensor, dlast: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> list[Tensor]:
-    task = Task(*rest[5:])
-    exact = torch.promote_types(q.dtype, torch.float32)
-    state = k.shape[0] * k.shape[1], features(task.order, q.shape[3]), v.shape[3] + 1
-    return [torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), q.new_empty(state, dtype=exact)]
+def _backward_outline(dO: Tensor, dlast: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    first, exact = rest[1], torch.promote_types(q.dtype, torch.float32)
+    state = q.new_empty(0, dtype=exact) if first is None else first.new_empty(first.shape)
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), state
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*inputs[:5], *output[:3])
-    ctx.settings = inputs[5:]
+def _flops(q: Any, k: Any, v: Any, key_padding: Any, first: Any, *settings: Any, **_: Any) -> int:
+    return sum(products(HybridSettings(*settings), q, k, v, first is not None))
 
 
-def _go_back(ctx: Any, dO: Tensor, _dtotals: Tensor, _dpeaks: Tensor, dlast: Tensor) -> tuple[Tensor | None, ...]:
-    dq, dk, dv, dstate = _backward(dO, dlast, *ctx.saved_tensors, *ctx.settings)
-    first = ctx.saved_tensors[4]
-    return dq, dk, dv, None, None if first is None else dstate.to(first.dtype), *(None,) * len(ctx.settings)
+def _backward_flops(dO: Any, dlast: Any, q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> int:
+    made = products(HybridSettings(*rest[5:]), q, k, v, rest[1] is not None)
+    return 3 * made.keys + 2 * made.rest + 2 * made.queries + 3 * made.scores + 2 * made.values
 
 
-_forward.register_autograd(_go_back, setup_context=_keep)
+_OPERANDS = "Tensor q, Tensor k, Tensor v, Tensor? key_padding, Tensor? first"
+_SETTINGS = "int window, int order, bool causal, float scale, int offset, bool return_state"
+
+OPERATOR = register(
+    f"hybrid({_OPERANDS}, {_SETTINGS}) -> (Tensor, Tensor, Tensor, Tensor)",
+    _forward,
+    _outline,
+    _flops,
+    _forward_on_device,
+)
+BACKWARD_OPERATOR = register(
+    f"hybrid_backward(Tensor dO, Tensor? dlast, {_OPERANDS}, Tensor answer, Tensor totals, Tensor peaks, "
+    f"{_SETTINGS}) -> (Tensor, Tensor, Tensor, Tensor)",
+    _backward,
+    _backward_outline,
+    _backward_flops,
+    _backward_on_device,
+)
+differentiate(HybridFunction, OPERATOR)
+differentiate(HybridBackward, BACKWARD_OPERATOR)

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from porism.layers.attention.hybrid.kernels.cpu import Passed, exact, fading, logits, near_logits, series
-from porism.layers.attention.hybrid.kernels.spans import Sights, Step, Task, between, leaving, spans, walks
+from porism.layers.attention.hybrid.kernels.cpu import Passed, exact, fading, logits, near_logits, prepared, series
+from porism.layers.attention.hybrid.kernels.spans import FarKeys, HybridSettings, Sights, between, leaving, spans, walks
 from porism.layers.attention.taylor.feature_maps import FeatureMap
 from porism.layers.attention.taylor.gradient import reaches_keys
 from porism.layers.attention.taylor.kernels.cpu import Division, Operands, fold
 
 
-class Gradient(NamedTuple):
+class HybridGradient(NamedTuple):
     """What reaches the queries (B, A, T, D), keys (B, G, S, D), values (B, G, S, H) and the first state (N, M, H+1)."""
 
     q: Tensor
@@ -28,37 +28,42 @@ class Gradient(NamedTuple):
 
 @torch.no_grad()
 def gradient(
+    settings: HybridSettings,
     dO: Tensor,
+    dlast: Tensor | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    first: Tensor | None,
     passed: Passed,
-    operands: Operands,
-    phi: FeatureMap,
-    task: Task,
-    sights: Sights,
-    division: Division,
-    state: Tensor,
-    dstate: Tensor,
-    resumed: bool = False,
-) -> Gradient:
-    """From the gradients that reach the answer and the last state. `state` is the first one; both are overwritten."""
-    q, k, v = operands.q, operands.k, operands.v
+) -> HybridGradient:
+    """From the gradients that reach the answer and the last state, if one was returned.
+
+    What reaches the first state is empty if there was none.
+    """
+    operands, phi, sights, division = prepared(settings, q, k, v, key_padding, first)
+    state = operands.first_state(phi.count, first)
+    dstate = operands.first_state(phi.count, dlast if settings.return_state else None)
     T, S = q.shape[2], k.shape[2]
     # Sums over many pairs, so in full precision.
     dq, dk, dv = (torch.zeros_like(x, dtype=operands.dtype) for x in (q, k, v))
-    d = Gradient(dq, dk, dv, dstate)
+    d = HybridGradient(dq, dk, dv, dstate)
     for queries in spans(T):
-        keys = between(task, queries, S)
+        keys = between(settings, queries, S)
         if keys.stop > keys.start:
             g = _reaches_sums(dO, passed, operands, division, queries)
-            _pairs_back(g, passed, operands, task, sights, queries, keys, d)
-    behind, *ahead = walks(task, T, S, resumed)
-    if task.return_state:
+            _pairs_back(g, passed, operands, settings, sights, queries, keys, d)
+    behind, *ahead = walks(settings, T, S, resumed=first is not None)
+    if settings.return_state:
         # The keys that no query of these read were folded into the state that was returned.
         folded = behind[-1].fresh.stop if behind else 0
-        reaches_keys(operands, phi, dstate, slice(folded, leaving(task, S)), d.k, d.v)
+        reaches_keys(operands, phi, dstate, slice(folded, leaving(settings, S)), d.k, d.v)
     _walk_back(dO, passed, operands, division, phi, behind, state, dstate, d)
     for walk in ahead:
         _walk_back(dO, passed, operands, division, phi, walk, torch.zeros_like(state), torch.zeros_like(state), d)
-    return Gradient(dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dstate)
+    dfirst = dstate.new_empty(0) if first is None else dstate
+    return HybridGradient(dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dfirst)
 
 
 def _reaches_sums(dO: Tensor, passed: Passed, operands: Operands, division: Division, queries: slice) -> Tensor:
@@ -74,11 +79,11 @@ def _pairs_back(
     g: Tensor,
     passed: Passed,
     operands: Operands,
-    task: Task,
+    settings: HybridSettings,
     sights: Sights,
     queries: slice,
     keys: slice,
-    d: Gradient,
+    d: HybridGradient,
 ) -> None:
     """What pairs that were looked at one by one send to their query, key and value."""
     x, y, u = operands.queries(queries), operands.keys(keys), operands.values(keys)
@@ -88,12 +93,12 @@ def _pairs_back(
     dw = g @ u.mT
     # ds_ij = dw_ij w'_ij                the slope: exp(s) again where near, the series of one order less where far
     near, faded = exact(near_logits(s, sight), m), fading(m)
-    ds = dw * (near + series(s, sight, task.order - 1, faded)).view_as(dw)
+    ds = dw * (near + series(s, sight, settings.order - 1, faded)).view_as(dw)
     # dq_i = sum of ds_ij k_j, dk_j = sum of ds_ij q_i
     _add_queries(operands, d.q, queries, y @ ds.mT)
     operands.add_keys(d.k, keys, x @ ds)
     # du_j = sum of w_ij g_i
-    w = near.add_(series(s, sight, task.order, faded)).view_as(dw)
+    w = near.add_(series(s, sight, settings.order, faded)).view_as(dw)
     operands.add_values(d.v, keys, w.mT @ g)
 
 
@@ -103,10 +108,10 @@ def _walk_back(
     operands: Operands,
     division: Division,
     phi: FeatureMap,
-    walk: list[Step],
+    walk: list[FarKeys],
     state: Tensor,
     dstate: Tensor,
-    d: Gradient,
+    d: HybridGradient,
 ) -> None:
     """What the sums over far keys send: to queries along the walk, to keys and values on the way back."""
     for step in walk:

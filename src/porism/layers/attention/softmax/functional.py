@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from porism.layers.attention.method import DENSE, SQUARE, Method, fits_densely, 
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, RequestSizes, share
 from porism.layers.autocast import without_autocast
-from porism.layers.derivative import InPlaceWatch, first_derivative_only, own_memory
 from porism.layers.operands import check_indices
 
 
@@ -277,8 +276,8 @@ def check_dense(method: Method, request: AttentionRequest) -> None:
 SOFTMAX, DENSE_SOFTMAX = Softmax(), DenseSoftmax()
 
 
-def attend(request: AttentionRequest, changeable: bool = False) -> Tensor:
-    """Softmax attention. An answer that is `changeable` may be changed in place."""
+def attend(request: AttentionRequest) -> Tensor:
+    """Softmax attention by torch's fused kernels, or by its own products where they do not serve."""
     if request.cu_seqlens is not None:
         batch, pack = request.padded()
         if request.pattern.is_decodable:
@@ -289,10 +288,10 @@ def attend(request: AttentionRequest, changeable: bool = False) -> Tensor:
     alone = request.offset == 0 and request.key_padding_mask is None and request.attn_mask is None
     causal = alone and request.pattern.kind == "causal"
     limits = None if causal or (alone and request.pattern.kind == "full") else request.dense_mask()
-    return _fused(request, limits, causal, changeable)
+    return _fused(request, limits, causal)
 
 
-def _fused(request: AttentionRequest, limits: Mask | None, causal: bool, changeable: bool) -> Tensor:
+def _fused(request: AttentionRequest, limits: Mask | None, causal: bool) -> Tensor:
     q, k, v, scale, dropout_p = request.q, request.k, request.v, request.scale, request.dropout_p
     D, H = q.shape[-1], v.shape[-1]
     if D != H:
@@ -314,17 +313,8 @@ def _fused(request: AttentionRequest, limits: Mask | None, causal: bool, changea
         scale=scale,
         enable_gqa=grouped,
     )
-    # With a mask the answer is copied anyway, and with dropout it is not read again.
-    read_again = limits is None and dropout_p == 0 and not torch.compiler.is_compiling()
-    if changeable and read_again and answer.requires_grad:
-        handed_on: Tensor = _Changeable.apply(answer, q, k, v, (causal, scale, grouped))  # type: ignore[no-untyped-call]
-        return handed_on[..., :H] if D > H else handed_on
     answer = answer[..., :H] if D > H else answer
-    answer = answer if limits is None else answer.masked_fill(limits.blind, 0)
-    if not answer.requires_grad:
-        return answer
-    guarded: Tensor = _FirstDerivative.apply(answer)  # type: ignore[no-untyped-call]
-    return guarded
+    return answer if limits is None else answer.masked_fill(limits.blind, 0)
 
 
 def _fast_with_groups(q: Tensor, limits: Mask | None) -> bool:
@@ -339,43 +329,3 @@ def all_weights(q: Tensor, k: Tensor, limits: Mask | None, scale: float, dropout
         logits = (scale * q.to(exact)) @ share(k, q.shape[1]).to(exact).mT
         weights = (logits if limits is None else limits.added_to(logits)).softmax(-1)
         return dropout(weights if limits is None else weights.masked_fill(limits.blind, 0), dropout_p)
-
-
-class _FirstDerivative(torch.autograd.Function):
-    """Hands on what it gets. Torch's kernels have no second derivative, and this says so as our own layers do."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return own_memory(x) if torch.compiler.is_compiling() else x.detach()
-
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient
-
-
-class _Changeable(torch.autograd.Function):
-    """Hands on what torch's kernel answered to q, k and v, so that it may be changed in place; no second derivatives.
-
-    On the way back the kernel reads its own answer. Where that was changed, the way back is taken once more from q, k
-    and v, and not from the answer.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, answer: Tensor, q: Tensor, k: Tensor, v: Tensor, options: tuple[bool, float, bool]) -> Tensor:
-        ctx.save_for_backward(q, k, v)
-        handed_on = answer.data
-        ctx.watch = InPlaceWatch(handed_on)
-        ctx.options = options
-        return handed_on
-
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        if not ctx.watch.changed:
-            return gradient, None, None, None, None
-        q, k, v = (x.detach().requires_grad_() for x in ctx.saved_tensors)
-        causal, scale, grouped = ctx.options
-        with torch.enable_grad(), without_autocast(gradient):
-            again = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped)
-            return None, *torch.autograd.grad(again, (q, k, v), gradient), None

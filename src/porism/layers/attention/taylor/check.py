@@ -10,8 +10,9 @@ from torch import Tensor
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.taylor import naive
 from porism.layers.attention.taylor.feature_maps import choose_map
-from porism.layers.attention.taylor.functional import pass_backward, pass_forward, taylor_attention
-from porism.layers.attention.taylor.kernels.cpu import Task
+from porism.layers.attention.taylor.functional import taylor_attention
+from porism.layers.attention.taylor.gradient import gradient
+from porism.layers.attention.taylor.kernels.cpu import SeriesSettings, forward
 from porism.layers.cases import GradientCase, KernelCase
 
 B, D, H = 2, 3, 2
@@ -56,9 +57,9 @@ def _case(
         )
         return (answer * dz).sum()
 
-    task = Task(choose_map(map, order), order, pattern, SCALE)
-    answer, totals, _ = pass_forward(task, **at, key_padding=padding)
-    hand = pass_backward(task, dz, None, **at, key_padding=padding, first=None, answer=answer, totals=totals)
+    settings = SeriesSettings(choose_map(map, order), order, pattern, SCALE)
+    answer, totals, _ = forward(settings, **at, key_padding=padding)
+    hand = gradient(settings, dz, None, **at, key_padding=padding, first=None, answer=answer, totals=totals)
     return GradientCase(name, weighted, at, {"q": hand.q, "k": hand.k, "v": hand.v})
 
 

@@ -1,6 +1,7 @@
 """Attention by the series of the exponential, its states and its methods."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self, cast, overload
 
 import torch
@@ -11,21 +12,22 @@ from porism.layers.attention.method import DENSE, ORDER, Method, fits_densely, l
 from porism.layers.attention.pattern import CAUSAL, FULL, Kind, Pattern
 from porism.layers.attention.request import AttentionRequest, RequestSizes, share
 from porism.layers.attention.softmax.functional import check_beams, check_dense
-from porism.layers.attention.taylor.feature_maps import (
-    MAPS,
-    FeatureMap,
-    check_features,
-    check_order,
-    choose_map,
-    exponential,
-    feature_map,
-)
-from porism.layers.attention.taylor.gradient import Gradient, gradient
+from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map, exponential
+from porism.layers.attention.taylor.gradient import SeriesGradient, gradient
+from porism.layers.attention.taylor.kernels import cpu
 from porism.layers.attention.taylor.kernels import triton as kernels
-from porism.layers.attention.taylor.kernels.cpu import Division, Operands, Task, forward
+from porism.layers.attention.taylor.kernels.cpu import SeriesSettings
 from porism.layers.attention.taylor.kernels.spans import check_pattern
 from porism.layers.autocast import without_autocast
-from porism.layers.derivative import InPlaceWatch, first_derivative_only
+from porism.layers.operators import (
+    BackwardFunction,
+    Function,
+    call,
+    call_backward,
+    differentiate,
+    register,
+    watch_of,
+)
 
 
 class TaylorState(NamedTuple):
@@ -258,8 +260,11 @@ class Taylor(Method):
         task = _task(request, return_state=True)
         if state is not None:
             _check_state(state, request.k, request.v, task)
-        if state is not None and kernels.decodes(task, request.q, request.k, request.v, state):
-            return kernels.decode(task, request.q, request.k, request.v, request.key_padding_mask, state)
+        q, k, v = request.q, request.k, request.v
+        if state is not None and kernels.decodes(task, q, k, v, state.sums, state.weights):
+            passed = task, q, k, v, request.key_padding_mask, state.sums, state.weights
+            answer, sums, weights = kernels.decode(*passed)
+            return answer, TaylorState(sums, weights, task.order, task.map)
         answer, last = _attend(request, state, output_final_state=True)
         assert last is not None
         return answer, last
@@ -357,10 +362,10 @@ def _order(request: AttentionRequest) -> int:
     return ORDER if request.order is None else request.order
 
 
-def _task(request: AttentionRequest, return_state: bool = False) -> Task:
+def _task(request: AttentionRequest, return_state: bool = False) -> SeriesSettings:
     order = _order(request)
     chosen = choose_map(request.feature_map, order)
-    return Task(chosen, order, request.pattern, request.scale, request.offset, return_state)
+    return SeriesSettings(chosen, order, request.pattern, request.scale, request.offset, return_state)
 
 
 def _attend(
@@ -378,7 +383,7 @@ def _attend(
     return answer, TaylorState.split(last.unflatten(0, k.shape[:2]), task.order, task.map)
 
 
-def _check_state(state: TaylorState, k: Tensor, v: Tensor, task: Task) -> None:
+def _check_state(state: TaylorState, k: Tensor, v: Tensor, task: SeriesSettings) -> None:
     if not isinstance(state, TaylorState):
         raise ShapeError(
             f"taylor: the state is a {type(state).__name__}, wanted the TaylorState that the same layer gave."
@@ -386,139 +391,91 @@ def _check_state(state: TaylorState, k: Tensor, v: Tensor, task: Task) -> None:
     state.check(k, v, task.order, task.map)
 
 
-Passed = tuple[Tensor, Tensor, Tensor]
-"""The answer, the sums of weights, and the last state, which holds nothing unless it was asked for."""
-
-
 def series(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, task: Task
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, settings: SeriesSettings
 ) -> tuple[Tensor, Tensor]:
     """The answer and the last state, from the first one (N, M, H+1) if there is one."""
-    if torch.compiler.is_compiling():
-        pattern = task.pattern
-        settings = (task.map, task.order, pattern.kind, pattern.window_size, task.scale, task.offset, task.return_state)
-        answer, _, last = _forward(q, k, v, key_padding, first, *settings)
-        # The backward pass reads the answer, and users may change theirs. Where nobody does, no copy is compiled.
-        return answer.clone(), last
-    rows, last = _Series.apply(q, k, v, key_padding, first, task)  # type: ignore[no-untyped-call]
-    return rows.transpose(1, 2), last
+    answer, _, last = call(OPERATOR, TaylorFunction, q, k, v, key_padding, first, *_flat(settings))
+    return answer, last
 
 
-def pass_forward(
-    task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None = None, first: Tensor | None = None
-) -> Passed:
-    if kernels.serves(task, q, k, v):
-        return kernels.forward(task, q, k, v, key_padding, first)
-    operands, phi, division = _prepared(task, q, k, v, key_padding, first)
-    state = operands.first_state(phi.count, first)
-    answer, totals = forward(operands, phi, task, division, state)
-    return answer, totals, state if task.return_state else state.new_empty(0)
-
-
-def pass_backward(
-    task: Task,
-    dz: Tensor,
-    dlast: Tensor | None,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_padding: Tensor | None,
-    first: Tensor | None,
-    answer: Tensor,
-    totals: Tensor,
-) -> Gradient:
-    if kernels.serves(task, q, k, v):
-        return kernels.backward(task, dz, dlast, q, k, v, key_padding, first, answer, totals)
-    operands, phi, division = _prepared(task, q, k, v, key_padding, first)
-    state = operands.first_state(phi.count, first)
-    dstate = operands.first_state(phi.count, dlast if task.return_state else None)
-    return gradient(dz, answer, totals, operands, phi, task, division, state, dstate)
-
-
-def _prepared(
-    task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
-) -> tuple[Operands, FeatureMap, Division]:
-    operands = Operands(q, k, v, key_padding, task.scale)
-    phi = feature_map(task.map, task.order, operands.no_columns)
-    return operands, phi, Division(operands, task.pattern, task.offset, phi.is_positive, first)
-
-
-class _Series(torch.autograd.Function):
-    """The forward pass with the backward pass by hand. Kept are the operands, the answer and the sums of weights.
-
-    The answer goes out as (B, T, A, H), as it lies in memory, and is no view: users may change it in place.
-    """
+class TaylorFunction(Function):
+    """`porism::taylor` with the backward pass by hand: kept are the operands, the answer and the sums of weights."""
 
     @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, task: Task
-    ) -> tuple[Tensor, Tensor]:
-        answer, totals, last = pass_forward(task, q, k, v, key_padding, first)
-        ctx.save_for_backward(q, k, v, key_padding, first, answer, totals)
-        rows = answer.transpose(1, 2).data
-        ctx.task, ctx.watch = task, InPlaceWatch(rows) if any(ctx.needs_input_grad) else None
-        return rows, last
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        answer, totals, _ = output
+        ctx.settings, ctx.watch = inputs[5:], watch_of(answer)
+        ctx.save_for_backward(*inputs[:5], answer if ctx.watch is None else answer.data, totals)
+        ctx.mark_non_differentiable(totals)
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, dz: Tensor, dlast: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, key_padding, first, answer, totals = ctx.saved_tensors
+    def backward(ctx: Any, dz: Tensor | None, _: None, dlast: Tensor | None) -> tuple[Tensor | None, ...]:
+        *operands, answer, totals = ctx.saved_tensors
+        dz = torch.zeros_like(answer) if dz is None else dz
         with without_autocast(dz):
-            if ctx.watch.changed:
-                answer, _, _ = pass_forward(ctx.task, q, k, v, key_padding, first)
-            d = pass_backward(ctx.task, dz.transpose(1, 2), dlast, q, k, v, key_padding, first, answer, totals)
-        return d.q, d.k, d.v, None, None if first is None else d.state.to(first.dtype), None
+            if ctx.watch is not None and ctx.watch.changed:
+                answer, _, _ = TaylorFunction.forward(*operands, *ctx.settings)
+            args = dz, dlast, *operands, answer, totals, *ctx.settings
+            dq, dk, dv, dfirst = call_backward(TaylorBackward, *args)
+        return dq, dk, dv, None, None if operands[4] is None else dfirst, *(None,) * len(ctx.settings)
 
 
-@torch.library.custom_op("porism::taylor", mutates_args=())
+class TaylorBackward(BackwardFunction):
+    """`porism::taylor_backward`."""
+
+
+def _flat(settings: SeriesSettings) -> tuple[Any, ...]:
+    """As operators take them."""
+    map, order, pattern, *rest = settings
+    return map, order, pattern.kind, pattern.window_size, *rest
+
+
+def _settings(map: str, order: int, kind: str, window: int | None, *rest: Any) -> SeriesSettings:
+    return SeriesSettings(map, order, _pattern(kind, window), *rest)
+
+
+@lru_cache
+def _pattern(kind: str, window: int | None) -> Pattern:
+    return Pattern(cast(Kind, kind), window)
+
+
 def _forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_padding: Tensor | None,
-    first: Tensor | None,
-    map: str,
-    order: int,
-    kind: str,
-    window: int | None,
-    scale: float,
-    offset: int,
-    return_state: bool,
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, *flat: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One operator for the compiler, which would write out the loop over the length otherwise, span by span."""
-    task = _settings(map, order, kind, window, scale, offset, return_state)
-    return pass_forward(task, q, k, v, key_padding, first)
+    answer, totals, last = cpu.forward(_settings(*flat), q, k, v, key_padding, first)
+    # No view, so that autograd lets users change it in place.
+    return answer.data, totals, last
 
 
-@torch.library.custom_op("porism::taylor_backward", mutates_args=())
-def _backward(
-    dz: Tensor,
-    dlast: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_padding: Tensor | None,
-    first: Tensor | None,
-    answer: Tensor,
-    totals: Tensor,
-    map: str,
-    order: int,
-    kind: str,
-    window: int | None,
-    scale: float,
-    offset: int,
-    return_state: bool,
-) -> list[Tensor]:
-    task = _settings(map, order, kind, window, scale, offset, return_state)
-    return list(pass_backward(task, dz, dlast, q, k, v, key_padding, first, answer, totals))
+def _forward_on_device(
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, *flat: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    settings = _settings(*flat)
+    if not kernels.serves(settings, q, k, v):
+        return _forward(q, k, v, key_padding, first, *flat)
+    answer, totals, last = kernels.forward(settings, q, k, v, key_padding, first)
+    return answer.data, totals, last
 
 
-def _settings(map: str, order: int, kind: str, window: int | None, *rest: Any) -> Task:
-    return Task(map, order, Pattern(cast(Kind, kind), window), *rest)
+def _backward(dz: Tensor, dlast: Tensor | None, *rest: Any) -> SeriesGradient:
+    q, k, v, key_padding, first, answer, totals, *flat = rest
+    return gradient(_settings(*flat), dz, dlast, q, k, v, key_padding, first, answer, totals)
 
 
-@_forward.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, key_padding: Any, first: Any, map: str, order: int, *rest: Any) -> Passed:
+def _backward_on_device(
+    dz: Tensor, dlast: Tensor | None, q: Tensor, k: Tensor, v: Tensor, *rest: Any
+) -> SeriesGradient:
+    key_padding, first, answer, totals, *flat = rest
+    settings = _settings(*flat)
+    backward = kernels.backward if kernels.serves(settings, q, k, v) else gradient
+    return backward(settings, dz, dlast, q, k, v, key_padding, first, answer, totals)
+
+
+def _outline(
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Any, first: Any, map: str, order: int, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor]:
     B, A, T, H = *q.shape[:3], v.shape[3]
     exact = torch.promote_types(q.dtype, torch.float32)
     state = (B * k.shape[1], MAPS[map].size(order, q.shape[3]), H + 1) if rest[-1] else (0,)
@@ -526,24 +483,34 @@ def _(q: Tensor, k: Tensor, v: Tensor, key_padding: Any, first: Any, map: str, o
     return answer, q.new_empty(B, A, T, 1, dtype=exact), q.new_empty(state, dtype=exact)
 
 
-@_backward.register_fake
-def _(dz: Tensor, dlast: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> list[Tensor]:
-    map, order = rest[4:6]
-    exact = torch.promote_types(q.dtype, torch.float32)
-    state = q.new_empty(k.shape[0] * k.shape[1], MAPS[map].size(order, q.shape[3]), v.shape[3] + 1, dtype=exact)
-    return [torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), state]
+def _backward_outline(dz: Tensor, dlast: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    first, exact = rest[1], torch.promote_types(q.dtype, torch.float32)
+    state = q.new_empty(0, dtype=exact) if first is None else first.new_empty(first.shape)
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), state
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Passed) -> None:
-    answer, totals, _ = output
-    ctx.save_for_backward(*inputs[:5], answer, totals)
-    ctx.settings = inputs[5:]
+def _flops(q: Any, k: Any, v: Any, key_padding: Any, first: Any, *flat: Any, **_: Any) -> int:
+    return sum(cpu.products(_settings(*flat), q, k, v))
 
 
-def _go_back(ctx: Any, dz: Tensor, _dtotals: Tensor, dlast: Tensor) -> tuple[Tensor | None, ...]:
-    dq, dk, dv, dstate = _backward(dz, dlast, *ctx.saved_tensors, *ctx.settings)
-    first = ctx.saved_tensors[4]
-    return dq, dk, dv, None, None if first is None else dstate.to(first.dtype), *(None,) * len(ctx.settings)
+def _backward_flops(dz: Any, dlast: Any, q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> int:
+    made = cpu.products(_settings(*rest[4:]), q, k, v)
+    return 3 * made.keys + 2 * made.rest + 2 * made.queries + 3 * made.scores + 2 * made.values
 
 
-_forward.register_autograd(_go_back, setup_context=_keep)
+_OPERANDS = "Tensor q, Tensor k, Tensor v, Tensor? key_padding, Tensor? first"
+_SETTINGS = "str map, int order, str kind, int? window, float scale, int offset, bool return_state"
+
+OPERATOR = register(
+    f"taylor({_OPERANDS}, {_SETTINGS}) -> (Tensor, Tensor, Tensor)", _forward, _outline, _flops, _forward_on_device
+)
+BACKWARD_OPERATOR = register(
+    f"taylor_backward(Tensor dz, Tensor? dlast, {_OPERANDS}, Tensor answer, Tensor totals, {_SETTINGS}) "
+    "-> (Tensor, Tensor, Tensor, Tensor)",
+    _backward,
+    _backward_outline,
+    _backward_flops,
+    _backward_on_device,
+)
+differentiate(TaylorFunction, OPERATOR)
+differentiate(TaylorBackward, BACKWARD_OPERATOR)

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from porism.layers.attention.taylor.feature_maps import FeatureMap
-from porism.layers.attention.taylor.kernels.cpu import Division, Operands, Task, fold
+from porism.layers.attention.taylor.kernels.cpu import Division, Operands, SeriesSettings, fold, prepared
 from porism.layers.attention.taylor.kernels.spans import Masks, Span, pieces, spans
 
 
-class Gradient(NamedTuple):
+class SeriesGradient(NamedTuple):
     """What reaches the queries (B, A, T, D), keys (B, G, S, D), values (B, G, S, H) and the first state (N, M, H+1)."""
 
     q: Tensor
@@ -28,23 +28,29 @@ class Gradient(NamedTuple):
 
 @torch.no_grad()
 def gradient(
+    settings: SeriesSettings,
     dz: Tensor,
+    dlast: Tensor | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    first: Tensor | None,
     answer: Tensor,
     totals: Tensor,
-    operands: Operands,
-    phi: FeatureMap,
-    task: Task,
-    division: Division,
-    state: Tensor,
-    dstate: Tensor,
-) -> Gradient:
-    """From the gradients that reach the answer and the last state. `state` is the first one; both are overwritten."""
-    q, k, v = operands.q, operands.k, operands.v
+) -> SeriesGradient:
+    """From the gradients that reach the answer and the last state, if one was returned.
+
+    What reaches the first state is empty if there was none.
+    """
+    operands, phi, division = prepared(settings, q, k, v, key_padding, first)
+    state = operands.first_state(phi.count, first)
+    dstate = operands.first_state(phi.count, dlast if settings.return_state else None)
     dq = torch.empty_like(q)
     # Sums over many queries, so in full precision.
     dk, dv = (torch.zeros_like(x, dtype=operands.dtype) for x in (k, v))
-    plan = spans(task.pattern, q.shape[2], k.shape[2], task.offset)
-    masks = Masks(task.pattern, task.offset, state)
+    plan = spans(settings.pattern, q.shape[2], k.shape[2], settings.offset)
+    masks = Masks(settings.pattern, settings.offset, state)
     for span in plan:
         fold(operands, phi, state, span.fresh)
         x = operands.queries(span.queries)
@@ -67,14 +73,14 @@ def gradient(
         operands.write_queries(dq, span.queries, dx)
     # The keys behind the last span's were folded into the state that was returned, and into nothing else.
     folded = plan[-1].fresh.stop if plan else 0
-    if task.return_state:
+    if settings.return_state:
         reaches_keys(operands, phi, dstate, slice(folded, k.shape[2]), dk, dv)
     for span in reversed(plan):
         # dstate += sum of phi(q_i) g_i                          over the queries that read the state
         g = _reaches_sums(dz, answer, totals, operands, division, span)
         torch.baddbmm(dstate, phi(operands.queries(span.queries)), g, out=dstate)
         reaches_keys(operands, phi, dstate, span.fresh, dk, dv)
-    return Gradient(dq, dk.to(k.dtype), dv.to(v.dtype), dstate)
+    return SeriesGradient(dq, dk.to(k.dtype), dv.to(v.dtype), dstate.new_empty(0) if first is None else dstate)
 
 
 def _reaches_sums(

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import Any, cast
 
+import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -13,9 +16,23 @@ from porism.layers.attention.reach import reach
 from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.softmax.functional import SOFTMAX, KVCache
 from porism.layers.attention.softmax.functional import attend as softmax
-from porism.layers.attention.window.kernels import passes
-from porism.layers.attention.window.kernels.blocks import Interleaved
+from porism.layers.attention.window.gradient import WindowGradient, gradient
+from porism.layers.attention.window.kernels import cpu
+from porism.layers.attention.window.kernels.blocks import Cut, Interleaved, blocks_of
 from porism.layers.autocast import without_autocast
+from porism.layers.kernels import available, run_on
+from porism.layers.operators import (
+    BackwardFunction,
+    Function,
+    call,
+    call_backward,
+    differentiate,
+    register,
+    watch_of,
+)
+
+WIDEST = 256
+"""The widest queries, keys and values for which there is a Triton kernel."""
 
 TRIALS = (
     (2, 48, 24, 12),
@@ -213,7 +230,7 @@ def _near(request: AttentionRequest, pattern: Pattern, offset: int) -> Tensor:
     """A pattern that reaches no further than the text."""
     q, k, v = request.q, request.k, request.v
     if pattern.window_size is None:
-        return softmax(replace(request, pattern=pattern, offset=offset), changeable=True)
+        return softmax(replace(request, pattern=pattern, offset=offset))
     if pattern.dilation > 1:
         apart = Interleaved(pattern, q.shape[2], k.shape[2], offset)
         texts = replace(
@@ -227,12 +244,201 @@ def _near(request: AttentionRequest, pattern: Pattern, offset: int) -> Tensor:
         )
         return apart.join_queries(_attend(texts))
     with without_autocast(q):
-        return passes.attend(
-            q, k, v, pattern, request.scale, request.key_padding_mask, offset, keep=1 - request.dropout_p
-        )
+        return _blocks(q, k, v, pattern, request.scale, request.key_padding_mask, offset, keep=1 - request.dropout_p)
 
 
 def _remembered(pattern: Pattern, S: int) -> int:
     """How many of S tokens so far the next one may attend to."""
     assert pattern.window_size is not None
     return S % pattern.window_size if pattern.kind == "block" else (pattern.window_size - 1) * pattern.dilation
+
+
+def kernel_in_use(q: Tensor, H: int) -> str:
+    """Which code answers queries like these (B, A, T, D), with values of width H: "triton", or "torch"."""
+    return "triton" if available(q) and max(q.shape[-1], H) <= WIDEST else "torch"
+
+
+def _blocks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern,
+    scale: float,
+    key_padding: Tensor | None,
+    offset: int,
+    keep: float,
+) -> Tensor:
+    """A sliding (not dilated) or block pattern: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H) -> (B, A, T, H).
+
+    A weight is kept with probability `keep`. Which ones are is drawn here, so that the operator is the same every time.
+    """
+    kept = Cut(q, k, pattern, offset, key_padding).draw(keep) if keep < 1 else None
+    settings = pattern.kind, pattern.window_size, pattern.lookahead, pattern.is_causal, scale, offset, keep
+    answer: Tensor = call(OPERATOR, WindowFunction, q, k, v, key_padding, kept, *settings)[0]
+    return answer
+
+
+class WindowFunction(Function):
+    """`porism::window` with the backward pass by hand: kept are q, k, v, the answer and a number a query.
+
+    Where there is no fused kernel, or one that knows no dropout, q, k, v are kept, and which weights were.
+    """
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        *operands, kept = inputs[:5]
+        answer, logs = output
+        ctx.settings, ctx.fused, ctx.watch = inputs[5:], logs.dim() > 1, None
+        if ctx.fused:
+            ctx.watch = watch_of(answer)
+            ctx.save_for_backward(*operands, answer if ctx.watch is None else answer.data, logs)
+        else:
+            ctx.save_for_backward(*operands, kept)
+        ctx.mark_non_differentiable(logs)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, dO: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+        q, k, v, key_padding, *saved = ctx.saved_tensors
+        none = (None,) * (2 + len(ctx.settings))
+        if dO is None:
+            return None, None, None, *none
+        kept, answer, logs = (None, *saved) if ctx.fused else (*saved, None, None)
+        with without_autocast(dO):
+            if ctx.watch is not None and ctx.watch.changed:
+                answer, _ = WindowFunction.forward(q, k, v, key_padding, kept, *ctx.settings)
+            args = dO, q, k, v, key_padding, kept, answer, logs, *ctx.settings
+            return *call_backward(WindowBackward, *args), *none
+
+
+class WindowBackward(BackwardFunction):
+    """`porism::window_backward`."""
+
+
+@lru_cache
+def _pattern(kind: str, window: int, ahead: int, causal_inside: bool) -> Pattern:
+    return Pattern(cast(Kind, kind), window, ahead, is_causal=causal_inside)
+
+
+def _kernel(q: Tensor, v: Tensor, keep: float) -> str:
+    """Which code runs: a kernel of ours on a GPU, torch's fused one on a CPU, or products of matrices."""
+    if keep < 1:
+        return "products"
+    fits = max(q.shape[-1], v.shape[-1]) <= WIDEST and min(q.numel(), v.numel()) > 0
+    if fits and run_on(q.device, q.dtype):
+        return "triton"
+    return "fused" if q.device.type == "cpu" else "products"
+
+
+def _forward(
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, kept: Tensor | None, *settings: Any
+) -> tuple[Tensor, Tensor]:
+    *shape, scale, offset, keep = settings
+    pattern = _pattern(*shape)
+    if keep == 1 and q.device.type == "cpu" and _kernel(q, v, keep) != "products":
+        answer, logs = cpu.forward(q, k, v, pattern, scale, key_padding, offset)
+    else:
+        answer = cpu.forward_by_products(q, k, v, pattern, scale, key_padding, offset, kept, keep)
+        logs = q.new_empty(0, dtype=torch.promote_types(q.dtype, torch.float32))
+    # No view, so that autograd lets users change it in place.
+    return answer.data, logs
+
+
+def _forward_on_device(
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, kept: Tensor | None, *settings: Any
+) -> tuple[Tensor, Tensor]:
+    *shape, scale, offset, keep = settings
+    if _kernel(q, v, keep) != "triton":
+        return _forward(q, k, v, key_padding, kept, *settings)
+    from porism.layers.attention.window.kernels import triton
+
+    answer, logs = triton.forward(q, k, v, _pattern(*shape), scale, key_padding, offset)
+    return answer.transpose(1, 2).data, logs
+
+
+def _backward(
+    dO: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    kept: Tensor | None,
+    answer: Tensor | None,
+    logs: Tensor | None,
+    *settings: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    *shape, scale, offset, keep = settings
+    pattern = _pattern(*shape)
+    if answer is None or logs is None:
+        return gradient(dO, q, k, v, pattern, scale, key_padding, offset, kept, keep)
+    return cpu.backward(dO, q, k, v, answer, logs, pattern, scale, key_padding, offset)
+
+
+def _backward_on_device(
+    dO: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    kept: Tensor | None,
+    answer: Tensor | None,
+    logs: Tensor | None,
+    *settings: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    *shape, scale, offset, keep = settings
+    if answer is None or logs is None or _kernel(q, v, keep) != "triton":
+        return _backward(dO, q, k, v, key_padding, kept, answer, logs, *settings)
+    from porism.layers.attention.window.kernels import triton
+
+    rows = dO.transpose(1, 2), q, k, v, answer.transpose(1, 2)
+    return WindowGradient(*triton.backward(*rows, logs, _pattern(*shape), scale, key_padding, offset))
+
+
+def _outline(q: Tensor, k: Tensor, v: Tensor, key_padding: Any, kept: Any, *settings: Any) -> tuple[Tensor, Tensor]:
+    B, A, T, _ = q.shape
+    logs = (0,) if _kernel(q, v, settings[-1]) == "products" else (B, A, T)
+    answer = q.new_empty(B, T, A, v.shape[-1]).transpose(1, 2)
+    return answer, q.new_empty(logs, dtype=torch.promote_types(q.dtype, torch.float32))
+
+
+def _backward_outline(dO: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+
+
+def _flops(q: Any, k: Any, v: Any, key_padding: Any, kept: Any, *settings: Any, **_: Any) -> int:
+    """Scores and values: two operations for each pair and column."""
+    return _pairs(q, k, *settings) * (_width(q, v, settings[-1]) + _width(v, q, settings[-1]))
+
+
+def _backward_flops(dO: Any, q: Any, k: Any, v: Any, key_padding: Any, kept: Any, *rest: Any, **_: Any) -> int:
+    """Scores again, dQ and dK; dP and dV."""
+    settings = rest[2:]
+    return _pairs(q, k, *settings) * (3 * _width(q, v, settings[-1]) + 2 * _width(v, q, settings[-1]))
+
+
+def _pairs(q: Any, k: Any, *settings: Any) -> int:
+    *shape, _, offset, _ = settings
+    blocks = blocks_of(_pattern(*shape), q[2], k[2], offset)
+    return int(2 * q[0] * q[1] * sum(block.count * block.rows * block.span for block in blocks))
+
+
+def _width(own: Any, other: Any, keep: float) -> int:
+    """The fused kernel takes queries, keys and values of one width."""
+    return int(own[3] if keep < 1 else max(own[3], other[3]))
+
+
+_OPERANDS = "Tensor q, Tensor k, Tensor v, Tensor? key_padding, Tensor? kept"
+_SETTINGS = "str kind, int window, int ahead, bool causal_inside, float scale, int offset, float keep"
+
+OPERATOR = register(
+    f"window({_OPERANDS}, {_SETTINGS}) -> (Tensor, Tensor)", _forward, _outline, _flops, _forward_on_device
+)
+BACKWARD_OPERATOR = register(
+    f"window_backward(Tensor dO, {_OPERANDS}, Tensor? answer, Tensor? logs, {_SETTINGS}) -> (Tensor, Tensor, Tensor)",
+    _backward,
+    _backward_outline,
+    _backward_flops,
+    _backward_on_device,
+)
+differentiate(WindowFunction, OPERATOR)
+differentiate(WindowBackward, BACKWARD_OPERATOR)

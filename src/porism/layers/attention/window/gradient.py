@@ -5,7 +5,6 @@ and 0 for one that it drops. q and dO are blocks of queries (N, count, rows, D),
 The README derives every line.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,16 +12,17 @@ from torch import Tensor
 
 from porism.layers.attention.pattern import Pattern
 from porism.layers.attention.window.kernels.blocks import Blocks, Cut, Interleaved
+from porism.layers.attention.window.kernels.cpu import weights
 
 
-class Gradient(NamedTuple):
+class WindowGradient(NamedTuple):
     """What reaches queries, keys and values, in their shapes."""
 
     q: Tensor
     k: Tensor
     v: Tensor
 
-    def add(self, cut: Cut, blocks: Blocks, found: "Gradient") -> None:
+    def add(self, cut: Cut, blocks: Blocks, found: "WindowGradient") -> None:
         """Adds that of some blocks to that of the whole: q is written, since a query is in one block only."""
         # dQ[i] = dQ of the block that i is in
         cut.write_queries(self.q, blocks, found.q)
@@ -30,26 +30,6 @@ class Gradient(NamedTuple):
         cut.add_keys(self.k, blocks, found.k)
         # dV[j] = sum of dV over the blocks that look at j
         cut.add_keys(self.v, blocks, found.v)
-
-
-def weights(q: Tensor, k: Tensor, seen: Tensor | None, scale: float) -> Tensor:
-    """P, (N, count, rows, span), in float32 or better. `seen` is True where a query looks at a key, None for all."""
-    exact = torch.promote_types(q.dtype, torch.float32)
-    # S = scale Q K^T                   K^T laid out anew: a batch of blocks that overlap cannot be multiplied in place
-    S = (q.to(exact) @ k.to(exact).mT.contiguous()).mul_(scale)
-    if seen is None:
-        return torch.softmax(S, -1)
-    # P = softmax(S)                    0 for what is not seen, and so in a row that sees no key
-    return torch.softmax(S.masked_fill_(~seen, -torch.inf), -1).masked_fill_(~seen, 0)
-
-
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, scale: float, kept: Tensor | None = None, keep: float = 1.0
-) -> Tensor:
-    """O, (N, count, rows, H). `kept` is True for the weights that dropout keeps, each with probability `keep`."""
-    P = weights(q, k, seen, scale)
-    # O = (P * Z) V
-    return (P if kept is None else P.mul_(kept).div_(keep)).to(v.dtype) @ v
 
 
 def attend_gradient(
@@ -61,7 +41,7 @@ def attend_gradient(
     scale: float,
     kept: Tensor | None = None,
     keep: float = 1.0,
-) -> Gradient:
+) -> WindowGradient:
     """The gradient of `attend`: for keys and values block by block, the same key once in each block that it is in."""
     P = weights(q, k, seen, scale)
     # dP = dO V^T * Z
@@ -78,7 +58,7 @@ def attend_gradient(
     dQ = dS @ k
     # dK = scale dS^T Q
     dK = dS.mT @ q
-    return Gradient(dQ, dK, dV)
+    return WindowGradient(dQ, dK, dV)
 
 
 @torch.no_grad()
@@ -91,12 +71,12 @@ def gradient(
     scale: float,
     key_padding: Tensor | None = None,
     offset: int = 0,
-    kept: Sequence[Tensor] = (),
+    kept: Tensor | None = None,
     keep: float = 1.0,
-) -> Gradient:
+) -> WindowGradient:
     """The gradient of the whole: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H), dO (B, A, T, H).
 
-    `kept` has for each part of the cut the weights that dropout kept, and is empty where it dropped none.
+    `kept` are the weights that dropout kept, as `Cut.draw` drew them; None where it dropped none.
     """
     if pattern.dilation > 1:
         # Tokens only change their places, and so do their gradients.
@@ -104,11 +84,10 @@ def gradient(
         operands = apart.queries(dO), apart.queries(q), apart.keys(k), apart.keys(v)
         padding = apart.padding(key_padding, k)
         found = gradient(*operands, apart.pattern, scale, padding, apart.offset, kept, keep)
-        return Gradient(apart.join_queries(found.q), apart.join_keys(found.k), apart.join_keys(found.v))
-    sums = Gradient(torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v))
+        return WindowGradient(apart.join_queries(found.q), apart.join_keys(found.k), apart.join_keys(found.v))
+    sums = WindowGradient(torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v))
     cut = Cut(q, k, pattern, offset, key_padding)
-    for number, (blocks, seen) in enumerate(cut):
+    for blocks, seen, part in cut.dropping(kept):
         operands = cut.queries(dO, blocks), cut.queries(q, blocks), cut.keys(k, blocks), cut.keys(v, blocks)
-        part = kept[number] if kept else None
         sums.add(cut, blocks, attend_gradient(*operands, seen, scale, part, keep))
     return sums

@@ -6,8 +6,7 @@ from torch import Tensor
 from porism.errors import ShapeError
 from porism.layers.attention.heads import Heads, refuse_added_keys
 from porism.layers.attention.pattern import Pattern
-from porism.layers.attention.window.functional import WINDOW, check_pattern, windowed
-from porism.layers.attention.window.kernels import passes
+from porism.layers.attention.window.functional import WINDOW, check_pattern, kernel_in_use, windowed
 
 
 class WindowAttention(Heads):
@@ -83,7 +82,7 @@ class WindowAttention(Heads):
         self.pattern = chosen
 
     def kernel_for(self, q: Tensor) -> str:
-        return passes.kernel_in_use(q, self.v_head_dim)
+        return kernel_in_use(q, self.v_head_dim)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, {self.pattern}"

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from porism.layers.attention.hybrid.kernels.spans import Sight, Sights, Task, between, leaving, spans, walks
-from porism.layers.attention.taylor.feature_maps import FeatureMap, exponential
+from porism.layers.attention.hybrid.kernels.spans import HybridSettings, Sight, Sights, between, leaving, spans, walks
+from porism.layers.attention.pattern import CAUSAL, FULL
+from porism.layers.attention.taylor.feature_maps import MAPS, FeatureMap, choose_map, exponential, feature_map
 from porism.layers.attention.taylor.kernels.cpu import Division, Operands, fold
 
 FAINTEST = -40.0
@@ -56,23 +57,38 @@ class Passed(NamedTuple):
     peaks: Tensor
 
 
+def prepared(
+    settings: HybridSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
+) -> tuple[Operands, FeatureMap, Sights, Division]:
+    """What both passes read, and how."""
+    operands = Operands(q, k, v, key_padding, settings.scale)
+    phi = feature_map(choose_map(None, settings.order), settings.order, operands.no_columns)
+    pattern = CAUSAL if settings.causal else FULL
+    division = Division(operands, pattern, settings.offset, phi.is_positive, first)
+    return operands, phi, Sights(settings, operands, first), division
+
+
 def forward(
-    operands: Operands,
-    phi: FeatureMap,
-    task: Task,
-    sights: Sights,
-    division: Division,
-    state: Tensor,
-    resumed: bool = False,
-) -> Passed:
-    """The state (N, M, H+1) is moved on in place, past all keys that leave the window if it is to be returned."""
-    (B, A, T, _), S, H = operands.q.shape, operands.k.shape[2], operands.H
-    far = _far_sums(operands, phi, task, state, resumed)
+    settings: HybridSettings,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None = None,
+    first: Tensor | None = None,
+) -> tuple[Passed, Tensor]:
+    """What was computed, and the last state (N, M, H+1), which is empty unless it is to be returned.
+
+    That sums over all keys that leave the window, after those of the `first` one.
+    """
+    operands, phi, sights, division = prepared(settings, q, k, v, key_padding, first)
+    state = operands.first_state(phi.count, first)
+    (B, A, T, _), S, H = q.shape, k.shape[2], operands.H
+    far = _far_sums(operands, phi, settings, state, resumed=first is not None)
     # Tokens before heads in memory, as a projection after it reads them.
-    answer = operands.q.new_empty(B, T, A, H).transpose(1, 2)
+    answer = q.new_empty(B, T, A, H).transpose(1, 2)
     totals, all_peaks = state.new_empty(B, A, T, 1), state.new_zeros(B, A, T, 1)
     for queries in spans(T):
-        keys = between(task, queries, S)
+        keys = between(settings, queries, S)
         sums = operands.rows(far, queries)
         if keys.stop > keys.start:
             s = logits(operands, queries, keys)
@@ -80,7 +96,7 @@ def forward(
             near = near_logits(s, sight)
             m = peaks(near, sights.near_alone(queries))
             faded = fading(m)
-            w = exact(near, m).add_(series(s, sight, task.order, faded))
+            w = exact(near, m).add_(series(s, sight, settings.order, faded))
             # n_i = exp(-m_i) (sum of near exp(s_ij) [v_j, 1] + sum of far P(s_ij) [v_j, 1])
             rows = sums.shape[:2]
             sums = torch.baddbmm(sums * faded.view(*rows, 1), w.view(*rows, s.shape[-1]), operands.values(keys))
@@ -88,7 +104,7 @@ def forward(
         # o_i = n_i / t_i, t_i the last element of n_i
         operands.write_rows(answer, queries, sums[..., :H] * division.inverse(sums[..., H:], queries))
         operands.write_rows(totals, queries, sums[..., H:])
-    return Passed(answer, totals, all_peaks)
+    return Passed(answer, totals, all_peaks), state if settings.return_state else state.new_empty(0)
 
 
 def logits(operands: Operands, queries: slice, keys: slice) -> Tensor:
@@ -97,17 +113,53 @@ def logits(operands: Operands, queries: slice, keys: slice) -> Tensor:
     return s.view(operands.B, operands.G, operands.R, queries.stop - queries.start, keys.stop - keys.start)
 
 
-def _far_sums(operands: Operands, phi: FeatureMap, task: Task, state: Tensor, resumed: bool) -> Tensor:
+def _far_sums(operands: Operands, phi: FeatureMap, settings: HybridSettings, state: Tensor, resumed: bool) -> Tensor:
     """The sums of P(s_ij) [v_j, 1] over the keys that are far from a query's whole span: (B, A, T, H+1)."""
     (B, A, T, _), S = operands.q.shape, operands.k.shape[2]
     far = state.new_zeros(B, A, T, operands.H + 1)
-    behind, *ahead = walks(task, T, S, resumed)
+    behind, *ahead = walks(settings, T, S, resumed)
     for walk, sums in ((behind, state), *((walk, torch.zeros_like(state)) for walk in ahead)):
         for step in walk:
             fold(operands, phi, sums, step.fresh)
             # sum of P(s_ij) [v_j, 1] = phi(q_i) . sum of phi(k_j) [v_j, 1]
             read = phi(operands.queries(step.queries)).mT @ sums
             operands.write_rows(far, step.queries, operands.rows(far, step.queries) + read)
-    if task.return_state:
-        fold(operands, phi, state, slice(behind[-1].fresh.stop if behind else 0, leaving(task, S)))
+    if settings.return_state:
+        fold(operands, phi, state, slice(behind[-1].fresh.stop if behind else 0, leaving(settings, S)))
     return far
+
+
+class Products(NamedTuple):
+    """Operations of matrix products in a forward pass: twice their multiplications."""
+
+    keys: int
+    """phi(k) [v, 1], summed over keys that are far from some query"""
+    rest: int
+    """and over those that only a state that is returned has"""
+    queries: int
+    """phi(q) and those sums"""
+    scores: int
+    """q k^T of pairs that are weighed one by one"""
+    values: int
+    """and their weights times [v, 1]"""
+
+
+def products(
+    settings: HybridSettings, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], resumed: bool
+) -> Products:
+    """Of operands of these shapes, with a first state if `resumed`."""
+    (B, A, T, D), (_, G, S, _), H = q, k, v[3]
+    both = walks(settings, T, S, resumed)
+    behind, steps = both[0], [step for walk in both for step in walk]
+    folded = behind[-1].fresh.stop if behind else 0
+    ranges = [(queries, between(settings, queries, S)) for queries in spans(T)]
+    pairs = sum((queries.stop - queries.start) * max(0, keys.stop - keys.start) for queries, keys in ranges)
+    M = MAPS[choose_map(None, settings.order)].size(settings.order, D)
+    key = 2 * B * G * M * (H + 1)
+    return Products(
+        keys=key * sum(max(0, step.fresh.stop - step.fresh.start) for step in steps),
+        rest=key * max(0, leaving(settings, S) - folded) if settings.return_state else 0,
+        queries=2 * B * A * M * (H + 1) * sum(step.queries.stop - step.queries.start for step in steps),
+        scores=2 * B * A * pairs * D,
+        values=2 * B * A * pairs * (H + 1),
+    )

@@ -18,7 +18,7 @@ LENGTH = 128
 """Queries in a span. More make larger products, fewer waste less on pairs that are far but taken one by one."""
 
 
-class Task(NamedTuple):
+class HybridSettings(NamedTuple):
     """What to compute, beside the tensors. A state is returned, or given, for a causal pass only."""
 
     window: int
@@ -29,7 +29,7 @@ class Task(NamedTuple):
     return_state: bool = False
 
 
-class Step(NamedTuple):
+class FarKeys(NamedTuple):
     """The queries of a span, and the keys that are far from all of them and were not from those of the step before."""
 
     queries: slice
@@ -40,10 +40,10 @@ def spans(T: int) -> Iterator[slice]:
     return pieces(slice(0, T), LENGTH)
 
 
-def walks(task: Task, T: int, S: int, resumed: bool = False) -> list[list[Step]]:
+def walks(settings: HybridSettings, T: int, S: int, resumed: bool = False) -> list[list[FarKeys]]:
     """The walk that collects the keys behind, and the one that collects the keys ahead unless all is causal.
 
-    >>> for step in walks(Task(window=100, order=2, causal=True, scale=1.0), T=300, S=300)[0]: print(*step)
+    >>> for step in walks(HybridSettings(window=100, order=2, causal=True, scale=1.0), T=300, S=300)[0]: print(*step)
     slice(128, 256, None) slice(0, 29, None)
     slice(256, 300, None) slice(29, 157, None)
 
@@ -51,30 +51,32 @@ def walks(task: Task, T: int, S: int, resumed: bool = False) -> list[list[Step]]
     """
     behind, seen = [], 0
     for queries in spans(T):
-        far = _within(S, queries.start + task.offset - task.window + 1)
+        far = _within(S, queries.start + settings.offset - settings.window + 1)
         if far or resumed:
-            behind.append(Step(queries, slice(seen, far)))
+            behind.append(FarKeys(queries, slice(seen, far)))
         seen = far
-    if task.causal:
+    if settings.causal:
         return [behind]
     ahead, seen = [], S
     for queries in reversed(list(spans(T))):
-        far = _within(S, queries.stop - 1 + task.offset + task.window)
+        far = _within(S, queries.stop - 1 + settings.offset + settings.window)
         if far < S:
-            ahead.append(Step(queries, slice(far, seen)))
+            ahead.append(FarKeys(queries, slice(far, seen)))
         seen = far
     return [behind, ahead]
 
 
-def between(task: Task, queries: slice, S: int) -> slice:
+def between(settings: HybridSettings, queries: slice, S: int) -> slice:
     """The keys that are not far from all queries of a span on the same side: those it takes a look at one by one."""
-    first, last = queries.start + task.offset, queries.stop - 1 + task.offset
-    return slice(_within(S, first - task.window + 1), _within(S, last + (1 if task.causal else task.window)))
+    first, last = queries.start + settings.offset, queries.stop - 1 + settings.offset
+    return slice(
+        _within(S, first - settings.window + 1), _within(S, last + (1 if settings.causal else settings.window))
+    )
 
 
-def leaving(task: Task, S: int) -> int:
+def leaving(settings: HybridSettings, S: int) -> int:
     """How many of S keys lie too far back to be near to the next query, which stands behind them all."""
-    return max(0, S - (task.window - 1))
+    return max(0, S - (settings.window - 1))
 
 
 def _within(S: int, place: int) -> int:
@@ -97,18 +99,18 @@ class Sights:
     `first` is the state (N, M, H+1) that the pass starts from, with keys that are far from every query.
     """
 
-    def __init__(self, task: Task, operands: Operands, first: Tensor | None = None) -> None:
-        self._task, self._operands, self._first = task, operands, first
+    def __init__(self, settings: HybridSettings, operands: Operands, first: Tensor | None = None) -> None:
+        self._settings, self._operands, self._first = settings, operands, first
         self._known: dict[tuple[int, int, int], Sight] = {}
 
     def of(self, queries: slice, keys: slice) -> Sight:
-        ahead = queries.start + self._task.offset - keys.start
+        ahead = queries.start + self._settings.offset - keys.start
         alike = queries.stop - queries.start, keys.stop - keys.start, ahead
         if alike not in self._known:
             query, key = (torch.arange(length, device=self._operands.k.device) for length in alike[:2])
             behind = query[:, None] + ahead - key
-            not_near = behind.abs() >= self._task.window
-            unseen = behind < 0 if self._task.causal else torch.zeros_like(not_near)
+            not_near = behind.abs() >= self._settings.window
+            unseen = behind < 0 if self._settings.causal else torch.zeros_like(not_near)
             self._known[alike] = Sight(not_near | unseen, ~not_near | unseen)
         sight = self._known[alike]
         if self._operands.kept is None:
@@ -119,7 +121,7 @@ class Sights:
     def near_alone(self, queries: slice) -> Tensor | slice:
         """Which queries of a span see a key and no far one: a slice, or a mask fit for (B, G, A / G, queries, 1)."""
         start, stop = self._near_alone
-        place, n = queries.start + self._task.offset, queries.stop - queries.start
+        place, n = queries.start + self._settings.offset, queries.stop - queries.start
         alone = None
         if isinstance(start, int) and isinstance(stop, int):
             alone = slice(min(max(0, start - place), n), min(max(0, stop - place), n))
@@ -138,9 +140,9 @@ class Sights:
     @cached_property
     def _near_alone(self) -> tuple[int | Tensor, int | Tensor]:
         """The places between which queries see near keys alone: numbers, or with padding for each text."""
-        first, W = self._operands.first_key, self._task.window
-        start = first if self._task.causal else self._operands.last_key - W + 1
-        if isinstance(first, Tensor) and not self._task.causal:
+        first, W = self._operands.first_key, self._settings.window
+        start = first if self._settings.causal else self._operands.last_key - W + 1
+        if isinstance(first, Tensor) and not self._settings.causal:
             # A text that is all padding has neither a first key nor a last one.
             start = torch.where(first < BEYOND, start, BEYOND)
         return _of_texts(start), _of_texts(first + W)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from porism.layers.attention.pattern import Pattern
-from porism.layers.attention.taylor.feature_maps import FeatureMap
+from porism.layers.attention.taylor.feature_maps import MAPS, FeatureMap, feature_map
 from porism.layers.attention.taylor.kernels.spans import Masks, pieces, spans
 from porism.layers.operands import has_values
 
@@ -68,7 +68,7 @@ class Operands:
         """Sums over no key, or a copy of those given: (N, M, H+1)."""
         if given is None:
             return self.k.new_zeros(self.B * self.G, M, self.H + 1, dtype=self.dtype)
-        return given.to(self.dtype, copy=True)
+        return given.to(self.dtype, copy=True, memory_format=torch.contiguous_format)
 
     def queries(self, tokens: slice) -> Tensor:
         """Columns, times the scale: (N, D, R n)."""
@@ -188,7 +188,7 @@ def _first_seeing(operands: Operands, pattern: Pattern) -> int | Tensor:
     return key.view(-1, 1, 1, 1)
 
 
-class Task(NamedTuple):
+class SeriesSettings(NamedTuple):
     """What to compute, beside the tensors."""
 
     map: str
@@ -199,39 +199,89 @@ class Task(NamedTuple):
     return_state: bool = False
 
 
-def forward(
-    operands: Operands, phi: FeatureMap, task: Task, division: Division, state: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The answer (B, A, T, H) and each query's sum of weights (B, A, T, 1).
+def prepared(
+    settings: SeriesSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
+) -> tuple[Operands, FeatureMap, Division]:
+    """What both passes read, and how."""
+    operands = Operands(q, k, v, key_padding, settings.scale)
+    phi = feature_map(settings.map, settings.order, operands.no_columns)
+    return operands, phi, Division(operands, settings.pattern, settings.offset, phi.is_positive, first)
 
-    The state (N, M, H+1) is moved on in place, past all keys if it is to be returned.
+
+def forward(
+    settings: SeriesSettings,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None = None,
+    first: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The answer (B, A, T, H), each query's sum of weights (B, A, T, 1), and the last state (N, M, H+1).
+
+    That sums over all keys, after those of the `first` one; it is empty unless it is to be returned.
     """
-    (B, A, T, _), S, H = operands.q.shape, operands.k.shape[2], operands.H
+    operands, phi, division = prepared(settings, q, k, v, key_padding, first)
+    state = operands.first_state(phi.count, first)
+    (B, A, T, _), S, H = q.shape, k.shape[2], operands.H
     # Tokens before heads in memory, as a projection after it reads them.
-    answer = operands.q.new_empty(B, T, A, H).transpose(1, 2)
+    answer = q.new_empty(B, T, A, H).transpose(1, 2)
     totals = state.new_empty(B, A, T, 1)
-    masks = Masks(task.pattern, task.offset, state)
+    masks = Masks(settings.pattern, settings.offset, state)
     folded = 0
-    for span in spans(task.pattern, T, S, task.offset):
+    for span in spans(settings.pattern, T, S, settings.offset):
         fold(operands, phi, state, span.fresh)
         folded = span.fresh.stop
-        q = operands.queries(span.queries)
+        x = operands.queries(span.queries)
         # sum of w_ij [v_j, 1] = phi(q_i) . sum of phi(k_j) [v_j, 1]
-        sums = phi(q).mT @ state
+        sums = phi(x).mT @ state
         if span.has_masked:
             # and w_ij as it is for the keys that only some queries of the span look at
-            w = phi.weights(q, operands.keys(span.masked))
+            w = phi.weights(x, operands.keys(span.masked))
             operands.by_head(w).mul_(masks.of(span))
             torch.baddbmm(sums, w, operands.values(span.masked), out=sums)
         # z_i = sum of w_ij v_j / sum of w_ij
         operands.write_rows(answer, span.queries, sums[..., :H] * division.inverse(sums[..., H:], span.queries))
         operands.write_rows(totals, span.queries, sums[..., H:])
-    if task.return_state:
-        fold(operands, phi, state, slice(folded, S))
-    return answer, totals
+    if not settings.return_state:
+        return answer, totals, state.new_empty(0)
+    fold(operands, phi, state, slice(folded, S))
+    return answer, totals, state
 
 
 def fold(operands: Operands, phi: FeatureMap, state: Tensor, keys: slice) -> None:
     """state += sum of phi(k_j) [v_j, 1] over these keys."""
     for few in pieces(keys):
         torch.baddbmm(state, phi(operands.keys(few)), operands.values(few), out=state)
+
+
+class Products(NamedTuple):
+    """Operations of matrix products in a forward pass: twice their multiplications."""
+
+    keys: int
+    """phi(k) [v, 1], summed over the keys that spans take whole"""
+    rest: int
+    """and over those that only a state that is returned has"""
+    queries: int
+    """phi(q) and the state"""
+    scores: int
+    """q k^T of pairs that are weighed one by one"""
+    values: int
+    """and their weights times [v, 1]"""
+
+
+def products(settings: SeriesSettings, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...]) -> Products:
+    """Of operands of these shapes."""
+    (B, A, T, D), (_, G, S, _), H = q, k, v[3]
+    plan = spans(settings.pattern, T, S, settings.offset)
+    folded = plan[-1].fresh.stop if plan else 0
+    pairs = sum((span.queries.stop - span.queries.start) * (span.masked.stop - span.masked.start) for span in plan)
+    M = MAPS[settings.map].size(settings.order, D)
+    key = 2 * B * G * M * (H + 1)
+    return Products(
+        keys=key * folded,
+        rest=key * (S - folded) if settings.return_state else 0,
+        queries=2 * B * A * T * M * (H + 1),
+        # The diagonal map weighs a pair by its products and by those of its squares.
+        scores=2 * B * A * pairs * (2 * D if settings.map == "diagonal" else D),
+        values=2 * B * A * pairs * (H + 1),
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 import torch
 from torch import Tensor
@@ -108,11 +109,38 @@ class Cut:
 
         That mask fits (N, count, rows A / G, span); it is None where each query looks at all keys of its block.
         """
-        for whole in blocks_of(self.pattern, self.T, self.S, self.offset):
+        for blocks, seen, _ in self.dropping(None):
+            yield blocks, seen
+
+    def dropping(self, kept: Tensor | None) -> Iterator[tuple[Blocks, Tensor | None, Tensor | None]]:
+        """The same, and for each the weights that dropout keeps, out of those that `draw` drew, if it did."""
+        start = 0
+        for whole in self._wholes():
             band = self._band(whole)
-            most = whole.count if self._budget is None else max(1, self._budget // (self._row_bytes * whole.span))
-            for blocks in whole.split(most):
-                yield blocks, self._present(blocks, band)
+            for blocks in self._parts(whole):
+                part = None
+                if kept is not None:
+                    sizes = self._weights(blocks)
+                    part = kept[:, start : start + prod(sizes)].unflatten(1, sizes)
+                    start += prod(sizes)
+                yield blocks, self._present(blocks, band), part
+
+    def draw(self, keep: float) -> Tensor:
+        """Which weights dropout keeps, each with probability `keep`: (N, all weights of all blocks)."""
+        N, parts = self.B * self.G, [part for whole in self._wholes() for part in self._parts(whole)]
+        drawn = [torch.rand(N, *self._weights(part), device=self.device) < keep for part in parts]
+        return torch.cat([part.flatten(1) for part in drawn], 1)
+
+    def _weights(self, blocks: Blocks) -> tuple[int, int, int]:
+        """How many a key head has in some blocks: (count, rows A / G, span)."""
+        return blocks.count, self.shared * blocks.rows, blocks.span
+
+    def _wholes(self) -> list[Blocks]:
+        return blocks_of(self.pattern, self.T, self.S, self.offset)
+
+    def _parts(self, whole: Blocks) -> Iterator[Blocks]:
+        most = whole.count if self._budget is None else max(1, self._budget // (self._row_bytes * whole.span))
+        return whole.split(most)
 
     def queries(self, x: Tensor, blocks: Blocks) -> Tensor:
         """What belongs to queries, (B, A, T, D), by blocks."""
@@ -124,6 +152,11 @@ class Cut:
         """Back from blocks to their place in x."""
         place = self._place(x, blocks)
         place.copy_(rows[..., : x.shape[-1]].unflatten(2, (self.shared, blocks.rows)).view_as(place))
+
+    def numbers(self, x: Tensor, blocks: Blocks) -> Tensor:
+        """One number a query, (B, A, T), by blocks: (N, count, rows A / G)."""
+        place = self._place(x.unsqueeze(-1), blocks)
+        return place.reshape(self.B * self.G, blocks.count, self.shared * blocks.rows)
 
     def keys(self, x: Tensor, blocks: Blocks) -> Tensor:
         """What belongs to keys, (B, G, S, D), by blocks."""

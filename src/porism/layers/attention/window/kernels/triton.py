@@ -24,7 +24,7 @@ SIZES = ["T", "S", "A", "G", "window", "ahead", "offset"]
 """Numbers that Triton would compile a kernel for once more where they are 1, or multiples of 16."""
 
 
-class Launch(NamedTuple):
+class WindowLaunch(NamedTuple):
     """Rows that a program owns, rows it meets at a time, and how it is compiled."""
 
     own: int
@@ -33,10 +33,10 @@ class Launch(NamedTuple):
     stages: int
 
 
-def launch(width: int, dtype: torch.dtype) -> Launch:
+def launch(width: int, dtype: torch.dtype) -> WindowLaunch:
     """The one place to tune; rows of more bytes leave room for fewer of them."""
     row = max(width, 32) * dtype.itemsize
-    return Launch(64, 64, 4, 2) if row <= 256 else Launch(32, 32, 4, 1)
+    return WindowLaunch(64, 64, 4, 2) if row <= 256 else WindowLaunch(32, 32, 4, 1)
 
 
 @triton.jit

@@ -16,9 +16,9 @@ from torch import Tensor
 from porism.layers.attention.taylor.kernels import triton as series
 
 if TYPE_CHECKING:
-    from porism.layers.attention.hybrid.gradient import Gradient
+    from porism.layers.attention.hybrid.gradient import HybridGradient
     from porism.layers.attention.hybrid.kernels.cpu import Passed
-    from porism.layers.attention.hybrid.kernels.spans import Task
+    from porism.layers.attention.hybrid.kernels.spans import HybridSettings
 
 
 def kernel_in_use(q: Tensor, H: int = 64, order: int = 2) -> str:
@@ -26,28 +26,34 @@ def kernel_in_use(q: Tensor, H: int = 64, order: int = 2) -> str:
     return series.kernel_in_use(q, H, order)
 
 
-def serves(task: "Task", q: Tensor, k: Tensor, v: Tensor, first: Tensor | None) -> bool:
+def serves(settings: "HybridSettings", q: Tensor, k: Tensor, v: Tensor, first: Tensor | None) -> bool:
     """Whether there are kernels for this pass. Full patterns, offsets, and states that come or go are torch's.
 
     So is a scale of 0 or less, with which the largest logit is not that of the largest product.
     """
     T, (*_, S, H) = q.shape[2], v.shape
-    looks = task.causal and task.offset == 0 and T == S and task.scale > 0
-    alone = first is None and not task.return_state
-    return looks and alone and min(q.numel(), v.numel()) > 0 and kernel_in_use(q, H, task.order) == "triton"
+    looks = settings.causal and settings.offset == 0 and T == S and settings.scale > 0
+    alone = first is None and not settings.return_state
+    return looks and alone and min(q.numel(), v.numel()) > 0 and kernel_in_use(q, H, settings.order) == "triton"
 
 
-def forward(task: "Task", q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> "Passed":
-    """The answer, the sums of weights and their peaks: see `porism.layers.attention.hybrid.functional.pass_forward`."""
+def forward(settings: "HybridSettings", q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> "Passed":
+    """The answer, the sums of weights and their peaks: see `forward` of kernels/cpu.py."""
     from porism.layers.attention.hybrid.kernels.triton import launches as passes
 
-    return passes.forward(task, q, k, v, key_padding)
+    return passes.forward(settings, q, k, v, key_padding)
 
 
 def backward(
-    task: "Task", dO: Tensor, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, passed: "Passed"
-) -> "Gradient":
-    """What reaches the operands: see `porism.layers.attention.hybrid.functional.pass_backward`."""
+    settings: "HybridSettings",
+    dO: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    passed: "Passed",
+) -> "HybridGradient":
+    """What reaches the operands: see `gradient` of hybrid/gradient.py."""
     from porism.layers.attention.hybrid.kernels.triton import launches as passes
 
-    return passes.backward(task, dO, q, k, v, key_padding, passed)
+    return passes.backward(settings, dO, q, k, v, key_padding, passed)

@@ -4,25 +4,25 @@ import torch
 import triton
 from torch import Tensor
 
-from porism.layers.attention.hybrid.gradient import Gradient
+from porism.layers.attention.hybrid.gradient import HybridGradient
 from porism.layers.attention.hybrid.kernels.cpu import Passed
-from porism.layers.attention.hybrid.kernels.spans import Task
+from porism.layers.attention.hybrid.kernels.spans import HybridSettings
 from porism.layers.attention.hybrid.kernels.triton.gradient import reach_keys, reach_queries
 from porism.layers.attention.hybrid.kernels.triton.outputs import answer_queries
 from porism.layers.attention.hybrid.kernels.triton.sizes import sizes
 from porism.layers.attention.pattern import CAUSAL
-from porism.layers.attention.taylor.kernels.cpu import Task as SeriesTask
+from porism.layers.attention.taylor.kernels.cpu import SeriesSettings
 from porism.layers.attention.taylor.kernels.triton.launches import Pass, Slots
 
 
 class HybridPass(Pass):
     """The series' pass over chunks, with a window at its end."""
 
-    def __init__(self, task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> None:
-        super().__init__(SeriesTask("rolled", 2, CAUSAL, task.scale), q, k, v, key_padding)
+    def __init__(self, settings: HybridSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> None:
+        super().__init__(SeriesSettings("rolled", 2, CAUSAL, settings.scale), q, k, v, key_padding)
         self.given = q, k, v
         # A wider window than the text has nothing more in it.
-        self.window = min(task.window, self.T)
+        self.window = min(settings.window, self.T)
         self.sizes = sizes(self.D, self.H, self.number)
 
     def forward(self) -> Passed:
@@ -39,7 +39,7 @@ class HybridPass(Pass):
         )  # fmt: skip
         return Passed(answer, totals, peaks)
 
-    def backward(self, dO: Tensor, passed: Passed) -> Gradient:
+    def backward(self, dO: Tensor, passed: Passed) -> HybridGradient:
         dz = dO if dO.stride(-1) == 1 else dO.contiguous()
         dq, dk, dv = (torch.empty_like(x) for x in (self.q, self.k, self.v))
         logs, inverses, slopes = (torch.empty_like(passed.totals) for _ in range(3))
@@ -48,9 +48,8 @@ class HybridPass(Pass):
         # Where rows had to be copied, what reaches them lies as they did.
         rows = zip(self.given, (self.q, self.k, self.v), (dq, dk, dv), strict=True)
         dq, dk, dv = (d if x is copy else torch.empty_like(x).copy_(d) for x, copy, d in rows)
-        # No state came in, so nobody looks at what reaches it.
-        state = slopes.new_empty(self.N, 1 + self.D + (self.D // 2 + 1) * self.D, self.H + 1)
-        return Gradient(dq, dk, dv, state)
+        # No state came in.
+        return HybridGradient(dq, dk, dv, slopes.new_empty(0))
 
     def _reach_queries(
         self, passed: Passed, dz: Tensor, dq: Tensor, logs: Tensor, inverses: Tensor, slopes: Tensor
@@ -87,12 +86,12 @@ class HybridPass(Pass):
         return None if last - self.window + 1 < self.chunk else self.before(None, want_last=False)
 
 
-def forward(task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> Passed:
+def forward(settings: HybridSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> Passed:
     """The answer (B, A, T, H), the sums of weights and their peaks (B, A, T, 1)."""
-    return HybridPass(task, q, k, v, key_padding).forward()
+    return HybridPass(settings, q, k, v, key_padding).forward()
 
 
 def backward(
-    task: Task, dO: Tensor, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, passed: Passed
-) -> Gradient:
-    return HybridPass(task, q, k, v, key_padding).backward(dO, passed)
+    settings: HybridSettings, dO: Tensor, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, passed: Passed
+) -> HybridGradient:
+    return HybridPass(settings, q, k, v, key_padding).backward(dO, passed)

@@ -20,9 +20,8 @@ from porism.layers.attention.taylor.kernels.triton.sizes import WIDEST, WIDTHS
 from porism.layers.kernels import available
 
 if TYPE_CHECKING:
-    from porism.layers.attention.taylor.functional import TaylorState
-    from porism.layers.attention.taylor.gradient import Gradient
-    from porism.layers.attention.taylor.kernels.cpu import Task
+    from porism.layers.attention.taylor.gradient import SeriesGradient
+    from porism.layers.attention.taylor.kernels.cpu import SeriesSettings
 
 
 def kernel_in_use(q: Tensor, H: int = 64, order: int = 2, map: str = "rolled") -> str:
@@ -30,24 +29,24 @@ def kernel_in_use(q: Tensor, H: int = 64, order: int = 2, map: str = "rolled") -
     return "triton" if _has_sizes(q, H, order, map) and available(q) else "torch"
 
 
-def serves(task: "Task", q: Tensor, k: Tensor, v: Tensor) -> bool:
+def serves(settings: "SeriesSettings", q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether there are kernels for this pass. Block-causal patterns and offsets are torch's."""
     T, (*_, S, H) = q.shape[2], v.shape
-    looks = task.pattern == FULL or (task.pattern == CAUSAL and task.offset == 0 and T == S)
-    return looks and min(q.numel(), v.numel()) > 0 and _has_sizes(q, H, task.order, task.map) and available(q)
+    looks = settings.pattern == FULL or (settings.pattern == CAUSAL and settings.offset == 0 and T == S)
+    return looks and min(q.numel(), v.numel()) > 0 and _has_sizes(q, H, settings.order, settings.map) and available(q)
 
 
 def forward(
-    task: "Task", q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
+    settings: "SeriesSettings", q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The answer, the sums of weights, and the last state: see `pass_forward` of taylor/functional.py."""
+    """The answer, the sums of weights, and the last state: see `forward` of kernels/cpu.py."""
     from porism.layers.attention.taylor.kernels.triton import launches as passes
 
-    return passes.forward(task, q, k, v, key_padding, first)
+    return passes.forward(settings, q, k, v, key_padding, first)
 
 
 def backward(
-    task: "Task",
+    settings: "SeriesSettings",
     dz: Tensor,
     dlast: Tensor | None,
     q: Tensor,
@@ -57,28 +56,34 @@ def backward(
     first: Tensor | None,
     answer: Tensor,
     totals: Tensor,
-) -> "Gradient":
-    """What reaches the operands and the first state: see `porism.layers.attention.taylor.functional.pass_backward`."""
+) -> "SeriesGradient":
+    """What reaches the operands and the first state: see `gradient` of taylor/gradient.py."""
     from porism.layers.attention.taylor.kernels.triton import launches as passes
 
-    return passes.backward(task, dz, dlast, q, k, v, key_padding, first, answer, totals)
+    return passes.backward(settings, dz, dlast, q, k, v, key_padding, first, answer, totals)
 
 
-def decodes(task: "Task", q: Tensor, k: Tensor, v: Tensor, state: "TaylorState") -> bool:
+def decodes(settings: "SeriesSettings", q: Tensor, k: Tensor, v: Tensor, sums: Tensor, weights: Tensor) -> bool:
     """Whether one token can move a state on in one kernel: it is one, and nobody wants a gradient."""
-    learned = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, state.sums, state.weights))
-    return q.shape[2] == 1 and not learned and not torch.compiler.is_compiling() and serves(task, q, k, v)
+    learned = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, sums, weights))
+    return q.shape[2] == 1 and not learned and not torch.compiler.is_compiling() and serves(settings, q, k, v)
 
 
 def decode(
-    task: "Task", q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, state: "TaylorState"
-) -> tuple[Tensor, "TaylorState"]:
-    """The answer for one token more, and the state behind it, in new tensors."""
+    settings: "SeriesSettings",
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    sums: Tensor,
+    weights: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The answer for one token more, and the sums and weights of the state behind it, in new tensors."""
     from porism.layers.attention.taylor.kernels.triton import launches as passes
 
-    sums, weights = (torch.empty(x.shape, dtype=torch.float32, device=x.device) for x in (state.sums, state.weights))
-    after = type(state)(sums, weights, task.order, task.map)
-    return passes.step(task.scale, q, k, v, key_padding, state, after)[0], after
+    after, after_weights = (torch.empty(x.shape, dtype=torch.float32, device=x.device) for x in (sums, weights))
+    answer, _ = passes.step(settings.scale, q, k, v, key_padding, (sums, weights), (after, after_weights))
+    return answer, after, after_weights
 
 
 def _has_sizes(q: Tensor, H: int, order: int, map: str) -> bool:

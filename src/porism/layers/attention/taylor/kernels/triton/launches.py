@@ -16,13 +16,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from porism.layers.attention.pattern import CAUSAL, FULL
-from porism.layers.attention.taylor.functional import TaylorState
-from porism.layers.attention.taylor.gradient import Gradient
-from porism.layers.attention.taylor.kernels.cpu import Division, Operands, Task
+from porism.layers.attention.taylor.gradient import SeriesGradient
+from porism.layers.attention.taylor.kernels.cpu import Division, Operands, SeriesSettings
 from porism.layers.attention.taylor.kernels.triton.gradient import reach_keys, reach_queries
 from porism.layers.attention.taylor.kernels.triton.outputs import answer_queries
 from porism.layers.attention.taylor.kernels.triton.scan import scan
-from porism.layers.attention.taylor.kernels.triton.sizes import SCAN, STEP, Launch, chunk, features, sizes
+from porism.layers.attention.taylor.kernels.triton.sizes import SCAN, STEP, SeriesLaunch, chunk, features, sizes
 from porism.layers.attention.taylor.kernels.triton.states import sum_chunks
 from porism.layers.attention.taylor.kernels.triton.step import move_on
 
@@ -73,12 +72,12 @@ class Slots(NamedTuple):
 class Pass:
     """Operands whose tokens lie in whole rows, and what every kernel is told of them."""
 
-    def __init__(self, task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> None:
+    def __init__(self, settings: SeriesSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> None:
         self.q, self.k, self.v = (_in_whole_rows(x) for x in (q, k, v))
         (self.B, self.A, self.T, self.D), (self.G, self.S), self.H = q.shape, k.shape[1:3], v.shape[3]
         self.R, self.N = self.A // self.G, self.B * self.G
-        self.scale = task.scale
-        self.causal = task.pattern.kind == "causal"
+        self.scale = settings.scale
+        self.causal = settings.pattern.kind == "causal"
         # A pointer that is never followed where there is no padding.
         self.padding = self.k if key_padding is None else key_padding.contiguous().view(torch.uint8)
         # Products are of this type. Sums over a text pass the range of float16.
@@ -182,11 +181,11 @@ class Pass:
         )  # fmt: skip
         return Slots(slot_sums, slot_weights, last)
 
-    def _tiles(self, launch: Launch) -> int:
+    def _tiles(self, launch: SeriesLaunch) -> int:
         """How many tiles the features fill that are products."""
         return -(-(self.D // 2 + 2) * self.D // launch.features)
 
-    def _launched(self, launch: Launch, **constants: Any) -> dict[str, Any]:
+    def _launched(self, launch: SeriesLaunch, **constants: Any) -> dict[str, Any]:
         return {**self.constants, **constants, "F": launch.features, **launch.options}
 
     def answer(self, slots: Slots | None, first: Tensor | None, answer: Tensor, totals: Tensor) -> None:
@@ -245,16 +244,16 @@ class Pass:
 
 
 def forward(
-    task: Task, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
+    settings: SeriesSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The answer (B, A, T, H), the sums of weights (B, A, T, 1), and the last state if it is to be returned."""
-    if first is not None and task.return_state and q.shape[2] == k.shape[2] == 1:
+    if first is not None and settings.return_state and q.shape[2] == k.shape[2] == 1:
         last = torch.empty_like(first)
-        before, after = (TaylorState.split(x.unflatten(0, k.shape[:2]), task.order, task.map) for x in (first, last))
-        answer, totals = step(task.scale, q, k, v, key_padding, before, after)
+        before, after = ((x[..., :-1], x[..., -1]) for x in (y.unflatten(0, k.shape[:2]) for y in (first, last)))
+        answer, totals = step(settings.scale, q, k, v, key_padding, before, after)
         return answer, totals, last
-    this = Pass(task, q, k, v, key_padding)
-    slots = this.before(first, task.return_state)
+    this = Pass(settings, q, k, v, key_padding)
+    slots = this.before(first, settings.return_state)
     # Tokens before heads in memory, as a projection after it reads them.
     answer = q.new_empty(this.B, this.T, this.A, this.H).transpose(1, 2)
     totals = q.new_empty(this.B, this.A, this.T, 1, dtype=torch.float32)
@@ -265,7 +264,7 @@ def forward(
 
 
 def backward(
-    task: Task,
+    settings: SeriesSettings,
     dz: Tensor,
     dlast: Tensor | None,
     q: Tensor,
@@ -275,10 +274,10 @@ def backward(
     first: Tensor | None,
     answer: Tensor,
     totals: Tensor,
-) -> Gradient:
+) -> SeriesGradient:
     """The sums before each chunk are made once more: to keep them would cost a quarter of what is kept already."""
-    this = Pass(task, q, k, v, key_padding)
-    if not task.return_state:
+    this = Pass(settings, q, k, v, key_padding)
+    if not settings.return_state:
         dlast = None
     dz = _in_whole_rows(dz)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
@@ -292,13 +291,12 @@ def backward(
         if whole is not written:
             whole.copy_(written)
     if first is None:
-        # No state came in, so nobody looks at what reaches it.
-        dstate = totals.new_empty(this.N, 1 + this.D + (this.D // 2 + 1) * this.D, this.H + 1)
+        dstate = totals.new_empty(0)
     else:
         assert behind is not None
         assert behind.last is not None
         dstate = from_tiles(behind.last, this.D, this.H, gradient=True)
-    return Gradient(dq, dk, dv, dstate)
+    return SeriesGradient(dq, dk, dv, dstate)
 
 
 def step(
@@ -307,11 +305,15 @@ def step(
     k: Tensor,
     v: Tensor,
     key_padding: Tensor | None,
-    before: TaylorState,
-    after: TaylorState,
+    before: tuple[Tensor, Tensor],
+    after: tuple[Tensor, Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """The answer (B, A, 1, H) and the sums of weights for one token more; the state that it leaves goes to `after`."""
-    q, k, v, sums = (_in_whole_rows(x) for x in (q, k, v, before.sums))
+    """The answer (B, A, 1, H) and the sums of weights for one token more; the state that it leaves goes to `after`.
+
+    A state is the sums over keys of phi(k) v^T, (B, G, M, H), and of phi(k), (B, G, M).
+    """
+    q, k, v, sums = (_in_whole_rows(x) for x in (q, k, v, before[0]))
+    weights, (new_sums, new_weights) = before[1], after
     (B, A, _, D), G, H = q.shape, k.shape[1], v.shape[3]
     answer = q.new_empty(B, 1, A, H).transpose(1, 2)
     totals = q.new_empty(B, A, 1, 1, dtype=torch.float32)
@@ -319,9 +321,9 @@ def step(
     columns = min(STEP.own, max(16, triton.next_power_of_2(H)))
     move_on[(B * G, triton.cdiv(H, columns))](
         q, k, v, k if key_padding is None else key_padding.contiguous().view(torch.uint8),
-        sums, before.weights, answer, totals, after.sums, after.weights,
-        *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *sums.stride()[:3], *before.weights.stride(),
-        *after.sums.stride()[1:3], *after.weights.stride()[1:], G, scale,
+        sums, weights, answer, totals, new_sums, new_weights,
+        *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *sums.stride()[:3], *weights.stride(),
+        *new_sums.stride()[1:3], *new_weights.stride()[1:], G, scale,
         PADDED=key_padding is not None, R=A // G, R_TILE=R_tile, D=D, H=H, COLUMNS=columns,
         F=max(1, STEP.features // R_tile), **STEP.options,
     )  # fmt: skip

@@ -24,7 +24,7 @@ WIDTHS = (8, 16, 32, 64)
 """Widths of queries and keys that divide a tile."""
 
 
-class Launch(NamedTuple):
+class SeriesLaunch(NamedTuple):
     """Tokens whose rows a program owns, tokens it meets at a time, features at a time, and how it is compiled.
 
     Chunks are of whole tiles that a program owns, and those of whole tiles that it meets: `met` divides `own`.
@@ -45,50 +45,77 @@ class Launch(NamedTuple):
 class Sizes(NamedTuple):
     """A launch for each kernel; what `sum` meets at a time are not tokens but tiles of features."""
 
-    sum: Launch
-    answer: Launch
-    reach_queries: Launch
-    reach_keys: Launch
+    sum: SeriesLaunch
+    answer: SeriesLaunch
+    reach_queries: SeriesLaunch
+    reach_keys: SeriesLaunch
 
 
-SCAN = Launch(own=512, met=1, features=1, warps=4, stages=8)
+SCAN = SeriesLaunch(own=512, met=1, features=1, warps=4, stages=8)
 """Here tokens are numbers of a state, which a program carries through all chunks."""
 
-STEP = Launch(own=64, met=1, features=32, warps=1, stages=1)
+STEP = SeriesLaunch(own=64, met=1, features=32, warps=1, stages=1)
 """One token: a program owns some columns of a head's values, and goes through the features, shared by query heads."""
 
 # By bytes of a number, then up to a width of keys and a width of values: the first row that is large enough.
 _TABLE = {
     2: {
         (16, 64): Sizes(
-            Launch(32, 3, 64, 4, 3), Launch(64, 64, 32, 4, 4), Launch(64, 64, 32, 4, 4), Launch(64, 32, 32, 4, 2)
+            SeriesLaunch(32, 3, 64, 4, 3),
+            SeriesLaunch(64, 64, 32, 4, 4),
+            SeriesLaunch(64, 64, 32, 4, 4),
+            SeriesLaunch(64, 32, 32, 4, 2),
         ),
         (32, 64): Sizes(
-            Launch(32, 5, 64, 4, 3), Launch(64, 64, 64, 4, 3), Launch(64, 64, 32, 4, 3), Launch(64, 32, 32, 4, 2)
+            SeriesLaunch(32, 5, 64, 4, 3),
+            SeriesLaunch(64, 64, 64, 4, 3),
+            SeriesLaunch(64, 64, 32, 4, 3),
+            SeriesLaunch(64, 32, 32, 4, 2),
         ),
         (64, 64): Sizes(
-            Launch(32, 5, 64, 4, 2), Launch(64, 64, 64, 4, 3), Launch(64, 64, 64, 4, 3), Launch(64, 64, 64, 4, 3)
+            SeriesLaunch(32, 5, 64, 4, 2),
+            SeriesLaunch(64, 64, 64, 4, 3),
+            SeriesLaunch(64, 64, 64, 4, 3),
+            SeriesLaunch(64, 64, 64, 4, 3),
         ),
         (32, 128): Sizes(
-            Launch(32, 1, 64, 4, 3), Launch(64, 32, 32, 4, 2), Launch(64, 32, 32, 4, 2), Launch(64, 32, 32, 4, 2)
+            SeriesLaunch(32, 1, 64, 4, 3),
+            SeriesLaunch(64, 32, 32, 4, 2),
+            SeriesLaunch(64, 32, 32, 4, 2),
+            SeriesLaunch(64, 32, 32, 4, 2),
         ),
         (64, 128): Sizes(
-            Launch(32, 1, 64, 4, 3), Launch(64, 32, 64, 4, 2), Launch(64, 32, 64, 4, 2), Launch(64, 32, 64, 4, 2)
+            SeriesLaunch(32, 1, 64, 4, 3),
+            SeriesLaunch(64, 32, 64, 4, 2),
+            SeriesLaunch(64, 32, 64, 4, 2),
+            SeriesLaunch(64, 32, 64, 4, 2),
         ),
         (64, 256): Sizes(
-            Launch(32, 1, 64, 8, 1), Launch(64, 32, 64, 8, 1), Launch(64, 32, 64, 8, 1), Launch(64, 32, 64, 8, 1)
+            SeriesLaunch(32, 1, 64, 8, 1),
+            SeriesLaunch(64, 32, 64, 8, 1),
+            SeriesLaunch(64, 32, 64, 8, 1),
+            SeriesLaunch(64, 32, 64, 8, 1),
         ),
     },
     # Products of float32 are three of half the precision, each with operands in registers: small tiles.
     4: {
         (16, 64): Sizes(
-            Launch(32, 1, 64, 4, 1), Launch(64, 32, 32, 4, 1), Launch(64, 32, 32, 4, 1), Launch(64, 32, 32, 4, 1)
+            SeriesLaunch(32, 1, 64, 4, 1),
+            SeriesLaunch(64, 32, 32, 4, 1),
+            SeriesLaunch(64, 32, 32, 4, 1),
+            SeriesLaunch(64, 32, 32, 4, 1),
         ),
         (32, 128): Sizes(
-            Launch(16, 1, 64, 4, 1), Launch(16, 16, 32, 8, 1), Launch(16, 16, 32, 8, 1), Launch(16, 16, 32, 8, 1)
+            SeriesLaunch(16, 1, 64, 4, 1),
+            SeriesLaunch(16, 16, 32, 8, 1),
+            SeriesLaunch(16, 16, 32, 8, 1),
+            SeriesLaunch(16, 16, 32, 8, 1),
         ),
         (64, 128): Sizes(
-            Launch(16, 1, 64, 4, 1), Launch(16, 16, 64, 8, 1), Launch(16, 16, 64, 8, 1), Launch(16, 16, 64, 8, 1)
+            SeriesLaunch(16, 1, 64, 4, 1),
+            SeriesLaunch(16, 16, 64, 8, 1),
+            SeriesLaunch(16, 16, 64, 8, 1),
+            SeriesLaunch(16, 16, 64, 8, 1),
         ),
     },
 }
