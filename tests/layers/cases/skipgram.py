@@ -15,7 +15,7 @@ from porism.layers.skipgram.cost import cost as skipgram_cost
 
 def _naive_skipgram(layer: SkipGram, inputs: Inputs) -> Tensor:
     words, contexts = inputs["word"], inputs["context"]
-    return skipgram_naive.loss(layer.words[words], layer.contexts, contexts) / len(words)
+    return skipgram_naive.loss(layer.weight[words], layer.context_weight, contexts) / len(words)
 
 
 _PAIR = torch.tensor([0, 3])
@@ -28,9 +28,9 @@ def _skipgram(
 
 
 def _sampled(estimator: str = "nce", **parts: Any) -> Callable[[], Tensor]:
-    operands = {"v": torch.zeros(2, 5), "U": torch.zeros(9, 5), "contexts": _PAIR, "q": torch.full((9,), 1 / 9)}
+    operands = {"v": torch.zeros(2, 5), "U": torch.zeros(9, 5), "context": _PAIR, "q": torch.full((9,), 1 / 9)}
     samples = torch.zeros(2, 3, dtype=torch.long)
-    return lambda: sampled_loss(**{**operands, "samples": samples, **parts}, estimator=estimator)
+    return lambda: sampled_loss(**{**operands, "negatives": samples, **parts}, estimator=estimator)
 
 
 SKIPGRAM = Case(
@@ -40,9 +40,9 @@ SKIPGRAM = Case(
     naive=_naive_skipgram,
     cost=skipgram_cost,
     mistakes=(
-        Mistake("no words", lambda: SkipGram(0, 5), r"vocabulary is 0\. Give a whole number from 1 on"),
-        Mistake("no width", lambda: SkipGram(9, 0), r"width is 0\. Give"),
-        Mistake("no samples", lambda: SkipGram(9, 5, "nce", samples=0), r"samples is 0\. Give"),
+        Mistake("no words", lambda: SkipGram(0, 5), r"num_embeddings is 0\. Give a whole number from 1 on"),
+        Mistake("no width", lambda: SkipGram(9, 0), r"embedding_dim is 0\. Give"),
+        Mistake("no samples", lambda: SkipGram(9, 5, "nce", negative=0), r"negative is 0\. Give"),
         Mistake(
             "estimator",
             lambda: SkipGram(9, 5, "softmax"),
@@ -51,36 +51,48 @@ SKIPGRAM = Case(
         Mistake("estimator of a sample", _sampled("full"), r"estimator is 'full'\. Choose from uniform, importance"),
         Mistake(
             "uniform by frequency",
-            lambda: SkipGram(9, 5, "uniform", frequencies=torch.ones(9)),
-            r"uniform draws all words alike, and frequencies were given\. Leave them out, or take importance\.",
+            lambda: SkipGram(9, 5, "uniform", counts=torch.ones(9)),
+            r"uniform draws all words alike, and counts were given\. Leave them out, or take importance\.",
         ),
         Mistake(
             "frequencies of others",
-            lambda: SkipGram(9, 5, frequencies=torch.ones(8)),
-            r"frequencies are \(8,\), wanted \(9,\)\. Give one number for each word",
+            lambda: SkipGram(9, 5, counts=torch.ones(8)),
+            r"counts are \(8,\), wanted \(9,\)\. Give one number for each word",
         ),
         Mistake(
             "words that never occur",
-            lambda: SkipGram(2, 5, frequencies=torch.tensor([3, 0])),
+            lambda: SkipGram(2, 5, counts=torch.tensor([3, 0])),
             r"frequencies run from 0 to 3, wanted numbers above 0\. Leave words that never occur out",
         ),
-        Mistake("a matrix of words", _skipgram(words=_PAIR[None]), r"words are \(1, 2\), wanted \(B,\)\. Flatten them"),
-        Mistake("too few contexts", _skipgram(contexts=_PAIR[:1]), r"contexts are \(1,\), wanted \(2,\), as many as w"),
-        Mistake("none", _skipgram(words=_PAIR[:0], contexts=_PAIR[:0]), r"words are empty, \(0,\), wanted one or more"),
         Mistake(
-            "fractions", _skipgram(words=torch.zeros(2)), r"words are torch\.float32, wanted whole numbers\. Convert"
+            "a matrix of words",
+            _skipgram(words=_PAIR[None]),
+            r"center words are \(1, 2\), wanted \(B,\)\. Flatten them",
         ),
-        Mistake("beyond", _skipgram(words=_PAIR + 6), r"words run from 6 to 9, wanted 0 to 8\. Number them"),
-        Mistake("below", _skipgram(contexts=_PAIR - 1), r"contexts run from -1 to 2, wanted 0 to 8"),
+        Mistake(
+            "too few contexts", _skipgram(contexts=_PAIR[:1]), r"context words are \(1,\), wanted \(2,\), as many as c"
+        ),
+        Mistake(
+            "none",
+            _skipgram(words=_PAIR[:0], contexts=_PAIR[:0]),
+            r"center words are empty, \(0,\), wanted one or more",
+        ),
+        Mistake(
+            "fractions",
+            _skipgram(words=torch.zeros(2)),
+            r"center words are torch\.float32, wanted whole numbers\. Convert",
+        ),
+        Mistake("beyond", _skipgram(words=_PAIR + 6), r"center words run from 6 to 9, wanted 0 to 8\. Number them"),
+        Mistake("below", _skipgram(contexts=_PAIR - 1), r"context words run from -1 to 2, wanted 0 to 8"),
         Mistake(
             "samples of other pairs",
             _skipgram(samples=torch.zeros(3, 4).long(), estimator="nce"),
-            r"samples are \(3, 4\), wanted \(2, m\) with m from 1 on, some for each pair\. Leave them out",
+            r"negatives are \(3, 4\), wanted \(2, m\) with m from 1 on, for each pair\. Leave them out",
         ),
         Mistake(
             "samples beyond",
-            _sampled(samples=torch.full((2, 3), 9)),
-            r"samples run from 9 to 9, wanted 0 to 8\. Number",
+            _sampled(negatives=torch.full((2, 3), 9)),
+            r"negatives run from 9 to 9, wanted 0 to 8\. Number",
         ),
         Mistake(
             "probabilities of others", _sampled(q=torch.ones(8)), r"q is \(8,\), wanted \(9,\)\. Give a probability"
@@ -93,16 +105,22 @@ SKIPGRAM = Case(
         Mistake(
             "type", _sampled(v=torch.zeros(2, 5).double()), r"v is torch\.float64, U is torch\.float32, wanted one t"
         ),
-        Mistake("truths for numbers", lambda: SkipGram(True, 5), r"vocabulary is True\. Give a whole number"),
-        Mistake("a list of words", _skipgram(words=[0, 3]), r"words are a list, wanted a tensor of whole numbers"),
-        Mistake("words elsewhere", _skipgram(words=_PAIR.to("meta")), r"words are on meta, wanted cpu\. Move them"),
-        Mistake("contexts elsewhere", _sampled(contexts=_PAIR.to("meta")), r"contexts are on meta, wanted cpu"),
+        Mistake("truths for numbers", lambda: SkipGram(True, 5), r"num_embeddings is True\. Give a whole number"),
+        Mistake(
+            "a list of words", _skipgram(words=[0, 3]), r"center words are a list, wanted a tensor of whole numbers"
+        ),
+        Mistake(
+            "words elsewhere", _skipgram(words=_PAIR.to("meta")), r"center words are on meta, wanted cpu\. Move them"
+        ),
+        Mistake("contexts elsewhere", _sampled(context=_PAIR.to("meta")), r"context words are on meta, wanted cpu"),
         Mistake(
             "samples elsewhere",
-            _sampled(samples=torch.zeros(2, 3, device="meta").long()),
-            r"samples are on meta, wanted",
+            _sampled(negatives=torch.zeros(2, 3, device="meta").long()),
+            r"negatives are on meta, wanted",
         ),
-        Mistake("true contexts", _sampled(contexts=_PAIR.bool()), r"contexts are torch\.bool, wanted whole numbers"),
+        Mistake(
+            "true contexts", _sampled(context=_PAIR.bool()), r"context words are torch\.bool, wanted whole numbers"
+        ),
         Mistake(
             "vectors elsewhere", _sampled(U=torch.zeros(9, 5, device="meta")), r"U is on meta, v on cpu, wanted one"
         ),
@@ -116,8 +134,8 @@ SKIPGRAM = Case(
         Mistake("reduction", _sampled(reduction="none"), r"reduction is 'none'\. Choose mean or sum\."),
         Mistake(
             "a step of all rows",
-            lambda: SkipGram(9, 5).descend(_PAIR, _PAIR, rate=0.1),
-            r"full reaches every row\. Use an optimiser, or choose another estimator",
+            lambda: SkipGram(9, 5).sgd_step(_PAIR, _PAIR, lr=0.1),
+            r"full reaches every row\. Use an optimizer, or choose another estimator",
         ),
     ),
 )

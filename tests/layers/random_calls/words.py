@@ -94,7 +94,7 @@ def skipgram_call(draw: Draw) -> Call:
     B, D, V = draw.one_of(1, 2, 5), draw.one_of(1, 3), draw.one_of(1, 4, 11)
     layer = SkipGram(V, D, device=draw.device, dtype=dtype)
     words, contexts = (draw.indices(V, B).to(draw.one_of(*INTEGERS)) for _ in range(2))
-    leaves = {"words": draw.normal(V, D).to(dtype).double(), "contexts": draw.normal(V, D).to(dtype).double()}
+    leaves = {"weight": draw.normal(V, D).to(dtype).double(), "context_weight": draw.normal(V, D).to(dtype).double()}
     mistake = _mistake(draw, contexts, V, (), "contexts") if draw.happens(0.25) else None
 
     def ours(given: Leaves) -> Tensor:
@@ -105,7 +105,7 @@ def skipgram_call(draw: Draw) -> Call:
         return answer
 
     def oracle(given: Leaves) -> Tensor:
-        return skipgram_naive.loss(given["words"][words.long()], given["contexts"], contexts.long()) / B
+        return skipgram_naive.loss(given["weight"][words.long()], given["context_weight"], contexts.long()) / B
 
     about = f"V={V} D={D} {words.dtype} {contexts.dtype}" + (f" mistake: {mistake[0]}" if mistake else "")
     return Call("skip-gram", about, leaves, dtype, ours, oracle, mistake is not None, terms=8.0)

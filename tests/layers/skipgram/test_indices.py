@@ -25,8 +25,8 @@ each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
 
 def model(estimator: str, dtype: torch.dtype = torch.float64) -> SkipGram:
     torch.manual_seed(0)
-    made = SkipGram(V, D, estimator, samples=2, dtype=dtype)
-    torch.nn.init.normal_(made.contexts)
+    made = SkipGram(V, D, estimator, negative=2, dtype=dtype)
+    torch.nn.init.normal_(made.context_weight)
     return made
 
 
@@ -55,11 +55,11 @@ def test_any_whole_type(estimator: str, dtype: torch.dtype) -> None:
 def test_any_whole_type_in_a_step(estimator: str, dtype: torch.dtype) -> None:
     """uint8 are numbers of words here, and no mask."""
     ours, theirs = model(estimator), model(estimator)
-    found = ours.descend(WORDS.to(dtype), CONTEXTS.to(dtype), 0.1, SAMPLES.to(dtype))
-    assert torch.equal(found, theirs.descend(WORDS, CONTEXTS, 0.1, SAMPLES))
-    assert torch.equal(ours.words, theirs.words)
-    assert torch.equal(ours.contexts, theirs.contexts)
-    assert not torch.equal(ours.words, model(estimator).words)
+    found = ours.sgd_step(WORDS.to(dtype), CONTEXTS.to(dtype), 0.1, SAMPLES.to(dtype))
+    assert torch.equal(found, theirs.sgd_step(WORDS, CONTEXTS, 0.1, SAMPLES))
+    assert torch.equal(ours.weight, theirs.weight)
+    assert torch.equal(ours.context_weight, theirs.context_weight)
+    assert not torch.equal(ours.weight, model(estimator).weight)
 
 
 @each_estimator
@@ -70,7 +70,7 @@ def test_out_of_range(estimator: str) -> None:
         with pytest.raises(ShapeError, match=r"run from -?\d+ to \d+, wanted 0 to 199\. Number them by"):
             ours(words, contexts, samples)
         with pytest.raises(ShapeError, match=r"run from -?\d+ to \d+, wanted 0 to 199"):
-            ours.descend(words, contexts, 0.1, samples)
+            ours.sgd_step(words, contexts, 0.1, samples)
     assert all(torch.equal(now, before[name]) for name, now in ours.state_dict().items())
 
 
@@ -91,11 +91,11 @@ def test_out_of_range_compiled(estimator: str) -> None:
 def test_a_compiled_step(dtype: torch.dtype) -> None:
     torch.compiler.reset()
     ours, theirs = model("negative", dtype), model("negative", dtype)
-    compiled = torch.compile(ours.descend, backend="aot_eager", fullgraph=True)
+    compiled = torch.compile(ours.sgd_step, backend="aot_eager", fullgraph=True)
     found = compiled(WORDS, CONTEXTS, 0.1, SAMPLES)
-    assert torch.equal(found, theirs.descend(WORDS, CONTEXTS, 0.1, SAMPLES))
-    assert torch.equal(ours.words, theirs.words)
-    assert torch.equal(ours.contexts, theirs.contexts)
+    assert torch.equal(found, theirs.sgd_step(WORDS, CONTEXTS, 0.1, SAMPLES))
+    assert torch.equal(ours.weight, theirs.weight)
+    assert torch.equal(ours.context_weight, theirs.context_weight)
     for words, contexts, samples in wrong_ones():
         with pytest.raises((RuntimeError, IndexError), match=OUTSIDE):
             compiled(words, contexts, 0.1, samples)
@@ -116,16 +116,16 @@ def test_a_subclass_of_tensor() -> None:
     class Numbers(Tensor):
         pass
 
-    with pytest.raises(ShapeError, match=r"contexts run from 0 to 200, wanted 0 to 199"):
+    with pytest.raises(ShapeError, match=r"context words run from 0 to 200, wanted 0 to 199"):
         model("nce")(WORDS, torch.tensor([0, V, 1, 1]).as_subclass(Numbers), SAMPLES)
 
 
 @pytest.mark.parametrize("rate", [torch.nan, torch.inf, "0.1", None, torch.tensor(0.1)])
 def test_a_rate_that_is_no_finite_number(rate: Any) -> None:
     ours = model("nce")
-    with pytest.raises(RecipeError, match=r"rate is .*Give a finite number, such as 0\.025\."):
-        ours.descend(WORDS, CONTEXTS, rate, SAMPLES)
-    assert torch.equal(ours.words, model("nce").words)
+    with pytest.raises(RecipeError, match=r"lr is .*Give a finite number, such as 0\.025\."):
+        ours.sgd_step(WORDS, CONTEXTS, rate, SAMPLES)
+    assert torch.equal(ours.weight, model("nce").weight)
 
 
 @pytest.mark.parametrize("number", [0.0, -0.1, 1.5, torch.nan, torch.inf])

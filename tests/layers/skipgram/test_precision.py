@@ -76,22 +76,22 @@ def test_a_mean_that_the_type_holds_though_not_the_sum(estimator: str, dtype: to
 @each_estimator
 def test_a_step_sums_what_a_row_gets_before_it_rounds(estimator: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    ours = SkipGram(3, D, estimator, samples=2, dtype=dtype)
-    torch.nn.init.uniform_(ours.words, 0.5, 1.0)
-    torch.nn.init.uniform_(ours.contexts, 0.5, 1.0)
-    exact = SkipGram(3, D, estimator, samples=2, dtype=torch.float64)
+    ours = SkipGram(3, D, estimator, negative=2, dtype=dtype)
+    torch.nn.init.uniform_(ours.weight, 0.5, 1.0)
+    torch.nn.init.uniform_(ours.context_weight, 0.5, 1.0)
+    exact = SkipGram(3, D, estimator, negative=2, dtype=torch.float64)
     exact.load_state_dict(ours.state_dict())
-    before = exact.contexts.detach().clone()
+    before = exact.context_weight.detach().clone()
     # All push the same way, each by less than bfloat16 can tell.
     words, contexts, samples = torch.randint(3, (4096,)), torch.zeros(4096).long(), torch.randint(1, 3, (4096, 2))
-    loss = ours.descend(words, contexts, 1e-4, samples)
+    loss = ours.sgd_step(words, contexts, 1e-4, samples)
     assert loss.dtype == dtype
-    assert loss.item() == pytest.approx(exact.descend(words, contexts, 1e-4, samples).item(), rel=1e-2)
+    assert loss.item() == pytest.approx(exact.sgd_step(words, contexts, 1e-4, samples).item(), rel=1e-2)
     # The change is rounded once, and so is what it is added to; in float32 each of 4096 changes is.
     eps = torch.finfo(dtype).eps
-    for now, wanted in ((ours.words, exact.words), (ours.contexts, exact.contexts)):
+    for now, wanted in ((ours.weight, exact.weight), (ours.context_weight, exact.context_weight)):
         assert ((now.double() - wanted).abs() <= max(eps, 4096 * FLOAT32 / 4) * (1 + wanted.abs())).all()
-    assert (exact.contexts - before).abs().max() > 0.05
+    assert (exact.context_weight - before).abs().max() > 0.05
 
 
 @each_estimator
@@ -99,15 +99,15 @@ def test_autocast_changes_nothing(estimator: str) -> None:
     """Its few products are not worth it, and a step has no backward pass that would give float32 back."""
     torch.manual_seed(0)
     words, contexts, samples = torch.randint(V, (7,)), torch.randint(V, (7,)), torch.randint(V, (7, M))
-    ours, theirs = (SkipGram(V, D, estimator, samples=M) for _ in range(2))
-    torch.nn.init.normal_(ours.contexts)
+    ours, theirs = (SkipGram(V, D, estimator, negative=M) for _ in range(2))
+    torch.nn.init.normal_(ours.context_weight)
     theirs.load_state_dict(ours.state_dict())
     with torch.autocast("cpu", torch.bfloat16):
-        found = ours(words, contexts, samples), ours.descend(words, contexts, 0.1, samples)
-    wanted = theirs(words, contexts, samples), theirs.descend(words, contexts, 0.1, samples)
+        found = ours(words, contexts, samples), ours.sgd_step(words, contexts, 0.1, samples)
+    wanted = theirs(words, contexts, samples), theirs.sgd_step(words, contexts, 0.1, samples)
     assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
-    assert torch.equal(ours.words, theirs.words)
-    assert torch.equal(ours.contexts, theirs.contexts)
+    assert torch.equal(ours.weight, theirs.weight)
+    assert torch.equal(ours.context_weight, theirs.context_weight)
 
 
 def test_autocast_takes_vectors_that_are_rounded_already() -> None:

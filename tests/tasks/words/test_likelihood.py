@@ -17,8 +17,8 @@ PAIRS = torch.tensor([[0, 1], [6, 0], [2, 2], [1, 5], [0, 6]])
 def model(estimator: str) -> SkipGram:
     torch.manual_seed(3)
     made = SkipGram(V, D, estimator, 2, FREQUENCIES)
-    torch.nn.init.normal_(made.words)
-    torch.nn.init.normal_(made.contexts)
+    torch.nn.init.normal_(made.weight)
+    torch.nn.init.normal_(made.context_weight)
     return made
 
 
@@ -26,7 +26,7 @@ def model(estimator: str) -> SkipGram:
 def test_a_softmax_says_what_it_says(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(likelihood, "SCORES_AT_ONCE", at_once)
     made = model("full")
-    p = torch.softmax(made.words @ made.contexts.mT, 1).detach()
+    p = torch.softmax(made.weight @ made.context_weight.mT, 1).detach()
     expected = -sum(math.log(float(p[i, j])) for i, j in PAIRS.tolist()) / len(PAIRS)
     assert cross_entropy(made, PAIRS) == pytest.approx(expected, rel=1e-6)
 
@@ -38,8 +38,8 @@ def test_at_its_optimum_negative_sampling_says_the_truth() -> None:
     # s_ij = log(p(j | i) / q_j) - log m
     scores = (truth / made.noise.probabilities).log() - math.log(5)
     with torch.no_grad():
-        made.words.copy_(torch.eye(V))
-        made.contexts.copy_(scores.mT)
+        made.weight.copy_(torch.eye(V))
+        made.context_weight.copy_(scores.mT)
     expected = -sum(math.log(float(truth[i, j])) for i, j in PAIRS.tolist()) / len(PAIRS)
     assert cross_entropy(made, PAIRS) == pytest.approx(expected, rel=1e-6)
 

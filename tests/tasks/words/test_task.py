@@ -27,7 +27,7 @@ def begin(source: Path, out: Path, *settings: str, recipe: str = "small", thread
 def vectors(training: Training) -> torch.Tensor:
     model = training.model
     assert isinstance(model, SkipGram)
-    return torch.cat([model.words, model.contexts]).detach().clone()
+    return torch.cat([model.weight, model.context_weight]).detach().clone()
 
 
 def trained(*arguments: Any, **options: Any) -> torch.Tensor:
@@ -126,8 +126,8 @@ def test_an_estimator_tells_how_far_its_gradient_is_off(grammar: Path) -> None:
         task = Words.load(override(RECIPES[name], TINY), str(grammar))
         torch.manual_seed(1)
         model = task.build()
-        torch.nn.init.normal_(model.contexts)
-        torch.nn.init.normal_(model.words)
+        torch.nn.init.normal_(model.context_weight)
+        torch.nn.init.normal_(model.weight)
         found[name] = evaluate(task, model, "test")
     assert found["full"]["gradient_bias"] == found["full"]["gradient_deviation"] == 0
     assert found["importance"]["gradient_bias"] < 1e-6 < found["importance"]["gradient_deviation"]

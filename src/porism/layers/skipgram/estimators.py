@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 
-class Sample(NamedTuple):
+class SampledPairs(NamedTuple):
     """What is known of B pairs: scores and logarithms of the noise's probabilities, at the context and at m samples."""
 
     score: Tensor  # (B,)   s_j
@@ -53,7 +53,7 @@ class Estimate(NamedTuple):
     samples: Tensor
 
 
-def uniform(sample: Sample) -> Estimate:
+def uniform(sample: SampledPairs) -> Estimate:
     """All of y - p from words drawn alike: c_k = (V / m) (y_k - p_k). Unbiased, and its variance grows like V."""
     scale = sample.vocabulary / sample.m
     return Estimate(
@@ -63,7 +63,7 @@ def uniform(sample: Sample) -> Estimate:
     )
 
 
-def importance(sample: Sample) -> Estimate:
+def importance(sample: SampledPairs) -> Estimate:
     """u_j exactly, and mu from words drawn by q: c_j = 1, c_k = -p_k / (m q_k). Unbiased.
 
     With a uniform q this is the uniform estimator that keeps u_j.
@@ -72,13 +72,13 @@ def importance(sample: Sample) -> Estimate:
     return Estimate(sample.exact_losses, torch.ones_like(sample.score), -weights)
 
 
-def self_normalised(sample: Sample) -> Estimate:
+def self_normalised(sample: SampledPairs) -> Estimate:
     """Importance with Z from the samples too: c_k = -w_k / sum w, w_k = exp(s_k) / q_k. Biased like 1 / m."""
     logits = sample.scores - sample.log_qs - math.log(sample.m)
     return Estimate(logits.logsumexp(1) - sample.score, torch.ones_like(sample.score), -torch.softmax(logits, 1))
 
 
-def sampled_softmax(sample: Sample) -> Estimate:
+def sampled_softmax(sample: SampledPairs) -> Estimate:
     """A softmax over the context and the samples, whose scores are lowered by log(m q_k). Biased like 1 / m.
 
     The context has its own place, so a sample that hits it is left out: then Z is estimated without bias.
@@ -89,23 +89,23 @@ def sampled_softmax(sample: Sample) -> Estimate:
     return Estimate(logits.logsumexp(1) - sample.score, 1 - p[:, 0], -p[:, 1:])
 
 
-def nce(sample: Sample) -> Estimate:
+def nce(sample: SampledPairs) -> Estimate:
     """Is it the context or noise? Scores stand for log p itself: its optimum has Z = 1. Not unbiased."""
     log_m = math.log(sample.m)
-    return _told_apart(sample.score - sample.log_q - log_m, sample.scores - sample.log_qs - log_m)
+    return _discriminated(sample.score - sample.log_q - log_m, sample.scores - sample.log_qs - log_m)
 
 
-def negative(sample: Sample) -> Estimate:
+def negative(sample: SampledPairs) -> Estimate:
     """The same question with scores as they are. Its optimum is another: log(P(i, j) / (P(i) q_j)) - log m."""
-    return _told_apart(sample.score, sample.scores)
+    return _discriminated(sample.score, sample.scores)
 
 
-def _told_apart(score: Tensor, scores: Tensor) -> Estimate:
+def _discriminated(score: Tensor, scores: Tensor) -> Estimate:
     """log sigma(s_j) + sum log sigma(-s_k), with c_j = 1 - sigma(s_j) and c_k = -sigma(s_k)."""
     return Estimate(softplus(-score) + softplus(scores).sum(1), torch.sigmoid(-score), -torch.sigmoid(scores))
 
 
-ESTIMATORS: dict[str, Callable[[Sample], Estimate]] = {
+ESTIMATORS: dict[str, Callable[[SampledPairs], Estimate]] = {
     "uniform": uniform,
     "importance": importance,
     "self-normalised": self_normalised,
@@ -121,7 +121,7 @@ def at_least_float32(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
-def look(v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor, name: str) -> Sample:
+def scored_pairs(v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor, name: str) -> SampledPairs:
     """What an estimator needs to know of pairs v (B, D), j (B,) and samples k (B, m): U (V, D), q (V,).
 
     In float32 for vectors of lower precision: 1 - p of a context that is well predicted would be 0 in theirs.
@@ -132,7 +132,7 @@ def look(v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor, name: str) -> Sa
     scores = torch.bmm(at_least_float32(U[rows]), v[:, :, None]).squeeze(2)
     log_q = at_least_float32(q[rows]).log().to(v.dtype)
     log_normaliser = (v @ at_least_float32(U).mT).logsumexp(1) if name in NEED_THE_NORMALISER else None
-    return Sample(scores[:, 0], scores[:, 1:], log_q[:, 0], log_q[:, 1:], k == j[:, None], log_normaliser, len(U))
+    return SampledPairs(scores[:, 0], scores[:, 1:], log_q[:, 0], log_q[:, 1:], k == j[:, None], log_normaliser, len(U))
 
 
 def estimate(name: str, v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor) -> Estimate:
@@ -143,4 +143,4 @@ def estimate(name: str, v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor) -
     >>> estimate("importance", v, U, j, k, torch.full((9,), 1 / 9)).samples.shape
     torch.Size([2, 7])
     """
-    return ESTIMATORS[name](look(v, U, j, k, q, name))
+    return ESTIMATORS[name](scored_pairs(v, U, j, k, q, name))

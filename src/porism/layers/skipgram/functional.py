@@ -1,4 +1,4 @@
-"""What people import: the word vectors, and the loss of predicting contexts by the softmax or an estimate of it."""
+"""The loss of predicting contexts: by the softmax over all words, or estimated from a few sampled ones."""
 
 from typing import Any
 
@@ -7,31 +7,33 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.autocast import without_autocast
-from porism.layers.derivative import first_derivative_only
+from porism.layers.functions import apply, call, differentiate_by, vmap_by_loop
 from porism.layers.operands import check_indices, check_operands, has_values
+from porism.layers.operators import first_derivatives_only, register
 from porism.layers.readout import linear_cross_entropy
-from porism.layers.skipgram.estimators import ESTIMATORS, Estimate, estimate
+from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER, Estimate, estimate
 from porism.layers.skipgram.gradient import gathered, sampled_gradient, summed_by_row
 
 CHOICES = ("full", *ESTIMATORS)
 
 
-def skipgram(v: Tensor, U: Tensor, contexts: Tensor, reduction: str = "mean") -> Tensor:
+def skipgram(v: Tensor, U: Tensor, context: Tensor, reduction: str = "mean") -> Tensor:
     """-log softmax(U v)[j], exactly.
 
     >>> skipgram(torch.zeros(3, 5), torch.zeros(9, 5), torch.tensor([0, 4, 8]))     # log 9
     tensor(2.1972)
 
-    Shapes: v (B, D), U (V, D), contexts (B,) -> a scalar, the `mean` or the `sum`.
+    Shapes: v (B, D), U (V, D), context (B,) -> a scalar, the `mean` or the `sum`.
     """
     _check_vectors(v, U)
-    _check_words("contexts", contexts, (len(v),), U)
+    check_words("context words", context, (len(v),), U)
     _check_reduction(reduction)
-    return linear_cross_entropy(v, U, contexts, reduction=reduction)
+    # No word is ignored: all of them were looked at.
+    return linear_cross_entropy(v, U, context, reduction=reduction)
 
 
 def sampled_loss(
-    v: Tensor, U: Tensor, contexts: Tensor, samples: Tensor, q: Tensor, estimator: str, reduction: str = "mean"
+    v: Tensor, U: Tensor, context: Tensor, negatives: Tensor, q: Tensor, estimator: str, reduction: str = "mean"
 ) -> Tensor:
     """The loss of an estimator, whose gradient is the estimate. `uniform` and `importance` give the exact loss.
 
@@ -40,54 +42,131 @@ def sampled_loss(
     >>> sampled_loss(v, U, j, k, q, "self-normalised")
     tensor(2.1972)
 
-    Shapes: v (B, D), U (V, D), contexts (B,), samples (B, m), q (V,) what they were drawn with -> a scalar.
+    Shapes: v (B, D), U (V, D), context (B,), negatives (B, m), q (V,) what they were drawn with -> a scalar.
     """
     _check_vectors(v, U)
     _check_probabilities(q, U)
-    return _sampled_loss(v, U, contexts, samples, q, estimator, reduction)
+    return checked_sampled_loss(v, U, context, negatives, q, estimator, reduction)
 
 
-def _sampled_loss(
-    v: Tensor, U: Tensor, contexts: Tensor, samples: Tensor, q: Tensor, estimator: str, reduction: str = "mean"
+def checked_sampled_loss(
+    v: Tensor, U: Tensor, context: Tensor, negatives: Tensor, q: Tensor, estimator: str, reduction: str = "mean"
 ) -> Tensor:
     """The same with vectors that fit, and probabilities that were looked at when the noise was made."""
-    _check_words("contexts", contexts, (len(v),), U)
-    _check_samples(samples, len(v), U)
+    check_words("context words", context, (len(v),), U)
+    check_negatives(negatives, len(v), U)
     if estimator not in ESTIMATORS:
         raise ShapeError(f"skipgram: estimator is {estimator!r}. Choose from {', '.join(ESTIMATORS)}.")
     _check_reduction(reduction)
     with without_autocast(v):
-        total: Tensor = _SampledLoss.apply(v, U, contexts.long(), samples.long(), q, estimator)  # type: ignore[no-untyped-call]
+        total: Tensor = apply(SampledLoss, v, U, context.long(), negatives.long(), q, estimator)[0]
         # Divided before it is rounded: a sum of losses may be beyond the largest float16.
         loss = total / len(v) if reduction == "mean" else total
         return loss if loss.dtype is v.dtype else loss.to(torch.promote_types(v.dtype, U.dtype))
 
 
-class _SampledLoss(torch.autograd.Function):
+def _forward(v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor, estimator: str) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum of the losses, c_j (B,) and c_k (B, m)."""
+    found = estimate(estimator, v, U, j, k, q)
+    return found.losses.sum(), found.context.contiguous(), found.samples.contiguous()
+
+
+def _shapes(v: Tensor, U: Tensor, j: Tensor, k: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    exact = torch.promote_types(v.dtype, torch.float32)
+    return tuple(v.new_empty(shape, dtype=exact) for shape in ((), j.shape, k.shape))
+
+
+def _flops(v: Any, U: Any, j: Any, k: Any, q: Any, estimator: str, **_: Any) -> int:
+    """The scores of the context and of the samples, and of all words where the normaliser is needed."""
+    (B, D), V, m = v, U[0], k[1]
+    return int(2 * B * D * (1 + m + (V if estimator in NEED_THE_NORMALISER else 0)))
+
+
+def _backward(
+    scale: Tensor, v: Tensor, U: Tensor, j: Tensor, k: Tensor, c_j: Tensor, c_k: Tensor, needs_U: bool
+) -> tuple[Tensor, Tensor]:
+    """dv (B, D) and dU (V, D), empty where it is not needed."""
+    hand = sampled_gradient(Estimate(scale, c_j * scale, c_k * scale), v, U, j, k)
+    return hand.v.to(v.dtype), gathered(hand, U) if needs_U else U.new_empty(0)
+
+
+def _backward_shapes(scale: Tensor, v: Tensor, U: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return v.new_empty(v.shape), U.new_empty(U.shape if rest[-1] else (0,))
+
+
+def _backward_flops(scale: Any, v: Any, U: Any, j: Any, k: Any, *_: Any, **__: Any) -> int:
+    """Sums of rows for v, and multiples of v for the rows."""
+    (B, D), m = v, k[1]
+    return int(4 * B * D * (1 + m))
+
+
+OPERATOR = register(
+    "sampled_loss(Tensor v, Tensor U, Tensor j, Tensor k, Tensor q, str estimator) -> (Tensor, Tensor, Tensor)",
+    _forward,
+    _shapes,
+    _flops,
+)
+BACKWARD = register(
+    "sampled_loss_backward(Tensor scale, Tensor v, Tensor U, Tensor j, Tensor k, Tensor c_j, Tensor c_k, bool needs_U) "
+    "-> (Tensor, Tensor)",
+    _backward,
+    _backward_shapes,
+    _backward_flops,
+)
+
+
+class SampledLoss(torch.autograd.Function):
     """The sum of the losses. What the backward pass needs of the samples is one number each."""
 
     @staticmethod
-    def forward(ctx: Any, v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor, estimator: str) -> Tensor:
-        found = estimate(estimator, v, U, j, k, q)
-        ctx.save_for_backward(v, U, j, k, found.context, found.samples)
-        return found.losses.sum()
+    def forward(v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor, estimator: str) -> tuple[Tensor, Tensor, Tensor]:
+        found: tuple[Tensor, Tensor, Tensor] = call(OPERATOR, v, U, j, k, q, estimator)
+        return found
 
     @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        v, U, j, k, context, samples = ctx.saved_tensors
-        hand = sampled_gradient(Estimate(scale, context * scale, samples * scale), v, U, j, k)
-        return hand.v.to(v.dtype), gathered(hand, U) if ctx.needs_input_grad[1] else None, None, None, None, None
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        _, c_j, c_k = output
+        ctx.mark_non_differentiable(c_j, c_k)
+        ctx.save_for_backward(*inputs[:4], c_j, c_k)
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        needs_U = ctx.needs_input_grad[1]
+        dv, dU = apply(SampledLossBackward, scale, *ctx.saved_tensors, needs_U)
+        return dv, dU if needs_U else None, None, None, None, None
+
+    vmap = vmap_by_loop(lambda *operands: apply(SampledLoss, *operands))
 
 
-def _descend_rows(vectors: Tensor, rows: Tensor, gradient: Tensor, rate: float) -> None:
-    """vectors[r] -= rate * gradient, for every time that a row comes."""
+differentiate_by(OPERATOR, lambda *operands: apply(SampledLoss, *operands))
+
+
+class SampledLossBackward(torch.autograd.Function):
+    """The gradients of v and U."""
+
+    @staticmethod
+    def forward(
+        scale: Tensor, v: Tensor, U: Tensor, j: Tensor, k: Tensor, c_j: Tensor, c_k: Tensor, needs_U: bool
+    ) -> tuple[Tensor, Tensor]:
+        found: tuple[Tensor, Tensor] = call(BACKWARD, scale, v, U, j, k, c_j, c_k, needs_U)
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    backward = staticmethod(first_derivatives_only)  # type: ignore[assignment]
+    vmap = vmap_by_loop(lambda *operands: apply(SampledLossBackward, *operands))
+
+
+def subtract_rows(vectors: Tensor, rows: Tensor, gradient: Tensor, lr: float) -> None:
+    """vectors[r] -= lr * gradient, for every time that a row comes."""
     if gradient.dtype is not vectors.dtype:
         # Many small changes, each rounded to a lower precision as it is added, would come to nothing.
         rows, gradient = summed_by_row(rows, gradient)
-        vectors.index_add_(0, rows, (-rate * gradient).to(vectors.dtype))
+        vectors.index_add_(0, rows, (-lr * gradient).to(vectors.dtype))
     else:
-        vectors.index_add_(0, rows, gradient, alpha=-rate)
+        vectors.index_add_(0, rows, gradient, alpha=-lr)
 
 
 def _check_vectors(v: Tensor, U: Tensor) -> None:
@@ -119,16 +198,16 @@ def _check_probabilities(q: Tensor, U: Tensor) -> None:
             )
 
 
-def _check_samples(samples: Tensor, batch: int, U: Tensor) -> None:
-    check_indices("skipgram", "samples", samples, U.shape[0], like=U)
-    if samples.dim() != 2 or samples.shape[0] != batch or samples.shape[1] == 0:
+def check_negatives(negatives: Tensor, batch: int, U: Tensor) -> None:
+    check_indices("skipgram", "negatives", negatives, U.shape[0], like=U)
+    if negatives.dim() != 2 or negatives.shape[0] != batch or negatives.shape[1] == 0:
         raise ShapeError(
-            f"skipgram: samples are {tuple(samples.shape)}, wanted ({batch}, m) with m from 1 on, some for each pair. "
+            f"skipgram: negatives are {tuple(negatives.shape)}, wanted ({batch}, m) with m from 1 on, for each pair. "
             "Leave them out to have them drawn."
         )
 
 
-def _check_words(name: str, words: Tensor, shape: tuple[int, ...] | None, vectors: Tensor) -> None:
+def check_words(name: str, words: Tensor, shape: tuple[int, ...] | None, vectors: Tensor) -> None:
     """Numbers of rows of `vectors`, on their device; shape (B,), or that of the words."""
     check_indices("skipgram", name, words, vectors.shape[0], like=vectors)
     if shape is None:
@@ -136,7 +215,7 @@ def _check_words(name: str, words: Tensor, shape: tuple[int, ...] | None, vector
             raise ShapeError(f"skipgram: {name} are {tuple(words.shape)}, wanted (B,). Flatten them.")
     elif tuple(words.shape) != shape:
         raise ShapeError(
-            f"skipgram: {name} are {tuple(words.shape)}, wanted {shape}, as many as words. "
+            f"skipgram: {name} are {tuple(words.shape)}, wanted {shape}, as many as center words. "
             "Pass pairs of a word and a context."
         )
     if words.numel() == 0:

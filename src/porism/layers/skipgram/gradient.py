@@ -11,7 +11,7 @@ from torch import Tensor
 from porism.layers.skipgram.estimators import Estimate, at_least_float32
 
 
-class Gradient(NamedTuple):
+class SkipGramGradient(NamedTuple):
     """dJ/dv (B, D) and dJ/dU (V, D)."""
 
     v: Tensor
@@ -19,7 +19,7 @@ class Gradient(NamedTuple):
 
 
 @torch.no_grad()
-def gradient(v: Tensor, U: Tensor, j: Tensor) -> Gradient:
+def gradient(v: Tensor, U: Tensor, j: Tensor) -> SkipGramGradient:
     """Of the exact loss."""
     # p = softmax(U v)
     p = torch.softmax(v @ U.mT, 1)
@@ -30,7 +30,7 @@ def gradient(v: Tensor, U: Tensor, j: Tensor) -> Gradient:
     # dl/du_k = (y_k - p_k) v                   for every k
     y = torch.nn.functional.one_hot(j, len(U)).to(v.dtype)
     dU = (y - p).mT @ v
-    return Gradient(-dv, -dU)
+    return SkipGramGradient(-dv, -dU)
 
 
 class RowsGradient(NamedTuple):

@@ -1,7 +1,8 @@
-"""What people import: the word vectors, and the loss of predicting contexts by the softmax or an estimate of it."""
+"""The word vectors that people import: trained by predicting the words around each word."""
 
 import math
 from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,109 +13,122 @@ from porism.layers.operands import check_whole
 from porism.layers.skipgram.estimators import estimate
 from porism.layers.skipgram.functional import (
     CHOICES,
-    _check_samples,
-    _check_words,
-    _descend_rows,
-    _sampled_loss,
+    check_negatives,
+    check_words,
+    checked_sampled_loss,
     skipgram,
+    subtract_rows,
 )
 from porism.layers.skipgram.gradient import sampled_gradient
 from porism.layers.skipgram.noise import POWER, Noise
 
 
 class SkipGram(nn.Module):
-    """Vectors of words that predict the words around them.
+    """Skip-gram word vectors (word2vec), by the full softmax or an estimator of its gradient.
 
-    loss = -log softmax(U v_i)[j], or what `estimator` makes of it from `samples` words drawn from the noise
+    loss = -log softmax(U v_i)[j], or what `estimator` makes of it from `negative` words drawn from the noise
 
-    >>> model = SkipGram(10_000, 100, "negative", samples=5)
-    >>> words, contexts = torch.randint(10_000, (512,)), torch.randint(10_000, (512,))
-    >>> loss = model(words, contexts)                           # B, B -> a scalar: 6 log 2, since U begins at 0
-    >>> model.descend(words, contexts, rate=0.025)              # a step without V D gradients
+    >>> model = SkipGram(10_000, 100, "negative", negative=5)
+    >>> center, context = torch.randint(10_000, (512,)), torch.randint(10_000, (512,))
+    >>> loss = model(center, context)                           # B, B -> a scalar: 6 log 2, since U begins at 0
+    >>> model.sgd_step(center, context, lr=0.025)               # a step without V D gradients
     tensor(4.1589)
 
-    `frequencies` (V,) are the words' numbers in the text: noise is drawn in proportion to their power 0.75, and without
-    them all words alike. Samples that are given, (B, m), are taken to come from there.
+    `counts` (V,) are how often each word stands in the text: noise is drawn in proportion to their power `ns_exponent`,
+    and without them all words alike. `negatives` that are given, (B, m), are taken to come from there.
+    `weight` (V, D) are the vectors of words, `context_weight` (V, D) those of contexts.
 
-    Shapes: words (B,), contexts (B,), samples (B, m) -> a scalar.
+    Shapes: center (B,), context (B,), negatives (B, m) -> a scalar.
     """
 
     def __init__(
         self,
-        vocabulary: int,
-        width: int,
+        num_embeddings: int,
+        embedding_dim: int,
         estimator: str = "full",
-        samples: int = 5,
-        frequencies: Tensor | None = None,
-        power: float = POWER,
+        negative: int = 5,
+        counts: Tensor | None = None,
+        ns_exponent: float = POWER,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        for name, size in (("vocabulary", vocabulary), ("width", width), ("samples", samples)):
+        sizes = {"num_embeddings": num_embeddings, "embedding_dim": embedding_dim, "negative": negative}
+        for name, size in sizes.items():
             check_whole("skipgram", name, size)
         if estimator not in CHOICES:
             raise ShapeError(f"skipgram: estimator is {estimator!r}. Choose from {', '.join(CHOICES)}.")
-        if estimator == "uniform" and frequencies is not None:
+        if estimator == "uniform" and counts is not None:
             raise ShapeError(
-                "skipgram: uniform draws all words alike, and frequencies were given. "
-                "Leave them out, or take importance."
+                "skipgram: uniform draws all words alike, and counts were given. Leave them out, or take importance."
             )
-        if frequencies is not None and tuple(frequencies.shape) != (vocabulary,):
+        if counts is not None and tuple(counts.shape) != (num_embeddings,):
             raise ShapeError(
-                f"skipgram: frequencies are {tuple(frequencies.shape)}, wanted ({vocabulary},). "
+                f"skipgram: counts are {tuple(counts.shape)}, wanted ({num_embeddings},). "
                 "Give one number for each word."
             )
-        self.vocabulary, self.width, self.estimator, self.samples = vocabulary, width, estimator, samples
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.estimator, self.negative = estimator, negative
         # No buffer: a module that is cast to half precision would lose digits of the probabilities.
-        self.noise = Noise.uniform(vocabulary) if frequencies is None else Noise.of_frequencies(frequencies, power)
-        self.words = nn.Parameter(torch.empty(vocabulary, width, device=device, dtype=dtype))
-        self.contexts = nn.Parameter(torch.empty_like(self.words, requires_grad=False))
+        self.noise = Noise.uniform(num_embeddings) if counts is None else Noise.of_frequencies(counts, ns_exponent)
+        self.weight = nn.Parameter(torch.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        self.context_weight = nn.Parameter(torch.empty_like(self.weight, requires_grad=False))
+        self.register_load_state_dict_pre_hook(_rename_keys_of_0_1)  # type: ignore[no-untyped-call]
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """As in word2vec: small vectors of words, zeros for contexts."""
-        nn.init.uniform_(self.words, -0.5 / self.width, 0.5 / self.width)
-        nn.init.zeros_(self.contexts)
+        nn.init.uniform_(self.weight, -0.5 / self.embedding_dim, 0.5 / self.embedding_dim)
+        nn.init.zeros_(self.context_weight)
 
-    def forward(self, words: Tensor, contexts: Tensor, samples: Tensor | None = None) -> Tensor:
-        _check_words("words", words, None, self.words)
-        v = nn.functional.embedding(words.long(), self.words)
+    def forward(self, center: Tensor, context: Tensor, negatives: Tensor | None = None) -> Tensor:
+        check_words("center words", center, None, self.weight)
+        v = nn.functional.embedding(center.long(), self.weight)
         if self.estimator == "full":
-            return skipgram(v, self.contexts, contexts)
+            return skipgram(v, self.context_weight, context)
         noise = self._noise_here()
-        k = noise.draw((len(words), self.samples)) if samples is None else samples
-        return _sampled_loss(v, self.contexts, contexts, k, noise.probabilities, self.estimator)
+        k = noise.draw((len(center), self.negative)) if negatives is None else negatives
+        return checked_sampled_loss(v, self.context_weight, context, k, noise.probabilities, self.estimator)
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
     @torch.no_grad()
-    def descend(self, words: Tensor, contexts: Tensor, rate: float, samples: Tensor | None = None) -> Tensor:
+    def sgd_step(self, center: Tensor, context: Tensor, lr: float, negatives: Tensor | None = None) -> Tensor:
         """A step of plain gradient descent on the sum of the losses, in place; answers their mean before it.
 
-        Only rows that were reached are touched, where an optimiser would walk through all V of them.
+        Only rows that were reached are touched, where an optimizer would go through all V of them.
         """
-        _check_words("words", words, None, self.words)
-        _check_words("contexts", contexts, tuple(words.shape), self.contexts)
+        check_words("center words", center, None, self.weight)
+        check_words("context words", context, tuple(center.shape), self.context_weight)
         if self.estimator == "full":
-            raise ShapeError("skipgram: full reaches every row. Use an optimiser, or choose another estimator.")
-        if (type(rate) is not float and not isinstance(rate, Real)) or not math.isfinite(rate):
-            raise RecipeError(f"skipgram: rate is {rate!r}. Give a finite number, such as 0.025.")
+            raise ShapeError("skipgram: full reaches every row. Use an optimizer, or choose another estimator.")
+        if (type(lr) is not float and not isinstance(lr, Real)) or not math.isfinite(lr):
+            raise RecipeError(f"skipgram: lr is {lr!r}. Give a finite number, such as 0.025.")
         noise = self._noise_here()
-        if samples is not None:
-            _check_samples(samples, len(words), self.contexts)
-        k = noise.draw((len(words), self.samples)) if samples is None else samples
-        i, j, k = words.long(), contexts.long(), k.long()
-        with without_autocast(self.words):
-            v = self.words[i]
-            found = estimate(self.estimator, v, self.contexts, j, k, noise.probabilities)
-            hand = sampled_gradient(found, v, self.contexts, j, k)
-            _descend_rows(self.words, i, hand.v, rate)
-            _descend_rows(self.contexts, hand.rows.flatten(), hand.u.flatten(0, 1), rate)
+        if negatives is not None:
+            check_negatives(negatives, len(center), self.context_weight)
+        k = noise.draw((len(center), self.negative)) if negatives is None else negatives
+        i, j, k = center.long(), context.long(), k.long()
+        with without_autocast(self.weight):
+            v = self.weight[i]
+            found = estimate(self.estimator, v, self.context_weight, j, k, noise.probabilities)
+            hand = sampled_gradient(found, v, self.context_weight, j, k)
+            subtract_rows(self.weight, i, hand.v, lr)
+            subtract_rows(self.context_weight, hand.rows.flatten(), hand.u.flatten(0, 1), lr)
             return found.losses.mean().to(v.dtype)
 
     def extra_repr(self) -> str:
-        return f"{self.vocabulary}, {self.width}, estimator={self.estimator!r}, samples={self.samples}"
+        return f"{self.num_embeddings}, {self.embedding_dim}, estimator={self.estimator!r}, negative={self.negative}"
 
     def _noise_here(self) -> Noise:
         """The noise where the words are."""
-        self.noise = self.noise.to(self.words.device)
+        self.noise = self.noise.to(self.weight.device)
         return self.noise
+
+
+def _rename_keys_of_0_1(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    """0.1 called the vectors `words` and `contexts`."""
+    for old, new in (("words", "weight"), ("contexts", "context_weight")):
+        if prefix + old in state_dict and prefix + new not in state_dict:
+            state_dict[prefix + new] = state_dict.pop(prefix + old)

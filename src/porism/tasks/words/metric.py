@@ -61,14 +61,14 @@ def cross_entropy(model: SkipGram, pairs: Tensor) -> float:
 
     Shapes: pairs (P, 2).
     """
-    device = model.words.device
-    shift = torch.zeros(model.vocabulary, device=device)
+    device = model.weight.device
+    shift = torch.zeros(model.num_embeddings, device=device)
     if model.estimator == "negative":
         shift = model.noise.probabilities.log().to(device, shift.dtype)
     total = 0.0
-    for block in pairs.split(max(1, SCORES_AT_ONCE // model.vocabulary)):
+    for block in pairs.split(max(1, SCORES_AT_ONCE // model.num_embeddings)):
         i, j = block.to(device).T
         # (P, D) (D, V) -> (P, V)
-        scores = model.words[i] @ model.contexts.mT + shift
+        scores = model.weight[i] @ model.context_weight.mT + shift
         total += float((scores.logsumexp(1) - scores.gather(1, j[:, None]).squeeze(1)).double().sum())
     return total / len(pairs) if len(pairs) else math.nan

@@ -121,7 +121,7 @@ class Words(Task):
             words, contexts, _ = batch
         if not len(words):
             # A chunk without a pair has no gradient.
-            return 0 * (net.words.sum() + net.contexts.sum()), carry
+            return 0 * (net.weight.sum() + net.context_weight.sum()), carry
         loss: Tensor = net(words, contexts)
         return loss, carry
 
@@ -140,9 +140,9 @@ class Words(Task):
         net, pairs = _own_model(model), self._pairs(split)
         metrics = {"cross_entropy": cross_entropy(net, pairs)}
         if self.recipe.estimator == "negative":
-            metrics |= measure(net.words, net.contexts, pairs, net.noise, self.recipe.negative)
+            metrics |= measure(net.weight, net.context_weight, pairs, net.noise, self.recipe.negative)
         if split == "test" and self.recipe.evaluation_data is not None:
-            metrics |= evaluate(Path(self.recipe.evaluation_data), self.vocabulary.words, net.words.cpu()).metrics()
+            metrics |= evaluate(Path(self.recipe.evaluation_data), self.vocabulary.words, net.weight.cpu()).metrics()
         if split == "test" and not self.recipe.by_kernel:
             error = next(error for error in self._errors(net) if error.estimator == self.recipe.estimator)
             metrics |= {"gradient_bias": error.bias, "gradient_deviation": error.deviation}
@@ -205,7 +205,7 @@ class Words(Task):
         """The errors of every estimator's gradient on this model, with the noise that all but `uniform` draw from."""
         noise = Noise.of_frequencies(torch.from_numpy(self.vocabulary.frequencies))
         pairs = self._pairs("test")[:ERROR_PAIRS]
-        return estimation_errors(net.words, net.contexts, noise, pairs, self.recipe.negative)
+        return estimation_errors(net.weight, net.context_weight, noise, pairs, self.recipe.negative)
 
     def _some_words(self, count: int) -> list[str]:
         """Words among the most frequent that are likely to have a meaning: no short ones and no punctuation."""
@@ -224,7 +224,7 @@ class Words(Task):
 
 
 def _vectors(model: nn.Module) -> Tensor:
-    return _own_model(model).words.detach().cpu()
+    return _own_model(model).weight.detach().cpu()
 
 
 def _own(recipe: Recipe) -> WordsRecipe:

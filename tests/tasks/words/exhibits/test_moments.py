@@ -144,6 +144,6 @@ def test_negative_sampling_ends_at_its_optimum(m: int) -> None:
 
     assert batch == 24 * 6**m
     optimiser.step(loss)
-    found = (model.words @ model.contexts.mT).detach()
+    found = (model.weight @ model.context_weight.mT).detach()
     expected = naive.optimum(pairs / pairs.sum().double(), noise_counts / noise_counts.sum().double(), m)
     assert relative_error(found, expected) < 1e-4

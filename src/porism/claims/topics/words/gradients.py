@@ -56,10 +56,10 @@ def words_that_matter(form: Callable[[int, int, int], Tensor]) -> Finding:
     cases = []
     for V, i, j in ((7, 2, 5), (7, 5, 2), (3, 0, 1)):
         layer = SkipGram(V, 4, dtype=torch.float64)
-        torch.nn.init.normal_(layer.contexts, generator=torch.Generator().manual_seed(V))
+        torch.nn.init.normal_(layer.context_weight, generator=torch.Generator().manual_seed(V))
         layer(torch.tensor([i]), torch.tensor([j])).backward()
-        assert layer.words.grad is not None
-        cases.append((f"V={V}, i={i}, j={j}", layer.words.grad.abs().sum(1) > 0, form(V, i, j)))
+        assert layer.weight.grad is not None
+        cases.append((f"V={V}, i={i}, j={j}", layer.weight.grad.abs().sum(1) > 0, form(V, i, j)))
     return compared(cases)
 
 

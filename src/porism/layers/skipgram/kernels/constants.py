@@ -1,8 +1,9 @@
-"""What all kernels take for sigma far from zero."""
+"""Numbers that the kernels for CPUs and GPUs share."""
 
-REACH = 8
-"""Scores beyond count as this much: sigma differs from 0 or 1 by less than a rate can make matter."""
+MAX_SCORE = 8
+"""Scores beyond are taken as this much: the sigmoid is so near 0 or 1 that no learning rate makes it matter."""
 
-GOLDEN = 0x9E3779B97F4A7C15
+SPLITMIX_INCREMENT = 0x9E3779B97F4A7C15
+"""splitmix64 counts in steps of 2^64 over the golden ratio, and mixes the count by two multiplications."""
 
-FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+SPLITMIX_FIRST, SPLITMIX_SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

@@ -19,18 +19,20 @@ import numba
 import numpy as np
 
 from porism.layers.skipgram.kernels import constants as splitmix
-from porism.layers.skipgram.kernels.constants import REACH
+from porism.layers.skipgram.kernels.constants import MAX_SCORE
 from porism.layers.skipgram.kernels.lanes import LINE, STRIDE, ask_for, load, multiply_add, spread, store, total
 
 BINS = 1024
-"""Of the tables of sigma and softplus between -REACH and REACH. Between two entries a straight line is off by 3e-6."""
+"""Of the tables of sigmoid and softplus up to MAX_SCORE. Between two entries a straight line is off by 3e-6."""
 
-# The last entry is never reached: a score of REACH looks for the one after its own.
-_EDGES = np.arange(BINS + 2) * (2 * REACH / BINS) - REACH
+# The last entry is never reached: a score of MAX_SCORE looks for the one after its own.
+_EDGES = np.arange(BINS + 2) * (2 * MAX_SCORE / BINS) - MAX_SCORE
 SIGMOID = (1 / (1 + np.exp(-_EDGES))).astype(np.float32)
 SOFTPLUS = np.log1p(np.exp(_EDGES)).astype(np.float32)
 
-GOLDEN, _FIRST, _SECOND = (np.uint64(constant) for constant in (splitmix.GOLDEN, splitmix.FIRST, splitmix.SECOND))
+SPLITMIX_INCREMENT, _FIRST, _SECOND = (
+    np.uint64(constant) for constant in (splitmix.SPLITMIX_INCREMENT, splitmix.SPLITMIX_FIRST, splitmix.SPLITMIX_SECOND)
+)
 _S30, _S27, _S31, _S32, _S40 = (np.uint64(bits) for bits in (30, 27, 31, 32, 40))
 _LOW = np.uint64(0xFFFFFFFF)
 _BELOW_ONE = np.float32(2**-24)
@@ -51,7 +53,7 @@ def subsample(tokens: Any, keep: Any, seed: Any, kept: Any) -> Any:
     for t in range(tokens.shape[0]):
         word = tokens[t]
         kept[size] = word
-        chance = np.float32(_mixed(seed + np.uint64(t) * GOLDEN) >> _S40) * _BELOW_ONE
+        chance = np.float32(_mixed(seed + np.uint64(t) * SPLITMIX_INCREMENT) >> _S40) * _BELOW_ONE
         size += word < 0 or chance < keep[max(word, 0)]
     return size
 
@@ -62,7 +64,7 @@ def _choose(t: Any, kept: Any, window: Any, negatives: Any, thresholds: Any, ali
 
     The window reaches 1 to `window` words to either side, as chance has it, and ends with the sentence.
     """
-    state = _mixed(seed + np.uint64(t) * GOLDEN) + GOLDEN
+    state = _mixed(seed + np.uint64(t) * SPLITMIX_INCREMENT) + SPLITMIX_INCREMENT
     reach = 1 + np.int64(((_mixed(state) >> _S32) * np.uint64(window)) >> _S32)
     n = 0
     place = t - 1
@@ -78,7 +80,7 @@ def _choose(t: Any, kept: Any, window: Any, negatives: Any, thresholds: Any, ali
     if n == 0:
         return 0
     for drawn in range(n, n + negatives):
-        state += GOLDEN
+        state += SPLITMIX_INCREMENT
         bits = _mixed(state)
         column = ((bits >> _S32) * np.uint64(thresholds.shape[0])) >> _S32
         height = np.float32((bits & _LOW) >> np.uint64(8)) * _BELOW_ONE
@@ -127,7 +129,7 @@ def _coefficients(scores: Any, n: Any, size: Any, share: Any, rate: Any) -> Any:
     """Makes scores rate times c: 1 - sigma(s) for n contexts, -n share sigma(s) for negatives; answers the loss."""
     loss, weight = np.float32(0), np.float32(n) * share
     for r in range(size):
-        place = scores[r] * np.float32(BINS / (2 * REACH)) + np.float32(BINS / 2)
+        place = scores[r] * np.float32(BINS / (2 * MAX_SCORE)) + np.float32(BINS / 2)
         # Written so that a NaN falls into the first bin, and not outside the table.
         place = place if place > 0 else np.float32(0)
         place = place if place < BINS else np.float32(BINS)

@@ -10,9 +10,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from porism.layers.skipgram.kernels.constants import FIRST, GOLDEN, REACH, SECOND
+from porism.layers.skipgram.kernels.constants import MAX_SCORE, SPLITMIX_FIRST, SPLITMIX_INCREMENT, SPLITMIX_SECOND
 
-_GOLDEN, _FIRST, _SECOND, _REACH = (tl.constexpr(number) for number in (GOLDEN, FIRST, SECOND, REACH))
+_INCREMENT, _FIRST, _SECOND, _MAX_SCORE = (
+    tl.constexpr(number) for number in (SPLITMIX_INCREMENT, SPLITMIX_FIRST, SPLITMIX_SECOND, MAX_SCORE)
+)
 
 
 def subsample(tokens: Tensor, keep: Tensor, seed: int) -> Tensor:
@@ -68,7 +70,7 @@ def _keep(
     t = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = t < length
     word = tl.load(tokens + t, mask=inside, other=-1)
-    bits = _mixed(tl.load(seed).to(tl.uint64) + t.to(tl.uint64) * _GOLDEN)
+    bits = _mixed(tl.load(seed).to(tl.uint64) + t.to(tl.uint64) * _INCREMENT)
     chance = (bits >> 40).to(tl.float32) * (2.0**-24)
     tl.store(kept + t, (word < 0) | (chance < tl.load(keep + word, mask=word >= 0, other=1.0)), mask=inside)
 
@@ -99,7 +101,7 @@ def _walk(
     for at in range(start, end):
         t = nothing + at
         word = tl.load(kept + t).to(tl.int64)
-        state = _mixed(origin + t.to(tl.uint64) * _GOLDEN) + _GOLDEN
+        state = _mixed(origin + t.to(tl.uint64) * _INCREMENT) + _INCREMENT
         # None around the end of a sentence.
         reach = tl.where(word < 0, 0, 1 + (((_mixed(state) >> 32) * WINDOW) >> 32).to(tl.int32))
         place = t + offset
@@ -109,7 +111,7 @@ def _walk(
         near = near & (context >= 0)
         n = tl.sum(near.to(tl.int32))
         if n > 0:
-            bits = _mixed(state + draw * _GOLDEN)
+            bits = _mixed(state + draw * _INCREMENT)
             column = ((bits >> 32) * vocabulary.to(tl.uint64)) >> 32
             height = ((bits & 0xFFFFFFFF) >> 8).to(tl.float32) * (2.0**-24)
             own = height < tl.load(thresholds + column, mask=is_negative, other=0.0)
@@ -123,7 +125,7 @@ def _walk(
             v = tl.load(v_at, mask=wide, other=0.0, cache_modifier=".cg")
             u = tl.load(u_at, mask=whole, other=0.0, cache_modifier=".cg")
             score = tl.sum(u * v[None, :], axis=1)
-            bounded = tl.minimum(tl.maximum(score, -_REACH), _REACH)
+            bounded = tl.minimum(tl.maximum(score, -_MAX_SCORE), _MAX_SCORE)
             weight = n.to(tl.float32) * share
             minus_log = tl.log(1 + tl.exp(bounded))  # -log sigma(-s)
             sigma = 1 / (1 + tl.exp(-bounded))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from porism.errors import RecipeError
-from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER, Sample
+from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER, SampledPairs
 from porism.layers.skipgram.gradient import gradient
 from porism.layers.skipgram.noise import Noise
 from porism.runs.exhibits import Table
@@ -76,7 +76,9 @@ def _estimates(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, k: Tensor) ->
     estimates = []
     for rows in k.split(max(1, 2**22 // k[0].numel() // U.shape[1])):
         at_j = [value.expand(len(rows)) for value in (scores[j], log_q[j], scores.logsumexp(0))]
-        c = ESTIMATORS[name](Sample(at_j[0], scores[rows], at_j[1], log_q[rows], rows == j, at_j[2], vocabulary=len(U)))
+        c = ESTIMATORS[name](
+            SampledPairs(at_j[0], scores[rows], at_j[1], log_q[rows], rows == j, at_j[2], vocabulary=len(U))
+        )
         # c_j u_j + sum c_k u_k                 (n, 1, m) (n, m, D) -> (n, D)
         estimates.append(c.context[:, None] * U[j] + torch.bmm(c.samples[:, None], U[rows]).squeeze(1))
     return torch.cat(estimates)
@@ -169,7 +171,7 @@ def independent(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, m: int) -> M
     at_j = [value.expand(V) for value in (scores[j], log_q[j], scores.logsumexp(0))]
     hits = torch.arange(V) == j
     rows = [values[:, None].expand(V, m) for values in (scores, log_q, hits)]
-    estimate = ESTIMATORS[name](Sample(at_j[0], rows[0], at_j[1], rows[1], rows[2], at_j[2], V))
+    estimate = ESTIMATORS[name](SampledPairs(at_j[0], rows[0], at_j[1], rows[1], rows[2], at_j[2], V))
     c_j, c = estimate.context[0], estimate.samples[:, 0]
     # E[c_k u_k] = sum q_k c_k u_k
     term = (q * c) @ U

@@ -28,9 +28,9 @@ LAST_RATE = 1 / 250
 def kernel_step(model: SkipGram, recipe: WordsRecipe, frequencies: NDArray[np.int64], words: int) -> Step:
     """Trains on a batch of `Pass`. From here on the model's vectors are the trainer's. words: of a pass."""
     trainer = Trainer(
-        words=padded(model.words.detach()),
-        contexts=padded(model.contexts.detach()),
-        width=model.width,
+        words=padded(model.weight.detach()),
+        contexts=padded(model.context_weight.detach()),
+        width=model.embedding_dim,
         frequencies=frequencies,
         total=recipe.epochs * words,
         window=recipe.window,
@@ -43,8 +43,8 @@ def kernel_step(model: SkipGram, recipe: WordsRecipe, frequencies: NDArray[np.in
         deterministic=recipe.deterministic,
     )
     # Views: evaluation and checkpoints read what the kernels update.
-    model.words.data = trainer.words[:, : model.width]
-    model.contexts.data = trainer.contexts[:, : model.width]
+    model.weight.data = trainer.words[:, : model.embedding_dim]
+    model.context_weight.data = trainer.contexts[:, : model.embedding_dim]
 
     def step(batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         tokens, position = batch
