@@ -23,7 +23,7 @@ import torch
 import tyro
 from torch import Tensor
 
-from porism.costing.predicting import kept
+from porism.costing.predicting.calibration import kept_file
 from porism.layers import Pattern, choose_attention
 from porism.layers.attention.auto import attention
 from porism.training.device import hardware, versions
@@ -161,7 +161,7 @@ def main(threads: int = 2, only: str = "", refresh: bool = False, out: Path | No
     torch.set_num_threads(threads)
     chosen = [case for case in cases() if only in case.name]
     if refresh:
-        kept.place("mechanisms", torch.device("cpu"), torch.float32, threads).unlink(missing_ok=True)
+        kept_file("mechanisms", torch.device("cpu"), torch.float32, threads).unlink(missing_ok=True)
     rows = []
     for case in chosen:
         row = judged(case)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from porism.errors import RunError
-from porism.files import sha256_of_json, write_atomically
+from porism.files import cache_folder, cached, own_temporary, sha256_of_json, write_atomically
 
 
 def test_the_new_file_replaces_the_old_one_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_free_bytes_are_asked_for_before_what_was_written_is_deleted(
     usage = shutil.disk_usage(tmp_path)
 
     def free(folder: Path) -> Any:
-        assert (tmp_path / ".a.json.writing").exists()
+        assert own_temporary(tmp_path / "a.json").exists()
         return usage._replace(free=12_345)
 
     def full(descriptor: int) -> NoReturn:
@@ -50,10 +50,34 @@ def test_free_bytes_are_asked_for_before_what_was_written_is_deleted(
 
 def test_a_link_under_the_temporary_name_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
-    (tmp_path / ".a.json.writing").symlink_to("mine")
+    own_temporary(tmp_path / "a.json").symlink_to("mine")
     write_atomically(tmp_path / "a.json", b"new")
     assert (tmp_path / "mine").read_text() == "mine"
     assert (tmp_path / "a.json").read_bytes() == b"new"
+
+
+def test_two_processes_do_not_share_a_temporary_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = own_temporary(tmp_path / "a.json")
+    monkeypatch.setattr(os, "getpid", lambda: 12345)
+    assert own_temporary(tmp_path / "a.json").name == ".a.json.12345.writing"
+    assert own_temporary(tmp_path / "a.json") != ours
+
+
+def test_one_cache_folder_and_data_of_0_1_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PORISM_DATA", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    old = tmp_path / ".cache" / "porism"
+    assert cache_folder() == old
+    (old / "ptb").mkdir(parents=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "shared"))
+    assert cache_folder() == tmp_path / "shared" / "porism"
+    assert cached("ptb") == old / "ptb"
+    assert cached("an4") == tmp_path / "shared" / "porism" / "an4"
+    (tmp_path / "shared" / "porism" / "ptb").mkdir(parents=True)
+    assert cached("ptb") == tmp_path / "shared" / "porism" / "ptb"
+    monkeypatch.setenv("PORISM_DATA", str(tmp_path / "mine"))
+    assert cached("ptb") == tmp_path / "mine" / "ptb"
 
 
 def test_a_checksum_of_json_is_of_what_it_says() -> None:

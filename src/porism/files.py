@@ -1,9 +1,10 @@
-"""Files that appear whole or not at all, and the checksums by which a reader knows that they are what was written."""
+"""Files that appear whole or not at all, checksums by which a reader knows what was written, and the cache folder."""
 
 import errno
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 from contextlib import suppress
@@ -28,7 +29,7 @@ def write_synced(path: Path, content: bytes) -> None:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file under a temporary name and rename it, so that it is the old one or the whole new one."""
-    writing = temporary(path)
+    writing = own_temporary(path)
     try:
         writing.unlink(missing_ok=True)
         write_synced(writing, content)
@@ -44,6 +45,44 @@ def write_atomically(path: Path, content: bytes) -> None:
 def temporary(path: Path) -> Path:
     """The name under which a file or folder is written before it gets its own."""
     return path.with_name(f".{path.name}.writing")
+
+
+def own_temporary(path: Path) -> Path:
+    """The same for this process alone, where several may write the file at a time.
+
+    >>> own_temporary(Path("runs/metrics.json")).match(".metrics.json.*.writing")
+    True
+    """
+    return path.with_name(f".{path.name}.{os.getpid()}.writing")
+
+
+def is_temporary(name: str, of: str) -> bool:
+    """Is this the name under which a file or folder is written before it gets its own, by any process?
+
+    >>> [is_temporary(name, "a.json") for name in (".a.json.writing", ".a.json.17.writing", "a.json", ".a.json.x")]
+    [True, True, False, False]
+    """
+    return re.fullmatch(rf"\.{re.escape(of)}(\.\d+)?\.writing", name) is not None
+
+
+def cache_folder() -> Path:
+    """Where public data and what was measured of a device are kept.
+
+    `$PORISM_DATA`, or `$XDG_CACHE_HOME/porism`, or `~/.cache/porism`.
+    """
+    if chosen := os.environ.get("PORISM_DATA"):
+        return Path(chosen).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "porism"
+
+
+def cached(path: str | Path) -> Path:
+    """The place of a file or folder in the cache folder, or where 0.1 kept data if it lies there and not here."""
+    place = cache_folder() / path
+    before = Path.home() / ".cache" / "porism" / path
+    # A folder that was named for this is the only one that counts.
+    moved = not os.environ.get("PORISM_DATA") and not place.exists() and before.exists()
+    return before if moved else place
 
 
 def sync_folder(folder: Path) -> None:

@@ -19,6 +19,7 @@ WRITTEN_BY_PROGRAM = {"ledger"}
 def test_every_example_of_a_guide_gives_what_it_shows(
     guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("PORISM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # what examples measure is not kept
     ran = doctest.testfile(str(guide), module_relative=False)
     assert ran.attempted > 0

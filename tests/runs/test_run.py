@@ -108,7 +108,8 @@ def test_what_others_put_into_a_run_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_an_empty_folder_and_one_with_what_a_stopped_start_left_are_taken(tmp_path: Path) -> None:
     Run.create(tmp_path / "run", FACTS, RECIPES["elman"])
-    (tmp_path / "run/recipe.toml").rename(tmp_path / "run/.recipe.toml.writing")
+    (tmp_path / "run/recipe.toml").rename(tmp_path / "run/.recipe.toml.writing")  # as 0.1 wrote it
+    (tmp_path / "run/.recipe.toml.17.writing").write_text("half of")
     Run.create(tmp_path / "run", FACTS, RECIPES["elman"])
     (tmp_path / "other").mkdir()
     (tmp_path / "other/.DS_Store").write_bytes(b"x")

@@ -4,6 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from porism.errors import RunError
+from porism.files import own_temporary
 
 OPENING = """<!doctype html>
 <html lang="en">
@@ -35,7 +36,7 @@ def write(text: str, to: Path) -> Path:
     """Under another name first: a reader finds the old file or the whole new one."""
     if to.is_dir():
         raise RunError(f"{to} is a folder; wanted a file to write the report to. Choose {to / 'report.html'}.")
-    writing = to.with_name(f".{to.name}.writing")
+    writing = own_temporary(to)
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         writing.write_text(text, encoding="utf-8")

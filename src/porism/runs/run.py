@@ -18,7 +18,7 @@ import msgspec
 import tomli_w
 
 from porism.errors import RunError
-from porism.files import LITTER, cannot_write, read_bytes, sha256, sha256_of_json, temporary, write_atomically
+from porism.files import LITTER, cannot_write, is_temporary, read_bytes, sha256, sha256_of_json, write_atomically
 from porism.runs import checkpoint
 from porism.runs.events import EVENTS, Events, read_events
 from porism.runs.exhibits import AnyExhibit
@@ -205,7 +205,7 @@ def refuse_taken(path: Path) -> None:
     if RECIPE in names:
         raise RunError(f"{path} already holds a run. Go on with it by --resume {path}, or choose another --out.")
     # What is left where a new run was stopped before it had its recipe.
-    ours = {LOCK, temporary(path / RECIPE).name} if is_lock(path / LOCK) else set()
+    ours = {name for name in names if name == LOCK or is_temporary(name, RECIPE)} if is_lock(path / LOCK) else set()
     if foreign := sorted(names - ours - set(LITTER)):
         raise RunError(
             f"{path} is not empty and no run: it holds {foreign[0]}. Choose a new or an empty folder with --out."

@@ -21,6 +21,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cpu: Peaks) -> lis
         runs.append(torch.get_num_threads())
         return cpu.rates, 0.0625
 
+    monkeypatch.delenv("PORISM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(room, "survey", survey)
     monkeypatch.setattr(room, "overheads", lambda *_: cpu.overheads)

@@ -17,8 +17,8 @@ from porism.layers.attention.taylor import taylor_decode
 B, A, G, D, H = 2, 4, 2, 4, 7
 CALLS: dict[str, Callable[..., Any]] = {
     **{
-        f"taylor {pattern.kind} {map} {order}": lambda *x, pattern=pattern, map=map, order=order: (
-            taylor_attention(*x, pattern=pattern, feature_map=map, order=order)
+        f"taylor {pattern.kind} {map} {order}": lambda *x, pattern=pattern, map=map, order=order: taylor_attention(
+            *x, pattern=pattern, feature_map=map, order=order
         )
         for pattern in (FULL, CAUSAL, Pattern("block-causal", 7))
         for map, order in (("exact", 2), ("exact", 4), ("rolled", 2), ("ordered", 4), ("diagonal", 2))

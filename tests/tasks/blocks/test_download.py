@@ -122,8 +122,23 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("PORISM_DATA", str(tmp_path))
     assert data_folder() == tmp_path
     monkeypatch.delenv("PORISM_DATA")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert data_folder() == tmp_path / ".cache" / "porism"
+
+
+def test_what_0_1_fetched_is_found_wherever_the_cache_is_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PORISM_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    old = tmp_path / ".cache" / "porism" / "text.txt"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(b"words")
+    file = PublicFile("text.txt", "file:///nowhere", hashlib.sha256(b"words").hexdigest())
+    assert fetch(file) == fetch(file, data_folder()) == old
+    assert DataSet("", "", {"all": file}).here()
+    with pytest.raises(DataError):
+        fetch(file, tmp_path / "other")
 
 
 def test_a_data_set_is_here_when_all_its_files_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

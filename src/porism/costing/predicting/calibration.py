@@ -4,30 +4,75 @@
 >>> peaks.flops, peaks.bandwidth                        # a second, of the best product and of the largest copy
 """
 
+import platform
+import re
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 import numpy as np
 import torch
 
-from porism.costing.predicting import kept
 from porism.costing.predicting.clock import Timing, measure, using_threads, wait_for
 from porism.costing.predicting.overheads import Overheads, overheads
 from porism.costing.predicting.probes import Bench, survey
 from porism.costing.predicting.rates import Rates
-from porism.errors import DeviceError
+from porism.errors import DeviceError, RunError
+from porism.files import cache_folder, write_atomically
 from porism.version import __version__
+
+Measured = TypeVar("Measured", bound=msgspec.Struct)
 
 PATIENCE = 40.0
 """Seconds after which points that other work has disturbed are no longer timed again."""
 
 DISTURBED = 0.1
 """The share of disturbed points above which what was measured is used this once and not kept."""
+
+
+def kept_file(room: str, device: torch.device, dtype: torch.dtype, threads: int) -> Path:
+    """The file in the cache for one device, type of number, number of threads and version of torch."""
+    parts = [device_name(device), f"{threads} threads", str(dtype).removeprefix("torch."), f"torch {torch.__version__}"]
+    return cache_folder() / room / (re.sub(r"[^\w.-]+", "-", "_".join(parts)) + ".json")
+
+
+@cache
+def device_name(device: torch.device) -> str:
+    """What the device is called by its maker, or as near to that as the system tells."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.is_file() else ""
+    found = re.search(r"model name\s*: (.+)", text) or re.search(r"CPU part\s*: (.+)", text)
+    return f"{platform.machine()} {found[1].strip() if found else platform.processor()}".strip()
+
+
+def read_kept(file: Path, kind: type[Measured]) -> Measured | None:
+    """What the file holds; None where there is none, or none that can be read."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def write_kept(file: Path, measured: msgspec.Struct) -> None:
+    """Keep what was measured. Where nothing can be kept, that is said."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, msgspec.json.encode(measured))
+    except (OSError, RunError) as error:
+        reason = error.__cause__ or error
+        warnings.warn(
+            f"{file.parent.name}: what was measured cannot be kept in {file.parent}: {reason}. "
+            "Let PORISM_DATA or XDG_CACHE_HOME name a folder that can be written.",
+            stacklevel=3,
+        )
 
 
 class Peaks(msgspec.Struct, frozen=True):
@@ -73,14 +118,14 @@ def of(
     if device.type == "cuda" and not torch.cuda.is_available():
         raise DeviceError("peaks: device cuda is not there, torch sees no CUDA device. Use cpu.")
     threads = threads or torch.get_num_threads()
-    file = kept.place("peaks", device, dtype, threads)
-    known = None if refresh else kept.read(file, Peaks)
+    file = kept_file("peaks", device, dtype, threads)
+    known = None if refresh else read_kept(file, Peaks)
     if known is not None and known.version == __version__:
         return known
     with using_threads(threads):
         peaks = _measured(device, dtype, threads, patience)
     if peaks.disturbed <= DISTURBED:
-        kept.write(file, peaks)
+        write_kept(file, peaks)
     return peaks
 
 
@@ -90,7 +135,7 @@ def _measured(device: torch.device, dtype: torch.dtype, threads: int, patience: 
         _wake(device)
     rates, disturbed = survey(bench.probes(), device, patience)
     return Peaks(
-        device=kept.name(device),
+        device=device_name(device),
         kind=device.type,
         threads=threads,
         dtype=str(dtype).removeprefix("torch."),
@@ -190,7 +235,7 @@ def rates(
     """What a unit of work takes on a device: known, kept, or measured now; None where that cannot be."""
     if device.type != "cpu" and not (device.type == "cuda" and torch.cuda.is_available()):
         return None
-    file = kept.place("mechanisms", device, dtype, threads)
+    file = kept_file("mechanisms", device, dtype, threads)
     if not refresh and (known := _workload_rates(file).rates.get(workload.key)) is not None:
         return known
     if not may_measure:
@@ -201,7 +246,7 @@ def rates(
     _workload_rates(file).rates[workload.key] = measured
     if measured.is_calm:
         # Others may have kept further workloads meanwhile.
-        kept.write(file, WorkloadRates(__version__, _read_rates(file).rates | {workload.key: measured}))
+        write_kept(file, WorkloadRates(__version__, _read_rates(file).rates | {workload.key: measured}))
     return measured
 
 
@@ -212,7 +257,7 @@ def _workload_rates(file: Path) -> WorkloadRates:
 
 
 def _read_rates(file: Path) -> WorkloadRates:
-    found = kept.read(file, WorkloadRates)
+    found = read_kept(file, WorkloadRates)
     return found if found is not None and found.version == __version__ else WorkloadRates(__version__, {})
 
 

@@ -4,8 +4,9 @@
 >>> fetch(ptb)                                     # doctest: +SKIP
 PosixPath('.../.cache/porism/ptb/ptb.test.txt')
 
-The folder is `$PORISM_DATA`, or `~/.cache/porism`. A file put there by hand is as good as a fetched one, and may be
-kept as `.gz` or `.xz`: the sha256 is that of the content. An address that ends so gives a file that is kept so.
+The folder is `$PORISM_DATA`, or `$XDG_CACHE_HOME/porism`, or `~/.cache/porism`. A file put there by hand is as good as
+a fetched one, and may be kept as `.gz` or `.xz`: the sha256 is that of the content. An address that ends so gives a
+file that is kept so.
 """
 
 import gzip
@@ -30,6 +31,7 @@ from rich.console import Console
 from rich.progress import wrap_file
 
 from porism.errors import DataError
+from porism.files import cache_folder, cached
 from porism.tasks.blocks.memory import check_fits
 
 COMPRESSED = (".gz", ".xz")
@@ -77,19 +79,19 @@ class DataSet:
 
     def here(self) -> bool:
         """Whether all of it is on this machine."""
-        return all(_kept(data_folder() / file.path) for file in self.files.values())
+        return all(_kept(data_folder() / file.path) or _kept_of_old(file.path) for file in self.files.values())
 
 
 def data_folder() -> Path:
-    """Where public data is kept: `$PORISM_DATA`, or `~/.cache/porism`."""
-    chosen = os.environ.get("PORISM_DATA")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "porism"
+    """Where public data is kept: `$PORISM_DATA`, or `$XDG_CACHE_HOME/porism`, or `~/.cache/porism`."""
+    return cache_folder()
 
 
 def fetch(file: PublicFile, folder: Path | None = None) -> Path:
     """The file on this machine, fetched if it is not there yet. What comes back has the right digest."""
-    place = (folder or data_folder()) / file.path
-    kept = _kept(place)
+    folder = folder or data_folder()
+    place = folder / file.path
+    kept = _kept(place) or (_kept_of_old(file.path) if folder == data_folder() else None)
     return _checked(kept, file) if kept else _download(file, place)
 
 
@@ -145,6 +147,11 @@ def readable(path: Path) -> Iterator[None]:
 def _kept(place: Path) -> Path | None:
     """The file at its place, plain or compressed, or None."""
     return next((kept for end in ("", *COMPRESSED) if (kept := place.with_name(place.name + end)).is_file()), None)
+
+
+def _kept_of_old(path: str) -> Path | None:
+    """The same where 0.1 kept it, whatever `$XDG_CACHE_HOME` says."""
+    return next((kept for end in ("", *COMPRESSED) if (kept := cached(path + end)).is_file()), None)
 
 
 def _checked(kept: Path, file: PublicFile) -> Path:

@@ -55,6 +55,7 @@ class Device:
 @pytest.fixture(autouse=True)
 def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Device]:
     torch.manual_seed(0)
+    monkeypatch.delenv("PORISM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = Device(monkeypatch, tmp_path)
     monkeypatch.setattr(calibration, "_measured_rates", made.measure)

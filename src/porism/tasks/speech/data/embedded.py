@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from porism.errors import DataError
-from porism.tasks.blocks.download import data_folder
+from porism.files import cached
 from porism.tasks.speech.data.audio import RATE, Sound, resample, write_flac
 from porism.tasks.speech.data.espeak import RATE as ESPEAK_RATE
 from porism.tasks.speech.data.espeak import SynthesisInput, speak
@@ -40,7 +40,7 @@ Plan = dict[str, list[SynthesisInput]]
 def embedded_recordings() -> Recordings:
     """The recordings from the data folder, synthesised first where they are missing or changed."""
     planned = plan(COUNTS, SEED)
-    folder = data_folder() / NAME / _digest(planned)
+    folder = cached(Path(NAME) / _digest(planned))
     return read_cached(folder) or synthesize(planned, folder)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from porism.errors import DataError
-from porism.tasks.blocks.download import DataSet, PublicFile, data_folder, fetch
+from porism.files import cached
+from porism.tasks.blocks.download import DataSet, PublicFile, fetch
 from porism.tasks.speech.data.recordings import SOUND_SUFFIXES, Recordings, Utterance, read_lines, recordings, utterance
 
 METADATA, SOUNDS = "metadata.csv", "wavs"
@@ -57,8 +58,9 @@ def split_by_position(utterances: Sequence[Utterance]) -> dict[str, Sequence[Utt
 
 def read_public_ljspeech() -> Recordings:
     """LJ Speech in the data folder, fetched and unpacked first where it is missing."""
-    folder = data_folder() / "ljspeech" / "LJSpeech-1.1"
+    folder = cached("ljspeech/LJSpeech-1.1")
     if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with (
             tarfile.open(fetch(PUBLIC["ljspeech"].files["all"])) as archive,
             # Unpacked aside and renamed: an interrupted unpacking leaves no folder of that name.
