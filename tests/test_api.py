@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import porism
 from porism.api import resolve
@@ -74,3 +74,36 @@ def test_a_folder_of_transformers(tmp_path: Path) -> None:
     assert cost.parameters == (50 + 256) * 8 + 12 * 64 + 13 * 8 + 2 * 8
     with pytest.raises(RecipeError, match="has no config.json"):
         porism.cost(f"hf:{tmp_path}/nothing")
+
+
+class Words(nn.Module):
+    """A model whose inputs have names."""
+
+    def __init__(self, V: int = 99) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(V, 8), nn.Linear(8, V)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, use_cache: bool = True) -> Tensor:
+        x: Tensor = self.words(input_ids)
+        if attention_mask is not None:
+            x = x * attention_mask.unsqueeze(-1)
+        y: Tensor = self.head(x)
+        return y if use_cache else y + 1
+
+
+def test_the_documented_calls_with_their_types() -> None:
+    """As people write them: a checker of types reads this file in strict mode."""
+    c = porism.cost(lambda V: Words(V), "B T : int < V")
+    bytes_kept: porism.Quantity = c.at(B=8, T=2048, V=50_000).activation_bytes
+    assert int(bytes_kept) == 8 * 2048 * (8 + 32)
+    named = {"input_ids": "B T : int < 99", "attention_mask": "B T : int"}
+    masked: porism.Cost = porism.cost(Words(), named, kwargs={"use_cache": False})
+    assert str(masked.flops) == "1584*B*T"
+    net = nn.Sequential(nn.Embedding(2, 8), nn.Linear(8, 3))
+    assert str(porism.cost(net, lambda B, T: torch.randint(2, (B, T))).flops) == "48*B*T"
+    length = c.solve("T", memory="24GB", B=1, V=50_000)
+    assert c.at(B=1, T=length, V=50_000).parameters == c.at(B=1, T=1, V=50_000).parameters
+    assert c.memory(B=1, T=length, V=50_000).total <= 24e9 < c.memory(B=1, T=int(length) + 1, V=50_000).total
+    assert porism.cost(nn.Conv2d(3, 8, 7), "B 3 224 224").at(B=1).flops <= 5e9
+    crossing = c.crossover(masked, "T", V=200).size
+    assert crossing is None

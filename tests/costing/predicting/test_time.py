@@ -9,6 +9,8 @@ from tests.costing.predicting.conftest import BANDWIDTH, FLOPS, HOST, LEAST
 from torch import nn
 
 from porism.costing.counting.count import Count, count
+from porism.costing.derive import derive
+from porism.costing.predicting import calibration
 from porism.costing.predicting.calibration import Peaks
 from porism.costing.predicting.clock import measure
 from porism.costing.predicting.overheads import host_of
@@ -137,3 +139,33 @@ def test_a_large_product_is_predicted_within_a_factor_of_two_here() -> None:
         if 0.5 < ratios[-1] < 2.0:
             return
     pytest.fail(f"predicted over measured was {ratios}")
+
+
+def test_the_time_of_a_cost_is_predicted_without_memory_and_measured_where_asked(
+    cpu: Peaks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "of", lambda *_: cpu)
+    cost = derive(nn.Linear(512, 512), "B 512")
+    both = cost.time("cpu", measure=False, B=10**7)  # 20 GB of inputs, were they real
+    forward = cost.time("cpu", measure=False, backward=False, B=10**7)
+    assert both.measured is None
+    assert both.ratio is None
+    assert both.bound == "compute"
+    assert 0 < forward.predicted < both.predicted / 2
+    assert forward.prediction.backward == 0.0
+    assert repr(both).startswith("time on a device by hand: predicted ")
+    measured = cost.time("cpu", B=4)
+    assert measured.measured is not None
+    assert measured.measured > 0
+    assert measured.to_json().keys() == both.to_json().keys()
+    assert "; measured " in repr(measured)
+
+
+def test_a_budget_of_seconds(cpu: Peaks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "of", lambda *_: cpu)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    cost = derive(nn.Linear(512, 512), "B 512")
+    size = cost.solve("B", seconds=0.01)
+    assert cost.time("cpu", measure=False, B=size).predicted <= 0.01
+    assert cost.time("cpu", measure=False, B=int(size) + 1).predicted > 0.01
+    assert repr(size).endswith("(extrapolated: predicted of a device by hand, not measured)")
