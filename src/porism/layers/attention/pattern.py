@@ -1,6 +1,6 @@
 """Which keys a query attends to, by their positions: one definition for masks, counts and pictures."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -94,8 +94,18 @@ class Pattern:
         """Whether every query attends to all S keys, as those do that come after them in a causal pattern."""
         return self.kind == "full" or (self.kind == "causal" and offset >= S - 1)
 
-    def mask_mod(self, b: Any, h: Any, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        """Whether the query at one position attends to the key at another, in every batch b and head h alike."""
+    @property
+    def mask_mod(self) -> Callable[[Any, Any, Tensor, Tensor], Tensor]:
+        """mask_mod(b, h, q_idx, kv_idx), as FlexAttention takes it: alike for every batch b and head h."""
+
+        # A plain function: torch tells a mask_mod by its four arguments, and would count `self` among a method's.
+        def mask_mod(b: Any, h: Any, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            return self._attends(q_idx, kv_idx)
+
+        return mask_mod
+
+    def _attends(self, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+        """Whether the query at one position attends to the key at another."""
         distance = q_idx - kv_idx
         if self.kind == "full":
             return torch.ones_like(distance, dtype=torch.bool)
@@ -113,7 +123,7 @@ class Pattern:
     def mask(self, T: int, S: int, offset: int = 0, device: torch.device | None = None) -> Tensor:
         """True where a query (T) attends to a key (S)."""
         query, key = (torch.arange(length, device=device) for length in (T, S))
-        return self.mask_mod(None, None, query[:, None] + offset, key[None, :])
+        return self._attends(query[:, None] + offset, key[None, :])
 
     def num_pairs(self, T: int, S: int | None = None) -> int:
         """How many pairs of query and key there are where the one attends to the other.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 
 from sympy import Expr, Integer, Max, Min, floor, sympify
 from torch import nn
@@ -155,10 +156,12 @@ def subject() -> tuple[Callable[[int], nn.Module], tuple[str, ...]]:
     Width and length are fixed. Features grow by floors of the width, spans by floors of the length, and to find both
     from counts would take long.
     """
-    from porism.layers.attention.hybrid.layer import HybridAttention
+    # By name: the layer's method imports this file for its amounts of work.
+    HybridAttention = import_module(".layer", __package__).HybridAttention
 
     def build(A: int) -> nn.Module:
-        return HybridAttention(WIDTH * A, A, window_size=WINDOW, pattern=CAUSAL, batch_first=True)
+        layer: nn.Module = HybridAttention(WIDTH * A, A, window_size=WINDOW, pattern=CAUSAL, batch_first=True)
+        return layer
 
     return build, (f"B {TEXT} {WIDTH}*A",)
 

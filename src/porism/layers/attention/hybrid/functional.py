@@ -240,6 +240,8 @@ class Hybrid(Method):
         check_features(choose_map(None, order), order, request.q.shape[3], layer="hybrid")
 
     def attend(self, request: AttentionRequest) -> Tensor:
+        if request.cu_seqlens is None:
+            return _attend(request, _task(request))[0]
         batch, pack = request.padded()
         return pack(_attend(batch, _task(batch))[0])
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 
 from sympy import Expr, Integer, Symbol, lambdify, sympify
 from torch import nn
@@ -75,7 +76,8 @@ def cost(
 
 def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:
     """What `porism cost attention` counts: the layer with heads of any number and width, and its input."""
-    from porism.layers.attention.softmax.layer import Attention
+    # By name: the layer's method imports this file for its amounts of work.
+    Attention = import_module(".layer", __package__).Attention
 
     return lambda A, D: Attention(A * D, A, batch_first=True), ("B T A*D",)
 

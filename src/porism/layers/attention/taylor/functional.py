@@ -253,6 +253,8 @@ class Taylor(Method):
         check_request(request)
 
     def attend(self, request: AttentionRequest) -> Tensor:
+        if request.cu_seqlens is None:
+            return _attend(request)[0]
         batch, pack = request.padded()
         return pack(_attend(batch)[0])
 

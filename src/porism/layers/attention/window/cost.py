@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 
 from sympy import Expr, Piecewise, Symbol, floor
 from torch import nn
@@ -72,7 +73,8 @@ def cost(
 
 def subject() -> tuple[Callable[[int, int, int], nn.Module], tuple[str, ...]]:
     """What `porism cost window` counts: the layer with heads of any number and width and any window, and its input."""
-    from porism.layers.attention.window.layer import WindowAttention
+    # By name: the layer's method imports this file for its amounts of work.
+    WindowAttention = import_module(".layer", __package__).WindowAttention
 
     return lambda A, D, W: WindowAttention(A * D, A, window_size=W, batch_first=True), ("B T A*D",)
 
