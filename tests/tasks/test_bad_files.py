@@ -162,13 +162,13 @@ NPZ: dict[str, Case] = {
     ),
     "weights below 0": (
         graph(edge_weight=np.array([-1.0, 1, -2, *[1] * 17])),
-        "2 of 20 edges have a weight below 0, and symmetric divides by the sum of weights",
+        "2 of 20 edges have a weight below 0, and sym divides by the sum of weights",
     ),
     "a label of 2^64 - 1": (
         graph(y=np.array([2**64 - 1, *[1] * 19], dtype=np.uint64)),
-        "label 18446744073709551615 of example 0, wanted a class from 0 on, or -1 where it is unknown",
+        "label 18446744073709551615 of example 0, expected a class from 0 on, or -1 where it is unknown",
     ),
-    "a label of -2": (graph(y=np.array([-2, *[1] * 19])), "label -2 of example 0, wanted a class from 0 on, or -1"),
+    "a label of -2": (graph(y=np.array([-2, *[1] * 19])), "label -2 of example 0, expected a class from 0 on, or -1"),
     "a label of 10^9": (graph(y=np.array([10**9, *[1] * 19])), "1,000,000,001 classes for 20 labelled examples"),
     "a label of 2^62": (graph(y=np.array([2**62, *[1] * 19])), "labels run to 4611686018427387904"),
     "a label of 50,000": (graph(y=np.array([50_000, *[1] * 19])), "50,001 classes for 20 labelled examples"),
@@ -368,18 +368,18 @@ IMAGES: dict[str, Case] = {
     "a label of 2^62": (medmnist(val_labels=np.full(6, 2**62)), "labels run to 4611686018427387904"),
     "a label of 2^64 - 1": (
         medmnist(val_labels=np.full(6, 2**64 - 1, np.uint64)),
-        "val: label 18446744073709551615 of example 0, wanted a class from 0 on",
+        "val: label 18446744073709551615 of example 0, expected a class from 0 on",
     ),
     "169 million pixels": (
         pictures("z.png", lambda path: png(path, 13_000, 13_000)),
         "z.png: more than 89,478,485 pixels",
     ),
-    "fractions that are none": (pictures("z.tiff", fraction(float("nan"))), "z.tiff: a pixel is nan, wanted 0 to 1"),
-    "fractions above 1": (pictures("z.tiff", fraction(1.5)), "z.tiff: a pixel is 1.5, wanted 0 to 1"),
-    "fractions below 0": (pictures("z.tiff", fraction(-0.5)), "z.tiff: a pixel is -0.5, wanted 0 to 1"),
+    "fractions that are none": (pictures("z.tiff", fraction(float("nan"))), "z.tiff: a pixel is nan, expected 0 to 1"),
+    "fractions above 1": (pictures("z.tiff", fraction(1.5)), "z.tiff: a pixel is 1.5, expected 0 to 1"),
+    "fractions below 0": (pictures("z.tiff", fraction(-0.5)), "z.tiff: a pixel is -0.5, expected 0 to 1"),
     "numbers above 16 bits": (
         pictures("z.tiff", lambda path: Image.fromarray(np.full((8, 8), 70_000, np.int32)).save(path)),
-        "z.tiff: a pixel is 70000, wanted 0 to 65535",
+        "z.tiff: a pixel is 70000, expected 0 to 65535",
     ),
     "a pipe": (pictures("pipe", os.mkfifo), "pipe: neither a file nor a folder. Take it away."),
     "a link to nowhere": (
@@ -449,9 +449,9 @@ def encoded(encoding: str) -> Callable[[Path], Path]:
 
 TEXT: dict[str, Case] = {
     "a bomb": (bomb, " bytes that unpack to more than 100 times as many, which no data does."),
-    "UTF-16": (encoded("utf-16"), "letter.txt: UTF-16 or UTF-32, wanted UTF-8. Convert it"),
-    "UTF-16 without a mark": (encoded("utf-16-be"), "letter.txt: UTF-16 or UTF-32, wanted UTF-8. Convert it"),
-    "UTF-32": (encoded("utf-32"), "letter.txt: UTF-16 or UTF-32, wanted UTF-8. Convert it"),
+    "UTF-16": (encoded("utf-16"), "letter.txt: UTF-16 or UTF-32, expected UTF-8. Convert it"),
+    "UTF-16 without a mark": (encoded("utf-16-be"), "letter.txt: UTF-16 or UTF-32, expected UTF-8. Convert it"),
+    "UTF-32": (encoded("utf-32"), "letter.txt: UTF-16 or UTF-32, expected UTF-8. Convert it"),
 }
 
 CASES = {

@@ -46,7 +46,7 @@ class Renamed(NamedTuple):
 
 _EVERY_TASK = {
     "about": Renamed("description"),
-    # 0.1 stopped one epoch later than its number said.
+    # 0.1 stopped one epoch later than its number.
     "patience": Renamed("patience", lambda value, fields: value + 1),
     "select": Renamed("restore_best_weights", lambda value, fields: value == "best"),
     "batch": Renamed("batch_size"),
@@ -160,7 +160,7 @@ def renamed(task: str) -> dict[str, Renamed]:
 def convert(task: str, old: Fields) -> dict[str, Any]:
     """All fields of a recipe of 0.1 in the words of 0.2. What is none is left out."""
     if task == "speech" and "mlp" in old:
-        # The decoder was as wide inside as the encoder where nothing else was said.
+        # The decoder was as wide inside as the encoder where nothing else was set.
         old = {**old, "decoder_mlp": old.get("decoder_mlp", old["mlp"])}
     names, new = renamed(task), {}
     for key, value in old.items():

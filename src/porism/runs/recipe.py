@@ -160,11 +160,11 @@ def from_fields(kind: type[AnyRecipe], fields: Mapping[str, Any]) -> AnyRecipe:
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, RecipeError):
             raise error.__cause__ from None
-        wanted, _, place = str(error).partition(" - at `$.")
-        key = place.rstrip("`")
+        expected, _, path = str(error).partition(" - at `$.")
+        key = path.rstrip("`")
         problem = f"{key}={fields.get(key)} cannot be" if key else "a field is missing"
-        wanted = wanted[:1].lower() + wanted[1:].replace("`", "")
-        raise RecipeError(f"recipe {fields.get('name', '')}: {problem}: {wanted}. Set it with --set.") from error
+        expected = expected[:1].lower() + expected[1:].replace("`", "")
+        raise RecipeError(f"recipe {fields.get('name', '')}: {problem}: {expected}. Set it with --set.") from error
 
 
 def to_fields(recipe: Recipe) -> dict[str, Any]:

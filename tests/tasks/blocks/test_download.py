@@ -69,7 +69,7 @@ def test_an_md5_serves_where_only_that_is_published(server: str, tmp_path: Path)
     md5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
     assert fetch(PublicFile("text.txt", f"{server}/text.txt", md5=md5), tmp_path / "data").read_bytes() == CONTENT
     other = PublicFile("other.txt", f"{server}/text.txt", md5="0" * 32)
-    with pytest.raises(DataError, match=f"what came has md5 {md5}, wanted {'0' * 32}; not kept"):
+    with pytest.raises(DataError, match=f"what came has md5 {md5}, expected {'0' * 32}; not kept"):
         fetch(other, tmp_path / "data")
 
 
@@ -77,7 +77,7 @@ def test_a_kept_file_with_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_bytes(b"other")
     found = hashlib.sha256(b"other").hexdigest()
     message = (
-        f"{tmp_path}/text.txt: its content has sha256 {found}, wanted {SHA256}. Delete it to have file:///x fetched."
+        f"{tmp_path}/text.txt: its content has sha256 {found}, expected {SHA256}. Delete it to have file:///x fetched."
     )
     with pytest.raises(DataError) as refused:
         fetch(PublicFile("text.txt", "file:///x", SHA256), tmp_path)
@@ -85,12 +85,12 @@ def test_a_kept_file_with_other_content_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_comes_with_another_checksum_is_not_kept(server: str, tmp_path: Path) -> None:
-    wanted, folder = "0" * 64, tmp_path / "data"
+    expected, folder = "0" * 64, tmp_path / "data"
     with pytest.raises(DataError) as refused:
-        fetch(PublicFile("text.txt", f"{server}/text.txt", wanted), folder)
+        fetch(PublicFile("text.txt", f"{server}/text.txt", expected), folder)
     assert str(refused.value) == (
-        f"{server}/text.txt: what came has sha256 {SHA256}, wanted {wanted}; not kept. Try again. "
-        f"Or get it by hand from {server}/text.txt and put it at {folder}/text.txt (sha256 {wanted})."
+        f"{server}/text.txt: what came has sha256 {SHA256}, expected {expected}; not kept. Try again. "
+        f"Or get it by hand from {server}/text.txt and put it at {folder}/text.txt (sha256 {expected})."
     )
     assert list(folder.iterdir()) == []
 

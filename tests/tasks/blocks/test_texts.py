@@ -19,7 +19,7 @@ def test_text_is_read(text: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("text", [WORDS, WORDS * 99])
 def test_two_bytes_a_letter_are_told(encoding: str, text: str) -> None:
-    with pytest.raises(DataError, match="file: UTF-16 or UTF-32, wanted UTF-8. Convert it, as iconv"):
+    with pytest.raises(DataError, match="file: UTF-16 or UTF-32, expected UTF-8. Convert it, as iconv"):
         decoded(text.encode(encoding), "file")
 
 

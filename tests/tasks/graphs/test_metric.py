@@ -4,17 +4,18 @@ import pytest
 import torch
 
 from porism.runs.exhibits import Lines, Matrix, Points, Table
+from porism.tasks.blocks.classification import accuracy_and_cross_entropy
 from porism.tasks.graphs.data import load_graph
 from porism.tasks.graphs.exhibits.hidden_layer import principal_plane
 from porism.tasks.graphs.exhibits.over_smoothing import similarity, smoothing
-from porism.tasks.graphs.metric import by_class, confusion_matrix, measure
+from porism.tasks.graphs.metric import by_class, confusion_matrix
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
 
 
 def test_accuracy_and_cross_entropy() -> None:
     logits = torch.tensor([[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]).log()
-    found = measure(logits, torch.tensor([0, 1, 1]))
+    found = accuracy_and_cross_entropy(logits, torch.tensor([0, 1, 1]))
     assert found["accuracy"] == pytest.approx(2 / 3)
     assert found["cross_entropy"] == pytest.approx(-torch.tensor([0.8, 0.7, 0.4]).log().mean().item())
 

@@ -94,7 +94,7 @@ def test_a_completed_picture_is_written_when_asked(digits_task: Make, tmp_path: 
         ("pooled", {"rows": 3}, "classifying an image has no option 'rows'. It takes none."),
         ("complete", {"row": 3}, "completing an image has no option 'row'. Did you mean rows?"),
         ("complete", {"rows": "x"}, "rows takes a whole number, got 'x'"),
-        ("complete", {"rows": 9}, "rows is 9, wanted 0 to 8"),
+        ("complete", {"rows": 9}, "rows is 9, expected 0 to 8"),
     ],
 )
 def test_options_that_there_are_not(digits_task: Make, recipe: str, options: dict[str, int], message: str) -> None:

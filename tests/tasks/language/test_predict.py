@@ -106,12 +106,12 @@ def test_dropout_is_off_and_the_mode_comes_back(training: bool) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"length": 0}, "generate: length is 0, wanted at least 1 word."),
-        ({"temperature": -0.1}, "generate: temperature is -0.1, wanted 0 (the likeliest word always) or more."),
-        ({"temperature": math.nan}, "generate: temperature is nan, wanted 0 (the likeliest word always) or more."),
-        ({"top_k": 0}, "generate: top_k is 0, wanted at least 1 word. Leave it out to choose from all."),
-        ({"top_p": 0.0}, "generate: top_p is 0.0, wanted above 0 and at most 1. Leave it out to choose from all."),
-        ({"top_p": 1.1}, "generate: top_p is 1.1, wanted above 0 and at most 1. Leave it out to choose from all."),
+        ({"length": 0}, "generate: length is 0, expected at least 1 word."),
+        ({"temperature": -0.1}, "generate: temperature is -0.1, expected 0 (the likeliest word always) or more."),
+        ({"temperature": math.nan}, "generate: temperature is nan, expected 0 (the likeliest word always) or more."),
+        ({"top_k": 0}, "generate: top_k is 0, expected at least 1 word. Leave it out to choose from all."),
+        ({"top_p": 0.0}, "generate: top_p is 0.0, expected above 0 and at most 1. Leave it out to choose from all."),
+        ({"top_p": 1.1}, "generate: top_p is 1.1, expected above 0 and at most 1. Leave it out to choose from all."),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, float], message: str) -> None:

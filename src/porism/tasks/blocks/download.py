@@ -90,9 +90,9 @@ def data_folder() -> Path:
 def fetch(file: PublicFile, folder: Path | None = None) -> Path:
     """The file on this machine, fetched if it is not there yet. What comes back has the right digest."""
     folder = folder or data_folder()
-    place = folder / file.path
-    kept = _kept(place) or (_kept_of_old(file.path) if folder == data_folder() else None)
-    return _checked(kept, file) if kept else _download(file, place)
+    path = folder / file.path
+    kept = _kept(path) or (_kept_of_old(file.path) if folder == data_folder() else None)
+    return _checked(kept, file) if kept else _download(file, path)
 
 
 def read_content(path: Path, suffix: str | None = None) -> bytes:
@@ -144,9 +144,9 @@ def readable(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check its permissions.") from None
 
 
-def _kept(place: Path) -> Path | None:
-    """The file at its place, plain or compressed, or None."""
-    return next((kept for end in ("", *COMPRESSED) if (kept := place.with_name(place.name + end)).is_file()), None)
+def _kept(path: Path) -> Path | None:
+    """The file at its path, plain or compressed, or None."""
+    return next((kept for end in ("", *COMPRESSED) if (kept := path.with_name(path.name + end)).is_file()), None)
 
 
 def _kept_of_old(path: str) -> Path | None:
@@ -155,10 +155,10 @@ def _kept_of_old(path: str) -> Path | None:
 
 
 def _checked(kept: Path, file: PublicFile) -> Path:
-    found = file.digest_of(read_content(kept))
-    if found != file.digest:
+    actual = file.digest_of(read_content(kept))
+    if actual != file.digest:
         raise DataError(
-            f"{kept}: its content has {found}, wanted {_value(file)}. Delete it to have {file.url} fetched."
+            f"{kept}: its content has {actual}, expected {_value(file)}. Delete it to have {file.url} fetched."
         )
     return kept
 
@@ -167,29 +167,29 @@ def _value(file: PublicFile) -> str:
     return file.sha256 or file.md5
 
 
-def _download(file: PublicFile, place: Path) -> Path:
-    """Into a temporary name beside the place, then renamed: a half-fetched file never looks like a whole one."""
-    packed = Path(file.url).suffix if Path(file.url).suffix in COMPRESSED and place.suffix not in COMPRESSED else ""
-    place = place.with_name(place.name + packed)
+def _download(file: PublicFile, path: Path) -> Path:
+    """Into a temporary name beside the path, then renamed: a half-fetched file never looks like a whole one."""
+    packed = Path(file.url).suffix if Path(file.url).suffix in COMPRESSED and path.suffix not in COMPRESSED else ""
+    path = path.with_name(path.name + packed)
     inside = " of what is in it" if packed else ""
-    by_hand = f"Or get it by hand from {file.url} and put it at {place} ({file.digest}{inside})"
+    by_hand = f"Or get it by hand from {file.url} and put it at {path} ({file.digest}{inside})"
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=place.name + ".", suffix=".part")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".", suffix=".part")
     except OSError as error:
         raise DataError(
-            f"{place.parent}: cannot be written ({error.strerror or error}). Set PORISM_DATA to a folder of yours."
+            f"{path.parent}: cannot be written ({error.strerror or error}). Set PORISM_DATA to a folder of yours."
         ) from None
     part = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as target:
             _copy(file.url, target)
-        found = file.digest_of(read_content(part, packed))
-        if found != file.digest:
+        actual = file.digest_of(read_content(part, packed))
+        if actual != file.digest:
             raise DataError(
-                f"{file.url}: what came has {found}, wanted {_value(file)}; not kept. Try again. {by_hand}."
+                f"{file.url}: what came has {actual}, expected {_value(file)}; not kept. Try again. {by_hand}."
             )
-        part.replace(place)
+        part.replace(path)
     except (OSError, http.client.HTTPException) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()  # it holds the connection
@@ -197,7 +197,7 @@ def _download(file: PublicFile, place: Path) -> Path:
         raise DataError(f"{file.url}: could not be fetched ({reason}). Try again with a network. {by_hand}.") from None
     finally:
         part.unlink(missing_ok=True)
-    return place
+    return path
 
 
 def _copy(url: str, target: IO[bytes]) -> None:

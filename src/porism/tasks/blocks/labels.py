@@ -16,11 +16,11 @@ FEW_CLASSES = 1000
 def whole_labels(where: str, labels: NDArray[Any], least: int = 0) -> NDArray[np.int64]:
     """Labels (N,) or (N, 1) as int64, (N,). `least` is 0, or UNKNOWN where a class may be unknown."""
     if labels.dtype.kind not in "iu":
-        raise DataError(f"{where}: labels are {labels.dtype}, wanted whole numbers.")
+        raise DataError(f"{where}: labels are {labels.dtype}, expected whole numbers.")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        raise DataError(f"{where}: labels are {labels.shape}, wanted (N,) or (N, 1): one class an example.")
+        raise DataError(f"{where}: labels are {labels.shape}, expected (N,) or (N, 1): one class an example.")
     if labels.size:
         # As numbers of Python, since 2^64 - 1 would become -1 in 64 bits.
         lowest, highest = int(labels.min()), int(labels.max())
@@ -28,7 +28,7 @@ def whole_labels(where: str, labels: NDArray[Any], least: int = 0) -> NDArray[np
             wrong = lowest if lowest < least else highest
             unknown = f", or {UNKNOWN} where it is unknown" if least == UNKNOWN else ""
             position = int(np.flatnonzero(labels == wrong)[0])
-            raise DataError(f"{where}: label {wrong} of example {position}, wanted a class from 0 on{unknown}.")
+            raise DataError(f"{where}: label {wrong} of example {position}, expected a class from 0 on{unknown}.")
     return labels.astype(np.int64)
 
 

@@ -58,7 +58,7 @@ def _under_limit() -> float:
 
 
 def _fields(path: str) -> dict[str, int]:
-    """The first number behind each name in a file of the kernel's; none where there is no such file."""
+    """The first number after each name in a file of the kernel's; none where there is no such file."""
     try:
         lines = Path(path).read_text().splitlines()
     except OSError:

@@ -21,7 +21,7 @@ SPLIT_NAMES = {"train": "train", "training": "train", "test": "test"} | dict.fro
 BYTES_A_BYTE = 12
 """Of memory for a byte of text, once it is a list of words."""
 ZEROS_TELL = 16
-"""Letters of a text of which it can be told whether they have two bytes each."""
+"""Letters of a text that show whether they have two bytes each."""
 
 Item = TypeVar("Item")
 
@@ -52,8 +52,8 @@ def text_files(folder: Path) -> list[Path]:
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror or error}). Check its permissions.") from None
     if not files:
-        wanted = ", ".join(TEXT_SUFFIXES)
-        raise DataError(f"{folder}: no text in this folder. Put files in it that end in {wanted}, plain, .gz or .xz.")
+        expected = ", ".join(TEXT_SUFFIXES)
+        raise DataError(f"{folder}: no text in this folder. Put files in it that end in {expected}, plain, .gz or .xz.")
     return files
 
 
@@ -85,7 +85,7 @@ def split_of(name: str) -> str | None:
 
 def hold_out(items: Sequence[Item]) -> dict[str, list[Item]]:
     """Of every ten items in order, the first to valid and the sixth to test."""
-    train = [item for place, item in enumerate(items) if place % 10 not in (0, 5)]
+    train = [item for index, item in enumerate(items) if index % 10 not in (0, 5)]
     return {"train": train, "valid": list(items[0::10]), "test": list(items[5::10])}
 
 
@@ -109,7 +109,7 @@ def check_encoding(start: bytes, where: str) -> None:
     even, odd = head[::2].count(0), head[1::2].count(0)
     alternate = len(head) >= ZEROS_TELL and min(even, odd) == 0 and max(even, odd) > 0.8 * (len(head) // 2)
     if alternate or start.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
-        raise DataError(f"{where}: UTF-16 or UTF-32, wanted UTF-8. Convert it, as iconv -f UTF-16 -t UTF-8 does.")
+        raise DataError(f"{where}: UTF-16 or UTF-32, expected UTF-8. Convert it, as iconv -f UTF-16 -t UTF-8 does.")
 
 
 def _line(content: bytes, offset: int) -> int:

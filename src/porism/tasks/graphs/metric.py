@@ -1,22 +1,9 @@
 """Accuracy over all nodes and class by class, cross-entropy, and the confusion matrix."""
 
 from torch import Tensor
-from torch.nn import functional
 
 from porism.runs.exhibits import Matrix, Table
-from porism.tasks.blocks.confusion import confusion
-
-
-def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
-    """Accuracy and mean cross-entropy in nats. logits (n, V), labels (n).
-
-    >>> measure(torch.tensor([[0.0, 0.0], [0.0, 0.0]]), torch.tensor([0, 1]))
-    {'accuracy': 0.5, 'cross_entropy': 0.6931471805599453}
-    """
-    return {
-        "accuracy": float((logits.argmax(1) == labels).double().mean()),
-        "cross_entropy": float(functional.cross_entropy(logits.double(), labels)),
-    }
+from porism.tasks.blocks.classification import confusion
 
 
 def confusion_matrix(predicted: Tensor, labels: Tensor, classes: tuple[str, ...]) -> Matrix:

@@ -13,12 +13,13 @@ from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
+from porism.tasks.blocks.classification import accuracy_and_cross_entropy
 from porism.tasks.graphs.data import LabelledGraph, check_weights, load_graph, read_graph
 from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
 from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches
 from porism.tasks.graphs.exhibits.hidden_layer import hidden_map
 from porism.tasks.graphs.exhibits.over_smoothing import smoothing
-from porism.tasks.graphs.metric import by_class, confusion_matrix, measure
+from porism.tasks.graphs.metric import by_class, confusion_matrix
 from porism.tasks.graphs.model.base import GraphModel, consistency_loss
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import model_cost, subject
@@ -127,7 +128,7 @@ class Graphs(Task):
 
     def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
         members = self.data.splits[split]
-        return measure(self._logits(model)[members], self.data.labels[members])
+        return accuracy_and_cross_entropy(self._logits(model)[members], self.data.labels[members])
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
         if options:

@@ -6,18 +6,18 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from porism.tasks.blocks.classification import accuracy_and_cross_entropy
 from porism.tasks.blocks.ranks import ranks
 from porism.tasks.images.data.image_set import ImageSet, Labelled
 from porism.tasks.images.model.base import logits_of
-from porism.tasks.images.model.histograms import LeftHistogram, PlaceHistogram
+from porism.tasks.images.model.histograms import LeftHistogram, PositionHistogram
 from porism.tasks.images.model.pixel_rnn import pixel_loss, quantise
 from porism.tasks.images.recipes import ImagesRecipe
 
 EVALUATION_BATCH = 250
 BITS_PER_DIMENSION = "bits_per_dimension"
-PEERS = {"bits_of_each_place": "each place for itself", "bits_given_left": "each pixel given its left neighbour"}
+PEERS = {"bits_of_each_place": "each position for itself", "bits_given_left": "each pixel given its left neighbour"}
 """The metrics of the simpler models, and what they are."""
 
 
@@ -46,9 +46,9 @@ def bits(nats: float) -> float:
 
 
 @lru_cache(maxsize=2)
-def _histograms(images: ImageSet, levels: int) -> Mapping[str, PlaceHistogram | LeftHistogram]:
+def _histograms(images: ImageSet, levels: int) -> Mapping[str, PositionHistogram | LeftHistogram]:
     train = quantise(images.splits["train"].images, levels)
-    return dict(zip(PEERS, (PlaceHistogram(train, levels), LeftHistogram(train, levels)), strict=True))
+    return dict(zip(PEERS, (PositionHistogram(train, levels), LeftHistogram(train, levels)), strict=True))
 
 
 def evaluate_peers(images: ImageSet, split: str, recipe: ImagesRecipe) -> dict[str, float]:
@@ -65,16 +65,11 @@ def classification(logits: Tensor, labels: Tensor) -> dict[str, float]:
 
     Shapes: logits (N, V), labels (N,).
     """
-    logits = logits.double()
-    return {
-        "accuracy": float((logits.argmax(1) == labels).double().mean()),
-        "cross_entropy": float(functional.cross_entropy(logits, labels)),
-        "auc": auc(logits.softmax(1), labels),
-    }
+    return accuracy_and_cross_entropy(logits, labels) | {"auc": auc(logits.double().softmax(1), labels)}
 
 
 def auc(scores: Tensor, labels: Tensor) -> float:
-    """The mean over classes of the chance that an image of the class scores higher for it than one of another.
+    """The mean over classes of the probability that an image of the class scores higher for it than one of another.
 
     It is read off the ranks, equal scores sharing theirs: with n images of a class whose ranks sum to R, and m others,
     the area is (R - n (n + 1) / 2) / (n m). A class that no image has, or all, has no area and is left out.

@@ -58,7 +58,7 @@ def complete_picture(
     bits = float(-log_probs.gather(2, levels[:, :, None]).mean() / torch.log(torch.tensor(2.0)))
     rows = shape.rows // 2 if rows is None else rows
     if not 0 <= rows <= shape.rows:
-        raise RecipeError(f"completing an image: rows is {rows}, wanted 0 to {shape.rows}, the rows that are given.")
+        raise RecipeError(f"completing an image: rows is {rows}, expected 0 to {shape.rows}, the rows that are given.")
     if out is None:
         notes = (*notes, "write the picture with its lower half completed by --set out=FILE.png")
     else:
@@ -73,8 +73,8 @@ def show_classes(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count
     pixels, labels = (part[:count] for part in images.splits["test"])
     probs = logits_of(model, pixels, recipe).softmax(1)
     return [
-        Sample(f"test image {place}: {images.classes[label]}", likeliest(probs[place], images.classes))
-        for place, label in enumerate(labels.tolist())
+        Sample(f"test image {index}: {images.classes[label]}", likeliest(probs[index], images.classes))
+        for index, label in enumerate(labels.tolist())
     ]
 
 
@@ -83,10 +83,10 @@ def show_pixels(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count:
     test = images.splits["test"]
     return [
         Sample(
-            f"test image {place}: {images.classes[int(test.labels[place])]}",
-            f"{evaluate_pixels(model, test.images[place : place + 1], recipe):.3f} bits per dimension",
+            f"test image {index}: {images.classes[int(test.labels[index])]}",
+            f"{evaluate_pixels(model, test.images[index : index + 1], recipe):.3f} bits per dimension",
         )
-        for place in range(min(count, len(test.labels)))
+        for index in range(min(count, len(test.labels)))
     ]
 
 

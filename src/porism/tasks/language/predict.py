@@ -12,7 +12,7 @@ from porism.training.task import Carry, Sample
 
 
 class LanguageModel(Protocol):
-    """What generation asks of a model."""
+    """What generation needs of a model."""
 
     training: bool
 
@@ -44,7 +44,7 @@ def generate(
     """Goes on from a prompt until the line ends (`<eos>`) or `length` words are out.
 
     The prompt is the beginning of a line: the model reads `<eos>` and then every word of it. An empty prompt leaves the
-    line to the model. `<unk>` is never said unless `allow_unk`, or unless the model holds nothing else possible.
+    line to the model. `<unk>` is never generated unless `allow_unk`, or unless the model holds nothing else possible.
     The same seed gives the same text; torch's own random state is left alone.
 
     >>> generate(model, vocabulary, "in palo alto", temperature=0.8, top_k=50).output     # doctest: +SKIP
@@ -60,31 +60,33 @@ def generate(
         with torch.no_grad():
             tokens = torch.cat([torch.tensor([vocabulary.eos]), vocabulary.encode(known)])
             carry = model.start(1)
-            said: list[int] = []
-            while len(said) < length:
+            generated: list[int] = []
+            while len(generated) < length:
                 logits, carry = model.logits(tokens.to(device)[:, None], carry)
                 last = without(logits[-1, 0].cpu().double(), banned)
-                chances = word_probabilities(last, temperature=temperature, top_k=top_k, top_p=top_p)
-                tokens = torch.multinomial(chances, 1, generator=generator)
+                probs = word_probabilities(last, temperature=temperature, top_k=top_k, top_p=top_p)
+                tokens = torch.multinomial(probs, 1, generator=generator)
                 if tokens.item() == vocabulary.eos:
                     break
-                said.append(int(tokens))
+                generated.append(int(tokens))
     finally:
         model.train(was_training)
-    stopped = "length" if len(said) == length else "end of line"
-    return Sample(prompt, " ".join(vocabulary.decode(said)), notes, {"words": len(said), "stopped": stopped})
+    stopped = "length" if len(generated) == length else "end of line"
+    return Sample(prompt, " ".join(vocabulary.decode(generated)), notes, {"words": len(generated), "stopped": stopped})
 
 
 def check_options(*, length: int, temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Refuses what cannot be sampled with."""
     if length < 1:
-        raise RecipeError(f"generate: length is {length}, wanted at least 1 word.")
+        raise RecipeError(f"generate: length is {length}, expected at least 1 word.")
     if not 0 <= temperature < float("inf"):
-        raise RecipeError(f"generate: temperature is {temperature}, wanted 0 (the likeliest word always) or more.")
+        raise RecipeError(f"generate: temperature is {temperature}, expected 0 (the likeliest word always) or more.")
     if top_k is not None and top_k < 1:
-        raise RecipeError(f"generate: top_k is {top_k}, wanted at least 1 word. Leave it out to choose from all.")
+        raise RecipeError(f"generate: top_k is {top_k}, expected at least 1 word. Leave it out to choose from all.")
     if top_p is not None and not 0 < top_p <= 1:
-        raise RecipeError(f"generate: top_p is {top_p}, wanted above 0 and at most 1. Leave it out to choose from all.")
+        raise RecipeError(
+            f"generate: top_p is {top_p}, expected above 0 and at most 1. Leave it out to choose from all."
+        )
 
 
 def without(logits: Tensor, banned: int | None) -> Tensor:
@@ -110,22 +112,22 @@ def word_probabilities(
     if temperature == 0:
         top_k, temperature = 1, 1.0
     # The largest logit goes to 0 before the division: a small temperature must not lead to inf - inf.
-    chances = ((ranked - ranked[0]) / temperature).softmax(dim=0)
+    probs = ((ranked - ranked[0]) / temperature).softmax(dim=0)
     if top_k is not None:
-        chances = _renormalised(chances, keep=torch.arange(len(chances)) < top_k)
+        probs = _renormalised(probs, keep=torch.arange(len(probs)) < top_k)
     if top_p is not None:
-        reached_before = chances.cumsum(dim=0) - chances
-        chances = _renormalised(chances, keep=reached_before < top_p)
-    return torch.zeros_like(chances).scatter(0, order, chances)
+        reached_before = probs.cumsum(dim=0) - probs
+        probs = _renormalised(probs, keep=reached_before < top_p)
+    return torch.zeros_like(probs).scatter(0, order, probs)
 
 
-def _renormalised(chances: Tensor, *, keep: Tensor) -> Tensor:
-    kept = chances.where(keep, 0.0)
+def _renormalised(probs: Tensor, *, keep: Tensor) -> Tensor:
+    kept = probs.where(keep, 0.0)
     return kept / kept.sum()
 
 
 def _recognise(words: list[str], vocabulary: Vocabulary) -> tuple[list[str], tuple[str, ...]]:
-    """The prompt in words of the vocabulary, in lower case where only that is known, and what to tell about it."""
+    """The prompt in words of the vocabulary, in lower case where only that is known, and notes about it."""
     known = [word if word in vocabulary or word.lower() not in vocabulary else word.lower() for word in words]
     unknown = list(dict.fromkeys(word for word in known if word not in vocabulary))
     return known, ((f"not in the vocabulary, read as {UNK}: {', '.join(unknown)}",) if unknown else ())

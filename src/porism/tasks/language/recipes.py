@@ -1,4 +1,4 @@
-"""The recipes of the language task: the twelve rows of the published table, small ones for a first look, and the best;
+"""The recipes of the language task: the twelve rows of the published table, small ones to begin with, and the best;
 and the questions that runs with many settings answer.
 
 >>> RECIPES["table-02"].hidden_size
@@ -132,7 +132,7 @@ _LSTM = replace(_ELMAN, name="lstm", description="an LSTM of the same widths", m
 
 _ATTENTION = LanguageRecipe(
     name="attention",
-    description="softmax attention over all words before, of the Elman net's size",
+    description="softmax attention over all previous words, of the Elman net's size",
     model="attention",
     batch_size=8,
     seq_len=40,

@@ -112,7 +112,7 @@ class Language(Task):
     def show(self, model: nn.Module) -> list[Sample]:
         known = [prompt for prompt in PROMPTS if all(word in self.vocabulary for word in prompt.split())]
         options = {"temperature": 0.8, "length": 30}
-        # Each prompt with its own luck: the same draws would make the answers alike.
+        # Each prompt with its own seed: the same draws would make the answers alike.
         return [
             sample
             for seed, prompt in enumerate([*known[:3], ""])
@@ -128,7 +128,7 @@ class Language(Task):
         return sizes | ({"A": recipe.num_heads} if recipe.attends else {"D": recipe.embedding_dim})
 
     def units(self) -> int:
-        # What a word costs that looks back depends on how far it can: on the window it is in.
+        # What a word costs that attends to others depends on how many there are: on the window it is in.
         return self.recipe.seq_len if self.recipe.attends else 1
 
     @classmethod

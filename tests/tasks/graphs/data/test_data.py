@@ -77,7 +77,7 @@ def test_sparse_features_stay_sparse(npz: Writer) -> None:
         ({"features": np.ones((2, 4))}, "runs from 0 to 2, and 2 nodes are numbered 0 to 1"),
         ({"edge_weight": np.array([1, np.nan, 1, 1])}, "the weight of edge 1 is nan, expected a number"),
         ({"labels": np.array([0, 1])}, "2 labels, and 3 rows of features"),
-        ({"labels": np.array([0.5, 1, 1])}, "labels are float64, wanted whole numbers"),
+        ({"labels": np.array([0.5, 1, 1])}, "labels are float64, expected whole numbers"),
         ({"labels": np.array([-1, -1, -1])}, "no node has a label, so no model can be trained"),
         ({"labels": None}, "no node has a label, so no model can be trained"),
         ({"train_mask": np.ones(3, bool)}, "train_mask, and none for valid. Give all three, or none."),
@@ -276,7 +276,7 @@ def test_nodes_without_features_have_one_each_however_many() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0.5, 1, 1], "mine: labels are float32, wanted whole numbers"),
+        ([0.5, 1, 1], "mine: labels are float32, expected whole numbers"),
         ([0, -2, 1], "mine: label -2 of example 1"),
         ([0, 1, 10**9], "mine: labels run to 1000000000, so 1,000,000,001 classes for 3 labelled examples"),
         ([0, 1], "mine: 3 nodes, 3 rows of features and 2 labels"),

@@ -16,13 +16,16 @@ Spoil = Callable[[Arrays], Arrays]
 SPOILED: dict[str, tuple[Spoil, str]] = {
     "lost": (lambda a: {k: v for k, v in a.items() if k != "val_labels"}, "no array val_labels; it holds train_images"),
     "floats": (lambda a: a | {"train_images": a["train_images"].astype(np.float32)}, "train: pixels are float32"),
-    "flat": (lambda a: a | {"train_images": a["train_images"].reshape(30, -1)}, "train: images are (30, 42), wanted"),
+    "flat": (lambda a: a | {"train_images": a["train_images"].reshape(30, -1)}, "train: images are (30, 42), expected"),
     "channels": (lambda a: a | {"test_images": np.zeros((12, 7, 6, 2), np.uint8)}, "test: images are (12, 7, 6, 2)"),
     "none": (lambda a: a | {"val_images": a["val_images"][:0], "val_labels": a["val_labels"][:0]}, "val: images are"),
     "fewer labels": (lambda a: a | {"test_labels": a["test_labels"][:5]}, "test: 12 images, but 5 labels"),
     "two labels": (lambda a: a | {"test_labels": np.zeros((12, 14), np.uint8)}, "test: labels are (12, 14)"),
-    "negative": (lambda a: a | {"val_labels": np.full(9, -1)}, "val: label -1 of example 0, wanted a class from 0 on"),
-    "fractions": (lambda a: a | {"val_labels": np.full(9, 0.5)}, "val: labels are float64, wanted whole numbers"),
+    "negative": (
+        lambda a: a | {"val_labels": np.full(9, -1)},
+        "val: label -1 of example 0, expected a class from 0 on",
+    ),
+    "fractions": (lambda a: a | {"val_labels": np.full(9, 0.5)}, "val: labels are float64, expected whole numbers"),
     "other sizes": (lambda a: a | {"val_images": np.zeros((9, 5, 6), np.uint8)}, "images of different shapes"),
     "pickled": (lambda a: a | {"val_labels": np.array([{}] * 9, dtype=object)}, "not a whole .npz of plain arrays"),
 }
@@ -68,16 +71,16 @@ def test_one_array_is_no_npz(tmp_path: Path) -> None:
 def test_idx_files_that_are_cut_off(idx_folder: Path, cut: int) -> None:
     file = idx_folder / "t10k-images.idx3-ubyte"
     file.write_bytes(file.read_bytes()[:-cut])
-    with pytest.raises(DataError, match=rf"t10k-images.idx3-ubyte: {240 - cut} bytes after the header, wanted 240"):
+    with pytest.raises(DataError, match=rf"t10k-images.idx3-ubyte: {240 - cut} bytes after the header, expected 240"):
         load_images(str(idx_folder))
 
 
 def test_idx_files_that_are_not(idx_folder: Path) -> None:
     labels = idx_folder / "t10k-labels-idx1-ubyte"
     for content, message in (
-        (b"", "begins with nothing, wanted 00 00 08 01"),
-        (b"PNG!" * 9, "begins with 50 4e 47 21, wanted 00 00 08 01"),
-        (idx_bytes(np.zeros((4, 2), np.uint8)), "begins with 00 00 08 02, wanted 00 00 08 01"),
+        (b"", "begins with nothing, expected 00 00 08 01"),
+        (b"PNG!" * 9, "begins with 50 4e 47 21, expected 00 00 08 01"),
+        (idx_bytes(np.zeros((4, 2), np.uint8)), "begins with 00 00 08 02, expected 00 00 08 01"),
         (idx_bytes(np.zeros(0, np.uint8)), "its header says (0,), so there is nothing in it"),
         (idx_bytes(np.zeros(7, np.uint8)), "8 images, but 7 labels"),
     ):
@@ -114,7 +117,7 @@ def test_pictures_that_are_not(class_folder: Path) -> None:
 
 def test_folders_without_what_they_need(class_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="empty: 0 subfolders, wanted two or more, a class each"):
+    with pytest.raises(DataError, match="empty: 0 subfolders, expected two or more, a class each"):
         load_images(str(tmp_path / "empty"))
     (class_folder / "horse").mkdir()
     with pytest.raises(DataError, match="horse: no pictures in it"):
@@ -135,7 +138,7 @@ def test_half_a_split(class_folder: Path) -> None:
 
 def test_a_file_that_is_no_image_set(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match="notes.txt: a single file, wanted an .npz"):
+    with pytest.raises(DataError, match="notes.txt: a single file, expected an .npz"):
         load_images(str(tmp_path / "notes.txt"))
 
 

@@ -115,11 +115,11 @@ def test_a_test_split_with_the_shares_of_train() -> None:
 def test_batches_hold_every_image_once_in_an_order_of_their_own() -> None:
     images = Labelled(torch.arange(23, dtype=torch.uint8)[:, None, None, None], torch.arange(23))
     first, second = (ImageBatches(images, 5, seed=1, epoch=epoch) for epoch in (1, 2))
-    assert [len(part.labels) for part in first] == [5, 5, 5, 5, 3]
+    assert [len(labels) for _, labels in first] == [5, 5, 5, 5, 3]
     for batches in (first, second):
-        assert sorted(int(label) for part in batches for label in part.labels) == list(range(23))
-    assert not torch.equal(first[0].labels, second[0].labels)
-    assert all(torch.equal(part.images.flatten().long(), part.labels) for part in first)
+        assert sorted(int(label) for _, labels in batches for label in labels) == list(range(23))
+    assert not torch.equal(first[0][1], second[0][1])
+    assert all(torch.equal(pixels.flatten().long(), labels) for pixels, labels in first)
 
 
 def test_every_public_file_has_an_address_and_a_digest() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from porism.tasks.images.model.histograms import LeftHistogram, PlaceHistogram
+from porism.tasks.images.model.histograms import LeftHistogram, PositionHistogram
 from porism.tasks.images.model.pixel_rnn import PixelRNN, complete, quantise
 from porism.tasks.images.recipes import RECIPES
 
@@ -61,15 +61,15 @@ def test_levels_cut_the_bytes_into_equal_parts() -> None:
 
 def test_each_place_for_itself() -> None:
     train = torch.tensor([[0, 1], [0, 0], [0, 1], [0, 0]]).view(4, 1, 1, 2)
-    model = PlaceHistogram(train, levels=2)
+    model = PositionHistogram(train, levels=2)
     # With half a count added to both levels: 4.5 of 5 at the first place, half and half at the second.
-    wanted = (-math.log2(4.5 / 5) + 1) / 2
-    assert model.bits_per_dimension(train) == pytest.approx(wanted)
+    expected = (-math.log2(4.5 / 5) + 1) / 2
+    assert model.bits_per_dimension(train) == pytest.approx(expected)
 
 
 def test_each_pixel_given_its_left_neighbour() -> None:
     train = torch.tensor([[0, 1, 0], [1, 0, 1]]).view(2, 1, 1, 3)
     model = LeftHistogram(train, levels=2)
     # The first column is half and half; behind it the other level follows, twice of twice.
-    wanted = (1 + 2 * -math.log2(2.5 / 3)) / 3
-    assert model.bits_per_dimension(train) == pytest.approx(wanted)
+    expected = (1 + 2 * -math.log2(2.5 / 3)) / 3
+    assert model.bits_per_dimension(train) == pytest.approx(expected)

@@ -235,8 +235,8 @@ def test_the_fingerprint_sees_words_order_and_splits() -> None:
             b"a\nb \xff c\n",
             "own.txt, line 2: byte 0xff is not UTF-8. Give a text file, converted to UTF-8 if need be.",
         ),
-        (b"alone", "own.txt: the train split has 1 tokens, wanted at least 2. Give more text."),
-        (b"one two three four five", "own.txt: the valid split has 1 tokens, wanted at least 2. Give more text."),
+        (b"alone", "own.txt: the train split has 1 tokens, expected at least 2. Give more text."),
+        (b"one two three four five", "own.txt: the valid split has 1 tokens, expected at least 2. Give more text."),
     ],
 )
 def test_a_file_that_is_no_text_or_too_little(content: bytes, message: str, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_broken_list_is_refused(words: tuple[str, ...], message: str) -> None:
 
 
 def test_impossible_limits_are_refused() -> None:
-    with pytest.raises(RecipeError, match=r"vocabulary: min_count is 0, wanted at least 1. 1 keeps every word."):
+    with pytest.raises(RecipeError, match=r"vocabulary: min_count is 0, expected at least 1. 1 keeps every word."):
         Vocabulary.from_words(["a"], min_count=0)
-    with pytest.raises(RecipeError, match=r"vocabulary: max_words is 1, wanted at least 2, for <eos> and <unk>."):
+    with pytest.raises(RecipeError, match=r"vocabulary: max_words is 1, expected at least 2, for <eos> and <unk>."):
         Vocabulary.from_words(["a"], max_words=1)

@@ -68,7 +68,7 @@ def test_too_few_tokens_are_refused(tokens: int, batch: int, message: str) -> No
 
 
 def test_impossible_sizes_are_refused() -> None:
-    with pytest.raises(RecipeError, match=r"language: the batch is 0, wanted at least 1."):
+    with pytest.raises(RecipeError, match=r"language: the batch is 0, expected at least 1."):
         rows(torch.arange(7), 0)
-    with pytest.raises(RecipeError, match=r"language: windows of 0 steps, wanted at least 1."):
+    with pytest.raises(RecipeError, match=r"language: windows of 0 steps, expected at least 1."):
         Windows(rows(torch.arange(7), 1), 0)

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from porism.errors import DataError
+from porism.tasks.blocks.ranks import ranks
 from porism.tasks.words.data import evaluation_sets as judgements
 from porism.tasks.words.data.evaluation_sets import (
     Section,
     Similarity,
     analogies,
     evaluate,
-    ranks,
     similarity,
     spearman,
 )

@@ -48,7 +48,7 @@ def load_images(source: str | None = None, *, size: int | None = None) -> ImageS
         return read_npz(path, path.stem)
     if path.exists():
         raise DataError(
-            f"{path}: a single file, wanted an .npz as MedMNIST has, a folder of idx files, or a folder of pictures "
+            f"{path}: a single file, expected an .npz as MedMNIST has, a folder of idx files, or a folder of pictures "
             "with a subfolder a class."
         )
     raise DataError(

@@ -31,11 +31,11 @@ def read_folder(folder: Path, size: int | None = None) -> ImageSet:
     A folder that holds train, valid (or val) and test is split so. Otherwise a tenth of each class is test and a tenth
     is valid, drawn by a fixed seed from the files in the order of their names.
     """
-    apart = {split: place for split in SPLITS if (place := _split_folder(folder, split))}
+    apart = {split: path for split in SPLITS if (path := _split_folder(folder, split))}
     if "train" in apart and len(apart) < len(SPLITS):
         lost = next(split for split in SPLITS if split not in apart)
         raise DataError(f"{folder}: it holds train, but no folder {lost}. Add it, or put the classes side by side.")
-    by_split = {s: _by_class(place) for s, place in apart.items()} if len(apart) == 3 else _drawn(_by_class(folder))
+    by_split = {s: _by_class(path) for s, path in apart.items()} if len(apart) == 3 else _drawn(_by_class(folder))
     classes = sorted(by_split["train"])
     for split, files in by_split.items():
         if strange := sorted(set(files) - set(classes)):
@@ -56,27 +56,25 @@ def _split_folder(folder: Path, split: str) -> Path | None:
 
 def _by_class(folder: Path) -> Files:
     """The pictures of every subfolder. Files beside the subfolders, such as a README, are no pictures of a class."""
-    classes = [place for place in _content(folder) if place.is_dir()]
+    classes = [path for path in _content(folder) if path.is_dir()]
     if len(classes) < 2:
         raise DataError(
-            f"{folder}: {len(classes)} subfolders, wanted two or more, a class each, with pictures in them."
+            f"{folder}: {len(classes)} subfolders, expected two or more, a class each, with pictures in them."
         )
-    found = {place.name: _content(place) for place in classes}
-    for place in classes:
-        if not found[place.name]:
-            raise DataError(f"{place}: no pictures in it. Add some, or take the folder away.")
-        if inner := next((file for file in found[place.name] if file.is_dir()), None):
-            raise DataError(f"{inner}: a folder within a class, wanted pictures alone. Take it away.")
+    found = {path.name: _content(path) for path in classes}
+    for path in classes:
+        if not found[path.name]:
+            raise DataError(f"{path}: no pictures in it. Add some, or take the folder away.")
+        if inner := next((file for file in found[path.name] if file.is_dir()), None):
+            raise DataError(f"{inner}: a folder within a class, expected pictures alone. Take it away.")
     return found
 
 
 def _content(folder: Path) -> list[Path]:
-    """Files and folders by name, without hidden ones and what Windows leaves behind."""
+    """Files and folders by name, without hidden ones and what Windows leaves."""
     with readable(folder):
-        found = sorted(
-            place for place in folder.iterdir() if not place.name.startswith(".") and place.name not in LITTER
-        )
-    if strange := next((place for place in found if not (place.is_file() or place.is_dir())), None):
+        found = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name not in LITTER)
+    if strange := next((path for path in found if not (path.is_file() or path.is_dir())), None):
         kind = "a link that leads nowhere" if strange.is_symlink() else "neither a file nor a folder"
         raise DataError(f"{strange}: {kind}. Take it away.")
     return found
@@ -94,7 +92,7 @@ def _drawn(by_class: Files) -> dict[str, Files]:
     by_split: dict[str, Files] = {split: {} for split in SPLITS}
     for name, files in by_class.items():
         held = len(files) // HELD_OUT
-        order = [files[place] for place in draw.permutation(len(files))]
+        order = [files[index] for index in draw.permutation(len(files))]
         cuts = {"test": order[:held], "valid": order[held : 2 * held], "train": order[2 * held :]}
         for split, chosen in cuts.items():
             by_split[split][name] = sorted(chosen)
@@ -107,10 +105,10 @@ def _all(files: Files) -> list[Path]:
 
 def _read(files: Files, classes: Sequence[str], colour: bool, size: int | None) -> Labelled:
     pixels: list[NDArray[np.uint8]] = []
-    wanted = (size, size) if size else None
+    expected = (size, size) if size else None
     for file in _all(files):
         picture = open_picture(file)
-        rows, columns = wanted or (picture.height, picture.width)
+        rows, columns = expected or (picture.height, picture.width)
         if not pixels:
             _check_memory(file, len(_all(files)), rows, columns, colour)
         if pixels and (rows, columns) != pixels[0].shape[:2]:
@@ -119,7 +117,7 @@ def _read(files: Files, classes: Sequence[str], colour: bool, size: int | None) 
                 f"{file}: {rows} x {columns}, the ones before are {first_rows} x {first_columns}. "
                 f"Resize all with --set image_size={min(first_rows, first_columns)}."
             )
-        pixels.append(pixels_of(picture, colour, wanted))
+        pixels.append(pixels_of(picture, colour, expected))
     labels = [classes.index(name) for name, of_class in files.items() for _ in of_class]
     return labelled(np.stack(pixels), np.array(labels), len(classes), str(_all(files)[0].parent.parent))
 

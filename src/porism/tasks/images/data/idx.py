@@ -34,7 +34,7 @@ def read_idx_files(files: Mapping[str, Path], name: str, classes: tuple[str, ...
     held = min(len(read["train"].labels) // 10, MOST_VALID)
     if not held:
         raise DataError(
-            f"{files[FILES['train'][0]]}: {len(read['train'].labels)} training images, wanted at least 10, of which "
+            f"{files[FILES['train'][0]]}: {len(read['train'].labels)} training images, expected at least 10, of which "
             "the last tenth is valid."
         )
     train, valid = (Labelled(*(part[cut] for part in read["train"])) for cut in (slice(-held), slice(-held, None)))
@@ -59,8 +59,8 @@ def find(folder: Path, part: str) -> Path:
 
 def _candidates(folder: Path, part: str) -> list[Path]:
     dotted = part.replace("-idx", ".idx")
-    places = [folder / (spelling + end) for spelling in (part, dotted) for end in ("", *COMPRESSED)]
-    return [place for place in places if place.is_file()]
+    paths = [folder / (spelling + end) for spelling in (part, dotted) for end in ("", *COMPRESSED)]
+    return [path for path in paths if path.is_file()]
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
@@ -73,13 +73,13 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     header = 4 + 4 * dimensions
     if len(content) < header or content[:4] != bytes((0, 0, UNSIGNED_BYTE, dimensions)):
         raise DataError(
-            f"{path}: begins with {content[:4].hex(' ') or 'nothing'}, wanted 00 00 08 0{dimensions}: an idx file of "
+            f"{path}: begins with {content[:4].hex(' ') or 'nothing'}, expected 00 00 08 0{dimensions}: an idx file of "
             f"bytes in {dimensions} dimension{'s' * (dimensions > 1)}."
         )
     shape = struct.unpack(f">{dimensions}I", content[4:header])
     if len(content) - header != prod(shape):
         raise DataError(
-            f"{path}: {len(content) - header} bytes after the header, wanted {prod(shape)} for {shape}. "
+            f"{path}: {len(content) - header} bytes after the header, expected {prod(shape)} for {shape}. "
             "It was cut off or is damaged: get it again."
         )
     if 0 in shape:

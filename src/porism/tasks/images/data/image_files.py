@@ -52,7 +52,7 @@ def open_picture(path: Path) -> "Image":
     except FileNotFoundError:
         raise DataError(f"{path}: no such file. Check the path.") from None
     except IsADirectoryError:
-        raise DataError(f"{path}: a folder, wanted a picture. Give a file in it.") from None
+        raise DataError(f"{path}: a folder, expected a picture. Give a file in it.") from None
     except UnidentifiedImageError:
         raise DataError(f"{path}: not a picture that can be read. Give one of {', '.join(FORMATS)}.") from None
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
@@ -79,7 +79,7 @@ def _in_bytes(picture: "Image", path: Path) -> "Image":
     outside = ~((values >= 0) & (values <= largest))  # nor is NaN within
     if outside.any():
         raise DataError(
-            f"{path}: a pixel is {float(values[outside][0]):g}, wanted 0 to {largest:g} in a picture of more than a "
+            f"{path}: a pixel is {float(values[outside][0]):g}, expected 0 to {largest:g} in a picture of more than a "
             "byte a pixel. Save it with a byte each, as a PNG for instance."
         )
     return Image.fromarray((values * (255 / largest)).round().astype(np.uint8))
@@ -109,10 +109,10 @@ def fitting_picture(path: Path, shape: Shape) -> Opened:
     colour = shape.channels == 3
     if colour == is_grey(picture):
         notes.append("grey, read as colour" if colour else "read as grey")
-    wanted = (shape.rows, shape.columns)
-    if wanted != (picture.height, picture.width):
+    expected = (shape.rows, shape.columns)
+    if expected != (picture.height, picture.width):
         notes.append(f"resized from {picture.height} x {picture.width} to {shape.rows} x {shape.columns}")
-    pixels = torch.from_numpy(pixels_of(picture, colour, wanted).copy())
+    pixels = torch.from_numpy(pixels_of(picture, colour, expected).copy())
     return Opened(pixels.permute(2, 0, 1) if colour else pixels[None], tuple(notes))
 
 

@@ -72,9 +72,9 @@ class ImageSet:
         share /= share.sum()
         there = torch.bincount(labels, minlength=len(self.classes))
         whole = int((there[share > 0] / share[share > 0]).min())
-        wanted = (share * whole).round().long()
-        place = torch.stack([(labels == label).cumsum(0) for label in range(len(self.classes))], 1)  # N V, from 1
-        kept = place.gather(1, labels[:, None]).squeeze(1) <= wanted[labels]
+        expected = (share * whole).round().long()
+        rank = torch.stack([(labels == label).cumsum(0) for label in range(len(self.classes))], 1)  # N V, from 1
+        kept = rank.gather(1, labels[:, None]).squeeze(1) <= expected[labels]
         if not kept.any():
             raise DataError(f"{self.name}: no test images can be chosen as in train. Use --set test_subset=whole.")
         test = Labelled(self.splits["test"].images[kept], labels[kept])
@@ -87,17 +87,17 @@ def labelled(images: NDArray[np.generic], labels: NDArray[np.generic], classes: 
     `classes` is None where the labels themselves say how many there are; `where` is what an error calls the file.
     """
     if images.dtype != np.uint8:
-        raise DataError(f"{where}: pixels are {images.dtype}, wanted uint8, 0 to 255.")
+        raise DataError(f"{where}: pixels are {images.dtype}, expected uint8, 0 to 255.")
     if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] != 3) or 0 in images.shape:
         raise DataError(
-            f"{where}: images are {images.shape}, wanted (N, rows, columns) or (N, rows, columns, 3), none of them 0."
+            f"{where}: images are {images.shape}, expected (N, rows, columns) or (N, rows, columns, 3), none of them 0."
         )
     numbers = whole_labels(where, labels)
     if len(numbers) != len(images):
         raise DataError(f"{where}: {len(images)} images, but {len(numbers)} labels. Each image needs one.")
     if classes is not None and int(numbers.max()) >= classes:
         wrong = int(numbers.argmax())
-        raise DataError(f"{where}: label {numbers[wrong]} of image {wrong}, wanted 0 to {classes - 1}.")
+        raise DataError(f"{where}: label {numbers[wrong]} of image {wrong}, expected 0 to {classes - 1}.")
     by_channels = images[:, None] if images.ndim == 3 else np.moveaxis(images, 3, 1)
     # A copy, since a file's bytes may be read-only.
     pixels = torch.from_numpy(np.array(by_channels, dtype=np.uint8, order="C"))
@@ -108,6 +108,6 @@ def image_set(name: str, classes: Sequence[str], splits: Mapping[str, Labelled])
     """The set, once its splits are seen to hold images of one shape."""
     shapes = {split: tuple(splits[split].images.shape[1:]) for split in SPLITS}
     if len(set(shapes.values())) > 1:
-        told = ", ".join(f"{split} {shape}" for split, shape in shapes.items())
-        raise DataError(f"{name}: images of different shapes (channels, rows, columns): {told}. Wanted one shape.")
+        listed = ", ".join(f"{split} {shape}" for split, shape in shapes.items())
+        raise DataError(f"{name}: images of different shapes (channels, rows, columns): {listed}. Expected one shape.")
     return ImageSet(name, tuple(classes), splits)

@@ -20,12 +20,12 @@ def read_npz(path: Path, name: str, classes: tuple[str, ...] | None = None) -> I
     Images are (N, rows, columns) or (N, rows, columns, 3), labels (N,) or (N, 1). Without names the classes are called
     by their numbers.
     """
-    wanted = [f"{key}_{part}" for key in KEYS.values() for part in ("images", "labels")]
+    expected = [f"{key}_{part}" for key in KEYS.values() for part in ("images", "labels")]
     with open_npz(path) as file:
-        if missing := [name for name in wanted if name not in file.names]:
+        if missing := [name for name in expected if name not in file.names]:
             there = shown(", ".join(file.names) or "nothing")[1:-1]
-            raise DataError(f"{path}: no array {missing[0]}; it holds {there}. Wanted {', '.join(wanted)}.")
-        arrays = {name: file.read(name) for name in wanted}
+            raise DataError(f"{path}: no array {missing[0]}; it holds {there}. Expected {', '.join(expected)}.")
+        arrays = {name: file.read(name) for name in expected}
     labels = {key: whole_labels(f"{path}, {key}", arrays[f"{key}_labels"]) for key in KEYS.values()}
     if classes is None:
         examples = np.concatenate(list(labels.values()))

@@ -23,7 +23,7 @@ def completion_exhibits(model: PixelRNN, images: ImageSet, recipe: ImagesRecipe)
     table = Table(
         title="Bits per dimension beside simpler models",
         about=f"On the test images in {recipe.levels} levels; all models learned on train. "
-        f"Equal chances for all levels would be {math.log2(recipe.levels):g}.",
+        f"Uniform over all levels would be {math.log2(recipe.levels):g}.",
         columns=["model", "bits per dimension"],
         rows=rows,
     )
@@ -44,7 +44,7 @@ def completed(model: PixelRNN, images: Tensor, recipe: ImagesRecipe, seed: int =
     ]
     about = (
         "Test images from their upper half: as they were, as they were given, and as the model goes on, each pixel "
-        "drawn by the chances it gives."
+        "drawn by the probabilities it gives."
     )
     return Pictures(title="Completed images", about=about, pictures=pictures)
 

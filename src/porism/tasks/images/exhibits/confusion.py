@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from porism.runs.exhibits import AnyExhibit, Matrix, Pictures, Table, picture
-from porism.tasks.blocks.confusion import Confusion, confusion
+from porism.tasks.blocks.classification import Confusion, confusion
 from porism.tasks.images.data.image_set import ImageSet, Labelled
 from porism.tasks.images.model.base import logits_of
 from porism.tasks.images.recipes import ImagesRecipe
@@ -19,30 +19,30 @@ def confusion_exhibits(model: nn.Module, images: ImageSet, recipe: ImagesRecipe)
     test, classes = images.splits["test"], list(images.classes)
     probs = logits_of(model, test.images, recipe).softmax(1)
     predicted = probs.argmax(1)
-    found = confusion(predicted, test.labels, classes)
+    counted = confusion(predicted, test.labels, classes)
     matrix = Matrix(
         title="What was taken for what",
         about="Test images: the row is what it is, the column what the model says.",
-        rows=found.rows,
-        columns=found.columns,
-        counts=found.counts.tolist(),
+        rows=counted.rows,
+        columns=counted.columns,
+        counts=counted.counts.tolist(),
     )
     table = Table(
         title="Each class",
         about="Recall: of the test images of a class, how many the model finds. Precision: of those it names so, how "
         "many are.",
         columns=["class", "images", "recall", "precision"],
-        rows=list(_by_class(found, torch.bincount(predicted, minlength=len(classes)), classes)),
+        rows=list(_by_class(counted, torch.bincount(predicted, minlength=len(classes)), classes)),
     )
     wrong = _wrong(probs, test, classes)
     return [matrix, table, *([wrong] if wrong.pictures else [])]
 
 
-def _by_class(found: Confusion, predicted: Tensor, classes: list[str]) -> Iterator[list[str | int | float]]:
-    for row, name in enumerate(found.rows):
+def _by_class(counted: Confusion, predicted: Tensor, classes: list[str]) -> Iterator[list[str | int | float]]:
+    for row, name in enumerate(counted.rows):
         right, of_class, named = (
-            int(found.counts[row, row]),
-            int(found.counts[row].sum()),
+            int(counted.counts[row, row]),
+            int(counted.counts[row].sum()),
             int(predicted[classes.index(name)]),
         )
         yield [name, of_class, right / of_class if of_class else "none", right / named if named else "none"]

@@ -1,4 +1,4 @@
-"""The model a recipe asks for, for images of one shape and so many classes."""
+"""The model of a recipe, for images of one shape and so many classes."""
 
 from torch import nn
 

@@ -14,13 +14,13 @@ SMALLEST = 5
 
 
 class Downsampling(nn.Module):
-    """Two 3 x 3 convolutions, each of which halves the image by a stride or by a pool behind it; three linear layers.
+    """Two 3 x 3 convolutions, each of which halves the image by a stride or by a pool after it; three linear layers.
 
     >>> pooled = Downsampling(Shape(1, 28, 28), classes=4, pooled=True, dropout=0.7)
     >>> sum(parameter.numel() for parameter in pooled.parameters())
     224892
 
-    A pool that does not come out even takes what is left, as a stride does. So both nets have the same sizes behind
+    A pool that does not come out even takes what is left, as a stride does. So both nets have the same sizes after
     each step, and the same parameters, on any image.
 
     Shapes: x (B, C, Y, X) -> logits (B, V).

@@ -1,4 +1,4 @@
-"""Two simple models of pixels, which a net must beat: each place for itself, each pixel given its left neighbour."""
+"""Two simple models of pixels, which a net must beat: each position for itself, each pixel given its left neighbour."""
 
 import torch
 from torch import Tensor
@@ -7,8 +7,8 @@ DOUBT = 1.0
 """Counts added to every level, shared among them, so that nothing unseen is impossible."""
 
 
-class PlaceHistogram:
-    """How often each level was seen at each place.
+class PositionHistogram:
+    """How often each level was seen at each position.
 
     Shapes: levels (N, C, Y, X), whole numbers below `levels`.
     """

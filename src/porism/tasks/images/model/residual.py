@@ -19,13 +19,13 @@ class Residual(nn.Module):
         super().__init__()
         self.stem = _convolution(channels, hidden)
         widths = [hidden * 2**stage for stage in range(STAGES)]
-        found: list[nn.Module] = []
+        stacked: list[nn.Module] = []
         before = hidden
         for stage, width in enumerate(widths):
             for block in range(blocks):
-                found.append(ResidualBlock(before, width, stride=2 if stage and not block else 1))
+                stacked.append(ResidualBlock(before, width, stride=2 if stage and not block else 1))
                 before = width
-        self.blocks = nn.Sequential(*found)
+        self.blocks = nn.Sequential(*stacked)
         self.drop = nn.Dropout(dropout)
         self.head = nn.Linear(before, classes)
 

@@ -39,7 +39,7 @@ class Corpus:
     """A vocabulary and three streams of its words' numbers, each a tensor (tokens,) of int64.
 
     `entropy` is the source's entropy in nats per token, where it is known exactly. `limits` then has, for each split,
-    the cross-entropy of the true source on that very stream: on valid and test no model beats it but by luck.
+    the cross-entropy of the true source on that very stream: on valid and test no model beats it but by chance.
     """
 
     name: str
@@ -77,7 +77,8 @@ def load_corpus(source: str | None = None, *, min_count: int | None = None, max_
     for split in SPLITS:
         if len(text.splits[split]) < 2:
             raise DataError(
-                f"{source}: the {split} split has {len(text.splits[split])} tokens, wanted at least 2. Give more text."
+                f"{source}: the {split} split has {len(text.splits[split])} tokens, expected at least 2. "
+                "Give more text."
             )
     vocabulary = Vocabulary.from_words(text.splits["train"], min_count=min_count or 1, max_words=max_words)
     streams = {split: vocabulary.encode(text.splits[split]) for split in SPLITS}

@@ -42,7 +42,7 @@ def read_split_files(files: dict[str, Path]) -> Text:
 
 def cut(words: list[str]) -> dict[str, list[str]]:
     """80, 10 and 10 % in three blocks, cut at line ends; between words where there are fewer than ten lines."""
-    ends: Sequence[int] = [place for place, word in enumerate(words, start=1) if word == EOS]
+    ends: Sequence[int] = [position for position, word in enumerate(words, start=1) if word == EOS]
     if len(ends) < ENOUGH_TO_SPLIT:
         ends = range(1, len(words) + 1)
     first, second = ends[len(ends) * 8 // 10 - 1], ends[len(ends) * 9 // 10 - 1]

@@ -61,14 +61,14 @@ class Chain:
         cumulative = self.transitions.cumsum(axis=1)
         cumulative /= cumulative[:, -1:]
         states = np.empty(tokens, dtype=np.int64)
-        for step, chance in enumerate(generator.random(tokens)):
-            after = states[step] = cumulative[after].searchsorted(chance, side="right")
+        for step, uniform in enumerate(generator.random(tokens)):
+            after = states[step] = cumulative[after].searchsorted(uniform, side="right")
         return states
 
 
 @dataclass(frozen=True, eq=False)
 class SyntheticText:
-    """Streams drawn from one chain, with the limits no model can beat but by luck."""
+    """Streams drawn from one chain, with the limits no model can beat but by chance."""
 
     vocabulary: Vocabulary
     streams: dict[str, Tensor]
@@ -110,4 +110,4 @@ def invent_words(count: int, generator: np.random.Generator) -> list[str]:
     """Different words that can be spoken, such as `bado` and `mivu`."""
     syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
     words = [first + second for first in syllables for second in syllables]
-    return [words[place] for place in generator.choice(len(words), size=count, replace=False)]
+    return [words[index] for index in generator.choice(len(words), size=count, replace=False)]

@@ -49,9 +49,9 @@ class Vocabulary:
         What is left out counts as `<unk>`, so `<unk>` takes its place in the order by how often a model will meet it.
         """
         if min_count < 1:
-            raise RecipeError(f"vocabulary: min_count is {min_count}, wanted at least 1. 1 keeps every word.")
+            raise RecipeError(f"vocabulary: min_count is {min_count}, expected at least 1. 1 keeps every word.")
         if max_words is not None and max_words < 2:
-            raise RecipeError(f"vocabulary: max_words is {max_words}, wanted at least 2, for {EOS} and {UNK}.")
+            raise RecipeError(f"vocabulary: max_words is {max_words}, expected at least 2, for {EOS} and {UNK}.")
         counts = Counter(words)
         specials = {special: counts.pop(special, 0) for special in (EOS, UNK)}
         ranked = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))

@@ -1,11 +1,9 @@
 """From one long stream to what a recurrent net is fed: rows side by side, then windows along them."""
 
-from collections.abc import Sequence
-from typing import overload
-
 from torch import Tensor
 
 from porism.errors import DataError, RecipeError
+from porism.tasks.blocks.batches import LazyBatches
 
 Window = tuple[Tensor, Tensor]
 
@@ -21,7 +19,7 @@ def rows(stream: Tensor, batch: int) -> Tensor:
     Shapes: stream (tokens,) -> (T, B), T = tokens // B.
     """
     if batch < 1:
-        raise RecipeError(f"language: the batch is {batch}, wanted at least 1.")
+        raise RecipeError(f"language: the batch is {batch}, expected at least 1.")
     length = len(stream) // batch
     if length < 2:
         advice = f"Use a batch of at most {len(stream) // 2}" if len(stream) > 1 else "Give more text"
@@ -31,7 +29,7 @@ def rows(stream: Tensor, batch: int) -> Tensor:
     return stream[: length * batch].view(batch, length).t().contiguous()
 
 
-class Windows(Sequence[Window]):
+class Windows(LazyBatches):
     """Windows of `steps` tokens and the tokens that follow them, in order along the rows; the last may be shorter.
 
     Every token but the first of each row is a target exactly once.
@@ -45,21 +43,14 @@ class Windows(Sequence[Window]):
 
     def __init__(self, rows: Tensor, steps: int) -> None:
         if steps < 1:
-            raise RecipeError(f"language: windows of {steps} steps, wanted at least 1.")
+            raise RecipeError(f"language: windows of {steps} steps, expected at least 1.")
         self._rows = rows
         self._steps = steps
 
     def __len__(self) -> int:
         return -(-(len(self._rows) - 1) // self._steps)
 
-    @overload
-    def __getitem__(self, index: int) -> Window: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Window]: ...
-    def __getitem__(self, index: int | slice) -> Window | list[Window]:
-        if isinstance(index, slice):
-            return [self[position] for position in range(*index.indices(len(self)))]
-        position = range(len(self))[index]
-        first = position * self._steps
+    def batch(self, number: int) -> Window:
+        first = number * self._steps
         last = min(first + self._steps, len(self._rows) - 1)
         return self._rows[first:last], self._rows[first + 1 : last + 1]

@@ -1,14 +1,14 @@
-"""The language models, by the recipe's word for them."""
+"""The language models, by the recipe's `model`."""
 
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.recipes import LanguageRecipe
 
 
 def build(recipe: LanguageRecipe, vocabulary: int) -> LanguageModel:
-    """The model a recipe asks for."""
+    """The model of a recipe."""
     # Both derive from the class above.
     from porism.tasks.language.model.recurrent import RecurrentModel
-    from porism.tasks.language.model.transformer import AttendingModel
+    from porism.tasks.language.model.transformer import TransformerModel
 
-    kind = RecurrentModel if recipe.model in ("elman", "lstm") else AttendingModel
+    kind = RecurrentModel if recipe.model in ("elman", "lstm") else TransformerModel
     return kind(recipe, vocabulary)

@@ -1,10 +1,10 @@
-"""Attending language models: every word looks back at the words before it.
+"""Transformer language models: every word attends to itself and the words before it.
 
     h <- h + attend(norm(h)),   h <- h + W_2 gelu(W_1 norm(h)),   once a layer
 
-How words look back is the recipe's `model`: softmax over all, within a window, by the exponential's series, or exactly
-near and by the series far. Places are told by sines, as many as a training window has. In evaluation and generation a
-window is read together with the words before it, up to that length, so that no place is new to the model.
+How they attend is the recipe's `model`: softmax over all, within a window, by the exponential's series, or exactly near
+and by the series far. Position encodings are sinusoids, as many as a training window has. In evaluation and generation
+a window is read together with the words before it, up to that length, so that no position is new to the model.
 """
 
 import math
@@ -17,21 +17,22 @@ from porism.layers.attention.hybrid import HybridAttention
 from porism.layers.attention.softmax import Attention
 from porism.layers.attention.taylor import TaylorAttention
 from porism.layers.attention.window import WindowAttention
+from porism.tasks.blocks.positions import sinusoidal_positions
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.training.task import Carry
 
 
-class AttendingModel(LanguageModel):
+class TransformerModel(LanguageModel):
     """The carry holds the words before, `context` (at most half a training window, B); none while training."""
 
     def build_net(self) -> None:
         recipe = self.recipe
-        self.blocks = nn.ModuleList(Block(recipe) for _ in range(recipe.num_layers))
+        self.blocks = nn.ModuleList(TransformerBlock(recipe) for _ in range(recipe.num_layers))
         self.norm = nn.LayerNorm(recipe.hidden_size)
 
     def draw_weights(self) -> None:
-        # Words as long as the sines that tell their places; a tied readout wants them short.
+        # Embeddings as long as the position encodings; a tied readout needs them short.
         nn.init.normal_(self.embedding.weight, std=self.recipe.hidden_size**-0.5 if self.recipe.tie_weights else 1.0)
         if not self.recipe.tie_weights:
             nn.init.normal_(self.readout.weight, std=self.recipe.hidden_size**-0.5)
@@ -50,15 +51,18 @@ class AttendingModel(LanguageModel):
             keep = self.recipe.seq_len - self.evaluation_steps
             carry = {"context": read[max(0, len(read) - keep) :]}
         h = self.embed(read) * (math.sqrt(self.recipe.hidden_size) if self.recipe.tie_weights else 1.0)
-        h = self.drop(h + places(len(read), self.recipe.hidden_size, h.device)[:, None])  # T B H
+        h = self.drop(h + sinusoidal_positions(len(read), self.recipe.hidden_size, h.device)[:, None])  # T B H
         for block in self.blocks:
             h = block(h, self)
         hidden: Tensor = self.norm(h[len(context) :])
         return hidden, carry
 
 
-class Block(nn.Module):
-    """Attention and a feed-forward net, each behind a norm and beside a straight way."""
+class TransformerBlock(nn.Module):
+    """Attention and a feed-forward net, each pre-norm and residual.
+
+    Shapes: h (T, B, H) -> (T, B, H).
+    """
 
     def __init__(self, recipe: LanguageRecipe) -> None:
         super().__init__()
@@ -87,10 +91,3 @@ def attention(recipe: LanguageRecipe) -> Heads:
             return HybridAttention(width, heads, window_size=recipe.window_size, order=recipe.order, qk_norm=True)
         case _:
             return Attention(width, heads, qk_norm=True)
-
-
-def places(T: int, width: int, device: torch.device) -> Tensor:
-    """Sines and cosines of each place, from one turn in six words to one in sixty thousand: (T, width)."""
-    turns = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000.0) / width))
-    angles = torch.arange(T, device=device)[:, None] * turns
-    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]

@@ -8,7 +8,6 @@ Padding is zero before either convolution, as it is beyond the ends of a spectro
 output for a recording does not depend on the batch it is in.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, pad
 
 from porism.tasks.blocks.padding import is_padding, reverse_padded
+from porism.tasks.blocks.positions import sinusoidal_positions
 from porism.tasks.blocks.transformer import AttentionBlock, Drop
 from porism.tasks.speech.recipes import SpeechRecipe
 
@@ -60,7 +60,7 @@ class Encoder(nn.Module):
             h = h.masked_fill(is_padding(lengths, h.shape[1])[..., None], 0)
             h = gelu(convolved(h, layer.weight, layer.bias, stride))
             lengths = (lengths + stride - 1) // stride
-        h = self.drop(h + sinusoids(h.shape[1], h.shape[2], h.device) if self.has_positions else h)
+        h = self.drop(h + sinusoidal_positions(h.shape[1], h.shape[2], h.device) if self.has_positions else h)
         padding = is_padding(lengths, h.shape[1])
         for block in self.blocks:
             h, _ = block(h, padding=padding)
@@ -83,13 +83,6 @@ def convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Te
     states = (x.shape[1] - 1) // stride + 1
     neighbours = [wide[:, tap : tap + (states - 1) * stride + 1 : stride] for tap in range(3)]
     return linear(torch.cat(neighbours, 2), weight.transpose(1, 2).flatten(1), bias)
-
-
-def sinusoids(length: int, width: int, device: torch.device) -> Tensor:
-    """Sinusoidal positions (length, width): sines and cosines with periods of 6 to 60,000 positions."""
-    frequencies = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000.0) / width))
-    angles = torch.arange(length, device=device)[:, None] * frequencies
-    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]
 
 
 class BidirectionalBlock(nn.Module):

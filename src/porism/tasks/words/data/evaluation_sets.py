@@ -24,6 +24,7 @@ from torch.nn.functional import normalize
 from porism.errors import DataError
 from porism.runs.exhibits import Table
 from porism.tasks.blocks.download import COMPRESSED, read_content
+from porism.tasks.blocks.ranks import ranks
 from porism.tasks.blocks.texts import decoded
 from porism.tasks.words.predict import word_ids
 
@@ -164,17 +165,6 @@ def spearman(x: Tensor, y: Tensor) -> float:
         return math.nan
     a, b = (ranks(values) - (len(values) + 1) / 2 for values in (x, y))
     return float((a @ b) / ((a @ a) * (b @ b)).sqrt())
-
-
-def ranks(values: Tensor) -> Tensor:
-    """From 1 up; equal values share the mean of their ranks.
-
-    >>> ranks(torch.tensor([0.5, 0.1, 0.5])).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    _, index, count = values.unique(return_inverse=True, return_counts=True)
-    shared: Tensor = count.cumsum(0) - (count.double() - 1) / 2
-    return shared[index]
 
 
 def read_pairs(file: Path) -> list[tuple[str, str, float]]:

@@ -2,7 +2,7 @@
 
 import torch
 
-from porism.tasks.blocks.confusion import MOST_SHOWN, confusion
+from porism.tasks.blocks.classification import MOST_SHOWN, confusion
 
 
 def test_rows_are_what_it_is() -> None:
@@ -24,3 +24,8 @@ def test_of_many_classes_the_largest_are_shown_and_the_rest_is_one_column() -> N
     assert counts[at["49999"], [at["49999"], at["7"], at["others"]]].tolist() == [1, 1, 1]
     assert counts[at["7"], [at["49999"], at["7"], at["others"]]].tolist() == [1, 1, 0]
     assert counts[at["40000"], at["40000"]] == 1
+
+
+def test_rows_of_the_confusion_are_what_it_is() -> None:
+    predicted, labels = torch.tensor([0, 2, 2, 1]), torch.tensor([0, 1, 1, 2])
+    assert confusion(predicted, labels, "abc").counts.tolist() == [[1, 0, 0], [0, 0, 2], [0, 1, 0]]
