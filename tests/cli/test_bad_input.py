@@ -34,14 +34,17 @@ MISTAKES = [
     ("train language --data folder", "folder"),
     ("train language elmann", "language has no recipe 'elmann'. Did you mean elman?"),
     ("train langauge", "there is no task 'langauge'. Did you mean language?"),
-    ("train words --data one.txt", "one.txt: one word only, 'word', and nothing around it. Give more text."),
-    ("train words --data binary.txt", "binary.txt, byte 0: a zero, so no text."),
+    ("train words --data one.txt", "one.txt: one word only, 'word', without a context. Give more text."),
+    ("train words --data binary.txt", "binary.txt, byte 0: a zero byte, so no text."),
     ("train", "which task?"),
-    ("train language --set hiden=3", "has no field 'hiden'. Did you mean hidden?"),
+    ("train language --set hiden=3", "has no field 'hiden'. Did you mean hidden_size?"),
     ("train language --set hidden_size=x", "hidden_size=x cannot be: expected int, got str"),
     ("train language --set hidden_size=0", "hidden_size=0 cannot be: expected int >= 1"),
-    ("train language --set batch=100000", "100000 rows"),
-    ("train language --set tied=true --set embedding=5 --set hidden=6", "tied needs embedding and hidden of one size"),
+    ("train language --set batch_size=100000", "100000 rows"),
+    (
+        "train language --set tie_weights=true --set embedding_dim=5 --set hidden_size=6",
+        "tie_weights needs embedding_dim and hidden_size of one size",
+    ),
     ("train language --device tpu", "there is no device 'tpu'. Use --device auto, cpu or cuda."),
     ("train language --device meta", "device 'meta' is not supported"),
     ("train language --threads 0", "--threads takes a whole number from 1 to "),
@@ -197,7 +200,17 @@ def test_a_full_disk_leaves_no_half_written_checkpoint(say: Say, text: Path, tmp
     if mounted.returncode:
         pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
     try:
-        train = ("train", "language", "--data", text, "--out", disk / "run", TINY, "--set=hidden=60", "--set=epochs=9")
+        train = (
+            "train",
+            "language",
+            "--data",
+            text,
+            "--out",
+            disk / "run",
+            TINY,
+            "--set=hidden_size=60",
+            "--set=epochs=9",
+        )
         said = say(*train)
         assert said.code == 2
         assert f"porism: the disk is full: {disk / 'run'}" in said.err

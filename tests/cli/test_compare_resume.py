@@ -39,7 +39,7 @@ def compare(made: Path, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--set hidden=64", "hidden is 8, requested 64"),
+        ("--set hidden_size=64", "hidden_size is 8, requested 64"),
         ("--set epochs=3", "epochs is 1, requested 3"),
         ("--set learning_rate=0.7", "requested 0.7"),
         ("--seed 9", "seed is 1, requested 9"),
@@ -64,7 +64,7 @@ def test_runs_that_are_others_are_refused_run_by_run(
 def test_one_other_run_is_refused_before_anything_is_trained(say: Say, made: Path, both: Path) -> None:
     shutil.rmtree(both / "elman")
     shutil.copytree(both / "lstm", both / "attention")
-    said = say(compare(made)[:4], "attention", compare(made)[4:], "--set=embedding=8", "--set=hidden=8")
+    said = say(compare(made)[:4], "attention", compare(made)[4:], "--set=embedding_dim=8", "--set=hidden_size=8")
     assert said.code == 2
     assert "both/attention: recipe is lstm, requested attention" in said.err
     assert not (both / "elman").exists()

@@ -13,7 +13,7 @@ from tests.cli.conftest import TINY, Say
 
 from porism.cli import main
 
-HELD = [*TINY, "--set=epochs=2", "--set=schedule=constant", "--seed=3", "--threads=1", "--device=cpu"]
+HELD = [*TINY, "--set=epochs=2", "--set=lr_scheduler=constant", "--seed=3", "--threads=1", "--device=cpu"]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def result_of(out: str) -> dict[str, Any]:
     ("words", "message"),
     [
         ("graphs", "task is language, requested graphs"),
-        ("graphs --set hidden=3", "task is language, requested graphs"),
+        ("graphs --set hidden_size=3", "task is language, requested graphs"),
         ("language lstm", "recipe is elman, requested lstm"),
         ("nonsense", "task is language, requested nonsense"),
         ("--seed 7", "seed is 3, requested 7"),
@@ -60,10 +60,10 @@ def result_of(out: str) -> dict[str, Any]:
         ("--data manual", "text.txt, requested manual"),
         ("--data None", "text.txt, requested None"),
         ("--out elsewhere", "folder is run, requested elsewhere"),
-        ("--set hidden=9", "hidden is 8, requested 9"),
-        ("--set clip=1", "clip is none, requested 1.0"),
+        ("--set hidden_size=9", "hidden_size is 8, requested 9"),
+        ("--set max_grad_norm=1", "max_grad_norm is none, requested 1.0"),
         ("--set epochs=50 --set learning_rate=0.5", "learning_rate is "),
-        ("--set epochs=50 --seed 7 --set batch=2", "seed is 3, requested 7; batch is 4, requested 2"),
+        ("--set epochs=50 --seed 7 --set batch_size=2", "seed is 3, requested 7; batch_size is 4, requested 2"),
         ("--set nofield=50", "recipe elman has no field 'nofield'"),
         ("--set epochs", "--set takes field=value, got 'epochs'"),
         ("--set epochs=0", "epochs=0 cannot be"),
@@ -89,10 +89,10 @@ def test_whatever_else_is_requested_is_refused(say: Say, run: Path, words: str, 
 
 def test_a_recipe_file_that_is_another_is_refused(say: Say, run: Path) -> None:
     other = Path("other.toml")
-    other.write_text((run / "recipe.toml").read_text().replace("hidden = 8", "hidden = 9"))
+    other.write_text((run / "recipe.toml").read_text().replace("hidden_size = 8", "hidden_size = 9"))
     said = say("train", "language", "other.toml", "--resume", "run")
     assert said.code == 2
-    assert "hidden is 8, requested 9" in said.err
+    assert "hidden_size is 8, requested 9" in said.err
 
 
 def test_what_the_run_holds_may_be_said_again(say: Say, run: Path, made: Path) -> None:
@@ -122,7 +122,16 @@ def test_more_epochs_are_trained_and_said(say: Say, run: Path) -> None:
 
 
 def test_a_run_from_a_recipe_file_is_repeated_by_its_command(say: Say, run: Path, made: Path) -> None:
-    train = ["train", "language", "run/recipe.toml", "--set=hidden=6", "--data", str(made / "text.txt"), "--out", "two"]
+    train = [
+        "train",
+        "language",
+        "run/recipe.toml",
+        "--set=hidden_size=6",
+        "--data",
+        str(made / "text.txt"),
+        "--out",
+        "two",
+    ]
     result = result_of(say(train, "--device=cpu", "--json").out)
     repeated = result_of(say(shlex.split(result["command"])[1:], "--out", "three", "--json").out)
     assert (repeated["metrics"], repeated["parameters"]) == (result["metrics"], result["parameters"])

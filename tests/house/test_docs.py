@@ -30,7 +30,7 @@ Help = Callable[[str], str | None]
 def commands(text: str, program: str) -> Iterator[list[str]]:
     """The words after a program's name, for each command in the code of a Markdown text.
 
-    >>> list(commands("Try `porism train language --set hidden=8`.", "porism"))
+    >>> list(commands("Try `porism train language --set hidden_size=8`.", "porism"))
     [['train', 'language', '--set', 'hidden_size=8']]
     """
     blocks = [block.replace("\\\n", " ") for block in FENCE.findall(text)]
@@ -127,7 +127,7 @@ TRAIN_HELP = "usage: porism train [-h] [--set K=V] [--json] TASK"
 @pytest.mark.parametrize(
     ("text", "complaints"),
     [
-        ("```\nporism train language --set hidden=8 --json --debug\n```", []),
+        ("```\nporism train language --set hidden_size=8 --json --debug\n```", []),
         (
             "```sh\n$ porism train language \\\n  --sett hidden=8  # --no-matter\n```",
             ["porism train: no flag --sett"],

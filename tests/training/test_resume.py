@@ -284,7 +284,9 @@ def test_the_first_update_that_breaks_the_model_is_not_saved(text: str, tmp_path
     with pytest.raises(TrainingError, match="training cannot go on") as caught:
         training.fit(checkpoint_every=-1)
     assert not checkpoint.exists(tmp_path / "run/last")
-    assert "Nothing was saved yet; start a new run with --set learning_rate=0.003 or --set clip=1." in str(caught.value)
+    assert "Nothing was saved yet; start a new run with --set learning_rate=0.003 or --set max_grad_norm=1." in str(
+        caught.value
+    )
 
 
 CHANGES = {
