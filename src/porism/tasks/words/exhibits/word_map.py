@@ -85,15 +85,17 @@ def embed(x: Plane) -> Plane:
         return np.arange(N, dtype=float)[:, None].repeat(2, axis=1)
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     start = np.zeros((N, 2))
     components = min(2, x.shape[1])
     with np.errstate(invalid="ignore"):  # equal rows have no variance to take a share of
         start[:, :components] = PCA(components, svd_solver="full").fit_transform(x)
     start *= 1e-4 / max(start.std(0).max(), 1e-12)
-    # The exact gradient: that of Barnes and Hut sums in an order that depends on the threads.
-    tsne = TSNE(perplexity=min(PERPLEXITY, (N - 1) / 3), init=start, max_iter=STEPS, method="exact", random_state=SEED)
-    plane: Plane = tsne.fit_transform(x)
+    tsne = TSNE(perplexity=min(PERPLEXITY, (N - 1) / 3), init=start, max_iter=STEPS, random_state=SEED)
+    # Sums over several threads depend on how many there are.
+    with threadpool_limits(1):
+        plane: Plane = tsne.fit_transform(x)
     centred: Plane = plane - plane.mean(0)
     return centred
 
