@@ -115,7 +115,7 @@ def test_judgements_are_among_the_metrics_of_test(grammar: Path, tmp_path: Path)
     assert "wordsim353" not in evaluate(training.task, training.model, "valid")
     titles = [exhibit.title for exhibit in training.task.exhibits(training.model)]
     assert "Correlation with human similarity ratings" in titles
-    assert "Nearest words" in titles
+    assert "Most similar words" in titles
     with pytest.raises(DataError, match=r"nowhere: no such folder. Give evaluation_data a folder"):
         begin(grammar, tmp_path / "other", "evaluation_data=nowhere")
 
