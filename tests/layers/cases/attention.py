@@ -39,18 +39,18 @@ ATTENTION = Case(
         Mistake(
             "heads that do not divide",
             lambda: Attention(12, 5),
-            r"width 12 does not split into 5 heads \(remainder 2\)\. Choose heads from \[1, 2, 3, 4, 6, 12\]",
+            r"embed_dim 12 is not divisible by num_heads 5\. Choose num_heads from 1, 2, 3, 4, 6, 12",
         ),
         Mistake(
             "key heads that do not divide",
             lambda: Attention(12, 6, num_kv_heads=4),
-            r"6 query heads do not share 4 key heads evenly\. Choose key_heads from \[1, 2, 3, 6\]",
+            r"6 query heads do not share 4 key heads evenly\. Choose num_kv_heads from \[1, 2, 3, 6\]",
         ),
         Mistake("all dropped", lambda: Attention(12, 3, dropout=1.0), r"dropout is 1\.0\. Give the probability"),
         Mistake(
             "two scales",
             lambda: Attention(12, 3, scale=1.0, qk_norm=True),
-            r"normalize has a learned temperature, and scale is 1\.0\. Leave out one",
+            r"qk_norm has a learned temperature, and scale is 1\.0\. Leave out one",
         ),
         Mistake(
             "width",
@@ -119,7 +119,7 @@ ATTENTION = Case(
         Mistake(
             "lengths and another text",
             _attend(q=(1, 4, 7, 3), k=(1, 4, 6, 3), cu_seqlens=[0, 7]),
-            r"each text attends to itself, and 7 queries came with 6 keys\. Pad the texts",
+            r"each sequence attends to itself, and 7 queries came with 6 keys\. Pad the sequences",
         ),
         Mistake(
             "lengths and an offset",

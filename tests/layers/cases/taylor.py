@@ -58,7 +58,9 @@ TAYLOR = Case(
             "dropout", lambda: TaylorAttention(12, 3, dropout=0.1), r"dropout is 0\.1, and the series has no single"
         ),
         Mistake("limit", lambda: TaylorAttention(12, 3, warn_above=-1), r"warn_above is -1\. Give an error above 0"),
-        Mistake("heads that do not divide", lambda: TaylorAttention(12, 5), r"width 12 does not split into 5 heads"),
+        Mistake(
+            "heads that do not divide", lambda: TaylorAttention(12, 5), r"embed_dim 12 is not divisible by num_heads 5"
+        ),
         Mistake(
             "dropout of weights", _attend_by_series(dropout_p=0.1), r"dropout_p is 0\.1, and the series has no single"
         ),
@@ -70,7 +72,7 @@ TAYLOR = Case(
         Mistake(
             "lengths and another text",
             _attend_by_series(S=6, cu_seqlens=[0, 7]),
-            r"each text attends to itself, and 7 queries came with 6 keys\. Pad the texts",
+            r"each sequence attends to itself, and 7 queries came with 6 keys\. Pad the sequences",
         ),
         Mistake(
             "lengths and an offset",

@@ -90,7 +90,7 @@ WINDOW = Case(
         Mistake(
             "lengths and another text",
             _attend_near(q=(1, 4, 7, 3), k=(1, 4, 6, 3), cu_seqlens=[0, 7]),
-            r"each text attends to itself, and 7 queries came with 6 keys\. Pad the texts",
+            r"each sequence attends to itself, and 7 queries came with 6 keys\. Pad the sequences",
         ),
         Mistake(
             "lengths and an offset",
@@ -110,7 +110,7 @@ WINDOW = Case(
         Mistake(
             "decoding another text",
             _attend_near(attend=window_decode, k=(2, 4, 6, 3)),
-            r"decoding takes a key for each new token, got 7 queries and 6 keys\. Give those of the new tokens only",
+            r"decoding takes a key for each new token, and 7 queries came with 6 keys\. Give those of the new",
         ),
         Mistake(
             "another state",
