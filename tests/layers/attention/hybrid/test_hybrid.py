@@ -272,7 +272,7 @@ def test_refuses_to_decode_what_looks_ahead_and_the_state_of_another() -> None:
     _, state = hybrid_decode(q, k, v, window_size=3)
     with pytest.raises(ShapeError, match=r"the state is of window_size 3, and window_size is 2\. Pass"):
         hybrid_decode(q, k, v, state, window_size=2)
-    with pytest.raises(ShapeError, match=r"has 2 near tokens, and a window of 2 keeps up to 1"):
+    with pytest.raises(ShapeError, match=r"has 2 near tokens, and window_size 2 keeps up to 1"):
         hybrid_decode(q, k, v, state._replace(window_size=None), window_size=2)
     with pytest.raises(ShapeError, match=r"the state is \(2, 2, 10, 5\) and \(2, 2, 10\), wanted \(1, 2, 10, 5\)"):
         hybrid_decode(q[:1], k[:1], v[:1], state, window_size=3)
