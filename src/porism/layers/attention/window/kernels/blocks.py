@@ -151,12 +151,12 @@ class Cut:
     def write_queries(self, x: Tensor, blocks: Blocks, rows: Tensor) -> None:
         """Back from blocks to their place in x."""
         place = self._place(x, blocks)
-        place.copy_(rows[..., : x.shape[-1]].unflatten(2, (self.shared, blocks.rows)).view_as(place))
+        place.copy_((rows if self._narrow(x) == 0 else rows[..., : x.shape[-1]]).view(place.shape))
 
     def numbers(self, x: Tensor, blocks: Blocks) -> Tensor:
-        """One number a query, (B, A, T), by blocks: (N, count, rows A / G)."""
-        place = self._place(x.unsqueeze(-1), blocks)
-        return place.reshape(self.B * self.G, blocks.count, self.shared * blocks.rows)
+        """One number a query, (B, A, T), by blocks: (N, count, A / G, rows), a view."""
+        part = x[:, :, blocks.queries]
+        return part.view(self.B * self.G, self.shared, blocks.count, blocks.rows).transpose(1, 2)
 
     def keys(self, x: Tensor, blocks: Blocks) -> Tensor:
         """What belongs to keys, (B, G, S, D), by blocks."""
@@ -175,11 +175,11 @@ class Cut:
         total = parts.new_zeros(N, (count - 1 + pieces) * blocks.rows, x.shape[-1])
         for start in range(0, span, blocks.rows):
             piece = parts[:, :, start : start + blocks.rows, : x.shape[-1]]
-            place = total[:, start : start + count * blocks.rows].unflatten(1, (count, blocks.rows))
+            place = total[:, start : start + count * blocks.rows].view(N, count, blocks.rows, x.shape[-1])
             place[:, :, : piece.shape[2]].add_(piece)
         there, before = blocks.keys(self.S), max(0, -blocks.key)
         length = there.stop - there.start
-        x[:, :, there].add_(total[:, before : before + length].unflatten(0, (self.B, self.G)))
+        x[:, :, there].add_(total[:, before : before + length].view(self.B, self.G, length, x.shape[-1]))
 
     def _band(self, blocks: Blocks) -> Tensor | None:
         """What the pattern shows of a block, (rows A / G, span): the same for each of them."""
@@ -206,9 +206,9 @@ class Cut:
 
     def _place(self, x: Tensor, blocks: Blocks) -> Tensor:
         """(B, A, T, D) as (B, G, count, A / G, rows, D), a view."""
-        part = x[:, :, blocks.queries].unflatten(1, (self.G, self.shared))
-        place: Tensor = part.unflatten(3, (blocks.count, blocks.rows)).transpose(2, 3)
-        return place
+        # Not by unflatten, which is written in Python and takes longer than all else that a short text needs here.
+        part = x[:, :, blocks.queries]
+        return part.view(self.B, self.G, self.shared, blocks.count, blocks.rows, x.shape[-1]).transpose(2, 3)
 
     def _narrow(self, x: Tensor) -> int:
         return 0 if self.width is None else self.width - x.shape[-1]

@@ -27,7 +27,8 @@ def forward(
         operands = (with_rows(x) for x in _operands(cut, blocks, q, k, v))
         part, log_sums = _FORWARD(*operands, attn_mask=_added(seen, cut, blocks, q), scale=scale)
         cut.write_queries(answer, blocks, part)
-        cut.write_queries(logs.unsqueeze(-1), blocks, log_sums.unsqueeze(-1))
+        place = cut.numbers(logs, blocks)
+        place.copy_(log_sums.view(place.shape))
     return answer, logs
 
 
@@ -49,7 +50,7 @@ def backward(
     cut = Cut(q, k, pattern, offset, key_padding, width=max(q.shape[-1], v.shape[-1]))
     for blocks, seen in cut:
         operands = cut.queries(dO, blocks), *_operands(cut, blocks, q, k, v), cut.queries(answer, blocks)
-        log_sums, mask = cut.numbers(logs, blocks).contiguous(), _added(seen, cut, blocks, q)
+        log_sums, mask = cut.numbers(logs, blocks).flatten(2).contiguous(), _added(seen, cut, blocks, q)
         found = _BACKWARD(*(with_rows(x) for x in operands), log_sums, 0.0, False, attn_mask=mask, scale=scale)
         cut.write_queries(dq, blocks, found[0])
         cut.add_keys(dk, blocks, found[1])
