@@ -307,6 +307,14 @@ def test_a_compiled_answer_may_be_changed_in_place() -> None:
     assert max(relative_error(a, b) for a, b in zip(*gradients, strict=True)) <= EXACT
 
 
+@pytest.mark.parametrize("window", [40, 64])
+def test_behind_a_window_over_the_whole_text_a_change_in_place_is_refused_as_behind_softmax(window: int) -> None:
+    q, k, v = operands(2, 2, 2, 40, 40, 3, 3)
+    answer = window_attention(q, k, v, pattern=Pattern("sliding", window)).mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        answer.sum().backward()
+
+
 @pytest.mark.parametrize("inplace", [nn.ReLU(inplace=True), nn.Dropout(0.5, inplace=True)], ids=str)
 def test_modules_that_change_in_place_may_follow_the_layer(inplace: nn.Module) -> None:
     layer = WindowAttention(12, 3, window_size=4, out_proj=False, batch_first=True)

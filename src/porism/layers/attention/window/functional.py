@@ -330,30 +330,43 @@ def _kernel(q: Tensor, v: Tensor, keep: float) -> str:
     return "fused" if q.device.type == "cpu" else "products"
 
 
-def _forward(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, kept: Tensor | None, *settings: Any
+def _forward(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return _run("fused" if q.device.type == "cpu" and rest[-1] == 1 else "products", q, k, v, *rest)
+
+
+def _forward_on_device(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return _run(_kernel(q, v, rest[-1]), q, k, v, *rest)
+
+
+def _run(
+    kernel: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    kept: Tensor | None,
+    kind: str,
+    window: int,
+    ahead: int,
+    causal_inside: bool,
+    scale: float,
+    offset: int,
+    keep: float,
 ) -> tuple[Tensor, Tensor]:
-    *shape, scale, offset, keep = settings
-    pattern = _pattern(*shape)
-    if keep == 1 and q.device.type == "cpu" and _kernel(q, v, keep) != "products":
+    """The answer, and the logarithms of sums of weights that a fused kernel needs on the way back."""
+    pattern = _pattern(kind, window, ahead, causal_inside)
+    if kernel == "fused":
         answer, logs = cpu.forward(q, k, v, pattern, scale, key_padding, offset)
+    elif kernel == "triton":
+        from porism.layers.attention.window.kernels import triton
+
+        rows, logs = triton.forward(q, k, v, pattern, scale, key_padding, offset)
+        answer = rows.transpose(1, 2)
     else:
         answer = cpu.forward_by_products(q, k, v, pattern, scale, key_padding, offset, kept, keep)
         logs = q.new_empty(0, dtype=torch.promote_types(q.dtype, torch.float32))
     # No view, so that autograd lets users change it in place.
     return answer.data, logs
-
-
-def _forward_on_device(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, kept: Tensor | None, *settings: Any
-) -> tuple[Tensor, Tensor]:
-    *shape, scale, offset, keep = settings
-    if _kernel(q, v, keep) != "triton":
-        return _forward(q, k, v, key_padding, kept, *settings)
-    from porism.layers.attention.window.kernels import triton
-
-    answer, logs = triton.forward(q, k, v, _pattern(*shape), scale, key_padding, offset)
-    return answer.transpose(1, 2).data, logs
 
 
 def _backward(

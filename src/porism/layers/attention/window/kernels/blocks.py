@@ -188,7 +188,8 @@ class Cut:
         place = self.offset + blocks.query
         query = torch.arange(place, place + blocks.rows, device=self.device)
         key = torch.arange(blocks.key, blocks.key + blocks.span, device=self.device)
-        return self.pattern.mask_mod(None, None, query[:, None], key).repeat(self.shared, 1)
+        band = self.pattern.mask_mod(None, None, query[:, None], key)
+        return band if self.shared == 1 else band.repeat(self.shared, 1)
 
     def _present(self, blocks: Blocks, band: Tensor | None) -> Tensor | None:
         """The band less the keys that are not there or are only padding."""
