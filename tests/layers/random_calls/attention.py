@@ -28,8 +28,8 @@ from porism.layers.attention.taylor import naive as taylor_naive
 Settings = dict[str, Any]
 FULL, CAUSAL = Pattern(), Pattern("causal")
 CHANGEABLE = ("taylor", "hybrid")
-"""Whose answers may be changed in place. Behind softmax, as behind the function of torch, autograd refuses it, and so it
-does behind windows that reach over the whole text."""
+"""Whose answers may be changed in place. Behind softmax, as behind the function of torch, autograd refuses it, and so
+it does behind windows that reach over the whole text."""
 
 
 def full_call(draw: Draw) -> Call:
