@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from porism.costing.quantity import Quantity
     from porism.costing.terms import Terms
     from porism.layers import (
+        LSTM,
         Attention,
         AutoAttention,
         Elman,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from porism.layers.attention.auto import attention
 
 __all__ = [
+    "LSTM",
     "Attention",
     "AutoAttention",
     "Cost",

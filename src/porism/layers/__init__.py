@@ -17,9 +17,11 @@ from porism.layers.gcn import Graph, GraphConvolution
 from porism.layers.readout import Readout
 from porism.layers.recurrent.elman import Elman
 from porism.layers.recurrent.grid import Grid
+from porism.layers.recurrent.lstm import LSTM
 from porism.layers.skipgram import SkipGram
 
 __all__ = [
+    "LSTM",
     "Attention",
     "AutoAttention",
     "Choice",

@@ -11,6 +11,7 @@ LAYERS = {
     "gcn": "porism.layers.gcn",
     "grid": "porism.layers.recurrent.grid",
     "hybrid": "porism.layers.attention.hybrid",
+    "lstm": "porism.layers.recurrent.lstm",
     "readout": "porism.layers.readout",
     "skipgram": "porism.layers.skipgram",
     "taylor": "porism.layers.attention.taylor",

@@ -5,6 +5,7 @@ from tests.layers.cases.elman import ELMAN
 from tests.layers.cases.gcn import GCN
 from tests.layers.cases.grid import GRID
 from tests.layers.cases.hybrid import HYBRID
+from tests.layers.cases.lstm import LSTM_CASE
 from tests.layers.cases.readout import READOUT
 from tests.layers.cases.skipgram import SKIPGRAM
 from tests.layers.cases.taylor import TAYLOR
@@ -16,6 +17,7 @@ CASES = {
     "gcn": GCN,
     "grid": GRID,
     "hybrid": HYBRID,
+    "lstm": LSTM_CASE,
     "readout": READOUT,
     "skipgram": SKIPGRAM,
     "taylor": TAYLOR,

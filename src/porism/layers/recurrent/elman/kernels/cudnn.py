@@ -13,7 +13,7 @@ def fused(
     kernel = torch.rnn_tanh if nonlinearity == "tanh" else torch.rnn_relu
     # The kernels add two biases, and cuDNN keeps room for both even where there are none: ours is the first.
     zero = torch.zeros_like(weight_hh[0])
-    weights = _in_one_chunk([weight_ih, weight_hh, zero if bias is None else bias, zero])
+    weights = in_one_chunk([weight_ih, weight_hh, zero if bias is None else bias, zero])
     # cuDNN reads the first state as one piece of memory.
     y, _ = kernel(x, h0.contiguous().unsqueeze(0), weights, True, 1, 0.0, torch.is_grad_enabled(), False, False)
     return y
@@ -32,7 +32,7 @@ def tanh_disguise(
     return 2 * h0 - 1, weight_ih / 2, weight_hh / 4, (shift if bias is None else bias + shift) / 2
 
 
-def _in_one_chunk(weights: list[Tensor]) -> list[Tensor]:
+def in_one_chunk(weights: list[Tensor]) -> list[Tensor]:
     """The same weights side by side in one piece of memory, as cuDNN asks (it warns and copies otherwise)."""
     chunk = torch.cat([weight.flatten() for weight in weights])
     parts = chunk.split([weight.numel() for weight in weights])
