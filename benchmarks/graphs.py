@@ -140,7 +140,7 @@ def on_cora(way: str, papers: Citations, epochs: int, seed: int) -> dict[str, fl
     inputs: tuple[Any, ...]
     if way == "ours":
         net = Ours(*sizes).to(device)
-        graph = Graph.from_edges(papers.edge_index, len(papers.words))
+        graph = Graph(papers.edge_index, num_nodes=len(papers.words))
         inputs = SparseFeatures.from_dense(papers.words), graph
     else:
         net = Peer(*sizes).to(device)
@@ -214,7 +214,7 @@ def large_epochs(way: str, nodes: int, edges: int, epochs: int, threads: int) ->
 def large_net(way: str, edge_index: Tensor, x: Tensor) -> tuple[Ours | Peer, tuple[Any, ...]]:
     nodes = len(x)
     if way.startswith("ours"):
-        graph = Graph.from_edges(edge_index, nodes)
+        graph = Graph(edge_index, num_nodes=nodes)
         return Ours(WIDTH, WIDTH, CLASSES), (x if way == "ours" else Propagated.of(x, graph), graph)
     if way == "peer by CSR":
         from torch_geometric.utils import to_torch_csr_tensor

@@ -24,7 +24,7 @@ class _OnGraph(GraphConvolution):
         number = torch.arange(n["E"] - n["N"], device="cpu")
         self.edges = torch.stack([number % n["N"], (number % n["N"] + 1 + number // n["N"]) % n["N"]])
         weightless = torch.get_default_device().type == "meta"
-        self.graph = Outline(n["N"], n["E"]) if weightless else Graph.from_edges(self.edges, n["N"])
+        self.graph = Outline(n["N"], n["E"]) if weightless else Graph(self.edges, num_nodes=n["N"])
 
 
 def _run_gcn(layer: _OnGraph, inputs: Inputs) -> Tensor:
@@ -39,12 +39,12 @@ def _naive_gcn(layer: _OnGraph, inputs: Inputs) -> Tensor:
 
 
 _PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-_ON_PATH = Graph.from_edges(_PATH)
+_ON_PATH = Graph(_PATH)
 _GCN = GraphConvolution(5, 4)
 
 
 def _weighted(*weights: float) -> Graph:
-    return Graph.from_edges(_PATH, weights=torch.tensor(weights))
+    return Graph(_PATH, torch.tensor(weights))
 
 
 GCN = Case(
@@ -62,19 +62,19 @@ GCN = Case(
         ),
         Mistake(
             "beyond",
-            lambda: Graph.from_edges(_PATH, nodes=2),
+            lambda: Graph(_PATH, num_nodes=2),
             r"edge_index runs from 0 to 2, and 2 nodes are numbered 0 to 1\. Number the nodes from 0 on",
         ),
-        Mistake("below", lambda: Graph.from_edges(_PATH - 1), r"edge_index runs from -1 to 1, and 2 nodes are"),
-        Mistake("an edge a row", lambda: Graph.from_edges(_PATH.T), r"edge_index is \(4, 2\), wanted \(2, E\).*Transp"),
-        Mistake("fractions", lambda: Graph.from_edges(_PATH.float(), 3), r"edge_index is torch\.float32, wanted whole"),
-        Mistake("no edges", lambda: Graph.from_edges(_PATH[:, :0]), r"the graph has no edges, so .* Give nodes too"),
-        Mistake("no nodes", lambda: Graph.from_edges(_PATH[:, :0], 0), r"the graph has 0 nodes\. Give a whole number"),
+        Mistake("below", lambda: Graph(_PATH - 1), r"edge_index runs from -1 to 1, and 2 nodes are"),
+        Mistake("an edge a row", lambda: Graph(_PATH.T), r"edge_index is \(4, 2\), wanted \(2, E\).*Transp"),
+        Mistake("fractions", lambda: Graph(_PATH.float(), num_nodes=3), r"edge_index is torch\.float32, wanted whole"),
+        Mistake("no edges", lambda: Graph(_PATH[:, :0]), r"the graph has no edges, so .* Give num_nodes too"),
+        Mistake("no nodes", lambda: Graph(_PATH[:, :0], num_nodes=0), r"the graph has 0 nodes\. Give a whole number"),
         Mistake("too few weights", lambda: _weighted(1, 2), r"weights are \(2,\), wanted \(4,\), one for each edge"),
         Mistake("no number", lambda: _weighted(1, 1, float("nan"), 1), r"the weight of edge 2 is nan, wanted a number"),
         Mistake(
             "learned weights",
-            lambda: Graph.from_edges(_PATH, weights=torch.ones(4, requires_grad=True)),
+            lambda: Graph(_PATH, torch.ones(4, requires_grad=True)),
             r"weights ask for a gradient, and a graph is normalised once.* Give weights\.detach\(\)",
         ),
         Mistake(
@@ -108,29 +108,25 @@ GCN = Case(
         ),
         Mistake(
             "edges in numbers of 64 bits without a sign",
-            lambda: Graph.from_edges(_PATH.to(torch.uint64)),
+            lambda: Graph(_PATH.to(torch.uint64)),
             r"edge_index is torch\.uint64, wanted whole numbers\. Convert with edge_index\.long\(\)",
         ),
-        Mistake("complex edges", lambda: Graph.from_edges(_PATH * 1j), r"edge_index is torch\.complex64, wanted whole"),
+        Mistake("complex edges", lambda: Graph(_PATH * 1j), r"edge_index is torch\.complex64, wanted whole"),
         Mistake(
             "edges of numpy",
-            lambda: Graph.from_edges(cast(Tensor, _PATH.numpy())),
+            lambda: Graph(cast(Tensor, _PATH.numpy())),
             r"edge_index is a ndarray, wanted a tensor",
         ),
-        Mistake(
-            "sparse edges", lambda: Graph.from_edges(_PATH.to_sparse()), r"edge_index is torch\.sparse_coo, wanted"
-        ),
-        Mistake(
-            "edges on meta", lambda: Graph.from_edges(_PATH.to("meta")), r"edge_index is on meta, where its numbers"
-        ),
+        Mistake("sparse edges", lambda: Graph(_PATH.to_sparse()), r"edge_index is torch\.sparse_coo, wanted"),
+        Mistake("edges on meta", lambda: Graph(_PATH.to("meta")), r"edge_index is on meta, where its numbers"),
         Mistake(
             "complex weights",
-            lambda: Graph.from_edges(_PATH, weights=torch.ones(4) * 1j),
+            lambda: Graph(_PATH, torch.ones(4) * 1j),
             r"weights are torch\.complex64, wanted real numbers",
         ),
         Mistake(
             "weights on another device",
-            lambda: Graph.from_edges(_PATH, weights=torch.ones(4, device="meta")),
+            lambda: Graph(_PATH, torch.ones(4, device="meta")),
             r"weights are on meta, edge_index on cpu, wanted one device",
         ),
         Mistake(
@@ -150,7 +146,7 @@ GCN = Case(
         ),
         Mistake(
             "a graph on meta",
-            lambda: Graph.from_edges(_PATH).to("meta").propagation(),
+            lambda: Graph(_PATH).to("meta").propagation(),
             r"the graph is on meta, where nothing can be built of its edges\. Ask for graph\.propagation",
         ),
         Mistake(

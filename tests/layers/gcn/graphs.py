@@ -24,7 +24,7 @@ def dense(edges: Tensor, N: int, weights: Tensor | None, normalisation: str, sel
 def star(leaves: int) -> Graph:
     """Node 0 in the middle."""
     hub, leaf = torch.zeros(leaves, dtype=torch.int64), torch.arange(1, leaves + 1)
-    return Graph.from_edges(torch.stack([torch.cat([hub, leaf]), torch.cat([leaf, hub])]))
+    return Graph(torch.stack([torch.cat([hub, leaf]), torch.cat([leaf, hub])]))
 
 
 def random_graph(N: int, seed: int, directed: bool = True, weighted: bool = False) -> Graph:
@@ -33,4 +33,4 @@ def random_graph(N: int, seed: int, directed: bool = True, weighted: bool = Fals
     edges = torch.randint(N, (2, 3 * N), generator=draw)
     edges = edges if directed else torch.cat([edges, edges.flip(0)], 1)
     weights = torch.rand(edges.shape[1], generator=draw) + 0.1 if weighted else None
-    return Graph.from_edges(edges, N, weights)
+    return Graph(edges, weights, num_nodes=N)

@@ -47,7 +47,7 @@ def assert_same(found: list[Tensor], wanted: list[Tensor]) -> None:
 
 
 def test_a_second_graph_gets_its_own_answer() -> None:
-    a, b = Graph.from_edges(A), Graph.from_edges(B)
+    a, b = Graph(A), Graph(B)
     layer, x = GraphConvolution(4, 3).double(), torch.randn(3, 4, dtype=torch.float64)
     fast = compiled(layer)
     for graph in (a, b, a):
@@ -58,7 +58,7 @@ def test_a_graph_that_a_module_holds_may_be_replaced() -> None:
     class Held(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layer, self.graph = GraphConvolution(4, 3).double(), Graph.from_edges(A)
+            self.layer, self.graph = GraphConvolution(4, 3).double(), Graph(A)
 
         def forward(self, x: Tensor) -> Tensor:
             y: Tensor = self.layer(x, self.graph)
@@ -67,7 +67,7 @@ def test_a_graph_that_a_module_holds_may_be_replaced() -> None:
     module, x = Held(), torch.randn(3, 4, dtype=torch.float64)
     fast = compiled(module)
     for edges in (A, B, A.flip(0)[:, :3]):
-        module.graph = Graph.from_edges(edges, 3)
+        module.graph = Graph(edges, num_nodes=3)
         assert_same(with_gradients(fast(x), module), with_gradients(module(x), module))
 
 
@@ -123,13 +123,13 @@ def test_two_normalisations_in_one_compiled_net() -> None:
 def test_a_graph_that_cannot_be_normalised_is_refused_by_the_compiled_layer_too() -> None:
     layer, x = GraphConvolution(4, 3, "row"), torch.randn(3, 4)
     fast = compiled(layer)
-    fast(x, Graph.from_edges(A))
+    fast(x, Graph(A))
     with pytest.raises(Exception, match="the weights that node 1 hears sum to -1"):
-        fast(x, Graph.from_edges(A, weights=torch.tensor([-3.0, 1.0, 1.0, 1.0])))
+        fast(x, Graph(A, torch.tensor([-3.0, 1.0, 1.0, 1.0])))
 
 
 def test_propagated_features_are_held_against_the_graph_they_come_with() -> None:
-    a, b = Graph.from_edges(A), Graph.from_edges(B)
+    a, b = Graph(A), Graph(B)
     layer, x = GraphConvolution(4, 3), torch.randn(3, 4)
     fast = compiled(layer)
     once = Propagated.of(x, a)
@@ -159,5 +159,5 @@ def test_weights_of_edges_are_not_remembered_either() -> None:
     fast = compiled(layer)
     for turn in range(12):
         weights = torch.rand(edges.shape[1], generator=torch.Generator().manual_seed(turn))
-        graph = Graph.from_edges(edges, 7, weights)
+        graph = Graph(edges, weights, num_nodes=7)
         assert_same([fast(x, graph)], [layer(x, graph)])

@@ -14,7 +14,7 @@ from porism.layers.gcn.functional import project_first
 
 def counted(D: int, H: int, first: bool | None, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, dict[str, int]]:
     edges, _ = drawn(63)
-    graph = Graph.from_edges(edges, 63)
+    graph = Graph(edges, num_nodes=63)
     if first is not None:
         monkeypatch.setattr("porism.layers.gcn.functional.project_first", lambda *_: first)
     layer, x = GraphConvolution(D, H), torch.randn(63, D, requires_grad=True)
@@ -48,7 +48,7 @@ def test_features_that_are_given_take_the_order_that_is_cheaper_to_learn_with(
     D: int, H: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edges, _ = drawn(63)
-    graph, x = Graph.from_edges(edges, 63), torch.randn(63, D)
+    graph, x = Graph(edges, num_nodes=63), torch.randn(63, D)
 
     def work(first: bool | None) -> int:
         with monkeypatch.context() as patch:
@@ -62,7 +62,7 @@ def test_features_that_are_given_take_the_order_that_is_cheaper_to_learn_with(
 
 def test_sparse_features_cost_what_they_store() -> None:
     edges, _ = drawn(63)
-    graph = Graph.from_edges(edges, 63)
+    graph = Graph(edges, num_nodes=63)
     x = SparseFeatures.from_dense(torch.randn(63, 17) * (torch.rand(63, 17) < 0.2))
     run = count(GraphConvolution(17, 5), x, graph)
     stored, E = x.there.stored, graph.propagation().there.stored

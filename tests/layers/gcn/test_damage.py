@@ -94,7 +94,7 @@ def test_sparse_features_refuse(matrix: Csr, message: str) -> None:
 @each_damage
 def test_a_graph_refuses_rows_of_neighbours(matrix: Csr, message: str) -> None:
     with pytest.raises(ShapeError, match=message):
-        Graph(Neighbours(torch.cat([matrix.starts, matrix.starts[-1:]]), *matrix[1:]))
+        Graph.from_neighbours(Neighbours(torch.cat([matrix.starts, matrix.starts[-1:]]), *matrix[1:]))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_graphs_matrix_that_was_changed_is_refused(undirected: bool) -> None:
     edges, _ = drawn(7)
     edges = torch.cat([edges, edges.flip(0)], 1) if undirected else edges
     layer, x = GraphConvolution(3, 2), torch.randn(7, 3, requires_grad=True)
-    graph = Graph.from_edges(edges, 7)
+    graph = Graph(edges, num_nodes=7)
     y = layer(x, graph)
     twin = copy.deepcopy(graph)
     graph.propagation().back.values.mul_(2)

@@ -78,7 +78,7 @@ def test_sums_of_rows_are_taken_in_float32_at_least(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_features_of_any_precision_are_multiplied_as_dense_ones(dtype: torch.dtype) -> None:
-    x, graph = drawn(7, 5).to(dtype), Graph.from_edges(torch.tensor([[0, 1, 5], [1, 0, 6]]), 7)
+    x, graph = drawn(7, 5).to(dtype), Graph(torch.tensor([[0, 1, 5], [1, 0, 6]]), num_nodes=7)
     layer = GraphConvolution(5, 3, dtype=dtype)
     found, wanted = layer(SparseFeatures.from_dense(x), graph), layer(x, graph)
     assert found.dtype == dtype

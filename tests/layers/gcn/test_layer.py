@@ -48,7 +48,7 @@ def largest_error(found: list[Tensor], wanted: list[Tensor]) -> float:
 def test_layer_equals_the_oracle(N: int, normalisation: str, self_loops: bool, weighted: bool) -> None:
     edges, weights = drawn(N, weighted)
     Ahat = dense(edges, N, weights, normalisation, self_loops)
-    graph = Graph.from_edges(edges, N, weights)
+    graph = Graph(edges, weights, num_nodes=N)
     for D, H in ((5, 2), (2, 5)):
         x, weight, bias = leaves(N, D, H)
         found = graph_convolution(x, graph, weight, bias, normalisation, self_loops)
@@ -71,7 +71,7 @@ def test_the_oracle_sums_over_neighbours() -> None:
 @pytest.mark.parametrize("asks", ["all", "weights", "x", "nothing"])
 def test_both_orders_give_the_same(monkeypatch: pytest.MonkeyPatch, D: int, H: int, asks: str) -> None:
     edges, weights = drawn(63)
-    graph = Graph.from_edges(edges, 63, weights)
+    graph = Graph(edges, weights, num_nodes=63)
     x, weight, bias = leaves(63, D, H)
     x.requires_grad_(asks in ("all", "x"))
     for part in (weight, bias):
@@ -105,7 +105,7 @@ def test_the_cheaper_order_is_chosen(D: int, H: int, learns_weight: bool, learns
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
 def test_sparse_features_equal_dense_ones(normalisation: str) -> None:
     edges, weights = drawn(63)
-    graph = Graph.from_edges(edges, 63, weights)
+    graph = Graph(edges, weights, num_nodes=63)
     x, weight, bias = leaves(63, 17, 5)
     given = x.detach() * (torch.rand(63, 17) < 0.2)
     found = graph_convolution(SparseFeatures.from_dense(given), graph, weight, bias, normalisation)
@@ -116,7 +116,7 @@ def test_sparse_features_equal_dense_ones(normalisation: str) -> None:
 @pytest.mark.parametrize("D", [3, 5])
 def test_features_propagated_once_serve_every_step(D: int) -> None:
     edges, weights = drawn(7)
-    graph = Graph.from_edges(edges, 7, weights)
+    graph = Graph(edges, weights, num_nodes=7)
     x, weight, bias = leaves(7, D, 4)
     once = Propagated.of(x.detach(), graph)
     found, wanted = graph_convolution(once, graph, weight, bias), graph_convolution(x, graph, weight, bias)
@@ -124,23 +124,23 @@ def test_features_propagated_once_serve_every_step(D: int) -> None:
 
 
 def test_features_propagated_over_another_graph_are_refused() -> None:
-    a, b = (Graph.from_edges(torch.tensor(edges), 3) for edges in ([[0, 1], [1, 0]], [[0, 2], [2, 0]]))
+    a, b = (Graph(torch.tensor(edges), num_nodes=3) for edges in ([[0, 1], [1, 0]], [[0, 2], [2, 0]]))
     layer, x = GraphConvolution(4, 2), torch.randn(3, 4)
     once = Propagated.of(x, a)
-    for other in (b, Graph.from_edges(torch.tensor([[0, 1], [1, 0]]), 3, torch.tensor([1.0, 2.0]))):
+    for other in (b, Graph(torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0]), num_nodes=3)):
         with pytest.raises(ShapeError, match="x was propagated over another graph. Propagate it again"):
             layer(once, other)
     with pytest.raises(ShapeError, match="x was propagated over another graph"):
         layer(Propagated(once.answer, "symmetric", True), a)
     with pytest.raises(ShapeError, match=r"x is \(3, 4\), wanted \(4, D\)"):
-        Propagated.of(x, Graph.from_edges(torch.tensor([[0, 1], [1, 0]]), 4))
+        Propagated.of(x, Graph(torch.tensor([[0, 1], [1, 0]]), num_nodes=4))
 
 
 def test_propagated_features_know_their_graph_wherever_it_goes() -> None:
     # Each pair once: sums of more weights depend on their order.
     edges = drawn(7)[0].unique(dim=1)
     weights = torch.rand(edges.shape[1])
-    graph, layer, x = Graph.from_edges(edges, 7, weights), GraphConvolution(4, 2), torch.randn(7, 4)
+    graph, layer, x = Graph(edges, weights, num_nodes=7), GraphConvolution(4, 2), torch.randn(7, 4)
     once = Propagated.of(x, graph)
     wanted = layer(once, graph)
     for same in (
@@ -148,7 +148,7 @@ def test_propagated_features_know_their_graph_wherever_it_goes() -> None:
         pickle.loads(pickle.dumps(graph)),
         graph.to("cpu"),
         # The order of edges says nothing.
-        Graph.from_edges(edges.flip(1), 7, weights.flip(0)),
+        Graph(edges.flip(1), weights.flip(0), num_nodes=7),
     ):
         assert torch.equal(layer(once, same), wanted)
     for again in (copy.deepcopy(once), pickle.loads(pickle.dumps(once)), once._replace(answer=once.answer.clone())):
@@ -157,7 +157,7 @@ def test_propagated_features_know_their_graph_wherever_it_goes() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert relative_error(layer(once, graph).float(), wanted) <= 2e-2
         with pytest.raises(ShapeError, match="over another graph"):
-            layer(once, Graph.from_edges(edges, 7))
+            layer(once, Graph(edges, num_nodes=7))
 
 
 @pytest.mark.parametrize("part", ["x", "weight", "bias"])
@@ -165,7 +165,7 @@ def test_propagated_features_know_their_graph_wherever_it_goes() -> None:
 def test_operands_on_another_device_are_refused(part: str, kind: str) -> None:
     edges, _ = drawn(7)
     graph, x, operands = (
-        Graph.from_edges(edges, 7),
+        Graph(edges, num_nodes=7),
         torch.randn(7, 4),
         {"weight": torch.randn(4, 2), "bias": torch.ones(2)},
     )
@@ -185,13 +185,13 @@ def test_what_is_no_floating_number_is_refused(dtype: torch.dtype, part: str) ->
     operands = {"x": torch.ones(7, 4), "weight": torch.ones(4, 2), "bias": torch.ones(2)}
     operands = {name: x.to(dtype) if part in (name, "all") else x for name, x in operands.items()}
     with pytest.raises(ShapeError, match=f"is {dtype}, wanted one of float32"):
-        graph_convolution(operands["x"], Graph.from_edges(edges, 7), operands["weight"], operands["bias"])
+        graph_convolution(operands["x"], Graph(edges, num_nodes=7), operands["weight"], operands["bias"])
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
 def test_float64_stays_float64_under_autocast_and_never_mixes(kind: str) -> None:
     edges, weights = drawn(7)
-    graph, layer, x = Graph.from_edges(edges, 7, weights), GraphConvolution(4, 2).double(), torch.randn(7, 4).double()
+    graph, layer, x = Graph(edges, weights, num_nodes=7), GraphConvolution(4, 2).double(), torch.randn(7, 4).double()
     given: Any = {"dense": x, "sparse": SparseFeatures.from_dense(x), "propagated": Propagated.of(x, graph)}[kind]
     with torch.autocast("cpu", torch.bfloat16):
         y = layer(given, graph)
@@ -204,7 +204,7 @@ def test_float64_stays_float64_under_autocast_and_never_mixes(kind: str) -> None
 @pytest.mark.parametrize(("N", "D", "H"), [(1, 1, 1), (1, 3, 1), (5, 1, 4), (5, 4, 1), (3, 0, 2), (3, 2, 0)])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
 def test_a_graph_without_edges_and_sizes_of_one_or_none(N: int, D: int, H: int, kind: str) -> None:
-    graph = Graph.from_edges(torch.zeros(2, 0, dtype=torch.int64), N)
+    graph = Graph(torch.zeros(2, 0, dtype=torch.int64), num_nodes=N)
     x, weight, bias = leaves(N, D, H)
     fixed = x.detach()
     given: Any = {"dense": x, "sparse": SparseFeatures.from_dense(fixed), "propagated": Propagated.of(fixed, graph)}[
@@ -220,7 +220,7 @@ def test_a_graph_without_edges_and_sizes_of_one_or_none(N: int, D: int, H: int, 
 @pytest.mark.parametrize(("D", "H"), [(5, 2), (2, 5)])
 def test_an_answer_may_be_changed_in_place(kind: str, D: int, H: int) -> None:
     edges, weights = drawn(7)
-    graph = Graph.from_edges(edges, 7, weights)
+    graph = Graph(edges, weights, num_nodes=7)
     x, weight, bias = leaves(7, D, H)
     fixed = x.detach()
     given: Any = {"dense": x, "sparse": SparseFeatures.from_dense(fixed), "propagated": Propagated.of(fixed, graph)}[
@@ -235,7 +235,7 @@ def test_an_answer_may_be_changed_in_place(kind: str, D: int, H: int) -> None:
 def test_a_graph_learns_nothing_and_keeps_nothing() -> None:
     """The weights of a graph are no parameters, and what a layer computes leaves them as they are."""
     edges, weights = drawn(7)
-    graph = Graph.from_edges(edges, 7, weights)
+    graph = Graph(edges, weights, num_nodes=7)
     before = graph.propagation(dtype=torch.float64).there.values.clone()
     layer = GraphConvolution(3, 2, dtype=torch.float64)
     layer(torch.randn(7, 3, dtype=torch.float64), graph).sum().backward()
@@ -246,7 +246,7 @@ def test_a_graph_learns_nothing_and_keeps_nothing() -> None:
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_autocast_answers_in_its_type(kind: str) -> None:
     edges, _ = drawn(7)
-    graph, layer, x = Graph.from_edges(edges, 7), GraphConvolution(3, 2), torch.randn(7, 3)
+    graph, layer, x = Graph(edges, num_nodes=7), GraphConvolution(3, 2), torch.randn(7, 3)
     given: Any = SparseFeatures.from_dense(x) if kind == "sparse" else x
     with torch.autocast("cpu", torch.bfloat16):
         y = layer(given, graph)
@@ -269,7 +269,7 @@ def test_autocast_answers_in_its_type(kind: str) -> None:
 def test_a_network_compiles_whole(kind: str, backend: str) -> None:
     torch.compiler.reset()
     edges, weights = drawn(7)
-    graph = Graph.from_edges(edges, 7, weights)
+    graph = Graph(edges, weights, num_nodes=7)
     first, second = GraphConvolution(6, 3).double(), GraphConvolution(3, 2).double()
     x = torch.randn(7, 6, dtype=torch.float64)
     given: Any = {"dense": x, "sparse": SparseFeatures.from_dense(x), "propagated": Propagated.of(x, graph)}[kind]
@@ -285,7 +285,7 @@ def test_a_network_compiles_whole(kind: str, backend: str) -> None:
 
 def test_a_copy_of_a_layer_and_its_graph_stand_alone() -> None:
     edges, _ = drawn(7)
-    graph, layer, x = Graph.from_edges(edges, 7), GraphConvolution(3, 2), torch.randn(7, 3)
+    graph, layer, x = Graph(edges, num_nodes=7), GraphConvolution(3, 2), torch.randn(7, 3)
     twin, other = copy.deepcopy(layer), copy.deepcopy(graph)
     assert torch.equal(twin(x, other), layer(x, graph))
     assert repr(layer) == "GraphConvolution(3, 2, normalisation='symmetric', self_loops=True, bias=True)"

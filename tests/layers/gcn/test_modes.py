@@ -102,7 +102,7 @@ def trained(x: Any, graph: Graph) -> list[Tensor]:
 @pytest.fixture
 def graph() -> Graph:
     edges, weights = drawn(N)
-    return Graph.from_edges(edges, N, weights)
+    return Graph(edges, weights, num_nodes=N)
 
 
 X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
@@ -119,7 +119,7 @@ def test_a_graph_first_used_in_a_mode_keeps_plain_tensors(mode: Callable[[Call],
     mode(use)
     assert_plain(graph)
     edges, weights = drawn(N)
-    for found, wanted in zip(trained(X, graph), trained(X, Graph.from_edges(edges, N, weights)), strict=True):
+    for found, wanted in zip(trained(X, graph), trained(X, Graph(edges, weights, num_nodes=N)), strict=True):
         assert torch.equal(found, wanted)
 
 
@@ -129,7 +129,7 @@ def test_what_is_made_in_a_mode_is_plain_and_can_be_trained_with(mode: Callable[
     made: list[Any] = []
 
     def make() -> None:
-        made.extend([Graph.from_edges(edges, N, weights), SparseFeatures.from_dense(X)])
+        made.extend([Graph(edges, weights, num_nodes=N), SparseFeatures.from_dense(X)])
 
     mode(make)
     for kept in made:
@@ -162,9 +162,9 @@ def test_a_graph_moved_in_inference_mode_can_be_trained_with(graph: Graph) -> No
     "make",
     [
         lambda x: SparseFeatures.from_dense(x).to_dense(),
-        lambda x: Propagated.of(x, Graph.from_edges(EDGES, N)).answer,
-        lambda x: Graph.from_edges(EDGES[:, :D], N, x[0]).dense(),
-        lambda x: Graph.from_edges(x[:2].long(), N).dense(),
+        lambda x: Propagated.of(x, Graph(EDGES, num_nodes=N)).answer,
+        lambda x: Graph(EDGES[:, :D], x[0], num_nodes=N).to_dense(),
+        lambda x: Graph(x[:2].long(), num_nodes=N).to_dense(),
     ],
     ids=["features", "propagated", "weights", "edges"],
 )

@@ -35,7 +35,7 @@ def test_answers_and_gradients_are_the_peers(N: int, D: int, H: int, weighted: b
     edges, weights = edges[:, alone], None if weights is None else weights[alone].float()
     ours, peer = peers(D, H)
     x = torch.randn(N, D, requires_grad=True)
-    found = ours(x, Graph.from_edges(edges, N, weights))
+    found = ours(x, Graph(edges, weights, num_nodes=N))
     wanted = peer(x, edges, weights)
     assert relative_error(found, wanted) <= CLOSE
     push = torch.randn_like(wanted)
@@ -50,6 +50,6 @@ def test_a_graph_is_made_of_its_data() -> None:
     from torch_geometric.data import Data
 
     assert weights is not None
-    found = Graph.from_pyg(Data(edge_index=edges, edge_weight=weights, num_nodes=7))
-    assert torch.equal(found.dense(), Graph.from_edges(edges, 7, weights).dense())
-    assert Graph.from_pyg(Data(edge_index=edges, num_nodes=9)).nodes == 9
+    found = Graph.from_data(Data(edge_index=edges, edge_weight=weights, num_nodes=7))
+    assert torch.equal(found.to_dense(), Graph(edges, weights, num_nodes=7).to_dense())
+    assert Graph.from_data(Data(edge_index=edges, num_nodes=9)).num_nodes == 9

@@ -42,7 +42,7 @@ def product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def matrix_of(N: int, dtype: torch.dtype) -> Csr:
     edges, weights = drawn(N)
-    matrix: Csr = Graph.from_edges(edges, N, weights).propagation(dtype=dtype).there
+    matrix: Csr = Graph(edges, weights, num_nodes=N).propagation(dtype=dtype).there
     return matrix
 
 
@@ -100,7 +100,7 @@ def test_the_imaginary_part_of_a_conjugate_has_its_sign(product: Product) -> Non
 
 
 def test_a_nan_is_passed_on_to_who_hears_it(product: Product) -> None:
-    path = Graph.from_edges(torch.tensor([[0, 1], [1, 2]])).propagation("row").there
+    path = Graph(torch.tensor([[0, 1], [1, 2]])).propagation("row").there
     x = torch.tensor([[float("nan")], [1.0], [float("inf")]])
     assert product(path, x, None).flatten().tolist() == pytest.approx([float("nan")] * 2 + [float("inf")], nan_ok=True)
 

@@ -28,7 +28,7 @@ def graph_call(draw: Draw) -> Call:
     mistake = _mistake(draw, N, E) if draw.happens(0.2) else None
 
     made: dict[str, Any] = {"edge_index": edges, "nodes": N, "weights": weights}
-    known = Graph.from_edges(**made)
+    known = Graph(**made)
 
     def ours(given: Leaves) -> Tensor:
         views: dict[str, Any] = {name: operand.view(given[name]) for name, operand in operands.items()}
@@ -36,7 +36,7 @@ def graph_call(draw: Draw) -> Call:
         if mistake is not None:
             wrong = dict(made)
             mistake[1](views, wrong)
-            graph = Graph.from_edges(**wrong)
+            graph = Graph(**wrong)
         x = views["x"]
         if form == "sparse" and mistake is None:
             x = SparseFeatures.from_dense(x.detach())

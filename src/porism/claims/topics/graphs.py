@@ -45,7 +45,7 @@ WITH_LOOP = torch.cat([random_edges(), torch.tensor([[0], [0]])], 1)
 
 def propagation(edges: Tensor, normalisation: str, self_loops: bool = True) -> Tensor:
     """What the layer multiplies features by, as a dense matrix."""
-    return Graph.from_edges(edges).dense(normalisation, self_loops, torch.float64)
+    return Graph(edges).to_dense(normalisation, self_loops, torch.float64)
 
 
 def with_loops(form: OfMatrix) -> Finding:
@@ -77,7 +77,7 @@ def symmetric_entries(form: OfMatrix) -> Finding:
 def with_lonely_node(form: OfMatrix) -> Finding:
     """form(A) against row sums of the layer's D^-1 A without loops, on a graph in which node 12 has no edge."""
     edges, N = random_edges(), 13
-    ahat = Graph.from_edges(edges, N).dense("row", self_loops=False, dtype=torch.float64)
+    ahat = Graph(edges, num_nodes=N).to_dense("row", self_loops=False, dtype=torch.float64)
     return compared([("a graph with a lonely node", ahat.sum(1), form(adjacency(edges, N, self_loops=False)))])
 
 

@@ -36,7 +36,7 @@ def _layer(draw: torch.Generator, normalisation: str, project_first: bool) -> Gr
     def weighted(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return (naive.graph_convolution(x, Ahat, weight, bias) * dy).sum()
 
-    propagation = Graph.from_edges(EDGES, N, weights).propagation(normalisation, dtype=torch.float64)
+    propagation = Graph(EDGES, weights, num_nodes=N).propagation(normalisation, dtype=torch.float64)
     hand = layer_gradient(dy, at["x"], at["weight"], propagation.there, propagation.back, project_first)
     order = "weight first" if project_first else "graph first"
     return GradientCase(f"{normalisation}, {order}", weighted, at, hand._asdict())
@@ -60,7 +60,7 @@ def _normal(draw: torch.Generator, *shape: int) -> Tensor:
 
 def kernel_cases(seed: int) -> Iterator[KernelCase]:
     draw = torch.Generator().manual_seed(seed)
-    graph, edge = Graph.from_edges(EDGES, N), naive.is_edge(EDGES, N)
+    graph, edge = Graph(EDGES, num_nodes=N), naive.is_edge(EDGES, N)
     for normalisation in NORMALISATIONS:
         at = {"x": _normal(draw, N, D), "weight": _normal(draw, D, H), "bias": _normal(draw, H)}
         Ahat = naive.normalised(naive.adjacency(EDGES, N), edge, normalisation)

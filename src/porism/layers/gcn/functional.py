@@ -102,7 +102,7 @@ def _check_unchanged(ctx: Any, matrix: Csr) -> None:
 class Propagated(NamedTuple):
     """Ahat x, and what it was spread over: a convolution has only the product with W left to do.
 
-    >>> graph, x = Graph.from_edges(torch.tensor([[0, 1], [1, 0]])), torch.randn(2, 5)
+    >>> graph, x = Graph(torch.tensor([[0, 1], [1, 0]])), torch.randn(2, 5)
     >>> once, layer = Propagated.of(x, graph), GraphConvolution(5, 3)
     >>> torch.allclose(layer(once, graph), layer(x, graph), atol=1e-6)
     True
@@ -127,10 +127,10 @@ class Propagated(NamedTuple):
             )
         if not x.is_meta:
             check_numbers("x is", x)
-        if x.dim() != 2 or len(x) != graph.nodes:
+        if x.dim() != 2 or len(x) != graph.num_nodes:
             raise ShapeError(
-                f"gcn: x is {tuple(x.shape)}, wanted ({graph.nodes}, D): a row for each of the graph's {graph.nodes} "
-                "nodes. Give the features of all nodes, in the order of their numbers."
+                f"gcn: x is {tuple(x.shape)}, wanted ({graph.num_nodes}, D): a row for each of the graph's "
+                f"{graph.num_nodes} nodes. Give the features of all nodes, in the order of their numbers."
             )
         propagation = graph.propagation(normalisation, self_loops, x.dtype)
         return cls(outside_modes(propagate, x, propagation), normalisation, self_loops, graph.digest)
@@ -171,7 +171,7 @@ def graph_convolution(
 ) -> Tensor:
     """Ahat x W + b, in the cheaper order.
 
-    >>> graph = Graph.from_edges(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+    >>> graph = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
     >>> graph_convolution(torch.randn(3, 50), graph, torch.randn(50, 16)).shape
     torch.Size([3, 16])
 
@@ -215,8 +215,7 @@ def _converted(x: Features, dtype: torch.dtype) -> Features:
 def _check(x: Features, graph: Graph, weight: Tensor, bias: Tensor | None) -> None:
     if not isinstance(graph, Graph):
         raise ShapeError(
-            f"gcn: the graph is a {type(graph).__name__}, wanted a Graph. "
-            "Make it once, with Graph.from_edges(edge_index)."
+            f"gcn: the graph is a {type(graph).__name__}, wanted a Graph. Make it once, with Graph(edge_index)."
         )
     if isinstance(x, SparseFeatures):
         check_operands("gcn", weight=weight, bias=bias)
@@ -226,9 +225,9 @@ def _check(x: Features, graph: Graph, weight: Tensor, bias: Tensor | None) -> No
         dense = x.answer if isinstance(x, Propagated) else x
         check_operands("gcn", x=dense, weight=weight, bias=bias)
         shape = tuple(dense.shape)
-    if len(shape) != 2 or shape[0] != graph.nodes:
+    if len(shape) != 2 or shape[0] != graph.num_nodes:
         raise ShapeError(
-            f"gcn: x is {shape}, wanted ({graph.nodes}, D): a row for each of the graph's {graph.nodes} nodes. "
+            f"gcn: x is {shape}, wanted ({graph.num_nodes}, D): a row for each of the graph's {graph.num_nodes} nodes. "
             "Give the features of all nodes, in the order of their numbers."
         )
     if weight.dim() != 2 or shape[1] != weight.shape[0]:

@@ -1,6 +1,6 @@
 """A graph, made once: who hears whom, and for each normalisation the matrix that spreads features over it."""
 
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -19,10 +19,10 @@ class Graph:
     """Who hears whom, ready for the products of every layer and every epoch.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])            # 0 - 1 - 2, each edge both ways
-    >>> graph = Graph.from_edges(path)
+    >>> graph = Graph(path)
     >>> graph
-    Graph(nodes=3, edges=4)
-    >>> graph.dense("row")
+    Graph(num_nodes=3, num_edges=4)
+    >>> graph.to_dense("row")
     tensor([[0.5000, 0.5000, 0.0000],
             [0.3333, 0.3333, 0.3333],
             [0.0000, 0.5000, 0.5000]])
@@ -32,18 +32,24 @@ class Graph:
     its weight, 0 too; in a matrix of scipy a zero is none. Matrices are built when first asked for.
     """
 
-    def __init__(self, heard: Neighbours) -> None:
-        heard.check()
-        self._propagations = Propagations(heard)
-
-    @classmethod
-    def from_edges(cls, edge_index: Tensor, nodes: int | None = None, weights: Tensor | None = None) -> "Graph":
+    def __init__(self, edge_index: Tensor, edge_weight: Tensor | None = None, num_nodes: int | None = None) -> None:
         """Edges (2, E), from the node in the first row to the node in the second; weights (E), 1 where left out.
 
         Without their number the nodes are those up to the largest that an edge names.
         """
         check_edge_index(edge_index)
-        return cls(outside_modes(_neighbours, edge_index.long(), nodes, weights))
+        self._set(outside_modes(_neighbours, edge_index.long(), num_nodes, edge_weight))
+
+    @classmethod
+    def from_neighbours(cls, neighbours: Neighbours) -> Self:
+        """Rows of neighbours that are at hand already."""
+        graph = cls.__new__(cls)
+        graph._set(neighbours)
+        return graph
+
+    def _set(self, neighbours: Neighbours) -> None:
+        neighbours.check()
+        self._propagations = Propagations(neighbours)
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> "Graph":
@@ -52,7 +58,7 @@ class Graph:
             raise ShapeError(f"gcn: the matrix is {matrix.shape}, wanted as many rows as columns: one for each node.")
         starts, columns, weights = (torch.from_numpy(part) for part in scipy.read(matrix))
         rows = torch.repeat_interleave(torch.arange(matrix.shape[0]), starts.diff())
-        return cls.from_edges(torch.stack([columns, rows]), matrix.shape[0], weights)
+        return cls(torch.stack([columns, rows]), weights, num_nodes=matrix.shape[0])
 
     @classmethod
     def from_networkx(cls, graph: Any, weight: str = "weight") -> "Graph":
@@ -62,19 +68,19 @@ class Graph:
         if not graph.is_directed():
             edges += [(b, a, w) for a, b, w in edges if a != b]
         edge_index = torch.tensor([(a, b) for a, b, _ in edges], dtype=torch.int64).view(-1, 2).T
-        return cls.from_edges(edge_index, len(number), torch.tensor([_number(w, weight) for *_, w in edges]).double())
+        return cls(edge_index, torch.tensor([_number(w, weight) for *_, w in edges]).double(), num_nodes=len(number))
 
     @classmethod
-    def from_pyg(cls, data: Any) -> "Graph":
+    def from_data(cls, data: Any) -> "Graph":
         """A `Data` of PyTorch Geometric: its edge_index, its edge_weight where it has one."""
-        return cls.from_edges(data.edge_index, data.num_nodes, getattr(data, "edge_weight", None))
+        return cls(data.edge_index, getattr(data, "edge_weight", None), num_nodes=data.num_nodes)
 
     @property
-    def nodes(self) -> int:
+    def num_nodes(self) -> int:
         return self._propagations.neighbours.nodes
 
     @property
-    def edges(self) -> int:
+    def num_edges(self) -> int:
         """Different pairs of nodes with an edge from the first to the second, loops among them."""
         return len(self._propagations.neighbours.columns)
 
@@ -111,11 +117,11 @@ class Graph:
         built: Propagation = getattr(self._propagations, name)
         return built
 
-    def dense(
+    def to_dense(
         self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
     ) -> Tensor:
         """Ahat as a matrix (N, N), to look at."""
-        return self.propagation(normalisation, self_loops, dtype).there.to_dense(self.nodes)
+        return self.propagation(normalisation, self_loops, dtype).there.to_dense(self.num_nodes)
 
     def to(self, device: torch.device | str) -> "Graph":
         """The same graph on another device, with all that was built."""
@@ -131,7 +137,7 @@ class Graph:
         return moved
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(nodes={self.nodes}, edges={self.edges})"
+        return f"{type(self).__name__}(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
 
 
 class Outline(Graph):
@@ -143,7 +149,7 @@ class Outline(Graph):
     def __init__(self, nodes: int, stored: int, device: torch.device | str | None = None) -> None:
         starts = torch.zeros(nodes + 1, dtype=torch.int64, device=device)
         starts[-1] = stored
-        super().__init__(Neighbours(starts, torch.zeros(stored, dtype=torch.int32, device=device), None))
+        self._set(Neighbours(starts, torch.zeros(stored, dtype=torch.int32, device=device), None))
 
     def propagation(
         self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
@@ -153,13 +159,13 @@ class Outline(Graph):
         return Propagation(Csr(starts, columns, values), Csr(starts, columns, values))
 
     def to(self, device: torch.device | str) -> "Outline":
-        return self if torch.device(device) == self.device else Outline(self.nodes, self.edges, device)
+        return self if torch.device(device) == self.device else Outline(self.num_nodes, self.num_edges, device)
 
 
 def _neighbours(edge_index: Tensor, nodes: int | None, weights: Tensor | None) -> Neighbours:
     if nodes is None:
         if edge_index.numel() == 0:
-            raise ShapeError("gcn: the graph has no edges, so they do not tell how many nodes. Give nodes too.")
+            raise ShapeError("gcn: the graph has no edges, so they do not tell how many nodes. Give num_nodes too.")
         nodes = int(edge_index.max()) + 1
     check_edges(edge_index, nodes, weights)
     # Weights that are all 1 are those that are left out.

@@ -16,7 +16,7 @@ class GraphConvolution(nn.Module):
 
     y = Ahat x W + b
 
-    >>> graph = Graph.from_edges(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))       # 0 - 1 - 2
+    >>> graph = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))       # 0 - 1 - 2
     >>> GraphConvolution(50, 16)(torch.randn(3, 50), graph).shape                  # N D -> N H
     torch.Size([3, 16])
 

@@ -121,7 +121,7 @@ class Graphs(Task):
 
     def count(self, batch: Batch) -> int:
         # Every node that goes through the net, labelled or not.
-        return len(NeighborBatch.of(batch).there_starts) - 1 if self.recipe.num_neighbors else self.data.graph.nodes
+        return len(NeighborBatch.of(batch).there_starts) - 1 if self.recipe.num_neighbors else self.data.graph.num_nodes
 
     def training_metrics(self, loss: float) -> dict[str, float]:
         return {"loss": loss}
@@ -154,7 +154,7 @@ class Graphs(Task):
 
     def facts(self) -> dict[str, int | float | str]:
         data = self.data
-        return {"nodes": data.graph.nodes, "edges": data.graph.edges, "split": data.sizes(), **data.facts}
+        return {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "split": data.sizes(), **data.facts}
 
     def cost(self) -> Terms:
         first = self.recipe.hidden_size if self.recipe.num_layers > 1 else len(self.classes)
@@ -162,12 +162,12 @@ class Graphs(Task):
 
     def letters(self) -> dict[str, int]:
         graph, x = self.data.graph, self.data.features
-        sizes = {"N": graph.nodes, "E": len(graph.heard().columns), "D": self.width, "H": self.recipe.hidden_size}
+        sizes = {"N": graph.num_nodes, "E": len(graph.heard().columns), "D": self.width, "H": self.recipe.hidden_size}
         stored = {"M": x.there.stored} if isinstance(x, SparseFeatures) else {}
         return {**sizes, "V": len(self.classes), "K": self.recipe.power_iterations, **stored}
 
     def units(self) -> int:
-        return self.data.graph.nodes
+        return self.data.graph.num_nodes
 
     @classmethod
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:

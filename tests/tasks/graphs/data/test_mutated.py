@@ -189,7 +189,7 @@ def check_csr(matrix: Csr, height: int, width: int) -> None:
 
 
 def check_graph(data: LabelledGraph) -> None:
-    nodes = data.graph.nodes
+    nodes = data.graph.num_nodes
     there = data.graph.propagation("none").there
     check_csr(there, nodes, nodes)
     assert data.features.shape[0] == nodes
@@ -250,4 +250,4 @@ def test_what_is_whole_is_read(tmp_path: Path) -> None:
     data = load_graph(str(tmp_path))
     check_graph(data)
     assert isinstance(data.graph, Graph)
-    assert data.graph.edges == 2 * NODES
+    assert data.graph.num_edges == 2 * NODES

@@ -19,7 +19,7 @@ NODES = 63
 def whole() -> Propagation:
     draw = torch.Generator().manual_seed(0)
     edges = torch.randint(NODES, (2, 400), generator=draw)
-    whole: Propagation = Graph.from_edges(edges, NODES).propagation("symmetric")
+    whole: Propagation = Graph(edges, num_nodes=NODES).propagation("symmetric")
     return whole
 
 
@@ -60,7 +60,7 @@ def test_with_all_neighbours_a_part_says_what_the_whole_graph_says(whole: Propag
     torch.manual_seed(1)
     net = build(RECIPES["kipf"], 5, 3).eval()
     edges = torch.randint(NODES, (2, 400), generator=torch.Generator().manual_seed(0))
-    expected = net(dense, Graph.from_edges(edges, NODES))
+    expected = net(dense, Graph(edges, num_nodes=NODES))
     chosen = batches(whole, features, fan=10_000)
     for batch in chosen:
         sampled = NeighborBatch.of(batch)

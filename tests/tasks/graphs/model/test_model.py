@@ -26,7 +26,7 @@ N, D, V = 9, 6, 3
 @pytest.fixture
 def graph() -> Graph:
     edges = torch.randint(N, (2, 20), generator=torch.Generator().manual_seed(0))
-    return Graph.from_edges(torch.cat([edges, edges.flip(0)], 1), N)
+    return Graph(torch.cat([edges, edges.flip(0)], 1), num_nodes=N)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_appnp_converges_to_its_limit(graph: Graph, x: Tensor) -> None:
     net = build(recipe, D, V).double().eval()
     own = build(override(recipe, ["teleport_probability=1"]), D, V).double().eval()
     own.load_state_dict(net.state_dict())
-    Ahat = graph.dense(dtype=torch.float64)
+    Ahat = graph.to_dense(dtype=torch.float64)
     expected = 0.2 * torch.linalg.solve(torch.eye(N).double() - 0.8 * Ahat, own(x.double(), graph))
     assert torch.allclose(net(x.double(), graph), expected)
 

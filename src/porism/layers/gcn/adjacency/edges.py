@@ -126,7 +126,7 @@ def with_loops(heard: Neighbours) -> Neighbours:
     starts, columns, weights = heard
     rows = rows_of(starts)
     if ((rows * heard.nodes + columns).diff() <= 0).any():
-        raise ShapeError("gcn: neighbours are not sorted, or are there twice. Make the graph with Graph.from_edges.")
+        raise ShapeError("gcn: neighbours are not sorted, or are there twice. Make the graph with Graph.")
     lacking = torch.ones(heard.nodes, dtype=torch.int64, device=starts.device)
     lacking[rows[columns == rows]] = 0
     # A row moves by the loops that come into the rows before it, and what stands behind its own loop by one more.

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from torch import nn
 
-from porism.costing import B, Cost, D, H, T
+from porism.costing.alphabet import B, D, H, T
+from porism.costing.terms import Terms
 
 
-def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) -> Cost:
+def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) -> Terms:
     """The cost of `LSTM(D, H, ...)` on input (T, B, D) in float64, no dropout, input and state asking for gradients.
 
     >>> cost().total("parameters")
@@ -16,15 +17,15 @@ def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) ->
     8*B*H*T*(D + H)
     """
     directions = ("", "_reverse") if bidirectional else ("",)
-    total = Cost()
+    total = Terms()
     for layer in range(num_layers):
         # A layer above the first reads the states of every direction below it.
         width = D if layer == 0 else len(directions) * H
         products = {"input": 8 * B * T * width * H, "recurrent": 8 * B * T * H**2}
-        one = Cost(
+        one = Terms(
             parameters={"input": 4 * width * H, "recurrent": 4 * H**2} | ({"biases": 8 * H} if bias else {}),
             flops=products,
-            backward=products | {f"{name} weights": work for name, work in products.items()},
+            backward_flops=products | {f"{name} weights": work for name, work in products.items()},
             # Of every step its gates, h[t-1], c[t-1] and tanh(c[t]).
             saved={"x": B * T * width, "gates": 4 * B * T * H, "states": B * T * H, "memory": 2 * B * T * H},
         )

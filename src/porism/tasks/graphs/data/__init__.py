@@ -1,7 +1,7 @@
 """The graphs of the task, from all their sources.
 
 >>> load_graph("karate").graph
-Graph(nodes=34, edges=156)
+Graph(num_nodes=34, num_edges=156)
 """
 
 from dataclasses import replace
@@ -80,8 +80,8 @@ def check_weights(data: LabelledGraph, normalization: str) -> None:
     negative = 0 if weights is None else int((weights < 0).sum())
     if negative and normalization in ("rw", "sym"):
         raise DataError(
-            f"{data.name}: {negative} of {data.graph.edges} edges have a weight below 0, and {normalization} divides "
-            "by the sum of weights. Use --set normalization=softmax, or leave them out."
+            f"{data.name}: {negative} of {data.graph.num_edges} edges have a weight below 0, and {normalization} "
+            "divides by the sum of weights. Use --set normalization=softmax, or leave them out."
         )
 
 
@@ -110,7 +110,7 @@ def from_object(graph: Any, features: Any = None, labels: Any = None, name: str 
     """A graph of PyTorch Geometric, networkx or scipy, to train on or to label.
 
     >>> from_object(networkx.karate_club_graph(), torch.eye(34)).graph           # doctest: +SKIP
-    Graph(nodes=34, edges=156)
+    Graph(num_nodes=34, num_edges=156)
 
     A `Data` of PyTorch Geometric brings its own features, labels and masks. Features are a tensor, an array or a sparse
     matrix of scipy, (N, D); without any, they are one-hot. Labels (N) are whole numbers, -1 where unknown.
@@ -119,7 +119,7 @@ def from_object(graph: Any, features: Any = None, labels: Any = None, name: str 
     if isinstance(graph, Graph):
         own = graph
     elif hasattr(graph, "edge_index"):
-        own = Graph.from_pyg(graph)
+        own = Graph.from_data(graph)
         features = graph.x if features is None else features
         labels = getattr(graph, "y", None) if labels is None else labels
         masks = {split: getattr(graph, f"{'val' if split == 'valid' else split}_mask", None) for split in SPLITS}
@@ -133,8 +133,8 @@ def from_object(graph: Any, features: Any = None, labels: Any = None, name: str 
             f"{name}: a {type(graph).__name__} is not a graph. Give a Graph, a Data of PyTorch Geometric, a graph of "
             "networkx or a sparse matrix of scipy."
         )
-    known = torch.full((own.nodes,), UNKNOWN) if labels is None else _as_labels(labels, name)
-    data = LabelledGraph(name, own, _as_features(features, own.nodes, name), known, numbered_classes(name, known))
+    known = torch.full((own.num_nodes,), UNKNOWN) if labels is None else _as_labels(labels, name)
+    data = LabelledGraph(name, own, _as_features(features, own.num_nodes, name), known, numbered_classes(name, known))
     return replace(data, splits=splits, split_name="as it came") if len(splits) == len(SPLITS) else data
 
 

@@ -33,7 +33,7 @@ def graph_of(where: str, edges: NDArray[Any], nodes: int, weights: NDArray[Any] 
         )
     check_fits(where, MEMORY_EACH * (nodes + edges.shape[1]), f"a graph of {nodes} nodes and {edges.shape[1]} edges")
     edge_index = torch.from_numpy(np.ascontiguousarray(edges, dtype=np.int64))
-    return Graph.from_edges(edge_index, nodes, None if weights is None else _checked(where, weights, edges.shape[1]))
+    return Graph(edge_index, None if weights is None else _checked(where, weights, edges.shape[1]), num_nodes=nodes)
 
 
 def _checked(where: str, weights: NDArray[Any], edges: int) -> torch.Tensor | None:

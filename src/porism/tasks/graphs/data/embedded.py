@@ -51,7 +51,7 @@ def karate() -> LabelledGraph:
     others = torch.arange(1, MEMBERS - 1)
     return LabelledGraph(
         name="karate",
-        graph=Graph.from_edges(torch.cat([pairs, pairs.flip(0)], 1), MEMBERS),
+        graph=Graph(torch.cat([pairs, pairs.flip(0)], 1), num_nodes=MEMBERS),
         features=SparseFeatures.from_dense(torch.eye(MEMBERS)),
         labels=labels,
         classes=("Mr. Hi", "the officer"),

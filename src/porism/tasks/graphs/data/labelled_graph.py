@@ -43,7 +43,7 @@ class LabelledGraph:
     """Further facts about the source."""
 
     def __post_init__(self) -> None:
-        nodes, rows = self.graph.nodes, self.features.shape[0]
+        nodes, rows = self.graph.num_nodes, self.features.shape[0]
         if rows != nodes or len(self.labels) != nodes:
             raise DataError(
                 f"{self.name}: {nodes} nodes, {rows} rows of features and {len(self.labels)} labels. "
@@ -68,10 +68,10 @@ class LabelledGraph:
             if not len(members):
                 raise DataError(f"{self.name}: no node in the {split} split. Put some in it.")
             least, most = (int(end) for end in members.aminmax())
-            if least < 0 or most >= self.graph.nodes:
+            if least < 0 or most >= self.graph.num_nodes:
                 raise DataError(
                     f"{self.name}: the {split} split runs from node {least} to {most}, and nodes are numbered 0 to "
-                    f"{self.graph.nodes - 1}."
+                    f"{self.graph.num_nodes - 1}."
                 )
             if (self.labels[members] == UNKNOWN).any():
                 unknown = int(members[self.labels[members] == UNKNOWN][0])
@@ -87,7 +87,7 @@ class LabelledGraph:
 
     def fingerprint(self) -> str:
         """The sha256 of all that a model is trained on."""
-        digest = hashlib.sha256(json.dumps([self.graph.nodes, *self.classes]).encode())
+        digest = hashlib.sha256(json.dumps([self.graph.num_nodes, *self.classes]).encode())
         neighbors, x = self.graph.heard(self_loops=False), self.features
         stored = tuple(x.there) if isinstance(x, SparseFeatures) else (x,)
         parts = [

@@ -41,9 +41,9 @@ def read_npz(path: Path) -> LabelledGraph:
         arrays = {name: file.read(name) for name in file.names if name in KNOWN}
     features = _features(arrays, path)
     graph = _graph(arrays, path, features.shape[0])
-    labels = _labels(arrays, graph.nodes, path)
+    labels = _labels(arrays, graph.num_nodes, path)
     classes = _classes(arrays, labels, path)
-    return LabelledGraph(str(path), graph, features, labels, classes, **_split(arrays, graph.nodes, path))
+    return LabelledGraph(str(path), graph, features, labels, classes, **_split(arrays, graph.num_nodes, path))
 
 
 def _graph(arrays: Arrays, path: Path, nodes: int) -> Graph:

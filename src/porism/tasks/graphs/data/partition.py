@@ -80,7 +80,7 @@ def partition(model: Partition = Partition(), seed: int = SEED) -> LabelledGraph
     labels = torch.from_numpy(group)
     return LabelledGraph(
         name="partition",
-        graph=Graph.from_edges(both, model.nodes),
+        graph=Graph(both, num_nodes=model.nodes),
         features=one_hot_features(model.nodes),
         labels=labels,
         classes=tuple(f"group {one}" for one in range(model.groups)),

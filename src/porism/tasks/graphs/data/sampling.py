@@ -24,7 +24,7 @@ class SampledGraph(Graph):
 
     def __init__(self, propagation: Propagation) -> None:
         there = propagation.there
-        super().__init__(Neighbours(there.starts, there.columns, there.values))
+        self._set(Neighbours(there.starts, there.columns, there.values))
         self._drawn = propagation
 
     def propagation(
