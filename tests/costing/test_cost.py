@@ -10,19 +10,19 @@ from sympy import Integer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.costing.alphabet import cost as costing
-from porism.costing.cost import KINDS, Terms
+from porism.costing import cost as costing
+from porism.costing.cost import KINDS, Cost
 from porism.costing.derive import derive
 from porism.errors import CostError, DeviceError, RecipeError, ShapeError
 
 
 @pytest.fixture(scope="module")
-def linear() -> Terms:
+def linear() -> Cost:
     return derive(nn.Linear(64, 10), "B D")
 
 
 @pytest.fixture(scope="module")
-def conv() -> Terms:
+def conv() -> Cost:
     return derive(nn.Conv1d(1, 1, 9), "B 1 T")
 
 
@@ -35,11 +35,11 @@ def chunked(x: Tensor) -> Tensor:
 
 
 @pytest.fixture(scope="module")
-def branching() -> Terms:
+def branching() -> Cost:
     return derive(chunked, "B T 64")
 
 
-def test_inside_of_the_confirmed_sizes_the_formula_answers(linear: Terms) -> None:
+def test_inside_of_the_confirmed_sizes_the_formula_answers(linear: Cost) -> None:
     flops = linear.at(B=8).flops
     assert flops.label == "by formula"
     assert flops.formula == linear.flops
@@ -48,7 +48,7 @@ def test_inside_of_the_confirmed_sizes_the_formula_answers(linear: Terms) -> Non
     assert linear.valid["B"][0] <= 8 <= linear.valid["B"][1]
 
 
-def test_outside_it_is_counted_or_said_to_be_extrapolated(linear: Terms, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_it_is_counted_or_said_to_be_extrapolated(linear: Cost, monkeypatch: pytest.MonkeyPatch) -> None:
     high = linear.valid["B"][1]
     assert linear.at(B=10**6).flops.label == "by formula"
     said = linear.at(recount=False, B=10**6).flops
@@ -57,7 +57,7 @@ def test_outside_it_is_counted_or_said_to_be_extrapolated(linear: Terms, monkeyp
     assert linear.at(B=10**6 + 1).flops.label == "extrapolated"
 
 
-def test_a_count_that_is_not_the_formula_is_the_answer(branching: Terms) -> None:
+def test_a_count_that_is_not_the_formula_is_the_answer(branching: Cost) -> None:
     found = branching.at(B=1, T=4096).flops
     assert found == 8 * 4 * 512 * 512 * 64
     assert found.label == "counted"
@@ -66,7 +66,7 @@ def test_a_count_that_is_not_the_formula_is_the_answer(branching: Terms) -> None
     assert branching.at(recount=False, B=1, T=4096).flops.label == "extrapolated"
 
 
-def test_a_budget_is_solved_by_what_the_code_does(branching: Terms) -> None:
+def test_a_budget_is_solved_by_what_the_code_does(branching: Cost) -> None:
     length = branching.solve("T", flops=1e9, B=1)
     true = branching.at(B=1, T=length).flops
     after = branching.at(B=1, T=int(length) + 1).flops
@@ -74,7 +74,7 @@ def test_a_budget_is_solved_by_what_the_code_does(branching: Terms) -> None:
     assert length.label == "counted"
 
 
-def test_a_crossover_that_the_code_contradicts_is_unknown(branching: Terms) -> None:
+def test_a_crossover_that_the_code_contradicts_is_unknown(branching: Cost) -> None:
     rival = derive(lambda D: nn.Linear(D, 1024, bias=False), "B T D")
     found = branching.crossover(rival, "T", D=1024)
     # 4 * 64 * T**2 against 2 * 1024**2 * T: from T = 8193 on by formula, in blocks never.
@@ -85,7 +85,7 @@ def test_a_crossover_that_the_code_contradicts_is_unknown(branching: Terms) -> N
     assert found.to_json()["crossing"] is None
 
 
-def test_a_size_that_the_module_refuses_has_no_number(conv: Terms) -> None:
+def test_a_size_that_the_module_refuses_has_no_number(conv: Cost) -> None:
     at = conv.at(B=1, T=5)
     assert repr(at.flops) == "unknown (Conv1d refuses T=5)"
     told = conv.to_json(B=1, T=5)
@@ -107,7 +107,7 @@ def test_what_is_not_counted_makes_a_lower_bound() -> None:
     assert found.at(D=8).parameters.label == "by formula"
 
 
-def test_numbers_by_attribute_by_key_and_as_a_mapping(linear: Terms) -> None:
+def test_numbers_by_attribute_by_key_and_as_a_mapping(linear: Cost) -> None:
     at = linear.at(B=2)
     assert list(at) == list(dict(at.items())) == list(KINDS)
     assert all(at[kind] is getattr(at, kind) for kind in KINDS)
@@ -117,14 +117,14 @@ def test_numbers_by_attribute_by_key_and_as_a_mapping(linear: Terms) -> None:
         at["speed"]
 
 
-def test_whole_numbers_of_numpy_and_quantities_are_sizes(linear: Terms) -> None:
+def test_whole_numbers_of_numpy_and_quantities_are_sizes(linear: Cost) -> None:
     assert linear.at(B=numpy.int64(4)).flops == linear.at(B=linear.solve("B", flops=4 * 1280)).flops == 5120
     size: Any = 1.5
     with pytest.raises(RecipeError, match=r"B=1\.5 is no size"):
         linear.at(B=size)
 
 
-def test_one_budget_at_a_time(linear: Terms) -> None:
+def test_one_budget_at_a_time(linear: Cost) -> None:
     with pytest.raises(RecipeError, match="solve takes one budget, got none. Give flops, backward_flops"):
         linear.solve("B")
     with pytest.raises(RecipeError, match="solve takes one budget, got flops, memory"):
@@ -133,7 +133,7 @@ def test_one_budget_at_a_time(linear: Terms) -> None:
         linear.solve("T", flops=1e9)
 
 
-def test_budgets_of_every_kind(linear: Terms) -> None:
+def test_budgets_of_every_kind(linear: Cost) -> None:
     assert linear.solve("B", backward_flops=1e6) == 390
     assert linear.solve("B", activation_bytes=1000) == 3
     # 650 parameters with gradients and two states in four bytes, two counters, and 256 bytes an example.
@@ -146,13 +146,13 @@ def test_a_budget_in_multiples() -> None:
     assert cost.solve("D", flops=2 * 30**2, B=1) == 24
 
 
-def test_memory_is_formulas_or_quantities(linear: Terms) -> None:
+def test_memory_is_formulas_or_quantities(linear: Cost) -> None:
     assert linear.memory().parameters == Integer(2600)
     assert linear.memory(B=2).activations == 512
     assert repr(linear.memory("sgd", B=2).total) == "5,712 bytes"
 
 
-def test_what_fits(linear: Terms) -> None:
+def test_what_fits(linear: Cost) -> None:
     fit = linear.fits("1MB", B=8)
     assert fit
     assert fit.total == sum(fit.parts.values())
@@ -175,7 +175,7 @@ def test_submodules_have_costs_of_their_own() -> None:
         cost.modules["0"].time("cpu", B=1)
 
 
-def test_a_table_of_100_columns_and_one_with_mathml(linear: Terms) -> None:
+def test_a_table_of_100_columns_and_one_with_mathml(linear: Cost) -> None:
     lines = repr(linear).splitlines()
     assert max(map(len, lines)) <= 100
     assert any("1280*B" in line for line in lines)
@@ -188,14 +188,14 @@ def test_a_table_of_100_columns_and_one_with_mathml(linear: Terms) -> None:
         linear.table(by=wrong)
 
 
-def test_json_has_the_keys_of_old_and_the_labels(linear: Terms) -> None:
+def test_json_has_the_keys_of_old_and_the_labels(linear: Cost) -> None:
     told = json.loads(json.dumps(linear.to_json(B=2)))
     assert told["at"] == {
         "parameters": 650,
         "flops": 2560,
         "backward_flops": 5120,
         "activation_bytes": 512,
-        "backward_flops": 5120,
+        "backward": 5120,
         "saved": 512,
     }
     assert told["labels"] == dict.fromkeys(KINDS, "by formula")

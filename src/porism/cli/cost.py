@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from porism.api import NamedTarget
-    from porism.costing.alphabet import cost as costing
+    from porism.costing import cost as costing
 
 
 @dataclass(kw_only=True)
-class Terms:
+class Cost:
     """Derive what a layer, a recipe's model or any module costs, from its code, and confirm it at sizes held out.
 
     $ porism cost elman --at B=32,T=100,D=50,H=100
@@ -168,7 +168,7 @@ class Terms:
 
         device = choose_device(self.device)
         with console.status(f"measuring on {device}; the device's peaks are measured once and kept"):
-            time = derived.time(device, measure=True, backward_flops=True, **sizes)
+            time = derived.time(device, measure=True, backward=True, **sizes)
         tell(console, str(time))
         return time.to_json()
 
