@@ -199,7 +199,7 @@ def test_a_second_derivative_is_right_or_refused_and_so_is_the_forward_mode(name
 
 PEERS: dict[str, Callable[[], nn.Module]] = {
     "softmax": lambda: Attention(12, 3, batch_first=True),
-    "window": lambda: WindowAttention(12, 3, 2, batch_first=True),
+    "window": lambda: WindowAttention(12, 3, window_size=2, batch_first=True),
     "taylor": lambda: TaylorAttention(12, 3, batch_first=True, warn_above=None),
     "hybrid": lambda: HybridAttention(12, 3, window_size=2, batch_first=True),
 }

@@ -40,7 +40,7 @@ READOUT = Case(
     inputs=lambda n: {"h": torch.randn(n["T"], n["B"], n["H"]), "targets": torch.randint(n["V"], (n["T"], n["B"]))},
     run=_run_readout,
     naive=_naive_readout,
-    cost=readout_cost,
+    cost=lambda: readout_cost(reduction="sum"),
     mistakes=(
         Mistake("no width", lambda: Readout(0, 9), r"in_features is 0\. Give a whole number from 1 on"),
         Mistake("width of a half", lambda: Readout(2.5, 9), r"in_features is 2\.5\. Give a whole number"),  # type: ignore[arg-type]

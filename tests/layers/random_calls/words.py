@@ -122,7 +122,7 @@ def _mistake(
 
         return f"{operand}: {spoiled(Draw(seed), torch.zeros(1, 1))[0]}", change
     out = indices.clone().long().view(-1)
-    out[draw.whole(0, len(out) - 1)] = draw.one_of(V, -1, -100, V + 1000)
+    out[draw.whole(0, len(out) - 1)] = draw.one_of(V, -1, -99, V + 1000)
     # On a GPU an index out of range stops the device, and with it every test that follows.
     outside = out.view(indices.shape) if draw.device == "cpu" else indices.float()
     wrong = draw.one_of(

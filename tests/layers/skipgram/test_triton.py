@@ -28,7 +28,7 @@ def on_device(made: Trainer) -> Trainer:
 def test_one_walk_equals_plain_python(
     monkeypatch: pytest.MonkeyPatch, width: int, window: int, negatives: int, draws: int
 ) -> None:
-    monkeypatch.setattr(Trainer, "_walks", lambda self: 1)
+    monkeypatch.setattr(Trainer, "_streams", lambda self: 1)
     tokens = text(60)
     ours = trainer(tokens, width, window=window, negatives=negatives, draws=draws)
     # A row that a word reaches twice is read once: so is a block of one word.
@@ -44,7 +44,7 @@ def test_walks_drop_and_draw_what_one_would(monkeypatch: pytest.MonkeyPatch) -> 
     """At a rate of next to nothing nobody's changes matter, and all walks together see what one sees."""
     tokens, found = text(150), []
     for walks in (1, 4):
-        monkeypatch.setattr(Trainer, "_walks", lambda self, walks=walks: walks)
+        monkeypatch.setattr(Trainer, "_streams", lambda self, walks=walks: walks)
         found.append(on_device(trainer(tokens, rate=1e-12, last_rate=1e-12)).train(tokens))
     assert found[0].pairs == found[1].pairs
     assert found[0].kept == found[1].kept
@@ -52,7 +52,7 @@ def test_walks_drop_and_draw_what_one_would(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_chunk_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Trainer, "_walks", lambda self: 2)
+    monkeypatch.setattr(Trainer, "_streams", lambda self: 2)
     assert on_device(trainer(text(50))).train(text(50)[:0]).pairs == 0
 
 

@@ -208,5 +208,5 @@ def test_bad_files_are_named(make: Callable[..., Speech], tmp_path: Path) -> Non
 
 
 def test_heads_must_share_the_width() -> None:
-    with pytest.raises(RecipeError, match=r"recipe joint: hidden=10 does not split into 4 heads. Use --set heads=2"):
+    with pytest.raises(RecipeError, match=r"recipe joint: hidden_size=10 does not split into 4 heads. Use --set num_heads=2"):
         override(RECIPES["joint"], ["hidden_size=10", "num_heads=4"])

@@ -8,7 +8,7 @@ from porism.costing.alphabet import B, H, T, V
 from porism.costing.terms import Terms
 
 
-def cost(bias: bool = True) -> Terms:
+def cost(bias: bool = True, reduction: str = "mean") -> Terms:
     """The cost of `Readout(H, V)` and its loss on states (T, B, H) that ask for a gradient.
 
     >>> cost().total("parameters")
@@ -21,8 +21,11 @@ def cost(bias: bool = True) -> Terms:
         flops={"scores": 2 * B * T * H * V},
         backward_flops={"states": 2 * B * T * H * V, "weight": 2 * B * T * H * V}
         | ({"bias": 2 * B * T * V} if bias else {}),
-        # Not the scores, B T V, but the gradients themselves, which are ready after the forward pass.
-        saved={"dh": B * T * H, "dweight": H * V} | ({"dbias": V} if bias else {}),
+        # Not the scores, B T V, but the gradients themselves, which are ready after the forward pass. The mean also keeps
+        # the number of rows that count.
+        saved={"dh": B * T * H, "dweight": H * V}
+        | ({"dbias": V} if bias else {})
+        | ({"rows counted": 1} if reduction == "mean" else {}),
     )
 
 

@@ -58,7 +58,8 @@ def linear_cross_entropy(
         total, *_ = apply(LinearCrossEntropy, *operands, float(label_smoothing), operand, batch_chunk_size, needed)
         if reduction == "sum":
             return total
-        return total / (len(rows) if counted is None else counted.sum())
+        # A tensor also where it is known, so that the same is kept for the backward pass whatever the targets are.
+        return total / (torch.full((), len(rows), device=total.device) if counted is None else counted.sum())
 
 
 def _forward(

@@ -26,7 +26,7 @@ def cost(estimator: str = "full", samples: int = 5) -> Terms:
             flops={"scores": 2 * B * D * V},
             backward_flops={"words": 2 * B * D * V, "contexts": 2 * B * D * V},
             # Not the scores, B V, but the gradients themselves, which are ready after the forward pass.
-            saved={"indices": B, "dv": B * D, "dU": D * V},
+            saved={"indices": B, "dv": B * D, "dU": D * V, "pairs counted": 1},
         )
     rows = 1 + samples
     normaliser = {"normaliser": 2 * B * D * V} if estimator in NEED_THE_NORMALISER else {}

@@ -31,7 +31,7 @@ def test_all_operands_of_a_dtype_that_cannot_be(dtype: torch.dtype, cell: str) -
     gates = 5 if cell == "lstm" else 1
     shapes = {name: shape if name == "x" else (gates * shape[0], *shape[1:]) for name, shape in SHAPES.items()}
     parts: dict[str, Any] = {name: torch.ones(shape, dtype=dtype) for name, shape in shapes.items()}
-    with pytest.raises(ShapeError, match=rf"grid: x is {dtype}, wanted one of float32, bfloat16, float16, float64"):
+    with pytest.raises(ShapeError, match=rf"grid: input is {dtype}, wanted one of float32, bfloat16, float16, float64"):
         grid(**parts, cell=cell)
 
 
@@ -46,7 +46,7 @@ def test_the_layer(how: str) -> None:
 def test_a_part_that_was_never_materialised(name: str) -> None:
     layer = Grid(C, H, directions=2, bias=True)
     setattr(layer, name, nn.Parameter(layer.get_parameter(name).to("meta")))
-    with pytest.raises(ShapeError, match=r"grid: (weight_in|weight_left|bias) is on meta, x on cpu, wanted one device"):
+    with pytest.raises(ShapeError, match=r"grid: (weight_in|weight_left|bias) is on meta, input on cpu, wanted one device"):
         layer(torch.randn(B, C, Y, X))
 
 
@@ -81,6 +81,6 @@ def test_half_precision_is_taken(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("shape", [(), (4,), (1, 4, 4)], ids=str)
 def test_recurrent_weights_that_are_no_matrix(shape: tuple[int, ...]) -> None:
-    x, weight_in, weight_top = (torch.randn(SHAPES[name]) for name in ("x", "weight_in", "weight_top"))
+    x, weight_in, weight_top = (torch.randn(SHAPES[name]) for name in ("input", "weight_in", "weight_top"))
     with pytest.raises(ShapeError, match=r"weight_left is \(.*\), wanted two dimensions"):
         grid(x, weight_in, torch.randn(shape), weight_top)

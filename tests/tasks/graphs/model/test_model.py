@@ -49,7 +49,7 @@ def test_dropped_sparse_features_stay_sparse(x: Tensor) -> None:
 
 
 def test_features_without_dropout_are_propagated_once(graph: Graph, x: Tensor) -> None:
-    net = build(override(RECIPES["kipf"], ["keep_input=1"]), D, V).eval()
+    net = build(override(RECIPES["kipf"], ["input_dropout=0"]), D, V).eval()
     prepared = net.prepare(x, graph)
     assert isinstance(prepared, Propagated)
     assert torch.allclose(net(prepared, graph), net(x, graph), atol=1e-6)
