@@ -282,9 +282,9 @@ def _rates(method: Method, sizes: RequestSizes, refresh: bool = False) -> Any:
 def _attend(request: AttentionRequest, mechanism: str = "auto") -> Tensor:
     sizes = request.sizes()
     pattern = sizes.pattern
-    # Field by field: of a pattern that is made while it traces, the compiler would hand on an empty one.
+    # Field by field: of a pattern that is made while it traces, the compiler would hand on an empty one, or none.
     fields = pattern.kind, pattern.window_size, pattern.lookahead, pattern.dilation, pattern.is_causal
-    chosen = str(_chosen(mechanism, fields, *sizes._replace(pattern=FULL)))
+    chosen = str(_chosen(mechanism, fields, *sizes._replace(pattern=None)))  # type: ignore[arg-type]
     pattern, offset = simplest(pattern, sizes.T, sizes.S, request.offset)
     method = METHODS[chosen]
     if not method.serves(sizes):
