@@ -208,5 +208,6 @@ def test_bad_files_are_named(make: Callable[..., Speech], tmp_path: Path) -> Non
 
 
 def test_heads_must_share_the_width() -> None:
-    with pytest.raises(RecipeError, match=r"recipe joint: hidden_size=10 does not split into 4 heads. Use --set num_heads=2"):
+    refusal = r"recipe joint: hidden_size=10 does not split into 4 heads. Use --set num_heads=2"
+    with pytest.raises(RecipeError, match=refusal):
         override(RECIPES["joint"], ["hidden_size=10", "num_heads=4"])

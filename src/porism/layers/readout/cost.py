@@ -21,8 +21,8 @@ def cost(bias: bool = True, reduction: str = "mean") -> Terms:
         flops={"scores": 2 * B * T * H * V},
         backward_flops={"states": 2 * B * T * H * V, "weight": 2 * B * T * H * V}
         | ({"bias": 2 * B * T * V} if bias else {}),
-        # Not the scores, B T V, but the gradients themselves, which are ready after the forward pass. The mean keeps the
-        # number of rows that count, too.
+        # Not the scores, B T V, but the gradients themselves, which are ready after the forward pass. The mean keeps
+        # the number of rows that count, too.
         saved={"dh": B * T * H, "dweight": H * V}
         | ({"dbias": V} if bias else {})
         | ({"rows counted": 1} if reduction == "mean" else {}),

@@ -46,7 +46,8 @@ def test_the_layer(how: str) -> None:
 def test_a_part_that_was_never_materialised(name: str) -> None:
     layer = Grid(C, H, directions=2, bias=True)
     setattr(layer, name, nn.Parameter(layer.get_parameter(name).to("meta")))
-    with pytest.raises(ShapeError, match=r"grid: (weight_in|weight_left|bias) is on meta, input on cpu, wanted one device"):
+    refusal = r"grid: (weight_in|weight_left|bias) is on meta, input on cpu, wanted one device"
+    with pytest.raises(ShapeError, match=refusal):
         layer(torch.randn(B, C, Y, X))
 
 
