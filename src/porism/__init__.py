@@ -5,30 +5,38 @@
 >>> porism.cost(layer, "T B 50").flops                 # the formula, from the code
 30000*B*T
 
-The names below load on first use, so that `import porism` costs nothing.
+The names below load on first use, so that `import porism` costs nothing. Editors read them in __init__.pyi.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from porism.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from porism.api import cost
-    from porism.costing.cost import Cost
-    from porism.costing.quantity import Quantity
-    from porism.costing.terms import Terms
-    from porism.layers import (
-        LSTM,
-        Attention,
-        AutoAttention,
-        Elman,
-        HybridAttention,
-        Readout,
-        TaylorAttention,
-        WindowAttention,
-    )
-    from porism.layers.attention.auto import attention
+_MODULES = ("errors", "functional", "layers", "testing")
+_WHERE = {
+    "Attention": "porism.layers.attention.softmax.layer",
+    "AutoAttention": "porism.layers.attention.auto",
+    "Cost": "porism.costing.cost",
+    "Elman": "porism.layers.recurrent.elman.layer",
+    "Graph": "porism.layers.gcn.graph",
+    "GraphConvolution": "porism.layers.gcn.layer",
+    "Grid": "porism.layers.recurrent.grid.layer",
+    "HybridAttention": "porism.layers.attention.hybrid.layer",
+    "HybridState": "porism.layers.attention.hybrid.functional",
+    "KVCache": "porism.layers.attention.softmax.functional",
+    "LSTM": "porism.layers.recurrent.lstm.layer",
+    "Pattern": "porism.layers.attention.pattern",
+    "Quantity": "porism.costing.quantity",
+    "Readout": "porism.layers.readout.layer",
+    "SkipGram": "porism.layers.skipgram.layer",
+    "TaylorAttention": "porism.layers.attention.taylor.layer",
+    "TaylorState": "porism.layers.attention.taylor.functional",
+    "Terms": "porism.costing.terms",
+    "WindowAttention": "porism.layers.attention.window.layer",
+    "attention": "porism.layers.attention.auto",
+    "cost": "porism.api",
+}
 
 __all__ = [
     "LSTM",
@@ -36,29 +44,35 @@ __all__ = [
     "AutoAttention",
     "Cost",
     "Elman",
+    "Graph",
+    "GraphConvolution",
+    "Grid",
     "HybridAttention",
+    "HybridState",
+    "KVCache",
+    "Pattern",
     "Quantity",
     "Readout",
+    "SkipGram",
     "TaylorAttention",
+    "TaylorState",
     "Terms",
     "WindowAttention",
     "attention",
     "cost",
+    "errors",
+    "functional",
+    "layers",
+    "testing",
 ]
-
-_ROOMS = dict.fromkeys(__all__, "porism.layers") | {
-    "Cost": "porism.costing.cost",
-    "Quantity": "porism.costing.quantity",
-    "Terms": "porism.costing.terms",
-    "attention": "porism.layers.attention.auto",
-    "cost": "porism.api",
-}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name in _MODULES:
+        return import_module(f"porism.{name}")
+    if name not in _WHERE:
         raise AttributeError(f"module 'porism' has no attribute {name!r}")
-    return getattr(import_module(_ROOMS[name]), name)
+    return getattr(import_module(_WHERE[name]), name)
 
 
 def __dir__() -> list[str]:

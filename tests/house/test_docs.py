@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from tests.house.conftest import Plant
 
-import porism
 from porism.cli import VERBS
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -111,14 +110,6 @@ def test_every_command_in_the_documents_parses(repository: Path, help_of: Help) 
 
 def test_every_link_leads_to_a_file(repository: Path) -> None:
     assert broken_links(repository, documents(repository)) == []
-
-
-def test_few_public_names_and_each_is_there() -> None:
-    assert len(porism.__all__) <= 12
-    assert all(hasattr(porism, name) for name in porism.__all__)
-    assert set(porism.__all__) <= set(dir(porism))
-    with pytest.raises(AttributeError, match="module 'porism' has no attribute 'Elmann'"):
-        _ = porism.Elmann
 
 
 TRAIN_HELP = "usage: porism train [-h] [--set K=V] [--json] TASK"

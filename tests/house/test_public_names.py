@@ -1,0 +1,59 @@
+"""What `porism` offers: each name loads on first use, from where the stub says, and stays what it is."""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import porism
+
+STUB = Path(porism.__file__).with_suffix(".pyi")
+EVERY_SUBMODULE = """
+import importlib, pkgutil, porism
+for found in pkgutil.walk_packages(porism.__path__, "porism."):
+    if ".kernels" not in found.name and ".benchmarks" not in found.name and not found.name.endswith("__main__"):
+        try:
+            importlib.import_module(found.name)
+        except ImportError:
+            pass                                    # an extra that is not installed
+"""
+
+
+def stub_names() -> dict[str, str]:
+    """Each name of the stub with the module that it comes from."""
+    tree = ast.parse(STUB.read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+def test_the_stub_names_what_the_package_names() -> None:
+    assert sorted(stub_names()) == sorted(porism.__all__)
+    assert set(porism.__all__) <= set(dir(porism))
+
+
+@pytest.mark.parametrize("after", ["", EVERY_SUBMODULE], ids=["at first", "after every submodule"])
+def test_each_name_is_the_one_the_stub_names(after: str) -> None:
+    pairs = {name: module for name, module in stub_names().items() if module != "porism"}
+    code = f"""{after}
+import porism
+from importlib import import_module
+for name, module in {pairs!r}.items():
+    assert getattr(porism, name) is getattr(import_module(module), name), name
+assert callable(porism.cost) and callable(porism.attention)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_modules_load_by_name() -> None:
+    for name in ("errors", "functional", "layers", "testing"):
+        assert getattr(porism, name) is import_module(f"porism.{name}")
+    assert all(callable(getattr(porism.functional, name)) for name in porism.functional.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'porism' has no attribute 'Elmann'"):
+        getattr(porism, "Elmann")  # noqa: B009  # a checker would refuse porism.Elmann
