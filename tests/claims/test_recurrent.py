@@ -74,7 +74,7 @@ def test_the_perplexity_of_a_text_is_the_geometric_mean_of_its_words() -> None:
 
 def test_rows_that_differ_in_one_field_are_found() -> None:
     assert pairs_by("learning_rate") == [("table-02", "table-07"), ("table-10", "table-09")]
-    assert pairs_by("batch") == [("table-01", "table-02"), ("table-11", "table-12")]
+    assert pairs_by("batch_size") == [("table-01", "table-02"), ("table-11", "table-12")]
     assert pairs_by("patience") == [("table-02", "table-04")]
 
 

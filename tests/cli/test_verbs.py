@@ -164,7 +164,7 @@ def test_check_claims_decides_and_writes_the_ledger(say: Say) -> None:
 def test_check_leaves_with_1_when_a_claim_fails(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = dict(ledger())
     claims["000-24"] = dataclasses.replace(claims["000-24"], judge=lambda form: Finding(0.0, 1.0, "all is well"))  # type: ignore[call-arg]
-    monkeypatch.setattr("porism.claims.ledger", lambda: claims)
+    monkeypatch.setattr(sys.modules["porism.claims.ledger"], "ledger", lambda: claims)
     said = say(["check", "claims", "--topic", "graphs"])
     assert said.code == 1
     assert "1 failed" in said.out

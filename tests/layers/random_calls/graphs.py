@@ -27,7 +27,7 @@ def graph_call(draw: Draw) -> Call:
     form = draw.one_of("dense", "dense", "sparse", "propagated") if dtype in (torch.float32, torch.float64) else "dense"
     mistake = _mistake(draw, N, E) if draw.happens(0.2) else None
 
-    made: dict[str, Any] = {"edge_index": edges, "nodes": N, "weights": weights}
+    made: dict[str, Any] = {"edge_index": edges, "num_nodes": N, "edge_weight": weights}
     known = Graph(**made)
 
     def ours(given: Leaves) -> Tensor:
@@ -71,8 +71,8 @@ def _mistake(draw: Draw, N: int, E: int) -> tuple[str, Any]:
             torch.full((2, 1), N), torch.full((2, 1), -1), torch.zeros(2, 1), torch.zeros(3, 1).long(),
             torch.zeros(2, 1, dtype=torch.bool), torch.zeros(2, 1, dtype=torch.complex64),
         ),
-        "nodes": draw.one_of(0, -1, 2.5, True, "3", 10**30),
-        "weights": draw.one_of(
+        "num_nodes": draw.one_of(0, -1, 2.5, True, "3", 10**30),
+        "edge_weight": draw.one_of(
             torch.ones(E + 1), torch.full((max(1, E),), float("nan")), torch.ones(E, dtype=torch.complex64)
         ),
     }  # fmt: skip

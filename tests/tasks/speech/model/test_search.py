@@ -134,7 +134,9 @@ def test_a_bonus_lengthens_texts() -> None:
 
 def test_a_search_by_ctc_needs_a_model_with_ctc() -> None:
     model = model_of("attention")
-    with pytest.raises(RecipeError, match=r"recipe attention: this model has no CTC. Train it with --set ctc=0.3"):
+    with pytest.raises(
+        RecipeError, match=r"recipe attention: this model has no CTC. Train it with --set ctc_weight=0.3"
+    ):
         Search("ctc")(model, encoded_by(model))
     with pytest.raises(RecipeError, match=r"a search by CTC needs a model with CTC, got ctc=0"):
         override(RECIPES["attention"], ["search=ctc"])

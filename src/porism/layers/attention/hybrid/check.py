@@ -79,7 +79,7 @@ def kernel_cases(seed: int) -> Iterator[KernelCase]:
     for window in (5, 33):
         sizes = {"q": (1, 2, 65, 8), "k": (1, 1, 65, 8), "v": (1, 1, 65, 7)}
         at = {part: torch.randn(size, generator=draw) for part, size in sizes.items()}
-        options: dict[str, Any] = {"window": window, "pattern": CAUSAL, "scale": SCALE}
+        options: dict[str, Any] = {"window_size": window, "pattern": CAUSAL, "scale": SCALE}
         yield KernelCase(
             f"window of {window}", partial(hybrid_attention, **options), partial(naive.hybrid_attention, **options), at
         )

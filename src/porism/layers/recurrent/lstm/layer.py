@@ -169,7 +169,7 @@ class LSTM(nn.Module):
     def _one(self, sequences: Sequences, x: Tensor, hx: State, suffix: str) -> tuple[Tensor, State]:
         """One layer in one direction: states (T, B, H), and the last state and memory of every sequence."""
         names = ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ()))
-        weight_ih, weight_hh, *biases = (self.get_parameter(name + suffix) for name in names)
+        weight_ih, weight_hh, *biases = (getattr(self, name + suffix) for name in names)
         bias_ih, bias_hh = biases or (None, None)
         kept = nn.functional.dropout(weight_hh, self.weight_dropout) if self.weight_dropout else weight_hh
         mask = draw_state_mask(weight_hh, x.shape[1], self.recurrent_dropout) if self.recurrent_dropout else None
@@ -189,7 +189,7 @@ class LSTM(nn.Module):
         if hx is not None and (not isinstance(hx, tuple | list) or len(hx) != 2):
             raise ShapeError(f"lstm: hx is a {type(hx).__name__}, wanted the two tensors (h_0, c_0). Pass both.")
         h_0, c_0 = (None, None) if hx is None else hx
-        weight = self.get_parameter("weight_ih_l0")
+        weight: Tensor = getattr(self, "weight_ih_l0")  # noqa: B009  # a plain tensor under torch.func
         check_operands("lstm", input=data, h_0=h_0, c_0=c_0, weight_ih=weight)
         if not isinstance(input, PackedSequence) and input.dim() not in (2, 3):
             raise ShapeError(
