@@ -131,6 +131,13 @@ def check_dropout(layer: str, name: str, value: Any) -> None:
         raise ShapeError(f"{layer}: {name} is {_short(value)}. Give the probability of dropping, from 0 to below 1.")
 
 
+def is_transformed(*operands: Tensor | None) -> bool:
+    """Whether a transform of torch.func, such as vmap or grad, has wrapped one of them. Compiled code knows none."""
+    if torch.compiler.is_compiling():
+        return False
+    return any(x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in operands)
+
+
 def _is_hollow(x: Tensor) -> bool:
     """Whether x stands for numbers that are not there: while operations are counted, traced or vectorised."""
     return x.is_meta or isinstance(x, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(x)

@@ -137,7 +137,8 @@ FORMULAS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "feed-forward": (lambda D, H: nn.Sequential(nn.Linear(D, H), nn.GELU(), nn.Linear(H, D)), ("B D",)),
     "cross-entropy": (nn.functional.cross_entropy, ("B V", "B : int < V")),
     "fused attention": (nn.functional.scaled_dot_product_attention, ("B A T D",) * 3),
-} | {name: import_module(f"{LAYERS[name]}.cost").subject() for name in LAYERS}
+} | {name: import_module(f"{LAYERS[name]}.cost").subject() for name in LAYERS if name != "lstm"}
+"""Not the LSTM: the kernel that torch takes on a CPU keeps a workspace, of which fake tensors know nothing."""
 
 
 @pytest.mark.parametrize("name", FORMULAS)

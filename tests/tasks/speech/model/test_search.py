@@ -138,7 +138,7 @@ def test_a_search_by_ctc_needs_a_model_with_ctc() -> None:
         RecipeError, match=r"recipe attention: this model has no CTC. Train it with --set ctc_weight=0.3"
     ):
         Search("ctc")(model, encoded_by(model))
-    with pytest.raises(RecipeError, match=r"a search by CTC needs a model with CTC, got ctc=0"):
+    with pytest.raises(RecipeError, match=r"a search by CTC needs a model with CTC, got ctc_weight=0"):
         override(RECIPES["attention"], ["search=ctc"])
 
 

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.operands import check_operands
+from porism.layers.autocast import autocast_dtype
+from porism.layers.operands import check_operands, is_transformed
 
 
 def lstm(
@@ -24,16 +25,22 @@ def lstm(
     >>> y.shape, h.shape, c.shape
     (torch.Size([10, 4, 100]), torch.Size([4, 100]), torch.Size([4, 100]))
 
-    `mask` (B, H) is multiplied into each h[t-1], dropout of what is fed back; torch's kernels know none, so that then
-    the steps are taken one by one.
+    `mask` (B, H) is multiplied into each h[t-1], dropout of what is fed back. Torch's kernels know none, nor the
+    transforms of torch.func: then the steps are taken one by one.
 
     Shapes: input (T, B, D), hx two of (B, H), weight_ih (4H, D), weight_hh (4H, H), biases (4H) -> y (T, B, H), h and c
     (B, H). The gates stand in torch's order: in, forget, new, out.
     """
     h0, c0 = hx
     _check(input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh)
-    if mask is not None:
-        return by_steps(input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, mask)
+    operands = input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh
+    dtype = autocast_dtype(input, weight_ih) if input.is_cpu else None
+    if dtype is not None:
+        # Not every CPU has torch's kernel for this type. Products are of it, the memory is not.
+        y, (h, c) = by_steps(*operands, mask)
+        return y.to(dtype), (h.to(dtype), c.to(dtype))
+    if mask is not None or is_transformed(*operands):
+        return by_steps(*operands, mask)
     weights = [part for part in (weight_ih, weight_hh, bias_ih, bias_hh) if part is not None]
     y, h, c = torch._VF.lstm(input, (h0[None], c0[None]), weights, bias_ih is not None, 1, 0.0, False, False, False)
     return y, (h[0], c[0])
@@ -47,15 +54,15 @@ def by_steps(
     weight_hh: Tensor,
     bias_ih: Tensor | None,
     bias_hh: Tensor | None,
-    mask: Tensor,
+    mask: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """`lstm` with a mask of the state that is fed back, for autograd to differentiate."""
+    """`lstm` in torch's plain operations, for a mask of the state that is fed back, and for torch.func's transforms."""
     bias = None if bias_ih is None or bias_hh is None else bias_ih + bias_hh
     # One product over all T B rows; the steps add what is fed back.
     inputs = torch.nn.functional.linear(x, weight_ih, bias)
     states = []
     for inputs_t in inputs:
-        let_in, forget, new, let_out = torch.addmm(inputs_t, h * mask, weight_hh.mT).chunk(4, 1)
+        let_in, forget, new, let_out = torch.addmm(inputs_t, h if mask is None else h * mask, weight_hh.mT).chunk(4, 1)
         # c[t] = f c[t-1] + i u,   h[t] = o tanh(c[t])
         c = torch.sigmoid(forget) * c + torch.sigmoid(let_in) * torch.tanh(new)
         h = torch.sigmoid(let_out) * torch.tanh(c)

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from porism.errors import ShapeError
-from porism.layers.operands import check_dropout, check_operands, check_whole
+from porism.layers.autocast import autocast_dtype
+from porism.layers.operands import check_dropout, check_operands, check_whole, is_transformed
 from porism.layers.recurrent.dropout import draw_state_mask, drop_between_layers
 from porism.layers.recurrent.elman.kernels.cudnn import in_one_chunk
 from porism.layers.recurrent.lstm.functional import lstm
@@ -102,12 +103,19 @@ class LSTM(nn.Module):
     def forward(self, input: Tensor | PackedSequence, hx: State | None = None) -> tuple[Any, State]:
         """The states of the last layer, packed where the input is, and the last state and memory of every layer."""
         self._check_input(input, hx)
-        if self.training and (self.weight_dropout or self.recurrent_dropout or self.variational):
-            return self._by_layers(Sequences.of(input, self.batch_first), hx)
-        return self._by_kernels(input, hx)
+        if self._kernels_serve(input):
+            return self._by_kernels(input, hx)
+        return self._by_layers(Sequences.of(input, self.batch_first), hx)
 
     if TYPE_CHECKING:
         __call__ = forward
+
+    def _kernels_serve(self, input: Tensor | PackedSequence) -> bool:
+        """Whether torch's kernels compute this: they know no masks and no torch.func, some CPUs no bfloat16."""
+        if self.training and (self.weight_dropout or self.recurrent_dropout or self.variational):
+            return False
+        data = input.data if isinstance(input, PackedSequence) else input
+        return not is_transformed(data, *self.parameters()) and not (data.is_cpu and autocast_dtype(data))
 
     def _by_kernels(self, input: Tensor | PackedSequence, hx: State | None) -> tuple[Any, State]:
         """All layers and directions in one call of torch's own."""
@@ -154,7 +162,7 @@ class LSTM(nn.Module):
             first_h, first_c = (sequences.states_from_input(part) for part in hx)
         last: list[State] = []
         for layer in range(self.num_layers):
-            if layer > 0 and self.dropout:
+            if layer > 0 and self.dropout and self.training:
                 y = drop_between_layers(y, self.dropout, self.variational)
             outputs = []
             for direction in self._directions:
@@ -171,8 +179,16 @@ class LSTM(nn.Module):
         names = ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ()))
         weight_ih, weight_hh, *biases = (getattr(self, name + suffix) for name in names)
         bias_ih, bias_hh = biases or (None, None)
-        kept = nn.functional.dropout(weight_hh, self.weight_dropout) if self.weight_dropout else weight_hh
-        mask = draw_state_mask(weight_hh, x.shape[1], self.recurrent_dropout) if self.recurrent_dropout else None
+        kept = (
+            nn.functional.dropout(weight_hh, self.weight_dropout)
+            if self.weight_dropout and self.training
+            else weight_hh
+        )
+        mask = (
+            draw_state_mask(weight_hh, x.shape[1], self.recurrent_dropout)
+            if self.recurrent_dropout and self.training
+            else None
+        )
         if sequences.inside is None:
             return lstm(x, hx, weight_ih, kept, bias_ih, bias_hh, mask)
         # Of sequences that end early: the memory at every step, to take each one's last.
