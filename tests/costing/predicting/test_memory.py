@@ -1,6 +1,6 @@
 """The predicted peak of a training step is the measured one, to the byte where kernels take nothing inside."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -10,6 +10,15 @@ from porism.costing.predicting.memory import Fit, will_it_fit
 from porism.errors import DeviceError, RecipeError
 
 B, D, H, V = 63, 7, 31, 101
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """With more of them kernels take scratch memory for each, and how many there are is up to the tests before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def mlp() -> nn.Module:

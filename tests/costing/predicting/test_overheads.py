@@ -43,7 +43,6 @@ def test_no_overhead_is_negative_on_this_machine(cpu: Peaks) -> None:
     found = overheads(CPU, cpu.rates)
     assert all(getattr(found, name) >= 0 for name in Overheads.__struct_fields__)
     assert found.forward_view > 0
-    assert found.start > 0
 
 
 def test_the_long_pass_goes_through_different_code() -> None:

@@ -81,6 +81,7 @@ def test_right_or_refused(eager: range) -> None:
 # The compiler's own, about what it does inside.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
 def test_right_or_refused_when_compiled(compiled: range) -> None:
     def compile_fresh(ours: Function) -> Function:
         torch._dynamo.reset()
