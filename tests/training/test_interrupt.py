@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +11,17 @@ from porism.training.interrupt import Interrupt, ask_to_stop
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
 HANG_UP = getattr(signal, "SIGHUP", None)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_ignored() -> Iterator[None]:
+    """A shell starts what runs in the background with some signals ignored, and the tests are not about that."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 class Stopped(Exception):
