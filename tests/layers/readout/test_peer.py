@@ -157,3 +157,22 @@ def test_the_registered_flops_are_the_counted_ones(asks: str) -> None:
     inside = count(run, h, weight, bias, backward=False)
     assert counter.get_total_flops() == inside.flops > 0
     assert not inside.uncounted
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_batch_without_targets_has_no_mean_and_teaches_nothing(compiled: bool, smoothing: float) -> None:
+    """As behind torch's own: the loss is no number, and no weight is changed by it."""
+    torch.compiler.reset()
+    input, weight = torch.randn(N, H, requires_grad=True), torch.randn(V, H, requires_grad=True)
+    target = torch.full((N,), -100)
+    ours = (
+        torch.compile(linear_cross_entropy, fullgraph=True, backend="aot_eager") if compiled else linear_cross_entropy
+    )
+    found = ours(input, weight, target, label_smoothing=smoothing)
+    expected = nn.functional.cross_entropy(input @ weight.mT, target, label_smoothing=smoothing)
+    assert found.isnan()
+    assert expected.isnan()
+    for mine, torchs in zip(*(torch.autograd.grad(loss, (input, weight)) for loss in (found, expected)), strict=True):
+        assert torch.equal(mine, torch.zeros_like(mine))
+        assert torch.equal(mine, torchs)

@@ -59,7 +59,9 @@ def linear_cross_entropy(
         if reduction == "sum":
             return total
         # A tensor also where it is known, so that the same is kept for the backward pass whatever the targets are.
-        return total / (torch.full((), len(rows), device=total.device) if counted is None else counted.sum())
+        number = torch.full((), len(rows), device=total.device) if counted is None else counted.sum()
+        # The mean of no rows is no number, as torch's is, and its gradient 0: a batch of padding teaches nothing.
+        return total / number.clamp(min=1) + 0 / number
 
 
 def _forward(
