@@ -9,10 +9,12 @@ from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
 from porism.layers.derivative import InPlaceWatch, own_memory
 from porism.layers.functions import apply, call, differentiate_by, may_share_memory, vmap_by_loop
+from porism.layers.kernels import available
 from porism.layers.operands import check_operands
 from porism.layers.operators import register
-from porism.layers.recurrent.elman.gradient import differentiable_gradient, layer_gradient
-from porism.layers.recurrent.elman.kernels.cpu import ACTIVATE, forward
+from porism.layers.recurrent.elman.gradient import back_through_time, differentiable_gradient, layer_gradient
+from porism.layers.recurrent.elman.kernels import cpu
+from porism.layers.recurrent.elman.kernels.cpu import ACTIVATE
 from porism.layers.recurrent.elman.kernels.cudnn import fused
 
 
@@ -53,7 +55,7 @@ def states(
     _check(x, h0, weight_ih, weight_hh, bias, nonlinearity)
     if product := autocast_dtype(x):
         dtype = torch.promote_types(weight_hh.dtype, torch.float32)
-        by_cudnn = x.is_cuda and mask is None
+        by_cudnn = x.is_cuda and mask is None and not _by_triton(x, weight_hh.to(dtype))
         # cuDNN has one type for all.
         product = dtype if by_cudnn else product
         x, weight_ih, h0, weight_hh = x.to(product), weight_ih.to(product), h0.to(dtype), weight_hh.to(dtype)
@@ -61,7 +63,7 @@ def states(
         mask = None if mask is None else mask.to(dtype)
     with without_autocast(x):
         # cuDNN is built for single precision and below.
-        if x.is_cuda and x.dtype != torch.float64 and mask is None:
+        if x.is_cuda and x.dtype != torch.float64 and mask is None and not _by_triton(x, weight_hh):
             return fused(x, h0, weight_ih, weight_hh, bias, nonlinearity)
         # Both passes read x by rows, a step of a sequence each: where they lie otherwise they are copied once.
         x = x.contiguous()
@@ -71,6 +73,32 @@ def states(
             return h[1:]
         y: Tensor = apply(ElmanForward, *operands, nonlinearity, may_share_memory(*operands))[0]
     return y
+
+
+def _by_triton(x: Tensor, weight_hh: Tensor) -> bool:
+    """Whether there is a kernel for all steps at once: on a GPU, where the recurrent matrix fits on chip."""
+    if x.numel() == 0 or not available(weight_hh):
+        return False
+    from porism.layers.recurrent.elman.kernels import triton
+
+    return triton.launch(x.shape[1], weight_hh) is not None
+
+
+def _forward(
+    x: Tensor,
+    h0: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    nonlinearity: str,
+) -> Tensor:
+    kernel = cpu.forward
+    if _by_triton(x, weight_hh):
+        from porism.layers.recurrent.elman.kernels import triton
+
+        kernel = triton.forward
+    return kernel(x, h0, weight_ih, weight_hh, bias, mask, nonlinearity)
 
 
 def _shape_of_states(x: Tensor, h0: Tensor, *_: Any) -> Tensor:
@@ -97,7 +125,12 @@ def _backward(
     nonlinearity: str,
     needed: list[bool],
 ) -> tuple[Tensor, ...]:
-    found = layer_gradient(dy, x, h, weight_ih.mT, weight_hh.mT, nonlinearity, mask, tuple(needed))
+    scan = back_through_time
+    if _by_triton(x, weight_hh):
+        from porism.layers.recurrent.elman.kernels import triton
+
+        scan = triton.back_through_time
+    found = layer_gradient(dy, x, h, weight_ih.mT, weight_hh.mT, nonlinearity, mask, tuple(needed), scan)
     dx, dh0, dI, dH, db = (
         like.new_empty(0) if part is None else part for part, like in zip(found, (x, h, x, h, x), strict=True)
     )
@@ -120,7 +153,7 @@ def _backward_flops(dy: Any, x: Any, *rest: Any, **__: Any) -> int:
 OPERATOR = register(
     "elman(Tensor x, Tensor h0, Tensor weight_ih, Tensor weight_hh, Tensor? bias, Tensor? mask, str nonlinearity) "
     "-> Tensor",
-    forward,
+    _forward,
     _shape_of_states,
     _flops,
 )

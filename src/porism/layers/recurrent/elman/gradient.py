@@ -4,6 +4,8 @@ h[t] = act(x[t] I + h[t-1] H + b) is the layer; the language model around it is 
 gradient with respect to the sum inside act at time t, and a[t] with respect to the scores h[t] U + b2.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -59,8 +61,9 @@ def layer_gradient(
     nonlinearity: str,
     mask: Tensor | None = None,
     needed: tuple[bool, ...] = ALL,
+    back_through_time: Callable[..., Tensor] = back_through_time,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of x, h[0], I, H and b, None where one is not needed.
+    """The gradients of x, h[0], I, H and b, None where one is not needed; delta by any kernel.
 
     dy (T, B, H), x (T, B, D), states h[0] to h[T] (T+1, B, H), I (D, H), H (H, H), mask m (B, H). x and I may be of a
     lower type than the rest; so are their gradients.

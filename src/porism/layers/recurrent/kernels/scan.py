@@ -1,0 +1,161 @@
+"""A scan over time in one GPU kernel: the recurrent matrix stays on chip, and programs pass states on through memory.
+
+A program owns ROWS sequences and UNITS of their states, and keeps the part of the recurrent matrix that leads to these
+on chip for all steps. At every step it needs the whole previous state, of which other programs compute the rest. They
+meet in the tensor that the scan writes: it is filled with EMPTY before, a NaN that no arithmetic gives, and a program
+that reads EMPTY reads again. So a step costs neither a launch nor a barrier, and the bits are the same on every run.
+
+All programs must run at the same time: there are at most as many as multiprocessors, and the launch is cooperative.
+Triton's interpreter runs programs one after another, so there every step is a launch of its own.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+EMPTY = tl.constexpr(-1)
+"""The bits of a number that is not written yet: all ones, a NaN in every floating type."""
+
+WARPS = 4
+"""Each multiplies a quarter of the previous state; then their sums are added, which takes longer the more they are."""
+
+BITS = {2: torch.int16, 4: torch.int32}
+
+
+@triton.jit
+def read_state(place: tl.tensor, inside: tl.tensor, DTYPE: tl.constexpr, WAIT: tl.constexpr) -> tl.tensor:
+    """The numbers at these pointers, as soon as all of them are written."""
+    bits = tl.load(place, mask=inside, other=0, volatile=True)
+    if WAIT:
+        while tl.sum((bits == EMPTY).to(tl.int32)) > 0:
+            bits = tl.load(place, mask=inside, other=0, volatile=True)
+    return bits.to(DTYPE, bitcast=True)
+
+
+@triton.jit
+def write_state(place: tl.tensor, value: tl.tensor, inside: tl.tensor, DTYPE: tl.constexpr) -> None:
+    """Writes numbers that others wait for. A NaN of the user's that has the bits of EMPTY becomes another NaN."""
+    bits = value.to(DTYPE).to(place.dtype.element_ty, bitcast=True)
+    tl.store(place, tl.where(bits == EMPTY, EMPTY - 1, bits), mask=inside)
+
+
+@triton.jit
+def masked(h: tl.tensor, place: tl.tensor, inside: tl.tensor) -> tl.tensor:
+    """h times the numbers at these pointers."""
+    return (h.to(tl.float32) * tl.load(place, mask=inside, other=0.0).to(tl.float32)).to(h.dtype)
+
+
+@triton.jit
+def product(h: tl.tensor, w: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
+    """h @ w in float32, split over the warps: (PARTS, ROWS, PART), (PARTS, PART, N) -> (ROWS, N)."""
+    if INTERPRETED:  # which would multiply the bit patterns of bfloat16
+        h = h.to(tl.float32)
+        w = w.to(tl.float32)
+    return tl.sum(tl.dot(h, w, input_precision=PRECISION), axis=0)
+
+
+@triton.jit
+def tanh(z: tl.tensor) -> tl.tensor:
+    """tanh(z) = 2 sigmoid(2 z) - 1"""
+    return 2.0 * tl.sigmoid(2.0 * z) - 1.0
+
+
+class ScanLaunch(NamedTuple):
+    """How a scan is spread over the multiprocessors."""
+
+    rows: int
+    """Sequences of a program."""
+    units: int
+    """States of a program."""
+    part: int
+    """Previous states that one warp multiplies."""
+    slabs: int
+    """Programs that share sequences and pass states to each other."""
+    programs: int
+
+    def options(self, dtype: torch.dtype) -> dict[str, Any]:
+        """The arguments that all scans share."""
+        exchanging = self.slabs > 1 and not triton.knobs.runtime.interpret
+        options = {
+            "ROWS": self.rows,
+            "UNITS": self.units,
+            "PARTS": WARPS,
+            "PART": self.part,
+            "SLABS": self.slabs,
+            "WAIT": exchanging,
+            "PRECISION": precision(dtype),
+            "num_warps": WARPS,
+        }
+        return options | {"launch_cooperative_grid": True} if exchanging else options
+
+
+def plan(B: int, H: int, width: int, length: int, dtype: torch.dtype, device: torch.device) -> ScanLaunch | None:
+    """The launch for B sequences of H states, or None where the matrix does not fit on chip.
+
+    A state is computed from `width` columns of the matrix (the gates of an LSTM are 4), and a warp multiplies `length`
+    numbers of the previous step with them.
+    """
+    processors, chip = _device(device)
+    part = max(16, triton.next_power_of_2(length))
+    best: tuple[float, ScanLaunch] | None = None
+    for units in (16, 32, 64):
+        for rows in (16, 32, 64):
+            slabs, groups = triton.cdiv(H, units), triton.cdiv(B, rows)
+            columns = units * width
+            too_large = rows * columns > 2048 or _chip_bytes(rows, columns, part, dtype) > chip
+            if slabs > processors or too_large:
+                continue
+            at_once = min(groups, processors // slabs)
+            # As measured on an H200: a step has a fixed time, one for its sums and one for reading the previous states.
+            # Groups of sequences that do not fit at once take turns.
+            time = triton.cdiv(groups, at_once) * (700 + rows * (columns + WARPS * part / 15))
+            if best is None or time < best[0]:
+                best = time, ScanLaunch(rows, units, part, slabs, at_once * slabs)
+    return best[1] if best else None
+
+
+def _chip_bytes(rows: int, columns: int, part: int, dtype: torch.dtype) -> int:
+    """Of shared memory: the matrix, the previous states, and the sums of the warps; in float32 each in two halves."""
+    copies = 2 if dtype == torch.float32 else 1
+    return WARPS * (copies * dtype.itemsize * part * (rows + columns) + 4 * rows * columns)
+
+
+@cache
+def _device(device: torch.device) -> tuple[int, int]:
+    """Multiprocessors, and the bytes of shared memory of each. In the interpreter few, so that groups take turns."""
+    if device.type != "cuda":
+        return 4, 2**18
+    properties: Any = torch.cuda.get_device_properties(device)
+    return properties.multi_processor_count, properties.shared_memory_per_block_optin
+
+
+def empty_states(T: int, *shape: int, like: Tensor) -> Tensor:
+    """What a scan of T steps writes, (T, ...), with no number written yet."""
+    states = like.new_empty(T, *shape)
+    states.view(BITS[states.element_size()]).fill_(-1)
+    return states
+
+
+def bits(states: Tensor) -> Tensor:
+    """The same memory as whole numbers, in which programs can see EMPTY."""
+    return states.view(BITS[states.element_size()])
+
+
+def launches(T: int) -> Iterator[tuple[int, int]]:
+    """Which steps each launch takes: one launch for all, and in the interpreter one for each."""
+    if triton.knobs.runtime.interpret:
+        yield from ((t, t + 1) for t in range(T))
+    else:
+        yield 0, T
+
+
+def precision(dtype: torch.dtype) -> str:
+    """TF32 has ten bits: products of float32 take three of it, unless torch is set to allow one."""
+    one_will_do = dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32"
+    return "tf32" if one_will_do else "tf32x3"
