@@ -30,7 +30,7 @@ from torch.nn import functional
 from porism.costing.counting.count import count
 from porism.costing.predicting import calibration as peaks
 from porism.costing.predicting.clock import Timing, measure, wait_for
-from porism.costing.predicting.time import Prediction, predict
+from porism.costing.predicting.time import TimePrediction, predict
 from porism.layers import Elman, Readout
 from porism.training.device import hardware, versions
 
@@ -216,7 +216,7 @@ def step(module: nn.Module, inputs: Inputs) -> Callable[[], None]:
     return run
 
 
-def explained(run: Callable[[], None], predicted: Prediction, device: torch.device) -> dict[str, Any]:
+def explained(run: Callable[[], None], predicted: TimePrediction, device: torch.device) -> dict[str, Any]:
     """What torch's profiler saw of each operator, beside what was predicted of it, in nanoseconds."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     if device.type == "cuda":
@@ -260,7 +260,7 @@ def timed(chosen: list[Case], device: torch.device, dtype: torch.dtype, patience
     return found
 
 
-def judged(case: Case, predicted: Prediction, measured: Timing) -> dict[str, Any]:
+def judged(case: Case, predicted: TimePrediction, measured: Timing) -> dict[str, Any]:
     ratio = predicted.seconds / measured.median
     return {
         "layer": case.layer,
@@ -298,7 +298,7 @@ def main(
     constants = peaks.of(place, number, threads, refresh, patience)
     print(f"{constants.disturbed:.1%} of the points behind the device's constants were disturbed")
     chosen = [case for case in cases(place.type == "cuda") if only in case.name]
-    predictions: dict[str, Prediction] = {}
+    predictions: dict[str, TimePrediction] = {}
     details: dict[str, Any] = {}
     for case in chosen:
         module, inputs = case.make(place, number)

@@ -8,7 +8,7 @@ from sympy import sympify
 from torch import Tensor
 
 from porism.claims.checks.count import Maker, Matrix, Noted, Tally, product
-from porism.claims.ledger import ledger
+from porism.claims.ledger import all_claims
 from porism.claims.topics.attention.heads import block_by_block, side_by_side
 from porism.claims.topics.attention.orders import ONE_HEAD, grows_like
 from porism.claims.topics.attention.products import strassen
@@ -86,7 +86,7 @@ def test_formulas_on_the_page_are_the_counts(claim: str, parts: list[tuple[str, 
     T, D = 7, 6
     A = 3 if claim == "001-47" else 1
     tallies = counts(T, D, A, D // A)
-    shown = [int(sympify(formula).subs({"T": T, "D": D, "A": A})) for formula in ledger()[claim].formulas]
+    shown = [int(sympify(formula).subs({"T": T, "D": D, "A": A})) for formula in all_claims()[claim].formulas]
     counted = [sum(getattr(tallies[part], kind) for part in some) for some, kind in zip(parts, kinds, strict=True)]
     assert shown == counted
 

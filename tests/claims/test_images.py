@@ -5,7 +5,7 @@ import torch
 
 from porism.claims.checks.count import Noted, Tally
 from porism.claims.topics.images.downsampling import SHRINK, smallest_test_set, without_downsampling
-from porism.claims.topics.images.grid import Weights, influence, scalar_walk, walk_tally
+from porism.claims.topics.images.grid import GridWeights, influence, scalar_walk, walk_tally
 from porism.layers.recurrent.grid import naive
 from porism.layers.recurrent.grid.cost import cost
 from porism.layers.recurrent.grid.kernels.diagonals import diagonals
@@ -23,7 +23,7 @@ def test_the_walk_that_is_counted_is_the_layers(n: int, C: int, H: int) -> None:
     tally = Tally()
     states = scalar_walk(
         [noted(row) for row in x[0].permute(1, 2, 0)],
-        Weights(noted(W_in), noted(W_left), noted(W_top)),
+        GridWeights(noted(W_in), noted(W_left), noted(W_top)),
         [Noted(0.0, tally)] * H,
     )
     found = torch.tensor([[[number.value for number in state] for state in row] for row in states], dtype=x.dtype)

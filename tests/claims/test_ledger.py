@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from porism.claims.claim import VERDICTS, Claim, Empirical
-from porism.claims.ledger import TOPICS, decide, ledger
+from porism.claims.ledger import TOPICS, all_claims, decide
 
-CLAIMS = list(ledger().values())
+CLAIMS = list(all_claims().values())
 DECIDED: list[Claim[Any]] = [claim for claim in CLAIMS if isinstance(claim, Claim)]
 
 

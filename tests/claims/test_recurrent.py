@@ -13,15 +13,15 @@ from porism.claims.topics.recurrent.perplexity import measured_perplexity, nats,
 from porism.claims.topics.recurrent.scores import BY_LABEL
 from porism.claims.topics.recurrent.sizes import model_of, weights_of
 from porism.claims.topics.recurrent.states import STATED
-from porism.claims.topics.recurrent.step import STEPS, Step, derivative, random_step
+from porism.claims.topics.recurrent.step import STEPS, ElmanStep, derivative, random_step
 from porism.claims.topics.recurrent.training import pairs_by
 from porism.layers.recurrent.elman.gradient import local_gradient
 from porism.layers.recurrent.elman.naive import Weights, language_model
-from porism.tasks.language.recipes import QUESTIONS, RECIPES
+from porism.tasks.language.recipes import EXPERIMENTS, RECIPES
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
-def test_a_step_is_that_of_the_layers(step: Step) -> None:
+def test_a_step_is_that_of_the_layers(step: ElmanStep) -> None:
     word = torch.zeros(1, 1, dtype=torch.long)
     weights = Weights(step.e, step.I, step.H, step.U, step.b1[0], step.b2[0], step.before)
     layers = local_gradient(weights, word, step.y.argmax()[None, None], t=0)
@@ -41,7 +41,7 @@ def test_parameters_as_rows_make_the_model() -> None:
 
 
 def test_four_of_six_formulas_of_the_right_size_are_wrong_and_all_are_right_at_a_width_of_one() -> None:
-    def wrong(step: Step) -> set[str]:
+    def wrong(step: ElmanStep) -> set[str]:
         return {by for by, form in STATED.items() if difference(derivative(step, "E", by), form(step)) > ROUNDING}
 
     assert wrong(random_step(D=3, H=5, V=7)) == {"I", "H", "b1", "before"}
@@ -82,4 +82,4 @@ def test_every_command_names_what_the_task_has() -> None:
     commands = [claim.command for claim in CLAIMS if isinstance(claim, Empirical)]
     named = {name for command in commands for name in re.findall(r"[a-z]+-(?:\d+|question)\b", command)}
     assert named
-    assert named <= {*RECIPES, *QUESTIONS}
+    assert named <= {*RECIPES, *EXPERIMENTS}

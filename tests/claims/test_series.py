@@ -7,7 +7,7 @@ import torch
 from sympy import Symbol, sympify
 
 from porism.claims.checks.count import Maker, Matrix, Tally, tallied
-from porism.claims.ledger import ledger
+from porism.claims.ledger import all_claims
 from porism.claims.topics.series import answers, counting, features, operations, scalar, truncation
 from porism.costing.alphabet import D, K, M, T
 from porism.layers.attention.taylor import naive
@@ -80,7 +80,7 @@ def test_the_least_weight_of_the_diagonal_map(width: int) -> None:
 
 
 def test_the_formula_of_the_gaussian_error_on_the_page_is_the_one_that_is_judged() -> None:
-    claim = ledger()["003-14"]
+    claim = all_claims()["003-14"]
     r = Symbol("r")
     finding = truncation.error_of_gaussian_logits(
         lambda deviation: float(sympify(claim.formulas[0]).subs(r, deviation)) ** 0.5

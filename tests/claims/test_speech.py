@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from porism.claims.claim import Claim
-from porism.claims.ledger import ledger
+from porism.claims.ledger import all_claims
 from porism.claims.topics.speech.similarities import PAIRS, UNITS, fewest_edits
 from porism.tasks.speech.metric import SIMILARITIES, edit_distances
 
@@ -14,7 +14,7 @@ NAMES = {"003-47": "jaccard", "003-48": "cosine"}
 
 
 def claim(number: str) -> Claim[Any]:
-    found = ledger()[number]
+    found = all_claims()[number]
     assert isinstance(found, Claim)
     return found
 

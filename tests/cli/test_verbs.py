@@ -14,10 +14,10 @@ import pytest
 from tests.cli.conftest import TINY, Say
 
 from porism.claims.claim import Finding
-from porism.claims.ledger import ledger
+from porism.claims.ledger import all_claims
 from porism.cli import VERBS
 from porism.tasks.language.task import Language
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
 TRAIN_KEYS = {
     "task", "recipe", "run", "seed", "device", "parameters", "epochs", "seconds", "tokens_per_second", "metrics",
@@ -90,14 +90,16 @@ def test_compare_tells_means_over_seeds(say: Say, text: Path) -> None:
     assert [run["seed"] for run in last_line(say(command, "--resume", "--json").out)["runs"]] == [7, 8]
 
 
-def test_a_question_is_trained_and_answered(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Question("size-question", "Does size help?", ("elman", "lstm"), {"learning_rate": (0.1, 0.01)}, seeds=2)
-    monkeypatch.setattr(Language, "questions", {asked.name: asked})
-    said = say(["compare", "language", "size-question", "--out", "asked", "--data", str(text), *TINY])
+def test_an_experiment_is_trained_and_concluded(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = Experiment(
+        "size-question", "Does size help?", ("elman", "lstm"), {"learning_rate": (0.1, 0.01)}, seeds=2
+    )
+    monkeypatch.setattr(Language, "experiments", {experiment.name: experiment})
+    said = say(["compare", "language", "size-question", "--out", "sizes", "--data", str(text), *TINY])
     assert said.code == 0
     assert "Does size help?" in said.out
     assert "is ahead of" in said.out
-    assert len([path for path in Path("asked").iterdir() if path.is_dir()]) == 8
+    assert len([path for path in Path("sizes").iterdir() if path.is_dir()]) == 8
     told = say(["train", "language", "size-question"])
     assert told.code == 2
     assert "porism compare language size-question" in told.err
@@ -162,9 +164,9 @@ def test_check_claims_decides_and_writes_the_ledger(say: Say) -> None:
 
 
 def test_check_leaves_with_1_when_a_claim_fails(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    claims = dict(ledger())
+    claims = dict(all_claims())
     claims["000-24"] = dataclasses.replace(claims["000-24"], judge=lambda form: Finding(0.0, 1.0, "all is well"))  # type: ignore[call-arg]
-    monkeypatch.setattr(sys.modules["porism.claims.ledger"], "ledger", lambda: claims)
+    monkeypatch.setattr(sys.modules["porism.claims.ledger"], "all_claims", lambda: claims)
     said = say(["check", "claims", "--topic", "graphs"])
     assert said.code == 1
     assert "1 failed" in said.out

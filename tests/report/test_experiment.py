@@ -1,4 +1,4 @@
-"""What is concluded from the runs of a question: no more than they show."""
+"""What is concluded from the runs of an experiment: no more than they show."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,11 @@ from tests.report.conftest import WriteRun, metrics
 from porism.report.experiment import answer
 from porism.report.page import write_report
 from porism.runs.record import read_run
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
-ASKED = Question("rates", "Is pooling better than strides?", ("pooled", "strided"), {"rate": (0.1, 0.01)}, seeds=3)
+EXPERIMENT = Experiment(
+    "rates", "Is pooling better than strides?", ("pooled", "strided"), {"rate": (0.1, 0.01)}, seeds=3
+)
 
 
 def runs(write_run: WriteRun, tests: dict[str, list[float]], outcomes: dict[str, str] | None = None) -> list[Path]:
@@ -29,7 +31,7 @@ def runs(write_run: WriteRun, tests: dict[str, list[float]], outcomes: dict[str,
 
 
 def told(paths: list[Path]) -> str:
-    return " ".join(answer(ASKED, [read_run(path) for path in paths]).sentences)
+    return " ".join(answer(EXPERIMENT, [read_run(path) for path in paths]).sentences)
 
 
 def test_each_recipe_takes_the_setting_that_suits_it_on_valid(write_run: WriteRun) -> None:
@@ -39,7 +41,7 @@ def test_each_recipe_takes_the_setting_that_suits_it_on_valid(write_run: WriteRu
         "strided 0.1": [0.78, 0.79, 0.80],
         "strided 0.01": [0.60, 0.61, 0.62],
     }
-    found = answer(ASKED, [read_run(path) for path in runs(write_run, scores)])
+    found = answer(EXPERIMENT, [read_run(path) for path in runs(write_run, scores)])
     assert [model.name for model in found.models] == ["pooled · rate=0.01", "strided · rate=0.1"]
 
 
@@ -47,7 +49,7 @@ def test_what_else_was_measured_stands_beside_the_metric(write_run: WriteRun, tm
     splits = {"valid": {"accuracy": 0.7}, "test": {"accuracy": 0.8, "gradient_bias": 0.125}}
     told = metrics(metrics=splits, metric="accuracy", lower_is_better=False, published={}, cost={})
     path = write_run("pooled-1", metrics=told, recipe="pooled", seed=1)
-    page = write_report([path], tmp_path / "page.html", question=ASKED).read_text()
+    page = write_report([path], tmp_path / "page.html", experiment=EXPERIMENT).read_text()
     assert "gradient bias" in page
     assert "0.1250" in page
 
@@ -78,7 +80,7 @@ def test_one_seed_decides_nothing(write_run: WriteRun) -> None:
 
 def test_the_page_asks_and_answers(write_run: WriteRun, tmp_path: Path) -> None:
     paths = runs(write_run, {"pooled 0.1": [0.90, 0.91, 0.92], "strided 0.1": [0.80, 0.805, 0.82]})
-    page = write_report(paths, tmp_path / "report.html", question=ASKED).read_text(encoding="utf-8")
+    page = write_report(paths, tmp_path / "report.html", experiment=EXPERIMENT).read_text(encoding="utf-8")
     assert "<h2>Is pooling better than strides?</h2>" in page
     assert "So pooled is the better of the two" in page
     assert "0.9100 ± 0.0248" in page

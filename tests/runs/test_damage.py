@@ -14,7 +14,7 @@ from porism.errors import PorismError, RunError
 from porism.runs import checkpoint
 from porism.runs.exhibits import Table
 from porism.runs.record import read_run
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import evaluate
@@ -73,12 +73,12 @@ def reported(run: Path) -> dict[str, Any]:
 
 
 def opened(run: Path) -> tuple[Any, ...]:
-    found = Run.open(run)
+    found = RunFolder.open(run)
     return found.facts, found.fields, found.metrics()
 
 
 def evaluated(run: Path) -> tuple[dict[str, float], int]:
-    found = Run.open(run)
+    found = RunFolder.open(run)
     task, saved = session.load_task(Language, found), session.best_checkpoint(found, Listener())
     model = session.trained_model(task, saved, torch.device("cpu"))
     return evaluate(task, model, "test"), saved.state["epoch"]

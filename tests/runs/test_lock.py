@@ -17,7 +17,7 @@ from tests.runs import tiny_runs
 from tests.runs.tiny_runs import Listener, begin, copied, resume, stopped
 
 from porism.errors import DataError, Interrupted, RunError
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.tasks.language.task import Language
 from porism.training import session
 
@@ -85,7 +85,7 @@ def test_a_new_run_is_locked_from_the_start(text: str, tmp_path: Path) -> None:
 def test_reading_needs_no_lock(half: Path, tmp_path: Path) -> None:
     run = copied(half, tmp_path / "run")
     with another_process(lambda: resume(run)):
-        opened = Run.open(run)
+        opened = RunFolder.open(run)
         assert opened.metrics() is None
         task = session.load_task(Language, opened)
         saved = session.best_checkpoint(opened, Listener())

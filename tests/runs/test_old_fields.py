@@ -15,7 +15,7 @@ from porism.layers.dropout import dropout
 from porism.runs.old_fields import RENAMED, convert, convert_epochs
 from porism.runs.recipe import from_fields, override
 from porism.runs.record import read_run
-from porism.runs.run import Run, read_recipe
+from porism.runs.run import RunFolder, read_recipe
 from porism.tasks import TASKS, find
 
 HERE = Path(__file__).parent
@@ -120,13 +120,13 @@ def test_it_goes_on_in_passes_and_its_file_keeps_its_words(graphs: Path, capsys:
         "epochs=75 cannot be: the run is validated after 10 epochs each. Use --set epochs=80."
         in capsys.readouterr().err
     )
-    assert Run.open(graphs).metrics() is not None
+    assert RunFolder.open(graphs).metrics() is not None
     assert main(["train", "--resume", str(graphs), "--set", "epochs=80", "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["epochs"] == 80
     record = read_run(graphs)
     assert [epoch.epoch for epoch in record.epochs] == [10, 20, 30, 40, 50, 60, 70, 80]
-    found = Run.open(graphs)
+    found = RunFolder.open(graphs)
     assert (found.fields["epochs"], found.fields["patience"]) == (80, 21)
     assert "--set epochs=80" in shlex.join(found.facts.command())
     written = (graphs / "recipe.toml").read_text()

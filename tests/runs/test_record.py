@@ -19,7 +19,7 @@ def test_a_finished_run(write_run: WriteRun) -> None:
     events = [start(), epoch(1, 300.0), {"event": "finish", "epochs": 1, "reason": "all epochs done"}]
     record = read_run(write_run(events=events, metrics=metrics(), hidden=63))
     assert record.finished
-    assert record.recipe.fields["hidden_size"] == 63
+    assert record.fields["hidden_size"] == 63
     assert record.metrics is not None
     assert (record.metrics.unit, record.metrics.rate) == ("tokens", 21_291.4)
     assert record.metrics.flops == 30_000
@@ -106,9 +106,17 @@ def test_what_is_no_number_is_no_score(write_run: WriteRun) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("recipe.toml", "task = = 1\n", r"recipe\.toml: not TOML: .*line 1"),
-        ("recipe.toml", "task = 'language'", r"recipe\.toml: Object missing required field `recipe`"),
-        ("recipe.toml", "task = 1", r"recipe\.toml: Expected `str`, got `int` - at `\$\.task`"),
+        ("recipe.toml", "task = = 1\n", r"recipe\.toml is not a recipe that porism wrote: .*line 1"),
+        (
+            "recipe.toml",
+            "task = 'language'",
+            r"recipe\.toml is not a recipe .*: Object missing required field `recipe`",
+        ),
+        (
+            "recipe.toml",
+            "task = 1",
+            r"recipe\.toml is not a recipe .*: Expected `str`, got `int` - at `\$\.task`",
+        ),
         ("metrics.json", '{\n"metric": \n', r"metrics\.json, line 3: not JSON"),
         ("metrics.json", "[]", r"metrics\.json: Expected `object`, got `array`"),
         ("metrics.json", '{"metric": 3}', r"metrics\.json: Expected `str`, got `int` - at `\$\.metric`"),

@@ -6,12 +6,12 @@ from tests.runs.tiny_runs import begin, resume, write_text
 
 from porism.errors import RunError
 from porism.runs.recipe import from_fields, override
-from porism.runs.run import Facts, Run
+from porism.runs.run import RunFacts, RunFolder
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import session
 
-FACTS = Facts(
+FACTS = RunFacts(
     task="language",
     recipe="elman",
     seed=3,
@@ -24,8 +24,8 @@ FACTS = Facts(
 
 
 def test_a_run_comes_back_from_its_folder(tmp_path: Path) -> None:
-    Run.create(tmp_path / "run", FACTS, RECIPES["elman"])
-    found = Run.open(tmp_path / "run")
+    RunFolder.create(tmp_path / "run", FACTS, RECIPES["elman"])
+    found = RunFolder.open(tmp_path / "run")
     assert found.facts == FACTS
     assert from_fields(LanguageRecipe, found.fields) == RECIPES["elman"]
     assert found.metrics() is None
@@ -37,7 +37,7 @@ def test_the_command_repeats_the_run() -> None:
 
 
 def test_a_torn_event_is_cut_off_before_the_next(tmp_path: Path) -> None:
-    run = Run.create(tmp_path, FACTS, RECIPES["elman"])
+    run = RunFolder.create(tmp_path, FACTS, RECIPES["elman"])
     run.append("start", command="x")
     with (tmp_path / "events.jsonl").open("ab") as file:
         file.write(b'{"event": "epo')
@@ -47,21 +47,21 @@ def test_a_torn_event_is_cut_off_before_the_next(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
-    Run.create(tmp_path, FACTS, RECIPES["elman"])
+    RunFolder.create(tmp_path, FACTS, RECIPES["elman"])
     with pytest.raises(RunError, match=f"{tmp_path} already holds a run. Go on with it by --resume"):
-        Run.create(tmp_path, FACTS, RECIPES["elman"])
+        RunFolder.create(tmp_path, FACTS, RECIPES["elman"])
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         RunError, match="is not a run: it has no recipe.toml. Give the folder that porism train printed"
     ):
-        Run.open(tmp_path)
+        RunFolder.open(tmp_path)
     with pytest.raises(RunError, match="There is no such folder"):
-        Run.open(tmp_path / "nothing")
+        RunFolder.open(tmp_path / "nothing")
     (tmp_path / "recipe.toml").write_text("task = 3\n[fields]\n")
     with pytest.raises(RunError, match="recipe.toml is not a recipe that porism wrote"):
-        Run.open(tmp_path)
+        RunFolder.open(tmp_path)
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -75,7 +75,7 @@ def test_a_folder_of_others_is_refused_and_stays_as_it_is(tmp_path: Path, name: 
     with pytest.raises(
         RunError, match=rf"{tmp_path} is not empty and no run: it holds {name.split('/')[0]}\. Choose a"
     ):
-        Run.create(tmp_path, FACTS, RECIPES["elman"])
+        RunFolder.create(tmp_path, FACTS, RECIPES["elman"])
     assert everything(tmp_path) == {name: b"years"}
 
 
@@ -107,17 +107,17 @@ def test_what_others_put_into_a_run_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_and_one_with_what_a_stopped_start_left_are_taken(tmp_path: Path) -> None:
-    Run.create(tmp_path / "run", FACTS, RECIPES["elman"])
+    RunFolder.create(tmp_path / "run", FACTS, RECIPES["elman"])
     (tmp_path / "run/recipe.toml").rename(tmp_path / "run/.recipe.toml.writing")  # as 0.1 wrote it
     (tmp_path / "run/.recipe.toml.17.writing").write_text("half of")
-    Run.create(tmp_path / "run", FACTS, RECIPES["elman"])
+    RunFolder.create(tmp_path / "run", FACTS, RECIPES["elman"])
     (tmp_path / "other").mkdir()
     (tmp_path / "other/.DS_Store").write_bytes(b"x")
-    Run.create(tmp_path / "other", FACTS, RECIPES["elman"])
+    RunFolder.create(tmp_path / "other", FACTS, RECIPES["elman"])
     (tmp_path / "third").mkdir()
     (tmp_path / "third/.recipe.toml.writing").write_text("mine")
     with pytest.raises(RunError, match=r"it holds \.recipe\.toml\.writing"):
-        Run.create(tmp_path / "third", FACTS, RECIPES["elman"])
+        RunFolder.create(tmp_path / "third", FACTS, RECIPES["elman"])
 
 
 @pytest.mark.parametrize(
@@ -135,30 +135,30 @@ def test_a_name_that_cannot_be_a_folder_is_one_line(tmp_path: Path, name: str, m
     (tmp_path / "link").symlink_to("nowhere")
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match=message) as caught:
-        Run.create(tmp_path / name, FACTS, RECIPES["elman"])
+        RunFolder.create(tmp_path / name, FACTS, RECIPES["elman"])
     assert "\n" not in str(caught.value)
     with pytest.raises(RunError):
-        Run.open(tmp_path / name)
+        RunFolder.open(tmp_path / name)
 
 
 def test_results_are_read_as_they_were_written_or_refused(tmp_path: Path) -> None:
-    run = Run.create(tmp_path, FACTS, RECIPES["elman"])
+    run = RunFolder.create(tmp_path, FACTS, RECIPES["elman"])
     run.append("start", command="x")
     metrics = {"epochs": 3, "metrics": {"test": {"perplexity": 154.92}}}
     run.write_metrics(metrics)
-    assert Run.open(tmp_path).metrics() == metrics
+    assert RunFolder.open(tmp_path).metrics() == metrics
     path = tmp_path / "metrics.json"
     content = path.read_text()
     for altered in (content.replace("154.92", "1.01"), content[:40], "", "[]"):
         path.write_text(altered)
         with pytest.raises(RunError, match=f"^{path}") as caught:
-            Run.open(tmp_path).metrics()
+            RunFolder.open(tmp_path).metrics()
         assert "\n" not in str(caught.value)
 
 
 def test_a_run_of_a_format_to_come_is_refused(tmp_path: Path) -> None:
-    Run.create(tmp_path, FACTS, RECIPES["elman"])
+    RunFolder.create(tmp_path, FACTS, RECIPES["elman"])
     path = tmp_path / "recipe.toml"
     path.write_text(path.read_text().replace("format = 3", "format = 4"))
     with pytest.raises(RunError, match="is of format 4; this porism reads those up to 3. Use a newer one."):
-        Run.open(tmp_path)
+        RunFolder.open(tmp_path)

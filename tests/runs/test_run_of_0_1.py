@@ -13,7 +13,7 @@ from porism.errors import RunError
 from porism.report.page import write_report
 from porism.runs import checkpoint
 from porism.runs.record import read_run
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import evaluate
@@ -40,13 +40,13 @@ def half(run: Path) -> Path:
 
 
 def measured(run: Path) -> dict[str, float]:
-    opened = Run.open(run)
+    opened = RunFolder.open(run)
     task, saved = session.load_task(Language, opened), session.best_checkpoint(opened, Listener())
     return evaluate(task, session.trained_model(task, saved, torch.device("cpu")), "test")
 
 
 def test_it_loads_evaluates_and_predicts(run: Path) -> None:
-    metrics = Run.open(run).metrics()
+    metrics = RunFolder.open(run).metrics()
     assert metrics is not None
     assert measured(run) == pytest.approx(metrics["metrics"]["test"], rel=1e-5)
     assert main(["predict", str(run), "the cat"]) == 0

@@ -13,7 +13,7 @@ import torch
 
 from porism.runs import checkpoint
 from porism.runs.recipe import override
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.tasks.language.recipes import RECIPES
 from porism.tasks.language.task import Language
 from porism.training import session
@@ -47,7 +47,7 @@ def begin(out: Path, text: str, *settings: str, seed: int = 5) -> Training:
 
 
 def resume(out: Path, progress: NoProgress | None = None) -> Training:
-    return session.reopen(Language, Run.open(out), progress)
+    return session.reopen(Language, RunFolder.open(out), progress)
 
 
 class Stop(Exception):

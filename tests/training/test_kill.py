@@ -11,7 +11,7 @@ from tests.runs.tiny_runs import fork
 from tests.training.test_loop import begin, timeless
 
 from porism.runs.recipe import override
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import session
@@ -25,7 +25,7 @@ def in_a_child(recipe: LanguageRecipe, out: Path, text: str) -> int:
     if child == 0:
         try:
             started = (out / "recipe.toml").exists()
-            training = session.reopen(Language, Run.open(out)) if started else begin(recipe, out, text)
+            training = session.reopen(Language, RunFolder.open(out)) if started else begin(recipe, out, text)
             session.complete(training, checkpoint_every=0.02)
             os._exit(0)
         except BaseException:
@@ -52,6 +52,6 @@ def test_killed_twenty_times_and_resumed_gives_the_same_metrics(
         killed += 1
     assert killed >= KILLS
     assert os.waitpid(in_a_child(recipe, out, text), 0)[1] == 0
-    resumed = Run.open(out).metrics()
+    resumed = RunFolder.open(out).metrics()
     assert resumed is not None
     assert timeless(resumed) == timeless(straight)

@@ -12,7 +12,7 @@ from tests.training.test_loop import timeless
 from porism.errors import RecipeError, RunError
 from porism.runs.recipe import override
 from porism.runs.record import read_run
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.training import session
 from porism.training.lengthen import lengthen
 from porism.training.loop import Training
@@ -47,7 +47,7 @@ def train_to_six(training: Training) -> None:
 
 def result(run: Path) -> dict[str, Any]:
     """What came of a run, without how it was asked for."""
-    metrics = Run.open(run).metrics()
+    metrics = RunFolder.open(run).metrics()
     assert metrics is not None
     return {key: value for key, value in timeless(metrics).items() if key != "command"}
 
@@ -60,11 +60,11 @@ def test_a_finished_run_goes_on_from_its_last_epoch(folder: Path, tmp_path: Path
     training = resume(copied(folder / "short", tmp_path / "run"))
     assert training.position.finished == "all epochs done"
     assert longer(training, epochs=6) == ["epochs 3 -> 6"]
-    assert Run.open(tmp_path / "run").metrics() is None
+    assert RunFolder.open(tmp_path / "run").metrics() is None
     session.complete(training)
     assert result(tmp_path / "run") == result(folder / "long")
     assert epochs_told(tmp_path / "run") == epochs_told(folder / "long")
-    found = Run.open(tmp_path / "run")
+    found = RunFolder.open(tmp_path / "run")
     assert found.fields["epochs"] == 6
     assert found.facts.overrides[-1] == "epochs=6"
     assert "epochs=3" not in found.facts.overrides
@@ -114,11 +114,11 @@ def stop_before(kind: type, name: str, when: Callable[..., bool]) -> Callable[[p
     "kill",
     [
         stop_before(Path, "unlink", lambda path, *_: path.name == "exhibits.json"),
-        stop_before(Run, "lengthen", lambda *_: True),
-        stop_before(Run, "append", lambda _, event: event == "lengthen"),
-        stop_before(Run, "append", lambda _, event: event == "resume"),
+        stop_before(RunFolder, "lengthen", lambda *_: True),
+        stop_before(RunFolder, "append", lambda _, event: event == "lengthen"),
+        stop_before(RunFolder, "append", lambda _, event: event == "resume"),
         stop_before(Training, "save_last", lambda *_: True),
-        stop_before(Run, "write_metrics", lambda *_: True),
+        stop_before(RunFolder, "write_metrics", lambda *_: True),
     ],
     ids=["results", "recipe", "event", "resume", "last", "metrics"],
 )
@@ -135,7 +135,7 @@ def test_a_kill_on_the_way_loses_nothing(
     # As it stands it is either the short run or the long one, and both can be had from it.
     again = copied(run, tmp_path / "again")
     session.complete(resume(again))
-    assert result(again) == result(folder / ("short" if Run.open(again).fields["epochs"] == 3 else "long"))
+    assert result(again) == result(folder / ("short" if RunFolder.open(again).fields["epochs"] == 3 else "long"))
     train_to_six(resume(run))
     assert result(run) == result(folder / "long")
 
@@ -184,7 +184,7 @@ def test_the_recipe_of_a_lengthened_run_cannot_be_changed_by_hand(folder: Path, 
         assert other != new
         recipe.write_text(other)
         with pytest.raises(RunError, match="recipe.toml was changed since"):
-            Run.open(run)
+            RunFolder.open(run)
         with pytest.raises(RunError, match="recipe.toml was changed since"):
             read_run(run)
     recipe.write_text(new)

@@ -13,7 +13,7 @@ import torch
 from porism.errors import DataError, Interrupted, TrainingError
 from porism.runs import checkpoint
 from porism.runs.recipe import override
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import session
@@ -52,7 +52,7 @@ def test_a_stopped_run_resumes_to_the_same_bits(
     with pytest.raises(Interrupted, match=f"stopped, and saved. Go on with: porism train --resume {tmp_path}/stopped"):
         session.complete(begin(recipe, tmp_path / "stopped", text), StopAt(steps))
     torch.manual_seed(12345)
-    resumed = session.complete(session.reopen(Language, Run.open(tmp_path / "stopped")))
+    resumed = session.complete(session.reopen(Language, RunFolder.open(tmp_path / "stopped")))
     assert timeless(resumed) == timeless(straight)
     for name in ("best", "last"):
         ours, theirs = (checkpoint.read(tmp_path / run / name).parts for run in ("straight", "stopped"))
@@ -121,7 +121,7 @@ def test_other_data_is_refused_on_resume(tiny: LanguageRecipe, text: str, tmp_pa
     session.complete(begin(override(tiny, ["epochs=1"]), tmp_path / "run", str(copy)))
     copy.write_text(Path(text).read_text() + "the cat sleeps\n")
     with pytest.raises(DataError, match="has changed since the run began"):
-        session.reopen(Language, Run.open(tmp_path / "run"))
+        session.reopen(Language, RunFolder.open(tmp_path / "run"))
 
 
 def test_checkpoints_within_an_epoch_change_nothing(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_checkpoints_within_an_epoch_change_nothing(tiny: LanguageRecipe, text: 
 def test_a_run_stopped_on_a_gpu_goes_on(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         session.complete(session.begin(Language, tiny, tmp_path / "run", source=text, device="cuda"), StopAt(77))
-    resumed = session.complete(session.reopen(Language, Run.open(tmp_path / "run")))
+    resumed = session.complete(session.reopen(Language, RunFolder.open(tmp_path / "run")))
     straight = session.complete(session.begin(Language, tiny, tmp_path / "straight", source=text, device="cuda"))
     found, wanted = (result["metrics"]["test"]["perplexity"] for result in (resumed, straight))
     assert found == pytest.approx(wanted, rel=0.02)

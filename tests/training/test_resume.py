@@ -16,7 +16,7 @@ from tests.runs.tiny_runs import Listener, begin, bits, copied, flip, in_a_child
 from porism.errors import PorismError, RunError, TrainingError
 from porism.runs import checkpoint
 from porism.runs.record import read_run
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import Training
@@ -125,16 +125,16 @@ def test_results_are_not_replaced_by_those_of_a_lesser_model(straight: Path, tmp
 
 def killed_between_best_and_last(text: str, out: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that saved the model of its second epoch as the best, and was killed before it was done with the epoch."""
-    append = Run.append
+    append = RunFolder.append
 
-    def dies(self: Run, event: str, **facts: Any) -> None:
+    def dies(self: RunFolder, event: str, **facts: Any) -> None:
         if facts.get("epoch") == 2:
             raise tiny_runs.Stop
         append(self, event, **facts)
 
     training = begin(out, text)
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "append", dies)
+        patch.setattr(RunFolder, "append", dies)
         with pytest.raises(tiny_runs.Stop):
             training.fit()
     assert checkpoint.read(out / "best").state["epoch"] == 2
@@ -310,7 +310,7 @@ def test_a_changed_recipe_is_refused(text: str, tmp_path: Path, old: str, witnes
     content = recipe.read_text()
     assert content.count(old) == 1
     recipe.write_text(content.replace(old, CHANGES[old]))
-    for read in (resume, Run.open, read_run):
+    for read in (resume, RunFolder.open, read_run):
         with pytest.raises(RunError, match=rf"{recipe} was changed since {run}/\S+ was written"):
             read(run)
     recipe.write_text(content)
@@ -378,7 +378,7 @@ def test_results_stay_as_they_are(straight: Path, tmp_path: Path) -> None:
     before = (run / "metrics.json").read_bytes()
     result = session.complete(resume(run))
     assert (run / "metrics.json").read_bytes() == before
-    assert {**result, "run": ""} == {**(Run.open(straight).metrics() or {}), "run": ""}
+    assert {**result, "run": ""} == {**(RunFolder.open(straight).metrics() or {}), "run": ""}
     assert result["run"] == str(run)
 
 
@@ -397,4 +397,4 @@ def test_a_last_under_the_name_of_best_is_no_best(straight: Path, tmp_path: Path
         shutil.rmtree(run / name)
         shutil.copytree(run / "last", run / name)
     with pytest.raises(RunError, match=f"{run / 'best'} is not a checkpoint of a best epoch"):
-        session.best_checkpoint(Run.open(run), Listener())
+        session.best_checkpoint(RunFolder.open(run), Listener())

@@ -8,7 +8,7 @@ import pytest
 
 from porism.errors import RecipeError
 from porism.runs.recipe import override
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
 from porism.training import session
@@ -28,15 +28,15 @@ def test_epochs_are_passes_and_the_last_stretch_is_what_is_left(run: Path) -> No
     epochs = [event for event in events if event["event"] == "epoch"]
     assert [(event["epoch"], event["step"]) for event in epochs] == [(10, 10), (20, 10), (25, 5)]
     assert all(event["check_val_every_n_epoch"] == 10 for event in epochs)
-    assert Run.open(run).metrics() is not None
+    assert RunFolder.open(run).metrics() is not None
 
 
 def test_it_is_not_lengthened_since_a_new_run_would_not_validate_there(run: Path) -> None:
-    training = session.reopen(Graphs, Run.open(run))
+    training = session.reopen(Graphs, RunFolder.open(run))
     with pytest.raises(RecipeError, match="epochs=40 cannot be: the run is validated after epoch 25"):
         lengthen(training, dataclasses.replace(training.task.recipe, epochs=40))
     training.run.unlock()
-    assert Run.open(run).metrics() is not None
+    assert RunFolder.open(run).metrics() is not None
 
 
 def test_patience_counts_validations(tmp_path: Path) -> None:

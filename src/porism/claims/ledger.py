@@ -27,9 +27,9 @@ TOPICS = {
 
 
 @cache
-def ledger() -> dict[str, Statement]:
+def all_claims() -> dict[str, Statement]:
     """
-    >>> ledger()["000-24"].verdict
+    >>> all_claims()["000-24"].verdict
     'wrong'
     """
     claims = [claim for topic in TOPICS for claim in import_module(f"porism.claims.topics.{topic}").CLAIMS]
@@ -85,7 +85,7 @@ class Decision:
 
 def decide(claim: Statement) -> Decision:
     """
-    >>> decide(ledger()["000-24"]).outcome
+    >>> decide(all_claims()["000-24"]).outcome
     'pass'
     """
     start = time.perf_counter()

@@ -25,7 +25,7 @@ VERBS = {
     "check": "decide by machine: gradients, kernels, and the ledger of claims",
     "bench": "measure against others, each benchmark a question",
 }
-"""Each verb is the module of its name, which holds a dataclass of its name with a method `run`."""
+"""Each verb is the module of its name, which holds a dataclass such as TrainCommand with a method `run`."""
 
 EXAMPLES = """\
 examples:
@@ -96,7 +96,7 @@ def _run(verb: str, words: list[str]) -> int:
         from porism.errors import nearest
 
         raise PorismError(f"there is no command {verb!r}. {nearest(verb, list(VERBS))} See porism --help.")
-    kind = getattr(import_module(f"porism.cli.{verb}"), verb.capitalize())
+    kind = getattr(import_module(f"porism.cli.{verb}"), f"{verb.capitalize()}Command")
     # A verb that starts another program says which words are that program's.
     words, passed_on = kind.divide(words) if hasattr(kind, "divide") else (words, None)
     command = _parse(kind, verb, words)

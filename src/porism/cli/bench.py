@@ -15,7 +15,7 @@ FOLDERS = (Path(__file__).parents[1] / "benchmarks", Path(__file__).parents[3] /
 
 
 @dataclass(kw_only=True)
-class Bench:
+class BenchCommand:
     """List the benchmarks, or run one. What stands behind its name goes to it, --help among it.
 
     The result is kept as runs/benchmarks/NAME.json, or where the benchmark's own --out says.
@@ -34,7 +34,7 @@ class Bench:
     def divide(words: list[str]) -> tuple[list[str], list[str]]:
         """Our words and the benchmark's, which begin behind its name; --json is ours wherever it stands.
 
-        >>> Bench.divide(["counters", "--out", "result.json", "--json"])
+        >>> BenchCommand.divide(["counters", "--out", "result.json", "--json"])
         (['counters', '--json'], ['--out', 'result.json'])
         """
         others = [word for word in words if word != "--json"]

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from porism.claims.ledger import Decision
-    from porism.testing.gradients import Check as Comparison
+    from porism.testing.report import CheckResult
 
 What = Literal["gradients", "kernels", "claims", "all"]
 
 
 @dataclass(kw_only=True)
-class Check:
+class CheckCommand:
     """Decide by machine: gradients derived by hand against autograd and finite differences, GPU kernels against their
     oracles (in Triton's interpreter where there is no GPU), and the ledger of textbook claims.
 
@@ -92,23 +92,21 @@ class Check:
         return [_plain(decision) for decision in decisions]
 
 
-def _compared(checks: "Sequence[Comparison]", console: "Console") -> list[dict[str, Any]]:
-    import dataclasses
-
+def _compared(checks: "Sequence[CheckResult]", console: "Console") -> list[dict[str, Any]]:
     from rich.table import Table
 
     shown = Table("check", "verdict", "measured", "tolerance")
     for check in checks:
         shown.add_row(check.name, check.verdict, f"{check.measured:.1e}", f"{check.tolerance:.0e}")
     console.print(shown)
-    return [dataclasses.asdict(check) for check in checks]
+    return [{key: getattr(check, key) for key in ("name", "verdict", "measured", "tolerance")} for check in checks]
 
 
 def _chosen(topic: str | None, number: str | None, own: Path | None) -> list[Any]:
-    from porism.claims.ledger import ledger, read_ledger
+    from porism.claims.ledger import all_claims, read_ledger
     from porism.errors import nearest
 
-    claims = ledger() if own is None else read_ledger(own)
+    claims = all_claims() if own is None else read_ledger(own)
     topics = list(dict.fromkeys(claim.topic for claim in claims.values()))
     if topic is not None and topic not in topics:
         raise RecipeError(f"the ledger has no topic {topic!r}. {nearest(topic, topics)}")

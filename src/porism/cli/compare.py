@@ -1,4 +1,4 @@
-"""porism compare: several recipes, or all that a question needs, in one table and one report."""
+"""porism compare: several recipes, or all runs of an experiment, in one table and one report."""
 
 import shlex
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from porism.runs.recipe import Recipe
-    from porism.training.experiment import Question, Trial
+    from porism.training.experiment import Experiment, ExperimentRun
     from porism.training.task import Task
 
-    Request = tuple[str, Trial, Recipe]
+    Request = tuple[str, ExperimentRun, Recipe]
 
 
 @dataclass(kw_only=True)
-class Compare(TrainingOptions):
+class CompareCommand(TrainingOptions):
     """Train several recipes on the same data and put them side by side.
 
     $ porism compare language elman lstm
     $ porism compare language elman lstm --seeds 5       means and intervals over five seeds
-    $ porism compare images pooling-question             a question: recipes, settings and seeds that answer it
+    $ porism compare images pooling-experiment             a experiment: recipes, settings and seeds that answer it
     $ porism compare language table-01 table-02 --data ptb/ --out ptb-table
     $ porism compare language table-01 table-02 --data ptb/ --out ptb-table --resume
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
     """What to learn: language, images, graphs, speech or words."""
-    recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...|QUESTION")]
-    """The recipes' names, or the name of one question."""
+    recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...|EXPERIMENT")]
+    """The recipes' names, or the name of one experiment."""
     seeds: Annotated[int | None, optional("N", int)] = None
-    """How many seeds each is trained from, counted from --seed. Left out: one, or as many as a question asks for."""
+    """How many seeds each is trained from, counted from --seed. Left out: one, or as many as the experiment has."""
     out: Annotated[Path | None, optional("FOLDER", Path)] = None
     """The folder of the comparison, one run in it for each recipe and seed. Left out: a new one under runs/."""
     resume: Annotated[bool, optional()] = False
@@ -52,67 +52,67 @@ class Compare(TrainingOptions):
             raise RecipeError("--resume needs --out, the folder of the comparison to go on with.")
         self.check()
         self.check_new(self.seeds)
-        question, requests = self._requests(kind)
-        folder = self.out or new_folder(f"{self.task}-{question.name if question else 'compare'}")
+        experiment, requests = self._requests(kind)
+        folder = self.out or new_folder(f"{self.task}-{experiment.name if experiment else 'compare'}")
         paths = [folder / name for name, _, _ in requests]
         self._check_folder(kind, folder, requests)
         console = console_for(self.json, patient=True)
         results = [self._trained(kind, trial, recipe, folder / name, console) for name, trial, recipe in requests]
-        report = write_report(paths, folder / "report.html", command=self._command(), question=question)
-        self._tell(paths, question, console)
+        report = write_report(paths, folder / "report.html", command=self._command(), experiment=experiment)
+        self._tell(paths, experiment, console)
         tell(console, f"report: {report}")
         if self.json:
             print_json({"runs": results, "report": str(report)})
         return 0
 
-    def _requests(self, kind: "type[Task]") -> "tuple[Question | None, list[Request]]":
+    def _requests(self, kind: "type[Task]") -> "tuple[Experiment | None, list[Request]]":
         """Every run's folder, trial and recipe."""
         from porism.errors import nearest
         from porism.runs.recipe import override, pick
-        from porism.training.experiment import Question
+        from porism.training.experiment import Experiment
 
-        known = [*kind.recipes, *kind.questions]
+        known = [*kind.recipes, *kind.experiments]
         if not self.recipes:
             raise RecipeError(f"which recipes? Choose from {', '.join(known)}.")
-        asked = [name for name in self.recipes if name in kind.questions]
+        asked = [name for name in self.recipes if name in kind.experiments]
         if asked and len(self.recipes) > 1:
-            raise RecipeError(f"{asked[0]} is a question, which names its own recipes. Give it alone.")
+            raise RecipeError(f"{asked[0]} is an experiment, which names its own recipes. Give it alone.")
         if unknown := [name for name in self.recipes if name not in known]:
             raise RecipeError(f"{kind.name} has no recipe {unknown[0]!r}. {nearest(unknown[0], known)}")
-        question = kind.questions[asked[0]] if asked else None
-        plan = question or Question("compare", "", tuple(dict.fromkeys(self.recipes)), seeds=1)
+        experiment = kind.experiments[asked[0]] if asked else None
+        plan = experiment or Experiment("compare", "", tuple(dict.fromkeys(self.recipes)), seeds=1)
         requests = []
         for trial in plan.trials(self.seed_or_default, self.seeds):
             recipe = override(pick(kind.recipes, trial.recipe, kind.name), [*trial.assignments, *self.set])
-            alone = question is None and (self.seeds or 1) == 1
+            alone = experiment is None and (self.seeds or 1) == 1
             requests.append((trial.recipe if alone else trial.folder, trial, recipe))
-        return question, requests
+        return experiment, requests
 
     def _check_folder(self, kind: "type[Task]", folder: Path, requests: "list[Request]") -> None:
         """Refuse runs in the folder that are others than requested, before anything is trained."""
         from porism.cli.reuse import Circumstances, Found, check_found
-        from porism.runs.run import RECIPE, Run
+        from porism.runs.run import RECIPE, RunFolder
         from porism.training.device import choose_device
 
         there = [request for request in requests if (folder / request[0] / RECIPE).exists()]
         if there and not self.resume:
             raise RunError(f"{folder / there[0][0]} already holds a run. Add --resume, or choose another --out.")
         now = Circumstances(kind, self.source(kind.name), choose_device(self.device_or_default), self.threads)
-        check_found([Found(Run.open(folder / name), recipe, trial.seed) for name, trial, recipe in there], now)
+        check_found([Found(RunFolder.open(folder / name), recipe, trial.seed) for name, trial, recipe in there], now)
 
     def _trained(
-        self, kind: "type[Task]", trial: "Trial", recipe: "Recipe", path: Path, console: "Console"
+        self, kind: "type[Task]", trial: "ExperimentRun", recipe: "Recipe", path: Path, console: "Console"
     ) -> dict[str, Any]:
-        from porism.runs.run import RECIPE, Run
+        from porism.runs.run import RECIPE, RunFolder
 
         # Where runs are many, a page for each would take longer than some of them do.
         report = path.name == trial.recipe
         if self.resume and (path / RECIPE).exists():
-            run = Run.open(path)
+            run = RunFolder.open(path)
             return run.metrics() or self.train_on(run, console, report)
         return self.train_new(kind, recipe, path, console, [*trial.assignments, *self.set], trial.seed, report)
 
-    def _tell(self, paths: list[Path], question: "Question | None", console: "Console") -> None:
+    def _tell(self, paths: list[Path], experiment: "Experiment | None", console: "Console") -> None:
         """The tables for a terminal: one row a run, or one a model where there are many runs of each."""
         from porism.cli.output import tell
         from porism.report.comparison import contests, entries_of
@@ -130,9 +130,9 @@ class Compare(TrainingOptions):
             console.print(table(records, console.width))
             if costs := costs_table(records):
                 console.print(costs)
-        if question is not None:
-            tell(console, question.about, style="bold")
-            for sentence in answer(question, records).sentences:
+        if experiment is not None:
+            tell(console, experiment.about, style="bold")
+            for sentence in answer(experiment, records).sentences:
                 tell(console, sentence)
 
     def _command(self) -> str:

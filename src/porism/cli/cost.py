@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class Cost:
+class CostCommand:
     """Derive what a layer, a recipe's model or any module costs, from its code, and confirm it at sizes held out.
 
     $ porism cost elman --at B=32,T=100,D=50,H=100

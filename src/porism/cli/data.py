@@ -10,7 +10,7 @@ from porism.errors import DataError
 
 
 @dataclass(kw_only=True)
-class Data:
+class DataCommand:
     """List the data sets that --data knows by name, fetch one, or say where it lies.
 
     $ porism data list

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from porism.runs.run import Run
+    from porism.runs.run import RunFolder
 
 EMBEDDED = "the embedded data"
 
 
-def facts_of(run: "Run") -> dict[str, Any]:
+def facts_of(run: "RunFolder") -> dict[str, Any]:
     """What a run holds beside its recipe's fields."""
     facts = run.facts
     return {

@@ -10,7 +10,7 @@ from porism.cli.options import Json, optional
 
 
 @dataclass(kw_only=True)
-class Evaluate:
+class EvaluateCommand:
     """Measure a run's best model on a split. Nothing is updated: twice gives the same number.
 
     $ porism evaluate runs/language-elman
@@ -32,7 +32,7 @@ class Evaluate:
         import torch
 
         from porism.cli.output import console_for, print_json, tell
-        from porism.runs.run import Run
+        from porism.runs.run import RunFolder
         from porism.tasks import find
         from porism.training.device import choose_device
         from porism.training.loop import evaluate
@@ -40,7 +40,7 @@ class Evaluate:
         from porism.training.session import best_checkpoint, count_parameters, load_task, trained_model
 
         console = console_for(self.json)
-        run = Run.open(self.folder)
+        run = RunFolder.open(self.folder)
         wanted = self.device or ("cpu" if not torch.cuda.is_available() else run.facts.device)
         device = choose_device(wanted)
         task = load_task(find(run.facts.task), run)

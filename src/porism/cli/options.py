@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from porism.runs.recipe import Recipe
-    from porism.runs.run import Run
+    from porism.runs.run import RunFolder
     from porism.training.loop import Training
     from porism.training.task import Task
 
@@ -106,7 +106,7 @@ class TrainingOptions:
         return self._complete(training, console, report)
 
     def train_on(
-        self, run: "Run", console: "Console", report: bool = True, recipe: "Recipe | None" = None
+        self, run: "RunFolder", console: "Console", report: bool = True, recipe: "Recipe | None" = None
     ) -> dict[str, Any]:
         """Go on with a run where it stopped.
 

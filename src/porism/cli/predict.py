@@ -11,7 +11,7 @@ from porism.errors import RecipeError
 
 
 @dataclass(kw_only=True)
-class Predict:
+class PredictCommand:
     """Let a run's best model answer. A language model continues each text, an image model names what a picture shows,
     word vectors list the words nearest to each, a speech model writes down what is said in a recording.
 
@@ -43,7 +43,7 @@ class Predict:
         import dataclasses
 
         from porism.cli.output import console_for, print_json, tell
-        from porism.runs.run import Run
+        from porism.runs.run import RunFolder
         from porism.tasks import find
         from porism.training.device import choose_device
         from porism.training.progress import ConsoleProgress
@@ -53,7 +53,7 @@ class Predict:
         if not self.inputs and "out" not in options:
             raise RecipeError('what is there to answer? Write porism predict RUN INPUT..., for instance "the object".')
         console = console_for(self.json)
-        run = Run.open(self.folder)
+        run = RunFolder.open(self.folder)
         saved = best_checkpoint(run, ConsoleProgress(console))
         task = restore_task(find(run.facts.task), run, saved)
         model = trained_model(task, saved, choose_device(self.device))

@@ -11,7 +11,7 @@ from porism.errors import RunError
 
 
 @dataclass(kw_only=True)
-class Report:
+class ReportCommand:
     """Write one HTML page with the table, the curves, the costs and the samples of one or more runs.
 
     $ porism report runs/language-elman

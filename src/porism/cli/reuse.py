@@ -9,7 +9,7 @@ import torch
 from porism.cli.difference import EMBEDDED, differences, facts_of
 from porism.errors import RunError
 from porism.runs.recipe import Recipe, settings
-from porism.runs.run import Run
+from porism.runs.run import RunFolder
 from porism.training.device import choose_precision
 from porism.training.session import recipe_from
 from porism.training.task import Task
@@ -23,7 +23,7 @@ NOT_OF_DATA = {field.name for field in dataclasses.fields(Recipe)} - {"batch_siz
 class Found(NamedTuple):
     """A run on the disk, and the recipe and seed that are requested in its place."""
 
-    run: Run
+    run: RunFolder
     recipe: Recipe
     seed: int
 

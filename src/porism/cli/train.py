@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from porism.runs.recipe import Recipe
-    from porism.runs.run import Run
+    from porism.runs.run import RunFolder
     from porism.training.task import Task
 
 
 @dataclass(kw_only=True)
-class Train(TrainingOptions):
+class TrainCommand(TrainingOptions):
     """Train a model, evaluate it and write a report.
 
     $ porism train language --recipes                what there is to choose from
@@ -77,7 +77,7 @@ class Train(TrainingOptions):
         console, kind = console_for(self.json), self._kind()
         shown = Table("recipe", "what it is")
         known: dict[str, list[dict[str, str]]] = {}
-        for name, choices in (("recipes", kind.recipes), ("questions", kind.questions)):
+        for name, choices in (("recipes", kind.recipes), ("questions", kind.experiments)):
             known[name] = [
                 {"name": choice.name, "about": choice.description if isinstance(choice, Recipe) else choice.about}
                 for choice in choices.values()
@@ -85,8 +85,8 @@ class Train(TrainingOptions):
             for choice in known[name]:
                 shown.add_row(*choice.values())
         console.print(shown)
-        if kind.questions:
-            tell(console, f"Questions take several runs: porism compare {kind.name} {next(iter(kind.questions))}")
+        if kind.experiments:
+            tell(console, f"To run an experiment: porism compare {kind.name} {next(iter(kind.experiments))}")
         if self.json:
             print_json(known)
         return 0
@@ -103,9 +103,9 @@ class Train(TrainingOptions):
         from porism.runs.recipe import assignments, check_finite, override, pick
 
         kind = self._kind()
-        if self.recipe in kind.questions:
+        if self.recipe in kind.experiments:
             raise RecipeError(
-                f"{self.recipe} is a question, which takes several runs: porism compare {kind.name} {self.recipe}"
+                f"{self.recipe} is an experiment, which takes several runs: porism compare {kind.name} {self.recipe}"
             )
         if not self._is_file():
             return kind, override(pick(kind.recipes, self.recipe or kind.default_recipe, kind.name), self.set), self.set
@@ -129,12 +129,12 @@ class Train(TrainingOptions):
         """Go on with a run, for longer where that is requested. Whatever else differs from the run is refused."""
         from porism.cli.difference import differences
         from porism.runs.recipe import override, settings
-        from porism.runs.run import Run
+        from porism.runs.run import RunFolder
         from porism.tasks import find
         from porism.training.lengthen import LENGTHS
         from porism.training.session import recipe_from
 
-        run = Run.open(folder)
+        run = RunFolder.open(folder)
         kind = find(run.facts.task)
         recipe = recipe_from(kind, run.fields)
         found = self._differences(run)
@@ -151,7 +151,7 @@ class Train(TrainingOptions):
         lengths = {name: getattr(requested, name) for name in LENGTHS}
         return self.train_on(run, console, recipe=dataclasses.replace(recipe, **lengths))
 
-    def _differences(self, run: "Run") -> list[str]:
+    def _differences(self, run: "RunFolder") -> list[str]:
         """What is given beside the recipe's fields, and differs from what the run holds."""
         from porism.cli.difference import differences, facts_of
         from porism.training.device import choose_device

@@ -67,8 +67,8 @@ def contests(entries: Sequence[Entry]) -> list[RunGroup]:
     """The entries by task and data, in the order they came."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
-        recipe = entry.record.recipe
-        groups.setdefault((recipe.task, recipe.source), []).append(entry)
+        facts = entry.record.facts
+        groups.setdefault((facts.task, facts.source or ""), []).append(entry)
     return [_contest(task, source, group) for (task, source), group in groups.items()]
 
 
@@ -98,21 +98,21 @@ def splits_of(records: Iterable[RunRecord]) -> list[str]:
 
 def differing(records: Sequence[RunRecord]) -> list[str]:
     """The recipe's fields that are not the same in all runs."""
-    names = dict.fromkeys(name for record in records for name in record.recipe.fields)
-    return [name for name in names if len({repr(record.recipe.fields.get(name)) for record in records}) > 1]
+    names = dict.fromkeys(name for record in records for name in record.fields)
+    return [name for name in names if len({repr(record.fields.get(name)) for record in records}) > 1]
 
 
 def entries_of(records: Sequence[RunRecord]) -> list[Entry]:
     """Each run with a name that tells it apart: the recipe's, then what differs, then the seed, then the folder."""
     namesakes: dict[str, list[RunRecord]] = {}
     for record in records:
-        namesakes.setdefault(record.recipe.recipe, []).append(record)
-    models = [_model_name(record, namesakes[record.recipe.recipe]) for record in records]
+        namesakes.setdefault(record.facts.recipe, []).append(record)
+    models = [_model_name(record, namesakes[record.facts.recipe]) for record in records]
     seeds: dict[str, set[int]] = {}
     for model, record in zip(models, records, strict=True):
-        seeds.setdefault(model, set()).add(record.recipe.seed)
+        seeds.setdefault(model, set()).add(record.facts.seed)
     names = [
-        f"{model} · seed {record.recipe.seed}" if len(seeds[model]) > 1 else model
+        f"{model} · seed {record.facts.seed}" if len(seeds[model]) > 1 else model
         for model, record in zip(models, records, strict=True)
     ]
     shared = Counter(names)
@@ -123,8 +123,8 @@ def entries_of(records: Sequence[RunRecord]) -> list[Entry]:
 
 
 def _model_name(record: RunRecord, namesakes: Sequence[RunRecord]) -> str:
-    parts = [record.recipe.recipe]
-    if len({namesake.recipe.source for namesake in namesakes}) > 1:
-        parts.append(record.recipe.source or "embedded data")
-    parts += [f"{name}={record.recipe.fields.get(name)}" for name in differing(namesakes) if name != "name"]
+    parts = [record.facts.recipe]
+    if len({namesake.facts.source for namesake in namesakes}) > 1:
+        parts.append(record.facts.source or "embedded data")
+    parts += [f"{name}={record.fields.get(name)}" for name in differing(namesakes) if name != "name"]
     return " · ".join(parts)

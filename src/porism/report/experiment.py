@@ -1,4 +1,4 @@
-"""What the runs of a question allow to be said: the settings that suit each recipe, and whether one is better."""
+"""What the runs of an experiment allow to conclude: the settings that suit each recipe, and whether one is better."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from statistics import fmean
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup, contests, entries_of
 from porism.report.markup import number_cell, scrolled, section
-from porism.report.seeds import Model, models_of, trusted
+from porism.report.seeds import SeedGroup, models_of, trusted
 from porism.report.statistics import CONFIDENCE, Interval, interval, mcnemar
 from porism.runs.record import RunRecord
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """Two models over the same seeds: by how much the first is ahead, and a p-value a seed on the same examples."""
 
-    first: Model
-    second: Model
+    first: SeedGroup
+    second: SeedGroup
     lead: Interval
     chances: tuple[float, ...]
 
@@ -32,12 +32,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, what its recipes came to at the settings chosen on `valid`, and the best against every other."""
+    """An experiment, what its recipes came to at the settings chosen on `valid`, and the best against every other."""
 
-    question: Question
+    experiment: Experiment
     contest: RunGroup
-    models: tuple[Model, ...]
-    comparisons: tuple[Comparison, ...]
+    models: tuple[SeedGroup, ...]
+    comparisons: tuple[PairedComparison, ...]
 
     @property
     def sentences(self) -> list[str]:
@@ -45,16 +45,16 @@ class Answer:
         return [*told, *(_compared(self.contest, comparison) for comparison in self.comparisons)]
 
 
-def answer(question: Question, records: Sequence[RunRecord]) -> Answer:
-    """From all runs of a question that have finished."""
+def answer(experiment: Experiment, records: Sequence[RunRecord]) -> Answer:
+    """From all runs of an experiment that have finished."""
     contest = contests(entries_of(records))[0]
-    by_recipe: dict[str, list[Model]] = {}
+    by_recipe: dict[str, list[SeedGroup]] = {}
     for model in models_of(contest):
-        by_recipe.setdefault(model.entries[0].record.recipe.recipe, []).append(model)
+        by_recipe.setdefault(model.entries[0].record.facts.recipe, []).append(model)
     chosen = [_best_on_valid(contest, models) for models in by_recipe.values()]
     chosen.sort(key=lambda model: model.mean, reverse=not contest.lower_is_better)
     comparisons = [_compare(contest, chosen[0], other) for other in chosen[1:]]
-    return Answer(question, contest, tuple(chosen), tuple(comparisons))
+    return Answer(experiment, contest, tuple(chosen), tuple(comparisons))
 
 
 def answered(found: Answer) -> str:
@@ -80,24 +80,24 @@ def answered(found: Answer) -> str:
         cells += [number_cell(_text(_facts(model).get(name))) for name in names]
         rows.append(f'<th scope="row">{escape(model.name)}</th>{number_cell(str(len(model.entries)))}{"".join(cells)}')
     text = "".join(f"<p>{escape(sentence)}</p>" for sentence in found.sentences)
-    return section(found.question.about, text + scrolled(head, rows, "the answer"))
+    return section(found.experiment.about, text + scrolled(head, rows, "the answer"))
 
 
-def _best_on_valid(contest: RunGroup, models: Sequence[Model]) -> Model:
-    def on_valid(model: Model) -> float:
+def _best_on_valid(contest: RunGroup, models: Sequence[SeedGroup]) -> SeedGroup:
+    def on_valid(model: SeedGroup) -> float:
         found = model.over_seeds(contest, "valid")
         return found.mean if found else float("inf") * (1 if contest.lower_is_better else -1)
 
     return min(models, key=on_valid) if contest.lower_is_better else max(models, key=on_valid)
 
 
-def _compare(contest: RunGroup, first: Model, second: Model) -> Comparison:
-    theirs = {entry.record.recipe.seed: entry for entry in second.entries}
-    pairs = [(entry, theirs[seed]) for entry in first.entries if (seed := entry.record.recipe.seed) in theirs]
+def _compare(contest: RunGroup, first: SeedGroup, second: SeedGroup) -> PairedComparison:
+    theirs = {entry.record.facts.seed: entry for entry in second.entries}
+    pairs = [(entry, theirs[seed]) for entry in first.entries if (seed := entry.record.facts.seed) in theirs]
     leads = [_lead(contest, ours, others) for ours, others in pairs]
     outcomes = [(ours.record.outcomes.get("test"), others.record.outcomes.get("test")) for ours, others in pairs]
     chances = [mcnemar(ours, others) for ours, others in outcomes if ours and others]
-    return Comparison(first, second, interval(leads), tuple(chances))
+    return PairedComparison(first, second, interval(leads), tuple(chances))
 
 
 def _lead(contest: RunGroup, ours: Entry, theirs: Entry) -> float:
@@ -106,14 +106,14 @@ def _lead(contest: RunGroup, ours: Entry, theirs: Entry) -> float:
     return -gap if contest.lower_is_better else gap
 
 
-def _reached(contest: RunGroup, model: Model) -> str:
+def _reached(contest: RunGroup, model: SeedGroup) -> str:
     over = len(model.entries)
     among = "one seed" if over == 1 else f"{over} seeds, with its {100 * CONFIDENCE:.0f} % interval"
     reached = trusted(model.over_seeds(contest, contest.split))
     return f"{model.name}: {contest.split} {contest.metric_name} {reached} over {among}."
 
 
-def _compared(contest: RunGroup, found: Comparison) -> str:
+def _compared(contest: RunGroup, found: PairedComparison) -> str:
     first, second = found.first.name, found.second.name
     if found.lead.margin is None:
         return f"One seed cannot tell {first} from {second}: add seeds."
@@ -136,13 +136,13 @@ def _compared(contest: RunGroup, found: Comparison) -> str:
     return f"{ahead}. The interval holds 0, so from these runs nothing can be concluded about which is better."
 
 
-def _other_metrics(contest: RunGroup, model: Model) -> list[str]:
+def _other_metrics(contest: RunGroup, model: SeedGroup) -> list[str]:
     """What else was measured on the split that counts."""
     metrics = model.entries[0].record.metrics
     return [name for name in metrics.metrics.get(contest.split, {}) if name != contest.metric] if metrics else []
 
 
-def _facts(model: Model) -> dict[str, int | float | str]:
+def _facts(model: SeedGroup) -> dict[str, int | float | str]:
     metrics = model.entries[0].record.metrics
     return metrics.facts if metrics else {}
 

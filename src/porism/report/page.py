@@ -13,7 +13,7 @@ from porism.report.experiment import answer, answered
 from porism.report.seeds import has_seeds, representatives, seeds
 from porism.report.summary import summarise
 from porism.runs.record import RunRecord, read_run
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
 
 def write_report(
@@ -21,9 +21,9 @@ def write_report(
     to: Path,
     title: str | None = None,
     command: str | None = None,
-    question: Question | None = None,
+    experiment: Experiment | None = None,
 ) -> Path:
-    """The report of some runs, written to a file; with the answer to a question, where they were made for one.
+    """The report of some runs, written to a file; with the conclusion of the experiment they belong to, if any.
 
     >>> write_report([Path("runs/table-02"), Path("runs/table-12")], Path("report.html"))
     PosixPath('report.html')
@@ -31,7 +31,7 @@ def write_report(
     if not runs:
         raise RunError("no run to report on; wanted at least one folder. Name one that `porism train` wrote.")
     refuse_foreign(to)
-    text = page([read_run(run) for run in dict.fromkeys(runs)], title, command, question)
+    text = page([read_run(run) for run in dict.fromkeys(runs)], title, command, experiment)
     return write(text, to)
 
 
@@ -39,7 +39,7 @@ def page(
     records: Sequence[RunRecord],
     title: str | None = None,
     command: str | None = None,
-    question: Question | None = None,
+    experiment: Experiment | None = None,
 ) -> str:
     """The whole document. The same records give the same text, byte for byte."""
     entries = entries_of(records)
@@ -52,7 +52,7 @@ def page(
     for contest in rounds:
         body.append(sections.summary(summarise(contest), contest.place if several else None))
         body.append(sections.shared_facts(contest.entries))
-    body += ["</header>", answered(answer(question, records)) if question else ""]
+    body += ["</header>", answered(answer(experiment, records)) if experiment else ""]
     told = rounds
     if has_seeds(rounds):
         told = [representatives(contest) for contest in rounds]

@@ -210,18 +210,18 @@ def recipes(entries: Sequence[Entry]) -> str:
 
 
 def _settings(record: RunRecord) -> dict[str, str]:
-    recipe = record.recipe
+    facts = record.facts
     around = {
-        "task": recipe.task,
-        "recipe": recipe.recipe,
-        "seed": recipe.seed,
-        "data": recipe.source or "embedded",
-        "device": recipe.device,
-        "precision": recipe.precision,
-        "threads": recipe.threads,
-        "fingerprint": recipe.fingerprint,
+        "task": facts.task,
+        "recipe": facts.recipe,
+        "seed": facts.seed,
+        "data": facts.source or "embedded",
+        "device": facts.device,
+        "precision": facts.precision,
+        "threads": facts.threads,
+        "fingerprint": facts.fingerprint,
     }
-    return {name: plain(value) for name, value in (around | recipe.fields).items() if value not in (None, "")}
+    return {name: plain(value) for name, value in (around | record.fields).items() if value not in (None, "")}
 
 
 def histories(entries: Iterable[Entry]) -> str:

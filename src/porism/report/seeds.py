@@ -15,7 +15,7 @@ from porism.report.statistics import CONFIDENCE, Interval, interval
 
 
 @dataclass(frozen=True)
-class Model:
+class SeedGroup:
     """The finished runs of one model, which differ by their seed alone, and what each came to."""
 
     name: str
@@ -43,13 +43,13 @@ class Model:
         return interval(found) if found else None
 
 
-def models_of(contest: RunGroup) -> list[Model]:
+def models_of(contest: RunGroup) -> list[SeedGroup]:
     """The ranked entries by model, the best mean first."""
     groups: dict[str, list[Entry]] = {}
     for entry in contest.ranked:
         groups.setdefault(entry.model, []).append(entry)
     models = [
-        Model(name, tuple(group), tuple(score for entry in group if (score := contest.score(entry)) is not None))
+        SeedGroup(name, tuple(group), tuple(score for entry in group if (score := contest.score(entry)) is not None))
         for name, group in groups.items()
     ]
     return sorted(models, key=lambda model: model.mean, reverse=contest.lower_is_better is False)

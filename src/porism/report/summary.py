@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup
-from porism.report.seeds import Model, models_of
+from porism.report.seeds import SeedGroup, models_of
 
 
 def summarise(contest: RunGroup) -> str:
@@ -22,20 +22,20 @@ def summarise(contest: RunGroup) -> str:
     return " ".join(sentences)
 
 
-def _alone(contest: RunGroup, model: Model) -> str:
+def _alone(contest: RunGroup, model: SeedGroup) -> str:
     record = model.entries[0].record
     text = f"{model.name} reaches a {contest.split} {contest.metric_name} of {numbers.score(model.mean)}"
     if len(model.entries) == 1 and record.metrics:
         text += f" after {numbers.count(record.metrics.epochs)} epochs"
         text += f" and {numbers.duration(record.metrics.seconds)} of training" if record.metrics.seconds else ""
-        text += f" on {record.recipe.device}" if record.recipe.device else ""
+        text += f" on {record.facts.device}" if record.facts.device else ""
     if model.parameters is not None:
         text += f", with {numbers.count(model.parameters)} parameters"
         text += f" and {numbers.amount(model.flops, 'FLOP')} forward per {contest.unit}" if model.flops else ""
     return f"{text}."
 
 
-def _compared(contest: RunGroup, models: Sequence[Model]) -> list[str]:
+def _compared(contest: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     best, second = models[:2]
     lead = f"{numbers.gap(best.mean, second.mean)}"
     if second.mean:
@@ -96,7 +96,7 @@ def _against_limit(contest: RunGroup, ranked: Sequence[Entry]) -> list[str]:
     return [f"The best that any model can expect on this data is {numbers.score(limit)}." for limit in sorted(limits)]
 
 
-def _trust(contest: RunGroup, models: Sequence[Model]) -> list[str]:
+def _trust(contest: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     """What a reader must know before relying on a difference."""
     sentences = []
     counts = [len(model.entries) for model in models]
@@ -115,6 +115,6 @@ def _trust(contest: RunGroup, models: Sequence[Model]) -> list[str]:
             overlap = min(best.scores) <= max(second.scores) and min(second.scores) <= max(best.scores)
             verdict = "overlap with" if overlap else "do not overlap with"
             sentences.append(f"They {verdict} those of {second.name}.")
-    if len({entry.record.recipe.fingerprint for entry in contest.entries}) > 1:
+    if len({entry.record.facts.fingerprint for entry in contest.entries}) > 1:
         sentences.append("The runs did not all see the data in the same form (fingerprints differ): compare with care.")
     return sentences

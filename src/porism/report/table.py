@@ -15,7 +15,7 @@ from porism.runs.record import Metrics, RunRecord
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What people read, the number behind it, and whether it is the best of its column."""
 
     text: str
@@ -23,7 +23,7 @@ class Cell:
     best: bool = False
 
 
-CellOf = Callable[[Entry, RunGroup], Cell]
+CellOf = Callable[[Entry, RunGroup], TableCell]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Column:
     """`rank` says how soon a column gives way in a narrow terminal, the highest first; those of rank 0 stay."""
 
     title: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     numeric: bool = True
     rank: int = 0
 
@@ -48,11 +48,11 @@ def columns(entries: Sequence[Entry]) -> list[Column]:
         cells = tuple(cell(entry, contest) for entry, contest in zip(entries, home, strict=True))
         return Column(title, cells, numeric, rank)
 
-    made = [column("model", lambda entry, _: Cell(entry.name), numeric=False)]
+    made = [column("model", lambda entry, _: TableCell(entry.name), numeric=False)]
     if len(tasks) > 1:
-        made.append(column("task", lambda _, contest: Cell(contest.task), numeric=False))
+        made.append(column("task", lambda _, contest: TableCell(contest.task), numeric=False))
     if len(sources) > 1:
-        made.append(column("data", lambda _, contest: Cell(contest.source or "embedded data"), numeric=False))
+        made.append(column("data", lambda _, contest: TableCell(contest.source or "embedded data"), numeric=False))
     made += [
         column("parameters", _measured(lambda found: found.parameters, numbers.count), rank=2),
         column(f"forward\nper {unit}", _measured(lambda found: found.flops, _flop_text), rank=4),
@@ -61,7 +61,7 @@ def columns(entries: Sequence[Entry]) -> list[Column]:
         column(f"{unit}s/s", _measured(lambda found: found.rate, numbers.count), rank=7),
     ]
     if len(metrics) > 1:
-        made.append(column("metric", lambda _, contest: Cell(contest.metric_name), numeric=False))
+        made.append(column("metric", lambda _, contest: TableCell(contest.metric_name), numeric=False))
     made += [column(split, _score_on(split)) for split in splits_of(entry.record for entry in entries)]
     made += [
         column("published", lambda entry, contest: _score(contest.published(entry)), rank=1),
@@ -117,9 +117,9 @@ def _lay_out(shown: Sequence[Column], entries: Sequence[Entry]) -> Table:
 
 
 def _measured(pick: Callable[[Metrics], float | None], text: Callable[[float | None], str]) -> CellOf:
-    def cell(entry: Entry, _: RunGroup) -> Cell:
+    def cell(entry: Entry, _: RunGroup) -> TableCell:
         value = pick(entry.record.metrics) if entry.record.metrics else None
-        return Cell(text(value), value)
+        return TableCell(text(value), value)
 
     return cell
 
@@ -128,24 +128,24 @@ def _flop_text(value: float | None) -> str:
     return numbers.amount(value, "FLOP")
 
 
-def _epochs(entry: Entry, _: RunGroup) -> Cell:
+def _epochs(entry: Entry, _: RunGroup) -> TableCell:
     record = entry.record
     value = record.metrics.epochs if record.metrics and record.metrics.epochs is not None else record.epoch
-    return Cell(numbers.count(value), value)
+    return TableCell(numbers.count(value), value)
 
 
-def _seconds(entry: Entry, _: RunGroup) -> Cell:
+def _seconds(entry: Entry, _: RunGroup) -> TableCell:
     record = entry.record
     value = record.metrics.seconds if record.metrics else sum(epoch.seconds for epoch in record.epochs)
-    return Cell(numbers.duration(value), value)
+    return TableCell(numbers.duration(value), value)
 
 
-def _score(value: float | None, best: bool = False) -> Cell:
-    return Cell(numbers.score(value), value, best)
+def _score(value: float | None, best: bool = False) -> TableCell:
+    return TableCell(numbers.score(value), value, best)
 
 
 def _score_on(split: str) -> CellOf:
-    def cell(entry: Entry, contest: RunGroup) -> Cell:
+    def cell(entry: Entry, contest: RunGroup) -> TableCell:
         value = entry.record.score(split, contest.metric)
         rivals = [other.record.score(split, contest.metric) for other in contest.entries if other.record.finished]
         known = [rival for rival in rivals if rival is not None]
@@ -156,11 +156,11 @@ def _score_on(split: str) -> CellOf:
 
 
 def _apart(reference_of: Callable[[RunGroup, Entry], float | None]) -> CellOf:
-    def cell(entry: Entry, contest: RunGroup) -> Cell:
+    def cell(entry: Entry, contest: RunGroup) -> TableCell:
         value, reference = contest.score(entry), reference_of(contest, entry)
         if value is None or reference is None:
-            return Cell(numbers.MISSING)
-        return Cell(numbers.difference(value, reference), value - reference)
+            return TableCell(numbers.MISSING)
+        return TableCell(numbers.difference(value, reference), value - reference)
 
     return cell
 

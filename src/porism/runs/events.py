@@ -21,7 +21,7 @@ ALTERED = "it is not what was written, or a line before it is missing"
 
 
 @dataclass(frozen=True)
-class Line:
+class EventLine:
     """One event, and the checksum of all lines up to it."""
 
     number: int
@@ -30,11 +30,11 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Record:
+class EventRecord:
     """The lines of a file."""
 
     path: Path
-    lines: tuple[Line, ...]
+    lines: tuple[EventLine, ...]
     start: str
     """The checksum of what stands before the first line that has one."""
     size: int
@@ -59,7 +59,7 @@ class Events:
         self.path, self.sealed = path, sealed
         self._end: tuple[str, int] | None = None
 
-    def read(self) -> Record:
+    def read(self) -> EventRecord:
         """All lines, each checked."""
         return read_events(self.path, self.sealed)
 
@@ -95,14 +95,14 @@ class Events:
         return self._end
 
 
-def read_events(path: Path, sealed: bool) -> Record:
+def read_events(path: Path, sealed: bool) -> EventRecord:
     """The lines of a file, each checked.
 
     sealed: every line has a checksum. Otherwise the first ones may be of 0.1, and have none.
     """
     content = read_bytes(path) if path.is_file() else b""
     *pieces, torn = content.split(b"\n")
-    lines: list[Line] = []
+    lines: list[EventLine] = []
     start = newest = sha256(b"")
     size = position = 0
     for number, piece in enumerate(pieces, 1):
@@ -121,14 +121,14 @@ def read_events(path: Path, sealed: bool) -> Record:
             sealed = True
         if sealed:
             newest = _checked(event, newest, place)
-        lines.append(Line(number, event, newest if sealed else ""))
+        lines.append(EventLine(number, event, newest if sealed else ""))
         size = position
     if not sealed:
         start = sha256(content[:size])
         # 0.1 took a last line that lacks nothing but its end.
         with suppress(ValueError, RecursionError):
-            lines.append(Line(len(pieces) + 1, json.loads(torn.decode())))
-    return Record(path, tuple(lines), start, size)
+            lines.append(EventLine(len(pieces) + 1, json.loads(torn.decode())))
+    return EventRecord(path, tuple(lines), start, size)
 
 
 def _checked(event: Any, before: str, place: str) -> str:

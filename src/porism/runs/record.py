@@ -7,7 +7,6 @@ A run is `recipe.toml`, `events.jsonl` (append only) and, once it has finished, 
 import json
 import math
 import shlex
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,27 +21,11 @@ from porism.runs.events import EVENTS, read_events
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.old_fields import EVERY, convert_epochs
 from porism.runs.results import EXHIBITS, METRICS, OUTCOMES, Results, read_results
-from porism.runs.run import LAST, Written, decode_recipe, refuse_other_recipe
+from porism.runs.run import LAST, RunFacts, Written, decode_recipe, refuse_other_recipe
 
 Scores = dict[str, float | None]
 """A metric's name to its value; None or no finite number where training went astray."""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What `recipe.toml` says: the resolved recipe and the circumstances it ran under."""
-
-    task: str
-    recipe: str
-    seed: int
-    fields: dict[str, Any]
-    source: str = ""
-    """Empty for the task's embedded data."""
-    device: str = ""
-    precision: str = ""
-    threads: int | None = None
-    fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,7 +42,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Word:
+class OtherEvent:
     """What the other events say."""
 
     time: float | None = None
@@ -90,7 +73,7 @@ class CostRecord(Term):
 
 
 @dataclass(frozen=True)
-class Sample:
+class PredictionRecord:
     """What the trained model answered to a prompt."""
 
     prompt: str
@@ -115,7 +98,7 @@ class Metrics:
     limit: dict[str, Scores] = field(default_factory=dict)
     cost: dict[str, CostRecord] = field(default_factory=dict)
     facts: dict[str, int | float | str] = field(default_factory=dict)
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[PredictionRecord, ...] = ()
     hardware: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
     command: str | None = None
@@ -148,7 +131,9 @@ class RunRecord:
     """All that is known of one run. `metrics` is None as long as it has not finished."""
 
     path: Path
-    recipe: Recipe
+    facts: RunFacts
+    fields: dict[str, Any]
+    """Of the recipe, in this version's words."""
     epochs: tuple[Epoch, ...] = ()
     started: float | None = None
     command: str | None = None
@@ -194,7 +179,7 @@ def finite(value: float | None) -> float | None:
 def read_run(path: Path) -> RunRecord:
     """The record of the run in a folder.
 
-    >>> read_run(Path("runs/table-02")).recipe.seed
+    >>> read_run(Path("runs/table-02")).facts.seed
     1
     """
     path = Path(path)
@@ -202,13 +187,9 @@ def read_run(path: Path) -> RunRecord:
     if not recipe_file.is_file():
         found = "has no recipe.toml" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
         raise RunError(f"{path} {found}; wanted a run's folder. Name one that `porism train` wrote.")
-    content = read_bytes(recipe_file)
-    raw = _toml(content, recipe_file)
-    recipe = _shaped(raw, Recipe, f"{recipe_file}")
-    written = decode_recipe(content, recipe_file)
+    written = decode_recipe(read_bytes(recipe_file), recipe_file)
     refuse_other_recipe(path, written)
     now = written.converted()
-    recipe = replace(recipe, fields=now.fields)
     # The checkpoint and the results before what they vouch for: a run that goes on meanwhile writes in the other order.
     saved = next(checkpoint.states(path / LAST), None)
     results = read_results(path, written.sealed)
@@ -221,7 +202,8 @@ def read_run(path: Path) -> RunRecord:
     beside = results or (None if written.sealed else Results(path, {}, {}))
     record = RunRecord(
         path=path,
-        recipe=recipe,
+        facts=written.facts,
+        fields=now.fields,
         metrics=_metrics(results, written, path / METRICS),
         exhibits=_attached(beside, EXHIBITS, tuple[AnyExhibit, ...], ()),
         outcomes=_attached(beside, OUTCOMES, dict[str, str], {}),
@@ -247,20 +229,20 @@ def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord
             kept = (done for done in record.epochs if (done.epoch, done.step) <= (back.epoch, back.step))
             return replace(record, epochs=tuple(kept), resumes=record.resumes + 1, interrupted=False, reason=None)
         case "start":
-            start = _shaped(event, Word, place)
+            start = _shaped(event, OtherEvent, place)
             return replace(record, started=start.time, command=start.command)
         case "lengthen":
-            return replace(record, command=_shaped(event, Word, place).command)
+            return replace(record, command=_shaped(event, OtherEvent, place).command)
         case "interrupt":
             return replace(record, interrupted=True)
         case "best_lost":
             lost = _shaped(event, Epoch, place)
             epochs = tuple(replace(done, best=done.epoch == lost.epoch) for done in record.epochs)
-            return replace(record, epochs=epochs, notes=(*record.notes, _shaped(event, Word, place).text))
+            return replace(record, epochs=epochs, notes=(*record.notes, _shaped(event, OtherEvent, place).text))
         case "note":
-            return replace(record, notes=(*record.notes, _shaped(event, Word, place).text))
+            return replace(record, notes=(*record.notes, _shaped(event, OtherEvent, place).text))
         case "finish":
-            return replace(record, reason=_shaped(event, Word, place).reason)
+            return replace(record, reason=_shaped(event, OtherEvent, place).reason)
         case _:
             return record
 
@@ -288,15 +270,6 @@ def _attached(results: Results | None, name: str, wanted: type[T], absent: T) ->
         raise _broken(f"{file}, line {error.lineno}", f"not JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
         raise _broken(f"{file}", f"not JSON: {error}") from None
-
-
-def _toml(content: bytes, file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(content.decode())
-    except tomllib.TOMLDecodeError as error:
-        raise _broken(f"{file}", f"not TOML: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise _broken(f"{file}", f"not readable as text: {error}") from None
 
 
 def _shaped(raw: object, wanted: type[T], place: str) -> T:

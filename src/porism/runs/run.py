@@ -35,7 +35,7 @@ format, which is 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class RunFacts:
     """All that decides a run's result, next to its recipe."""
 
     task: str
@@ -60,7 +60,7 @@ class Facts:
         return [*words, "--device", self.device, "--seed", str(self.seed)]
 
 
-class Run:
+class RunFolder:
     """One run's folder. It is read by anybody, and written into by the one process that has locked it."""
 
     def __init__(self, path: Path, written: "Written") -> None:
@@ -72,7 +72,7 @@ class Run:
         self._writers = 0
 
     @classmethod
-    def create(cls, path: Path, facts: Facts, recipe: Recipe) -> "Run":
+    def create(cls, path: Path, facts: RunFacts, recipe: Recipe) -> "RunFolder":
         """A new run, locked: a folder that has a recipe."""
         refuse_taken(path)
         try:
@@ -93,7 +93,7 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, path: Path) -> "Run":
+    def open(cls, path: Path) -> "RunFolder":
         """A run that is there. Its recipe must be the one it was trained with."""
         try:
             found = (path / RECIPE).is_file()
@@ -107,7 +107,7 @@ class Run:
         return cls(path, written)
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> RunFacts:
         """All that decides the result, next to the recipe."""
         return self._read.facts
 
@@ -153,7 +153,7 @@ class Run:
         """Refuse a recipe whose lengths the run's file cannot say."""
         self._written.lengthened(self.facts, to_fields(recipe))
 
-    def lengthen(self, facts: Facts, recipe: Recipe) -> None:
+    def lengthen(self, facts: RunFacts, recipe: Recipe) -> None:
         """Take facts and a recipe that differ in nothing but how long the run goes on."""
         written = self._written.lengthened(facts, to_fields(recipe))
         write_atomically(self.path / RECIPE, written.encode())
@@ -249,7 +249,7 @@ class Earlier(msgspec.Struct, frozen=True):
 class Written:
     """What a recipe.toml says."""
 
-    facts: Facts
+    facts: RunFacts
     fields: dict[str, Any]
     format: int
     earlier: tuple[Earlier, ...] = ()
@@ -268,7 +268,7 @@ class Written:
         """This one, and those that it had earlier, computed anew: so they hold only if nothing else has changed."""
         return [self.sha256, *(self._as_of(earlier).sha256 for earlier in self.earlier)]
 
-    def lengthened(self, facts: Facts, fields: Mapping[str, Any]) -> "Written":
+    def lengthened(self, facts: RunFacts, fields: Mapping[str, Any]) -> "Written":
         """The same run with other lengths."""
         now = Earlier(self.fields["epochs"], self.fields["patience"], self.facts.overrides)
         if self.format < FORMAT:
@@ -312,7 +312,7 @@ class Written:
         return {"format": self.format, **known, "fields": self.fields}
 
 
-def read_recipe(path: Path) -> tuple[Facts, dict[str, Any]]:
+def read_recipe(path: Path) -> tuple[RunFacts, dict[str, Any]]:
     """What a recipe.toml says: the run's facts and the recipe's fields."""
     written = decode_recipe(read_bytes(path), path).converted()
     return written.facts, written.fields
@@ -321,12 +321,14 @@ def read_recipe(path: Path) -> tuple[Facts, dict[str, Any]]:
 def decode_recipe(content: bytes, path: Path) -> Written:
     """What the content of a recipe.toml says."""
     try:
-        told = tomllib.loads(content.decode())
+        raw = tomllib.loads(content.decode())
+        facts = msgspec.convert(
+            {name: raw[name] for name in raw if name not in ("format", "fields", "earlier")}, RunFacts
+        )
         # To JSON and back, since TOML knows dates, which no recipe has.
-        fields = json.loads(json.dumps(msgspec.convert(told.pop("fields"), dict[str, Any])))
-        version = msgspec.convert(told.pop("format", 1), int)
-        earlier = msgspec.convert(told.pop("earlier", []), tuple[Earlier, ...])
-        facts = msgspec.convert(told, Facts)
+        fields = json.loads(json.dumps(msgspec.convert(raw["fields"], dict[str, Any])))
+        version = msgspec.convert(raw.get("format", 1), int)
+        earlier = msgspec.convert(raw.get("earlier", []), tuple[Earlier, ...])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"{path} is not a recipe that porism wrote: {error}.") from error
     if version > FORMAT:

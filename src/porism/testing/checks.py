@@ -12,7 +12,16 @@ from torch.utils._pytree import tree_map_only
 from porism.costing.counting.count import count
 from porism.costing.counting.inputs import TensorSpec
 from porism.testing.report import Failure, Skip
-from porism.testing.trial import Trial, answers_of, at, gradients_of, largest_error, weighted, weights_for, worst_of
+from porism.testing.trial import (
+    LayerTrial,
+    answers_of,
+    at,
+    gradients_of,
+    largest_error,
+    weighted,
+    weights_for,
+    worst_of,
+)
 
 EXACT = 1e-12
 """Relative error in float64 of what computes the same in another order."""
@@ -30,7 +39,7 @@ LAYOUTS: Mapping[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def _equals_naive(trial: Trial) -> tuple[float, float]:
+def _equals_naive(trial: LayerTrial) -> tuple[float, float]:
     naive = trial.naive
     if naive is None:
         raise Skip("no naive was given")
@@ -53,7 +62,7 @@ def _equals_naive(trial: Trial) -> tuple[float, float]:
     return worst_of(errors(), EXACT)
 
 
-def _takes_any_strides(trial: Trial) -> tuple[float, float]:
+def _takes_any_strides(trial: LayerTrial) -> tuple[float, float]:
     sizes = trial.some_sizes()
     layer = trial.build(sizes)
     args, named = trial.given(sizes)
@@ -77,7 +86,7 @@ def _takes_any_strides(trial: Trial) -> tuple[float, float]:
     return worst_of(errors(), GRADIENT)
 
 
-def _gradient_is_slope(trial: Trial) -> tuple[float, float]:
+def _gradient_is_slope(trial: LayerTrial) -> tuple[float, float]:
     def errors() -> Iterator[tuple[float, str]]:
         for sizes in trial.all_sizes():
             layer = trial.build(sizes)
@@ -104,7 +113,7 @@ def _gradient_is_slope(trial: Trial) -> tuple[float, float]:
     return worst_of(errors(), DIFFERENCES)
 
 
-def _gradient_by_hand(trial: Trial) -> tuple[float, float]:
+def _gradient_by_hand(trial: LayerTrial) -> tuple[float, float]:
     by_hand = trial.gradient
     if by_hand is None:
         raise Skip("no gradient by hand was given")
@@ -129,7 +138,7 @@ def _gradient_by_hand(trial: Trial) -> tuple[float, float]:
     return worst_of(errors(), GRADIENT)
 
 
-def _cost_is_counted(trial: Trial) -> tuple[float, float]:
+def _cost_is_counted(trial: LayerTrial) -> tuple[float, float]:
     if trial.cost is None:
         raise Skip("no cost by hand was given")
     for sizes in trial.all_sizes():
@@ -169,7 +178,7 @@ def _saved_elements(layer: nn.Module, args: tuple[Any, ...], named: dict[str, An
     return sum(kept.values())
 
 
-def _refuses_wrong_input(trial: Trial) -> tuple[float, float]:
+def _refuses_wrong_input(trial: LayerTrial) -> tuple[float, float]:
     sizes = trial.some_sizes()
     layer = trial.build(sizes)
     args, named = trial.given(sizes)
@@ -208,7 +217,7 @@ def _mistakes(
         yield "below 0", torch.full_like(value, -1)
 
 
-def _compiles(trial: Trial) -> tuple[float, float]:
+def _compiles(trial: LayerTrial) -> tuple[float, float]:
     def errors() -> Iterator[tuple[float, str]]:
         for sizes in (trial.smallest_sizes(), trial.some_sizes()):
             torch.compiler.reset()
@@ -226,7 +235,7 @@ def _compiles(trial: Trial) -> tuple[float, float]:
     return worst_of(errors(), GRADIENT)
 
 
-def _under_torch_func(trial: Trial) -> tuple[float, float]:
+def _under_torch_func(trial: LayerTrial) -> tuple[float, float]:
     sizes = trial.some_sizes()
     layer = trial.build(sizes).eval()
     args, named = trial.given(sizes)
@@ -253,7 +262,7 @@ def _under_torch_func(trial: Trial) -> tuple[float, float]:
     return worst_of(errors(), GRADIENT)
 
 
-def _exports(trial: Trial) -> tuple[float, float]:
+def _exports(trial: LayerTrial) -> tuple[float, float]:
     sizes = trial.some_sizes()
     layer = trial.build(sizes).eval()
     args, named = trial.given(sizes)
@@ -261,7 +270,7 @@ def _exports(trial: Trial) -> tuple[float, float]:
     return largest_error(answers_of(exported(*args, **named)), answers_of(layer(*args, **named)), at(sizes)), EXACT
 
 
-def _under_autocast(trial: Trial) -> tuple[float, float]:
+def _under_autocast(trial: LayerTrial) -> tuple[float, float]:
     sizes = trial.some_sizes()
     layer = trial.build(sizes, torch.float32)
     args, named = trial.given(sizes, torch.float32)
@@ -274,7 +283,7 @@ def _under_autocast(trial: Trial) -> tuple[float, float]:
     return largest_error(answers_of(output), answers_of(layer(*args, **named)), at(sizes)), DTYPES[torch.bfloat16]
 
 
-def _in_cuda_graph(trial: Trial) -> tuple[float, float]:
+def _in_cuda_graph(trial: LayerTrial) -> tuple[float, float]:
     if not torch.cuda.is_available() or not any(name.startswith("cuda") for name in trial.devices or ["cuda"]):
         raise Skip("there is no CUDA device")
     sizes = trial.some_sizes()
@@ -290,7 +299,7 @@ def _in_cuda_graph(trial: Trial) -> tuple[float, float]:
     return largest_error(answers_of(output), expected, at(sizes)), EXACT
 
 
-def _second_derivative(trial: Trial) -> tuple[float, float]:
+def _second_derivative(trial: LayerTrial) -> tuple[float, float]:
     sizes = trial.some_sizes()
     layer = trial.build(sizes)
     args, named = trial.given(sizes)
@@ -333,7 +342,7 @@ def _second_derivative(trial: Trial) -> tuple[float, float]:
     return worst_of(errors(), 1e-5)
 
 
-def _lower_precision(trial: Trial) -> tuple[float, float]:
+def _lower_precision(trial: LayerTrial) -> tuple[float, float]:
     worst = (0.0, 1.0)
     for dtype in trial.dtypes or list(DTYPES):
         tolerance = DTYPES.get(dtype, 1e-2)
@@ -363,7 +372,7 @@ def _moved(x: Tensor, device: str) -> Tensor:
     return x.detach().to(device).requires_grad_(x.requires_grad)
 
 
-def _on_devices(trial: Trial) -> tuple[float, float]:
+def _on_devices(trial: LayerTrial) -> tuple[float, float]:
     devices = [name for name in trial.devices or (["cuda"] if torch.cuda.is_available() else []) if name != "cpu"]
     if not devices:
         raise Skip("there is no device but the CPU")
@@ -388,7 +397,7 @@ def _on_devices(trial: Trial) -> tuple[float, float]:
     return worst_of(errors(), GRADIENT)
 
 
-def _state_dict_is_strict(trial: Trial) -> tuple[float, float]:
+def _state_dict_is_strict(trial: LayerTrial) -> tuple[float, float]:
     sizes = trial.some_sizes()
     layer = trial.build(sizes).eval()
     args, named = trial.given(sizes)
@@ -411,7 +420,7 @@ def _state_dict_is_strict(trial: Trial) -> tuple[float, float]:
     return error, 0.0
 
 
-def _copies_are_independent(trial: Trial) -> tuple[float, float]:
+def _copies_are_independent(trial: LayerTrial) -> tuple[float, float]:
     sizes = trial.some_sizes()
     layer = trial.build(sizes).eval()
     args, named = trial.given(sizes)
@@ -424,7 +433,7 @@ def _copies_are_independent(trial: Trial) -> tuple[float, float]:
     return max(error, largest_error(answers_of(layer(*args, **named)), expected, "after the copy changed")), 0.0
 
 
-def _padding_stays_padding(trial: Trial) -> tuple[float, float]:
+def _padding_stays_padding(trial: LayerTrial) -> tuple[float, float]:
     masks = [key for key in trial.named if key.endswith("padding_mask")]
     if not masks:
         raise Skip("no input is named as a padding mask")
@@ -454,7 +463,7 @@ def _padding_stays_padding(trial: Trial) -> tuple[float, float]:
     return largest_error(with_padding(float("nan")), with_padding(0.0), "NaN in the padding"), EXACT
 
 
-def _repeats_itself(trial: Trial) -> tuple[float, float]:
+def _repeats_itself(trial: LayerTrial) -> tuple[float, float]:
     sizes = trial.some_sizes()
     layer = trial.build(sizes)
     args, named = trial.given(sizes)
@@ -469,7 +478,7 @@ def _repeats_itself(trial: Trial) -> tuple[float, float]:
     return 0.0, 0.0
 
 
-CHECKS: Mapping[str, Callable[[Trial], tuple[float, float]]] = {
+CHECKS: Mapping[str, Callable[[LayerTrial], tuple[float, float]]] = {
     "naive": _equals_naive,
     "strides": _takes_any_strides,
     "gradcheck": _gradient_is_slope,

@@ -1,15 +1,14 @@
 """Is every gradient by hand right? Each layer's `check.py` says what to compare, this file compares."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from porism.errors import RecipeError
 from porism.layers.cases import LAYERS, GradientCase
+from porism.testing.report import CheckResult
 
 AUTOGRAD_TOLERANCE = 1e-10
 
@@ -18,17 +17,7 @@ DIFFERENCES_TOLERANCE = 1e-6
 STEP = 1e-5
 
 
-@dataclass(frozen=True)
-class Check:
-    """One comparison: the relative error found, and the one allowed."""
-
-    name: str
-    verdict: Literal["pass", "fail"]
-    measured: float
-    tolerance: float
-
-
-def gradients(names: Sequence[str] | None = None, seed: int = 0) -> list[Check]:
+def gradients(names: Sequence[str] | None = None, seed: int = 0) -> list[CheckResult]:
     """Compares the gradients by hand of the named layers, or of all, with autograd and with finite differences.
 
     >>> {check.verdict for check in gradients(["readout"])}
@@ -43,7 +32,7 @@ def gradients(names: Sequence[str] | None = None, seed: int = 0) -> list[Check]:
     return checks
 
 
-def check_case(case: GradientCase, name: str) -> list[Check]:
+def check_case(case: GradientCase, name: str) -> list[CheckResult]:
     """Two checks for every variable of a case."""
     autograd = by_autograd(case.function, case.at)
     differences = by_differences(case.function, case.at)
@@ -87,7 +76,7 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
     return float((found - wanted).abs().max() / torch.where(largest > 0, largest, 1.0))
 
 
-def _compare(name: str, found: Tensor, wanted: Tensor, tolerance: float) -> Check:
+def _compare(name: str, found: Tensor, wanted: Tensor, tolerance: float) -> CheckResult:
     measured = relative_error(found, wanted)
     # Written so that a NaN fails.
-    return Check(name, "pass" if measured <= tolerance else "fail", measured, tolerance)
+    return CheckResult(name, "pass" if measured <= tolerance else "fail", measured, tolerance)

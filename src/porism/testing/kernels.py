@@ -19,7 +19,8 @@ import torch
 from porism.errors import MissingExtra, PorismError
 from porism.layers import kernels
 from porism.layers.cases import LAYERS, KernelCase
-from porism.testing.gradients import Check, relative_error
+from porism.testing.gradients import relative_error
+from porism.testing.report import CheckResult
 
 TOLERANCE = 1e-5
 """Relative, of float32 beside an oracle in float64."""
@@ -28,7 +29,7 @@ WITH_KERNELS = ("gcn", "grid", "hybrid", "taylor", "window")
 """The layers that have Triton kernels."""
 
 
-def check_kernels(names: Sequence[str] = WITH_KERNELS, seed: int = 0) -> list[Check]:
+def check_kernels(names: Sequence[str] = WITH_KERNELS, seed: int = 0) -> list[CheckResult]:
     """Compares answers and gradients of kernels with those of the oracles.
 
     >>> {check.verdict for check in check_kernels(["window"])}
@@ -47,11 +48,11 @@ def check_kernels(names: Sequence[str] = WITH_KERNELS, seed: int = 0) -> list[Ch
                 checks += _compared(case, f"{name}.{case.name}", device)
                 if launched[0] == before:
                     # The layer took another way: what was compared is no kernel.
-                    checks.append(Check(f"{name}.{case.name}.launched", "fail", 0.0, 1.0))
+                    checks.append(CheckResult(f"{name}.{case.name}.launched", "fail", 0.0, 1.0))
     return checks
 
 
-def _compared(case: KernelCase, name: str, device: torch.device) -> list[Check]:
+def _compared(case: KernelCase, name: str, device: torch.device) -> list[CheckResult]:
     given = [part.to(device).requires_grad_() for part in case.at.values()]
     exact = [part.double().requires_grad_() for part in case.at.values()]
     found, wanted = case.function(*given), case.oracle(*exact)
@@ -64,18 +65,18 @@ def _compared(case: KernelCase, name: str, device: torch.device) -> list[Check]:
     for part, one, other in pairs:
         measured = relative_error(one.detach().cpu().double(), other.detach())
         # Written so that a NaN fails.
-        checks.append(Check(f"{name}.{part}", "pass" if measured <= TOLERANCE else "fail", measured, TOLERANCE))
+        checks.append(CheckResult(f"{name}.{part}", "pass" if measured <= TOLERANCE else "fail", measured, TOLERANCE))
     return checks
 
 
-def _interpreted(names: Sequence[str], seed: int) -> list[Check]:
+def _interpreted(names: Sequence[str], seed: int) -> list[CheckResult]:
     """In a process of its own: Triton must know before its import that it is to interpret, and torch imports it."""
     program = [sys.executable, "-m", "porism.testing.kernels", str(seed), *names]
     done = subprocess.run(program, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise PorismError(f"the kernels did not run in Triton's interpreter: {last}. Report it with the versions.")
-    return [Check(**fields) for fields in json.loads(done.stdout.splitlines()[-1])]
+    return [CheckResult(**fields) for fields in json.loads(done.stdout.splitlines()[-1])]
 
 
 @contextmanager

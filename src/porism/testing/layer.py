@@ -15,7 +15,7 @@ from porism.costing.terms import Terms
 from porism.errors import RecipeError, nearest
 from porism.testing.checks import CHECKS
 from porism.testing.report import Check, CheckReport, run_checks
-from porism.testing.trial import Input, Trial
+from porism.testing.trial import Input, LayerTrial
 
 
 def check_layer(
@@ -53,7 +53,7 @@ def check_layer(
 
     What is not given cannot be checked, and is told as skipped, never as passed.
     """
-    trial = Trial(layer, inputs, naive, gradient, cost, dict(sizes or {}), dtypes, devices, seed)
+    trial = LayerTrial(layer, inputs, naive, gradient, cost, dict(sizes or {}), dtypes, devices, seed)
     report = run_checks(trial.name, _chosen(trial, checks), expected_failed_checks)
     if on_fail == "raise":
         report.raise_if_failed()
@@ -80,14 +80,14 @@ def layer_checks(
         raise RecipeError(f"layer_checks has no argument {unknown[0]!r}. {nearest(unknown[0], keys)}")
     parts: dict[str, Any] = dict.fromkeys(keys) | given
     parts["sizes"] = dict(parts["sizes"] or {})
-    return _chosen(Trial(layer, inputs, **parts, seed=seed), None)
+    return _chosen(LayerTrial(layer, inputs, **parts, seed=seed), None)
 
 
-def _chosen(trial: Trial, names: Sequence[str] | None) -> list[tuple[str, Check]]:
+def _chosen(trial: LayerTrial, names: Sequence[str] | None) -> list[tuple[str, Check]]:
     if unknown := [name for name in names or () if name not in CHECKS]:
         raise RecipeError(f"check: there is no check {unknown[0]!r}. {nearest(unknown[0], list(CHECKS))}")
 
-    def bound(check: Callable[[Trial], tuple[float, float]]) -> Check:
+    def bound(check: Callable[[LayerTrial], tuple[float, float]]) -> Check:
         return lambda: check(trial)
 
     return [(name, bound(check)) for name, check in CHECKS.items() if names is None or name in names]

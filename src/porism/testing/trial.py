@@ -27,7 +27,7 @@ Named = dict[str, Any]
 
 
 @dataclass
-class Trial:
+class LayerTrial:
     """A layer, what it is given, and the ways to compare two of its runs."""
 
     layer: Callable[..., nn.Module] | nn.Module

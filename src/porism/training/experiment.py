@@ -1,4 +1,4 @@
-"""A question that no single run can answer: several recipes, each with several seeds, and what may be concluded."""
+"""Experiments: several recipes, each with several settings and seeds, compared to answer one question."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from itertools import product
 from typing import Any, NamedTuple
 
 
-class Trial(NamedTuple):
-    """One run of a question: a recipe with some fields set, from one seed."""
+class ExperimentRun(NamedTuple):
+    """One run of an experiment: a recipe with some fields set, from one seed."""
 
     recipe: str
     assignments: tuple[str, ...]
@@ -16,19 +16,20 @@ class Trial(NamedTuple):
     @property
     def folder(self) -> str:
         """
-        >>> Trial("pooled", ("learning_rate=0.1",), seed=2).folder
+        >>> ExperimentRun("pooled", ("learning_rate=0.1",), seed=2).folder
         'pooled-learning_rate=0.1-seed-2'
         """
         return "-".join([self.recipe, *self.assignments, f"seed-{self.seed}"])
 
 
 @dataclass(frozen=True)
-class Question:
+class Experiment:
     """Recipes to be compared fairly: each takes the settings that suit it best on validation data, over the same seeds.
 
     >>> rates = {"learning_rate": (0.1, 0.01)}
-    >>> asked = Question("pooling-question", "Is pooling better than strides?", ("pooled", "strided"), rates, seeds=3)
-    >>> len(list(asked.trials(first_seed=1)))
+    >>> recipes = ("pooled", "strided")
+    >>> experiment = Experiment("pooling-question", "Is pooling better than strides?", recipes, rates, seeds=3)
+    >>> len(list(experiment.trials(first_seed=1)))
     12
     """
 
@@ -40,9 +41,9 @@ class Question:
     """Fields and the values to choose from, recipe by recipe, by the mean over seeds on `valid`."""
     seeds: int = 5
 
-    def trials(self, first_seed: int, seeds: int | None = None) -> Iterator[Trial]:
+    def trials(self, first_seed: int, seeds: int | None = None) -> Iterator[ExperimentRun]:
         """Every recipe with every combination of settings and every seed."""
         settings = [[f"{name}={value}" for value in values] for name, values in self.over.items()]
         for seed in range(first_seed, first_seed + (seeds or self.seeds)):
             for recipe, assignments in product(self.recipes, product(*settings)):
-                yield Trial(recipe, assignments, seed)
+                yield ExperimentRun(recipe, assignments, seed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from porism.errors import RecipeError
 from porism.runs.recipe import Recipe
 from porism.runs.results import EXHIBITS, METRICS, OUTCOMES
-from porism.runs.run import Facts
+from porism.runs.run import RunFacts
 from porism.training.position import go_on
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _check(training: "Training", recipe: Recipe) -> None:
         )
 
 
-def _facts(facts: Facts, assignments: Sequence[str]) -> Facts:
+def _facts(facts: RunFacts, assignments: Sequence[str]) -> RunFacts:
     """The facts with these among what was set, so that the run's command repeats it."""
     new = {assignment.partition("=")[0] for assignment in assignments}
     kept = [assignment for assignment in facts.overrides if assignment.partition("=")[0] not in new]

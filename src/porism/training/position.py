@@ -14,10 +14,10 @@ from torch.optim import Optimizer
 from porism.errors import RunError
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint, Files, files_of
-from porism.runs.events import Record
+from porism.runs.events import EventRecord
 from porism.runs.recipe import Recipe
 from porism.runs.results import METRICS
-from porism.runs.run import BEST, LAST, Run
+from porism.runs.run import BEST, LAST, RunFolder
 from porism.training import optimizer
 from porism.training.progress import Progress
 from porism.training.task import Carry, Task
@@ -47,7 +47,7 @@ class Position:
 class TrainingState:
     """The model, its optimizer and its position, and the two checkpoints of them: `last` and `best`."""
 
-    def __init__(self, task: Task, run: Run, device: torch.device) -> None:
+    def __init__(self, task: Task, run: RunFolder, device: torch.device) -> None:
         self.task, self.run, self.device = task, run, device
         self.start_anew()
 
@@ -196,7 +196,7 @@ def _refuse_not_finite(saved: Checkpoint, tensors: dict[str, Tensor], parameters
         raise RunError(f"{saved.folder} cannot be used: {name} is not finite.")
 
 
-def _epochs(events: Record) -> bool:
+def _epochs(events: EventRecord) -> bool:
     """Whether an epoch was told of."""
     return any(isinstance(line.event, dict) and line.event.get("event") == "epoch" for line in events.lines)
 

@@ -14,7 +14,7 @@ from porism.errors import DataError
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe, from_fields
-from porism.runs.run import BEST, Facts, Run, refuse_taken
+from porism.runs.run import BEST, RunFacts, RunFolder, refuse_taken
 from porism.training.device import choose_device, choose_precision, hardware, versions
 from porism.training.loop import Training, answering, evaluate
 from porism.training.position import check_best
@@ -37,7 +37,7 @@ def begin(
     refuse_taken(out)
     where = choose_device(device)
     task = kind.load(recipe, source)
-    facts = Facts(
+    facts = RunFacts(
         task=kind.name,
         recipe=recipe.name,
         seed=seed,
@@ -48,7 +48,7 @@ def begin(
         fingerprint=task.fingerprint(),
         overrides=list(overrides),
     )
-    run = Run.create(out, facts, recipe)
+    run = RunFolder.create(out, facts, recipe)
     try:
         run.append("start", command=shlex.join(facts.command()), recipe=run.recipe_sha256)
         return Training(task, run, where)
@@ -57,7 +57,7 @@ def begin(
         raise
 
 
-def reopen(kind: type[Task], run: Run, progress: Progress | None = None) -> Training:
+def reopen(kind: type[Task], run: RunFolder, progress: Progress | None = None) -> Training:
     """A run that was stopped, at the place where it stopped. From here on nobody else may train it."""
     run.lock()
     try:
@@ -69,7 +69,7 @@ def reopen(kind: type[Task], run: Run, progress: Progress | None = None) -> Trai
     return training
 
 
-def load_task(kind: type[Task], run: Run) -> Task:
+def load_task(kind: type[Task], run: RunFolder) -> Task:
     """The run's task with its data, which must be what it was."""
     task = kind.load(recipe_from(kind, run.fields), run.facts.source)
     if task.fingerprint() != run.facts.fingerprint:
@@ -86,7 +86,7 @@ def recipe_from(kind: type[Task], fields: Mapping[str, Any]) -> Recipe:
     return from_fields(type(kind.recipes[kind.default_recipe]), fields)
 
 
-def best_checkpoint(run: Run, progress: Progress) -> Checkpoint:
+def best_checkpoint(run: RunFolder, progress: Progress) -> Checkpoint:
     """The checkpoint that counts, or the one before it where that is damaged."""
     saved, warning = checkpoint.load(run.path / BEST, check_best)
     if warning:
@@ -94,7 +94,7 @@ def best_checkpoint(run: Run, progress: Progress) -> Checkpoint:
     return saved
 
 
-def restore_task(kind: type[Task], run: Run, saved: Checkpoint) -> Task:
+def restore_task(kind: type[Task], run: RunFolder, saved: Checkpoint) -> Task:
     """The run's task without its data."""
     return kind.restore(recipe_from(kind, run.fields), saved.documents["assets"])
 

@@ -11,7 +11,7 @@ from porism.costing.terms import Terms
 from porism.errors import RecipeError
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
 Batch = tuple[Tensor, ...]
 Carry = dict[str, Tensor]
@@ -21,7 +21,7 @@ Step = Callable[[Batch, Carry], tuple[Tensor, Carry]]
 
 
 @dataclass(frozen=True)
-class Sample:
+class Prediction:
     """One answer of a trained model, for people: the prompt, what came of it, and what to know about it."""
 
     prompt: str
@@ -55,8 +55,8 @@ class Task(ABC):
     splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
     recipes: ClassVar[Mapping[str, Recipe]]
     default_recipe: ClassVar[str]
-    questions: ClassVar[Mapping[str, Question]] = {}
-    """What several recipes answer together, by name."""
+    experiments: ClassVar[Mapping[str, Experiment]] = {}
+    """Comparisons of several recipes, by name."""
     recipe: Recipe
 
     @classmethod
@@ -113,11 +113,11 @@ class Task(ABC):
         """The metrics on one split. Called in evaluation mode and without gradients; changes nothing."""
 
     @abstractmethod
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         """Answers to a user's inputs."""
 
     @abstractmethod
-    def show(self, model: nn.Module) -> list[Sample]:
+    def show(self, model: nn.Module) -> list[Prediction]:
         """A few answers for the report."""
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:

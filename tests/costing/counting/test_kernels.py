@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from porism.costing.counting.count import Count, count
-from porism.costing.counting.kernels import Kernel, Work
+from porism.costing.counting.kernels import Kernel, KernelWork
 
 B, T, D, H, V = 3, 7, 10, 6, 11
 
@@ -131,7 +131,7 @@ WORK: dict[str, tuple[Callable[[], tuple[Any, ...]], tuple[int, ...], int]] = {
 @pytest.mark.parametrize("kind", WORK)
 def test_the_work_of_a_kind_has_its_sizes_and_amount(kind: str) -> None:
     call, sizes, amount = WORK[kind]
-    assert kernel(*call()).work[0] == Work(kind, sizes, amount)
+    assert kernel(*call()).work[0] == KernelWork(kind, sizes, amount)
 
 
 def test_a_recurrent_kernel_is_its_steps_and_the_product_with_its_inputs() -> None:
@@ -139,8 +139,8 @@ def test_a_recurrent_kernel_is_its_steps_and_the_product_with_its_inputs() -> No
     if len(found) > 1:
         pytest.skip("torch runs the steps one by one here")
     assert found[0].work == (
-        Work("recurrence", (4, T, B, H), 2 * T * B * 4 * H * H),
-        Work("product_nt", (T * B, D, 4 * H), 2 * T * B * 4 * H * D),
+        KernelWork("recurrence", (4, T, B, H), 2 * T * B * 4 * H * H),
+        KernelWork("product_nt", (T * B, D, 4 * H), 2 * T * B * 4 * H * D),
     )
 
 

@@ -8,7 +8,7 @@ import torch
 from porism.costing.counting.kernels import _KINDS, MEMORY_KINDS, POINTWISE_KINDS
 from porism.costing.predicting import calibration as room
 from porism.costing.predicting.calibration import Peaks, of
-from porism.costing.predicting.probes import Bench
+from porism.costing.predicting.probes import ProbeBench
 from porism.errors import DeviceError
 
 
@@ -120,7 +120,7 @@ def test_the_peaks_are_the_best_product_and_the_largest_copy(cpu: Peaks) -> None
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_every_kind_of_work_is_measured(device: str) -> None:
-    measured = {probe.kind for probe in Bench(torch.device(device), torch.float32).probes()}
+    measured = {probe.kind for probe in ProbeBench(torch.device(device), torch.float32).probes()}
     products = {f"{kind}_{layout}" for kind in ("product", "batched") for layout in ("nn", "nt", "tn")}
     passes = {
         f"{kind}{way}" for kind in ("convolution", "depthwise", "attention", "recurrence") for way in ("", "_backward")

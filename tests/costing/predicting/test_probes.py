@@ -9,7 +9,7 @@ import torch
 
 from porism.costing.predicting import probes as room
 from porism.costing.predicting.clock import Call, Timing
-from porism.costing.predicting.probes import Bench, Probe, Sizes, survey
+from porism.costing.predicting.probes import Probe, ProbeBench, Sizes, survey
 
 CPU = torch.device("cpu")
 
@@ -86,7 +86,7 @@ def test_a_disturbed_point_is_no_measure_for_larger_ones(monkeypatch: pytest.Mon
 
 def test_every_probe_runs_and_knows_its_work() -> None:
     """At its smallest sizes; a kind that the counting names and nobody measures would pass for a copy."""
-    probes = Bench(CPU, torch.float32).probes()
+    probes = ProbeBench(CPU, torch.float32).probes()
     for probe in probes:
         smallest = next(probe.points())
         probe.build(*smallest)()

@@ -14,7 +14,7 @@ from porism.costing.predicting import calibration
 from porism.costing.predicting.calibration import Peaks
 from porism.costing.predicting.clock import measure
 from porism.costing.predicting.overheads import host_of
-from porism.costing.predicting.probes import Bench, survey
+from porism.costing.predicting.probes import ProbeBench, survey
 from porism.costing.predicting.time import predict, readable
 
 
@@ -128,7 +128,7 @@ def test_work_of_a_kind_that_was_not_measured_moves_its_bytes(cpu: Peaks) -> Non
 def test_a_large_product_is_predicted_within_a_factor_of_two_here() -> None:
     """The one check against this machine's clock: both sides are taken at once, so that a busy machine slows both."""
     device = torch.device("cpu")
-    (probe,) = [probe for probe in Bench(device, torch.float32).probes() if probe.kind == "product_nn"]
+    (probe,) = [probe for probe in ProbeBench(device, torch.float32).probes() if probe.kind == "product_nn"]
     few = replace(probe, axes=tuple(axis[-2:] for axis in probe.axes))
     x, y = torch.randn(700, 700), torch.randn(700, 700)
     (work,) = count(torch.mm, x, y).kernels[0].work

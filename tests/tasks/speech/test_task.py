@@ -15,7 +15,7 @@ from porism.runs.exhibits import Pictures, Sounds, Table
 from porism.runs.recipe import override
 from porism.tasks.speech.exhibits.alignment import alignment, monotonicity
 from porism.tasks.speech.exhibits.transcripts import WIDEST
-from porism.tasks.speech.recipes import PUBLISHED_SPLIT, QUESTIONS, RECIPES
+from porism.tasks.speech.recipes import EXPERIMENTS, PUBLISHED_SPLIT, RECIPES
 from porism.tasks.speech.task import Speech
 from porism.training.loop import answering
 from porism.training.session import begin, complete
@@ -154,7 +154,7 @@ def test_the_published_protocol_pads_every_text(make: Callable[..., Speech]) -> 
 
 
 def test_the_question_is_about_the_decoder_alone() -> None:
-    lstm, attention, joint = (RECIPES[name] for name in QUESTIONS["decoder-question"].recipes)
+    lstm, attention, joint = (RECIPES[name] for name in EXPERIMENTS["decoder-question"].recipes)
     assert override(lstm, ["decoder=attention"]) == override(
         lstm.__class__(**{**attention.__dict__, "name": lstm.name, "description": lstm.description}), []
     )

@@ -9,8 +9,8 @@ import torch
 from porism.errors import DataError, Interrupted, RecipeError
 from porism.layers.skipgram import SkipGram
 from porism.runs.recipe import override
-from porism.runs.run import Run
-from porism.tasks.words.recipes import QUESTIONS, RECIPES
+from porism.runs.run import RunFolder
+from porism.tasks.words.recipes import EXPERIMENTS, RECIPES
 from porism.tasks.words.task import Words
 from porism.training import session
 from porism.training.loop import Training, evaluate
@@ -79,7 +79,7 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been(grammar: Path, tmp_pat
     stopped = begin(grammar, tmp_path / "stopped", recipe=recipe)
     with pytest.raises(Interrupted):
         stopped.fit(_Stopper(len(stopped.task.batches(1, 3)) + 2))
-    resumed = session.reopen(Words, Run.open(tmp_path / "stopped"))
+    resumed = session.reopen(Words, RunFolder.open(tmp_path / "stopped"))
     assert (resumed.position.epoch, resumed.position.step) == (2, 2)
     resumed.fit()
     assert torch.equal(vectors(resumed), straight)
@@ -135,7 +135,7 @@ def test_an_estimator_tells_how_far_its_gradient_is_off(grammar: Path) -> None:
 
 
 def test_the_question_asks_every_estimator() -> None:
-    estimators = QUESTIONS["estimators"].recipes
+    estimators = EXPERIMENTS["estimators"].recipes
     assert [RECIPES[name].estimator for name in estimators] == list(estimators)
     alike = {override(RECIPES[name], ["estimator=full"]).optimizer for name in estimators}
     assert alike == {"adam"}

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 from porism.costing.counting.operators import FILLED, RANDOM, base_name, is_elementwise, named_arguments
 
 
-class Work(NamedTuple):
+class KernelWork(NamedTuple):
     """An amount of work of one kind: flops, elements or bytes, whichever the kind is measured in."""
 
     kind: str
@@ -40,7 +40,7 @@ class Kernel(NamedTuple):
     flops: int
     elements: int
     bytes: int
-    work: tuple[Work, ...]
+    work: tuple[KernelWork, ...]
     calls: int
 
 
@@ -54,7 +54,7 @@ class Call(NamedTuple):
     moved: int
 
 
-def work(operator: Any, args: Any, kwargs: Any, out: Any, flops: int, moved: int) -> tuple[Work, ...]:
+def work(operator: Any, args: Any, kwargs: Any, out: Any, flops: int, moved: int) -> tuple[KernelWork, ...]:
     """The work of a call: that of its kind, or the moving of its bytes."""
     name = base_name(operator)
     describe = _KINDS.get(name)
@@ -63,10 +63,10 @@ def work(operator: Any, args: Any, kwargs: Any, out: Any, flops: int, moved: int
     return describe(Call(named_arguments(operator, args, kwargs), args, out, flops, moved))
 
 
-def _moving(kind: str, args: Any, out: Any, moved: int) -> Work:
+def _moving(kind: str, args: Any, out: Any, moved: int) -> KernelWork:
     tensors = [leaf for leaf in tree_leaves((args, out)) if isinstance(leaf, Tensor) and leaf.layout == torch.strided]
     orders = {_order(tensor) for tensor in tensors if tensor.dim() > 1}
-    return Work("copy_strided" if len(orders - {()}) > 1 else kind, (moved,), moved)
+    return KernelWork("copy_strided" if len(orders - {()}) > 1 else kind, (moved,), moved)
 
 
 def _order(tensor: Tensor) -> tuple[int, ...]:
@@ -81,56 +81,58 @@ def _layout(left: Tensor, right: Tensor) -> str:
     return "nt" if right_turned else "tn" if left_turned else "nn"
 
 
-def _product(left: Tensor, right: Tensor, flops: int) -> tuple[Work, ...]:
+def _product(left: Tensor, right: Tensor, flops: int) -> tuple[KernelWork, ...]:
     if left.layout != torch.strided or right.layout != torch.strided:
         # A row picked and added for each element that is stored.
         width = right.shape[-1]
-        return (Work("gather", (flops // (2 * width), width), flops // 2 * left.itemsize),)
+        return (KernelWork("gather", (flops // (2 * width), width), flops // 2 * left.itemsize),)
     M, K, N = *left.shape[-2:], right.shape[-1]
     if left.dim() == 3 and len(left) > 1:
-        return (Work(f"batched_{_layout(left, right)}", (len(left), M, K, N), flops),)
-    return (Work(f"product_{_layout(left, right)}", (M, K, N), flops),)
+        return (KernelWork(f"batched_{_layout(left, right)}", (len(left), M, K, N), flops),)
+    return (KernelWork(f"product_{_layout(left, right)}", (M, K, N), flops),)
 
 
-def _matrix_vector(matrix: Tensor, flops: int) -> tuple[Work, ...]:
-    return (Work("product_nn", (*matrix.shape, 1), flops),)
+def _matrix_vector(matrix: Tensor, flops: int) -> tuple[KernelWork, ...]:
+    return (KernelWork("product_nn", (*matrix.shape, 1), flops),)
 
 
-def _convolution(x: Tensor, weight: Tensor, out: Tensor, groups: int, flops: int, backward: str) -> tuple[Work, ...]:
+def _convolution(
+    x: Tensor, weight: Tensor, out: Tensor, groups: int, flops: int, backward: str
+) -> tuple[KernelWork, ...]:
     points = out.shape[0] * prod(out.shape[2:])
     if groups > 1 and weight.shape[1] == 1:
-        return (Work(f"depthwise{backward}", (points, weight.shape[0]), flops),)
-    return (Work(f"convolution{backward}", (points, weight.shape[1], weight.shape[0] // groups), flops),)
+        return (KernelWork(f"depthwise{backward}", (points, weight.shape[0]), flops),)
+    return (KernelWork(f"convolution{backward}", (points, weight.shape[1], weight.shape[0] // groups), flops),)
 
 
-def _convolution_forward(call: Call) -> tuple[Work, ...]:
+def _convolution_forward(call: Call) -> tuple[KernelWork, ...]:
     named = call.named
     return _convolution(named["input"], named["weight"], call.out, named["groups"], call.flops, "")
 
 
-def _convolution_backward(call: Call) -> tuple[Work, ...]:
+def _convolution_backward(call: Call) -> tuple[KernelWork, ...]:
     named = call.named
     x, weight, gradient = named["input"], named["weight"], named["grad_output"]
     return _convolution(x, weight, gradient, named["groups"], call.flops, "_backward")
 
 
-def _attention(backward: str) -> Callable[[Call], tuple[Work, ...]]:
-    def describe(call: Call) -> tuple[Work, ...]:
+def _attention(backward: str) -> Callable[[Call], tuple[KernelWork, ...]]:
+    def describe(call: Call) -> tuple[KernelWork, ...]:
         query, key = call.named["query"], call.named["key"]
         needed = call.flops // 2 if call.named.get("is_causal") else call.flops
         sizes = (prod(query.shape[:-2]), key.shape[-2], query.shape[-1])
-        return (Work(f"attention{backward}", sizes, needed),)
+        return (KernelWork(f"attention{backward}", sizes, needed),)
 
     return describe
 
 
-def _recurrence(backward: str) -> Callable[[Call], tuple[Work, ...]]:
+def _recurrence(backward: str) -> Callable[[Call], tuple[KernelWork, ...]]:
     """Steps that wait for each other, and the products with the inputs of all steps at once.
 
     The matrices of a layer and direction come in pairs: (gates H, D) meets the inputs, (gates H, H) the state.
     """
 
-    def describe(call: Call) -> tuple[Work, ...]:
+    def describe(call: Call) -> tuple[KernelWork, ...]:
         weights = call.named.get("weight") or [call.args[1], call.args[2]]
         matrices = [weight for weight in weights if weight.dim() == 2]
         T, B = _steps_and_rows(call)
@@ -138,13 +140,13 @@ def _recurrence(backward: str) -> Callable[[Call], tuple[Work, ...]]:
         for entering, feeding_back in zip(matrices[::2], matrices[1::2], strict=True):
             rows, D = entering.shape
             H = feeding_back.shape[1]
-            steps.append(Work(f"recurrence{backward}", (rows // H, T, B, H), 2 * T * B * rows * H))
+            steps.append(KernelWork(f"recurrence{backward}", (rows // H, T, B, H), 2 * T * B * rows * H))
             flops = 2 * T * B * rows * D
             if backward:
-                inputs.append(Work("product_nn", (T * B, rows, D), flops))
-                inputs.append(Work("product_tn", (rows, T * B, D), flops))
+                inputs.append(KernelWork("product_nn", (T * B, rows, D), flops))
+                inputs.append(KernelWork("product_tn", (rows, T * B, D), flops))
             else:
-                inputs.append(Work("product_nt", (T * B, D, rows), flops))
+                inputs.append(KernelWork("product_nt", (T * B, D, rows), flops))
         return (*steps, *inputs)
 
     return describe
@@ -159,54 +161,54 @@ def _steps_and_rows(call: Call) -> tuple[int, int]:
     return (x.shape[1], x.shape[0]) if time_second else (x.shape[0], x.shape[1])
 
 
-def _rows(kind: str, place: int = 0) -> Callable[[Call], tuple[Work, ...]]:
+def _rows(kind: str, place: int = 0) -> Callable[[Call], tuple[KernelWork, ...]]:
     """Work on rows, each as long as the tensor's last size: norms and softmaxes. `place` is that of the tensor."""
 
-    def describe(call: Call) -> tuple[Work, ...]:
+    def describe(call: Call) -> tuple[KernelWork, ...]:
         x = call.args[place]
         width = x.shape[-1] if x.dim() else 1
-        return (Work(kind, (max(1, x.numel() // max(1, width)), width), x.numel()),)
+        return (KernelWork(kind, (max(1, x.numel() // max(1, width)), width), x.numel()),)
 
     return describe
 
 
-def _pointwise(name: str) -> Callable[[Call], tuple[Work, ...]]:
-    def describe(call: Call) -> tuple[Work, ...]:
+def _pointwise(name: str) -> Callable[[Call], tuple[KernelWork, ...]]:
+    def describe(call: Call) -> tuple[KernelWork, ...]:
         out = call.out[0] if isinstance(call.out, tuple | list) else call.out
-        return (Work(name, (out.numel(),), out.numel()),)
+        return (KernelWork(name, (out.numel(),), out.numel()),)
 
     return describe
 
 
-def _sum(call: Call) -> tuple[Work, ...]:
+def _sum(call: Call) -> tuple[KernelWork, ...]:
     """Down the columns, as the gradient of a bias is summed; along the rows it reads its bytes and is done."""
     x, dims = call.args[0], call.named.get("dim") or []
     if x.dim() < 2 or not dims or x.dim() - 1 in [dim % x.dim() for dim in dims]:
         return (_moving("arithmetic", call.args, call.out, call.moved),)
-    return (Work("column_sum", (x.numel() // x.shape[-1], x.shape[-1]), x.numel()),)
+    return (KernelWork("column_sum", (x.numel() // x.shape[-1], x.shape[-1]), x.numel()),)
 
 
-def _gather(call: Call) -> tuple[Work, ...]:
+def _gather(call: Call) -> tuple[KernelWork, ...]:
     """Rows picked from a table."""
     width = call.out.shape[-1] if call.out.dim() > 1 else 1
-    return (Work("gather", (max(1, call.out.numel() // max(1, width)), width), call.moved),)
+    return (KernelWork("gather", (max(1, call.out.numel() // max(1, width)), width), call.moved),)
 
 
-def _scatter(kind: str, argument: str) -> Callable[[Call], tuple[Work, ...]]:
+def _scatter(kind: str, argument: str) -> Callable[[Call], tuple[KernelWork, ...]]:
     """Rows added into a table, which may have to be made first."""
 
-    def describe(call: Call) -> tuple[Work, ...]:
+    def describe(call: Call) -> tuple[KernelWork, ...]:
         rows = call.named[argument]
         width = rows.shape[-1] if rows.dim() > 1 else 1
         added = 3 * rows.numel() * rows.itemsize
-        adding = Work(kind, (max(1, rows.numel() // max(1, width)), width), added)
-        return adding, Work("fill", (call.moved,), max(0, call.moved - added))
+        adding = KernelWork(kind, (max(1, rows.numel() // max(1, width)), width), added)
+        return adding, KernelWork("fill", (call.moved,), max(0, call.moved - added))
 
     return describe
 
 
-def _fill(call: Call) -> tuple[Work, ...]:
-    return (Work("fill", (call.moved,), call.moved),)
+def _fill(call: Call) -> tuple[KernelWork, ...]:
+    return (KernelWork("fill", (call.moved,), call.moved),)
 
 
 POINTWISE_KINDS = (
@@ -226,7 +228,7 @@ _FORWARD_ATTENTION = (
     *("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"),
 )
 
-_KINDS: dict[str, Callable[[Call], tuple[Work, ...]]] = {
+_KINDS: dict[str, Callable[[Call], tuple[KernelWork, ...]]] = {
     **dict.fromkeys(("mm", "bmm"), lambda call: _product(call.args[0], call.args[1], call.flops)),
     **dict.fromkeys(
         ("addmm", "baddbmm", "_addmm_activation"), lambda call: _product(call.args[1], call.args[2], call.flops)

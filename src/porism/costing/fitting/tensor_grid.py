@@ -18,7 +18,7 @@ Found = tuple[Formula, tuple[Sizes, ...]]
 """A formula and the held-out sizes that confirm it."""
 
 
-class Grid:
+class TensorGrid:
     """Fits several quantities from the same sizes; `probe` is one size far outside that says when to stop."""
 
     def __init__(self, samples: Samples, bases: Mapping[str, Basis], names: Sequence[str], probe: Sizes) -> None:
@@ -146,7 +146,7 @@ def fit_on_grid(
         return {}
     # The first held-out size says when to stop, so it proves nothing; the others are looked at afterwards only.
     probe, confirming = (held_out[0], tuple(held_out[1:])) if held_out else ({}, ())
-    grid = Grid(survey.samples, bases, names, probe)
+    grid = TensorGrid(survey.samples, bases, names, probe)
     grid.walk(prune, survey.degree)
     fitted = grid.fitted()
     found: dict[str, Found] = {}

@@ -21,7 +21,7 @@ import torch
 
 from porism.costing.predicting.clock import Timing, measure, using_threads, wait_for
 from porism.costing.predicting.overheads import Overheads, overheads
-from porism.costing.predicting.probes import Bench, survey
+from porism.costing.predicting.probes import ProbeBench, survey
 from porism.costing.predicting.rates import Rates
 from porism.errors import DeviceError, RunError
 from porism.files import cache_folder, write_atomically
@@ -130,7 +130,7 @@ def of(
 
 
 def _measured(device: torch.device, dtype: torch.dtype, threads: int, patience: float) -> Peaks:
-    bench = Bench(device, dtype)
+    bench = ProbeBench(device, dtype)
     if device.type == "cuda":
         _wake(device)
     rates, disturbed = survey(bench.probes(), device, patience)
@@ -166,14 +166,14 @@ TRIAL_PATIENCE = 3.0
 FEWEST_TRIALS = 4
 """Calls that are timed whatever they take."""
 
-Work = Mapping[str, float]
+WorkAmounts = Mapping[str, float]
 """Amounts by kind of work."""
 
 
 class Trial(Protocol):
     """One call to time."""
 
-    def amounts(self, backward: bool) -> Work:
+    def amounts(self, backward: bool) -> WorkAmounts:
         """How much there is to do, in both passes together if `backward`."""
         ...
 
@@ -208,7 +208,7 @@ class MethodRates(msgspec.Struct, frozen=True):
     def is_calm(self) -> bool:
         return self.disturbed <= DISTURBED
 
-    def seconds(self, amounts: Work, backward: bool) -> float:
+    def seconds(self, amounts: WorkAmounts, backward: bool) -> float:
         """What the amounts take: each times its rate."""
         rates = self.both if backward else self.forward
         return sum(amount * rates.get(kind, 0.0) for kind, amount in amounts.items())
@@ -301,7 +301,7 @@ def _timed(trials: Sequence[Trial], device: torch.device, backward: bool) -> lis
     return timings
 
 
-def fit_rates(amounts: Sequence[Work], seconds: Sequence[float]) -> dict[str, float]:
+def fit_rates(amounts: Sequence[WorkAmounts], seconds: Sequence[float]) -> dict[str, float]:
     """Rates, none below zero, whose sums of amount times rate are as near to the seconds as can be, relatively.
 
     >>> fit_rates([{"calls": 1, "pairs": 10}, {"calls": 1, "pairs": 100}], [0.3, 1.2])

@@ -41,7 +41,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Bench:
+class ProbeBench:
     """Where the probes run: what tensors they get and which sizes suit the device."""
 
     device: torch.device

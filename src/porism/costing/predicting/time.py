@@ -43,7 +43,7 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class TimePrediction:
     """Seconds of both passes; which share of them is compute, memory and overhead; and all kernels."""
 
     forward: float
@@ -81,7 +81,7 @@ def readable(seconds: float) -> str:
     return f"{seconds * scale:.3g} {unit}"
 
 
-def predict(counted: Count, peaks: Peaks) -> Prediction:
+def predict(counted: Count, peaks: Peaks) -> TimePrediction:
     """The time of a counted run, forward and backward, on the device whose constants these are."""
     timed = tuple(_timed(kernel, peaks) for kernel in counted.kernels)
     forward = [entry for entry in timed if entry.kernel.direction == "forward"]
@@ -91,7 +91,7 @@ def predict(counted: Count, peaks: Peaks) -> Prediction:
     host, device = follow(forward, before[0], 0.0)
     middle = max(host, device)
     end = max(follow(backward, host + before[1], device))
-    return Prediction(middle, end - middle, _shares(timed, end), timed)
+    return TimePrediction(middle, end - middle, _shares(timed, end), timed)
 
 
 def _one_by_one(kernels: list[KernelTime], host: float, device: float) -> tuple[float, float]:
@@ -133,7 +133,7 @@ class Time:
     """The seconds of a pass forward and backward on a device: predicted, and measured where that was asked for."""
 
     device: str
-    prediction: Prediction
+    prediction: TimePrediction
     timing: Timing | None = None
 
     @property

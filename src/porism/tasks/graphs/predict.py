@@ -6,13 +6,13 @@ from torch import Tensor
 
 from porism.errors import DataError
 from porism.tasks.graphs.data.labelled_graph import UNKNOWN, LabelledGraph
-from porism.training.task import Sample
+from porism.training.task import Prediction
 
 SHOWN = 8
 """Nodes in the text; all are in the details."""
 
 
-def label_graph(prompt: str, logits: Tensor, data: LabelledGraph, classes: tuple[str, ...]) -> Sample:
+def label_graph(prompt: str, logits: Tensor, data: LabelledGraph, classes: tuple[str, ...]) -> Prediction:
     """The predicted class of every node of a graph. logits (N, V)."""
     probs, predicted = logits.softmax(1).max(1)
     names = [classes[number] for number in predicted.tolist()]
@@ -20,12 +20,12 @@ def label_graph(prompt: str, logits: Tensor, data: LabelledGraph, classes: tuple
     nodes = "; ".join(f"node {node}: {name}" for node, name in enumerate(names[:SHOWN]))
     more = f"; and {len(names) - SHOWN} more, all of them with --json" if len(names) > SHOWN else ""
     details = {"labels": names, "probabilities": [round(prob, 6) for prob in probs.tolist()]}
-    return Sample(
+    return Prediction(
         prompt, f"-> {len(names)} nodes: {counts}", (nodes + more, *_score(predicted, data, classes)), details
     )
 
 
-def label_node(prompt: str, node: int, logits: Tensor, data: LabelledGraph) -> Sample:
+def label_node(prompt: str, node: int, logits: Tensor, data: LabelledGraph) -> Prediction:
     """The predicted class of one node of the training graph, and its label."""
     if not 0 <= node < len(logits):
         raise DataError(f"{data.name} has no node {node}. Its nodes are numbered 0 to {len(logits) - 1}.")
@@ -35,7 +35,7 @@ def label_node(prompt: str, node: int, logits: Tensor, data: LabelledGraph) -> S
     split = next((split for split, members in data.splits.items() if node in members), "")
     known = () if label == UNKNOWN else (f"it is {data.classes[label]}" + (f", of the {split} split" if split else ""),)
     details = {name: round(float(prob), 6) for name, prob in zip(data.classes, probs, strict=True)}
-    return Sample(
+    return Prediction(
         prompt, f"-> {data.classes[predicted]} ({float(probs[predicted]):.1%})", known, {"probabilities": details}
     )
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from porism.errors import RecipeError
 from porism.runs.recipe import Count, NotNegative, Part, Positive, Recipe, Share, Whole
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +119,8 @@ _BEST = replace(
 
 RECIPES: dict[str, GraphRecipe] = {recipe.name: recipe for recipe in (_GCN, _KIPF, _BEST, *_NORMALISATIONS, _SAMPLED)}
 
-QUESTIONS = {
-    "normalisation-question": Question(
+EXPERIMENTS = {
+    "normalisation-question": Experiment(
         "normalisation-question",
         "Which normalisation of A + I is best: row, symmetric, softmax or none?",
         recipes=("row", "symmetric", "softmax", "none"),

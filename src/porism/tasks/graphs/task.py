@@ -24,9 +24,9 @@ from porism.tasks.graphs.model.base import GraphModel, consistency_loss
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import model_cost, subject
 from porism.tasks.graphs.predict import label_graph, label_node
-from porism.tasks.graphs.recipes import PUBLISHED, QUESTIONS, RECIPES, GraphRecipe
-from porism.training.experiment import Question
-from porism.training.task import Batch, Carry, Sample, Task
+from porism.tasks.graphs.recipes import EXPERIMENTS, PUBLISHED, RECIPES, GraphRecipe
+from porism.training.experiment import Experiment
+from porism.training.task import Batch, Carry, Prediction, Task
 
 
 class Graphs(Task):
@@ -42,7 +42,7 @@ class Graphs(Task):
     lower_is_better = False
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = "gcn"
-    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+    experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(self, recipe: GraphRecipe, assets: Mapping[str, Any], data: LabelledGraph | None = None) -> None:
         self.recipe: GraphRecipe = recipe
@@ -130,12 +130,12 @@ class Graphs(Task):
         members = self.data.splits[split]
         return accuracy_and_cross_entropy(self._logits(model)[members], self.data.labels[members])
 
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         if options:
             raise RecipeError(f"labelling nodes has no option {next(iter(options))!r}. Leave out --set.")
         return [self._labelled(model, text) for text in inputs]
 
-    def show(self, model: nn.Module) -> list[Sample]:
+    def show(self, model: nn.Module) -> list[Prediction]:
         some = self.data.splits["test"][:4].tolist()
         return [label_node(f"node {node}", node, self._logits(model), self.data) for node in some]
 
@@ -206,7 +206,7 @@ class Graphs(Task):
         logits: Tensor = net(*(self._inputs_on(net) if data is None else self._prepared(data, net)))
         return logits.cpu()
 
-    def _labelled(self, model: nn.Module, text: str) -> Sample:
+    def _labelled(self, model: nn.Module, text: str) -> Prediction:
         if text.isascii() and text.removeprefix("-").isdigit() and not Path(text).exists():
             return label_node(text, int(text), self._logits(model), self.data)
         data = read_graph(text)

@@ -14,7 +14,7 @@ from porism.tasks.images.metric import evaluate_pixels
 from porism.tasks.images.model.base import logits_of
 from porism.tasks.images.model.pixel_rnn import PixelRNN, complete, quantise
 from porism.tasks.images.recipes import ImagesRecipe
-from porism.training.task import Sample
+from porism.training.task import Prediction
 
 NAMED = 3
 """Classes that are named, the likeliest first."""
@@ -31,13 +31,15 @@ def likeliest(probs: Tensor, classes: Sequence[str]) -> str:
 
 
 @torch.no_grad()
-def classify(model: nn.Module, path: str, shape: Shape, classes: Sequence[str], recipe: ImagesRecipe) -> Sample:
+def classify(model: nn.Module, path: str, shape: Shape, classes: Sequence[str], recipe: ImagesRecipe) -> Prediction:
     """The classes a picture is likeliest of; the details have the probabilities of all."""
     pixels, notes = fitting_picture(Path(path).expanduser(), shape)
     device = next(model.parameters()).device
     probs = model(pixels[None].to(device).float() / recipe.divisor)[0].double().softmax(0).cpu()
     by_class = dict(zip(classes, probs.tolist(), strict=True))
-    return Sample(path, likeliest(probs, classes), notes, {"class": classes[int(probs.argmax())], "chances": by_class})
+    return Prediction(
+        path, likeliest(probs, classes), notes, {"class": classes[int(probs.argmax())], "chances": by_class}
+    )
 
 
 @torch.no_grad()
@@ -50,7 +52,7 @@ def complete_picture(
     out: str | None = None,
     rows: int | None = None,
     seed: int = 0,
-) -> Sample:
+) -> Prediction:
     """Bits per dimension of a picture, and with `out` the file in which it is completed from its first `rows` rows."""
     pixels, notes = fitting_picture(Path(path).expanduser(), shape)
     levels = quantise(pixels[None], recipe.levels).to(next(model.parameters()).device)
@@ -65,24 +67,24 @@ def complete_picture(
         made = complete(model, levels, rows, seed)[0].cpu()
         write_picture(Path(out).expanduser(), (made * 255 / (recipe.levels - 1)).round().to(torch.uint8))
         notes = (*notes, f"completed from its first {rows} rows: {out}")
-    return Sample(path, f"{bits:.3f} bits per dimension", notes, {"bits_per_dimension": bits})
+    return Prediction(path, f"{bits:.3f} bits per dimension", notes, {"bits_per_dimension": bits})
 
 
-def show_classes(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count: int = 5) -> list[Sample]:
+def show_classes(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count: int = 5) -> list[Prediction]:
     """The likeliest classes of the first test images."""
     pixels, labels = (part[:count] for part in images.splits["test"])
     probs = logits_of(model, pixels, recipe).softmax(1)
     return [
-        Sample(f"test image {index}: {images.classes[label]}", likeliest(probs[index], images.classes))
+        Prediction(f"test image {index}: {images.classes[label]}", likeliest(probs[index], images.classes))
         for index, label in enumerate(labels.tolist())
     ]
 
 
-def show_pixels(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count: int = 5) -> list[Sample]:
+def show_pixels(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count: int = 5) -> list[Prediction]:
     """Bits per dimension of the first test images."""
     test = images.splits["test"]
     return [
-        Sample(
+        Prediction(
             f"test image {index}: {images.classes[int(test.labels[index])]}",
             f"{evaluate_pixels(model, test.images[index : index + 1], recipe):.3f} bits per dimension",
         )

@@ -1,4 +1,4 @@
-"""The recipes of the image task, and the questions that several of them answer together.
+"""The recipes of the image task, and the experiments that compare several of them.
 
 >>> RECIPES["pooled"].learning_rate
 0.01
@@ -11,7 +11,7 @@ import msgspec
 
 from porism.errors import RecipeError
 from porism.runs.recipe import Count, NotNegative, Part, Recipe, Whole
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,16 +178,16 @@ _ALL = (
 )
 RECIPES: dict[str, ImagesRecipe] = {recipe.name: recipe for recipe in _ALL}
 
-QUESTIONS = {
-    question.name: question
-    for question in (
-        Question(
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment(
             "pooling-question",
             "Is pooling better than a stride, in nets of the same parameters?",
             ("pooled", "strided"),
             {"learning_rate": (0.1, 0.01, 0.001)},
         ),
-        Question(
+        Experiment(
             "grid-question",
             "What do walks over the image see and cost against convolutions of the same parameters?",
             ("grid-4", "convolution-equal"),

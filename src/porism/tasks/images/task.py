@@ -28,9 +28,9 @@ from porism.tasks.images.model.cost import model_cost
 from porism.tasks.images.model.pixel_rnn import PixelRNN, pixel_loss
 from porism.tasks.images.model.receptive_field import receptive_field
 from porism.tasks.images.predict import check_options, classify, complete_picture, show_classes, show_pixels
-from porism.tasks.images.recipes import PUBLISHED, QUESTIONS, RECIPES, ImagesRecipe
-from porism.training.experiment import Question
-from porism.training.task import Batch, Carry, Sample, Task, loaded
+from porism.tasks.images.recipes import EXPERIMENTS, PUBLISHED, RECIPES, ImagesRecipe
+from porism.training.experiment import Experiment
+from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
 
 class Images(Task):
@@ -44,7 +44,7 @@ class Images(Task):
     unit: ClassVar[str] = "examples"
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = "grid-4"
-    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+    experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(
         self, recipe: ImagesRecipe, shape: Shape, classes: Sequence[str], images: ImageSet | None = None
@@ -110,13 +110,13 @@ class Images(Task):
             return {BITS_PER_DIMENSION: measured, **evaluate_peers(self.images, split, self.recipe)}
         return evaluate_classes(model, images, self.recipe)
 
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         check_options(options, self.completes, len(inputs))
         if isinstance(model, PixelRNN):
             return [complete_picture(model, path, self.shape, self.recipe, **options) for path in inputs]
         return [classify(model, path, self.shape, self.classes, self.recipe) for path in inputs]
 
-    def show(self, model: nn.Module) -> list[Sample]:
+    def show(self, model: nn.Module) -> list[Prediction]:
         if self.completes:
             return show_pixels(model, self.images, self.recipe)
         return show_classes(model, self.images, self.recipe)

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from porism.errors import RecipeError
 from porism.tasks.language.data.vocabulary import UNK, Vocabulary
-from porism.training.task import Carry, Sample
+from porism.training.task import Carry, Prediction
 
 
-class LanguageModel(Protocol):
+class AutoregressiveModel(Protocol):
     """What generation needs of a model."""
 
     training: bool
@@ -30,7 +30,7 @@ class LanguageModel(Protocol):
 
 
 def generate(
-    model: LanguageModel,
+    model: AutoregressiveModel,
     vocabulary: Vocabulary,
     prompt: str,
     *,
@@ -40,7 +40,7 @@ def generate(
     top_p: float | None = None,
     seed: int = 0,
     allow_unk: bool = False,
-) -> Sample:
+) -> Prediction:
     """Goes on from a prompt until the line ends (`<eos>`) or `length` words are out.
 
     The prompt is the beginning of a line: the model reads `<eos>` and then every word of it. An empty prompt leaves the
@@ -72,7 +72,9 @@ def generate(
     finally:
         model.train(was_training)
     stopped = "length" if len(generated) == length else "end of line"
-    return Sample(prompt, " ".join(vocabulary.decode(generated)), notes, {"words": len(generated), "stopped": stopped})
+    return Prediction(
+        prompt, " ".join(vocabulary.decode(generated)), notes, {"words": len(generated), "stopped": stopped}
+    )
 
 
 def check_options(*, length: int, temperature: float, top_k: int | None, top_p: float | None) -> None:

@@ -1,5 +1,5 @@
 """The recipes of the language task: the twelve rows of the published table, small ones to begin with, and the best;
-and the questions that runs with many settings answer.
+and the experiments over many settings.
 
 >>> RECIPES["table-02"].hidden_size
 100
@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from porism.errors import RecipeError
 from porism.runs.recipe import Count, Part, Recipe
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,17 +207,17 @@ RECIPES: dict[str, LanguageRecipe] = {
     )
 }
 
-QUESTIONS = {
-    question.name: question
-    for question in (
-        Question(
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment(
             "steps-question",
             "How much does it matter through how many steps the gradient runs back?",
             ("table-02",),
             {"seq_len": (1, 3, 10, 30, 100)},
             seeds=3,
         ),
-        Question(
+        Experiment(
             "rate-question",
             "With early stopping, how much do learning rate and batch matter?",
             ("table-02", "table-10"),

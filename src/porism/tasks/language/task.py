@@ -18,9 +18,9 @@ from porism.tasks.language.model import build
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.model.cost import model_cost
 from porism.tasks.language.predict import generate
-from porism.tasks.language.recipes import PUBLISHED, QUESTIONS, RECIPES, LanguageRecipe
-from porism.training.experiment import Question
-from porism.training.task import Batch, Carry, Sample, Task, loaded
+from porism.tasks.language.recipes import EXPERIMENTS, PUBLISHED, RECIPES, LanguageRecipe
+from porism.training.experiment import Experiment
+from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
 EVALUATION_ROWS = 10
 """Few rows, so that hardly a word is predicted without its context and hardly one falls into the remainder."""
@@ -42,7 +42,7 @@ class Language(Task):
     metric = "perplexity"
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
-    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+    experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
     default_recipe: ClassVar[str] = "elman"
 
     def __init__(self, recipe: LanguageRecipe, vocabulary: Vocabulary, corpus: Corpus | None = None) -> None:
@@ -101,7 +101,7 @@ class Language(Task):
             meter.add(loss.double() * targets.numel(), targets.numel())
         return meter.metrics()
 
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         for key, value in options.items():
             if key not in OPTIONS:
                 raise RecipeError(f"generating text has no option {key!r}. {nearest(key, list(OPTIONS))}")
@@ -109,7 +109,7 @@ class Language(Task):
                 raise RecipeError(f"generating text: {key} takes a number, got {value!r}. Write --set {key}=NUMBER.")
         return [generate(_own_model(model), self.vocabulary, prompt, **options) for prompt in inputs]
 
-    def show(self, model: nn.Module) -> list[Sample]:
+    def show(self, model: nn.Module) -> list[Prediction]:
         known = [prompt for prompt in PROMPTS if all(word in self.vocabulary for word in prompt.split())]
         options = {"temperature": 0.8, "length": 30}
         # Each prompt with its own seed: the same draws would make the answers alike.

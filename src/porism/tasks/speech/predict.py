@@ -17,7 +17,7 @@ from porism.tasks.speech.model.base import SpeechModel
 from porism.tasks.speech.model.encoder import EncoderOutput
 from porism.tasks.speech.model.search import Search
 from porism.tasks.speech.recipes import SpeechRecipe
-from porism.training.task import Batch, Sample
+from porism.training.task import Batch, Prediction
 
 AT_ONCE = 64
 """Recordings that are transcribed together."""
@@ -63,7 +63,7 @@ OPTIONS = {"search": "greedy, ctc or beam", "beam": "a whole number from 1 on", 
 """Options of a transcription, with the values they take."""
 
 
-def transcribe_file(model: SpeechModel, path: str, features: Features, search: Search, seconds: float) -> Sample:
+def transcribe_file(model: SpeechModel, path: str, features: Features, search: Search, seconds: float) -> Prediction:
     """The text of a recording of any length, in segments of at most `seconds`, cut at pauses.
 
     Only as many segments as are transcribed together are in memory.
@@ -82,7 +82,7 @@ def transcribe_file(model: SpeechModel, path: str, features: Features, search: S
     if len(texts) > 1:
         # The last note of a segment is its position.
         notes = (*notes[:-1], f"transcribed in {len(texts)} segments of at most {seconds:.1f} s, cut at pauses")
-    return Sample(path, " ".join(filter(None, texts)), notes, {"pieces": texts})
+    return Prediction(path, " ".join(filter(None, texts)), notes, {"pieces": texts})
 
 
 def search_for(recipe: SpeechRecipe, options: Mapping[str, Any] | None = None) -> Search:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from porism.errors import RecipeError
 from porism.runs.recipe import Count, NotNegative, Part, Recipe, Whole
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,10 +196,10 @@ RECIPES: dict[str, SpeechRecipe] = {
     )
 }
 
-QUESTIONS = {
-    question.name: question
-    for question in (
-        Question(
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment(
             "decoder-question",
             "An LSTM decoder, an attention decoder, or one with CTC beside it, on the same encoder?",
             ("lstm", "attention", "joint"),

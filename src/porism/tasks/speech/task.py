@@ -19,9 +19,9 @@ from porism.tasks.speech.metric import evaluate
 from porism.tasks.speech.model.base import SpeechModel, build, lowest_loss
 from porism.tasks.speech.model.cost import decoder_cost, encoder_cost, model_cost, subject
 from porism.tasks.speech.predict import search_for, transcribe, transcribe_file
-from porism.tasks.speech.recipes import PUBLISHED, PUBLISHED_SPLIT, QUESTIONS, RECIPES, SpeechRecipe
-from porism.training.experiment import Question
-from porism.training.task import Batch, Carry, Sample, Task, loaded
+from porism.tasks.speech.recipes import EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, SpeechRecipe
+from porism.training.experiment import Experiment
+from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
 SHOWN = 5
 
@@ -39,7 +39,7 @@ class Speech(Task):
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = "joint"
-    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+    experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(self, recipe: SpeechRecipe, assets: Mapping[str, Any], recordings: Recordings | None = None) -> None:
         self.recipe: SpeechRecipe = recipe
@@ -118,14 +118,14 @@ class Speech(Task):
     def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
         return evaluate(_own_model(model), self.examples(split), search_for(self.recipe))
 
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         search, seconds = search_for(self.recipe, options), self._assets["seconds"]
         return [transcribe_file(_own_model(model), path, self.features, search, seconds) for path in inputs]
 
-    def show(self, model: nn.Module) -> list[Sample]:
+    def show(self, model: nn.Module) -> list[Prediction]:
         some = self.examples("test")[:SHOWN]
         texts = transcribe(_own_model(model), some, search_for(self.recipe))
-        return [Sample(f"{example.name}: {example.text}", text) for example, text in zip(some, texts, strict=True)]
+        return [Prediction(f"{example.name}: {example.text}", text) for example, text in zip(some, texts, strict=True)]
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
         test, own = self.examples("test"), _own_model(model)

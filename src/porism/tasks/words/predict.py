@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 
 from porism.errors import DataError, RecipeError, ShapeError, nearest
 from porism.tasks.words.data import word2vec
-from porism.training.task import Sample
+from porism.training.task import Prediction
 
 BLOCK = 2**22
 """Numbers of vectors that are compared at once, in float64: 32 MiB, however many words there are."""
@@ -111,7 +111,9 @@ COUNT = 10
 OPTIONS = ("analogy", "count", "out")
 
 
-def answer(vectors: Tensor, words: Sequence[str], queries: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+def answer(
+    vectors: Tensor, words: Sequence[str], queries: Sequence[str], options: Mapping[str, Any]
+) -> list[Prediction]:
     """The neighbours of each query, or the answer to an analogy.
 
     options: `analogy`, whether the queries are the words of one; `count` of neighbours; `out`, a file for all vectors.
@@ -133,11 +135,11 @@ def answer(vectors: Tensor, words: Sequence[str], queries: Sequence[str], option
     if "out" in options:
         path = Path(str(options["out"]))
         word2vec.save(path, words, vectors.numpy())
-        samples.append(Sample(str(path), f"-> {len(words)} vectors of width {vectors.shape[1]}"))
+        samples.append(Prediction(str(path), f"-> {len(words)} vectors of width {vectors.shape[1]}"))
     return samples
 
 
-def _analogy(vectors: Tensor, words: Sequence[str], queries: Sequence[str], count: int) -> list[Sample]:
+def _analogy(vectors: Tensor, words: Sequence[str], queries: Sequence[str], count: int) -> list[Prediction]:
     if len(queries) != 3:
         raise RecipeError(
             f"an analogy takes three words, got {len(queries)}: write --analogy man king woman for "
@@ -147,6 +149,6 @@ def _analogy(vectors: Tensor, words: Sequence[str], queries: Sequence[str], coun
     return [_sample(f"{a} is to {b} as {c} is to", analogy(vectors, words, a, b, c, count))]
 
 
-def _sample(prompt: str, near: list[Neighbour]) -> Sample:
+def _sample(prompt: str, near: list[Neighbour]) -> Prediction:
     shown = ", ".join(f"{word} {cosine:.3f}" for word, cosine in near)
-    return Sample(prompt, f"-> {shown}", (), {"neighbours": [{"word": w, "cosine": c} for w, c in near]})
+    return Prediction(prompt, f"-> {shown}", (), {"neighbours": [{"word": w, "cosine": c} for w, c in near]})

@@ -11,7 +11,7 @@ import msgspec
 
 from porism.errors import RecipeError
 from porism.runs.recipe import Count, NotNegative, Recipe
-from porism.training.experiment import Question
+from porism.training.experiment import Experiment
 
 Held = Annotated[float, msgspec.Meta(gt=0, le=0.25)]
 
@@ -118,8 +118,8 @@ _ESTIMATORS = tuple(
 
 RECIPES: dict[str, WordsRecipe] = {recipe.name: recipe for recipe in (_SKIPGRAM, _DETERMINISTIC, _SMALL, *_ESTIMATORS)}
 
-QUESTIONS = {
-    "estimators": Question(
+EXPERIMENTS = {
+    "estimators": Experiment(
         "estimators",
         "What does sampling cost? The softmax and each of its estimates, trained alike",
         recipes=tuple(recipe.name for recipe in _ESTIMATORS),

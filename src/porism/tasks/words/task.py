@@ -15,7 +15,7 @@ from porism.layers.skipgram.noise import Noise
 from porism.runs.exhibits import AnyExhibit, Table
 from porism.runs.recipe import Recipe
 from porism.tasks.words.data import load_corpus
-from porism.tasks.words.data.batches import Chunks, Pairs, Pass, draw_pairs, seeded_generator
+from porism.tasks.words.data.batches import Chunks, CorpusPass, Pairs, draw_pairs, seeded_generator
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
 from porism.tasks.words.data.evaluation_sets import evaluate
 from porism.tasks.words.data.vocabulary import WordCounts
@@ -26,9 +26,9 @@ from porism.tasks.words.model.base import build
 from porism.tasks.words.model.cost import model_cost, pairs_a_word, subject
 from porism.tasks.words.model.trainer import kept_share, kernel_step
 from porism.tasks.words.predict import answer
-from porism.tasks.words.recipes import QUESTIONS, RECIPES, WordsRecipe
-from porism.training.experiment import Question
-from porism.training.task import Batch, Carry, Sample, Step, Task, loaded
+from porism.tasks.words.recipes import EXPERIMENTS, RECIPES, WordsRecipe
+from porism.training.experiment import Experiment
+from porism.training.task import Batch, Carry, Prediction, Step, Task, loaded
 
 SEED = 0
 """Of the pairs that are held out: the same for every model."""
@@ -57,7 +57,7 @@ class Words(Task):
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = "small"
-    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+    experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(self, recipe: WordsRecipe, vocabulary: WordCounts, corpus: StreamedCorpus | None = None) -> None:
         self.recipe: WordsRecipe = recipe
@@ -105,7 +105,7 @@ class Words(Task):
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         if self.recipe.by_kernel:
-            return Pass(self._chunks, (epoch - 1) * self.corpus.words)
+            return CorpusPass(self._chunks, (epoch - 1) * self.corpus.words)
         return Pairs(self._chunks, self._keep, self.recipe.window, seed, epoch)
 
     def start(self, model: nn.Module) -> Carry:
@@ -148,10 +148,10 @@ class Words(Task):
             metrics |= {"gradient_bias": error.bias, "gradient_deviation": error.deviation}
         return metrics
 
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         return answer(_vectors(model), self.vocabulary.words, inputs, options)
 
-    def show(self, model: nn.Module) -> list[Sample]:
+    def show(self, model: nn.Module) -> list[Prediction]:
         return self.predict(model, self._some_words(SHOWN), {"count": 8})
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:

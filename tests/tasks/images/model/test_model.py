@@ -12,7 +12,7 @@ from porism.tasks.images.data import Shape
 from porism.tasks.images.model import build
 from porism.tasks.images.model.cost import model_cost
 from porism.tasks.images.model.receptive_field import receptive_field
-from porism.tasks.images.recipes import QUESTIONS, RECIPES
+from porism.tasks.images.recipes import EXPERIMENTS, RECIPES
 from porism.tasks.images.task import Images
 from porism.training.session import count_parameters
 
@@ -36,11 +36,11 @@ def test_pooling_and_strides_leave_the_same_sizes(size: tuple[int, int]) -> None
 
 
 def test_the_question_asks_for_the_published_protocol() -> None:
-    for name in QUESTIONS["pooling-question"].recipes:
+    for name in EXPERIMENTS["pooling-question"].recipes:
         recipe = RECIPES[name]
         settings = (recipe.optimizer, recipe.batch_size, recipe.epochs, recipe.restore_best_weights, recipe.dropout)
         assert settings == ("sgd", 8, 15, False, 0.7)
-    assert QUESTIONS["pooling-question"].over == {"learning_rate": (0.1, 0.01, 0.001)}
+    assert EXPERIMENTS["pooling-question"].over == {"learning_rate": (0.1, 0.01, 0.001)}
 
 
 def test_the_convolutional_net_is_small() -> None:
@@ -50,7 +50,8 @@ def test_the_convolutional_net_is_small() -> None:
 @pytest.mark.parametrize("size", [8, 28])
 def test_convolutions_against_walks_have_as_many_parameters(size: int) -> None:
     walks, convolutions = (
-        count_parameters(build(RECIPES[name], Shape(1, size, size), 10)) for name in QUESTIONS["grid-question"].recipes
+        count_parameters(build(RECIPES[name], Shape(1, size, size), 10))
+        for name in EXPERIMENTS["grid-question"].recipes
     )
     assert abs(walks - convolutions) / walks < 0.005
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from porism.tasks.words.data.batches import Chunks, Pass
+from porism.tasks.words.data.batches import Chunks, CorpusPass
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus, TextSource
 
 READING = ReadingOptions(least_count=1, chunk_words=500)
@@ -38,7 +38,7 @@ def test_places_count_the_words_of_the_text(corpus: StreamedCorpus) -> None:
     places = torch.stack([place for _, place in Chunks(corpus)])
     assert places[:, 1].sum() == corpus.words
     assert torch.equal(places[1:, 0], places[:, 1].cumsum(0)[:-1])
-    later = Pass(Chunks(corpus), words_before=1000)
+    later = CorpusPass(Chunks(corpus), words_before=1000)
     assert later[2][1].tolist() == [1000 + int(places[2, 0]), int(places[2, 1])]
 
 

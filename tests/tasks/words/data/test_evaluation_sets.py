@@ -21,7 +21,7 @@ from porism.tasks.words.data.evaluation_sets import (
     spearman,
 )
 
-QUESTIONS = """: capitals
+EXPERIMENTS = """: capitals
 Athens Greece Oslo Norway
 Oslo Norway Athens Greece
 Oslo Norway Paris France
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "wordsim353.tsv").write_text(
         "# A and B\tmean\nathens\toslo\t9\nBoy\tman\t7\nboy\tgirl\t8\ncar\tboy\t1\n"
     )
-    (tmp_path / "questions-words.txt.xz").write_bytes(lzma.compress(QUESTIONS.encode()))
+    (tmp_path / "questions-words.txt.xz").write_bytes(lzma.compress(EXPERIMENTS.encode()))
     return tmp_path
 
 

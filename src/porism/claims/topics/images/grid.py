@@ -39,7 +39,7 @@ def product_with_pixel(form: Callable[[int, int], tuple[int, int]]) -> Finding:
     )
 
 
-class Weights(NamedTuple):
+class GridWeights(NamedTuple):
     """As row vectors are multiplied: C by H, H by H, H by H."""
 
     into: Matrix
@@ -47,7 +47,7 @@ class Weights(NamedTuple):
     top: Matrix
 
 
-def scalar_walk(image: list[list[Vector]], weights: Weights, outside: Vector) -> list[list[Vector]]:
+def scalar_walk(image: list[list[Vector]], weights: GridWeights, outside: Vector) -> list[list[Vector]]:
     """All states of an image, rows of pixels, number by number; `outside` stands for what lies beyond its edges."""
     states: list[list[Vector]] = []
     for j, row in enumerate(image):
@@ -63,7 +63,7 @@ def walk_tally(n: int, C: int, H: int) -> Tally:
     """Of an n x n image with zeros around it."""
 
     def program(made: Maker) -> object:
-        weights = Weights(made.matrix(C, H), made.matrix(H, H), made.matrix(H, H))
+        weights = GridWeights(made.matrix(C, H), made.matrix(H, H), made.matrix(H, H))
         return scalar_walk([made.matrix(n, C) for _ in range(n)], weights, [Noted(0.0, made.tally)] * H)
 
     return tallied(program)

@@ -10,7 +10,7 @@ from porism.claims.checks.compare import ROUNDING, answered, compared, differenc
 from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.topics.recurrent.step import (
     GIVEN,
-    Step,
+    ElmanStep,
     derivative,
     derivative_of,
     derivatives_of,
@@ -23,7 +23,7 @@ OfLabel = Callable[[Tensor, Tensor], Tensor]
 """From a label y and a prediction yhat, (1, V) each."""
 
 
-def labelled(step: Step, y: Tensor) -> Step:
+def labelled(step: ElmanStep, y: Tensor) -> ElmanStep:
     return take({name: getattr(step, name) for name in GIVEN} | {"y": y})
 
 
@@ -46,7 +46,7 @@ def terms_of_the_loss(words: Literal["same", "other"]) -> Callable[[OfLabel], Fi
     wanted = same if words == "same" else ~same
 
     def judge(form: OfLabel) -> Finding:
-        def true(step: Step) -> Tensor:
+        def true(step: ElmanStep) -> Tensor:
             # The term of word j alone is the loss, less its sign, under the label that has this word only.
             alone = [labelled(step, step.y * row) for row in torch.eye(len(same), dtype=torch.float64)]
             return torch.cat([-derivative(one, "E", "alpha") for one in alone])
@@ -86,7 +86,7 @@ def _identity(row: Tensor) -> Tensor:
     return torch.eye(row.shape[1], dtype=row.dtype)
 
 
-def _softmax_slope(step: Step) -> Tensor:
+def _softmax_slope(step: ElmanStep) -> Tensor:
     # dyhat[k] / dalpha[j] = yhat[k] ([k = j] - yhat[j])
     return step.yhat[0].diag() - step.yhat.T @ step.yhat
 

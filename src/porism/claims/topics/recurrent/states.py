@@ -8,7 +8,7 @@ from torch import Tensor
 
 from porism.claims.checks.compare import Case, compared
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.topics.recurrent.step import STEPS, Formula, Step, derivative, derivative_of, gradient_by
+from porism.claims.topics.recurrent.step import STEPS, ElmanStep, Formula, derivative, derivative_of, gradient_by
 from porism.layers.recurrent.elman import naive
 from porism.layers.recurrent.elman.gradient import local_gradient, trace_back
 from porism.layers.recurrent.elman.naive import Weights
@@ -29,7 +29,7 @@ def slope_of_the_sigmoid(form: Callable[[Tensor], Tensor]) -> Finding:
     return compared([("z from -20 to 20", true, form(h.detach()))])
 
 
-def sizes_of_gradients(form: Callable[[Step], dict[str, Tensor]]) -> Finding:
+def sizes_of_gradients(form: Callable[[ElmanStep], dict[str, Tensor]]) -> Finding:
     """The rows and columns of form(step), a gradient a name, against those of what each is taken by."""
     return compared(
         (f"d{by} at {where}", list(derivative(step, "E", by).shape), list(given.shape))
@@ -107,7 +107,7 @@ def _reach_of_a_loss() -> Lines:
 
 
 # The formulas as the source has them. sigma is h, and all are of the size of what they are taken by.
-def _outer(s: Step) -> Tensor:
+def _outer(s: ElmanStep) -> Tensor:
     return s.h.T @ (1 - s.h)
 
 
@@ -130,7 +130,7 @@ def _selecting(row: Tensor, chosen: Tensor) -> Tensor:
     return torch.einsum("i,jk->kij", row[0], _diagonal(chosen))
 
 
-def _all_ones(step: Step) -> Tensor:
+def _all_ones(step: ElmanStep) -> Tensor:
     return torch.ones_like(step.h)
 
 

@@ -17,7 +17,7 @@ from porism.layers.readout import naive
 from porism.layers.recurrent.elman.naive import ACTIVATIONS
 
 
-class Step(NamedTuple):
+class ElmanStep(NamedTuple):
     """Everything that a formula may name. `before` is the state h[t-1], y the label as weights of the words."""
 
     e: Tensor  # 1 D
@@ -47,18 +47,18 @@ class Step(NamedTuple):
 
 GIVEN = ("e", "before", "I", "H", "U", "b1", "b2", "y")
 MATRICES = ("I", "H", "U")
-Formula = Callable[[Step], Tensor]
-Formulas = Callable[[Step], tuple[Tensor, ...]]
+Formula = Callable[[ElmanStep], Tensor]
+Formulas = Callable[[ElmanStep], tuple[Tensor, ...]]
 
 
-def take(given: Mapping[str, Tensor]) -> Step:
+def take(given: Mapping[str, Tensor]) -> ElmanStep:
     """The step from what is given; beta, h and alpha may be given too, and are then not computed."""
     e, before, I, H, U, b1, b2, y = (given[name] for name in GIVEN)  # noqa: E741
     beta = given["beta"] if "beta" in given else before @ H + e @ I + b1
     h = given["h"] if "h" in given else ACTIVATIONS["sigmoid"](beta)
     alpha = given["alpha"] if "alpha" in given else naive.scores(h[0], U.mT, b2[0])[None]
     E = cross_entropy(y, alpha)
-    return Step(e, before, I, H, U, b1, b2, y, beta, h, alpha, alpha.softmax(1), E)
+    return ElmanStep(e, before, I, H, U, b1, b2, y, beta, h, alpha, alpha.softmax(1), E)
 
 
 def cross_entropy(y: Tensor, alpha: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def cross_entropy(y: Tensor, alpha: Tensor) -> Tensor:
     return torch.stack([y[0, word] * naive.cross_entropy(alpha, unchanged, None, word) for word in words]).sum()
 
 
-def random_step(D: int, H: int, V: int, seed: int = 1) -> Step:
+def random_step(D: int, H: int, V: int, seed: int = 1) -> ElmanStep:
     """The label is one word."""
     draw = torch.Generator().manual_seed(seed)
 
@@ -84,7 +84,7 @@ STEPS = {f"D={D}, H={H}, V={V}": random_step(D, H, V) for D, H, V in [(3, 5, 7),
 """At a width of one many a wrong formula is right: it stands here beside others."""
 
 
-def derivative(step: Step, of: str, by: str) -> Tensor:
+def derivative(step: ElmanStep, of: str, by: str) -> Tensor:
     """Every element of one quantity by every element of another; what does not lie between them is held.
 
     A row counts as a vector: dalpha/dh is (V, H), entry (k, i) being the derivative of alpha[k] by h[i]. Of E it is

@@ -27,7 +27,7 @@ SIZES = ((1, 1, 1), (2, 3, 1), (3, 2, 5), (7, 6, 2), (4, 10, 3))
 
 
 @dataclass(frozen=True)
-class Work:
+class OperationCount:
     """The operations of a step, and the rows and columns of what it gives."""
 
     shape: tuple[Expr, Expr]
@@ -44,7 +44,7 @@ OF_FEATURES = M - 1 + D * (K - 2)
 """Multiplications for the features of one token: D (K - 1) for x_i / sqrt(m), m = 2 ... K, and one for each of the
 M - 1 - D monomials from degree 2 on, made from a shorter one."""
 
-IN_ALL = Work(
+IN_ALL = OperationCount(
     shape=(T, D),
     mul=2 * T * OF_FEATURES + 2 * T * M * D + T * M,
     add=(D + 1) * (2 * T * M - T - M),
@@ -56,10 +56,10 @@ BREAK_EVEN = M * (1 + 1 / (2 * D)) + OF_FEATURES / D
 """The length from which on that takes fewer multiplications than softmax."""
 
 
-def work_of(program: Program) -> Callable[[Work], Finding]:
+def work_of(program: Program) -> Callable[[OperationCount], Finding]:
     """A form's shape and counts against those of runs."""
 
-    def judge(form: Work) -> Finding:
+    def judge(form: OperationCount) -> Finding:
         stated = (*form.shape, form.mul, form.add, form.div)
         cases = []
         for sizes in SIZES:
@@ -176,11 +176,11 @@ def _multiplications() -> Lines:
     )
 
 
-SUMS = Work((T, S.One), mul=T * M, add=M * (T - 1) + T * (M - 1), div=T)
-OVER_KEYS = Work((M, D), mul=T * M * D, add=M * D * (T - 1))
-READ = Work((T, D), mul=T * M * D, add=T * D * (M - 1))
-DENSE = Work((T, D), mul=T**2 * D, add=T * D * (T - 1))
-ROW_BY_ROW = Work((T, D), div=T * D)
+SUMS = OperationCount((T, S.One), mul=T * M, add=M * (T - 1) + T * (M - 1), div=T)
+OVER_KEYS = OperationCount((M, D), mul=T * M * D, add=M * D * (T - 1))
+READ = OperationCount((T, D), mul=T * M * D, add=T * D * (M - 1))
+DENSE = OperationCount((T, D), mul=T**2 * D, add=T * D * (T - 1))
+ROW_BY_ROW = OperationCount((T, D), div=T * D)
 
 CLAIMS: tuple[Statement, ...] = (
     Claim(
@@ -225,7 +225,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=work_of(_inverse_sums),
         stated=SUMS,
         # The row sums of Phi(Q) Phi(K)^T.
-        rival=Work((T, S.One), mul=T**2 * M, add=T**2 * (M - 1) + T * (T - 1), div=T),
+        rival=OperationCount((T, S.One), mul=T**2 * M, add=T**2 * (M - 1) + T * (T - 1), div=T),
     ),
     Claim(
         id="003-29",
@@ -236,7 +236,7 @@ CLAIMS: tuple[Statement, ...] = (
         formulas=OVER_KEYS.formulas,
         judge=work_of(lambda made, T, M, D: scalar.sums_over_keys(made.matrix(T, M), made.matrix(T, D))),
         stated=OVER_KEYS,
-        rival=Work((T, T), mul=T**2 * M, add=T**2 * (M - 1)),
+        rival=OperationCount((T, T), mul=T**2 * M, add=T**2 * (M - 1)),
     ),
     Claim(
         id="003-30",
@@ -269,7 +269,7 @@ CLAIMS: tuple[Statement, ...] = (
         formulas=ROW_BY_ROW.formulas,
         judge=work_of(lambda made, T, M, D: scalar.divided(made.matrix(T, D), made.vector(T))),
         stated=ROW_BY_ROW,
-        rival=Work((T, D), div=T),
+        rival=OperationCount((T, D), div=T),
     ),
     Claim(
         id="003-34",

@@ -74,7 +74,7 @@ def unbiased_drawings(form: Callable[[Drawing], bool]) -> Finding:
     return Finding(len(wrong), 0, told)
 
 
-class Step(NamedTuple):
+class SampledStep(NamedTuple):
     """What is said of a step with m sampled words.
 
     multiplications(V, D, m, knows_z): whether the sum Z over all words is known before, or has to be summed.
@@ -95,7 +95,7 @@ def scalar_estimate(made: Maker, v: Vector, U: Matrix, m: int, knows_z: bool) ->
     return product([c], transposed(U)[:m])[0]
 
 
-def cost_and_bias(form: Step) -> Finding:
+def cost_and_bias(form: SampledStep) -> Finding:
     """A step's multiplications, counted one by one; where those are right, the bias with a sampled Z."""
 
     def counted(V: int, D: int, m: int, knows_z: bool) -> int:
@@ -113,7 +113,7 @@ def cost_and_bias(form: Step) -> Finding:
     return _first_order(form) if counts.agrees else counts
 
 
-def _first_order(form: Step) -> Finding:
+def _first_order(form: SampledStep) -> Finding:
     """m times the bias, for ever larger m: from m and 2 m, so that what falls like 1 / m drops out."""
     v, U, q, j = few_words()
 
@@ -205,8 +205,8 @@ CLAIMS: tuple[Statement, ...] = (
         formulas=("V*D + m*(D + 1)",),
         picture=_bias_over_samples,
         judge=cost_and_bias,
-        stated=Step(lambda V, D, m, knows_z: 2 * m * D + m, lambda v, U, q, m: torch.zeros_like(v)),
-        corrected=Step(
+        stated=SampledStep(lambda V, D, m, knows_z: 2 * m * D + m, lambda v, U, q, m: torch.zeros_like(v)),
+        corrected=SampledStep(
             lambda V, D, m, knows_z: (m if knows_z else V) * D + m * (D + 1),
             first_order_bias,
         ),

@@ -112,16 +112,16 @@ def _check_disjoint(name: str, splits: Mapping[str, Sequence[Utterance]]) -> Non
 SOUND_SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".sph", ".raw")
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     where: str
     text: str
 
 
-def read_lines(path: Path) -> list[Line]:
+def read_lines(path: Path) -> list[TextLine]:
     """The lines of a text file that are not empty."""
     text = decoded(read_content(path), str(path))
     lines = [
-        Line(f"{path}, line {number}", line.rstrip("\r"))
+        TextLine(f"{path}, line {number}", line.rstrip("\r"))
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip()
     ]

@@ -54,7 +54,7 @@ class Chunks(LazyBatches):
         return torch.from_numpy(tokens), torch.tensor([chunk.previous, words])
 
 
-class Pass(LazyBatches):
+class CorpusPass(LazyBatches):
     """One of several passes through the text: positions continue from the previous passes."""
 
     def __init__(self, chunks: Chunks, words_before: int) -> None:

@@ -82,7 +82,7 @@ _ONE_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True)
-class Progress:
+class ChunkResult:
     """The result of a chunk."""
 
     tokens: int
@@ -183,7 +183,7 @@ class Trainer:
         return max(self.last_rate, self.rate + (self.last_rate - self.rate) * tokens / self.total)
 
     @torch.no_grad()
-    def train(self, tokens: Tensor) -> Progress:
+    def train(self, tokens: Tensor) -> ChunkResult:
         """Once through a chunk: (T,) int32 numbers of words, END between sentences."""
         self._prepare()
         _check_tokens(tokens, len(self.words))
@@ -197,7 +197,7 @@ class Trainer:
         increment_version([vectors for vectors in (self.words, self.contexts) if not vectors.is_inference()])
         self.done += real
         self._check_health(loss / max(1, pairs))
-        return Progress(real, kept, pairs, loss / pairs if pairs else math.nan, rates[1])
+        return ChunkResult(real, kept, pairs, loss / pairs if pairs else math.nan, rates[1])
 
     def _by_numba(
         self, tokens: Tensor, drop: np.uint64, draw: np.uint64, rates: tuple[float, float]
