@@ -5,7 +5,7 @@ import torch
 
 from porism.claims.checks.count import Noted, Tally
 from porism.claims.topics.images.downsampling import SHRINK, smallest_test_set, without_downsampling
-from porism.claims.topics.images.grid import GridWeights, influence, scalar_walk, walk_tally
+from porism.claims.topics.images.grid import GridWeights, influence, scalar_scan, scan_tally
 from porism.layers.recurrent.grid import naive
 from porism.layers.recurrent.grid.cost import cost
 from porism.layers.recurrent.grid.kernels.diagonals import diagonals
@@ -21,7 +21,7 @@ def test_the_walk_that_is_counted_is_the_layers(n: int, C: int, H: int) -> None:
         return [[Noted(number, tally) for number in row] for row in matrix.tolist()]
 
     tally = Tally()
-    states = scalar_walk(
+    states = scalar_scan(
         [noted(row) for row in x[0].permute(1, 2, 0)],
         GridWeights(noted(W_in), noted(W_left), noted(W_top)),
         [Noted(0.0, tally)] * H,
@@ -33,7 +33,7 @@ def test_the_walk_that_is_counted_is_the_layers(n: int, C: int, H: int) -> None:
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_leaving_out_the_zeros_around_saves_four_n_squares_of_the_width(n: int) -> None:
     C, H = 3, 2
-    tally = walk_tally(n, C, H)
+    tally = scan_tally(n, C, H)
     # The layer leaves them out, and counts two operations for a multiplication.
     assert 2 * tally.mul - cost().at(B=1, C=C, H=H, Y=n, X=n)["flops"] == 4 * n * H**2
     assert tally.sigma == n**2 * H

@@ -26,8 +26,8 @@ def test_a_run_on_single_numbers_answers_as_the_layer_does(
 ) -> None:
     made = Maker(Tally())
     q, k, v = (made.matrix(length, width) for _ in range(3))
-    wanted = naive.taylor_attention(*(values(x)[None, None] for x in (q, k, v)), order=order, scale=1.0)[0, 0]
-    torch.testing.assert_close(values(attention(q, k, v, order)), wanted, rtol=1e-12, atol=1e-12)
+    expected = naive.taylor_attention(*(values(x)[None, None] for x in (q, k, v)), order=order, scale=1.0)[0, 0]
+    torch.testing.assert_close(values(attention(q, k, v, order)), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("_", "width", "order"), SIZES)

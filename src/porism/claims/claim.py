@@ -50,7 +50,7 @@ class Statement:
     says: str
     verdict: Verdict
     precise: str = ""
-    """What is right, or what must be assumed; empty where the statement needs nothing more."""
+    """What is right, or what must be assumed; empty where the statement is complete."""
     formulas: tuple[str, ...] = ()
     """Of `precise`, in the letters of the alphabet where they stand for the same, such as `H*(2*H + C)`."""
     picture: Callable[[], AnyExhibit] | None = None
@@ -74,12 +74,12 @@ class Claim(Statement, Generic[Form]):
     corrected: Form | None = None
 
     def __post_init__(self) -> None:
-        wanted, other = ("rival", "corrected") if self.verdict == "holds" else ("corrected", "rival")
+        expected, other = ("rival", "corrected") if self.verdict == "holds" else ("corrected", "rival")
         if self.verdict == "empirical":
             raise ClaimError(f"claim {self.id}: empirical, and has a judge. Make it an Empirical.")
-        if getattr(self, wanted) is None or getattr(self, other) is not None:
+        if getattr(self, expected) is None or getattr(self, other) is not None:
             raise ClaimError(
-                f"claim {self.id}: {self.verdict}, which takes {wanted} and no {other}: a check that is shown one "
+                f"claim {self.id}: {self.verdict}, which takes {expected} and no {other}: a check that is shown one "
                 "form alone could say yes to everything."
             )
         if self.verdict != "holds" and not self.precise:

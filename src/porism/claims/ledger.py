@@ -50,7 +50,7 @@ def read_ledger(path: Path) -> dict[str, Statement]:
         raise ClaimError(f"{path}: cannot be run: {type(error).__name__}: {error}. Put it right first.") from error
     claims = getattr(module, "CLAIMS", ())
     if not claims or not all(isinstance(claim, Statement) for claim in claims):
-        raise ClaimError(f"{path}: holds no CLAIMS, wanted a list of Claim and Empirical. See docs/claims.md.")
+        raise ClaimError(f"{path}: holds no CLAIMS, expected a list of Claim and Empirical. See docs/claims.md.")
     return _by_id(claims, str(path))
 
 
@@ -90,15 +90,15 @@ def decide(claim: Statement) -> Decision:
     """
     start = time.perf_counter()
     try:
-        stated, other, right = _heard(claim)
+        stated, other, right = _findings(claim)
     except MissingExtra as error:
         return Decision(claim, "open", None, None, time.perf_counter() - start, missing=str(error))
     outcome: Outcome = "open" if stated is None else "pass" if right else "fail"
     return Decision(claim, outcome, stated, other, time.perf_counter() - start)
 
 
-def _heard(claim: Statement) -> tuple[Finding | None, Finding | None, bool]:
-    """The findings, and whether they are those that the verdict asks for."""
+def _findings(claim: Statement) -> tuple[Finding | None, Finding | None, bool]:
+    """The findings, and whether they agree with the verdict."""
     if isinstance(claim, Empirical):
         known = claim.known() if claim.known else None
         return known, None, known is not None and known.agrees

@@ -44,20 +44,20 @@ def compared(cases: Iterable[Case], tolerance: float = ROUNDING) -> Finding:
 
     A form that gives another shape is infinitely far away, and one that gives no number too.
     """
-    worst, seen, told = -1.0, 0, ""
+    worst, seen, evidence = -1.0, 0, ""
     for where, true, given in cases:
         seen += 1
         error = float("inf") if isinstance(given, Impossible) else difference(_tensor(true), _tensor(given))
         if error > worst:
-            worst, told = error, f"{where}: {_told(true, given)}"
+            worst, evidence = error, f"{where}: {_comparison(true, given)}"
     if not seen:
-        return Finding(float("nan"), tolerance, "nothing was compared")
+        return Finding(float("nan"), tolerance, "no value was compared")
     plural = "case" if seen == 1 else "cases"
     if worst <= tolerance:
         return Finding(
             worst, tolerance, f"equal in {seen} {plural}, to {worst:.0e}" if worst else f"equal in {seen} {plural}"
         )
-    return Finding(worst, tolerance, told)
+    return Finding(worst, tolerance, evidence)
 
 
 def counted_equal(cases: Iterable[tuple[str, int, Any]]) -> Finding:
@@ -69,7 +69,7 @@ def counted_equal(cases: Iterable[tuple[str, int, Any]]) -> Finding:
     listed = list(cases)
     wrong = [case for case in listed if case[1] != case[2]]
     if not listed:
-        return Finding(float("nan"), 0, "nothing was counted")
+        return Finding(float("nan"), 0, "no operation was counted")
     if not wrong:
         return Finding(0, 0, f"equal in {len(listed)} case{'s' if len(listed) > 1 else ''}")
     where, true, given = wrong[0]
@@ -93,7 +93,7 @@ def _floats(value: Any) -> Any:
     return [_floats(item) for item in value] if isinstance(value, Sequence) else float(value)
 
 
-def _told(true: Any, given: Any) -> str:
+def _comparison(true: Any, given: Any) -> str:
     """Both, or the place where they differ most."""
     if isinstance(given, Impossible):
         return f"{given.why}"
@@ -125,12 +125,12 @@ def answered(cases: Iterable[tuple[str, bool, bool]]) -> Finding:
     listed = list(cases)
     wrong = [case for case in listed if case[1] != case[2]]
     if not listed:
-        return Finding(float("nan"), 0, "nothing was asked")
+        return Finding(float("nan"), 0, "no case was given")
     if not wrong:
         return Finding(0, 0, f"the same answer in {len(listed)} cases")
     where, true, given = wrong[0]
-    told = f"{where} {_word(true).capitalize()} is true, {_word(given)} stated"
-    return Finding(len(wrong), 0, f"{told}; wrong in {len(wrong)} of {len(listed)} cases")
+    evidence = f"{where} {_word(true).capitalize()} is true, {_word(given)} stated"
+    return Finding(len(wrong), 0, f"{evidence}; wrong in {len(wrong)} of {len(listed)} cases")
 
 
 def _word(answer: bool) -> str:

@@ -70,7 +70,8 @@ Matrix = list[Vector]
 
 @dataclass
 class Maker:
-    """Makes numbers whose operations go into one tally; making them costs nothing. They are small and all different."""
+    """Makes numbers whose operations go into one tally; making them is not counted. They are small and all
+    different."""
 
     tally: Tally
     made: int = 0

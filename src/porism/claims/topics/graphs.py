@@ -110,7 +110,7 @@ def spectrum(form: OfMatrix) -> Finding:
 
 
 def softmax_rows(form: OfMatrix) -> Finding:
-    """form(A + I) against the layer's softmax over the nodes that are heard."""
+    """form(A + I) against the layer's softmax over the neighbors."""
     edges = random_edges()
     return compared([("a random graph", propagation(edges, "softmax"), form(propagation(edges, "none")))])
 

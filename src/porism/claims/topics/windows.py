@@ -112,7 +112,7 @@ def _weight_outside() -> Lines:
         title=f"Weight that a window cuts off, of {T} tokens",
         about=(
             "The mean share of softmax's weight on tokens outside of the window, for logits of deviation 1. Without a "
-            "slope all places count alike, and a window loses what it leaves out; where logits fall with distance, "
+            "slope all positions count alike, and a window loses what it leaves out; where logits fall with distance, "
             "little."
         ),
         x="W",
@@ -155,7 +155,7 @@ CLAIMS: tuple[Statement, ...] = (
         says="A token attends to all the tokens before it.",
         verdict="holds under assumptions",
         precise=(
-            "And to itself: the first one has nothing else to look at. This halves the pairs, and leaves them "
+            "And to itself: the first one has no other token to attend to. This halves the pairs, and leaves them "
             "quadratic; the source claims O(T) for its other two patterns alone."
         ),
         formulas=("T*(T + 1)/2",),

@@ -1,6 +1,6 @@
 """Attention: parameters and operations.
 
-D is the width of the whole layer and A the number of its heads, which are D / A wide unless told otherwise.
+D is the width of the whole layer and A the number of its heads, which are D / A wide unless given otherwise.
 """
 
 from porism.claims.claim import Statement

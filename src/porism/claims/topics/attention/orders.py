@@ -41,19 +41,19 @@ def grows_like(counted: Mapping[str, Count], ways: Ways) -> Callable[[Order], Fi
     """form(T, D, A) against the exponents of what is counted, along each of the ways."""
 
     def judge(form: Order) -> Finding:
-        worst, told = -1.0, ""
+        worst, evidence = -1.0, ""
         for way, powers in ways.items():
             for place, (what, count) in enumerate(counted.items()):
                 true = _exponent(count, powers)
                 given = _exponent(partial(_part, form, place), powers)
                 if abs(true - given) > worst:
                     worst = abs(true - given)
-                    told = f"{what}, as {way}: exponent {true:.3f} counted, {given:.3f} stated"
+                    evidence = f"{what}, as {way}: exponent {true:.3f} counted, {given:.3f} stated"
         if worst <= TOLERANCE:
-            told = f"exponents equal along {len(ways)} ways to grow" + (
+            evidence = f"exponents equal along {len(ways)} ways to grow" + (
                 f", for each of {len(counted)} parts" if len(counted) > 1 else ""
             )
-        return Finding(worst, TOLERANCE, told)
+        return Finding(worst, TOLERANCE, evidence)
 
     return judge
 

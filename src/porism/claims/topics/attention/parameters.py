@@ -119,7 +119,7 @@ CLAIMS: tuple[Statement, ...] = (
         "001-38",
         "2(a)",
         "With A heads there are 3 D^2 / A numbers in each and 3 D^2 in all.",
-        "A divides D, there are no biases, and nothing combines the heads. The cost in 2(b) does count a matrix that "
+        "A divides D, there are no biases, and no matrix combines the heads. The cost in 2(b) does count a matrix that "
         "combines them; with it there are 4 D^2.",
     ),
 )

@@ -58,9 +58,9 @@ def parameters(form: OfNet) -> Finding:
 def parameters_saved(form: Callable[[int, int], int]) -> Finding:
     """form(stride, size) against how many parameters pools save, compared with convolutions of that stride alone."""
     return counted_equal(
-        (f"{size} x {size}, against a stride of {stride}", numbers_in(other) - numbers_in(net(True, size)), said)
+        (f"{size} x {size}, against a stride of {stride}", numbers_in(other) - numbers_in(net(True, size)), stated)
         for size in SIZES
-        for stride, other, said in (
+        for stride, other, stated in (
             (1, without_downsampling(size), form(1, size)),
             (2, net(False, size), form(2, size)),
         )
@@ -126,8 +126,8 @@ def difference_of_accuracies() -> Finding:
     images, pooled, strided = smallest_test_set()
     both = (pooled + strided) / (2 * images)
     z = (pooled - strided) / images / math.sqrt(2 * both * (1 - both) / images)
-    told = f"{pooled} and {strided} right of {images}: {pooled - strided} images apart, z = {z:.2f}"
-    return Finding(z, NormalDist().inv_cdf(0.975), told)
+    evidence = f"{pooled} and {strided} right of {images}: {pooled - strided} images apart, z = {z:.2f}"
+    return Finding(z, NormalDist().inv_cdf(0.975), evidence)
 
 
 _NETS = (("pooled", True), ("strided", False))
@@ -143,7 +143,7 @@ def _all_parameters(left: int) -> int:
 
 
 def _left(stride: int, size: int) -> int:
-    """Rows behind both convolutions of this stride, the second of which takes two away before it strides."""
+    """Rows after both convolutions of this stride, the second of which takes two away before it strides."""
     behind_first = math.ceil(size / stride)
     return math.ceil((behind_first - 2) / stride)
 
@@ -187,7 +187,7 @@ CLAIMS: tuple[Statement, ...] = (
         says="The nets do differently because pools save parameters.",
         verdict="wrong",
         precise=(
-            "A pool has no parameters, and a stride of 2 leaves as many pixels behind as a pool does, so that both "
+            "A pool has no parameters, and a stride of 2 leaves as many pixels as a pool does, so that both "
             "nets have the same. Pools save parameters only against a net that does not make images smaller at all."
         ),
         judge=parameters_saved,
@@ -236,8 +236,8 @@ CLAIMS: tuple[Statement, ...] = (
         says="The nets differ in their pools alone, so that the difference in accuracy comes from there.",
         verdict="imprecise",
         precise=(
-            "A stride skips three of four places before it multiplies, a pool behind it: the pooled net's convolutions "
-            "do four times the work at 28 x 28. Nor is the difference established, see 003-36."
+            "A stride skips three of four positions before it multiplies, a pool after it: the pooled net's "
+            "convolutions do four times the work at 28 x 28. Nor is the difference established, see 003-36."
         ),
         judge=convolutions,
         stated=lambda pooled, size: _products(2, size),

@@ -47,7 +47,7 @@ class GridWeights(NamedTuple):
     top: Matrix
 
 
-def scalar_walk(image: list[list[Vector]], weights: GridWeights, outside: Vector) -> list[list[Vector]]:
+def scalar_scan(image: list[list[Vector]], weights: GridWeights, outside: Vector) -> list[list[Vector]]:
     """All states of an image, rows of pixels, number by number; `outside` stands for what lies beyond its edges."""
     states: list[list[Vector]] = []
     for j, row in enumerate(image):
@@ -59,12 +59,12 @@ def scalar_walk(image: list[list[Vector]], weights: GridWeights, outside: Vector
     return states
 
 
-def walk_tally(n: int, C: int, H: int) -> Tally:
+def scan_tally(n: int, C: int, H: int) -> Tally:
     """Of an n x n image with zeros around it."""
 
     def program(made: Maker) -> object:
         weights = GridWeights(made.matrix(C, H), made.matrix(H, H), made.matrix(H, H))
-        return scalar_walk([made.matrix(n, C) for _ in range(n)], weights, [Noted(0.0, made.tally)] * H)
+        return scalar_scan([made.matrix(n, C) for _ in range(n)], weights, [Noted(0.0, made.tally)] * H)
 
     return tallied(program)
 
@@ -73,9 +73,11 @@ def operations_of_cell(form: Callable[[int, int], tuple[int, int, int]]) -> Find
     """form(C, H) against the multiplications, additions and sigmas of one cell, counted one by one."""
     cases = []
     for C, H in SIZES:
-        found = walk_tally(1, C, H)
+        found = scan_tally(1, C, H)
         kinds = zip(("multiplications", "additions", "sigmas"), (found.mul, found.add, found.sigma), strict=True)
-        cases += [(f"{_at(C, H)}, {kind}", true, said) for (kind, true), said in zip(kinds, form(C, H), strict=True)]
+        cases += [
+            (f"{_at(C, H)}, {kind}", true, stated) for (kind, true), stated in zip(kinds, form(C, H), strict=True)
+        ]
     return counted_equal(cases)
 
 
@@ -84,7 +86,7 @@ def parameters_and_operations(form: Callable[[int, int, int], tuple[int, int]]) 
     cases = []
     for n in SIDES:
         for C, H in SIZES:
-            found, (said_parameters, said_operations) = walk_tally(n, C, H), form(n, C, H)
+            found, (said_parameters, said_operations) = scan_tally(n, C, H), form(n, C, H)
             cases += [
                 (f"n={n}, {_at(C, H)}, parameters", _parameters(C, H), said_parameters),
                 (f"n={n}, {_at(C, H)}, operations", found.add + found.mul, said_operations),
@@ -105,8 +107,8 @@ def influence(rows: int, columns: int, C: int = 2, H: int = 3) -> Tensor:
 def seen_pixels(form: Callable[[int, int, int, int], bool]) -> Finding:
     """form(j, i, row, column) against whether the state in row j and column i changes with that pixel."""
     Y, X = 3, 4
-    said = [form(j, i, row, column) for j in range(Y) for i in range(X) for row in range(Y) for column in range(X)]
-    return compared([("3 x 4", influence(Y, X).flatten(), torch.tensor(said))])
+    stated = [form(j, i, row, column) for j in range(Y) for i in range(X) for row in range(Y) for column in range(X)]
+    return compared([("3 x 4", influence(Y, X).flatten(), torch.tensor(stated))])
 
 
 def number_of_seen_pixels(form: Callable[[int, int], int]) -> Finding:
@@ -121,15 +123,15 @@ def order_of_work(form: Callable[[int, int], tuple[int, int]]) -> Finding:
     cases = []
     for rows, columns in ((1, 1), (1, 7), (3, 3), (2, 4)):
         needs = influence(rows, columns).view(rows * columns, -1)
-        # A state's turn comes one step after the last of those it needs; places are in an order that respects this.
+        # A state's turn comes one step after the last of those it needs; positions are in an order that respects this.
         turn: list[int] = []
         for place, needed in enumerate(needs):
             turn.append(1 + max((turn[other] for other in range(place) if needed[other]), default=0))
         true = max(turn), max(turn.count(step) for step in turn)
         kinds = ("steps", "cells at once")
         cases += [
-            (f"{rows} x {columns}, {kind}", found, said)
-            for kind, found, said in zip(kinds, true, form(rows, columns), strict=True)
+            (f"{rows} x {columns}, {kind}", found, stated)
+            for kind, found, stated in zip(kinds, true, form(rows, columns), strict=True)
         ]
     return counted_equal(cases)
 
@@ -156,9 +158,9 @@ def corner_to_corner(n: int, H: int = 4, scale: float = 4.0) -> tuple[float, flo
 def within_the_bound() -> Finding:
     """The largest share of its bound that the derivative from corner to corner has."""
     shares = {n: found / bound for n in (1, 2, 4, 6) for found, bound in [corner_to_corner(n)]}
-    told = ", ".join(f"n={n}: {share:.1e}" for n, share in shares.items())
+    evidence = ", ".join(f"n={n}: {share:.1e}" for n, share in shares.items())
     # At n = 1 the two are the same, up to rounding.
-    return Finding(max(shares.values()), 1 + 1e-12, f"derivative over its bound, {told}")
+    return Finding(max(shares.values()), 1 + 1e-12, f"derivative over its bound, {evidence}")
 
 
 def _gradient(of: Callable[[Tensor], Tensor], at: Tensor, unit: int) -> Tensor:
@@ -244,7 +246,7 @@ CLAIMS: tuple[Statement, ...] = (
         where="1",
         says="Its features have a direction: they depend on what lies on one side of a pixel.",
         verdict="holds",
-        precise="On the rectangle from the first corner to the pixel, all of it and nothing else.",
+        precise="On the rectangle from the first corner to the pixel, all of it and no more.",
         judge=seen_pixels,
         stated=lambda j, i, row, column: row <= j and column <= i,
         rival=lambda j, i, row, column: (row, column) <= (j, i),

@@ -43,7 +43,7 @@ BY_LABEL = {where: labelled(STEP, y) for where, y in LABELS.items()}
 def terms_of_the_loss(words: Literal["same", "other"]) -> Callable[[OfLabel], Finding]:
     """form(y, yhat) against d(y[j] log yhat[j]) / dalpha[k], entry (j, k): where j = k, or where it is not."""
     same = torch.eye(STEP.alpha.shape[1], dtype=torch.bool)
-    wanted = same if words == "same" else ~same
+    selected = same if words == "same" else ~same
 
     def judge(form: OfLabel) -> Finding:
         def true(step: ElmanStep) -> Tensor:
@@ -52,7 +52,7 @@ def terms_of_the_loss(words: Literal["same", "other"]) -> Callable[[OfLabel], Fi
             return torch.cat([-derivative(one, "E", "alpha") for one in alone])
 
         return compared(
-            (where, true(step)[wanted], form(step.y, step.yhat).expand(same.shape)[wanted])
+            (where, true(step)[selected], form(step.y, step.yhat).expand(same.shape)[selected])
             for where, step in BY_LABEL.items()
         )
 

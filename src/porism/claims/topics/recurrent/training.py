@@ -1,4 +1,5 @@
-"""What training recurrent language models gave: results that only training can repeat, and what can be said without.
+"""What training recurrent language models gave: results that only training can repeat, and what can be computed
+without.
 
 The published table and its recipes are those of the language task.
 """
@@ -74,8 +75,8 @@ def order_of_dropping(form: Callable[[float], float]) -> Finding:
                 f"{more} drops {form(keep(more)):g} of all and {less} {form(keep(less)):g}, yet perplexity "
                 f"on train is {fit_more:g} against {fit_less:g}"
             )
-    told = wrong[0] if wrong else f"{len(pairs)} pairs in the order of their fit to the training text"
-    return Finding(len(wrong) if pairs else float("nan"), 0, told)
+    evidence = wrong[0] if wrong else f"{len(pairs)} pairs in the order of their fit to the training text"
+    return Finding(len(wrong) if pairs else float("nan"), 0, evidence)
 
 
 def within_reach(form: Callable[[float], float]) -> Finding:
@@ -93,7 +94,7 @@ def within_reach(form: Callable[[float], float]) -> Finding:
 def one_result_a_setting(form: dict[str, list[float]]) -> Finding:
     """How far results that are given for one setting lie apart, as a part of the lowest.
 
-    Two runs of one setting may differ as rows of the table do that differ in nothing but when they stop.
+    Two runs of one setting may differ as rows of the table do that differ only in when they stop.
     """
     by_chance = max(abs(change) / published(pair[0]) for pair, change in _changes("patience"))
     apart = {setting: max(results) / min(results) - 1 for setting, results in form.items()}
@@ -243,7 +244,7 @@ CLAIMS: tuple[Statement, ...] = (
         id="000-31",
         topic="recurrent",
         where="II",
-        says="The text looks like headlines and financial news from the early nineties.",
+        says="The text resembles headlines and financial news from the early nineties.",
         verdict="imprecise",
         precise=(
             "The source does not say which text it is. If it is Penn Treebank, as its vocabulary suggests, these are "

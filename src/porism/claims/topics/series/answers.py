@@ -61,13 +61,13 @@ def row_sums(form: OfTwo) -> Finding:
 
 def distance_from_softmax(form: Callable[[Inputs], float]) -> Finding:
     """How far apart exp(Q K^T) over its row sums and the layer's softmax are, against what form says they are."""
-    worst, told = 0.0, "as far apart as stated"
+    worst, evidence = 0.0, "as far apart as stated"
     for where, x in LENGTHS.items():
         powers = torch.exp(x.q @ x.k.mT)
         found, given = float((powers / powers.sum(1, keepdim=True) - x.softmax).abs().max()), form(x)
         if abs(found - given) > worst:
-            worst, told = abs(found - given), f"{where}: {found:.1e} apart, {given:.1e} stated"
-    return Finding(worst, 1e-14, told)
+            worst, evidence = abs(found - given), f"{where}: {found:.1e} apart, {given:.1e} stated"
+    return Finding(worst, 1e-14, evidence)
 
 
 def weights_as_product(form: OfTwo) -> Finding:

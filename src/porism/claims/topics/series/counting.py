@@ -81,14 +81,14 @@ def monomials_of_degree(form: OfSizes) -> Finding:
 
 def tuples_listed(form: Callable[[int, int], list[Indices]]) -> Finding:
     """How many k-tuples of sum n form(n, k) leaves out, invents or lists twice."""
-    apart, told = 0, "every tuple once"
+    apart, evidence = 0, "every tuple once"
     for n, k in product(range(6), range(1, 5)):
         true, given = tuples(n, k), form(n, k)
         wrong = len(set(true) ^ set(given)) + len(given) - len(set(given))
         if wrong and not apart:
-            told = f"{k} numbers of sum {n}: {len(true)} tuples, {len(given)} listed"
+            evidence = f"{k} numbers of sum {n}: {len(true)} tuples, {len(given)} listed"
         apart += wrong
-    return Finding(apart, 0, told)
+    return Finding(apart, 0, evidence)
 
 
 def tuples_counted(form: Callable[[int, int], tuple[int, int]]) -> Finding:
@@ -125,10 +125,10 @@ def _multinomial(n: int, exponents: Indices) -> Fraction:
 
 def _between_bars(n: int, k: int) -> list[Indices]:
     # n stars and k - 1 bars in a row: the numbers of stars between one bar and the next
-    places = n + k - 1
+    positions = n + k - 1
     return [
-        tuple(after - before - 1 for before, after in pairwise((-1, *bars, places)))
-        for bars in combinations(range(places), k - 1)
+        tuple(after - before - 1 for before, after in pairwise((-1, *bars, positions)))
+        for bars in combinations(range(positions), k - 1)
     ]
 
 
@@ -249,7 +249,7 @@ CLAIMS: tuple[Statement, ...] = (
         id="003-21",
         topic="series",
         where="1.2",
-        says="M is the sum of C(K + D - 1, D - 1), over what is not said.",
+        says="M is the sum of C(K + D - 1, D - 1), over an index that is not given.",
         verdict="imprecise",
         precise="Of C(k + D - 1, D - 1) over k = 0 ... K, which makes C(D + K, K) for a series of order K.",
         formulas=("binomial(D + K, K)",),

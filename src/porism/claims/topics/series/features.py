@@ -35,29 +35,29 @@ def inner_product(kernel: Kernel, map: str, order: int) -> Callable[[Features], 
     """How many terms set form(q) . form(k) apart from a kernel, and its number of features from the layer's map."""
 
     def judge(form: Features) -> Finding:
-        apart, told = 0, f"the same polynomial for D = {WIDTHS[0]} to {WIDTHS[-1]}"
+        apart, evidence = 0, f"the same polynomial for D = {WIDTHS[0]} to {WIDTHS[-1]}"
         for D in WIDTHS:
             q, k = _symbols("q", D), _symbols("k", D)
             left_over = _terms(_dot(form(q), form(k)) - kernel(q, k), [*q, *k])
             surplus = abs(len(form(q)) - MAPS[map].size(order, D))
             if not apart and (left_over or surplus):
-                told = f"D={D}: {len(form(q))} features, and {left_over[0] if left_over else 0} is left over"
+                evidence = f"D={D}: {len(form(q))} features, and {left_over[0] if left_over else 0} is left over"
             apart += len(left_over) + surplus
-        return Finding(apart, 0, told)
+        return Finding(apart, 0, evidence)
 
     return judge
 
 
 def square(form: Kernel) -> Finding:
     """How many terms set form(x, z) apart from (x . z)^2."""
-    apart, told = 0, f"the same polynomial for D = {WIDTHS[0]} to {WIDTHS[-1]}"
+    apart, evidence = 0, f"the same polynomial for D = {WIDTHS[0]} to {WIDTHS[-1]}"
     for D in WIDTHS:
         x, z = _symbols("x", D), _symbols("z", D)
         left_over = _terms(_dot(x, z) ** 2 - form(x, z), [*x, *z])
         if not apart and left_over:
-            told = f"D={D}: {left_over[0]} is missing"
+            evidence = f"D={D}: {left_over[0]} is missing"
         apart += len(left_over)
-    return Finding(apart, 0, told)
+    return Finding(apart, 0, evidence)
 
 
 def bound_of_square(form: Callable[[Tensor, Tensor], Tensor]) -> Finding:
@@ -66,16 +66,16 @@ def bound_of_square(form: Callable[[Tensor, Tensor], Tensor]) -> Finding:
     draws = {D: torch.randn(2, 5000, D, generator=draw, dtype=torch.float64) for D in (1, 2, 7, 64)}
     cases = {"q = k = (1, 1)": torch.ones(2, 1, 2, dtype=torch.float64)}
     cases |= {f"Gaussian draws, D={D}": both for D, both in draws.items()}
-    beyond, told = 0, []
+    beyond, evidence = 0, []
     for where, (q, k) in cases.items():
         true, bound = (q * k).sum(1) ** 2, form(q, k)
         larger = true > bound * (1 + 1e-12)
         if larger.any():
             worst = int((true / bound).argmax())
             share = f"in {float(larger.double().mean()):.0%}, " if len(larger) > 1 else ""
-            told.append(f"{where}: {share}{true[worst]:.3g} against {bound[worst]:.3g}")
+            evidence.append(f"{where}: {share}{true[worst]:.3g} against {bound[worst]:.3g}")
         beyond += int(larger.sum())
-    return Finding(beyond, 0, "; ".join(told) or f"no larger in {len(cases)} kinds of draws")
+    return Finding(beyond, 0, "; ".join(evidence) or f"no larger in {len(cases)} kinds of draws")
 
 
 def order_of_error(form: Callable[[Tensor, Tensor], Tensor]) -> Finding:
@@ -173,7 +173,7 @@ CLAIMS: tuple[Statement, ...] = (
         precise=(
             "It leaves out the products of different elements, which are of the same size as what is kept. The error "
             "then falls with the square of the logits, as it does without any second order, instead of their cube. "
-            "Only for D = 1 is nothing left out."
+            "Only for D = 1 is no term left out."
         ),
         picture=_errors_of_maps,
         judge=order_of_error,

@@ -106,7 +106,7 @@ def exponents(form: Callable[[int], Expr]) -> Finding:
 
 
 def exponent(count: Callable[[int], int]) -> int:
-    """The degree of a count that is a polynomial of a size: how often one takes differences until nothing is left.
+    """The degree of a count that is a polynomial of a size: how often one takes differences until they are 0.
 
     >>> exponent(lambda n: 3 * n**2 + 5 * n)
     2

@@ -53,8 +53,8 @@ def second_order_error(form: Callable[[Tensor], Tensor]) -> Finding:
     if not beyond.any():
         return Finding(0, 0, f"no larger at {len(s)} logits from -5 to 5")
     worst = int(torch.where(beyond, error / allowed, 0).argmax())
-    told = f"s={s[worst]:.3g}: the error is {error[worst]:.3g}, up to {allowed[worst]:.3g} stated"
-    return Finding(int(beyond.sum()), 0, f"{told}; larger at {int(beyond.sum())} of {len(s)} logits")
+    evidence = f"s={s[worst]:.3g}: the error is {error[worst]:.3g}, up to {allowed[worst]:.3g} stated"
+    return Finding(int(beyond.sum()), 0, f"{evidence}; larger at {int(beyond.sum())} of {len(s)} logits")
 
 
 def weights_beside_softmax(form: Callable[[float, int], tuple[float, float]]) -> Finding:
@@ -63,7 +63,7 @@ def weights_beside_softmax(form: Callable[[float, int], tuple[float, float]]) ->
     seen = torch.ones(7, 41, dtype=torch.bool)
     # Where the values are the rows of the identity, an answer is its weights.
     v = torch.eye(41, dtype=torch.float64)[None, None]
-    worst, told = 0.0, "every weight lies within its span"
+    worst, evidence = 0.0, "every weight lies within its span"
     for R in (0.25, 1.0, 3.0):
         k = torch.linspace(-R, R, 41, dtype=torch.float64)[None, None, :, None]
         true = softmax_attention(q, k, v, seen, scale=1.0)
@@ -72,15 +72,15 @@ def weights_beside_softmax(form: Callable[[float, int], tuple[float, float]]) ->
             least, most, (low, high) = float(ratio.min()), float(ratio.max()), form(R, K)
             if max(low - least, most - high) > worst:
                 worst = max(low - least, most - high)
-                told = f"logits up to {R}, K={K}: {least:.3g} to {most:.3g} is true, {low:.3g} to {high:.3g} stated"
-    return Finding(worst, 1e-12, told)
+                evidence = f"logits up to {R}, K={K}: {least:.3g} to {most:.3g} is true, {low:.3g} to {high:.3g} stated"
+    return Finding(worst, 1e-12, evidence)
 
 
 def error_of_gaussian_logits(form: Callable[[float], float]) -> Finding:
     """form(deviation) against the error of order 2 that the layer measures of itself, to a hundredth.
 
-    Keys are even quantiles of a Gaussian instead of draws: they have no luck, but their tails end as those of draws do,
-    which is where the hundredth comes from.
+    Keys are even quantiles of a Gaussian instead of draws: they do not depend on a seed, but their tails end as those
+    of draws do, which is where the hundredth comes from.
     """
     k = torch.special.ndtri((torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000)[None, None, :, None]
     found = {
@@ -188,7 +188,7 @@ CLAIMS: tuple[Statement, ...] = (
         says="One has to assume of the sums of exponentials that none of them is zero.",
         verdict="imprecise",
         precise=(
-            "Of exponentials nothing has to be assumed, they are positive. It is what replaces them that needs it: a "
+            "Exponentials need no assumption, they are positive. It is what replaces them that needs it: a "
             "series of odd order has a root, and the map of 2D + 1 features can reach zero from D = 2 on. A series of "
             "even order is positive everywhere."
         ),

@@ -60,7 +60,7 @@ def kept_memory(form: Callable[[Tensor], Tensor]) -> Finding:
 
 
 def forget_gates(decoder: LSTMDecoder, tokens: Tensor) -> Tensor:
-    """Of one text (1, T), where nothing is fed back: (T, H)."""
+    """Of one text (1, T), without feedback: (T, H)."""
     x = decoder.embedding_norm(decoder.embedding(tokens))[0]
     weight, *biases = (decoder.lstm.get_parameter(name) for name in ("weight_ih_l0", "bias_ih_l0", "bias_hh_l0"))
     sums = functional.linear(x, weight, biases[0] + biases[1])
@@ -97,7 +97,7 @@ def _decoder_sees() -> Tensor:
 
 
 def _reached(out: Tensor, source: Tensor) -> Tensor:
-    # Norms come before and behind: a plain sum would be the same for all that is put in.
+    # Norms come before and after: a plain sum would be the same for all that is put in.
     weights = torch.arange(1.0, out.numel() + 1, dtype=out.dtype) ** 2
     return torch.autograd.grad((weights * out).sum(), source, retain_graph=True)[0]
 
@@ -108,7 +108,7 @@ def loss_of_untrained() -> Finding:
 
     The logits keep their order, and so what a decoder takes for likely: their scale alone changes the loss.
     """
-    nothing, worst, told = math.log(len(SYMBOLS)), 0.0, []
+    uniform, worst, evidence = math.log(len(SYMBOLS)), 0.0, []
     tokens = torch.randint(len(SYMBOLS), (4, SMALL.max_target_length + 1), generator=torch.Generator().manual_seed(1))
     for recipe in (replace(SMALL, decoder="lstm"), SMALL):
         model = build(recipe, channels=3, symbols=len(SYMBOLS)).double()
@@ -117,9 +117,11 @@ def loss_of_untrained() -> Finding:
         losses = {
             scale: float(functional.cross_entropy(scale * logits, tokens[:, 1:].flatten())) for scale in (4, 1, 0)
         }
-        worst = max(worst, abs(losses[0] - nothing))
-        told.append(f"{recipe.decoder}: " + ", ".join(f"{loss:.2f} at scale {scale}" for scale, loss in losses.items()))
-    return Finding(worst, 1e-12, f"{'; '.join(told)}; log V = {nothing:.2f} for V = {len(SYMBOLS)}")
+        worst = max(worst, abs(losses[0] - uniform))
+        evidence.append(
+            f"{recipe.decoder}: " + ", ".join(f"{loss:.2f} at scale {scale}" for scale, loss in losses.items())
+        )
+    return Finding(worst, 1e-12, f"{'; '.join(evidence)}; log V = {uniform:.2f} for V = {len(SYMBOLS)}")
 
 
 def _fading() -> Lines:
@@ -182,8 +184,8 @@ CLAIMS: tuple[Statement, ...] = (
         says="Attention takes in the whole of its input at once.",
         verdict="imprecise",
         precise=(
-            "An encoder does. A decoder sees the symbols up to its own place: in training all places are computed at "
-            "once under a mask, and in use a text is written symbol by symbol."
+            "An encoder does. A decoder sees the symbols up to its own position: in training all positions are "
+            "computed at once under a mask, and in use a text is written symbol by symbol."
         ),
         judge=seen_places,
         stated=lambda part, place, other: True,
@@ -204,8 +206,8 @@ CLAIMS: tuple[Statement, ...] = (
         where="3.3",
         says="A lower loss at first shows that a model understands better from the start.",
         precise=(
-            "Knowing nothing costs log V. How far a loss is from there at first tells of the scale of the logits, and "
-            "of the learning rate, more than of what was understood."
+            "A uniform prediction costs log V. How far a loss is from there at first tells of the scale of the logits, "
+            "and of the learning rate, more than of what was understood."
         ),
         formulas=("log(V)",),
         command="porism compare speech decoder-question",
@@ -215,7 +217,7 @@ CLAIMS: tuple[Statement, ...] = (
         id="003-46",
         topic="speech",
         where="3.3",
-        says="The LSTM writes words that exist, attention comes closer to what was said.",
+        says="The LSTM writes words that exist, attention comes closer to what was spoken.",
         precise="To be counted: the share of written words that occur in the transcripts, and edits to the target.",
         command="porism compare speech decoder-question",
     ),

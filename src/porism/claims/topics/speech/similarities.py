@@ -170,7 +170,7 @@ CLAIMS: tuple[Statement, ...] = (
         precise="Of the numbers that were reported, each from one run.",
         judge=reported_gains,
         stated=lambda metric: 1,
-        # It looks at everything at once, and so might lose the order.
+        # It attends to everything at once, and so might lose the order.
         rival=lambda metric: -1 if metric == "damerau_levenshtein" else 1,
     ),
     Claim(
@@ -180,7 +180,7 @@ CLAIMS: tuple[Statement, ...] = (
         says="The edit similarity gains less than the other two.",
         verdict="imprecise",
         precise=(
-            "Against baselines that are not told, which cannot be checked. From the LSTM to attention it gains most: "
+            "Against baselines that are not given, which cannot be checked. From the LSTM to attention it gains most: "
             f"{relative_gain('damerau_levenshtein'):+.1%}, against {relative_gain('jaccard'):+.1%} (Jaccard) and "
             f"{relative_gain('cosine'):+.1%} (cosine)."
         ),
@@ -208,7 +208,7 @@ CLAIMS: tuple[Statement, ...] = (
         topic="speech",
         where="3.4",
         says="The edit similarities differ because the LSTM writes coherent words, attention similar ones.",
-        precise="To be told from the kinds of errors: insertions, deletions, replacements and swaps of each decoder.",
+        precise="Decided by the kinds of errors: insertions, deletions, replacements and swaps of each decoder.",
         command=COMMAND,
         needs=NEEDS,
     ),

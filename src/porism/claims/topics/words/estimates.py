@@ -49,7 +49,7 @@ DRAWINGS = {
 def estimates(drawing: Drawing) -> Tensor:
     """dl/dv_i from each set, by the layer's own estimators, (sets, D)."""
     pair = random_pair(V, D)
-    # Drawn alike, and weighed by their own sum, words estimate u_j - mu as the source does, with sampled chances.
+    # Drawn alike, and weighed by their own sum, words estimate u_j - mu as the source does, with sampled probabilities.
     name = "uniform" if drawing.knows_chances else "self-normalised"
     v, U, j, q = pair.v[None], pair.U.T.contiguous(), torch.tensor([pair.j]), Noise.uniform(V).probabilities
 
@@ -68,14 +68,14 @@ def relative_bias(where: str) -> float:
 
 
 def unbiased_drawings(form: Callable[[Drawing], bool]) -> Finding:
-    """form(drawing) against whether the mean over all sets is the gradient. Measured: drawings told wrongly."""
+    """form(drawing) against whether the mean over all sets is the gradient. Measured: drawings stated wrongly."""
     wrong = [where for where, drawing in DRAWINGS.items() if form(drawing) != (relative_bias(where) <= UNBIASED)]
-    told = "; ".join(f"{where}: bias {relative_bias(where):.1e} of the gradient" for where in wrong or DRAWINGS)
-    return Finding(len(wrong), 0, told)
+    evidence = "; ".join(f"{where}: bias {relative_bias(where):.1e} of the gradient" for where in wrong or DRAWINGS)
+    return Finding(len(wrong), 0, evidence)
 
 
 class SampledStep(NamedTuple):
-    """What is said of a step with m sampled words.
+    """What is stated of a step with m sampled words.
 
     multiplications(V, D, m, knows_z): whether the sum Z over all words is known before, or has to be summed.
     bias(v, U, q, m): of dl/dv where Z is taken from the sample as well, to first order in 1 / m.
@@ -131,7 +131,7 @@ def few_words() -> tuple[Tensor, Tensor, Tensor, int]:
 
 
 def zipf(V: int) -> tuple[Tensor, Tensor]:
-    """v and U (V, 2), vectors of length one whose chances fall like 1 / k."""
+    """v and U (V, 2), vectors of length one whose probabilities fall like 1 / k."""
     length = math.log(V)
     cosine = -torch.arange(1, V + 1, dtype=torch.float64).log() / length
     return torch.tensor([length, 0.0], dtype=torch.float64), torch.stack([cosine, (1 - cosine**2).sqrt()], 1)
@@ -199,8 +199,9 @@ CLAIMS: tuple[Statement, ...] = (
         verdict="wrong",
         precise=(
             "Only where the sum Z over all words is known, O(m D). It changes with every step, and summing it takes "
-            "O(V D). With Z from the sample too, the estimate has a bias that falls like 1 / m, by q the chances to be "
-            "drawn: (1/m) sum_k yhat_k^2 / q_k (u_k - U yhat) to first order; and log Z is underestimated on average."
+            "O(V D). With Z from the sample too, the estimate has a bias that falls like 1 / m, by q the probabilities "
+            "to be drawn: (1/m) sum_k yhat_k^2 / q_k (u_k - U yhat) to first order; and log Z is underestimated on "
+            "average."
         ),
         formulas=("V*D + m*(D + 1)",),
         picture=_bias_over_samples,

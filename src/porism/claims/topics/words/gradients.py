@@ -64,9 +64,9 @@ def words_that_matter(form: Callable[[int, int, int], Tensor]) -> Finding:
 
 
 def scalar_step(v: Vector, U: Matrix, j: int, with_contexts: bool = True) -> tuple[Vector, Matrix | None]:
-    """The gradients of -l by v (D), and by U (D, V) where it is wanted: number by number."""
-    chances = softmax(product([v], U)[0])
-    c = [chance - float(k == j) for k, chance in enumerate(chances)]
+    """The gradients of -l by v (D), and by U (D, V) where it is requested: number by number."""
+    probs = softmax(product([v], U)[0])
+    c = [prob - float(k == j) for k, prob in enumerate(probs)]
     return product([c], transposed(U))[0], product(transposed([v]), [c]) if with_contexts else None
 
 
@@ -79,9 +79,9 @@ def multiplications(form: Callable[[int, int, bool], int]) -> Finding:
 
         return tallied(program).mul
 
-    wanted = {"dl/dv alone": False, "dl/dv and dl/dU": True}
+    parts = {"dl/dv alone": False, "dl/dv and dl/dU": True}
     return counted_equal(
-        (f"{_at(V, D)}, {part}", counted(V, D, too), form(V, D, too)) for V, D in SIZES for part, too in wanted.items()
+        (f"{_at(V, D)}, {part}", counted(V, D, too), form(V, D, too)) for V, D in SIZES for part, too in parts.items()
     )
 
 
@@ -126,7 +126,7 @@ CLAIMS: tuple[Statement, ...] = (
         id="004-15",
         topic="words",
         where="3a",
-        says="The gradient by v_i is u_j less the mean of all contexts, each weighed by its chance: u_j - U yhat.",
+        says="The gradient by v_i is u_j less the mean of all contexts, each weighed by its prob: u_j - U yhat.",
         verdict="holds",
         precise="Contexts are the columns of U.",
         judge=by_word,
@@ -161,7 +161,7 @@ CLAIMS: tuple[Statement, ...] = (
         where="3a",
         says="The same is -V softmax(U v_i), V being the vectors of all words.",
         verdict="wrong",
-        precise="No word but i has a part in it, and each k has a chance of its own: -yhat_k v_i.",
+        precise="No word but i has a part in it, and each k has a prob of its own: -yhat_k v_i.",
         judge=by_another_context,
         # With the scores' shape put right, as in 004-16.
         stated=lambda pair, k: -pair.words @ pair.yhat,
@@ -186,7 +186,7 @@ CLAIMS: tuple[Statement, ...] = (
         verdict="holds under assumptions",
         precise=(
             "The order is right. That dl/dv_i dominates is true only where dl/dU is left out: all V columns of U get a "
-            "gradient, with as many multiplications as the scores take, and as dl/dv_i takes behind them."
+            "gradient, with as many multiplications as the scores take, and as dl/dv_i takes after them."
         ),
         formulas=("3*V*D",),
         judge=multiplications,

@@ -35,7 +35,7 @@ class Pair(NamedTuple):
 
     @property
     def yhat(self) -> Tensor:
-        """The chances of all contexts, (V,)."""
+        """The probabilities of all contexts, (V,)."""
         return torch.softmax(self.U.T @ self.v, 0)
 
 
