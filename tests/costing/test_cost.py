@@ -51,8 +51,8 @@ def test_inside_of_the_confirmed_sizes_the_formula_answers(linear: Cost) -> None
 def test_outside_it_is_counted_or_said_to_be_extrapolated(linear: Cost, monkeypatch: pytest.MonkeyPatch) -> None:
     high = linear.valid["B"][1]
     assert linear.at(B=10**6).flops.label == "by formula"
-    said = linear.at(recount=False, B=10**6).flops
-    assert repr(said) == f"1,280,000,000 FLOPs (extrapolated: B confirmed to {high})"
+    quantity = linear.at(recount=False, B=10**6).flops
+    assert repr(quantity) == f"1,280,000,000 FLOPs (extrapolated: B confirmed to {high})"
     monkeypatch.setattr(costing, "MOST_OPERATORS", 0)
     assert linear.at(B=10**6 + 1).flops.label == "extrapolated"
 
@@ -62,7 +62,7 @@ def test_a_count_that_is_not_the_formula_is_the_answer(branching: Cost) -> None:
     assert found == 8 * 4 * 512 * 512 * 64
     assert found.label == "counted"
     assert found.why.startswith("the formula gives 4,294,967,296, T confirmed to")
-    # The same with a formula alone, and that is said.
+    # The same with a formula alone, and labelled so.
     assert branching.at(recount=False, B=1, T=4096).flops.label == "extrapolated"
 
 
@@ -88,10 +88,10 @@ def test_a_crossover_that_the_code_contradicts_is_unknown(branching: Cost) -> No
 def test_a_size_that_the_module_refuses_has_no_number(conv: Cost) -> None:
     at = conv.at(B=1, T=5)
     assert repr(at.flops) == "unknown (Conv1d refuses T=5)"
-    told = conv.to_json(B=1, T=5)
-    assert told["at"]["flops"] is None
-    assert told["labels"]["flops"] == "unknown"
-    assert told["why"]["flops"] == "Conv1d refuses T=5"
+    record = conv.to_json(B=1, T=5)
+    assert record["at"]["flops"] is None
+    assert record["labels"]["flops"] == "unknown"
+    assert record["why"]["flops"] == "Conv1d refuses T=5"
 
 
 def test_what_is_not_counted_makes_a_lower_bound() -> None:
@@ -189,8 +189,8 @@ def test_a_table_of_100_columns_and_one_with_mathml(linear: Cost) -> None:
 
 
 def test_json_has_the_keys_of_old_and_the_labels(linear: Cost) -> None:
-    told = json.loads(json.dumps(linear.to_json(B=2)))
-    assert told["at"] == {
+    record = json.loads(json.dumps(linear.to_json(B=2)))
+    assert record["at"] == {
         "parameters": 650,
         "flops": 2560,
         "backward_flops": 5120,
@@ -198,8 +198,8 @@ def test_json_has_the_keys_of_old_and_the_labels(linear: Cost) -> None:
         "backward": 5120,
         "saved": 512,
     }
-    assert told["labels"] == dict.fromkeys(KINDS, "by formula")
-    assert told.keys() >= {*KINDS, "fixed", "modules", "conventions", "uncounted", "verdict"}
+    assert record["labels"] == dict.fromkeys(KINDS, "by formula")
+    assert record.keys() >= {*KINDS, "fixed", "modules", "conventions", "uncounted", "verdict"}
 
 
 def powered(x: Tensor, kind: str = "linear") -> Tensor:

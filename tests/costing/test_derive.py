@@ -18,8 +18,8 @@ from porism.errors import CostError, PorismError, RecipeError, ShapeError
 from porism.layers.cases import LAYERS
 
 
-def same(formula: Any, wanted: Any) -> bool:
-    return bool(expand(formula - wanted) == 0)
+def same(formula: Any, expected: Any) -> bool:
+    return bool(expand(formula - expected) == 0)
 
 
 CASES: dict[str, tuple[Any, tuple[str, ...], Any, Any]] = {
@@ -100,7 +100,7 @@ def test_every_layer_costs_by_hand_what_its_code_costs(name: str) -> None:
     derived = derive(target, *inputs, multiples=multiples, largest=largest)
     hand = getattr(place, "subject_cost", place.cost)()
     assert same(derived.parameters, hand.total("parameters"))
-    # The readout computes its gradient on the way forward, and no layer is asked for a gradient of its first state.
+    # The readout computes its gradient on the way forward, and no layer needs a gradient of its first state.
     counted, by_hand = derived.flops + derived.backward_flops, hand.total("flops") + hand.total("backward_flops")
     apart = counted - by_hand + (2 * B * H**2 if name == "elman" else 0)
     # Floors and branches can be written in many ways, so the two are compared at sizes.

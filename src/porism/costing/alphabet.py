@@ -25,7 +25,7 @@ B, T, D, H, A, M, K, W, V, N, E, C, Y, X = SYMBOLS.values()
 
 MOST_GENERATORS = 6
 """Letters, and floors or ceilings of them, up to which a polynomial is taken apart wholly. With more of them that takes
-anything from a moment to hours, by the luck of the points it is tried at."""
+anything from a moment to hours, depending on the points it is tried at."""
 
 
 def factored(formula: Expr) -> Expr:

@@ -123,7 +123,7 @@ class Cost:
     multiples: Mapping[str, int]
     """Letters whose formulas hold for multiples only."""
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of letters that are left out where numbers are asked for: those of a recipe."""
+    """Sizes of letters that are left out where numbers are requested: those of a recipe."""
 
     @property
     def uncounted(self) -> Mapping[str, int]:
@@ -214,16 +214,16 @@ class Cost:
     def verdict(self) -> str:
         """One line: at which sizes the formulas were confirmed, what was run, and what they leave out."""
         missing = [self.titles[kind] for kind in KINDS if self._formula(kind) is None]
-        said = [f"no formula for {', '.join(missing)}" if missing else self._confirmed()]
-        said += [f"{letter} in multiples of {step}" for letter, step in self.multiples.items()]
+        parts = [f"no formula for {', '.join(missing)}" if missing else self._confirmed()]
+        parts += [f"{letter} in multiples of {step}" for letter, step in self.multiples.items()]
         for kind in KINDS:
             from_on = [f"{letter}={size}" for letter, size in self._least(kind).items()]
-            said += [f"{self.titles[kind]} from {' and '.join(from_on)} on"] if from_on else []
+            parts += [f"{self.titles[kind]} from {' and '.join(from_on)} on"] if from_on else []
         if self.target.needs_numbers:
-            said.append(f"counted on real tensors, since fake ones gave {self.target.needs_numbers}")
+            parts.append(f"counted on real tensors, since fake ones gave {self.target.needs_numbers}")
         if self.uncounted:
-            said.append(f"not counted: {', '.join(self.uncounted)}")
-        return "; ".join(said)
+            parts.append(f"not counted: {', '.join(self.uncounted)}")
+        return "; ".join(parts)
 
     def _confirmed(self) -> str:
         checked = self.rows[0].fitted["flops"].checked
@@ -286,10 +286,10 @@ class Cost:
         """
         operations = {"flops": flops, "backward_flops": backward_flops, "activation_bytes": activation_bytes}
         budgets = {**operations, "memory": None if memory is None else bytes_of(memory), "seconds": seconds}
-        asked = {kind: budget for kind, budget in budgets.items() if budget is not None}
-        if len(asked) != 1:
-            raise RecipeError(f"cost: solve takes one budget, got {', '.join(asked) or 'none'}. {_BUDGETS}")
-        ((kind, budget),) = asked.items()
+        given_budgets = {kind: budget for kind, budget in budgets.items() if budget is not None}
+        if len(given_budgets) != 1:
+            raise RecipeError(f"cost: solve takes one budget, got {', '.join(given_budgets) or 'none'}. {_BUDGETS}")
+        ((kind, budget),) = given_budgets.items()
         if letter not in self.letters:
             raise self._no_letter(letter, self.letters)
         given = self._checked(sizes, self.letters, left_out=letter)
@@ -561,17 +561,19 @@ class Cost:
         self, sizes: Mapping[str, SupportsIndex], letters: Sequence[str], left_out: str | None = None
     ) -> dict[str, int]:
         """A whole number for each letter but the one left out: those given, else those that go without saying."""
-        wanted = [letter for letter in letters if letter != left_out]
-        given = {letter: size for letter, size in self.sizes.items() if letter in wanted}
+        expected = [letter for letter in letters if letter != left_out]
+        given = {letter: size for letter, size in self.sizes.items() if letter in expected}
         for letter, size in sizes.items():
-            if letter not in wanted:
-                raise self._no_letter(letter, wanted)
+            if letter not in expected:
+                raise self._no_letter(letter, expected)
             given[letter] = _whole(letter, size)
             if given[letter] % self.multiples.get(letter, 1):
-                raise RecipeError(f"cost: {letter}={size} is no multiple of {self.multiples[letter]}, as it was asked.")
-        if missing := [letter for letter in wanted if letter not in given]:
+                raise RecipeError(
+                    f"cost: {letter}={size} is no multiple of {self.multiples[letter]}, as was requested."
+                )
+        if missing := [letter for letter in expected if letter not in given]:
             raise RecipeError(f"cost: {self.name} needs numbers for {', '.join(missing)} too.")
-        return {letter: given[letter] for letter in wanted}
+        return {letter: given[letter] for letter in expected}
 
     def _no_letter(self, letter: str, letters: Sequence[str]) -> RecipeError:
         fixed = f" {letter} is fixed at {self.fixed[letter]}." if letter in self.fixed else ""
@@ -652,13 +654,13 @@ class _Reading:
 
     def _outside(self, ranges: Mapping[str, tuple[int, int]]) -> str:
         """The letters whose size is outside of what was confirmed, in words."""
-        said = []
+        parts = []
         for letter, (low, high) in ranges.items():
             if self.sizes[letter] > high:
-                said.append(f"{letter} confirmed to {high}")
+                parts.append(f"{letter} confirmed to {high}")
             elif self.sizes[letter] < low:
-                said.append(f"{letter} confirmed from {low}")
-        return ", ".join(said)
+                parts.append(f"{letter} confirmed from {low}")
+        return ", ".join(parts)
 
     def counted(self, always: bool = False) -> dict[str, int] | str | None:
         """The tallies at these sizes; a text where the target refuses them; None where counting would take too long."""

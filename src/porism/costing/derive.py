@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from porism.costing.cost import TALLIES, Cost, ModuleRow
 from porism.costing.counting.conventions import Conventions
-from porism.costing.counting.target import Target, said
+from porism.costing.counting.target import Target, first_line
 from porism.costing.fitting.interpolate import interpolate
 from porism.costing.fitting.samples import Limits
 from porism.errors import PorismError, RecipeError, ShapeError
@@ -95,7 +95,7 @@ def _never(target: Target, first: Mapping[str, int]) -> PorismError:
         return refusal
     at = ", ".join(f"{letter}={size}" for letter, size in first.items())
     error = ShapeError(
-        f"cost: {target.name} runs at no size that was tried. At {at} it raised {said(refusal.__cause__)}. "
+        f"cost: {target.name} runs at no size that was tried. At {at} it raised {first_line(refusal.__cause__)}. "
         "Check the inputs, and that a letter means the same size wherever it stands."
     )
     error.__cause__ = refusal.__cause__

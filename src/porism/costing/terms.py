@@ -57,7 +57,7 @@ class Terms:
         return factored(sum(self.terms(kind).values(), start=sympify(0)))
 
     def at(self, **letters: int) -> dict[str, int]:
-        """The total of every kind with numbers for the letters. A letter that no term needs changes nothing."""
+        """The total of every kind with numbers for the letters. A letter that no term has is ignored."""
         for letter, size in letters.items():
             if letter not in ALPHABET:
                 raise RecipeError(f"cost: {letter} is no letter of the alphabet. Choose from {', '.join(ALPHABET)}.")

@@ -189,8 +189,8 @@ def test_a_sparse_factor_of_shapes_only_is_no_silent_zero(layout: torch.layout, 
     for name in ("mm", "mv"):
         with pytest.raises(ValueError, match="a sparse matrix without values does not say how much it stores"):
             CORRECTIONS[getattr(aten, name)](shapes_only, meta(D, H), out_val=None)
-    nothing = torch.zeros(D, D).to_sparse(layout=layout)  # a real one that stores nothing is known to
-    assert CORRECTIONS[aten.mm](nothing, meta(D, H), out_val=None) == 0
+    empty = torch.zeros(D, D).to_sparse(layout=layout)  # a real one knows that it stores no element
+    assert CORRECTIONS[aten.mm](empty, meta(D, H), out_val=None) == 0
 
 
 def test_reals_take_half_a_complex_transform_and_a_point_takes_nothing() -> None:

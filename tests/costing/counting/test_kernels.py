@@ -45,7 +45,7 @@ MOVED = [
     Moved("sum", lambda: (torch.sum, torch.zeros(B, D)), 4 * (B * D + 1)),
     Moved("product", lambda: (torch.mm, torch.zeros(B, D), torch.zeros(D, H)), 4 * (B * D + D * H + B * H)),
     Moved("out given", lambda: (mm_into, torch.zeros(B, D), torch.zeros(D, H), torch.zeros(B, H)), 4 * 108),
-    # Of a table of V rows the T that are asked for are read, and their places.
+    # Of a table of V rows the T that are requested are read, and their indices.
     Moved("embedding", lambda: (functional.embedding, INDICES, torch.zeros(V, D)), 8 * T + 2 * 4 * T * D),
     Moved("index select", lambda: (torch.index_select, torch.zeros(V, D), 0, INDICES), 8 * T + 2 * 4 * T * D),
     # What is added is read, and so is what it is added to, which is then written.

@@ -138,7 +138,7 @@ FORMULAS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "cross-entropy": (nn.functional.cross_entropy, ("B V", "B : int < V")),
     "fused attention": (nn.functional.scaled_dot_product_attention, ("B A T D",) * 3),
 } | {name: import_module(f"{LAYERS[name]}.cost").subject() for name in LAYERS if name != "lstm"}
-"""Not the LSTM: the kernel that torch takes on a CPU keeps a workspace, of which fake tensors know nothing."""
+"""Not the LSTM: the kernel that torch takes on a CPU keeps a workspace, which fake tensors do not have."""
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -1,4 +1,4 @@
-"""Code as people write it: what branches, pads, loops, ties, freezes, recomputes, casts or looks at numbers."""
+"""Code as people write it: what branches, pads, loops, ties, freezes, recomputes, casts or reads numbers."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from porism.costing.derive import derive
 from porism.errors import PorismError
 
 
-def same(formula: Any, wanted: Any) -> bool:
-    return bool(expand(formula - wanted) == 0)
+def same(formula: Any, expected: Any) -> bool:
+    return bool(expand(formula - expected) == 0)
 
 
 class Padded(nn.Module):
@@ -165,7 +165,7 @@ def test_autocast_halves_what_is_kept() -> None:
 
     derived = derive(lambda D, H: Cast(D, H), "B D : data")
     assert same(derived.flops, 2 * B * D * H)
-    # The input in half the bytes. Of the cast weight autograd keeps nothing: the input asks for no gradient.
+    # The input in half the bytes. Autograd does not keep the cast weight: the input needs no gradient.
     assert same(derived.activation_bytes, 2 * B * D)
 
 

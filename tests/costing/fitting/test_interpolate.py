@@ -18,15 +18,15 @@ M = SYMBOLS["M"]
 
 
 class Counted:
-    """A measure of one or several quantities that refuses to be asked twice for the same sizes."""
+    """A measure of one or several quantities that refuses the same sizes twice."""
 
     def __init__(self, count: Callable[..., Any]) -> None:
         self.count = count
-        self.asked: list[dict[str, int]] = []
+        self.requested: list[dict[str, int]] = []
 
     def __call__(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
-        assert sizes not in self.asked
-        self.asked.append(dict(sizes))
+        assert sizes not in self.requested
+        self.requested.append(dict(sizes))
         counted = self.count(**sizes)
         return counted if isinstance(counted, dict) else {"count": counted}
 
@@ -79,7 +79,7 @@ def test_integer_valued_polynomials_are_recovered(terms: dict[tuple[int, ...], i
     fitted, measure = fit(count, "".join(letters))
     assert fitted.formula is not None, fitted.reason
     assert expand(fitted.formula - expected) == 0
-    assert len(measure.asked) <= 170
+    assert len(measure.requested) <= 170
     assert all(at(fitted.formula, sizes) == count(**sizes) for sizes in fitted.checked)
 
 
@@ -106,13 +106,13 @@ def test_polynomials_come_factored_at_few_sizes(
     assert fitted.formula == formula
     assert fitted.reason == ""
     # And once at the smallest size of each letter.
-    assert len(measure.asked) <= calls + len(letters)
+    assert len(measure.requested) <= calls + len(letters)
 
 
 def test_held_out_sizes_lie_well_outside() -> None:
     fitted, measure = fit(lambda B, T: B * T**2, "BT")
     assert len(fitted.checked) >= 2
-    first = measure.asked[0]
+    first = measure.requested[0]
     assert any(all(sizes[letter] >= 5 * first[letter] for letter in "BT") for sizes in fitted.checked)
     assert any(sizes["B"] < first["B"] and sizes["T"] < first["T"] for sizes in fitted.checked)
 
@@ -137,7 +137,7 @@ def test_quantities_share_their_sizes() -> None:
     assert fitted["odd"].formula is None
     alone = Counted(lambda **sizes: {name: n for name, n in count(**sizes).items() if name != "odd"})
     interpolate(alone, ["B", "T", "D"])
-    assert len(alone.asked) <= 20
+    assert len(alone.requested) <= 20
 
 
 def test_quantities_that_agree_by_chance_at_first_are_told_apart() -> None:
@@ -153,7 +153,7 @@ def test_strides(kernel: int, stride: int) -> None:
     assert fitted.formula is not None, fitted.reason
     expected = B * C**2 * (floor((T - kernel) / sympify(stride)) + 1)
     assert all(at(fitted.formula - expected, {"B": 2, "C": 3, "T": size}) == 0 for size in range(kernel, 200))
-    assert len(measure.asked) <= 80
+    assert len(measure.requested) <= 80
 
 
 @pytest.mark.parametrize("multiple", [2, 8, 16, 24, 64, 128])
@@ -164,7 +164,7 @@ def test_padding_to_a_multiple(multiple: int) -> None:
     fitted, measure = fit(lambda B, T: B * padded(T) * T, "BT")
     assert fitted.formula is not None, fitted.reason
     assert all(at(fitted.formula, {"B": 5, "T": T}) == 5 * padded(T) * T for T in range(1, 500))
-    assert len(measure.asked) <= 100
+    assert len(measure.requested) <= 100
 
 
 def test_strides_in_two_letters_and_in_a_row() -> None:
@@ -195,7 +195,7 @@ def test_thresholds(count: Callable[..., int], letters: str, formula: Expr) -> N
     assert fitted.formula == formula
     # Both sides are confirmed.
     assert len({formula.args[0][1].subs(at_sizes(sizes)) for sizes in fitted.checked}) == 2
-    assert len(measure.asked) <= 80
+    assert len(measure.requested) <= 80
 
 
 def at_sizes(sizes: Mapping[str, int]) -> dict[Symbol, int]:
@@ -231,10 +231,10 @@ def test_a_remainder_is_exact_or_nothing() -> None:
 
 def test_a_bump_at_any_size_that_was_asked_for_is_never_smoothed_over() -> None:
     _, measure = fit(lambda B, T: B * T**2, "BT")
-    for bump in measure.asked:
+    for bump in measure.requested:
         fitted, _ = fit(lambda bump=bump, **sizes: sizes["B"] * sizes["T"] ** 2 + (sizes == bump), "BT")
-        told = any(bump[letter] < size for letter, size in fitted.least.items())
-        assert told or fitted.formula is None or at(fitted.formula, bump) == bump["B"] * bump["T"] ** 2 + 1
+        excluded = any(bump[letter] < size for letter, size in fitted.least.items())
+        assert excluded or fitted.formula is None or at(fitted.formula, bump) == bump["B"] * bump["T"] ** 2 + 1
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_sizes_that_raise_are_passed_over() -> None:
 def test_steps_are_kept() -> None:
     fitted, measure = fit(lambda B, T: B * (T // 4), "BT", limits=Limits(step={"T": 4}))
     assert fitted.formula == B * T / 4
-    assert all(sizes["T"] % 4 == 0 for sizes in measure.asked)
+    assert all(sizes["T"] % 4 == 0 for sizes in measure.requested)
 
 
 def test_a_letter_with_a_largest_stays_within_it() -> None:
@@ -285,7 +285,7 @@ def test_a_letter_with_a_largest_stays_within_it() -> None:
     limits = Limits(largest={"L": 6})
     fitted, measure = fit(lambda B, T, L: B * T * (3 * L + T), "BTL", limits=limits)
     assert fitted.formula == B * T * (3 * L + T)
-    assert {sizes["L"] for sizes in measure.asked} == {2, 3, 4, 5, 6}
+    assert {sizes["L"] for sizes in measure.requested} == {2, 3, 4, 5, 6}
     assert {sizes["L"] for sizes in fitted.checked} == {4, 5, 6}
     cubic, _ = fit(lambda B, L: B * L**3 + L, "BL", limits=limits)
     assert cubic.formula == L * (B * L**2 + 1)
@@ -297,7 +297,7 @@ def test_a_letter_with_a_largest_stays_within_it() -> None:
     assert halved.formula is None
     both, measure = fit(lambda L, K: 7 + L * K, "LK", limits=Limits(largest={"L": 6, "K": 10}, step={"K": 2}))
     assert both.formula == L * SYMBOLS["K"] + 7
-    assert all(sizes["K"] in (2, 4, 6, 8, 10) and sizes["L"] <= 6 for sizes in measure.asked)
+    assert all(sizes["K"] in (2, 4, 6, 8, 10) and sizes["L"] <= 6 for sizes in measure.requested)
 
 
 def test_what_a_larger_stack_adds_costs_no_counts() -> None:
@@ -310,7 +310,7 @@ def test_what_a_larger_stack_adds_costs_no_counts() -> None:
     assert fitted["all"].formula == B * Symbol("L", integer=True, positive=True)
     assert fitted["layer 0"].formula == B
     assert fitted["layer 5"].formula is None
-    assert len(measure.asked) <= 11
+    assert len(measure.requested) <= 11
 
 
 def test_many_letters_need_few_counts() -> None:
@@ -327,13 +327,13 @@ def test_many_letters_need_few_counts() -> None:
     fitted = interpolate(measure, list("BTADHV"))
     assert fitted["parameters"].formula == A * D * (4 * A * D + 3 * H + 2 * V)
     assert fitted["flops"].formula == 2 * A * B * D * T * (4 * A * D + 3 * H + 2 * T + V)
-    assert len(measure.asked) <= 32
+    assert len(measure.requested) <= 32
 
 
 def test_the_start_is_kept() -> None:
     fitted, measure = fit(lambda B, T: B * T, "BT", start={"B": 6, "T": 50})
     assert fitted.formula == B * T
-    assert measure.asked[0] == {"B": 6, "T": 50}
+    assert measure.requested[0] == {"B": 6, "T": 50}
 
 
 def test_the_first_error_is_raised_when_every_size_raises() -> None:
@@ -352,8 +352,8 @@ def test_a_quantity_counted_at_some_sizes_only_has_no_formula() -> None:
     assert fitted["a"].formula == T
     assert (fitted["b"].formula, fitted["c"].formula) == (None, None)
     assert fitted["b"].reason == fitted["c"].reason == "it is counted at some sizes and not at others"
-    # Nothing is looked for where there is nothing to find.
-    assert len(measure.asked) <= 6
+    # No search where no size can be measured.
+    assert len(measure.requested) <= 6
 
 
 @pytest.mark.parametrize(

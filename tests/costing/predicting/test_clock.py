@@ -1,4 +1,4 @@
-"""The clock tells the median of calls that nothing disturbed."""
+"""The clock returns the median of undisturbed calls."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The predicted peak of a training step is the measured one, to the byte where kernels take nothing inside."""
+"""The predicted peak of a training step is the measured one, to the byte where kernels allocate no workspace."""
 
 from collections.abc import Callable, Iterator
 

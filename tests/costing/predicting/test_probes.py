@@ -1,4 +1,4 @@
-"""Grids are gone over until nothing is disturbed or patience ends, and what must take long is not timed."""
+"""Grids are measured again until no point is disturbed or patience ends, and what must take long is not timed."""
 
 from collections import Counter
 from dataclasses import replace

@@ -21,7 +21,7 @@ class Conventions:
     multiply_add: int = 2
     """2 counts floating-point operations, 1 counts multiply-adds."""
     causal: str = "full"
-    """`half` counts half of the products that a kernel was told to mask causally."""
+    """`half` counts half of the products that a kernel masks causally."""
     elementwise: bool = False
     """Count one operation for each element of sums, activations, norms and the like, too."""
 

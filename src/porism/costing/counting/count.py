@@ -89,7 +89,7 @@ class Count:
 
     An operator counts for the innermost module that ran it, so the sum over all paths is the total, and the sum over a
     path and those below it is that submodule's (`total(counted.forward, path)`). The causal tallies are those products
-    of `forward` and `backward` that a kernel was told to mask causally: of each, half is needed.
+    of `forward` and `backward` that a kernel masks causally: of each, half is needed.
     `kernels` lists every call that did work, in the order they ran.
     """
 
@@ -235,7 +235,7 @@ class _Recorder(TorchDispatchMode):
 
     def _name(self, module: nn.Module, path: str) -> None:
         for name, submodule in module.named_modules(prefix=path):
-            # A compiled submodule wraps the original; the wrapper's name says nothing.
+            # A compiled submodule wraps the original; the wrapper's name is of no use.
             parts = [part for part in name.split(".") if part != "_orig_mod"]
             self._paths.setdefault(submodule, ".".join(parts))
 
@@ -245,7 +245,7 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if operator is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
-            return args[0].fake_device  # asked for more often than all else together
+            return args[0].fake_device  # read more often than all else together
         kwargs = kwargs or {}
         if any(is_traceable_wrapper_subclass_type(kind) for kind in types):
             return (
@@ -285,8 +285,8 @@ class _Recorder(TorchDispatchMode):
             self._still += 1
             return
         moved = moved_bytes(operator, args, kwargs, out)
-        asked = work(operator, args, kwargs, out, flops, moved)
-        self.kernels.append(Kernel(self.direction, self.path, name, flops, elements, moved, asked, 1 + self._still))
+        amounts = work(operator, args, kwargs, out, flops, moved)
+        self.kernels.append(Kernel(self.direction, self.path, name, flops, elements, moved, amounts, 1 + self._still))
         self._still = 0
 
     def _add(self, tallies: dict[str, Tally], name: str, number: int) -> None:
@@ -355,7 +355,7 @@ def _gradients_untouched(ends: list[Tensor], parameters: list[nn.Parameter]) -> 
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """Run the original of whatever is compiled; nothing is, where the compiler was never loaded."""
+    """Run the original of whatever is compiled; none is, where the compiler was never loaded."""
     if "torch._dynamo" not in sys.modules:
         yield
         return
@@ -367,6 +367,6 @@ def _uncompiled() -> Iterator[None]:
 
 def _failure(function: Any, error: Exception) -> ShapeError:
     name = type(function).__name__ if isinstance(function, nn.Module) else getattr(function, "__name__", str(function))
-    said = next(iter(str(error).strip().splitlines()), "").rstrip(".:")
-    reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = next(iter(str(error).strip().splitlines()), "").rstrip(".:")
+    reason = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return ShapeError(f"cost: {name} raised {reason}. Give inputs it runs on, on a device it runs on.")

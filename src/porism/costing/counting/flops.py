@@ -12,7 +12,7 @@ They serve without anything else of this package:
 True
 
 Two operations for a multiply-add, an outer product among them (it is a matrix product of inner size 1); a complex
-product counts as a real one; a bias, a mask and a scale are elementwise and count nothing here. What a kernel
+product counts as a real one; a bias, a mask and a scale are elementwise and not counted here. What a kernel
 multiplies counts, zeros of a padding and masked scores too. Where a count is a convention, its docstring says so.
 """
 
@@ -35,7 +35,7 @@ def _counts(*operators: str) -> Callable[[Formula], Formula]:
     """Enter a formula under the aten operators of these names, in place too; a version of torch may lack some."""
 
     def enter(formula: Formula) -> Formula:
-        # torch's counter hands over shapes unless asked for the tensors; only those know a sparse layout.
+        # torch's counter hands over shapes unless the tensors are requested; only those know a sparse layout.
         formula._get_raw = True  # type: ignore[attr-defined]
         for name in operators:
             for spelled in (name, f"{name}_"):
@@ -167,8 +167,8 @@ def trilinear(
 ) -> int:
     """`nn.Bilinear`, forward and backward: torch contracts the first two factors, then the result with the third.
 
-    A step that sums over nothing is an elementwise multiplication and no product; so is the sum over the unrolled
-    dimension, a slice at a time.
+    A step that sums over a single element is an elementwise multiplication and no product; so is the sum over the
+    unrolled dimension, a slice at a time.
     """
 
     def spread(factor: Tensor, expanded: Sequence[int]) -> list[int]:
@@ -271,10 +271,10 @@ def transposed_convolution(x: Tensor, weight: Tensor, *_: Any, out_val: Tensor, 
 
 @_counts("convolution_backward", "convolution_backward_overrideable")
 def convolution_backward(gradient: Tensor, x: Tensor, weight: Tensor, *rest: Any, **_: Any) -> int:
-    """The gradients of input and weight, those that are asked for: each has the products of the forward pass."""
+    """The gradients of input and weight, those that are requested: each has the products of the forward pass."""
     *_sizes, transposed, _output_padding, _groups, output_mask = rest
-    asked: int = sum(output_mask[:2])
-    return asked * _convolution(x, weight, gradient, transposed)
+    requested: int = sum(output_mask[:2])
+    return requested * _convolution(x, weight, gradient, transposed)
 
 
 @_counts("mkldnn_rnn_layer")
@@ -285,7 +285,7 @@ def recurrent_layer(x: Tensor, input_weight: Tensor, recurrent_weight: Tensor, *
 
 @_counts("mkldnn_rnn_layer_backward")
 def recurrent_layer_backward(x: Tensor, input_weight: Tensor, recurrent_weight: Tensor, *_: Any, **__: Any) -> int:
-    """The kernel returns the gradients of weights, input and first state, asked or not: twice the forward products.
+    """The kernel returns the gradients of weights, input and first state, requested or not: twice the forward products.
 
     Step-by-step code skips the first state's where nobody asks: one product of B H by H fewer for each gate.
     """

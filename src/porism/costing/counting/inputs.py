@@ -80,7 +80,7 @@ class TensorSpec:
     >>> TensorSpec.parse("B T : int < V").kind             # words below V; plain ": int" is all zeros
     'int'
 
-    `float` asks for a gradient, as a layer inside a model is asked for one; `data` does not.
+    `float` asks for a gradient, as the input of a layer inside a model does; `data` does not.
     """
 
     sizes: tuple[Size, ...]

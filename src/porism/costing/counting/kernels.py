@@ -5,7 +5,7 @@
 (Work(kind='product_nn', sizes=(32, 64, 128), amount=524288),)
 
 The kinds are those whose speed is worth measuring apart: two kinds differ where a device takes different times for the
-same sizes. What has no kind of its own is taken to move its bytes and nothing more.
+same sizes. What has no kind of its own is taken to move its bytes and no more.
 """
 
 from collections.abc import Callable, Mapping
@@ -156,7 +156,7 @@ def _steps_and_rows(call: Call) -> tuple[int, int]:
     x, batch_sizes = call.args[0], call.named.get("batch_sizes")
     if batch_sizes:  # packed: all tokens in one dimension
         return len(batch_sizes), -(-len(x) // len(batch_sizes))
-    # The CPU's kernel is handed the time first whatever the layer was told.
+    # The CPU's kernel is handed the time first whatever batch_first is.
     time_second = call.named.get("batch_first") and "weight" in call.named
     return (x.shape[1], x.shape[0]) if time_second else (x.shape[0], x.shape[1])
 

@@ -7,7 +7,7 @@
 >>> live.peak["parameters"], live.peak["transient"]                  # the sum, and what it is the sum of
 (20400, 1604)
 
-It sees what torch's operators hand out, on real tensors as on fake ones, and nothing of what they need inside.
+It sees what torch's operators hand out, on real tensors as on fake ones, but not what they need inside.
 """
 
 import weakref
@@ -34,7 +34,7 @@ class LiveBytes(TorchDispatchMode):
         self._held: dict[int, tuple[weakref.ref[Any], str, int]] = {}
 
     def hold(self, role: str, tensors: Iterable[Tensor | None]) -> None:
-        """Give the memory behind these tensors a role; what had one takes the new one, parameters apart."""
+        """Give the memory of these tensors a role; what had one takes the new one, parameters apart."""
         for tensor in tensors:
             if tensor is None or tensor.layout != torch.strided:
                 continue

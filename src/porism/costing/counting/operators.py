@@ -135,7 +135,7 @@ def elementwise_elements(operator: Any, args: Any, kwargs: Any, out: Any) -> int
         return _stored_elements(named_arguments(operator, args, kwargs)[ADDED[name]])
     if name in REDUCTIONS or name.endswith("_backward"):
         return max(_stored_elements(value) for value in (*args, *kwargs.values()))
-    return _stored_elements(out) or _stored_elements(args[:1])  # in place over a list, an operator returns nothing
+    return _stored_elements(out) or _stored_elements(args[:1])  # in place over a list, an operator returns None
 
 
 def moved_bytes(operator: Any, args: Any, kwargs: Any, out: Any) -> int:
@@ -160,7 +160,8 @@ def moved_bytes(operator: Any, args: Any, kwargs: Any, out: Any) -> int:
 
 
 def _added_bytes(operator: Any, args: Any, kwargs: Any) -> int:
-    """Adding into the first argument: the summands and their places are read, the places read and written.
+    """Adding into the first argument: the summands and their indices are read, the rows at these indices read and
+    written.
 
     A call that is not in place copies the table before.
     """
@@ -174,7 +175,7 @@ def _bytes(values: Any) -> int:
 
 
 def _stored_bytes(tensor: Tensor) -> int:
-    """Of a tensor that was expanded, what lies behind it."""
+    """Of a tensor that was expanded, the memory it is a view of."""
     if tensor.layout != torch.strided:
         return stored(tensor) * tensor.itemsize
     elements = tensor.numel()

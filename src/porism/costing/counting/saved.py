@@ -33,7 +33,7 @@ class Saved:
 
 
 def storages_of(tensor: Tensor) -> Iterator[torch.UntypedStorage]:
-    """The memory behind a tensor: one piece, or those of the tensors that a sparse or wrapped one is made of."""
+    """The memory of a tensor: one piece, or those of the tensors that a sparse or wrapped one is made of."""
     if is_traceable_wrapper_subclass(tensor):
         names, _context = tensor.__tensor_flatten__()
         parts = [getattr(tensor, name) for name in names]

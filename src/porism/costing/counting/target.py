@@ -98,7 +98,7 @@ class Target:
         counted, called = self._counted(sizes)
         modules: dict[str, Any] = dict(called.named_modules()) if isinstance(called, nn.Module) else {"": None}
         if modules[""] is not None:
-            # A model of more layers has more paths: told of are those that it has at every size.
+            # A model of more layers has more paths: listed are those that it has at every size.
             known = self.kinds if self._known else modules
             self.kinds = {path: type(module).__name__ for path, module in modules.items() if path in known}
         tallies = {
@@ -145,7 +145,7 @@ class Target:
         try:
             counted, called = self._run(sizes)
         except PorismError as error:
-            if not isinstance(error.__cause__, NEEDS_NUMBERS) or not self._take_numbers(said(error.__cause__)):
+            if not isinstance(error.__cause__, NEEDS_NUMBERS) or not self._take_numbers(first_line(error.__cause__)):
                 raise
             return self._counted(sizes)
         if counted.uncounted and not self._asked:
@@ -188,12 +188,12 @@ class Target:
             raise
         except Exception as error:  # a factory is code that nobody here wrote, so it may raise anything
             at = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
-            raise ShapeError(f"cost: {self.name} cannot be made at {at}: {said(error)}.") from error
+            raise ShapeError(f"cost: {self.name} cannot be made at {at}: {first_line(error)}.") from error
 
     def _produced(self, factory: Any, sizes: Mapping[str, int]) -> Any:
         """What a factory makes at given sizes.
 
-        One that looks at the weights it draws, as `nn.init.trunc_normal_` does, cannot draw fake ones: it makes its
+        One that reads the weights it draws, as `nn.init.trunc_normal_` does, cannot draw fake ones: it makes its
         module on `meta`, where torch draws none.
         """
         letters = {letter: sizes[letter] for letter in self.factory}
@@ -208,7 +208,7 @@ class Target:
 
     def try_numbers(self, sizes: Mapping[str, int], refusal: PorismError) -> bool:
         """Does it run on real tensors where it did not on fake ones? If so, it does from here on."""
-        return self._take_numbers(said(refusal.__cause__ or refusal)) and self.refusal(sizes) is None
+        return self._take_numbers(first_line(refusal.__cause__ or refusal)) and self.refusal(sizes) is None
 
     def _take_numbers(self, reason: str) -> bool:
         """From here on run on real tensors, if there are weights, and if they are few enough to run again and again."""
@@ -229,7 +229,7 @@ class Target:
         return module.to(dtype)
 
     def _emptied(self, module: nn.Module, dtype: torch.dtype | None = None) -> nn.Module:
-        """The same module without its weights: copied, each tensor replaced by one of its shape that holds nothing."""
+        """The same module without its weights: copied, each tensor replaced by a fake one of its shape."""
         empty: dict[int, Any] = {}
         with self._mode:
             for tensor in _tensors(module):
@@ -285,7 +285,7 @@ def _by_name(called: Any, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], dic
 
 
 def _takes(called: Any, names: Mapping[Any, Any]) -> bool:
-    """Are these names of arguments? A function that takes nothing but names takes any."""
+    """Are these names of arguments? A function that takes only named arguments takes any."""
     try:
         arguments = inspect.signature(called.forward if isinstance(called, nn.Module) else called).parameters
     except (TypeError, ValueError):
@@ -301,7 +301,7 @@ def _checked(device: str) -> torch.device:
     try:
         found = torch.device(device)
     except RuntimeError as error:
-        raise DeviceError(f"cost: {device!r} is no device: {said(error)}. Use cpu or cuda.") from None
+        raise DeviceError(f"cost: {device!r} is no device: {first_line(error)}. Use cpu or cuda.") from None
     if found.type not in ("cpu", "cuda") or (found.type == "cuda" and not torch.cuda.is_available()):
         raise DeviceError(f"cost: device {device} is not there to count on. Use cpu, or cuda where torch sees a GPU.")
     return found
@@ -367,7 +367,7 @@ def _moved(nest: Any, device: torch.device) -> Any:
     return nest
 
 
-def said(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """An error in one line: its kind and the first line of what it says."""
     line = next(iter(str(error).strip().splitlines()), "").rstrip(".:")
     return f"{type(error).__name__}: {line}" if line else type(error).__name__

@@ -10,7 +10,7 @@ from porism.costing.fitting.samples import Formula, Sizes
 from porism.costing.fitting.survey import Line, Survey, extrapolate, first_difference, polynomials_from, values_at
 from porism.costing.fitting.tensor_grid import fit_on_grid, polynomial_basis
 
-# Several floors at once are told apart in a run of neighbouring sizes: of this period, three and one to check.
+# Several floors at once are distinguished in a run of neighbouring sizes: of this period, three and one to check.
 LONGEST_PERIOD = 16
 WINDOW = 4 * LONGEST_PERIOD
 # A single floor shows by its jumps, which need no run; they are looked for this many steps ahead.

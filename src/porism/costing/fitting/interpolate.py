@@ -65,7 +65,7 @@ def interpolate(
     samples = Samples(measure, limits.allow)
     first = _legal_base(samples, dict(start or limits.base(letters)), limits)
     if first is None:
-        raise samples.error or RecipeError("cost: nothing could be measured at any size. Give sizes to start from.")
+        raise samples.error or RecipeError("cost: the target could be measured at no size. Give sizes to start from.")
     names = samples.names()
     survey = Survey(samples, first, limits, degree)
     found, odd = _fit(survey, names, whole=False, prune=True)

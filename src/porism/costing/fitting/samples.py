@@ -41,7 +41,7 @@ class Samples:
         self.error: Exception | None = None
 
     def restricted(self, inside: Inside) -> "Samples":
-        """The same memory seen through a window: outside of it there is nothing to measure."""
+        """The same memory restricted to a window: outside of it no size is measured."""
         part = Samples(self._measure, lambda sizes: self._inside(sizes) and inside(sizes))
         part._whole = self._whole
         return part
@@ -51,7 +51,7 @@ class Samples:
         return len(self._whole._known)
 
     def at(self, sizes: Mapping[str, int]) -> Mapping[str, int] | None:
-        """All quantities at these sizes, or None where there is nothing to measure."""
+        """All quantities at these sizes, or None where they cannot be measured."""
         if min(sizes.values(), default=1) < 1 or not self._inside(sizes):
             return None
         return self._whole._recall(sizes)
@@ -137,7 +137,7 @@ class Limits:
         return self.step.get(letter, 1)
 
     def allow(self, sizes: Mapping[str, int]) -> bool:
-        """May these sizes be asked for?
+        """May these sizes be requested?
 
         Of a letter with a largest a size of 1 is left out: a single layer is first and last at once, a special case.
         """

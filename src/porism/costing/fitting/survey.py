@@ -1,7 +1,7 @@
 """Which sizes to measure at: small ones to fit from, far ones to be proved wrong at.
 
-Sizes of different letters never coincide while fitting, and far sizes lie a prime number of steps away, so that nothing
-that repeats every few sizes looks constant.
+Sizes of different letters never coincide while fitting, and far sizes lie a prime number of steps away, so that no
+quantity that repeats every few sizes is taken for a constant.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -32,9 +32,9 @@ class TensorGrid:
         self.open = set(names)
 
     def walk(self, prune: bool, degree: int) -> None:
-        """Go outwards, level by level, until every quantity agrees with its count at the probe or nothing is left.
+        """Go outwards, level by level, until every quantity agrees with its count at the probe or no level is left.
 
-        With `prune` off every product up to that total degree is looked at: dearer, and blind to nothing.
+        With `prune` off every product up to that total degree is tried: more measurements, and none left out.
         """
         active: set[Index] = set()
         heights = [len(basis.functions) for basis in self._bases]
@@ -44,8 +44,8 @@ class TensorGrid:
             for index in _at_level(heights, level):
                 # A letter's own line has settled that all its functions matter, whatever the corner's counts say.
                 on_a_line = sum(map(bool, index)) <= 1
-                wanted = on_a_line or not prune or all(below in active for below in _just_below(index))
-                if wanted and (self._extend(index) or on_a_line):
+                needed = on_a_line or not prune or all(below in active for below in _just_below(index))
+                if needed and (self._extend(index) or on_a_line):
                     active.add(index)
             self._close()
 
@@ -144,7 +144,7 @@ def fit_on_grid(
     """Joint formulas with the held-out sizes that confirm them; none for a quantity that differs at any count."""
     if len(held_out) < 3 and survey.base:
         return {}
-    # The first held-out size says when to stop, so it proves nothing; the others are looked at afterwards only.
+    # The first held-out size says when to stop, so it is no proof; the others are compared afterwards only.
     probe, confirming = (held_out[0], tuple(held_out[1:])) if held_out else ({}, ())
     grid = TensorGrid(survey.samples, bases, names, probe)
     grid.walk(prune, survey.degree)

@@ -62,7 +62,7 @@ def read_kept(file: Path, kind: type[Measured]) -> Measured | None:
 
 
 def write_kept(file: Path, measured: msgspec.Struct) -> None:
-    """Keep what was measured. Where nothing can be kept, that is said."""
+    """Keep what was measured. Where it cannot be written, warns."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, msgspec.json.encode(measured))
@@ -148,7 +148,7 @@ def _measured(device: torch.device, dtype: torch.dtype, threads: int, patience: 
 
 
 def _wake(device: torch.device) -> None:
-    """A GPU that has nothing to do lowers its clocks."""
+    """An idle GPU lowers its clocks."""
     x = torch.randn(4096, 4096, device=device)
     for _ in range(50):
         x @ x
@@ -215,7 +215,7 @@ class MethodRates(msgspec.Struct, frozen=True):
 
 
 class WorkloadRates(msgspec.Struct):
-    """The rates of every workload that was asked for so far, by one version of this package."""
+    """The rates of every workload that was requested so far, by one version of this package."""
 
     version: str
     rates: dict[str, MethodRates]
@@ -307,8 +307,8 @@ def fit_rates(amounts: Sequence[WorkAmounts], seconds: Sequence[float]) -> dict[
     >>> fit_rates([{"calls": 1, "pairs": 10}, {"calls": 1, "pairs": 100}], [0.3, 1.2])
     {'calls': 0.2, 'pairs': 0.01}
 
-    Least squares without a constraint, again and again without the kind that comes out furthest below zero, since it is
-    told by the others already. It stays ours beside scipy's nnls: scipy is no dependency, and rates must not change
+    Least squares without a constraint, again and again without the kind that comes out furthest below zero, since the
+    others explain it already. It stays ours beside scipy's nnls: scipy is no dependency, and rates must not change
     with what else is installed.
     """
     kinds = sorted({kind for some in amounts for kind in some})

@@ -24,10 +24,10 @@ LEAST, MOST = 3, 1000
 """Calls that are timed, whatever the budget says."""
 
 TURN = 0.002
-"""Seconds of calls between two looks at whether other work disturbed them."""
+"""Seconds of calls between two tests whether other work disturbed them."""
 
 DISTURBED = 0.02
-"""The share of that time that threads may wait for a core before the calls say nothing about the device."""
+"""The share of that time that threads may wait for a core before the timing is not the device's."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def measure(function: Call, device: torch.device, budget: float = 0.2, threads: 
 def busy(function: Call, device: torch.device, budget: float) -> tuple[Timing, float]:
     """What the device itself spends on a call, and the seconds that the host needs to start it.
 
-    A CPU is its own host, so both are the call. On a GPU calls queue behind a kernel that only waits, so that no launch
+    A CPU is its own host, so both are the call. On a GPU calls queue after a kernel that only waits, so that no launch
     is late.
     """
     if device.type != "cuda":

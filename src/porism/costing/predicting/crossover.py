@@ -185,7 +185,7 @@ def changes(ours: Expr, theirs: Expr, letter: str) -> list[tuple[int, int]]:
 
 
 def _without_positive_factors(difference: Expr, varied: Symbol) -> Expr:
-    """Letters stand for sizes from 1 on, so factors that hold nothing else do not decide a sign."""
+    """Letters stand for sizes from 1 on, so factors of letters alone do not decide a sign."""
     factors = sympy.Mul.make_args(sympy.factor(difference))
     return sympy.Mul(*(part for part in factors if varied in part.free_symbols or not part.is_positive))
 

@@ -147,7 +147,7 @@ def will_it_fit(
     measure: bool = False,
     **named: Any,
 ) -> Fit:
-    """The memory of one training step, predicted on tensors that hold nothing, against the memory of a device.
+    """The memory of one training step, predicted on fake tensors, against the memory of a device.
 
     `device` may be a number of bytes instead. `measure` runs the step on the device too, on a copy of the module.
     """

@@ -120,9 +120,9 @@ class ProbeBench:
 
         def backward(points: int, C: int, C_out: int, groups: int = 1) -> Call:
             x, weight, dy = images(points, C), self.tensor(C_out, C // groups, 3, 3), images(points, C_out)
-            one, asked = [1, 1], [True, True, True]
+            one, output_mask = [1, 1], [True, True, True]
             return lambda: aten.convolution_backward(
-                dy, x, weight, [C_out], one, one, one, False, [0, 0], groups, asked
+                dy, x, weight, [C_out], one, one, one, False, [0, 0], groups, output_mask
             )
 
         dense, apart = (points, channels, channels), (points, (16, 128, 1024))
@@ -181,8 +181,8 @@ class ProbeBench:
         def norm_backward(N: int, D: int) -> Call:
             x, weight, bias, dy = self.tensor(N, D), self.tensor(D), self.tensor(D), self.tensor(N, D)
             _, mean, scale = aten.native_layer_norm(x, [D], weight, bias, 1e-5)
-            asked = [True, True, True]
-            return lambda: aten.native_layer_norm_backward(dy, x, [D], mean, scale, weight, bias, asked)
+            output_mask = [True, True, True]
+            return lambda: aten.native_layer_norm_backward(dy, x, [D], mean, scale, weight, bias, output_mask)
 
         def softmax(N: int, D: int) -> Call:
             x = self.tensor(N, D)
@@ -228,16 +228,16 @@ class ProbeBench:
             return lambda: torch.zeros(moved // item, dtype=self.dtype, device=self.device)
 
         def gather(N: int, D: int) -> Call:
-            table, places = self.tensor(N, D), self.indices(N)
-            return lambda: functional.embedding(places, table)
+            table, indices = self.tensor(N, D), self.indices(N)
+            return lambda: functional.embedding(indices, table)
 
         def scatter(N: int, D: int) -> Call:
-            table, places, rows = self.tensor(N, D), self.indices(N), self.tensor(N, D)
-            return lambda: table.index_add_(0, places, rows)
+            table, indices, rows = self.tensor(N, D), self.indices(N), self.tensor(N, D)
+            return lambda: table.index_add_(0, indices, rows)
 
         def embedding_backward(N: int, D: int) -> Call:
-            dy, places = self.tensor(N, D), self.indices(N)
-            return lambda: aten.embedding_dense_backward(dy, places, N, -1, False)
+            dy, indices = self.tensor(N, D), self.indices(N)
+            return lambda: aten.embedding_dense_backward(dy, indices, N, -1, False)
 
         builders = {"copy": copy, "copy_strided": copy_strided, "arithmetic": arithmetic, "fill": fill}
         return [
@@ -354,7 +354,7 @@ class _Grid:
 
 def _one_smaller(axes: tuple[Sizes, ...], sizes: Sizes) -> Sizes:
     """The neighbour of a point one step down its highest axis; the first point is its own."""
-    places = [axis.index(size) for axis, size in zip(axes, sizes, strict=True)]
-    highest = places.index(max(places))
-    places[highest] = max(0, places[highest] - 1)
-    return tuple(axis[place] for axis, place in zip(axes, places, strict=True))
+    positions = [axis.index(size) for axis, size in zip(axes, sizes, strict=True)]
+    highest = positions.index(max(positions))
+    positions[highest] = max(0, positions[highest] - 1)
+    return tuple(axis[position] for axis, position in zip(axes, positions, strict=True))

@@ -6,7 +6,7 @@
 >>> print(predicted.text)                               # the time of both passes, and the shares of the three bounds
 
 A kernel takes what its kind of work takes at its sizes, and never less than its bytes need. It is bound by memory where
-its bytes need half of that time or more, and where it does nothing but move and add; otherwise by compute. What the
+its bytes need half of that time or more, and where it only moves and adds; otherwise by compute. What the
 smallest call of its kind takes is overhead, and so is what the host adds to each call: on a CPU before the kernel, on a
 GPU beside the kernels that run already.
 """
@@ -130,7 +130,7 @@ def _shares(timed: tuple[KernelTime, ...], seconds: float) -> dict[str, float]:
 
 @dataclass(frozen=True, repr=False)
 class Time:
-    """The seconds of a pass forward and backward on a device: predicted, and measured where that was asked for."""
+    """The seconds of a pass forward and backward on a device: predicted, and measured where that was requested."""
 
     device: str
     prediction: TimePrediction
