@@ -2,7 +2,7 @@
 
 import os
 
-# Before torch is imported: what it is built of looks at this once. For the processes a test starts as well.
+# Before torch is imported: its libraries read this once. For the processes a test starts as well.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import settings
 
 torch.set_num_threads(1)
 
-# Without a GPU kernels run in Triton's interpreter. Triton looks at this when it is imported, which parts of torch do.
+# Without a GPU kernels run in Triton's interpreter. Triton reads this when it is imported, which parts of torch do.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 

@@ -1,4 +1,4 @@
-"""A file is the old one or the whole new one, and what went wrong is told in one line."""
+"""A file is the old one or the whole new one, and errors are one line."""
 
 import errno
 import os

@@ -90,8 +90,8 @@ def write_run(tmp_path: Path) -> WriteRun:
         resolved = {"name": recipe, "model": "elman", "hidden": 100} | fields
         content = tomli_w.dumps(about | {"threads": 2, "fingerprint": fingerprint, "fields": resolved})
         (folder / "recipe.toml").write_text(content, encoding="utf-8")
-        told = [start(), epoch(1, 301.2), epoch(2, 180.5), epoch(3, 182.0, best=False)] if events is None else events
-        lines = "".join(json.dumps(event) + "\n" for event in told)
+        written = [start(), epoch(1, 301.2), epoch(2, 180.5), epoch(3, 182.0, best=False)] if events is None else events
+        lines = "".join(json.dumps(event) + "\n" for event in written)
         (folder / "events.jsonl").write_text(lines, encoding="utf-8")
         if metrics is not None:
             (folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")

@@ -29,11 +29,13 @@ def test_runs_that_did_not_finish_have_no_costs(write_run: WriteRun) -> None:
     assert costs_table([read_run(write_run())]) is None
 
 
-@pytest.mark.parametrize(("cost", "told"), [(COST, True), ({"flops": COST["flops"]}, False)])
-def test_the_page_tells_the_measured_time_beside_the_formulas(write_run: WriteRun, cost: object, told: bool) -> None:
+@pytest.mark.parametrize(("cost", "is_measured"), [(COST, True), ({"flops": COST["flops"]}, False)])
+def test_the_page_tells_the_measured_time_beside_the_formulas(
+    write_run: WriteRun, cost: object, is_measured: bool
+) -> None:
     run = write_run(metrics=metrics(cost=cost, tokens_per_second=20_000.0))
     page = write_report([run], run / "report.html").read_text(encoding="utf-8")
-    assert ("Measured in training: 50 µs per token" in page) is told
+    assert ("Measured in training: 50 µs per token" in page) is is_measured
     assert "50 µs measured" in page
 
 

@@ -74,15 +74,15 @@ formulas = st.recursive(
 @given(formulas)
 def test_what_is_set_is_what_was_meant(formula: sympy.Expr) -> None:
     """Read back as a formula, the marks come to the same number."""
-    said = mathml(str(formula))
+    text = mathml(str(formula))
     for tag, sign in (
         ("<msup><mrow>", "(("),
         ("</mrow><mrow>", ")**("),
         ("</mrow></msup>", "))"),
         ('<mspace width="0.17em"/>', "*"),
     ):
-        said = said.replace(tag, sign)
-    marks = re.sub(r"<[^>]*>", "", said).replace("·", "*").replace(",", "").replace("−", "-")
+        text = text.replace(tag, sign)
+    marks = re.sub(r"<[^>]*>", "", text).replace("·", "*").replace(",", "").replace("−", "-")
     sizes = {"D": 7, "H": 63, "V": 2}
     assert eval(marks, {}, sizes) == formula.subs({D: 7, H: 63, V: 2})
 

@@ -217,12 +217,12 @@ def test_a_page_of_others_is_not_written_over(write_run: WriteRun, tmp_path: Pat
 
 
 def test_no_runs() -> None:
-    with pytest.raises(RunError, match="no run to report on; wanted at least one folder"):
+    with pytest.raises(RunError, match="no run to report on; expected at least one folder"):
         write_report([], Path("report.html"))
 
 
 def test_a_folder_is_no_place_for_a_page(write_run: WriteRun, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"is a folder; wanted a file to write the report to\. Choose .*report\.html"):
+    with pytest.raises(RunError, match=r"is a folder; expected a file to write the report to\. Choose .*report\.html"):
         write_report([write_run()], tmp_path)
 
 

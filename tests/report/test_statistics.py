@@ -9,9 +9,9 @@ import pytest
 from porism.report.statistics import interval, mcnemar, student_quantile
 
 
-@pytest.mark.parametrize(("degrees", "wanted"), [(1, 12.706), (4, 2.776), (9, 2.262), (99, 1.984)])
-def test_student_quantiles_are_those_of_the_tables(degrees: int, wanted: float) -> None:
-    assert student_quantile(0.975, degrees) == pytest.approx(wanted, abs=5e-4)
+@pytest.mark.parametrize(("degrees", "expected"), [(1, 12.706), (4, 2.776), (9, 2.262), (99, 1.984)])
+def test_student_quantiles_are_those_of_the_tables(degrees: int, expected: float) -> None:
+    assert student_quantile(0.975, degrees) == pytest.approx(expected, abs=5e-4)
 
 
 def test_an_interval_is_the_mean_and_its_error_times_the_quantile() -> None:

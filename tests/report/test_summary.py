@@ -10,16 +10,16 @@ from porism.report.summary import summarise
 from porism.runs.record import read_run
 
 
-def said(*folders: Path) -> str:
+def summary_of(*folders: Path) -> str:
     (contest,) = contests(entries_of([read_run(folder) for folder in folders]))
     return summarise(contest)
 
 
 def test_one_run(write_run: WriteRun) -> None:
-    assert said(write_run(metrics=metrics(154.92))) == (
+    assert summary_of(write_run(metrics=metrics(154.92))) == (
         "table-02 reaches a test perplexity of 154.9 after 3 epochs and 3 min 12 s of training on cpu, "
         "with 1,525,100 parameters and 30.0 kFLOP forward per token. That is 4.7 below the published 159.6. "
-        "One seed: how much of this is chance cannot be told from it."
+        "One seed: how much of this is chance cannot be concluded from it."
     )
 
 
@@ -31,7 +31,7 @@ def test_one_run(write_run: WriteRun) -> None:
     ],
 )
 def test_two_models(write_run: WriteRun, lower: bool, opening: str) -> None:
-    text = said(
+    text = summary_of(
         write_run("1", recipe="a", metrics=metrics(160.0, lower_is_better=lower)),
         write_run("2", recipe="b", metrics=metrics(150.0, lower_is_better=lower)),
     )
@@ -42,7 +42,7 @@ def test_two_models(write_run: WriteRun, lower: bool, opening: str) -> None:
 
 
 def test_the_cost_of_being_best_and_the_smallest_are_named(write_run: WriteRun) -> None:
-    text = said(
+    text = summary_of(
         write_run("1", recipe="big", metrics=metrics(140.0, parameters=3_000_000)),
         write_run("2", recipe="middle", metrics=metrics(150.0, parameters=2_000_000)),
         write_run("3", recipe="small", metrics=metrics(160.0, parameters=1_000_000)),
@@ -53,7 +53,7 @@ def test_the_cost_of_being_best_and_the_smallest_are_named(write_run: WriteRun) 
 
 @pytest.mark.parametrize(("second", "verdict"), [(149.0, "overlap"), (160.0, "do not overlap")])
 def test_several_seeds(write_run: WriteRun, second: float, verdict: str) -> None:
-    text = said(
+    text = summary_of(
         write_run("1", recipe="a", seed=1, metrics=metrics(140.0)),
         write_run("2", recipe="a", seed=2, metrics=metrics(150.0)),
         write_run("3", recipe="b", seed=1, metrics=metrics(second)),
@@ -66,12 +66,12 @@ def test_several_seeds(write_run: WriteRun, second: float, verdict: str) -> None
 
 
 def test_the_limit_is_told(write_run: WriteRun) -> None:
-    text = said(write_run(metrics=metrics(150.0, limit={"test": {"perplexity": 120.0}})))
+    text = summary_of(write_run(metrics=metrics(150.0, limit={"test": {"perplexity": 120.0}})))
     assert "The best that any model can expect on this data is 120.0." in text
 
 
 def test_unfinished_and_astray_runs_are_not_ranked(write_run: WriteRun) -> None:
-    text = said(
+    text = summary_of(
         write_run("1", recipe="a", metrics=metrics(150.0)),
         write_run("2", recipe="b"),
         write_run("3", recipe="c", metrics=metrics(float("inf"))),
@@ -81,11 +81,11 @@ def test_unfinished_and_astray_runs_are_not_ranked(write_run: WriteRun) -> None:
 
 
 def test_nothing_finished(write_run: WriteRun) -> None:
-    assert said(write_run()) == "No run has come to a final number yet; below is what there is so far."
+    assert summary_of(write_run()) == "No run has come to a final number yet; below is what there is so far."
 
 
 def test_data_seen_in_different_forms_is_told(write_run: WriteRun) -> None:
-    text = said(
+    text = summary_of(
         write_run("1", recipe="a", metrics=metrics(150.0)),
         write_run("2", recipe="b", metrics=metrics(140.0), fingerprint="cd34"),
     )

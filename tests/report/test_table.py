@@ -112,11 +112,11 @@ def test_tasks_of_different_kinds_get_columns_that_say_so(write_run: WriteRun) -
 
 @pytest.mark.parametrize("width", [40, 63, 80, 200])
 def test_a_narrow_terminal_loses_columns_but_no_figures(write_run: WriteRun, width: int) -> None:
-    said = shown(write_run(metrics=metrics()), width=width)
-    assert all(len(line) <= width for line in said.splitlines())
-    assert "154.9" in said
-    assert "…" not in said
-    assert ("No room for: tokens/s" in " ".join(said.split())) == (width < 200)
+    text = shown(write_run(metrics=metrics()), width=width)
+    assert all(len(line) <= width for line in text.splitlines())
+    assert "154.9" in text
+    assert "…" not in text
+    assert ("No room for: tokens/s" in " ".join(text.split())) == (width < 200)
 
 
 def test_names_are_no_markup(write_run: WriteRun) -> None:

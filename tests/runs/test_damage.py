@@ -115,7 +115,7 @@ def test_a_damaged_run_goes_on_to_the_same_result_or_is_refused(half: Path, tmp_
         assert {epoch.epoch: epoch.valid for epoch in read_run(run).epochs}.items() <= {
             epoch.epoch: epoch.valid for epoch in curve
         }.items()
-        # A damage that costs anything is told.
+        # A damage that loses anything is reported.
         assert bool(listener.notes) == (name.split("/")[0] in ("best", "last")), name
 
 

@@ -74,7 +74,7 @@ def test_a_resumed_run_forgets_what_it_goes_over_again(
     record = read_run(folder)
     assert [done.valid["perplexity"] for done in record.epochs] == kept
     assert record.resumes == 1
-    # What is told after the resume stands.
+    # What is reported after the resume stands.
     append(folder, json.dumps(epoch(2, 199.0)) + "\n" + json.dumps(epoch(3, 149.0)) + "\n")
     assert [done.valid["perplexity"] for done in read_run(folder).epochs][-2:] == [199.0, 149.0]
     assert [done.epoch for done in read_run(folder).epochs] == sorted({done.epoch for done in read_run(folder).epochs})
@@ -137,5 +137,5 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.touch()
     for path, found in [(tmp_path / "gone", "does not exist"), (tmp_path, "has no recipe.toml"), (file, "is not a")]:
-        with pytest.raises(RunError, match=f"{found}.*wanted a run's folder. Name one that `porism train` wrote"):
+        with pytest.raises(RunError, match=f"{found}.*expected a run's folder. Name one that `porism train` wrote"):
             read_run(path)

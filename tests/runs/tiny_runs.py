@@ -51,11 +51,11 @@ def resume(out: Path, progress: NoProgress | None = None) -> Training:
 
 
 class Stop(Exception):
-    """A stop that saves nothing, as a kill is one."""
+    """A stop without a checkpoint, as a kill is one."""
 
 
 class Listener(NoProgress):
-    """Keeps what it is told, and stops after some epochs or steps."""
+    """Records its calls, and stops after some epochs or steps."""
 
     def __init__(self, epochs: int = 0, steps: int = 0) -> None:
         self.epochs, self.steps = epochs, steps
@@ -92,7 +92,7 @@ def copied(run: Path, to: Path) -> Path:
 
 
 def flip(path: Path, place: int | None = None) -> None:
-    """Change one bit, in the middle unless told otherwise."""
+    """Change one bit, in the middle unless given otherwise."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2 if place is None else place] ^= 1
     path.write_bytes(content)
@@ -142,7 +142,7 @@ def kill_at(number: int, folder: Path) -> None:
         if left == 0:
             os._exit(9)
 
-    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+    def on_event(event: str, arguments: tuple[Any, ...]) -> None:
         changes = event in ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate")
         writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
         if (changes or writes) and str(arguments[0]).startswith(within):
@@ -152,7 +152,7 @@ def kill_at(number: int, folder: Path) -> None:
         count()
         sync(fd)
 
-    sys.addaudithook(heard)
+    sys.addaudithook(on_event)
     os.fsync = synced
 
 

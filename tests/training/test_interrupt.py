@@ -25,17 +25,17 @@ def _nothing_is_ignored() -> Iterator[None]:
 
 
 class Stopped(Exception):
-    """As the loop leaves when it was asked to."""
+    """As the loop leaves when a stop was requested."""
 
 
 def asked_after(*signals: signal.Signals) -> bool:
-    """Whether a training is asked to stop when these come one after another."""
+    """Whether a stop is requested when these come one after another."""
     with contextlib.suppress(Stopped), Interrupt() as interrupt:
-        assert not interrupt.asked
+        assert not interrupt.requested
         for number in signals:
             signal.raise_signal(number)
         raise Stopped
-    return interrupt.asked
+    return interrupt.requested
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -72,7 +72,7 @@ def test_what_is_ignored_stays_ignored(number: signal.Signals) -> None:
     try:
         with Interrupt() as interrupt:
             signal.raise_signal(number)
-            assert not interrupt.asked
+            assert not interrupt.requested
         assert signal.getsignal(number) == signal.SIG_IGN
     finally:
         signal.signal(number, before)
@@ -89,7 +89,7 @@ def test_a_training_can_be_asked_without_a_signal_and_in_any_thread() -> None:
     def work() -> None:
         with contextlib.suppress(Stopped), Interrupt() as interrupt:
             ask_to_stop()
-            seen.append(interrupt.asked)
+            seen.append(interrupt.requested)
             raise Stopped
 
     thread = threading.Thread(target=work)
@@ -97,5 +97,5 @@ def test_a_training_can_be_asked_without_a_signal_and_in_any_thread() -> None:
     thread.join()
     ask_to_stop()  # nobody trains any more
     with Interrupt() as interrupt:
-        seen.append(interrupt.asked)
+        seen.append(interrupt.requested)
     assert seen == [True, False]

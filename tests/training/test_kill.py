@@ -1,4 +1,4 @@
-"""Killed at any moment, a run goes on as if nothing had happened."""
+"""Killed at any moment, a run goes on to the same result."""
 
 import os
 import random

@@ -46,7 +46,7 @@ def train_to_six(training: Training) -> None:
 
 
 def result(run: Path) -> dict[str, Any]:
-    """What came of a run, without how it was asked for."""
+    """What came of a run, without how it was requested."""
     metrics = RunFolder.open(run).metrics()
     assert metrics is not None
     return {key: value for key, value in timeless(metrics).items() if key != "command"}

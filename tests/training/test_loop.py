@@ -137,5 +137,5 @@ def test_a_run_stopped_on_a_gpu_goes_on(tiny: LanguageRecipe, text: str, tmp_pat
         session.complete(session.begin(Language, tiny, tmp_path / "run", source=text, device="cuda"), StopAt(77))
     resumed = session.complete(session.reopen(Language, RunFolder.open(tmp_path / "run")))
     straight = session.complete(session.begin(Language, tiny, tmp_path / "straight", source=text, device="cuda"))
-    found, wanted = (result["metrics"]["test"]["perplexity"] for result in (resumed, straight))
-    assert found == pytest.approx(wanted, rel=0.02)
+    found, expected = (result["metrics"]["test"]["perplexity"] for result in (resumed, straight))
+    assert found == pytest.approx(expected, rel=0.02)

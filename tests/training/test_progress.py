@@ -63,10 +63,10 @@ def test_a_training_of_which_nobody_reads_is_asked_to_stop() -> None:
     progress.begin("language elman", epochs=1, steps=2, done=0, unit="tokens")
     with contextlib.suppress(KeyboardInterrupt), Interrupt() as interrupt:
         progress.step(7)
-        assert not interrupt.asked
+        assert not interrupt.requested
         progress.note("something to know")
         progress.step(7)
-        assert interrupt.asked
+        assert interrupt.requested
     os.close(spare)
 
 

@@ -1,4 +1,4 @@
-"""What a run needs to go on is looked at before it does: nothing is trained in vain, nothing good is lost."""
+"""What a run needs to go on is checked before it does: no training is wasted, no result is lost."""
 
 import math
 import os
@@ -368,7 +368,7 @@ def test_a_finished_run_is_not_trained_again(straight: Path, tmp_path: Path, hur
         shutil.rmtree(run / "last")
         shutil.rmtree(run / "last.previous")
     before = {name: (run / name).read_bytes() for name in tiny_runs.files(run)}
-    with pytest.raises(RunError, match="has finished, and metrics.json has its results: there is nothing to go on"):
+    with pytest.raises(RunError, match="has finished, and metrics.json has its results: no epoch is left"):
         resume(run)
     assert {name: (run / name).read_bytes() for name in tiny_runs.files(run)} == before
 

@@ -13,7 +13,7 @@ OPENING = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>"""
-"""How every page begins, by which one of ours is told from those of others."""
+"""How every page begins, by which one of ours is recognised."""
 
 
 def document(title: str, content: str, *styles: str) -> str:
@@ -35,7 +35,7 @@ def document(title: str, content: str, *styles: str) -> str:
 def write(text: str, to: Path) -> Path:
     """Under another name first: a reader finds the old file or the whole new one."""
     if to.is_dir():
-        raise RunError(f"{to} is a folder; wanted a file to write the report to. Choose {to / 'report.html'}.")
+        raise RunError(f"{to} is a folder; expected a file to write the report to. Choose {to / 'report.html'}.")
     writing = own_temporary(to)
     try:
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How every plot of the page looks: one style, one size, drawn as SVG."""
+"""The style of every plot of the page: one size, drawn as SVG."""
 
 import io
 import re

@@ -21,12 +21,12 @@ class PairedComparison:
     first: SeedGroup
     second: SeedGroup
     lead: Interval
-    chances: tuple[float, ...]
+    p_values: tuple[float, ...]
 
     @property
     def is_clear(self) -> bool:
         """Both over seeds and, where examples can be paired, in most of them."""
-        agreed = not self.chances or sum(p < 1 - CONFIDENCE for p in self.chances) > len(self.chances) / 2
+        agreed = not self.p_values or sum(p < 1 - CONFIDENCE for p in self.p_values) > len(self.p_values) / 2
         return self.lead.excludes_zero and agreed
 
 
@@ -41,8 +41,8 @@ class Answer:
 
     @property
     def sentences(self) -> list[str]:
-        told = [_reached(self.contest, model) for model in self.models]
-        return [*told, *(_compared(self.contest, comparison) for comparison in self.comparisons)]
+        reached = [_reached(self.contest, model) for model in self.models]
+        return [*reached, *(_compared(self.contest, comparison) for comparison in self.comparisons)]
 
 
 def answer(experiment: Experiment, records: Sequence[RunRecord]) -> Answer:
@@ -61,8 +61,8 @@ def answered(found: Answer) -> str:
     """The answer as a part of the page."""
     contest = found.contest
     # What is the same for all stands at the top of the page.
-    told = dict.fromkeys(name for model in found.models for name in _facts(model))
-    names = [name for name in told if len({_facts(model).get(name) for model in found.models}) > 1]
+    facts = dict.fromkeys(name for model in found.models for name in _facts(model))
+    names = [name for name in facts if len({_facts(model).get(name) for model in found.models}) > 1]
     others = list(dict.fromkeys(name for model in found.models for name in _other_metrics(contest, model)))
     head = "<th>model</th><th class=number>seeds</th><th class=number>valid</th>"
     head += f"<th class=number>{contest.split}</th>"
@@ -96,8 +96,8 @@ def _compare(contest: RunGroup, first: SeedGroup, second: SeedGroup) -> PairedCo
     pairs = [(entry, theirs[seed]) for entry in first.entries if (seed := entry.record.facts.seed) in theirs]
     leads = [_lead(contest, ours, others) for ours, others in pairs]
     outcomes = [(ours.record.outcomes.get("test"), others.record.outcomes.get("test")) for ours, others in pairs]
-    chances = [mcnemar(ours, others) for ours, others in outcomes if ours and others]
-    return PairedComparison(first, second, interval(leads), tuple(chances))
+    p_values = [mcnemar(ours, others) for ours, others in outcomes if ours and others]
+    return PairedComparison(first, second, interval(leads), tuple(p_values))
 
 
 def _lead(contest: RunGroup, ours: Entry, theirs: Entry) -> float:
@@ -121,11 +121,11 @@ def _compared(contest: RunGroup, found: PairedComparison) -> str:
         numbers.difference(found.first.mean + end, found.first.mean) for end in (found.lead.low, found.lead.high)
     )
     ahead = f"{first} is ahead of {second} by {numbers.gap(found.lead.mean, 0.0)} ({low} to {high})"
-    if found.chances:
-        clear = sum(p < 1 - CONFIDENCE for p in found.chances)
+    if found.p_values:
+        clear = sum(p < 1 - CONFIDENCE for p in found.p_values)
         ahead += (
-            f"; McNemar's test on the same {contest.unit}s gives p from {min(found.chances):.2g} to "
-            f"{max(found.chances):.2g}, below {1 - CONFIDENCE:.2f} in {clear} of {len(found.chances)} seeds"
+            f"; McNemar's test on the same {contest.unit}s gives p from {min(found.p_values):.2g} to "
+            f"{max(found.p_values):.2g}, below {1 - CONFIDENCE:.2f} in {clear} of {len(found.p_values)} seeds"
         )
     if found.is_clear:
         return f"{ahead}. So {first} is the better of the two on this data."
@@ -133,7 +133,7 @@ def _compared(contest: RunGroup, found: PairedComparison) -> str:
         return (
             f"{ahead}. So {first} comes out ahead over seeds, but single runs do not show it on a test set this small."
         )
-    return f"{ahead}. The interval holds 0, so from these runs nothing can be concluded about which is better."
+    return f"{ahead}. The interval holds 0, so from these runs it cannot be concluded which is better."
 
 
 def _other_metrics(contest: RunGroup, model: SeedGroup) -> list[str]:

@@ -52,7 +52,7 @@ def write_ledger(rows: Sequence[Row], topics: Mapping[str, str], to: Path) -> Pa
 
 
 def ledger_page(rows: Sequence[Row], topics: Mapping[str, str]) -> str:
-    """The page. Its filters are radio buttons that the style sheet looks at."""
+    """The page. Its filters are radio buttons that the style sheet reads."""
     shown = [topic for topic in topics if any(row.topic == topic for row in rows)]
     verdicts = list(dict.fromkeys(row.verdict for row in sorted(rows, key=lambda row: _VERDICTS.index(row.verdict))))
     body = [
@@ -98,10 +98,10 @@ _VERDICTS = ("wrong", "imprecise", "holds under assumptions", "holds", "empirica
 
 def _sums(rows: Sequence[Row]) -> str:
     outcomes = Counter(row.outcome for row in rows)
-    told = ", ".join(f"{outcomes[outcome]} {text}" for outcome, text in OUTCOMES.items() if outcomes[outcome])
+    decided = ", ".join(f"{outcomes[outcome]} {text}" for outcome, text in OUTCOMES.items() if outcomes[outcome])
     verdicts = Counter(row.verdict for row in rows)
     listed = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in _VERDICTS if verdicts[verdict])
-    return f"<p>{len(rows)} statements: {escape(listed)}. {escape(told[:1].upper() + told[1:])}.</p>"
+    return f"<p>{len(rows)} statements: {escape(listed)}. {escape(decided[:1].upper() + decided[1:])}.</p>"
 
 
 def _filter(name: str, values: Iterable[str]) -> str:

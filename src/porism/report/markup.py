@@ -40,8 +40,8 @@ def badge(entry: Entry) -> str:
 
 def fold(entry: Entry, content: str, opened: bool, aside: str = "") -> str:
     state = " open" if opened else ""
-    told = f' <span class="aside">{escape(aside)}</span>' if aside else ""
-    return f"<details{state}><summary>{badge(entry)} {escape(entry.name)}{told}</summary>{content}</details>\n"
+    remark = f' <span class="aside">{escape(aside)}</span>' if aside else ""
+    return f"<details{state}><summary>{badge(entry)} {escape(entry.name)}{remark}</summary>{content}</details>\n"
 
 
 def facts(pairs: Mapping[str, Any]) -> str:

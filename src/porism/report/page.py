@@ -29,7 +29,7 @@ def write_report(
     PosixPath('report.html')
     """
     if not runs:
-        raise RunError("no run to report on; wanted at least one folder. Name one that `porism train` wrote.")
+        raise RunError("no run to report on; expected at least one folder. Name one that `porism train` wrote.")
     refuse_foreign(to)
     text = page([read_run(run) for run in dict.fromkeys(runs)], title, command, experiment)
     return write(text, to)
@@ -53,17 +53,17 @@ def page(
         body.append(sections.summary(summarise(contest), contest.place if several else None))
         body.append(sections.shared_facts(contest.entries))
     body += ["</header>", answered(answer(experiment, records)) if experiment else ""]
-    told = rounds
+    shown_groups = rounds
     if has_seeds(rounds):
-        told = [representatives(contest) for contest in rounds]
+        shown_groups = [representatives(contest) for contest in rounds]
         body += [seeds(rounds), sections.one_of_each(len(entries))]
     else:
         body.append(sections.results(entries))
-    shown = [entry for contest in told for entry in contest.entries]
-    body += [sections.figures(contest, f"plot{number}", several) for number, contest in enumerate(told, 1)]
+    shown = [entry for contest in shown_groups for entry in contest.entries]
+    body += [sections.figures(contest, f"plot{number}", several) for number, contest in enumerate(shown_groups, 1)]
     body += [
-        sections.published(told),
-        sections.costs(told),
+        sections.published(shown_groups),
+        sections.costs(shown_groups),
         exhibits(shown),
         sections.samples(shown),
         sections.recipes(shown),

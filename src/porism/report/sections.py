@@ -27,9 +27,11 @@ def summary(text: str, place: str | None) -> str:
 
 def shared_facts(entries: Sequence[Entry]) -> str:
     """What the task tells of its data and models, as far as it is the same for all runs: the split for instance."""
-    told = [entry.record.metrics.facts for entry in entries if entry.record.metrics]
+    known = [entry.record.metrics.facts for entry in entries if entry.record.metrics]
     same = (
-        {name: value for name, value in told[0].items() if all(one.get(name) == value for one in told)} if told else {}
+        {name: value for name, value in known[0].items() if all(one.get(name) == value for one in known)}
+        if known
+        else {}
     )
     return facts(same)
 
@@ -96,15 +98,15 @@ def figures(contest: RunGroup, prefix: str, several: bool) -> str:
     drawn = "".join(f"<figure><figcaption>{escape(plot.title)}</figcaption>{plot.svg}</figure>" for plot in plots)
     names = "".join(f"<li>{badge(entry)} {escape(entry.name)}</li>" for entry in contest.entries)
     legend = f'<ul class="legend">{names}</ul>' if len(contest.entries) > 1 else ""
-    told = [
+    notes = [
         "A ring on a curve marks the epoch whose checkpoint counts.",
         "The train curve is taken while the model learns; train in the table is measured afterwards.",
     ]
     if curves.share_plots(contest):
-        told.append("Solid is valid, dashed is train.")
+        notes.append("Solid is valid, dashed is train.")
     if any(contest.published(entry) is not None for entry in contest.entries) and len(contest.ranked) > 1:
-        told.append("A ring tied to a point is the published number.")
-    return section(heading, f'{legend}<div class="figures">{drawn}</div><p class="aside">{" ".join(told)}</p>')
+        notes.append("A ring tied to a point is the published number.")
+    return section(heading, f'{legend}<div class="figures">{drawn}</div><p class="aside">{" ".join(notes)}</p>')
 
 
 def costs(contests: Iterable[RunGroup]) -> str:
@@ -189,7 +191,7 @@ def recipes(entries: Sequence[Entry]) -> str:
     values = {name: [settings[entry.number].get(name, numbers.MISSING) for entry in entries] for name in names}
     varied = [name for name in names if len(set(values[name])) > 1]
     parts = []
-    # The names stand before every row anyway, and a sha256 tells people nothing.
+    # The names stand before every row anyway, and a sha256 is of no use to people.
     telling = [name for name in varied if name not in ("recipe", "name", "fingerprint")]
     if telling:
         head = "<th>model</th>" + "".join(f"<th>{escape(name)}</th>" for name in telling)
@@ -240,19 +242,19 @@ def _story(record: RunRecord) -> str:
     metrics = record.metrics
     epochs = metrics.epochs if metrics and metrics.epochs is not None else record.epoch
     best = metrics.best_epoch if metrics else record.best.epoch if record.best else None
-    told = [f"{epochs} {'epoch' if epochs == 1 else 'epochs'}"]
+    parts = [f"{epochs} {'epoch' if epochs == 1 else 'epochs'}"]
     if best is not None and epochs > 1:
-        told[0] += f", number {best} the best"
+        parts[0] += f", number {best} the best"
     if record.started is not None:
         started = datetime.fromtimestamp(record.started, UTC)
-        told.append(f"started {started.day} {started:%B %Y, %H:%M} UTC")
+        parts.append(f"started {started.day} {started:%B %Y, %H:%M} UTC")
     if record.resumes:
-        told.append("resumed once" if record.resumes == 1 else f"resumed {record.resumes} times")
+        parts.append("resumed once" if record.resumes == 1 else f"resumed {record.resumes} times")
     if record.reason:
-        told.append(f"stopped: {record.reason}")
+        parts.append(f"stopped: {record.reason}")
     if not record.finished:
-        told.append("interrupted, not finished" if record.interrupted else "not finished")
-    return f"{'; '.join(told)}."
+        parts.append("interrupted, not finished" if record.interrupted else "not finished")
+    return f"{'; '.join(parts)}."
 
 
 def made_by(command: str) -> str:

@@ -56,7 +56,7 @@ def models_of(contest: RunGroup) -> list[SeedGroup]:
 
 
 def representatives(contest: RunGroup) -> RunGroup:
-    """The contest with one run of each model, the first: what many runs would say over and over is said once."""
+    """The contest with one run of each model, the first: what is the same for all seeds is shown once."""
     first: dict[str, Entry] = {}
     for entry in contest.entries:
         first.setdefault(entry.model, entry)

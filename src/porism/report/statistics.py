@@ -11,7 +11,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and how far the true one may lie to either side; None where one value alone tells nothing of it."""
+    """A mean and how far the true one may lie to either side; None for a single value."""
 
     mean: float
     margin: float | None

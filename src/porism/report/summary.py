@@ -8,7 +8,7 @@ from porism.report.seeds import SeedGroup, models_of
 
 
 def summarise(contest: RunGroup) -> str:
-    """What the runs show, in a few sentences, and nothing they do not."""
+    """What the runs show, in a few sentences, and no more."""
     ranked = contest.ranked
     models = models_of(contest)
     if not models:
@@ -102,7 +102,7 @@ def _trust(contest: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     counts = [len(model.entries) for model in models]
     if max(counts) == 1:
         each = " each" if len(models) > 1 else ""
-        sentences.append(f"One seed{each}: how much of this is chance cannot be told from it.")
+        sentences.append(f"One seed{each}: how much of this is chance cannot be concluded from it.")
     else:
         best = models[0]
         seeds = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"

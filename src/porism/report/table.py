@@ -16,7 +16,7 @@ from porism.runs.record import Metrics, RunRecord
 
 @dataclass(frozen=True)
 class TableCell:
-    """What people read, the number behind it, and whether it is the best of its column."""
+    """The text, the number it shows, and whether it is the best of its column."""
 
     text: str
     value: float | None = None
@@ -74,12 +74,12 @@ def columns(entries: Sequence[Entry]) -> list[Column]:
 
 def judged_by(entries: Sequence[Entry]) -> str:
     """What the numbers under the splits are, and which way is up."""
-    told = [
+    titles = [
         contest.metric_name
         + {True: ", lower is better", False: ", higher is better", None: ""}[contest.lower_is_better]
         for contest in contests(entries)
     ]
-    return "; ".join(dict.fromkeys(told)).capitalize()
+    return "; ".join(dict.fromkeys(titles)).capitalize()
 
 
 def table(records: Sequence[RunRecord], width: int | None = None) -> Table:

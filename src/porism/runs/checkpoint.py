@@ -56,7 +56,7 @@ def save(folder: Path, parts: Parts, state: Mapping[str, Any], documents: Mappin
     contents = {f"{name}.safetensors": save_tensors(_plain(tensors)) for name, tensors in parts.items()}
     contents |= {f"{name}.json": json.dumps(content).encode() for name, content in (documents or {}).items()}
     body = {"state": dict(state), "files": {name: sha256(content) for name, content in contents.items()}}
-    # First, so that a folder of ours can be told from others however little of it was written.
+    # First, so that a folder of ours can be distinguished from others however little of it was written.
     contents = {STATE: json.dumps({**body, "sha256": sha256_of_json(body)}, indent=1).encode()} | contents
     made_here = files_of(parts, documents or {})
     size = sum(map(len, contents.values()))

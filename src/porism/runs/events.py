@@ -38,7 +38,7 @@ class EventRecord:
     start: str
     """The checksum of what stands before the first line that has one."""
     size: int
-    """Bytes of the lines that have an end. What a kill left behind them is cut off before the next line is written."""
+    """Bytes of the lines that have an end. What a kill left after them is cut off before the next line is written."""
 
     @property
     def sha256(self) -> str:
@@ -125,7 +125,7 @@ def read_events(path: Path, sealed: bool) -> EventRecord:
         size = position
     if not sealed:
         start = sha256(content[:size])
-        # 0.1 took a last line that lacks nothing but its end.
+        # 0.1 took a last line that lacks only its end.
         with suppress(ValueError, RecursionError):
             lines.append(EventLine(len(pieces) + 1, json.loads(torn.decode())))
     return EventRecord(path, tuple(lines), start, size)
@@ -133,8 +133,8 @@ def read_events(path: Path, sealed: bool) -> EventRecord:
 
 def _checked(event: Any, before: str, place: str) -> str:
     """The checksum of the lines up to an event, which is left without its own."""
-    told = event.pop("sha256", None) if isinstance(event, dict) else None
-    if told != (found := sha256_of_json([before, event])):
+    recorded = event.pop("sha256", None) if isinstance(event, dict) else None
+    if recorded != (found := sha256_of_json([before, event])):
         raise damaged(place, ALTERED)
     return found
 

@@ -65,7 +65,7 @@ class Lines(Exhibit, frozen=True, kw_only=True):
 
 
 class Points(Exhibit, frozen=True, kw_only=True):
-    """A map: places in the plane by the group they belong to, and what to write at some of them."""
+    """A map: points in the plane by the group they belong to, and what to write at some of them."""
 
     groups: dict[str, list[tuple[float, float]]]
     labels: dict[str, tuple[float, float]] = {}

@@ -23,7 +23,7 @@ if sys.platform == "win32":
     import msvcrt
 
     FAR = 1 << 30
-    """Windows lets nobody read what is locked, so the locked byte lies far behind what the file holds."""
+    """Windows lets nobody read what is locked, so the locked byte lies far after what the file holds."""
 
     def _take(descriptor: int) -> None:
         os.lseek(descriptor, FAR, os.SEEK_SET)

@@ -160,7 +160,7 @@ def renamed(task: str) -> dict[str, Renamed]:
 def convert(task: str, old: Fields) -> dict[str, Any]:
     """All fields of a recipe of 0.1 in the words of 0.2. What is none is left out."""
     if task == "speech" and "mlp" in old:
-        # The decoder was as wide inside as the encoder where nothing else was set.
+        # The decoder was as wide inside as the encoder unless set otherwise.
         old = {**old, "decoder_mlp": old.get("decoder_mlp", old["mlp"])}
     names, new = renamed(task), {}
     for key, value in old.items():

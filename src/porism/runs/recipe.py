@@ -138,7 +138,7 @@ def assignments(base: Recipe, recipe: Recipe) -> list[str]:
 
 
 def plain_value(text: str) -> int | float | str | None:
-    """What a person means by a text: a number where it reads as one, nothing for none, else the text."""
+    """The value of a text: a number where it reads as one, None for `none`, else the text."""
     if text.lower() in ("none", "null"):
         return None
     for number in (int, float):

@@ -68,7 +68,7 @@ class CostRecord(Term):
 
     @property
     def remark(self) -> str:
-        """Which sizes the formula is for, to stand behind it."""
+        """Which sizes the formula is for, to stand after it."""
         return f", at {self.at}" if self.at else ""
 
 
@@ -186,7 +186,7 @@ def read_run(path: Path) -> RunRecord:
     recipe_file = path / "recipe.toml"
     if not recipe_file.is_file():
         found = "has no recipe.toml" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
-        raise RunError(f"{path} {found}; wanted a run's folder. Name one that `porism train` wrote.")
+        raise RunError(f"{path} {found}; expected a run's folder. Name one that `porism train` wrote.")
     written = decode_recipe(read_bytes(recipe_file), recipe_file)
     refuse_other_recipe(path, written)
     now = written.converted()
@@ -198,7 +198,7 @@ def read_run(path: Path) -> RunRecord:
         events.check_holds(saved[1].get("events"), saved[0])
     if results is not None:
         events.check_holds(results.sha256.get(EVENTS), path / METRICS)
-    # Before a run of 0.1 has results, nothing vouches for what stands beside them.
+    # Before a run of 0.1 has results, no checksum covers the files beside them.
     beside = results or (None if written.sealed else Results(path, {}, {}))
     record = RunRecord(
         path=path,
@@ -258,23 +258,23 @@ def _metrics(results: Results | None, written: Written, file: Path) -> Metrics |
     return _shaped(raw, Metrics, f"{file}")
 
 
-def _attached(results: Results | None, name: str, wanted: type[T], absent: T) -> T:
+def _attached(results: Results | None, name: str, kind: type[T], absent: T) -> T:
     """What a file holds that was written with the results, or what it means that there is none."""
     content = results.attached(name) if results is not None else None
     if results is None or content is None:
         return absent
     file = results.folder / name
     try:
-        return _shaped(json.loads(content.decode()), wanted, f"{file}")
+        return _shaped(json.loads(content.decode()), kind, f"{file}")
     except json.JSONDecodeError as error:
         raise _broken(f"{file}, line {error.lineno}", f"not JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
         raise _broken(f"{file}", f"not JSON: {error}") from None
 
 
-def _shaped(raw: object, wanted: type[T], place: str) -> T:
+def _shaped(raw: object, kind: type[T], place: str) -> T:
     try:
-        return msgspec.convert(raw, wanted)
+        return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise _broken(place, f"{error}") from None
 

@@ -53,11 +53,11 @@ def read_results(folder: Path, sealed: bool) -> Results | None:
     if not path.is_file():
         return None
     content = _decoded(path)
-    told = content.pop("sha256", None)
-    if told is None and not sealed:
+    recorded = content.pop("sha256", None)
+    if recorded is None and not sealed:
         return Results(folder, content, {})
     try:
-        checksums = msgspec.convert(told, dict[str, str])
+        checksums = msgspec.convert(recorded, dict[str, str])
         own = checksums.pop(METRICS)
     except (msgspec.ValidationError, KeyError):
         raise damaged(path, "its checksums are missing or altered") from None

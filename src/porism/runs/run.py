@@ -1,4 +1,4 @@
-"""A run is a folder: what was asked (recipe.toml), what happened (events.jsonl), what came of it (metrics.json).
+"""A run is a folder: what was requested (recipe.toml), what happened (events.jsonl), what came of it (metrics.json).
 
 Where the task has them, there are pictures and the like (exhibits.json), and which examples were right (outcomes.json).
 One process at a time writes into it. What is read is held against the checksums that were kept when it was written.
@@ -100,8 +100,8 @@ class RunFolder:
         except OSError as error:
             raise RunError(f"{path} cannot be read: {error.strerror}.") from error
         if not found:
-            wanted = "Give the folder that porism train printed" if path.exists() else "There is no such folder"
-            raise RunError(f"{path} is not a run: it has no {RECIPE}. {wanted}; runs are made by porism train.")
+            advice = "Give the folder that porism train printed" if path.exists() else "There is no such folder"
+            raise RunError(f"{path} is not a run: it has no {RECIPE}. {advice}; runs are made by porism train.")
         written = decode_recipe(read_bytes(path / RECIPE), path / RECIPE)
         refuse_other_recipe(path, written)
         return cls(path, written)
@@ -154,7 +154,7 @@ class RunFolder:
         self._written.lengthened(self.facts, to_fields(recipe))
 
     def lengthen(self, facts: RunFacts, recipe: Recipe) -> None:
-        """Take facts and a recipe that differ in nothing but how long the run goes on."""
+        """Take facts and a recipe that differ only in how long the run goes on."""
         written = self._written.lengthened(facts, to_fields(recipe))
         write_atomically(self.path / RECIPE, written.encode())
         self._written, self._read = written, written.converted()
@@ -169,15 +169,15 @@ class RunFolder:
         write_atomically(self.path / METRICS, encode_results(metrics, attached))
 
     def write_exhibits(self, exhibits: Sequence[AnyExhibit]) -> None:
-        """Write what there is to look at; nothing where there is nothing."""
+        """Write the exhibits, if there are any."""
         if exhibits:
             self._attach(EXHIBITS, msgspec.json.encode(exhibits))
 
     def write_outcomes(self, outcomes: Mapping[str, Sequence[bool]]) -> None:
         """Write which examples of which split the model was right on, a digit each."""
-        told = {split: "".join(str(int(one)) for one in right) for split, right in outcomes.items() if right}
-        if told:
-            self._attach(OUTCOMES, json.dumps(told).encode())
+        digits = {split: "".join(str(int(one)) for one in right) for split, right in outcomes.items() if right}
+        if digits:
+            self._attach(OUTCOMES, json.dumps(digits).encode())
 
     def _attach(self, name: str, content: bytes) -> None:
         write_atomically(self.path / name, content)
@@ -265,7 +265,7 @@ class Written:
         return sha256_of_json(self._content())
 
     def checksums(self) -> list[str]:
-        """This one, and those that it had earlier, computed anew: so they hold only if nothing else has changed."""
+        """This one, and those that it had earlier, computed anew: so they hold only if the rest is unchanged."""
         return [self.sha256, *(self._as_of(earlier).sha256 for earlier in self.earlier)]
 
     def lengthened(self, facts: RunFacts, fields: Mapping[str, Any]) -> "Written":

@@ -93,7 +93,7 @@ def _gradient_is_slope(trial: LayerTrial) -> tuple[float, float]:
             args, named = trial.given(sizes)
             variables = trial.variables(layer, args, named)
             if not variables:
-                raise Skip("nothing asks for a gradient")
+                raise Skip("no input or parameter requires a gradient")
             slopes = gradients_of(layer(*args, **named), variables)
             for name, value in variables.items():
                 direction = torch.randn(value.shape, dtype=value.dtype)
@@ -305,7 +305,7 @@ def _second_derivative(trial: LayerTrial) -> tuple[float, float]:
     args, named = trial.given(sizes)
     variables = trial.variables(layer, args, named)
     if not variables:
-        raise Skip("nothing asks for a gradient")
+        raise Skip("no input or parameter requires a gradient")
 
     def slope() -> Tensor:
         """The gradient along fixed weights, as a number that depends on the variables."""

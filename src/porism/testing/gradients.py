@@ -68,15 +68,15 @@ def by_differences(function: Callable[..., Tensor], at: Mapping[str, Tensor]) ->
 
 
 @torch.no_grad()
-def relative_error(found: Tensor, wanted: Tensor) -> float:
-    """The largest difference, as a part of the largest value wanted."""
-    if found.shape != wanted.shape:
+def relative_error(found: Tensor, expected: Tensor) -> float:
+    """The largest difference, as a part of the largest value expected."""
+    if found.shape != expected.shape:
         return float("inf")
-    largest = wanted.abs().max()
-    return float((found - wanted).abs().max() / torch.where(largest > 0, largest, 1.0))
+    largest = expected.abs().max()
+    return float((found - expected).abs().max() / torch.where(largest > 0, largest, 1.0))
 
 
-def _compare(name: str, found: Tensor, wanted: Tensor, tolerance: float) -> CheckResult:
-    measured = relative_error(found, wanted)
+def _compare(name: str, found: Tensor, expected: Tensor, tolerance: float) -> CheckResult:
+    measured = relative_error(found, expected)
     # Written so that a NaN fails.
     return CheckResult(name, "pass" if measured <= tolerance else "fail", measured, tolerance)

@@ -55,11 +55,11 @@ def check_kernels(names: Sequence[str] = WITH_KERNELS, seed: int = 0) -> list[Ch
 def _compared(case: KernelCase, name: str, device: torch.device) -> list[CheckResult]:
     given = [part.to(device).requires_grad_() for part in case.at.values()]
     exact = [part.double().requires_grad_() for part in case.at.values()]
-    found, wanted = case.function(*given), case.oracle(*exact)
-    weights = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(1))
+    found, expected = case.function(*given), case.oracle(*exact)
+    weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1))
     slopes = torch.autograd.grad(found, given, weights.to(device))
-    true_slopes = torch.autograd.grad(wanted, exact, weights.double())
-    pairs = [("answer", found, wanted)]
+    true_slopes = torch.autograd.grad(expected, exact, weights.double())
+    pairs = [("answer", found, expected)]
     pairs += [(f"d{part}", a, b) for part, a, b in zip(case.at, slopes, true_slopes, strict=True)]
     checks = []
     for part, one, other in pairs:
@@ -74,7 +74,7 @@ def _interpreted(names: Sequence[str], seed: int) -> list[CheckResult]:
     program = [sys.executable, "-m", "porism.testing.kernels", str(seed), *names]
     done = subprocess.run(program, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["it printed no message"])[-1]
         raise PorismError(f"the kernels did not run in Triton's interpreter: {last}. Report it with the versions.")
     return [CheckResult(**fields) for fields in json.loads(done.stdout.splitlines()[-1])]
 

@@ -49,9 +49,9 @@ def check_layer(
     - `sizes`: for each letter the sizes to try; 1, 2, 7 and 63 unless given
     - `dtypes`, `devices`: float32 and bfloat16, and the CPU with every CUDA device unless given
     - `checks`: some of those that `layer_checks` lists
-    - `expected_failed_checks`: names with the reason why they fail; told apart in the report
+    - `expected_failed_checks`: names with the reason why they fail; listed apart in the report
 
-    What is not given cannot be checked, and is told as skipped, never as passed.
+    What is not given cannot be checked, and is reported as skipped, never as passed.
     """
     trial = LayerTrial(layer, inputs, naive, gradient, cost, dict(sizes or {}), dtypes, devices, seed)
     report = run_checks(trial.name, _chosen(trial, checks), expected_failed_checks)

@@ -26,11 +26,11 @@ class CheckResult:
 
 
 class Skip(Exception):
-    """A check that has nothing to check: its words are the reason."""
+    """A check that does not apply: its message is the reason."""
 
 
 class Failure(Exception):
-    """A check that failed otherwise than by a number: its words are the reason."""
+    """A check that failed otherwise than by a number: its message is the reason."""
 
 
 Check = Callable[[], tuple[float, float]]

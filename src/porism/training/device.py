@@ -13,26 +13,28 @@ from porism.errors import DeviceError
 from porism.version import __version__
 
 
-def choose_device(wanted: str) -> torch.device:
+def choose_device(requested: str) -> torch.device:
     """The device of that name; `auto` is the GPU where there is one."""
-    if wanted == "auto":
+    if requested == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(wanted)
+        device = torch.device(requested)
     except RuntimeError:
-        raise DeviceError(f"there is no device {wanted!r}. Use --device auto, cpu or cuda.") from None
+        raise DeviceError(f"there is no device {requested!r}. Use --device auto, cpu or cuda.") from None
     if device.type not in ("cpu", "cuda"):
-        raise DeviceError(f"device {wanted!r} is not supported. Use --device auto, cpu or cuda.")
+        raise DeviceError(f"device {requested!r} is not supported. Use --device auto, cpu or cuda.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         found = torch.cuda.device_count()
-        raise DeviceError(f"device {wanted!r} is not there: torch sees {found} CUDA devices. Use --device cpu or auto.")
+        raise DeviceError(
+            f"device {requested!r} is not there: torch sees {found} CUDA devices. Use --device cpu or auto."
+        )
     return device
 
 
-def choose_precision(wanted: str, device: torch.device) -> str:
+def choose_precision(requested: str, device: torch.device) -> str:
     """`fp32` or `bf16`; for `auto` bf16 exactly where this machine multiplies it clearly faster."""
-    if wanted != "auto":
-        return wanted
+    if requested != "auto":
+        return requested
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
     return "bf16" if cpu_gain_of_bf16() > 1.5 else "fp32"

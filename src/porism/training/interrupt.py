@@ -16,14 +16,14 @@ _active: list["Interrupt"] = []
 
 
 class Interrupt:
-    """Whether somebody has asked to stop.
+    """Whether a stop was requested.
 
     >>> with Interrupt() as interrupt:
-    ...     while not interrupt.asked: work()
+    ...     while not interrupt.requested: work()
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -40,20 +40,20 @@ class Interrupt:
         _active.remove(self)
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        if self.asked and kind is None:
+        if self.requested and kind is None:
             # Asked after the last step, when the training is done and saved: what follows it is what is left to stop.
             raise KeyboardInterrupt
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and number != HANG_UP:
+        if self.requested and number != HANG_UP:
             raise KeyboardInterrupt
-        self.asked = True
+        self.requested = True
 
 
 def ask_to_stop() -> None:
     """Stop every training of this process as Ctrl-C does: after its step, with a checkpoint."""
     for interrupt in _active:
-        interrupt.asked = True
+        interrupt.requested = True
 
 
 def _signals() -> list[signal.Signals]:

@@ -28,8 +28,8 @@ def lengthen(training: "Training", recipe: Recipe) -> list[str]:
         return []
     _check(training, recipe)
     run, at = training.run, training.position
-    # In an order in which a kill loses nothing. Results first: they are of the shorter run, which counts as done while
-    # it has them, and without them it is only evaluated again.
+    # In an order in which a kill loses no result. Results first: they are of the shorter run, which counts as done
+    # while it has them, and without them it is only evaluated again.
     for name in (METRICS, EXHIBITS, OUTCOMES):
         (run.path / name).unlink(missing_ok=True)
     run.lengthen(_facts(run.facts, [f"{name}={getattr(recipe, name)}" for name in changed]), recipe)

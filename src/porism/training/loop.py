@@ -34,7 +34,7 @@ class Training(TrainingState):
     def resume(self, progress: Progress | None = None) -> None:
         """Go back to the newest good checkpoint, or to the start where there is none yet.
 
-        The best model so far is looked for now: where it is lost, that is said before training goes on.
+        The best checkpoint so far is read now: where it is lost, that is reported before training goes on.
         """
         progress = progress or NoProgress()
         self.run.lock()
@@ -100,12 +100,12 @@ class Training(TrainingState):
             if at.step % look_every == 0 or at.step == last:
                 at.loss = self._checked(loss_sum)
             now = time.monotonic()
-            if interrupt.asked or now - saved > checkpoint_every:
+            if interrupt.requested or now - saved > checkpoint_every:
                 at.loss = self._checked(loss_sum)
                 self._spend(since)
                 self._save_last(carry)
                 since = saved = time.monotonic()
-            if interrupt.asked:
+            if interrupt.requested:
                 self.run.append("interrupt", **recipe.numbered(epoch=at.epoch), step=at.step)
                 raise Interrupted(
                     f"stopped, and saved. Go on with: porism train --resume {shlex.quote(str(self.run.path))}"
@@ -228,7 +228,7 @@ class Training(TrainingState):
 
 
 def evaluate(task: Task, model: nn.Module, split: str) -> dict[str, float]:
-    """The metrics on one split; nothing is updated."""
+    """The metrics on one split, without updates."""
     if split not in task.splits:
         raise RunError(f"{task.name} has no split {split!r}. Choose from {', '.join(task.splits)}.")
     with answering(model):

@@ -24,7 +24,7 @@ class Output:
     def __init__(self, stream: TextIO, *, patient: bool = False) -> None:
         self._stream, self._patient = stream, patient
         self.lost = ""
-        """Why nothing can be written any more, empty while it can."""
+        """Why no output can be written any more, empty while it can."""
 
     def write(self, text: str) -> int:
         try:

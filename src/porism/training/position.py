@@ -99,7 +99,7 @@ class TrainingState:
     @property
     def has_finished(self) -> str:
         """Why a run that has its results is not trained further."""
-        return f"{self.run.path} has finished, and {METRICS} has its results: there is nothing to go on with."
+        return f"{self.run.path} has finished, and {METRICS} has its results: no epoch is left to train."
 
     def load_best(self) -> tuple[Checkpoint, str | None]:
         """The checkpoint of the best epoch, and a sentence for the user when it is not under its own name."""
@@ -180,7 +180,7 @@ def check_last(saved: Checkpoint, parameters: Collection[str]) -> None:
 
 
 def check_best(saved: Checkpoint, epoch: int | None = None, parameters: Collection[str] = ()) -> None:
-    """Refuse a checkpoint that is not of a best epoch, or not of the one that is asked for."""
+    """Refuse a checkpoint that is not of a best epoch, or not of the one that is requested."""
     try:
         found = msgspec.convert(saved.state["epoch"], int)
         tensors, _ = saved.parts["model"], saved.documents["assets"]
@@ -197,7 +197,7 @@ def _refuse_not_finite(saved: Checkpoint, tensors: dict[str, Tensor], parameters
 
 
 def _epochs(events: EventRecord) -> bool:
-    """Whether an epoch was told of."""
+    """Whether an epoch was reported."""
     return any(isinstance(line.event, dict) and line.event.get("event") == "epoch" for line in events.lines)
 
 

@@ -1,4 +1,4 @@
-"""Who is told while a model trains: a person at a terminal, a log file, TensorBoard."""
+"""Progress of a training: on a terminal, in a log file, in TensorBoard."""
 
 import time
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from porism.training.output import Output
 
 
 class Progress(Protocol):
-    """Hears of every step and every epoch."""
+    """Notified of every step and every epoch."""
 
     def begin(self, title: str, epochs: int, steps: int, done: int, unit: str) -> None:
         """Training starts: so many epochs of so many steps, of which some are done already."""
@@ -36,7 +36,7 @@ class Progress(Protocol):
 
 
 class NoProgress:
-    """Tells nobody."""
+    """Shows no progress."""
 
     def begin(self, title: str, epochs: int, steps: int, done: int, unit: str) -> None: ...
     def step(self, units: int) -> None: ...

@@ -138,7 +138,7 @@ class Task(ABC):
 
     @abstractmethod
     def letters(self) -> dict[str, int]:
-        """The sizes behind the letters of `cost`, for as many units as `units` says."""
+        """The sizes of the letters of `cost`, for as many units as `units` says."""
 
     def units(self) -> int:
         """How many units the sizes of `letters` stand for."""
