@@ -4,7 +4,7 @@
     python benchmarks/attention_error.py --lengths 256 --orders 2 --out result.json
 
 Peer: full softmax attention, causal, in float64. Queries, keys and values are normal, and queries are scaled so that
-logits have the deviation asked for. Two errors, the mean over several seeds:
+logits have the requested deviation. Two errors, the mean over several seeds:
 
 - answer: the error that taylor/error.py defines, that of the whole answer in relation to its norm
 - weights: half the sum of |difference| of a query's weights, the mean over queries; it is the most that its answer can
@@ -70,8 +70,8 @@ def drawn(deviation: float, T: int, D: int, seed: int, heads: int = 1) -> tuple[
     return deviation * q, k, v
 
 
-def error(answer: Tensor, wanted: Tensor) -> float:
-    return float((answer - wanted).norm() / wanted.norm())
+def error(answer: Tensor, expected: Tensor) -> float:
+    return float((answer - expected).norm() / expected.norm())
 
 
 def errors(deviation: float, T: int, W: int, order: int, seeds: int) -> Row:
@@ -80,7 +80,7 @@ def errors(deviation: float, T: int, W: int, order: int, seeds: int) -> Row:
     for seed in range(seeds):
         q, k, v = drawn(deviation, T, WIDTH, seed)
         values = torch.cat([v, torch.eye(T, dtype=v.dtype)[None, None]], -1)
-        wanted = softmax_attention(q, k, values, pattern=CAUSAL)
+        expected = softmax_attention(q, k, values, pattern=CAUSAL)
         answers = {
             "hybrid": hybrid_attention(q, k, values, window_size=W, order=order, pattern=CAUSAL),
             "window": window_attention(q, k, values, pattern=Pattern("sliding", window_size=W)),
@@ -88,8 +88,8 @@ def errors(deviation: float, T: int, W: int, order: int, seeds: int) -> Row:
         }
         for name, answer in answers.items():
             off = {
-                "answer": error(answer[..., :WIDTH], wanted[..., :WIDTH]),
-                "weights": float((answer - wanted)[..., WIDTH:].abs().sum(-1).mean() / 2),
+                "answer": error(answer[..., :WIDTH], expected[..., :WIDTH]),
+                "weights": float((answer - expected)[..., WIDTH:].abs().sum(-1).mean() / 2),
             }
             for kind, number in off.items():
                 found[kind][name] = found[kind].get(name, 0.0) + number / seeds
@@ -112,15 +112,15 @@ def watched(deviation: float, T: int, D: int, order: int, causal: bool, seed: in
     layer = TaylorAttention(
         HEADS * D, HEADS, order=order, bias=False, out_proj=False, batch_first=True, dtype=q.dtype, warn_above=LIMIT
     )
-    # Projections that change nothing, so that the layer's queries, keys and values are these.
+    # Identity projections, so that the layer's queries, keys and values are these.
     layer.in_proj_weight.data.copy_(torch.eye(HEADS * D).repeat(3, 1))
     with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         rows = [x.transpose(1, 2).flatten(2) for x in (q, k, v)]
         answer, _ = layer(rows[0], rows[1], rows[2], is_causal=causal)
     pattern = CAUSAL if causal else FULL
-    wanted = softmax_attention(q, k, v, pattern=pattern).transpose(1, 2).flatten(2)
-    measured = error(answer, wanted)
+    expected = softmax_attention(q, k, v, pattern=pattern).transpose(1, 2).flatten(2)
+    measured = error(answer, expected)
     warned = any(issubclass(warning.category, SeriesWarning) for warning in caught)
     return {
         "T": T,

@@ -1,6 +1,6 @@
-"""The counters people use, asked in one way: what does this call cost, forward and backward?
+"""The counters people use, called in one way: what does this call cost, forward and backward?
 
-A peer is given its case as a module with plain tensors to go in, because most take nothing else; a keyword, a state in
+A peer is given its case as a module with plain tensors to go in, because most take only these; a keyword, a state in
 a tuple or a bare function is wrapped away. All answers are in operations, two for a multiply-add: where a peer counts
 multiply-adds, its number is doubled here.
 """
@@ -28,7 +28,7 @@ from porism.errors import MissingExtra
 
 @dataclass(frozen=True)
 class Answer:
-    """What a counter says; None where it says nothing, with the reason where it should have."""
+    """What a counter says; None where it gives no number, with the reason where it should have."""
 
     forward: int | None
     backward: int | None = None
@@ -109,13 +109,13 @@ def by_ptflops(call: Call) -> Answer:
 
     module = AsModule(call)
     named = {f"input{place}": tensor for place, tensor in enumerate(module.tensors)}
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    captured = io.StringIO()
+    with contextlib.redirect_stdout(captured):
         macs, _ = get_model_complexity_info(
             module, (1,), input_constructor=lambda _: named, as_strings=False, print_per_layer_stat=False
         )
     if macs is None:  # it prints what went wrong
-        raise RuntimeError(said.getvalue().strip().splitlines()[-1])
+        raise RuntimeError(captured.getvalue().strip().splitlines()[-1])
     return Answer(2 * int(macs))
 
 
@@ -169,8 +169,8 @@ def ask(peer: Peer, case: Case) -> Answer:
         try:
             return peer.count(case.make())
         except Exception as error:
-            said = next(iter(str(error).strip().splitlines()), "")
-            return Answer(None, reason=f"{type(error).__name__}: {said}"[:200].rstrip(": "))
+            message = next(iter(str(error).strip().splitlines()), "")
+            return Answer(None, reason=f"{type(error).__name__}: {message}"[:200].rstrip(": "))
 
 
 @contextlib.contextmanager

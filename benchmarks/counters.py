@@ -4,7 +4,7 @@
     python benchmarks/counters.py --out counters.json        keeps the result elsewhere
 
 Peers: torch's FlopCounterMode, fvcore, torchinfo, thop, ptflops and calflops, all in one run on the same calls. What is
-shown is a counter's number over the hand count: 1 is exact, +n is its number where nothing is multiplied. The run fails
+shown is a counter's number over the hand count: 1 is exact, +n is its number without products. The run fails
 when ours is anything but 1.
 """
 
@@ -53,12 +53,12 @@ def row(case: Case) -> dict[str, Any]:
     for passed in PASSES:
         formula = getattr(case, passed)
         hand = case.hand(formula)
-        asked = {name: answer for name, answer in answers.items() if passed == "forward" or name in GOES_BACK}
+        counting = {name: answer for name, answer in answers.items() if passed == "forward" or name in GOES_BACK}
         found[passed] = {
             "formula": written(formula),
             "hand": hand,
-            "counts": {name: getattr(answer, passed) for name, answer in asked.items()},
-            "ratios": {name: ratio(answer, passed, hand) for name, answer in asked.items()},
+            "counts": {name: getattr(answer, passed) for name, answer in counting.items()},
+            "ratios": {name: ratio(answer, passed, hand) for name, answer in counting.items()},
         }
     if case.elementwise is not None:
         call = case.make()
@@ -76,7 +76,7 @@ def tally(rows: Sequence[dict[str, Any]], passed: str) -> dict[str, dict[str, in
     """In how many cases each counter is exact, and in how many its number is half of the truth, double, or worse.
 
     Some peers count biases and activations among the products: that is a convention, and moves them off 1, but not so
-    far. What they say where nothing is multiplied is not held against them.
+    far. What they say without products is not held against them.
     """
 
     def off(found: dict[str, Any], name: str) -> bool:
@@ -100,7 +100,7 @@ def show(rows: Sequence[dict[str, Any]], console: Console) -> None:
         for found in rows:
             table.add_row(found["case"], found[passed]["formula"], *found[passed]["ratios"].values())
         console.print(table)
-    table = Table("case", "by hand", "porism / by hand", title="elementwise, where nothing is multiplied")
+    table = Table("case", "by hand", "porism / by hand", title="elementwise, without products")
     for found in rows:
         if elements := found.get("elementwise"):
             shown = ratio(Answer(elements["porism"]), "forward", elements["hand"])
@@ -108,12 +108,12 @@ def show(rows: Sequence[dict[str, Any]], console: Console) -> None:
     console.print(table)
     tallies = {passed: tally(rows, passed) for passed in PASSES}
     for name in tallies["forward"]:
-        said = [
+        parts = [
             f"{passed} exact in {numbers[name]['exact']}, off by two times or more in {numbers[name]['off_by_two']}"
             for passed, numbers in tallies.items()
             if name in numbers
         ]
-        console.print(f"{name}, of {len(rows)}: {'; '.join(said)}", highlight=False)
+        console.print(f"{name}, of {len(rows)}: {'; '.join(parts)}", highlight=False)
 
 
 def all_exact(rows: Sequence[dict[str, Any]]) -> bool:

@@ -57,9 +57,9 @@ def cora(folder: Path) -> Citations:
     found = read_planetoid(planetoid_files(folder)["cora"], "cora")
     assert isinstance(found.features, SparseFeatures)
     words = found.features.row_normalised().to_dense()
-    starts, heard, _ = found.graph.heard(self_loops=False)
-    hears = torch.arange(len(words)).repeat_interleave(starts.diff())
-    return Citations(words, torch.stack([heard.long(), hears]), found.labels)
+    starts, neighbors, _ = found.graph.heard(self_loops=False)
+    targets = torch.arange(len(words)).repeat_interleave(starts.diff())
+    return Citations(words, torch.stack([neighbors.long(), targets]), found.labels)
 
 
 class Ours(nn.Module):
@@ -219,7 +219,7 @@ def large_net(way: str, edge_index: Tensor, x: Tensor) -> tuple[Ours | Peer, tup
     if way == "peer by CSR":
         from torch_geometric.utils import to_torch_csr_tensor
 
-        # It takes the transposed adjacency: row i holds whom i hears.
+        # It takes the transposed adjacency: row i holds whom i sources.
         return Peer(WIDTH, WIDTH, CLASSES), (x, to_torch_csr_tensor(edge_index.flip(0), size=(nodes, nodes)))
     return Peer(WIDTH, WIDTH, CLASSES), (x, edge_index)
 

@@ -5,8 +5,8 @@
 
 Peer: the loop over pixels in torch, differentiated by autograd (`layers/grid/naive.py`). Forward and backward; both
 take turns within one run, so that the machine's noise meets them alike; a time is the median over turns. On a GPU times
-are those of CUDA events, of squares of several sizes too, for which a diagonal's time is told. Before anything is timed
-both ways are held against each other; leaves with 1 where they differ.
+are those of CUDA events, of squares of several sizes too, for which a diagonal's time is given. Before anything is
+timed both ways are held against each other; leaves with 1 where they differ.
 """
 
 import json

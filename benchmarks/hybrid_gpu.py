@@ -74,7 +74,7 @@ def main(
     out.write_text(json.dumps({**kept, "results": rows}, indent=1) + "\n")
     for name, by_size in errors.items():
         if (worst := max(by_size.values())) > WORST_ERROR[name]:
-            sys.exit(f"The error in {name} is {worst:.1e}, wanted {WORST_ERROR[name]:.0e} at most.")
+            sys.exit(f"The error in {name} is {worst:.1e}, expected {WORST_ERROR[name]:.0e} at most.")
 
 
 if __name__ == "__main__":

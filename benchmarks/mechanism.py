@@ -4,7 +4,7 @@
     python benchmarks/mechanism.py --refresh                              calibrate the device anew before
 
 Peer: the best of the mechanisms that it chooses among. Thirty sizes, forward with backward: every mechanism that
-computes what is asked for and "auto" itself take turns, and the medians are compared. The device is calibrated at other
+computes what is requested and "auto" itself take turns, and the medians are compared. The device is calibrated at other
 sizes. Leaves with 1 where "auto" takes more than 1.10 times as long as the best. On a machine that does other things
 two runs of the same call differ by more than that, so a case above it is measured once more before it counts.
 """
@@ -154,7 +154,7 @@ def judged(case: Case) -> dict[str, Any]:
 def main(threads: int = 2, only: str = "", refresh: bool = False, out: Path | None = None) -> None:
     """Choose, measure, print and keep.
 
-    only: the cases whose name holds this text; nothing is kept then.
+    only: the cases whose name holds this text; no result is kept then.
     refresh: calibrate the device again.
     out: where to keep the result as JSON, instead of benchmarks/results.
     """
@@ -172,7 +172,7 @@ def main(threads: int = 2, only: str = "", refresh: bool = False, out: Path | No
     worst = max(row["ratio"] for row in rows)
     right = sum(row["chosen"] == row["best"] for row in rows)
     if disturbed := sum("disturbed" in row["calibrated"] for row in rows):
-        print(f"other work disturbed the calibration behind {disturbed} cases")
+        print(f"other work disturbed the calibration of {disturbed} cases")
     print(f"{len(rows)} cases, the best one chosen in {right}, at worst {worst:.2f} times its time")
     if not only:
         place = torch.device("cpu")

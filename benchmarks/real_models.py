@@ -125,8 +125,8 @@ def main(models: tuple[str, ...] = (), threads: int = 2, out: Path = RESULT) -> 
     """
     from real_model_cases import CASES
 
-    if strangers := [name for name in models if name not in CASES]:
-        sys.exit(f"There is no model {strangers[0]!r}. Choose from {', '.join(CASES)}.")
+    if unknown := [name for name in models if name not in CASES]:
+        sys.exit(f"There is no model {unknown[0]!r}. Choose from {', '.join(CASES)}.")
     results = []
     for name in models or CASES:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:

@@ -287,7 +287,7 @@ def main(
 ) -> None:
     """Predict, measure, print and keep.
 
-    only: the cases whose name holds this text; nothing is kept then.
+    only: the cases whose name holds this text; no result is kept then.
     patience: seconds for which cases that other work has disturbed are timed again, and as many for the constants.
     refresh: measure the device's constants again.
     explain: keep the kernels of every case, predicted and profiled, beside the result.
@@ -296,7 +296,7 @@ def main(
     torch.set_num_threads(threads)
     place, number = torch.device(device), getattr(torch, dtype)
     constants = peaks.of(place, number, threads, refresh, patience)
-    print(f"{constants.disturbed:.1%} of the points behind the device's constants were disturbed")
+    print(f"{constants.disturbed:.1%} of the points of the device's constants were disturbed")
     chosen = [case for case in cases(place.type == "cuda") if only in case.name]
     predictions: dict[str, TimePrediction] = {}
     details: dict[str, Any] = {}

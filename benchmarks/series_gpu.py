@@ -4,7 +4,7 @@
     python benchmarks/series_gpu.py --widths 16 --lengths 8192 --out result.json
 
 Peer: torch's scaled_dot_product_attention (FlashAttention) at width 64 in the same run. bfloat16, causal, 16 heads,
-values of width 64, 65,536 tokens in all; milliseconds by CUDA events, medians of calls that are queued one behind the
+values of width 64, 65,536 tokens in all; milliseconds by CUDA events, medians of calls that are queued one after the
 other. Before anything is timed the kernels are held against float64 at an odd length, and two runs against each other,
 bit for bit. Decoding is a captured graph of one step for a batch of 64.
 """
@@ -56,8 +56,8 @@ def error(attend: Attend, oracle: Attend, D: int, dtype: torch.dtype, T: int = 1
     """The largest relative error of the answer and the gradients against float64; two runs must agree in every bit."""
     leaves = inputs(T, 1, D, dtype, heads=2)
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    wanted = oracle(*exact)
-    weights = torch.randn_like(wanted)
+    answer = oracle(*exact)
+    weights = torch.randn_like(answer)
 
     def passed() -> list[Tensor]:
         out = attend(*leaves)
@@ -66,7 +66,7 @@ def error(attend: Attend, oracle: Attend, D: int, dtype: torch.dtype, T: int = 1
     found, again = passed(), passed()
     if not all(torch.equal(one, other) for one, other in zip(found, again, strict=True)):
         sys.exit(f"D={D}, {dtype}: two runs differ.")
-    expected = [wanted.detach(), *torch.autograd.grad(wanted, exact, weights)]
+    expected = [answer.detach(), *torch.autograd.grad(answer, exact, weights)]
     return max(float((one.double() - other).norm() / other.norm()) for one, other in zip(found, expected, strict=True))
 
 
@@ -142,7 +142,7 @@ def main(
     out.write_text(json.dumps({**kept, "results": rows, "decoding_us": decoded}, indent=1) + "\n")
     for dtype, by_width in errors.items():
         if (worst := max(by_width.values())) > WORST_ERROR[dtype]:
-            sys.exit(f"The error in {dtype} is {worst:.1e}, wanted {WORST_ERROR[dtype]:.0e} at most.")
+            sys.exit(f"The error in {dtype} is {worst:.1e}, expected {WORST_ERROR[dtype]:.0e} at most.")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def written(text: str) -> str:
         result = json.loads((HERE / "results" / f"{name}.json").read_text())
         start, end = f"<!-- {name} -->\n", "\n<!-- end -->"
         if text.count(start) != 1:
-            raise SystemExit(f"README.md has {text.count(start)} places for {name}, wanted 1.")
+            raise SystemExit(f"README.md has {text.count(start)} sections for {name}, expected 1.")
         before, _, rest = text.partition(start)
         text = before + start + "\n".join(make(result)) + end + rest.partition(end)[2]
     return text

@@ -45,11 +45,13 @@ def error(dtype: torch.dtype, W: int, T: int = 1025) -> float:
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     pattern = Pattern("sliding", window_size=W)
     found = window_attention(*leaves, pattern=pattern)
-    wanted = naive(exact[0], exact[1], exact[2], pattern)
-    weights = torch.randn_like(wanted)
-    pairs = [(found, wanted)]
+    expected = naive(exact[0], exact[1], exact[2], pattern)
+    weights = torch.randn_like(expected)
+    pairs = [(found, expected)]
     pairs += zip(
-        torch.autograd.grad(found, leaves, weights.to(dtype)), torch.autograd.grad(wanted, exact, weights), strict=True
+        torch.autograd.grad(found, leaves, weights.to(dtype)),
+        torch.autograd.grad(expected, exact, weights),
+        strict=True,
     )
     return max(float((one.double() - other).norm() / other.norm()) for one, other in pairs)
 
@@ -125,7 +127,7 @@ def main(
     kept = {**machine, "heads": HEADS, "width": WIDTH, "tokens": TOKENS, "errors": errors, "results": rows}
     out.write_text(json.dumps(kept, indent=1) + "\n")
     if wrong := [name for name, found in errors.items() if found > WORST_ERROR[name]]:
-        sys.exit(f"The error in {wrong[0]} is {errors[wrong[0]]:.1e}, wanted {WORST_ERROR[wrong[0]]:.0e} at most.")
+        sys.exit(f"The error in {wrong[0]} is {errors[wrong[0]]:.1e}, expected {WORST_ERROR[wrong[0]]:.0e} at most.")
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def failures(rows: list[dict[str, Any]], qualities: dict[str, Any]) -> list[str]
     found = []
     for row in rows:
         if row["speed_up"] < LEAST_SPEED_UP:
-            found.append(f"width {row['width']}: {row['speed_up']} times the peer, wanted {LEAST_SPEED_UP}")
+            found.append(f"width {row['width']}: {row['speed_up']} times the peer, expected {LEAST_SPEED_UP}")
         if row["slow_down"] > MOST_SLOW_DOWN:
             found.append(f"width {row['width']}: the same bits take {row['slow_down']} times as long")
     for name, ways in qualities.items():

@@ -62,7 +62,7 @@ def row(corpus: Corpus, files: list[Path], width: int, epochs: int, seeds: int) 
 def failures(rows: list[dict[str, Any]], peer: dict[str, Any]) -> list[str]:
     """What is not as the documents say. The peer was judged at the first of the widths."""
     found = [
-        f"width {row['width']}: {row['words_per_second']:,} words a second, wanted {LEAST_SPEED:,}"
+        f"width {row['width']}: {row['words_per_second']:,} words a second, expected {LEAST_SPEED:,}"
         for row in rows
         if row["words_per_second"] < LEAST_SPEED
     ]

@@ -44,7 +44,7 @@ RUNS = {
     "words": ("runs/runs-0.1/words", "run", ["cat"]),
     "speech": ("runs/runs-0.1/speech", "run", ["test0.flac"]),
 }
-"""Of each task: the folder below tests/, the run in it, and what it is asked."""
+"""Of each task: the folder below tests/, the run in it, and its inputs."""
 CHANGING = re.compile(r'"(seconds|\w+_per_second|time|version|report)": [^,}]+')
 """Parts of JSON that a clock, a path or the version decides."""
 
@@ -80,11 +80,11 @@ def values(only: str) -> Iterator[tuple[str, Any]]:
         if not name.startswith(only):
             continue
         began = time.monotonic()
-        with contextlib.redirect_stderr(io.StringIO()) as told:
+        with contextlib.redirect_stderr(io.StringIO()) as shown:
             try:
                 value = measure()
             except Exception as error:  # a value of its own: it must stay, too
-                value = f"{type(error).__name__}: {error}", told.getvalue()[-500:]
+                value = f"{type(error).__name__}: {error}", shown.getvalue()[-500:]
         print(f"{name}: {time.monotonic() - began:.1f} s", file=sys.__stderr__)
         yield name, value
 
@@ -155,8 +155,8 @@ def run_values(folder: str, run: str, inputs: list[str]) -> Values:
     with _elsewhere() as place:
         shutil.copytree(ROOT / "tests" / folder, place / "there")
         os.chdir(place / "there")
-        asked = {"evaluate": ["evaluate", run], "predict": ["predict", run, *inputs]}
-        found: Values = {name: command([*words, "--json"]) for name, words in asked.items()}
+        commands = {"evaluate": ["evaluate", run], "predict": ["predict", run, *inputs]}
+        found: Values = {name: command([*words, "--json"]) for name, words in commands.items()}
         found["report"] = command(["report", run, "--out", "report.html"])
         page = Path("report.html").read_text()
         return {**found, "page": hashlib.sha256(re.sub(r"porism \d+\.\d+\S*", "", page).encode()).hexdigest()}

@@ -45,7 +45,7 @@ class Case:
     elementwise: Formula | None = None
     """Operations an element in the forward pass, shown where there is no product to show."""
     needs_values: bool = False
-    """Its count or its code looks at numbers, so shapes alone cannot run it."""
+    """Its count or its code reads numbers, so shapes alone cannot run it."""
 
     def make(self, sizes: Mapping[str, int] = SIZES) -> Call:
         torch.manual_seed(0)

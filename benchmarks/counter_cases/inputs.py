@@ -15,7 +15,7 @@ def words(vocabulary: int, *shape: int) -> Tensor:
 
 def graph(nodes: int, edges: int, layout: torch.layout, learned: bool = False) -> Tensor:
     """A sparse square matrix with a one for each edge."""
-    places = torch.arange(edges) * (nodes * nodes // edges)
-    ends, ones = torch.stack([places // nodes, places % nodes]), torch.ones(edges)
+    positions = torch.arange(edges) * (nodes * nodes // edges)
+    ends, ones = torch.stack([positions // nodes, positions % nodes]), torch.ones(edges)
     matrix = torch.sparse_coo_tensor(ends, ones, (nodes, nodes), check_invariants=True)
     return matrix.coalesce().to_sparse(layout=layout).requires_grad_(learned)

@@ -134,7 +134,7 @@ class GraphConvolution(nn.Module):
 
 
 class Attending(nn.Module):
-    """Attention of a sequence to another, or to itself. Where nobody looks at the weights torch may fuse it."""
+    """Attention of a sequence to another, or to itself. Without need_weights torch may fuse it."""
 
     def __init__(self, width: int, heads: int, weights: bool = False) -> None:
         super().__init__()

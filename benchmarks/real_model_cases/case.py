@@ -14,7 +14,7 @@ from porism.costing.derive import derive
 
 @dataclass(frozen=True)
 class Case:
-    """A model, the inputs it is asked with, and what its letters mean.
+    """A model, its inputs, and what its letters mean.
 
     >>> CASES["gpt2"].derive().flops
     2*A*B*D*T*(12*A*D*L + 2*L*T + V)
@@ -22,7 +22,7 @@ class Case:
 
     name: str
     target: Callable[..., nn.Module]
-    """A function of letters that makes the model, or of nothing where the model is what it is."""
+    """A function of letters that makes the model, or of none where its size is fixed."""
     inputs: Mapping[str, Any]
     letters: Mapping[str, str]
     """What a letter means here, where the alphabet does not say it already."""

@@ -21,7 +21,7 @@ from real_model_cases.case import Case
 
 LAYERS = {"L": "layers"}
 WIDTHS = {"D": "width of a head", "H": "feed-forward width"}
-# A layer more costs a layer's time and tells nothing new: six are enough to see that they are all alike.
+# One more layer takes time and is like the others: six are enough to see that they are all alike.
 FEW_LAYERS = {"L": 6}
 WORDS = {"input_ids": "B T : int"}
 

@@ -1,4 +1,4 @@
-"""The function behind the layer: operands checked once, the gates of all steps in two products."""
+"""The function that the layer calls: operands checked once, the gates of all steps in two products."""
 
 from typing import Any
 

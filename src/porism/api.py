@@ -58,7 +58,7 @@ def cost(
     causal: "half" counts half of what a kernel masks causally.
     elementwise: count one operation for each element of elementwise work, too.
 
-    Nothing is allocated: all runs on torch's fake tensors, except where the code looks at numbers.
+    Nothing is allocated: all runs on torch's fake tensors, except where the code reads numbers.
     """
     return cost_of(
         resolve(target, inputs) if isinstance(target, str) else NamedTarget("", target, inputs),
@@ -201,8 +201,8 @@ def _from_folder(name: str, inputs: Sequence[Any]) -> NamedTarget:
         with torch.device("meta"):
             model = transformers.AutoModel.from_config(config) if kind is None else kind(config)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        said = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise RecipeError(f"cost: the model of {folder} cannot be made: {said}") from error
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise RecipeError(f"cost: the model of {folder} cannot be made: {reason}") from error
     vocabulary = getattr(config.get_text_config(), "vocab_size", None)
     if not inputs and vocabulary is None:
         raise RecipeError(f'cost: what goes into {name}? Name its sizes, for instance --input "B 3 224 224".')

@@ -1,7 +1,7 @@
 """One base class, few leaves.
 
-Every message is one line that says what is wrong, what came, what was wanted and what to do. The command line prints it
-without a traceback and leaves with the class's exit code.
+Every message is one line that says what is wrong, what came, what was expected and what to do. The command line prints
+it without a traceback and leaves with the class's exit code.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class RunError(PorismError):
 
 
 class CostError(PorismError, ValueError):
-    """A cost that is not known: no formula was found, or the number asked for is a bound, a range or unknown."""
+    """A cost that is not known: no formula was found, or the number requested is a bound, a range or unknown."""
 
 
 class DeviceError(PorismError, RuntimeError):

@@ -87,9 +87,9 @@ def test_there_are_many_cases_each_with_its_own_name() -> None:
     ],
 )
 def test_what_a_peer_says(peer: str, case: str, passed: str, shown: str) -> None:
-    (asked,) = (one for one in PEERS if one.name == peer)
+    (chosen,) = (one for one in PEERS if one.name == peer)
     tried = BY_NAME[case]
-    assert counters.ratio(ask(asked, tried), passed, tried.hand(getattr(tried, passed))) == shown
+    assert counters.ratio(ask(chosen, tried), passed, tried.hand(getattr(tried, passed))) == shown
 
 
 def test_what_a_peer_breaks_is_mended(capsys: pytest.CaptureFixture[str]) -> None:

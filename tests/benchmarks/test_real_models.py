@@ -18,7 +18,7 @@ from porism.costing.counting.target import Target
 transformers = pytest.importorskip("transformers", reason="the models are those of the transformers package")
 pytest.importorskip("torch_geometric", reason="the graph layers are those of PyTorch Geometric")
 
-import real_models  # noqa: E402  behind the checks above
+import real_models  # noqa: E402  after the checks above
 from real_model_cases import CASES, Case  # noqa: E402
 from real_model_cases.graphs import edges  # noqa: E402
 from real_model_cases.text import gpt2, llama  # noqa: E402

@@ -16,7 +16,7 @@ LONGEST = 300
 """Seconds."""
 
 
-def nothing() -> None: ...
+def do_nothing() -> None: ...
 
 
 class Child:
@@ -25,7 +25,7 @@ class Child:
     before: what the child does first, for instance to ignore a signal.
     """
 
-    def __init__(self, words: Sequence[str], folder: Path, before: Callable[[], None] = nothing) -> None:
+    def __init__(self, words: Sequence[str], folder: Path, before: Callable[[], None] = do_nothing) -> None:
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
         self.process = fork()
@@ -44,7 +44,7 @@ class Child:
         for line in self.out:
             if line.startswith(beginning):
                 return
-        raise AssertionError(f"ended before it said {beginning!r}: {self.err.read()}")
+        raise AssertionError(f"ended before it completed {beginning!r}: {self.err.read()}")
 
     def end(self) -> tuple[int, str]:
         """The exit code, and what came on standard error."""
@@ -52,8 +52,8 @@ class Child:
             self.out.read()
             self.out.close()
         with self.err:
-            told = self.err.read()
-        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1]), told
+            shown = self.err.read()
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1]), shown
 
 
 class ChildOnTerminal:
@@ -62,7 +62,7 @@ class ChildOnTerminal:
     def __init__(self, words: Sequence[str], folder: Path) -> None:
         self.process, self._terminal = fork_on_terminal()
         if self.process == 0:
-            answer(words, folder, nothing)
+            answer(words, folder, do_nothing)
 
     def wait_for(self, text: str) -> None:
         """Read until a text has come."""

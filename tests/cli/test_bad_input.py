@@ -104,12 +104,12 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("command", "message"), MISTAKES, ids=[command for command, _ in MISTAKES])
 def test_a_mistake_is_one_line_and_exit_2(say: Say, files: Path, command: str, message: str) -> None:
-    said = say(command.split())
-    assert said.code == 2
-    assert message in said.err
-    assert said.err.startswith("porism: ")
-    assert said.err.count("\n") == 1
-    assert "Traceback" not in said.err
+    completed = say(command.split())
+    assert completed.code == 2
+    assert message in completed.err
+    assert completed.err.startswith("porism: ")
+    assert completed.err.count("\n") == 1
+    assert "Traceback" not in completed.err
     assert not (files / "runs").exists()
 
 
@@ -143,20 +143,20 @@ def test_a_path_that_no_file_can_have_is_one_line_and_exit_2(
 ) -> None:
     words = [word.replace("PATH", path) for word in command]
     before = sorted(files.rglob("*"))
-    said = say(words if words != command else [*words, path])
-    assert said.code == 2
-    assert said.err.startswith("porism: the path ")
-    assert said.err.count("\n") == 1
-    assert len(said.err) < 200
+    completed = say(words if words != command else [*words, path])
+    assert completed.code == 2
+    assert completed.err.startswith("porism: the path ")
+    assert completed.err.count("\n") == 1
+    assert len(completed.err) < 200
     assert sorted(files.rglob("*")) == before
 
 
 def test_a_folder_may_have_brackets_and_colons_in_its_name(say: Say, text: Path) -> None:
     name = "a[/b] [bold]:smile:"
-    said = say("train", "language", "--data", text, "--out", name, "--device=cpu", "--set=precision=fp32", TINY)
-    assert (said.code, said.err) == (0, "")
-    assert f"language elman on cpu in fp32: {name}\n" in said.out
-    assert f"report: {name}/report.html\n" in said.out
+    completed = say("train", "language", "--data", text, "--out", name, "--device=cpu", "--set=precision=fp32", TINY)
+    assert (completed.code, completed.err) == (0, "")
+    assert f"language elman on cpu in fp32: {name}\n" in completed.out
+    assert f"report: {name}/report.html\n" in completed.out
     for command in (["train", "--resume", name], ["evaluate", name], ["predict", name, "the"], ["report", name]):
         again = say(command)
         assert (again.code, again.err) == (0, ""), command
@@ -164,31 +164,31 @@ def test_a_folder_may_have_brackets_and_colons_in_its_name(say: Say, text: Path)
 
 def test_without_tensorboard_no_run_is_begun(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    said = say("train", "language", "--data", text, "--out", "run", "--tensorboard", TINY)
-    assert said.code == 2
-    assert "--tensorboard needs a package" in said.err
+    completed = say("train", "language", "--data", text, "--out", "run", "--tensorboard", TINY)
+    assert completed.code == 2
+    assert "--tensorboard needs a package" in completed.err
     assert not Path("run").exists()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device")
 def test_a_gpu_that_is_not_there(say: Say) -> None:
-    said = say(["train", "language", "--device", "cuda"])
-    assert said.code == 2
-    assert said.err == "porism: device 'cuda' is not there: torch sees 0 CUDA devices. Use --device cpu or auto.\n"
+    completed = say(["train", "language", "--device", "cuda"])
+    assert completed.code == 2
+    assert completed.err == "porism: device 'cuda' is not there: torch sees 0 CUDA devices. Use --device cpu or auto.\n"
 
 
 def test_debug_shows_where_it_came_from(say: Say) -> None:
-    said = say(["train", "language", "elmann", "--debug"])
-    assert said.code == 2
-    assert "Traceback" in said.err
+    completed = say(["train", "language", "elmann", "--debug"])
+    assert completed.code == 2
+    assert "Traceback" in completed.err
 
 
 def test_a_folder_with_a_run_is_not_overwritten(say: Say, text: Path) -> None:
     assert say("train", "language", "--data", text, "--out", "run", TINY).code == 0
     before = Path("run/metrics.json").read_bytes()
-    said = say("train", "language", "--data", text, "--out", "run", TINY)
-    assert said.code == 2
-    assert "run already holds a run. Go on with it by --resume run" in said.err
+    completed = say("train", "language", "--data", text, "--out", "run", TINY)
+    assert completed.code == 2
+    assert "run already holds a run. Go on with it by --resume run" in completed.err
     assert Path("run/metrics.json").read_bytes() == before
 
 
@@ -211,10 +211,10 @@ def test_a_full_disk_leaves_no_half_written_checkpoint(say: Say, text: Path, tmp
             "--set=hidden_size=60",
             "--set=epochs=9",
         )
-        said = say(*train)
-        assert said.code == 2
-        assert f"porism: the disk is full: {disk / 'run'}" in said.err
-        assert said.err.count("\n") == 1
+        completed = say(*train)
+        assert completed.code == 2
+        assert f"porism: the disk is full: {disk / 'run'}" in completed.err
+        assert completed.err.count("\n") == 1
         for folder in (disk / "run").iterdir():
             if folder.is_dir():
                 checkpoint.read(folder)

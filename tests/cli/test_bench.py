@@ -48,23 +48,23 @@ def tell(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return run
 
 
-def last_line(said: Said) -> Any:
-    return json.loads(said.out.splitlines()[-1])
+def last_line(completed: Said) -> Any:
+    return json.loads(completed.out.splitlines()[-1])
 
 
 def test_without_a_name_the_benchmarks_are_listed_with_their_questions(tell: Tell) -> None:
-    said = tell()
-    assert said.code == 0
-    assert "tall_tales" in said.out
-    assert "How tall is it?" in said.out
-    assert "peers" not in said.out
+    completed = tell()
+    assert completed.code == 0
+    assert "tall_tales" in completed.out
+    assert "How tall is it?" in completed.out
+    assert "peers" not in completed.out
     assert last_line(tell("--json")) == {"benchmarks": [{"name": "tall_tales", "question": "How tall is it?"}]}
 
 
 def test_a_benchmark_runs_with_what_stands_behind_its_name(tell: Tell) -> None:
-    said = tell("tall-tales", "--rows", "x")
-    assert said.code == 0
-    assert said.out == "words for people\nresult: runs/benchmarks/tall_tales.json\n"
+    completed = tell("tall-tales", "--rows", "x")
+    assert completed.code == 0
+    assert completed.out == "words for people\nresult: runs/benchmarks/tall_tales.json\n"
     kept = json.loads(Path("runs/benchmarks/tall_tales.json").read_text())
     assert kept["arguments"] == ["--rows", "x", "--out", "runs/benchmarks/tall_tales.json"]
 
@@ -72,10 +72,10 @@ def test_a_benchmark_runs_with_what_stands_behind_its_name(tell: Tell) -> None:
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_json_is_all_of_standard_output_wherever_it_is_asked_for(tell: Tell, place: int) -> None:
     words = ["tall_tales", "--rows"]
-    said = tell(*words[:place], "--json", *words[place:])
-    assert said.out.count("\n") == 1
-    assert last_line(said)["arguments"][0] == "--rows"
-    assert "words for people" in said.err
+    completed = tell(*words[:place], "--json", *words[place:])
+    assert completed.out.count("\n") == 1
+    assert last_line(completed)["arguments"][0] == "--rows"
+    assert "words for people" in completed.err
 
 
 def test_the_result_is_kept_where_out_says(tell: Tell) -> None:
@@ -87,9 +87,9 @@ def test_the_result_is_kept_where_out_says(tell: Tell) -> None:
 
 
 def test_the_exit_code_is_the_benchmarks(tell: Tell) -> None:
-    said = tell("tall_tales", "--fail", "--json")
-    assert said.code == 3
-    assert last_line(said)["arguments"][0] == "--fail"
+    completed = tell("tall_tales", "--fail", "--json")
+    assert completed.code == 3
+    assert last_line(completed)["arguments"][0] == "--fail"
 
 
 def test_an_earlier_result_does_not_pass_for_this_ones(tell: Tell) -> None:
@@ -107,18 +107,18 @@ def test_an_earlier_result_does_not_pass_for_this_ones(tell: Tell) -> None:
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(tell: Tell, words: list[str], message: str) -> None:
-    said = tell(*words)
-    assert said.code == 2
-    assert said.err.startswith(message)
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    completed = tell(*words)
+    assert completed.code == 2
+    assert completed.err.startswith(message)
+    assert completed.err.count("\n") == 1
+    assert completed.out == ""
 
 
 def test_benchmarks_that_are_not_there(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "FOLDERS", (Path("here"), Path("there")))
-    said = tell()
-    assert said.code == 2
-    assert said.err == "porism: bench: the benchmarks are not there: neither here nor there is a folder.\n"
+    completed = tell()
+    assert completed.code == 2
+    assert completed.err == "porism: bench: the benchmarks are not there: neither here nor there is a folder.\n"
 
 
 def test_the_checkout_has_them() -> None:

@@ -78,9 +78,9 @@ def test_a_training_whose_every_reader_leaves_has_nobody_to_complain_to(text: Pa
 
 def test_a_comparison_whose_reader_leaves_goes_on_by_resume(say: Say, text: Path, tmp_path: Path) -> None:
     command = ["compare", "language", "elman", "--data", str(text), "--device", "cpu", "--out", "one", *TINY]
-    code, told = Child(command, tmp_path, close_output).end()
+    code, shown = Child(command, tmp_path, close_output).end()
     assert code == 130
-    assert told.endswith("Go on with: porism train --resume one/elman\n")
+    assert shown.endswith("Go on with: porism train --resume one/elman\n")
     assert say(command, "--resume").code == 0
 
 
@@ -93,9 +93,9 @@ def test_a_log_on_a_full_disk_stops_a_training_with_a_checkpoint(text: Path, tmp
 
 
 def test_a_result_that_nobody_reads_is_on_the_disk(text: Path, tmp_path: Path) -> None:
-    code, told = Child(train(text, *TINY, "--json"), tmp_path, close_output).end()
+    code, shown = Child(train(text, *TINY, "--json"), tmp_path, close_output).end()
     assert code == 141
-    assert "report: run/report.html" in told
+    assert "report: run/report.html" in shown
     assert (tmp_path / "run/metrics.json").exists()
 
 

@@ -52,21 +52,21 @@ def test_runs_that_are_others_are_refused_run_by_run(
     say: Say, made: Path, both: Path, words: str, message: str
 ) -> None:
     before = content(both)
-    said = say(compare(made, *words.split()))
-    assert said.code == 2
-    assert said.err.count("\n") == 1
-    assert said.err.count(message) == 2
-    assert "both/elman: " in said.err
-    assert "both/lstm: " in said.err
+    completed = say(compare(made, *words.split()))
+    assert completed.code == 2
+    assert completed.err.count("\n") == 1
+    assert completed.err.count(message) == 2
+    assert "both/elman: " in completed.err
+    assert "both/lstm: " in completed.err
     assert content(both) == before
 
 
 def test_one_other_run_is_refused_before_anything_is_trained(say: Say, made: Path, both: Path) -> None:
     shutil.rmtree(both / "elman")
     shutil.copytree(both / "lstm", both / "attention")
-    said = say(compare(made)[:4], "attention", compare(made)[4:], "--set=embedding_dim=8", "--set=hidden_size=8")
-    assert said.code == 2
-    assert "both/attention: recipe is lstm, requested attention" in said.err
+    completed = say(compare(made)[:4], "attention", compare(made)[4:], "--set=embedding_dim=8", "--set=hidden_size=8")
+    assert completed.code == 2
+    assert "both/attention: recipe is lstm, requested attention" in completed.err
     assert not (both / "elman").exists()
 
 
@@ -74,38 +74,38 @@ def test_data_that_has_changed_in_place_is_refused(say: Say, made: Path, both: P
     command = ["compare", "language", "elman", "--out", "changing", "--data", "text.txt", *FIXED]
     assert say(command).code == 0
     shutil.copy(tmp_path / "other.txt", tmp_path / "text.txt")
-    said = say(command, "--resume")
-    assert said.code == 2
-    assert "changing/elman: the sha256 of its data begins" in said.err
+    completed = say(command, "--resume")
+    assert completed.code == 2
+    assert "changing/elman: the sha256 of its data begins" in completed.err
 
 
 @pytest.mark.parametrize("damage", ["cut off", "altered"])
 def test_results_that_are_damaged_are_refused(say: Say, made: Path, both: Path, damage: str) -> None:
     metrics = both / "lstm/metrics.json"
-    told = metrics.read_text()
-    perplexity = str(json.loads(told)["metrics"]["test"]["perplexity"])
-    metrics.write_text(told[:100] if damage == "cut off" else told.replace(perplexity, "1.01"))
-    said = say(compare(made))
-    assert said.code == 2
-    assert "both/lstm/metrics.json" in said.err
-    assert said.err.count("\n") == 1
+    content = metrics.read_text()
+    perplexity = str(json.loads(content)["metrics"]["test"]["perplexity"])
+    metrics.write_text(content[:100] if damage == "cut off" else content.replace(perplexity, "1.01"))
+    completed = say(compare(made))
+    assert completed.code == 2
+    assert "both/lstm/metrics.json" in completed.err
+    assert completed.err.count("\n") == 1
 
 
 def test_without_resume_no_run_is_trained_where_another_is_in_the_way(say: Say, made: Path, both: Path) -> None:
     shutil.rmtree(both / "elman")
-    said = say([word for word in compare(made) if word != "--resume"])
-    assert said.code == 2
-    assert "both/lstm already holds a run. Add --resume, or choose another --out." in said.err
+    completed = say([word for word in compare(made) if word != "--resume"])
+    assert completed.code == 2
+    assert "both/lstm already holds a run. Add --resume, or choose another --out." in completed.err
     assert not (both / "elman").exists()
 
 
 def test_what_is_requested_again_is_kept_and_the_page_tells_what_ran(say: Say, made: Path, both: Path) -> None:
     before = content(both / "elman")
     shutil.rmtree(both / "lstm")
-    said = say(compare(made), "--json")
-    assert said.code == 0
+    completed = say(compare(made), "--json")
+    assert completed.code == 0
     assert content(both / "elman") == before
-    assert [run["recipe"] for run in json.loads(said.out)["runs"]] == ["elman", "lstm"]
+    assert [run["recipe"] for run in json.loads(completed.out)["runs"]] == ["elman", "lstm"]
     page = (both / "report.html").read_text()
     assert "--threads 1 --device cpu --seed 1" in page
     assert str(made / "text.txt") in page

@@ -9,9 +9,9 @@ from porism.tasks.language.recipes import RECIPES
 
 
 def test_a_layer_by_name_with_sizes_put_in(say: Say) -> None:
-    said = say("cost", "elman", "--at", "B=32,T=100,D=50,H=100", "--json")
-    assert said.code == 0
-    result = json.loads(said.out.splitlines()[-1])
+    completed = say("cost", "elman", "--at", "B=32,T=100,D=50,H=100", "--json")
+    assert completed.code == 0
+    result = json.loads(completed.out.splitlines()[-1])
     assert result["parameters"] == "H*(D + H + 1)"
     assert result["flops"] == "2*B*H*T*(D + H)"
     assert result["at"]["flops"] == 2 * 32 * 100 * 100 * 150
@@ -25,18 +25,18 @@ def test_a_module_somebody_brings(say: Say, tmp_path: Path) -> None:
         "from torch import nn\ndef build(D, H):\n"
         "    return nn.Sequential(nn.Linear(D, H), nn.ReLU(), nn.Linear(H, D))\n"
     )
-    said = say("cost", "brought_by_a_user:build", "--input", "B D", "--json")
-    assert json.loads(said.out.splitlines()[-1])["flops"] == "4*B*D*H"
-    said = say("cost", "torch.nn:Linear", "--with", "64, 10", "--input", "B T D", "--json")
-    assert json.loads(said.out.splitlines()[-1])["flops"] == "1280*B*T"
+    completed = say("cost", "brought_by_a_user:build", "--input", "B D", "--json")
+    assert json.loads(completed.out.splitlines()[-1])["flops"] == "4*B*D*H"
+    completed = say("cost", "torch.nn:Linear", "--with", "64, 10", "--input", "B T D", "--json")
+    assert json.loads(completed.out.splitlines()[-1])["flops"] == "1280*B*T"
 
 
 def test_inputs_by_name_and_a_file(say: Say, tmp_path: Path) -> None:
     (tmp_path / "masking.py").write_text("def masked(x, mask):\n    return (x @ x.mT) * mask\n")
     inputs = ["--input", "mask=B B : bool", "--input", "x=B D"]
-    said = say("cost", f"{tmp_path}/masking.py:masked", *inputs, "--at", "B=500,D=3", "--json")
-    assert said.code == 0
-    result = json.loads(said.out.splitlines()[-1])
+    completed = say("cost", f"{tmp_path}/masking.py:masked", *inputs, "--at", "B=500,D=3", "--json")
+    assert completed.code == 0
+    result = json.loads(completed.out.splitlines()[-1])
     assert result["flops"] == "2*B**2*D"
     assert result["at"]["flops"] == 2 * 500 * 500 * 3
     assert result["labels"] == dict.fromkeys(
@@ -45,24 +45,24 @@ def test_inputs_by_name_and_a_file(say: Say, tmp_path: Path) -> None:
 
 
 def test_a_number_that_is_unknown_is_said_to_be(say: Say) -> None:
-    said = say("cost", "torch.nn:Conv1d", "--with", "1, 1, 9", "--input", "B 1 T", "--at", "B=1,T=5", "--json")
-    assert said.code == 0
-    result = json.loads(said.out.splitlines()[-1])
+    completed = say("cost", "torch.nn:Conv1d", "--with", "1, 1, 9", "--input", "B 1 T", "--at", "B=1,T=5", "--json")
+    assert completed.code == 0
+    result = json.loads(completed.out.splitlines()[-1])
     assert result["at"]["flops"] is None
     assert result["labels"]["flops"] == "unknown"
-    assert "forward FLOPs: unknown (torch.nn:Conv1d refuses T=5)" in said.err
+    assert "forward FLOPs: unknown (torch.nn:Conv1d refuses T=5)" in completed.err
 
 
 def test_a_recipe_brings_its_own_sizes(say: Say) -> None:
-    said = say("cost", "language/lstm", "--at", "V=1000", "--memory", "1MB", "--json")
-    result = json.loads(said.out.splitlines()[-1])
+    completed = say("cost", "language/lstm", "--at", "V=1000", "--memory", "1MB", "--json")
+    result = json.loads(completed.out.splitlines()[-1])
     assert result["parameters"] == "4*D*H + D*V + 4*H**2 + H*V + 8*H + V"
     recipe = RECIPES["lstm"]
     D, H = recipe.embedding_dim, recipe.hidden_size
     assert result["at"]["parameters"] == 4 * H * (D + H + 2) + 1000 * (D + H + 1)
     assert result["memory"]["optimizer"] > 2 * result["memory"]["parameters"]
     assert result["fits"] == {"fits": False, "available": 10**6, "bytes": result["fits"]["bytes"]}
-    assert "does not fit" in said.err
+    assert "does not fit" in completed.err
 
 
 def test_one_against_another_in_words_and_as_a_picture(say: Say, tmp_path: Path) -> None:
@@ -73,27 +73,27 @@ def test_one_against_another_in_words_and_as_a_picture(say: Say, tmp_path: Path)
     )
     picture = tmp_path / "crossing.svg"
     words = ["two_ways:square", "--input", "B D", "--against", "two_ways:line", "--along", "D", "--plot", str(picture)]
-    said = say("cost", words, "--json")
-    assert said.code == 0
-    result = json.loads(said.out.splitlines()[-1])["against"]
+    completed = say("cost", words, "--json")
+    assert completed.code == 0
+    result = json.loads(completed.out.splitlines()[-1])["against"]
     assert [one["crossing"] for one in result[:2]] == [65, 65]
-    assert "costs less than two_ways:line up to D=63, as much as two_ways:line at D=64" in said.err
-    assert "●" in said.err
+    assert "costs less than two_ways:line up to D=63, as much as two_ways:line at D=64" in completed.err
+    assert "●" in completed.err
     assert picture.read_text().count("<svg") == 1
 
 
 def test_conventions_switch(say: Say) -> None:
-    said = say("cost", "torch.nn:Linear", "--with", "64, 10", "--input", "B D", "--macs", "--json")
-    result = json.loads(said.out.splitlines()[-1])
+    completed = say("cost", "torch.nn:Linear", "--with", "64, 10", "--input", "B D", "--macs", "--json")
+    result = json.loads(completed.out.splitlines()[-1])
     assert result["flops"] == "640*B"
     assert result["conventions"].startswith("1 for a multiply-add")
 
 
 def test_a_pattern_is_drawn_at_the_sizes_put_in(say: Say) -> None:
-    said = say("cost", "window", "--draw", "--at", "T=8,W=3")
-    assert said.code == 0
-    assert said.err == ""
-    pictures = said.out.strip().split("\n\n")
+    completed = say("cost", "window", "--draw", "--at", "T=8,W=3")
+    assert completed.code == 0
+    assert completed.err == ""
+    pictures = completed.out.strip().split("\n\n")
     assert f"sliding, window 3: 21 pairs\n{Pattern('sliding', window_size=3).draw(8)}" in pictures
 
 
@@ -116,10 +116,10 @@ def test_drawing_counts_nothing(say: Say, monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_every_layer_that_attends_can_be_drawn(say: Say, layer: str, marks: str, titles: list[str]) -> None:
-    said = say("cost", layer, "--draw", "--at", "T=7", "--json")
-    assert said.code == 0
-    drawing = json.loads(said.out)["drawing"]
-    assert drawing == said.err.strip()
+    completed = say("cost", layer, "--draw", "--at", "T=7", "--json")
+    assert completed.code == 0
+    drawing = json.loads(completed.out)["drawing"]
+    assert drawing == completed.err.strip()
     assert [part.startswith(title) for part, title in zip(drawing.split("\n\n"), titles, strict=False)] == [True, True]
     assert set(drawing) >= set(marks)
     assert not set(drawing) & (set("■▒·") - set(marks))
@@ -153,7 +153,7 @@ def test_every_layer_that_attends_can_be_drawn(say: Say, layer: str, marks: str,
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(say: Say, words: list[str], message: str) -> None:
-    said = say("cost", words)
-    assert said.code == 2
-    assert message in said.err
-    assert said.err.count("\n") == 1
+    completed = say("cost", words)
+    assert completed.code == 2
+    assert message in completed.err
+    assert completed.err.count("\n") == 1

@@ -78,11 +78,11 @@ def result_of(out: str) -> dict[str, Any]:
 )
 def test_whatever_else_is_requested_is_refused(say: Say, run: Path, words: str, message: str) -> None:
     before = content(run)
-    said = say("train", "--resume", "run", words.split())
-    assert said.code == 2
-    assert message in said.err
-    assert said.err.startswith("porism: ")
-    assert said.err.count("\n") == 1
+    completed = say("train", "--resume", "run", words.split())
+    assert completed.code == 2
+    assert message in completed.err
+    assert completed.err.startswith("porism: ")
+    assert completed.err.count("\n") == 1
     assert content(run) == before
     assert list(Path("elsewhere").iterdir()) == []
 
@@ -90,27 +90,27 @@ def test_whatever_else_is_requested_is_refused(say: Say, run: Path, words: str, 
 def test_a_recipe_file_that_is_another_is_refused(say: Say, run: Path) -> None:
     other = Path("other.toml")
     other.write_text((run / "recipe.toml").read_text().replace("hidden_size = 8", "hidden_size = 9"))
-    said = say("train", "language", "other.toml", "--resume", "run")
-    assert said.code == 2
-    assert "hidden_size is 8, requested 9" in said.err
+    completed = say("train", "language", "other.toml", "--resume", "run")
+    assert completed.code == 2
+    assert "hidden_size is 8, requested 9" in completed.err
 
 
 def test_what_the_run_holds_may_be_said_again(say: Say, run: Path, made: Path) -> None:
     same = ["language", "elman", "--data", str(made / "text.txt"), "--out", "./run", "--checkpoint-every", "5", *HELD]
-    said = say("train", "--resume", "run", same)
-    assert (said.code, said.err) == (0, "")
-    assert "finished: all epochs done\n" in said.out
+    completed = say("train", "--resume", "run", same)
+    assert (completed.code, completed.err) == (0, "")
+    assert "finished: all epochs done\n" in completed.out
     assert say("train", "language", "run/recipe.toml", "--resume", "run").code == 0
-    assert "->" not in said.out
+    assert "->" not in completed.out
 
 
 def test_more_epochs_are_trained_and_said(say: Say, run: Path) -> None:
     short = json.loads((run / "metrics.json").read_text())
-    said = say("train", "--resume", "run", "--set", "epochs=4", "--json")
-    assert said.code == 0
-    assert "epochs 2 -> 4\n" in said.err
-    assert "finished:" not in said.err
-    result = result_of(said.out)
+    completed = say("train", "--resume", "run", "--set", "epochs=4", "--json")
+    assert completed.code == 0
+    assert "epochs 2 -> 4\n" in completed.err
+    assert "finished:" not in completed.err
+    result = result_of(completed.out)
     assert (short["epochs"], result["epochs"]) == (2, 4)
     assert tomllib.loads((run / "recipe.toml").read_text())["fields"]["epochs"] == 4
     words = shlex.split(result["command"])

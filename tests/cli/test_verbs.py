@@ -29,10 +29,10 @@ def last_line(out: str) -> Any:
 
 
 def test_train_then_evaluate_predict_and_report(say: Say, text: Path) -> None:
-    said = say(["train", "language", "elman", "--json", "--out", "run", "--device", "cpu", "--data"], text, TINY)
-    assert said.code == 0
-    assert said.out.count("\n") == 1
-    result = last_line(said.out)
+    completed = say(["train", "language", "elman", "--json", "--out", "run", "--device", "cpu", "--data"], text, TINY)
+    assert completed.code == 0
+    assert completed.out.count("\n") == 1
+    result = last_line(completed.out)
     assert result.keys() >= TRAIN_KEYS
     assert set(result["metrics"]) == {"train", "valid", "test"}
     assert set(result["metrics"]["test"]) == {"perplexity", "cross_entropy"}
@@ -45,8 +45,8 @@ def test_train_then_evaluate_predict_and_report(say: Say, text: Path) -> None:
     assert last_line(say(["evaluate", "run", "--split", "valid", "--json"]).out)["metrics"].keys() == {"valid"}
     assert say(["evaluate", "run", "--split", "nothing"]).code == 2
     text.unlink()
-    said = say("predict", "run", "the cat", "zzz", "--set=length=3", "--set=temperature=0", "--json")
-    first, second = last_line(said.out)["predictions"]
+    completed = say("predict", "run", "the cat", "zzz", "--set=length=3", "--set=temperature=0", "--json")
+    first, second = last_line(completed.out)["predictions"]
     assert first["prompt"] == "the cat"
     assert first["output"]
     assert "zzz" in " ".join(second["notes"])
@@ -56,10 +56,10 @@ def test_train_then_evaluate_predict_and_report(say: Say, text: Path) -> None:
 
 def test_compare_makes_one_table_and_one_report(say: Say, text: Path) -> None:
     command = ["compare", "language", "elman", "lstm", "--out", "both", "--data", str(text), *TINY]
-    said = say(command)
-    assert said.code == 0
-    assert "lstm" in said.out
-    assert "report: both/report.html" in said.out
+    completed = say(command)
+    assert completed.code == 0
+    assert "lstm" in completed.out
+    assert "report: both/report.html" in completed.out
     before = Path("both/elman/metrics.json").stat().st_mtime_ns
     result = last_line(say(command, "--resume", "--json").out)
     assert [run["recipe"] for run in result["runs"]] == ["elman", "lstm"]
@@ -83,9 +83,9 @@ def test_compare_tells_means_over_seeds(say: Say, text: Path) -> None:
         str(text),
         *TINY,
     ]
-    said = say(command)
-    assert said.code == 0
-    assert "±" in said.out
+    completed = say(command)
+    assert completed.code == 0
+    assert "±" in completed.out
     assert sorted(path.name for path in Path("many").iterdir() if path.is_dir()) == ["elman-seed-7", "elman-seed-8"]
     assert [run["seed"] for run in last_line(say(command, "--resume", "--json").out)["runs"]] == [7, 8]
 
@@ -95,14 +95,14 @@ def test_an_experiment_is_trained_and_concluded(say: Say, text: Path, monkeypatc
         "size-question", "Does size help?", ("elman", "lstm"), {"learning_rate": (0.1, 0.01)}, seeds=2
     )
     monkeypatch.setattr(Language, "experiments", {experiment.name: experiment})
-    said = say(["compare", "language", "size-question", "--out", "sizes", "--data", str(text), *TINY])
-    assert said.code == 0
-    assert "Does size help?" in said.out
-    assert "is ahead of" in said.out
+    completed = say(["compare", "language", "size-question", "--out", "sizes", "--data", str(text), *TINY])
+    assert completed.code == 0
+    assert "Does size help?" in completed.out
+    assert "is ahead of" in completed.out
     assert len([path for path in Path("sizes").iterdir() if path.is_dir()]) == 8
-    told = say(["train", "language", "size-question"])
-    assert told.code == 2
-    assert "porism compare language size-question" in told.err
+    refused = say(["train", "language", "size-question"])
+    assert refused.code == 2
+    assert "porism compare language size-question" in refused.err
     assert say(["compare", "language", "elman", "size-question"]).code == 2
     assert "size-question" in say(["train", "language", "--recipes"]).out
 
@@ -140,9 +140,9 @@ def test_ctrl_c_saves_and_resume_finishes(text: Path, tmp_path: Path) -> None:
 
 
 def test_check_gradients_passes(say: Say) -> None:
-    said = say(["check", "gradients", "--json"])
-    result = last_line(said.out)
-    assert said.code == 0
+    completed = say(["check", "gradients", "--json"])
+    result = last_line(completed.out)
+    assert completed.code == 0
     assert result["failed"] == 0
     assert result["passed"] == len(result["checks"]) > 0
     assert all(row.keys() == {"name", "verdict", "measured", "tolerance"} for row in result["checks"])
@@ -150,9 +150,9 @@ def test_check_gradients_passes(say: Say) -> None:
 
 
 def test_check_claims_decides_and_writes_the_ledger(say: Say) -> None:
-    said = say(["check", "claims", "--topic", "graphs", "--out", "ledger.html", "--json"])
-    result = last_line(said.out)
-    assert said.code == 0
+    completed = say(["check", "claims", "--topic", "graphs", "--out", "ledger.html", "--json"])
+    result = last_line(completed.out)
+    assert completed.code == 0
     assert result["failed"] == 0
     rows = {row["name"]: row for row in result["checks"]}
     assert result["passed"] == len(rows)
@@ -167,9 +167,9 @@ def test_check_leaves_with_1_when_a_claim_fails(say: Say, monkeypatch: pytest.Mo
     claims = dict(all_claims())
     claims["000-24"] = dataclasses.replace(claims["000-24"], judge=lambda form: Finding(0.0, 1.0, "all is well"))  # type: ignore[call-arg]
     monkeypatch.setattr(sys.modules["porism.claims.ledger"], "all_claims", lambda: claims)
-    said = say(["check", "claims", "--topic", "graphs"])
-    assert said.code == 1
-    assert "1 failed" in said.out
+    completed = say(["check", "claims", "--topic", "graphs"])
+    assert completed.code == 1
+    assert "1 failed" in completed.out
 
 
 def test_data_lists_what_is_known(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -182,10 +182,10 @@ def test_data_lists_what_is_known(say: Say, monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_explains_itself_with_an_example(say: Say, verb: str) -> None:
-    said = say(verb, "--help")
-    assert said.code == 0
-    assert f"porism {verb}" in said.out
-    assert "--json" in said.out
+    completed = say(verb, "--help")
+    assert completed.code == 0
+    assert f"porism {verb}" in completed.out
+    assert "--json" in completed.out
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Word vectors from the command line: trained, asked and handed on."""
+"""Word vectors from the command line: trained, queried and exported."""
 
 import json
 from pathlib import Path
@@ -13,29 +13,29 @@ TINY = [f"--set={field}" for field in ("vector_size=6", "epochs=2", "validation_
 
 @pytest.fixture
 def run(say: Say, text: Path) -> str:
-    said = say("train", "words", "--data", text, "--out", "run", TINY, "--json")
-    assert said.code == 0, said.err
-    told = json.loads(said.out.splitlines()[-1])
-    assert told["words_per_second"] > 0
-    assert {"cross_entropy", "loss"} <= set(told["metrics"]["test"])
+    completed = say("train", "words", "--data", text, "--out", "run", TINY, "--json")
+    assert completed.code == 0, completed.err
+    result = json.loads(completed.out.splitlines()[-1])
+    assert result["words_per_second"] > 0
+    assert {"cross_entropy", "loss"} <= set(result["metrics"]["test"])
     return "run"
 
 
 def test_neighbours_analogies_and_files(say: Say, run: str) -> None:
-    said = say("predict", run, "cat", "DOG", "--set", "count=2", "--json")
-    first, second = json.loads(said.out.splitlines()[-1])["predictions"]
+    completed = say("predict", run, "cat", "DOG", "--set", "count=2", "--json")
+    first, second = json.loads(completed.out.splitlines()[-1])["predictions"]
     assert (first["prompt"], second["prompt"]) == ("cat", "dog")
     assert len(first["details"]["neighbours"]) == 2
-    said = say("predict", run, "--analogy", "cat", "sees", "dog")
-    assert said.out.startswith("cat is to sees as dog is to -> ")
-    said = say("predict", run, "--set", "out=vectors.txt")
-    assert said.out == "vectors.txt -> 5 vectors of width 6\n"
+    completed = say("predict", run, "--analogy", "cat", "sees", "dog")
+    assert completed.out.startswith("cat is to sees as dog is to -> ")
+    completed = say("predict", run, "--set", "out=vectors.txt")
+    assert completed.out == "vectors.txt -> 5 vectors of width 6\n"
     assert sorted(word2vec.load(Path("vectors.txt"))[0]) == ["cat", "dog", "hears", "sees", "the"]
     assert "'horse' is not among the 5 words" in say("predict", run, "horse").err
 
 
 def test_a_recipe_has_a_cost(say: Say) -> None:
-    said = say("cost", "words/skipgram", "--json")
-    told = json.loads(said.out.splitlines()[-1])
-    assert (told["parameters"], told["flops"]) == ("2*D*V", "12*B*D")
-    assert told["uncounted"] == []
+    completed = say("cost", "words/skipgram", "--json")
+    result = json.loads(completed.out.splitlines()[-1])
+    assert (result["parameters"], result["flops"]) == ("2*D*V", "12*B*D")
+    assert result["uncounted"] == []

@@ -1,4 +1,4 @@
-"""A layer can be lifted out alone, and what answers at once imports nothing heavy."""
+"""A layer can be lifted out alone, and what answers at once imports no heavy package."""
 
 import json
 import os
@@ -13,8 +13,8 @@ from tests.house.conftest import Plant
 
 from porism.layers.cases import LAYERS
 
-# What a layer has no use for: the rooms above it, and the packages that those rooms stand on.
-STRANGERS = (
+# What a layer has no use for: the packages above it, and their dependencies.
+UPPER_PACKAGES = (
     *("porism.cli", "porism.web", "porism.api", "porism.report", "porism.sweep", "porism.claims"),
     *("porism.testing", "porism.tasks", "porism.training"),
     *("tyro", "rich", "matplotlib", "plotly", "fastapi", "uvicorn", "pandas", "IPython"),
@@ -32,11 +32,11 @@ def python(source: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def modules_after(source: Path, code: str, strangers: Sequence[str]) -> list[str]:
-    """Which of the strangers, or modules inside them, a fresh interpreter holds after running `code`."""
+def modules_after(source: Path, code: str, packages: Sequence[str]) -> list[str]:
+    """Which of the packages, or modules inside them, a fresh interpreter holds after running `code`."""
     tell = "import json, sys\nprint()\nprint(json.dumps([*sys.modules]))"
     loaded = json.loads(python(source, "-c", f"{code}\n{tell}").splitlines()[-1])
-    return sorted({stranger for stranger in strangers for name in loaded if f"{name}.".startswith(f"{stranger}.")})
+    return sorted({package for package in packages for name in loaded if f"{name}.".startswith(f"{package}.")})
 
 
 HELP = """
@@ -51,11 +51,11 @@ except SystemExit as leaving:
 
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 def test_a_layer_stands_alone(repository: Path, layer: str) -> None:
-    assert modules_after(repository / "src", f"import {layer}", (*STRANGERS, *FORMULAS)) == []
+    assert modules_after(repository / "src", f"import {layer}", (*UPPER_PACKAGES, *FORMULAS)) == []
 
 
 def test_the_package_alone_is_light(repository: Path) -> None:
-    assert modules_after(repository / "src", "import porism", ("torch", "numpy", "sympy", *STRANGERS)) == []
+    assert modules_after(repository / "src", "import porism", ("torch", "numpy", "sympy", *UPPER_PACKAGES)) == []
 
 
 def test_help_imports_no_torch(repository: Path) -> None:
@@ -75,5 +75,5 @@ def test_help_answers_at_once(repository: Path) -> None:
 def test_a_stranger_is_noticed(plant: Plant) -> None:
     package = {"porism/__init__.py": "import porism.training.loop, plotly", "porism/training/loop.py": ""}
     source = plant({**package, "plotly.py": "print('a word on the way')"})
-    assert modules_after(source, "import porism", STRANGERS) == ["plotly", "porism.training"]
-    assert modules_after(source, "import json", STRANGERS) == []
+    assert modules_after(source, "import porism", UPPER_PACKAGES) == ["plotly", "porism.training"]
+    assert modules_after(source, "import json", UPPER_PACKAGES) == []

@@ -81,7 +81,8 @@ def repacked(path: Path, added: dict[str, bytes]) -> Path:
 
 
 def with_zip_field(offset: int, value: int) -> Callable[[Path], Path]:
-    """A graph in whose archive a field of two bytes is changed in both places that hold it: flags (6), method (8)."""
+    """A graph in whose archive a field of two bytes is changed at both positions that hold it: flags (6), method
+    (8)."""
 
     def write(folder: Path) -> Path:
         path = graph()(folder)
@@ -250,7 +251,7 @@ PLANETOID: dict[str, Case] = {
     "values too few": (planetoid(allx=changed(data=[1.0])), "allx: 1 data and 3 indices, expected as many"),
     "labelled features wrong": (planetoid(x=changed(indices=[0, 7, 2])), "x: indices run from 0 to 7, and 3 columns"),
     "a graph that is a list": (planetoid(graph=[[1], [0]]), "graph: holds a list, expected a dictionary"),
-    "a graph that is nothing": (planetoid(graph=None), "graph: holds a NoneType, expected a dictionary"),
+    "a graph that is None": (planetoid(graph=None), "graph: holds a NoneType, expected a dictionary"),
     "a graph of texts": (
         planetoid(graph={0: ["a"]}),
         "holds a dict, expected a dictionary from a node",
@@ -475,11 +476,11 @@ def test_a_bad_file_is_one_line_and_no_run(
     source = write(tmp_path)
     monkeypatch.chdir(tmp_path)
     code = main(["train", task, "--data", source.name, "--set=epochs=1", "--out=run"])
-    said = capsys.readouterr().err
-    assert code == 2, said
-    assert message in said
-    assert said.startswith("porism: ")
-    assert source.name.split(".")[0] in said
-    assert said.count("\n") == 1
-    assert len(said) < 500
+    message_shown = capsys.readouterr().err
+    assert code == 2, message_shown
+    assert message in message_shown
+    assert message_shown.startswith("porism: ")
+    assert source.name.split(".")[0] in message_shown
+    assert message_shown.count("\n") == 1
+    assert len(message_shown) < 500
     assert not (tmp_path / "run").exists()

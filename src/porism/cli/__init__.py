@@ -70,7 +70,7 @@ def _answer(words: list[str], debug: bool) -> int:
     except KeyboardInterrupt:
         _complain("porism: stopped at once. What was saved before is intact.", debug)
         return 130
-    except SystemExit as leaving:  # behind tyro's help
+    except SystemExit as leaving:  # after tyro's help
         return int(leaving.code or 0)
 
 
@@ -108,14 +108,14 @@ def _run(verb: str, words: list[str]) -> int:
 def _parse(kind: Any, verb: str, words: list[str]) -> Any:
     import tyro
 
-    said = io.StringIO()
+    captured = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(captured):
             return tyro.cli(kind, prog=f"porism {verb}", args=words, config=(tyro.conf.FlagCreatePairsOff,))
     except SystemExit as leaving:
         if leaving.code in (0, None):
             raise
-        raise PorismError(f"{_out_of_the_box(said.getvalue())} See porism {verb} --help.") from None
+        raise PorismError(f"{_out_of_the_box(captured.getvalue())} See porism {verb} --help.") from None
 
 
 def _out_of_the_box(drawing: str) -> str:

@@ -16,7 +16,7 @@ FOLDERS = (Path(__file__).parents[1] / "benchmarks", Path(__file__).parents[3] /
 
 @dataclass(kw_only=True)
 class BenchCommand:
-    """List the benchmarks, or run one. What stands behind its name goes to it, --help among it.
+    """List the benchmarks, or run one. Arguments after its name are passed on to it, --help too.
 
     The result is kept as runs/benchmarks/NAME.json, or where the benchmark's own --out says.
 
@@ -32,7 +32,7 @@ class BenchCommand:
 
     @staticmethod
     def divide(words: list[str]) -> tuple[list[str], list[str]]:
-        """Our words and the benchmark's, which begin behind its name; --json is ours wherever it stands.
+        """Our words and the benchmark's, which begin after its name; --json is ours wherever it stands.
 
         >>> BenchCommand.divide(["counters", "--out", "result.json", "--json"])
         (['counters', '--json'], ['--out', 'result.json'])

@@ -74,12 +74,12 @@ class CompareCommand(TrainingOptions):
         known = [*kind.recipes, *kind.experiments]
         if not self.recipes:
             raise RecipeError(f"which recipes? Choose from {', '.join(known)}.")
-        asked = [name for name in self.recipes if name in kind.experiments]
-        if asked and len(self.recipes) > 1:
-            raise RecipeError(f"{asked[0]} is an experiment, which names its own recipes. Give it alone.")
+        chosen = [name for name in self.recipes if name in kind.experiments]
+        if chosen and len(self.recipes) > 1:
+            raise RecipeError(f"{chosen[0]} is an experiment, which names its own recipes. Give it alone.")
         if unknown := [name for name in self.recipes if name not in known]:
             raise RecipeError(f"{kind.name} has no recipe {unknown[0]!r}. {nearest(unknown[0], known)}")
-        experiment = kind.experiments[asked[0]] if asked else None
+        experiment = kind.experiments[chosen[0]] if chosen else None
         plan = experiment or Experiment("compare", "", tuple(dict.fromkeys(self.recipes)), seeds=1)
         requests = []
         for trial in plan.trials(self.seed_or_default, self.seeds):

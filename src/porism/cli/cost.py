@@ -26,13 +26,13 @@ class CostCommand:
     $ porism cost torch.nn:Linear --with "64, 10" --input "B T D"
     $ porism cost mypackage.models:build --input "B T D"         a factory whose arguments are letters
     $ porism cost elman --against readout --at B=20,D=100,H=100  where one overtakes the other
-    $ porism cost window --draw --at T=8,W=3                     who looks at whom
+    $ porism cost window --draw --at T=8,W=3                     which keys each query attends to
     """
 
     target: Annotated[Positional[str], arg(metavar="TARGET")]
     """A layer's name, TASK/RECIPE, or package.module:factory."""
     input: Annotated[UseAppendAction[list[str]], arg(metavar='"B T D"')] = field(default_factory=list)
-    """The sizes of an input: letters, numbers, arithmetic; ": int < V" behind them for words or classes. Once for each
+    """The sizes of an input: letters, numbers, arithmetic; ": int < V" after them for words or classes. Once for each
     input; NAME=... gives it by name."""
     arguments: Annotated[str, arg(name="with", metavar='"64, 10"', help_behavior_hint="")] = ""
     """Numbers the factory is called with. Left out: its letters are varied."""
@@ -47,7 +47,7 @@ class CostCommand:
     plot: Annotated[Path | None, optional("FILE.svg", Path)] = None
     """Write the picture of a comparison to a file, too."""
     draw: Annotated[bool, optional()] = False
-    """Draw which keys a layer that attends looks at, at the T and W of --at. Nothing is counted then."""
+    """Draw which keys an attention layer attends to, at the T and W of --at. Nothing is counted then."""
     macs: Annotated[bool, optional()] = False
     """Count multiply-adds instead of floating-point operations."""
     causal_half: Annotated[bool, optional()] = False
@@ -86,7 +86,7 @@ class CostCommand:
         return 0
 
     def _check(self) -> dict[str, int]:
-        """The sizes of --at. What can be seen to be wrong is said before anything is counted."""
+        """The sizes of --at. Mistakes that can be seen are reported before anything is counted."""
         from porism.costing.predicting.memory import check_optimizer
 
         check_optimizer(self.optimizer)

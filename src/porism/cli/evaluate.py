@@ -41,8 +41,8 @@ class EvaluateCommand:
 
         console = console_for(self.json)
         run = RunFolder.open(self.folder)
-        wanted = self.device or ("cpu" if not torch.cuda.is_available() else run.facts.device)
-        device = choose_device(wanted)
+        requested = self.device or ("cpu" if not torch.cuda.is_available() else run.facts.device)
+        device = choose_device(requested)
         task = load_task(find(run.facts.task), run)
         model = trained_model(task, best_checkpoint(run, ConsoleProgress(console)), device)
         start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Numbers and names that a command line can hold and nothing can take: refused before anything is made."""
+"""Numbers and names that no task can take: refused before anything is written."""
 
 import dataclasses
 import errno
@@ -15,7 +15,7 @@ MOST_THREADS = max(1024, os.cpu_count() or 1)
 """More than any machine's cores. What is beyond the system's own limit ends the process without a word."""
 MOST_SEEDS = 10_000
 LONGEST_INNER = "last.previous/optimizer.safetensors"
-"""What must still fit behind the name of a run's folder."""
+"""What must still fit after the name of a run's folder."""
 
 
 def check_seed(seed: int, count: int | None = None) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def optional(metavar: str | None = None, kind: type | None = None) -> Any:
     """How the help shows an option that may be left out: its text says what happens then.
 
-    kind: what is made of the text. By its own rules tyro reads `--data None` as if nothing had been given.
+    kind: what is made of the text. By its own rules tyro reads `--data None` as if it had not been given.
     """
     return arg(metavar=metavar, help_behavior_hint="", constructor=kind)
 

@@ -28,7 +28,7 @@ def tell(console: Console, line: str, style: str = "") -> None:
 
 
 def lost(console: Console) -> str:
-    """Why nothing can be told any more; empty while it can."""
+    """Why no output can be written any more; empty while it can."""
     return console.file.lost if isinstance(console.file, Output) else ""
 
 

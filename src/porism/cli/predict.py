@@ -13,7 +13,7 @@ from porism.errors import RecipeError
 @dataclass(kw_only=True)
 class PredictCommand:
     """Let a run's best model answer. A language model continues each text, an image model names what a picture shows,
-    word vectors list the words nearest to each, a speech model writes down what is said in a recording.
+    word vectors list the words nearest to each, a speech model transcribes a recording.
 
     $ porism predict runs/language-elman "a function is" "the object"
     $ porism predict runs/language-elman "if" --set temperature=0.7 --set top_k=40 --set length=20

@@ -15,7 +15,7 @@ from porism.training.session import recipe_from
 from porism.training.task import Task
 
 NAMED = 3
-"""Runs whose differences are told; of more only the number is."""
+"""Runs whose differences are listed; of more only the number is."""
 NOT_OF_DATA = {field.name for field in dataclasses.fields(Recipe)} - {"batch_size"}
 """Fields by which no task reads its data: those of how it is trained."""
 
@@ -72,8 +72,8 @@ def _by_recipe(runs: Sequence[Found], now: Circumstances) -> Iterator[str]:
         held = facts_of(run)
         if held["task"] == now.kind.name:
             held = settings(recipe_from(now.kind, run.fields)) | held
-        if told := differences(held, {name: value for name, value in now.of(found).items() if name in held}):
-            yield f"{run.path}: {', '.join(told)}"
+        if differing := differences(held, {name: value for name, value in now.of(found).items() if name in held}):
+            yield f"{run.path}: {', '.join(differing)}"
 
 
 def _by_data(runs: Sequence[Found], now: Circumstances) -> Iterator[str]:

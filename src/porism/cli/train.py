@@ -36,7 +36,7 @@ class TrainCommand(TrainingOptions):
     recipe: Annotated[Positional[str | None], optional("RECIPE", str)] = None
     """A recipe's name, or the recipe.toml of an earlier run. Left out: the task's default."""
     recipes: Annotated[bool, optional()] = False
-    """List the task's recipes, and train nothing."""
+    """List the task's recipes instead of training."""
     out: Annotated[Path | None, optional("FOLDER", Path)] = None
     """The folder of the run. Left out: a new one under runs/."""
     resume: Annotated[Path | None, optional("RUN", Path)] = None

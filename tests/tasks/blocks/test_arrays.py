@@ -1,4 +1,4 @@
-"""Arrays come out of an .npz as numpy wrote them, and nothing is taken from a file that does not hold what it says."""
+"""Arrays come out of an .npz as numpy wrote them, and files that do not hold what their header says are refused."""
 
 import gzip
 import io

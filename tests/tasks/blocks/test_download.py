@@ -1,4 +1,4 @@
-"""Public files: fetched once, checked, kept; and what a user is told when that fails."""
+"""Public files: fetched once, checked, kept; and what the message is when that fails."""
 
 import gc
 import gzip

@@ -20,7 +20,7 @@ def test_what_is_left_is_less_than_there_is() -> None:
     assert 0 < available_bytes() < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what a process has taken is asked of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process has taken is read from Linux")
 def test_the_limit_of_a_process_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmSize" in line)
     limit = int(taken) * 1024 + 2**20

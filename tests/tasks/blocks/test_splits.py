@@ -1,4 +1,4 @@
-"""Splits share nothing, and what they share is counted."""
+"""Splits that share examples are refused, and the examples counted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Text in UTF-8 is read, and what is not is told by what it is."""
+"""Text in UTF-8 is read, and other encodings are named."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a user's picture gets for an answer, and what is said of what was done to it."""
+"""Predictions for a user's picture, and the notes on how it was converted."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,11 +21,11 @@ def test_the_chances_of_all_classes(digits_task: Make) -> None:
     task = digits_task("pooled")
     model = task.build().eval()
     (answer,) = task.predict(model, [SEVEN], {})
-    chances = answer.details["chances"]
-    assert list(chances) == list(task.classes)
-    assert sum(chances.values()) == pytest.approx(1)
-    best = max(chances, key=chances.__getitem__)
-    assert answer.output.startswith(f"{best} ({chances[best]:.3f}), ")
+    probs = answer.details["chances"]
+    assert list(probs) == list(task.classes)
+    assert sum(probs.values()) == pytest.approx(1)
+    best = max(probs, key=probs.__getitem__)
+    assert answer.output.startswith(f"{best} ({probs[best]:.3f}), ")
     assert answer.notes == ()
 
 
@@ -77,9 +77,9 @@ def test_a_completed_picture_is_written_when_asked(digits_task: Make, tmp_path: 
     task = digits_task("complete")
     torch.manual_seed(1)
     model = task.build().eval()
-    (told,) = task.predict(model, [SEVEN], {})
-    assert told.output.endswith(" bits per dimension")
-    assert "--set out=FILE.png" in told.notes[-1]
+    (prediction,) = task.predict(model, [SEVEN], {})
+    assert prediction.output.endswith(" bits per dimension")
+    assert "--set out=FILE.png" in prediction.notes[-1]
     out = tmp_path / "made.png"
     (made,) = task.predict(model, [SEVEN], {"out": str(out), "rows": 3})
     assert made.notes[-1] == f"completed from its first 3 rows: {out}"

@@ -23,9 +23,9 @@ def test_a_shift_moves_whole_images_and_never_too_far() -> None:
     torch.manual_seed(1)
     image = torch.zeros(64, 1, 7, 9)
     image[:, :, 3, 4] = 1
-    places = shifted(image, 2).nonzero()[:, 2:]
-    assert len(places) == 64
-    moves = {tuple(place) for place in (places - torch.tensor([3, 4])).tolist()}
+    positions = shifted(image, 2).nonzero()[:, 2:]
+    assert len(positions) == 64
+    moves = {tuple(position) for position in (positions - torch.tensor([3, 4])).tolist()}
     assert {down for down, _ in moves} == {right for _, right in moves} == {-2, -1, 0, 1, 2}
 
 

@@ -22,7 +22,7 @@ class Parrot(nn.Module):
 
     def __init__(self, logits: list[float]) -> None:
         super().__init__()
-        self.said = nn.Parameter(torch.tensor(logits))
+        self.scores = nn.Parameter(torch.tensor(logits))
         self.fed: list[list[int]] = []
         self.modes: list[bool] = []
 
@@ -35,7 +35,7 @@ class Parrot(nn.Module):
         assert carry["steps"].item() == sum(map(len, self.fed))
         self.fed.append(tokens[:, 0].tolist())
         self.modes.append(self.training)
-        return self.said.expand(*tokens.shape, V), {"steps": carry["steps"] + len(tokens)}
+        return self.scores.expand(*tokens.shape, V), {"steps": carry["steps"] + len(tokens)}
 
 
 def prefers(word: str) -> Parrot:
@@ -100,7 +100,7 @@ def test_dropout_is_off_and_the_mode_comes_back(training: bool) -> None:
     generate(model, VOCABULARY, "in", length=2)
     assert model.modes == [False, False]
     assert model.training is training
-    assert model.said.grad is None
+    assert model.scores.grad is None
 
 
 @pytest.mark.parametrize(
@@ -157,14 +157,14 @@ def test_temperature_zero_is_certain_of_the_likeliest(logits: Tensor) -> None:
 
 def test_top_p_counts_within_the_top_k() -> None:
     logits = torch.tensor([0.4, 0.3, 0.2, 0.1]).log()
-    # Within the two likeliest the first has 4/7 of the chances, so it alone reaches a half.
+    # Within the two likeliest the first has 4/7 of the probability, so it alone reaches a half.
     assert torch.allclose(word_probabilities(logits, top_k=2, top_p=0.5), torch.tensor([1.0, 0.0, 0.0, 0.0]))
     assert torch.allclose(word_probabilities(logits, top_p=0.5), torch.tensor([4 / 7, 3 / 7, 0.0, 0.0]))
 
 
 def test_a_tiny_temperature_gives_numbers() -> None:
-    chances = word_probabilities(torch.tensor([3.0, 2.0, -torch.inf]), temperature=1e-40)
-    assert torch.equal(chances, torch.tensor([1.0, 0.0, 0.0]))
+    probs = word_probabilities(torch.tensor([3.0, 2.0, -torch.inf]), temperature=1e-40)
+    assert torch.equal(probs, torch.tensor([1.0, 0.0, 0.0]))
 
 
 def test_words_come_as_often_as_they_should() -> None:

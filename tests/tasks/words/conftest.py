@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def grammar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences about animals and tools: words of one kind stand in the same places."""
+    """Sentences about animals and tools: words of one kind stand in the same positions."""
     draw = np.random.default_rng(5)
     kinds = {"animal": ["cat", "dog", "cow", "pig"], "tool": ["saw", "axe", "rake", "spade"]}
     verbs = {"animal": ["eats", "sleeps", "runs"], "tool": ["breaks", "rusts", "lies"]}

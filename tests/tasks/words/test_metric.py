@@ -54,7 +54,7 @@ def test_many_pairs_come_to_the_mean_that_is_expected(monkeypatch: pytest.Monkey
 
 
 def test_vectors_that_know_nothing_and_no_pairs_at_all() -> None:
-    nothing, noise = torch.zeros(V, D), Noise.uniform(V)
-    found = measure(nothing, nothing, torch.zeros(63, 2, dtype=torch.int64), noise, 5)
+    zeros, noise = torch.zeros(V, D), Noise.uniform(V)
+    found = measure(zeros, zeros, torch.zeros(63, 2, dtype=torch.int64), noise, 5)
     assert found["loss"] == pytest.approx(6 * math.log(2))
-    assert math.isnan(measure(nothing, nothing, torch.zeros(0, 2, dtype=torch.int64), noise, 5)["loss"])
+    assert math.isnan(measure(zeros, zeros, torch.zeros(0, 2, dtype=torch.int64), noise, 5)["loss"])

@@ -168,7 +168,7 @@ def _value(file: PublicFile) -> str:
 
 
 def _download(file: PublicFile, path: Path) -> Path:
-    """Into a temporary name beside the path, then renamed: a half-fetched file never looks like a whole one."""
+    """Into a temporary name beside the path, then renamed: a half-fetched file is never taken for a whole one."""
     packed = Path(file.url).suffix if Path(file.url).suffix in COMPRESSED and path.suffix not in COMPRESSED else ""
     path = path.with_name(path.name + packed)
     inside = " of what is in it" if packed else ""

@@ -1,4 +1,4 @@
-"""That nothing a model is trained on is tested on as well."""
+"""Refuses splits that share examples."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping
@@ -32,7 +32,7 @@ def file_identity(path: Path) -> Hashable:
     """The same for whatever leads to the same file: its own name, or a link."""
     with readable(path):
         found = path.stat()
-    # Some file systems of networks number nothing.
+    # Some file systems of networks give no inode numbers.
     return (found.st_dev, found.st_ino) if found.st_ino else path.resolve()
 
 

@@ -44,8 +44,8 @@ def generate(
     """Goes on from a prompt until the line ends (`<eos>`) or `length` words are out.
 
     The prompt is the beginning of a line: the model reads `<eos>` and then every word of it. An empty prompt leaves the
-    line to the model. `<unk>` is never generated unless `allow_unk`, or unless the model holds nothing else possible.
-    The same seed gives the same text; torch's own random state is left alone.
+    line to the model. `<unk>` is never generated unless `allow_unk`, or unless it is the only token with a probability
+    above 0. The same seed gives the same text; torch's own random state is left alone.
 
     >>> generate(model, vocabulary, "in palo alto", temperature=0.8, top_k=50).output     # doctest: +SKIP
     """

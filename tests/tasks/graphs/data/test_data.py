@@ -155,7 +155,7 @@ def test_a_random_split_is_drawn_from_its_seed_and_named() -> None:
     assert one.fingerprint() == again.fingerprint() != other.fingerprint()
     assert one.sizes() == "random (1) 60/280/560"
     assert torch.bincount(one.labels[one.splits["train"]]).tolist() == [20, 20, 20]
-    # What was worked out for other labels says nothing about these.
+    # What was worked out for other labels does not hold for these.
     assert not one.limits
 
 

@@ -1,4 +1,4 @@
-"""The planted partition: drawn as said, with a threshold that is known and a limit that nobody beats but by luck."""
+"""The planted partition: drawn as documented, with a known threshold and a limit that is beaten only by chance."""
 
 import numpy as np
 import pytest

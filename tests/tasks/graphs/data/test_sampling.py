@@ -1,4 +1,4 @@
-"""Sampled parts: within the fan, right in the mean, and the whole where nothing is left out."""
+"""Sampled parts: within the fan, right in the mean, and the whole where no neighbor is left out."""
 
 import pytest
 import torch

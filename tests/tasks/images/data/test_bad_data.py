@@ -81,7 +81,7 @@ def test_idx_files_that_are_not(idx_folder: Path) -> None:
         (b"", "begins with nothing, expected 00 00 08 01"),
         (b"PNG!" * 9, "begins with 50 4e 47 21, expected 00 00 08 01"),
         (idx_bytes(np.zeros((4, 2), np.uint8)), "begins with 00 00 08 02, expected 00 00 08 01"),
-        (idx_bytes(np.zeros(0, np.uint8)), "its header says (0,), so there is nothing in it"),
+        (idx_bytes(np.zeros(0, np.uint8)), "its header says (0,), so it is empty"),
         (idx_bytes(np.zeros(7, np.uint8)), "8 images, but 7 labels"),
     ):
         labels.write_bytes(content)
@@ -151,8 +151,8 @@ def test_a_public_file_that_cannot_be_had_says_where_it_is(
     file = next(iter(PUBLIC[name].files.values()))
     with pytest.raises(DataError) as caught:
         load_images(name)
-    for told in (file.url, str(tmp_path / file.path), file.digest):
-        assert told in str(caught.value)
+    for part in (file.url, str(tmp_path / file.path), file.digest):
+        assert part in str(caught.value)
 
 
 def _without_network(url: str, target: object) -> None:

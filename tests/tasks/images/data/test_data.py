@@ -101,8 +101,8 @@ def test_a_test_split_with_the_shares_of_train() -> None:
 
     def of(counts: list[int]) -> Labelled:
         labels = torch.cat([torch.full((count,), label) for label, count in enumerate(counts)])
-        places = torch.randperm(len(labels), generator=torch.Generator().manual_seed(1))
-        return Labelled(places.to(torch.uint8)[:, None, None, None], labels[places])
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(1))
+        return Labelled(order.to(torch.uint8)[:, None, None, None], labels[order])
 
     splits = {"train": of([33484, 10213, 7754, 46026]), "valid": of([1, 1, 1, 1]), "test": of([250, 250, 250, 250])}
     test = splits["test"]

@@ -1,4 +1,4 @@
-"""Picture files: a list of formats, no other program, values as they are meant, and damage told in one line."""
+"""Picture files: a list of formats, no other program, values as they are meant, and damage reported in one line."""
 
 import io
 import os

@@ -92,14 +92,14 @@ def test_a_state_sees_as_far_as_it_is_said_to(name: str, digits_task: Callable[[
     states[0, :, row, column].square().sum().backward()
     assert x.grad is not None
     seen = x.grad[0, 0] != 0
-    told = receptive_field(recipe, shape).field
+    field = receptive_field(recipe, shape).field
     rows, columns = (int(seen.any(dim).nonzero().flatten().diff().sum()) + 1 for dim in (1, 0))
     if recipe.model == "pooled":
         # Of four maxima one counts: the field is what may be seen.
-        assert rows <= told[0]
-        assert columns <= told[1]
+        assert rows <= field[0]
+        assert columns <= field[1]
     else:
-        assert (rows, columns) == told
+        assert (rows, columns) == field
 
 
 @pytest.mark.parametrize("name", ["pooled", "strided", "convolutional"])

@@ -1,4 +1,4 @@
-"""The net that predicts pixels sees all that come before one, and nothing else."""
+"""The net that predicts pixels sees all that come before one, and no other."""
 
 import math
 from dataclasses import replace
@@ -39,8 +39,8 @@ def test_the_chances_of_a_whole_image_sum_to_one() -> None:
     torch.manual_seed(1)
     model = PixelRNN(replace(RECIPES["complete"], hidden_size=3, levels=2), channels=1).double()
     every = torch.tensor([[(number >> bit) & 1 for bit in range(6)] for number in range(64)]).view(64, 1, 2, 3)
-    chances = model(every).log_softmax(2).gather(2, every[:, :, None]).sum((1, 2, 3, 4)).exp()
-    assert chances.sum().item() == pytest.approx(1.0, abs=1e-12)
+    probs = model(every).log_softmax(2).gather(2, every[:, :, None]).sum((1, 2, 3, 4)).exp()
+    assert probs.sum().item() == pytest.approx(1.0, abs=1e-12)
 
 
 def test_completing_keeps_what_is_given_and_looks_at_nothing_else(model: PixelRNN) -> None:
@@ -70,6 +70,6 @@ def test_each_place_for_itself() -> None:
 def test_each_pixel_given_its_left_neighbour() -> None:
     train = torch.tensor([[0, 1, 0], [1, 0, 1]]).view(2, 1, 1, 3)
     model = LeftHistogram(train, levels=2)
-    # The first column is half and half; behind it the other level follows, twice of twice.
+    # The first column is half and half; after it the other level follows, twice of twice.
     expected = (1 + 2 * -math.log2(2.5 / 3)) / 3
     assert model.bits_per_dimension(train) == pytest.approx(expected)

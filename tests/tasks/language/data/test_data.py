@@ -1,4 +1,4 @@
-"""Corpora: from names, files and folders to streams, and what a user is told when they cannot be read."""
+"""Corpora: from names, files and folders to streams, and what the message is when they cannot be read."""
 
 import gzip
 import hashlib

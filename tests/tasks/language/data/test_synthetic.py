@@ -20,11 +20,11 @@ def entropy_of_walks(P: NDArray[np.float64], length: int) -> float:
     start = np.linalg.matrix_power(P, 4096)[0]
 
     def nats(steps: int) -> float:
-        chances = (
+        probs = (
             float(start[walk[0]]) * math.prod(float(P[a, b]) for a, b in itertools.pairwise(walk))
             for walk in itertools.product(states, repeat=steps)
         )
-        return -sum(chance * math.log(chance) for chance in chances if chance > 0)
+        return -sum(prob * math.log(prob) for prob in probs if prob > 0)
 
     return nats(length) - nats(length - 1)
 
@@ -38,7 +38,7 @@ def test_the_entropy_rate_is_that_of_all_walks(states: int) -> None:
 def test_known_chains() -> None:
     assert Chain(("a", "b"), np.full((2, 2), 0.5)).entropy_rate() == pytest.approx(math.log(2), abs=1e-15)
     assert Chain(("a", "b"), np.array([[0.0, 1.0], [1.0, 0.0]])).entropy_rate() == 0
-    # From a nothing is certain, from b all is: a is half as frequent again as it looks.
+    # After a the next is uncertain, after b it is certain: a is half as frequent again as the counts suggest.
     assert Chain(("a", "b"), np.array([[0.5, 0.5], [1.0, 0.0]])).entropy_rate() == pytest.approx(2 / 3 * math.log(2))
 
 
@@ -72,7 +72,7 @@ def test_a_walk_takes_only_steps_there_are() -> None:
 
 
 class Zeros(np.random.Generator):
-    """The chance that a real generator gives once in years: exactly zero."""
+    """The prob that a real generator gives once in years: exactly zero."""
 
     def random(self, size: int) -> NDArray[np.float64]:  # type: ignore[override]  # only what a walk asks for
         return np.zeros(size)

@@ -88,8 +88,8 @@ def test_the_cost_by_hand_is_what_is_counted(name: str, tied: bool) -> None:
 
 def test_a_model_goes_on_from_a_prompt() -> None:
     vocabulary = Vocabulary(("<eos>", "<unk>", *"abcdefghi"))
-    said = generate(model_of("taylor"), vocabulary, "a b", length=40)
-    assert said.details["words"] <= 40
+    prediction = generate(model_of("taylor"), vocabulary, "a b", length=40)
+    assert prediction.details["words"] <= 40
 
 
 @pytest.mark.parametrize(

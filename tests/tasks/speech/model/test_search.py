@@ -1,4 +1,4 @@
-"""Decoding: the hypotheses, where they end, and that neighbours in a batch change nothing."""
+"""Decoding: the hypotheses, where they end, and that neighbours in a batch do not matter."""
 
 import itertools
 from time import process_time

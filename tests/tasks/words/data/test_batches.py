@@ -1,4 +1,4 @@
-"""Pieces come in any order, kept or read anew, and each knows its place."""
+"""Pieces come in any order, kept or read anew, and each knows its position."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,11 +35,11 @@ def test_what_is_kept_and_what_is_read_anew_is_the_same(corpus: StreamedCorpus) 
 
 
 def test_places_count_the_words_of_the_text(corpus: StreamedCorpus) -> None:
-    places = torch.stack([place for _, place in Chunks(corpus)])
-    assert places[:, 1].sum() == corpus.words
-    assert torch.equal(places[1:, 0], places[:, 1].cumsum(0)[:-1])
+    positions = torch.stack([position for _, position in Chunks(corpus)])
+    assert positions[:, 1].sum() == corpus.words
+    assert torch.equal(positions[1:, 0], positions[:, 1].cumsum(0)[:-1])
     later = CorpusPass(Chunks(corpus), words_before=1000)
-    assert later[2][1].tolist() == [1000 + int(places[2, 0]), int(places[2, 1])]
+    assert later[2][1].tolist() == [1000 + int(positions[2, 0]), int(positions[2, 1])]
 
 
 def test_chunks_are_a_sequence(corpus: StreamedCorpus) -> None:

@@ -9,7 +9,7 @@ import pytest
 from porism.tasks.words.data.corpus import Reader, ReadingOptions, StreamedCorpus, TextSource
 from porism.tasks.words.data.vocabulary import WordTable
 
-# Every line has a word of its own, so that lines can be told apart.
+# Every line has a word of its own, so that lines can be distinguished.
 LINES = [f"The line number{line} of {line % 7} Words" for line in range(700)]
 READING = ReadingOptions(least_count=1, every=10, chunk_words=100)
 
@@ -34,8 +34,8 @@ def test_frequencies_are_those_of_the_training_text() -> None:
     found = np.bincount([token for token in training_tokens(corpus) if token >= 0])
     assert found.tolist() == list(corpus.vocabulary.counts)
     assert corpus.words == found.sum() == 6 * 560
-    places = [corpus.chunk(number) for number in range(len(corpus))]
-    assert [place.previous for place in places] == np.cumsum([0, *(place.words for place in places)])[:-1].tolist()
+    chunks = [corpus.chunk(number) for number in range(len(corpus))]
+    assert [chunk.previous for chunk in chunks] == np.cumsum([0, *(chunk.words for chunk in chunks)])[:-1].tolist()
 
 
 def test_the_size_of_pieces_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Evaluation sets: correlations as scipy has them, analogies as gensim counts them, bad files told."""
+"""Evaluation sets: correlations as scipy has them, analogies as gensim counts them, bad files reported."""
 
 import lzma
 import math
@@ -89,9 +89,9 @@ def test_the_report_gets_a_table_each(folder: Path, vectors: Tensor) -> None:
     pairs, questions = evaluate(folder, WORDS, vectors).tables()
     assert pairs.rows == [["wordsim353", 4, 3, 1.0]]
     assert questions.rows == [["capitals", 3, 2, 2, 1.0], ["family", 2, 2, 1, 0.5], ["total", 5, 4, 3, 0.75]]
-    nothing = evaluate(folder, ["of"], torch.ones(1, 4))
-    assert nothing.metrics() == {}
-    assert [row[-1] for table in nothing.tables() for row in table.rows] == ["", "", "", ""]
+    scores = evaluate(folder, ["of"], torch.ones(1, 4))
+    assert scores.metrics() == {}
+    assert [row[-1] for table in scores.tables() for row in table.rows] == ["", "", "", ""]
 
 
 @pytest.mark.parametrize("block", [1, 1000, 2**24])
@@ -142,9 +142,9 @@ def test_analogies_are_those_of_gensim(block: int, tmp_path: Path, monkeypatch: 
 )
 def test_a_bad_file_is_told_in_one_line(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=message) as told:
+    with pytest.raises(DataError, match=message) as caught:
         evaluate(tmp_path, ["a"], torch.ones(1, 2))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_folder_without_judgements(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Training images that differ a little every time. All on the images' device, with nothing that waits for a number."""
+"""Training images that differ a little every time. All on the images' device, without synchronising with the host."""
 
 import math
 

@@ -83,5 +83,5 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
             "It was cut off or is damaged: get it again."
         )
     if 0 in shape:
-        raise DataError(f"{path}: its header says {shape}, so there is nothing in it.")
+        raise DataError(f"{path}: its header says {shape}, so it is empty.")
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

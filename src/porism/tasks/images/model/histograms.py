@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 DOUBT = 1.0
-"""Counts added to every level, shared among them, so that nothing unseen is impossible."""
+"""Counts added to every level, shared among them, so that no unseen level is impossible."""
 
 
 class PositionHistogram:

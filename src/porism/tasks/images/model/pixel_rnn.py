@@ -25,7 +25,7 @@ class PixelRNN(nn.Module):
     def __init__(self, recipe: ImagesRecipe, channels: int) -> None:
         super().__init__()
         self.channels, self.levels = channels, recipe.levels
-        # One more channel of ones: outside the image all is zero, so that an edge can be told from black.
+        # One more channel of ones: outside the image all is zero, so that an edge can be distinguished from black.
         widths = [channels + 1, *[recipe.hidden_size] * recipe.num_layers]
         self.layers = nn.ModuleList(
             Causal(recipe, before, width, first=layer == 0) for layer, (before, width) in enumerate(pairwise(widths))

@@ -41,7 +41,7 @@ class Chain:
         """How often each word occurs in the long run: pi = pi P with sum pi = 1, solved as linear equations."""
         states = len(self.words)
         equations = self.transitions.T - np.eye(states)
-        # The states' equations sum to zero, so one of them says nothing new and makes room for the sum.
+        # The states' equations sum to zero, so one of them is redundant and is replaced by the sum.
         equations[-1] = 1.0
         solution: NDArray[np.float64] = np.linalg.solve(equations, np.eye(states)[-1])
         return solution

@@ -1,6 +1,6 @@
 """SpecAugment: training spectrograms with random masks over frequency and time.
 
-All on the spectrograms' device, with nothing that waits for a number.
+All on the spectrograms' device, without synchronising with the host.
 """
 
 import torch

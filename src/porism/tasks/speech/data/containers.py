@@ -42,7 +42,7 @@ def holds_mpeg(path: Path) -> bool:
 
 
 def smoother_byte_order(path: Path) -> Literal["LITTLE", "BIG"]:
-    """The byte order of a file of bare 16-bit samples: in the wrong one, speech looks like noise."""
+    """The byte order of a file of bare 16-bit samples: in the wrong one, speech is noise."""
     content = path.read_bytes()
     whole = content[: len(content) // 2 * 2]
 

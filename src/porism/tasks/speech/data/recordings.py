@@ -104,7 +104,7 @@ def _check_disjoint(name: str, splits: Mapping[str, Sequence[Utterance]]) -> Non
     files = {split: [utterance.file() for utterance in splits[split]] for split in SPLITS}
     check_disjoint(name, files, "recording", by_file.__getitem__)
     by_content = {utterance.digest(): utterance.listed() for utterance in everything}
-    # Each once, since copies within a split leak nothing.
+    # Each once, since copies within a split are no leak.
     contents = {split: dict.fromkeys(utterance.digest() for utterance in splits[split]) for split in SPLITS}
     check_disjoint(name, contents, "recording", by_content.__getitem__)
 
