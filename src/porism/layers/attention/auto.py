@@ -18,6 +18,7 @@ from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.softmax.functional import KVCache
 from porism.layers.attention.taylor.feature_maps import check_order
 from porism.layers.attention.window.functional import WINDOW
+from porism.layers.compiling import assume_constant_result
 from porism.layers.operands import check_whole
 
 DENSE = 1.05
@@ -292,7 +293,7 @@ def _attend(request: AttentionRequest, mechanism: str = "auto") -> Tensor:
     return method.attend(replace(request, pattern=pattern, offset=offset))
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@assume_constant_result
 def _chosen(mechanism: str, pattern: tuple[Any, ...], *sizes: Any) -> str:
     """The compiler calls this while it traces, and takes the answer for a constant of these sizes."""
     return _choice(RequestSizes(*sizes)._replace(pattern=Pattern(*pattern)), mechanism).name

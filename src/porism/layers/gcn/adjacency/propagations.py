@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
+from porism.layers.compiling import assume_constant_result
 from porism.layers.gcn.adjacency.csr import Csr, transpose, versions
 from porism.layers.gcn.adjacency.edges import Neighbours, with_loops
 from porism.layers.gcn.adjacency.modes import outside_modes
@@ -71,7 +72,7 @@ class Propagations:
         return built
 
     # The compiler runs this as it is. It reads the attribute itself afterwards, under guards.
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    @assume_constant_result
     def build(self, name: str) -> None:
         getattr(self, name)
 
