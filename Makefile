@@ -6,6 +6,9 @@ BENCHES ?= $(wildcard benchmarks/*.py)
 BIN      := .venv/bin
 INSTALL  := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 REQUIRES := pyproject.toml constraints.txt
+# A worker that is done takes from the other's end, so that both end together and files mostly stay with one.
+PYTEST   := OMP_NUM_THREADS=1 PORISM_TESTS_WITHOUT="$(WITHOUT)" $(BIN)/python -m pytest -n 2 --dist=worksteal \
+            $(if $(SEED),--seed=$(SEED))
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all lint wheel bench clean
@@ -16,11 +19,11 @@ help: ## list the targets
 run: .venv/.installed ## train five language models on the embedded text, compare them, write a report
 	$(BIN)/porism compare language $(RECIPES)
 
-test: .venv/.installed-dev ## run the tests on two workers, of long sweeps a fixed share
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+test: .venv/.installed-dev ## run the tests, shuffled, of sweeps a share: SEED=3 repeats, WITHOUT="numba" hides
+	$(PYTEST)
 
-test-all: .venv/.installed-dev ## the same with long sweeps as a whole: 20,000 random calls, all mutated files
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --whole
+test-all: .venv/.installed-dev ## the same with sweeps as a whole: 20,000 random calls, all mutated files
+	$(PYTEST) --whole
 
 lint: .venv/.installed-dev ## check style, format and types
 	$(BIN)/ruff check .

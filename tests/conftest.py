@@ -1,13 +1,28 @@
-"""What holds for every test: one thread, so that workers do not fight for cores, and examples that repeat."""
+"""What holds for every test: one thread, so that workers do not fight for cores, and examples that repeat.
+
+Three files beside this one make the suite the same on every machine: selection.py (the order of tests, and the share
+of each sweep that `make test` runs), without/sitecustomize.py (runs with packages hidden), needs.py (what a test needs
+that a machine may lack, and the reason it gives where it skips).
+"""
 
 import os
+from pathlib import Path
 
 # Before torch is imported: its libraries read this once. For the processes a test starts as well.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+from tests.without.sitecustomize import HIDDEN
+
+if HIDDEN:  # from the processes that tests start as well
+    FOLDER = str(Path(__file__).parent / "without")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [FOLDER, os.environ.get("PYTHONPATH")]))
+
 import pytest
 import torch
 from hypothesis import settings
+from tests import needs
+
+pytest_plugins = ["tests.selection"]
 
 torch.set_num_threads(1)
 
@@ -21,5 +36,7 @@ settings.register_profile("porism-ci", deadline=None, derandomize=True)
 settings.load_profile("porism-ci" if os.environ.get("CI") else "porism")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--whole", action="store_true", help="sweeps as a whole, not a fixed share of them")
+@pytest.fixture
+def triton_runs() -> None:
+    """For single tests of a file: skips where Triton's kernels run neither on a GPU nor in the interpreter."""
+    needs.triton()

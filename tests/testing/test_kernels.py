@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests import needs
 from torch import Tensor
 
 from porism.layers import kernels
@@ -12,7 +13,7 @@ from porism.layers.attention.window import check as window
 from porism.layers.cases import KernelCase
 from porism.testing.kernels import WITH_KERNELS, check_kernels
 
-pytest.importorskip("triton", reason="the kernels are written in Triton")
+needs.triton()
 
 
 @pytest.mark.parametrize("name", WITH_KERNELS)

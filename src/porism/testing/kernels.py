@@ -40,6 +40,8 @@ def check_kernels(names: Sequence[str] = WITH_KERNELS, seed: int = 0) -> list[Ch
     if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
         return _interpreted(names, seed)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cpu" and (fault := import_module("porism.testing.interpreter").fault()):
+        raise MissingExtra(f"{fault}. Without a GPU install a pair that fits: pip install -U triton")
     checks = []
     with _launches(device) as launched:
         for name in names:
@@ -75,6 +77,8 @@ def _interpreted(names: Sequence[str], seed: int) -> list[CheckResult]:
     done = subprocess.run(program, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it printed no message"])[-1]
+        if last.startswith(own := f"{MissingExtra.__module__}.{MissingExtra.__name__}: "):
+            raise MissingExtra(last.removeprefix(own))
         raise PorismError(f"the kernels did not run in Triton's interpreter: {last}. Report it with the versions.")
     return [CheckResult(**fields) for fields in json.loads(done.stdout.splitlines()[-1])]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests import needs
 from tests.layers.attention.auto.conftest import device  # noqa: F401  # nothing is measured here
 from torch import Tensor, nn
 
@@ -320,7 +321,7 @@ def test_the_description_tells_which_code_answers(monkeypatch: pytest.MonkeyPatc
     ]
     assert all("kernel='torch'" in repr(layer) for layer in layers)
     monkeypatch.setattr(kernels, "DEVICES", {"cpu"})
-    pytest.importorskip("triton")
+    needs.triton()
     assert all("kernel='triton'" in repr(layer) for layer in layers)
     # No kernel has an order of 4, doubles, or looks ahead with both kinds of weights.
     others = [

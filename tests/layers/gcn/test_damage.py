@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests import needs
 from tests.layers.gcn.graphs import drawn
 from torch import Tensor
 
@@ -227,7 +228,7 @@ def test_whatever_the_arrays_say_the_answer_is_right_or_refused(seed: int) -> No
 
 def test_the_gpus_kernel_reads_nothing_beyond_and_says_so_in_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for it, so a row that cannot be read is NaN. Without a GPU the interpreter runs it."""
-    pytest.importorskip("triton", reason="triton is an extra")
+    needs.triton()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     monkeypatch.setattr(kernels, "DEVICES", {device})
     monkeypatch.setattr(propagate, "_installed", lambda package: package == "triton")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests import needs
 from tests.layers.gcn.graphs import drawn, star
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
@@ -29,8 +30,10 @@ Product = Callable[[Csr, Tensor, Tensor | None], Tensor]
 def product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Product:
     """The product by one kernel alone; without a GPU Triton's interpreter runs its kernel, on the CPU."""
     kernel = request.param
-    if kernel != "torch":
-        pytest.importorskip(kernel, reason=f"{kernel} is an extra")
+    if kernel == "numba":
+        pytest.importorskip("numba", reason='needs pip install "porism[graphs]"')
+    if kernel == "triton":
+        needs.triton()
     monkeypatch.setattr(propagate, "_installed", lambda package: package == kernel)
     if kernel == "triton":
         monkeypatch.setattr(kernels, "DEVICES", {DEVICE})

@@ -7,10 +7,10 @@ calls that `make test-all` promises, and without it a fixed share of them is mad
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 
 import pytest
 import torch
+from tests import needs
 from tests.layers.random_calls import attention, graphs, heads, recurrent, words
 from tests.layers.random_calls.call import Call, Function, judge
 from tests.layers.random_calls.draw import DTYPES, Draw
@@ -94,8 +94,7 @@ def test_right_or_refused_when_compiled(compiled: range) -> None:
 @pytest.fixture
 def launched() -> Iterator[list[int]]:
     """How many kernels were launched: on the GPU where there is one, else in Triton's interpreter."""
-    if find_spec("triton") is None:
-        pytest.skip("Triton is not installed")
+    needs.triton()
     with _launches(torch.device(DEVICE)) as count:
         yield count
 

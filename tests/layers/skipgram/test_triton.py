@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from tests import needs
 from tests.tasks.words.model.reference import trained
 from tests.tasks.words.model.test_trainer import V, text, trainer
 
 from porism.errors import RecipeError
 from porism.tasks.words.model.trainer import Trainer
 
-pytest.importorskip("triton", reason="the kernels are written in Triton")
+needs.triton()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 

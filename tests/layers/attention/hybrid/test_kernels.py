@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests import needs
 from tests.layers.closeness import error, gradient_errors
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from porism.layers.attention.taylor.kernels.triton.sizes import WIDEST, WIDTHS, 
 from porism.testing.gradients import relative_error
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-pytest.importorskip("triton", reason="the kernels are written in Triton")
+needs.triton()
 passes, of_series, sizes = (
     import_module(f"porism.layers.attention.{name}")
     for name in ("hybrid.kernels.triton.launches", "taylor.kernels.triton.launches", "hybrid.kernels.triton.sizes")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests import needs
 from tests.layers.closeness import error, gradient_errors
 from torch import Tensor
 
@@ -26,7 +27,7 @@ from porism.layers.attention.taylor.kernels.triton.sizes import (
 from porism.testing.gradients import relative_error
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-pytest.importorskip("triton", reason="the kernels are written in Triton")
+needs.triton()
 passes = import_module("porism.layers.attention.taylor.kernels.triton.launches")
 
 FLOAT32, BFLOAT16 = 1e-5, 1e-2

@@ -7,7 +7,6 @@ the same: without a GPU Triton's interpreter runs them.
 import random
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -87,7 +86,7 @@ def test_random_calls_equal_the_oracle(name: str, seed: int) -> None:
     assert all(error <= 1e-12 for error in errors), (errors, draw.__dict__)
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="the kernels are written in Triton")
+@pytest.mark.usefixtures("triton_runs")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_random_calls_of_kernels_equal_the_oracle(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     launches = [

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests import needs
 from tests.layers.layouts import LAYOUTS
 from torch import Tensor, nn
 
@@ -15,7 +16,7 @@ from porism.layers.attention.pattern import Pattern
 from porism.layers.attention.window import naive, window_attention
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-pytest.importorskip("triton", reason="the kernels are written in Triton")
+needs.triton()
 kernels = import_module("porism.layers.attention.window.kernels.triton")
 
 FLOAT32, BFLOAT16 = 1e-5, 1e-2

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -79,7 +78,7 @@ def test_a_change_between_two_backward_passes() -> None:
     assert_same(gradients(layer, x, used), wanted)
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.usefixtures("triton_runs")
 def test_in_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     monkeypatch.setattr(kernels, "DEVICES", {device})

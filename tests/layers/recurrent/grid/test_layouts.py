@@ -1,6 +1,5 @@
 """Strided operands: whatever way they lie in memory, the answer and every gradient are those of the loops."""
 
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -73,7 +72,7 @@ def test_all_at_once(layout: str, task: dict[str, Any]) -> None:
     assert max(errors(layout, (*SHAPES, "dy"), direction="bottom-left", **task)) <= 1e-12
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.usefixtures("triton_runs")
 @pytest.mark.parametrize("layout", ["permuted", "stepped", "expanded", "negated", "channels last"])
 def test_all_at_once_in_the_kernel(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "DEVICES", {DEVICE})

@@ -1,9 +1,11 @@
 """The kernel against the loops, in Triton's interpreter where there is no GPU."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
+from tests import needs
 from torch import Tensor
 
 from porism.layers import kernels
@@ -12,9 +14,8 @@ from porism.layers.recurrent.grid import grid, naive
 from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
 from porism.testing.gradients import relative_error
 
-pytest.importorskip("triton")
-
-from porism.layers.recurrent.grid.kernels import triton
+needs.triton()
+triton: Any = import_module("porism.layers.recurrent.grid.kernels.triton")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

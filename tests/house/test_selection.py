@@ -1,0 +1,89 @@
+"""The order of tests and the share of a sweep: drawn by a seed, repeated by it, and whole when asked."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.selection import ordered, shares
+
+pytest_plugins = ["pytester"]
+
+FILE = """
+import pytest
+
+@pytest.mark.sweep(2, each="layer")
+@pytest.mark.parametrize("layer", ["elman", "lstm"])
+@pytest.mark.parametrize("size", range(5))
+def test_swept(layer, size): pass
+
+def test_alone(): pass
+"""
+
+
+@dataclass(eq=False)
+class Item:
+    """As much of a pytest.Item as is looked at."""
+
+    nodeid: str
+    mark: Any = None
+    callspec: Any = field(default_factory=lambda: SimpleNamespace(params={}))
+
+    def get_closest_marker(self, _name: str) -> Any:
+        return self.mark
+
+
+def names(items: list[pytest.Item]) -> list[str]:
+    return [item.nodeid for item in items]
+
+
+def by_seed(seed: int) -> Callable[[str], bytes]:
+    return lambda name: f"{hash((seed, len(name), name[-2:])):x}".encode()
+
+
+def items_of(*files: str) -> list[pytest.Item]:
+    return cast(list[pytest.Item], [Item(f"{file}::test_{number}") for file in files for number in range(4)])
+
+
+def test_files_stay_together_and_order_repeats() -> None:
+    items = items_of("a.py", "b.py", "c.py")
+    place = lambda name: {"a.py": b"3", "b.py": b"1", "c.py": b"2"}.get(name, name[::-1].encode())  # noqa: E731
+    found = names(ordered(items, "shuffled", place))
+    assert [name[0] for name in found] == [*"bbbbccccaaaa"]
+    # The same place whichever others are there.
+    few = [item for item in items if item.nodeid[0] != "c"]
+    assert names(ordered(few, "shuffled", place)) == [name for name in found if name[0] != "c"]
+
+
+def test_written_and_reversed() -> None:
+    items = items_of("a.py", "b.py")
+    assert names(ordered(items, "written", by_seed(0))) == names(items)
+    assert names(ordered(items, "reversed", by_seed(0))) == names(items)[::-1]
+
+
+def test_a_sweep_has_its_share() -> None:
+    mark = pytest.mark.sweep(3).mark
+    items = items_of("a.py")
+    swept = cast(list[pytest.Item], [Item(f"b.py::test_all[{number}]", mark) for number in range(9)])
+    kept = shares([*items, *swept], lambda name: name[::-1].encode())
+    assert names(kept) == [*names(items), *names(swept)[:3]]
+    assert names(shares(swept, lambda name: bytes(255 - sign for sign in name.encode()))) == names(swept)[-3:]
+
+
+@pytest.mark.parametrize(
+    ("options", "passed"),
+    [(["--seed=3"], 5), (["--whole"], 11), (["test_few.py::test_swept"], 10), (["-n2", "--seed=3"], 5)],
+    ids=["a share", "whole", "named", "workers"],
+)
+def test_in_a_run(pytester: pytest.Pytester, repository: Any, options: list[str], passed: int) -> None:
+    if "-n2" in options:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(test_few=FILE)
+    pytester.makeini(f"[pytest]\npythonpath = {repository}\n")
+    words = [sys.executable, "-m", "pytest", "-p", "tests.selection", "-p", "no:cacheprovider", *options]
+    result = pytester.run(*words)
+    result.assert_outcomes(passed=passed)
+    seed = options[-1] if options[-1].startswith("--seed") else "--seed=*"
+    result.stdout.fnmatch_lines([f"tests shuffled: {seed} --order=shuffled*"])

@@ -1,0 +1,98 @@
+"""Which cases of a sweep run, and in which order all tests run: both drawn from one printed seed.
+
+Order. Files are shuffled, and the tests within each file. The tests of a file stay together, so that what a file sets
+up for all its tests is set up once. A test's place is a hash of the seed and its own name: the same tests stand in the
+same order whichever others are asked for, and a failure can be repeated with few files. The random modules are left
+as they are: to seed them before each test, as pytest-randomly does unless told otherwise, would hide a test that lives
+on what its neighbour drew. That, and one seed for order and shares, is why it is not used here.
+
+Shares. `@pytest.mark.sweep(8)` says that of the parametrised cases of a test eight are enough for `make test`, drawn
+by the seed; with `sweep(2, each="case")` two for each value of the argument `case`. `make test-all`, which is
+`pytest --whole`, runs all of them, and so does a test that is named on the command line.
+"""
+
+import hashlib
+import os
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import pytest
+
+ORDERS = ("shuffled", "written", "reversed")
+SWEEP = "sweep(cases, each=None): so many parametrised cases, drawn by --seed, are enough without --whole"
+FIXED = 1
+"""The seed where a change is judged: whether it may go in must not hang on what was drawn."""
+
+Place = Callable[[str], bytes]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="sweeps as a whole, not a share of them drawn by --seed")
+    parser.addoption("--order", choices=ORDERS, default="shuffled", help="the order of the tests (default: shuffled)")
+    parser.addoption("--seed", type=int, help="draws order and shares; without it one is drawn and printed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", SWEEP)
+    if config.option.seed is None:
+        # Workers are processes of their own and must agree with the one that started them.
+        sent = getattr(config, "workerinput", {}).get("seed")
+        drawn = FIXED if os.environ.get("CI") else random.SystemRandom().randrange(10_000)
+        config.option.seed = drawn if sent is None else sent
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: "object") -> None:
+    node.workerinput["seed"] = node.config.option.seed  # type: ignore[attr-defined]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return repeat(config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    failed = any(terminalreporter.stats.get(kind) for kind in ("failed", "error"))
+    if failed:
+        terminalreporter.write_line(repeat(terminalreporter.config))
+
+
+def repeat(config: pytest.Config) -> str:
+    """What makes the same tests run in the same order."""
+    whole = " --whole" if config.option.whole else ""
+    return f"tests {config.option.order}: --seed={config.option.seed} --order={config.option.order}{whole}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    def place(name: str) -> bytes:
+        return hashlib.sha256(f"{config.option.seed} {name}".encode()).digest()
+
+    named = any("::" in argument for argument in config.args) or config.getoption("lf", False)
+    kept = items if config.option.whole or named else shares(items, place)
+    left = set(items).difference(kept)
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = ordered(kept, config.option.order, place)
+
+
+def ordered(items: Sequence[pytest.Item], order: str, place: Place) -> list[pytest.Item]:
+    if order == "shuffled":
+        return sorted(items, key=lambda item: (place(item.nodeid.partition("::")[0]), place(item.nodeid)))
+    return list(items) if order == "written" else list(reversed(items))
+
+
+def shares(items: Sequence[pytest.Item], place: Place) -> list[pytest.Item]:
+    """All tests, but of a sweep no more cases than its mark asks for."""
+    sweeps: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if (mark := item.get_closest_marker("sweep")) is not None:
+            each = mark.kwargs.get("each")
+            # The value itself need not be hashable or have a readable repr; it is the same object in all its cases.
+            value = "" if each is None else str(id(item.callspec.params[each]))  # type: ignore[attr-defined]
+            sweeps[item.nodeid.partition("[")[0], value].append(item)
+    left = set()
+    for cases in sweeps.values():
+        mark = cases[0].get_closest_marker("sweep")
+        assert mark is not None
+        left |= set(sorted(cases, key=lambda item: place(item.nodeid))[mark.args[0] :])
+    return [item for item in items if item not in left]
