@@ -7,8 +7,9 @@ as they are: to seed them before each test, as pytest-randomly does unless told 
 on what its neighbour drew. That, and one seed for order and shares, is why it is not used here.
 
 Shares. `@pytest.mark.sweep(8)` says that of the parametrised cases of a test eight are enough for `make test`, drawn
-by the seed; with `sweep(2, each="case")` two for each value of the argument `case`. `make test-all`, which is
-`pytest --whole`, runs all of them, and so does a test that is named on the command line.
+by the seed; with `sweep(2, each="case")` two for each value of the argument `case`, with `sweep(0)` none: one long
+test, not a sweep, that only `make test-all` waits for. That is `pytest --whole`, which runs all cases, and so does a
+test that is named on the command line. A loop inside a test asks the fixture `is_whole`.
 """
 
 import hashlib
@@ -45,6 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: "object") -> None:
     node.workerinput["seed"] = node.config.option.seed  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def is_whole(pytestconfig: pytest.Config) -> bool:
+    """For a test that sweeps in a loop of its own."""
+    return bool(pytestconfig.option.whole)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -92,6 +92,7 @@ def test_every_layer_has_a_case() -> None:
     assert sorted(CASES) == list(LAYERS)
 
 
+@pytest.mark.sweep(2, each="case")
 @each_layer
 @each_size
 def test_layer_equals_naive(case: Case, sizes: Sizes) -> None:
@@ -99,6 +100,7 @@ def test_layer_equals_naive(case: Case, sizes: Sizes) -> None:
     assert_close({"": case.run(layer, inputs)}, {"": case.naive(layer, inputs)}, EXACT)
 
 
+@pytest.mark.sweep(2, each="case")
 @each_layer
 @each_size
 def test_layer_gradient_equals_autograd_of_naive(case: Case, sizes: Sizes) -> None:
@@ -132,6 +134,7 @@ def test_frozen_parts_get_no_gradient_and_the_others_the_same(case: Case) -> Non
         assert_close(gradients_of(case.run, alone, rest), {name: wanted[name]}, GRADIENT)
 
 
+@pytest.mark.sweep(2, each="case")
 @each_layer
 @each_size
 def test_cost_equals_the_count(case: Case, sizes: Sizes) -> None:
@@ -145,6 +148,7 @@ def test_cost_equals_the_count(case: Case, sizes: Sizes) -> None:
     assert not training.uncounted
 
 
+@pytest.mark.sweep(2, each="case")
 @each_layer
 @each_size
 def test_cost_equals_what_is_saved(case: Case, sizes: Sizes) -> None:
@@ -191,6 +195,7 @@ def test_lower_precision(case: Case, dtype: torch.dtype, tolerance: float) -> No
     assert_close(found, gradients_of(case.naive, exact, exact_inputs), tolerance)
 
 
+@pytest.mark.sweep(1, each="case")
 @compiling
 @each_layer
 @pytest.mark.parametrize("sizes", SIZES[:3], ids=size_name)

@@ -108,6 +108,7 @@ def stops(begin_at: Path, tries: Path, work: Callable[[Path], object]) -> Iterat
         shutil.rmtree(folder)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("before", BEFORE)
 def test_a_save_stopped_anywhere_leaves_a_good_checkpoint(tmp_path: Path, before: str) -> None:
     prepare, good = BEFORE[before]
@@ -150,6 +151,7 @@ def straight(text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("damage", ["none", "last", "best"])
 def test_a_run_stopped_anywhere_ends_with_the_same_bits(text: str, straight: Path, tmp_path: Path, damage: str) -> None:
     start = stopped(tmp_path / "start", text, "epochs=2", epochs=1)

@@ -77,5 +77,9 @@ def mcnemar(first: str, second: str) -> float:
     tosses, fewer = only_first + only_second, min(only_first, only_second)
     if not tosses:
         return 1.0
-    tail = sum(math.comb(tosses, k) for k in range(fewer + 1)) * 2
-    return min(1.0, float(Fraction(tail, 2**tosses)))
+    # The sum of the binomials (tosses over k) for k = 0 ... fewer, each from the one before it.
+    ways = tail = 1
+    for k in range(fewer):
+        ways = ways * (tosses - k) // (k + 1)
+        tail += ways
+    return min(1.0, float(Fraction(2 * tail, 2**tosses)))

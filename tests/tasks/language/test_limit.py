@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from porism.runs.recipe import override
 from porism.tasks.language.recipes import RECIPES
 from porism.tasks.language.task import Language
@@ -19,6 +21,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.sweep(0)
 def test_perplexity_comes_within_two_percent_of_the_true_entropy_and_never_beats_it(tmp_path: Path) -> None:
     training = begin(Language, override(RECIPES["elman"], SETTINGS), tmp_path / "run", source="synthetic", device="cpu")
     result = complete(training)

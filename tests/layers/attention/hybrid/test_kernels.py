@@ -95,6 +95,7 @@ def too_large(found: dict[str, float], most: float) -> dict[str, float]:
     return {part: error for part, error in found.items() if not error <= most}
 
 
+@pytest.mark.sweep(1, each="T")
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("window", [1, 5, 64, 1000])
 @pytest.mark.parametrize("T", [1, 2, 7, 63, 65, 200])
@@ -102,6 +103,7 @@ def test_equals_the_oracle_at_odd_lengths(T: int, window: int) -> None:
     assert too_large(errors(operands(T), window), FLOAT32) == {}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("window", [16, 17, 33, 34])
 def test_windows_that_end_with_a_tile_or_beside_its_end(window: int) -> None:
@@ -110,6 +112,7 @@ def test_windows_that_end_with_a_tile_or_beside_its_end(window: int) -> None:
     assert too_large(errors([torch.ones_like(q), torch.ones_like(k), v], window, scale=0.25), FLOAT32) == {}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("window", [1, 20])
 def test_heads_may_share_keys_and_keys_may_be_padding(window: int) -> None:
@@ -158,6 +161,7 @@ def test_large_logits_do_not_overflow_and_are_not_rounded() -> None:
     assert max(found.values()) < 0.1
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("padded", [False, True], ids=["", "padded"])
 @pytest.mark.parametrize("window", [3, 40])

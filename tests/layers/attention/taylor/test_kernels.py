@@ -108,6 +108,7 @@ def too_large(found: dict[str, float], most: float) -> dict[str, float]:
     return {part: error for part, error in found.items() if not error <= most}
 
 
+@pytest.mark.sweep(1, each="T")
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
 @pytest.mark.parametrize("T", [1, 2, 7, 63, 65, 130])
@@ -121,12 +122,14 @@ def test_heads_may_share_keys_and_keys_may_be_padding(pattern: Pattern) -> None:
     assert too_large(errors(*operands(40, B=2, A=4, G=2), pattern, padding_of(40)), FLOAT32) == {}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("T", "S"), [(7, 65), (65, 7), (1, 33)])
 def test_a_pass_that_looks_everywhere_takes_any_number_of_keys(T: int, S: int) -> None:
     assert too_large(errors(*operands(T, S, B=2), FULL, padding_of(S)), FLOAT32) == {}
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("D", "H"), [(8, 1), (16, 64), (16, 80), (32, 7), (64, 16)])
 def test_every_width(D: int, H: int) -> None:
@@ -156,6 +159,7 @@ def test_bfloat16_is_added_up_in_float32() -> None:
     assert too_large(errors(*operands(33, A=1, G=1), CAUSAL, dtype=torch.float16), BFLOAT16) == {}
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
 @pytest.mark.parametrize("T", [1, 7, 40])

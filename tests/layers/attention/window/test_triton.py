@@ -71,6 +71,7 @@ def errors(
     return {name: float((one.cpu() - other).norm() / other.norm().clamp(min=1e-3)) for name, one, other in pairs}
 
 
+@pytest.mark.sweep(1, each="pattern")
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -93,6 +94,7 @@ def test_the_kernel_is_the_oracle(pattern: Pattern, T: int, launched: list[str])
     assert launched in (["forward", "backward"], []) if T < 20 else launched == ["forward", "backward"]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("A", "G", "D", "H"), [(4, 2, 5, 3), (3, 1, 16, 33), (2, 2, 40, 16)])
 def test_grouped_heads_and_any_width(A: int, G: int, D: int, H: int) -> None:
     found = errors(operands(21, 21, A, G, D, H), Pattern("sliding", window_size=6))
@@ -112,6 +114,7 @@ def test_padding_and_queries_that_look_at_nothing() -> None:
     assert not answer[1, :, :12].any()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("T", "S", "offset"), [(5, 40, 35), (40, 5, 0), (7, 30, 11)])
 def test_texts_that_continue_and_other_lengths_of_keys(T: int, S: int, offset: int) -> None:
     found = errors(operands(T, S), Pattern("sliding", window_size=6), offset=offset)
@@ -149,6 +152,7 @@ BLOCK, INSIDE, NEAR = (
 )
 
 
+@pytest.mark.sweep(1, each="pattern")
 @pytest.mark.parametrize("pattern", [BLOCK, INSIDE, NEAR], ids=["block", "inside", "sliding"])
 @pytest.mark.parametrize("offset", [-1, -7, 12])
 def test_offsets_below_zero_and_beyond_the_keys(pattern: Pattern, offset: int, launched: list[str]) -> None:
@@ -157,6 +161,7 @@ def test_offsets_below_zero_and_beyond_the_keys(pattern: Pattern, offset: int, l
     assert launched == ["forward", "backward"]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("pattern", [INSIDE, NEAR], ids=["inside", "sliding"])
 @pytest.mark.parametrize("scale", [-3.0, 0.0, 1e-45])
 def test_any_scale(pattern: Pattern, scale: float, launched: list[str]) -> None:
@@ -178,6 +183,7 @@ def test_a_scale_is_learned() -> None:
     assert float(found) == pytest.approx(float(wanted), rel=1e-4)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_any_layout_forward_and_back(layout: Any, launched: list[str]) -> None:
     shapes = (1, 2, 17, 4), (1, 1, 17, 4), (1, 1, 17, 4), (1, 2, 17, 4)
