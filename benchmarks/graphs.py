@@ -57,9 +57,9 @@ def cora(folder: Path) -> Citations:
     found = read_planetoid(planetoid_files(folder)["cora"], "cora")
     assert isinstance(found.features, SparseFeatures)
     words = found.features.row_normalised().to_dense()
-    starts, neighbors, _ = found.graph.heard(self_loops=False)
+    starts, sources, _ = found.graph.neighbors(add_self_loops=False)
     targets = torch.arange(len(words)).repeat_interleave(starts.diff())
-    return Citations(words, torch.stack([neighbors.long(), targets]), found.labels)
+    return Citations(words, torch.stack([sources.long(), targets]), found.labels)
 
 
 class Ours(nn.Module):

@@ -25,7 +25,7 @@ SIZES: list[Sizes] = [
     {"B": 63, "T": 1, "D": 2, "H": 1, "V": 63, "C": 7, "Y": 1, "X": 2, "N": 63, "E": 200},
     {"B": 1, "T": 63, "D": 7, "H": 2, "V": 1, "C": 1, "Y": 2, "X": 63, "N": 2, "E": 4},
 ]
-TWICE = ("elman", "lstm")
+TWICE = ("elman", "gcn", "lstm")
 """Layers with second derivatives, as torch's own have them."""
 EXACT = 1e-12
 GRADIENT = 1e-10

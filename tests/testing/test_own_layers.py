@@ -19,6 +19,8 @@ SIZES = {
     "Y": (1, 4),
     "X": (2, 5),
     "V": (2, 9),
+    "N": (1, 5),
+    "E": (1, 2, 12),
 }
 CAUSAL = porism.Pattern("causal")
 HEADS = ("B T A*D",) * 3
@@ -38,6 +40,7 @@ LAYERS: dict[str, tuple[Callable[..., nn.Module], tuple[Any, ...], str]] = {
         HEADS,
         "BTAD",
     ),
+    "gcn": (lambda D, H: porism.GraphConvolution(D, H), ("N D", "2 E : int < N"), "NEDH"),
     "readout": (lambda H, V: porism.Readout(H, V), ("T B H",), "TBHV"),
     "skipgram": (lambda V, D: porism.SkipGram(V, D), ("B : int < V",) * 2, "BVD"),
 }

@@ -104,7 +104,12 @@ def _range(indices: Tensor) -> tuple[int, int]:
 
 def has_values(x: Tensor) -> bool:
     """Whether the numbers of x can be looked at now without waiting for a device."""
-    return x.is_cpu and not torch.compiler.is_compiling() and not _is_hollow(x)
+    return x.is_cpu and is_plain(x)
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether x has numbers, on any device: outside of compiled code, of transforms, and of fake and meta tensors."""
+    return not torch.compiler.is_compiling() and not _is_hollow(x)
 
 
 def readable(x: Tensor) -> Tensor:

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._functorch.utils import unwrap_dead_wrappers
-from torch.utils.flop_counter import register_flop_formula
+from torch.utils.flop_counter import flop_registry, register_flop_formula
 
+from porism.costing.counting.count import PRODUCTS
 from porism.costing.counting.operators import DECOMPOSED
 from porism.layers.derivative import InPlaceWatch
 
@@ -30,6 +31,7 @@ def register(
     outline: Callable[..., Any],
     flops: Callable[..., int] | None = None,
     run: Callable[..., Any] | None = None,
+    is_opaque: bool = False,
 ) -> Any:
     """Defines `porism::NAME` and returns it.
 
@@ -42,15 +44,19 @@ def register(
     - `outline`: the same answers without numbers: sizes, strides and types
     - `flops`: its operations from the operands' shapes, for torch.utils.flop_counter.FlopCounterMode
     - `run`: what runs in the kernel's place where nothing is counted, if it has the choice of other kernels
+    - `is_opaque`: `porism.cost` counts `flops`, since the kernel is not made of torch's operators
     """
     name = schema[: schema.index("(")]
     LIBRARY.define(schema, tags=torch.Tag.pt2_compliant_tag)
     LIBRARY.impl(name, run or kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"porism::{name}", outline, lib=LIBRARY)
     packet = getattr(torch.ops.porism, name)
-    DECOMPOSED[packet.default] = kernel
     if flops is not None:
         register_flop_formula(packet)(flops)
+    if is_opaque:
+        PRODUCTS[packet] = flop_registry[packet]
+    else:
+        DECOMPOSED[packet.default] = kernel
     return packet.default
 
 
@@ -84,7 +90,14 @@ class Function(torch.autograd.Function):
 
     @classmethod
     def vmap(cls, info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
-        return _map_over_batch(cls.apply, info, in_dims, args)
+        return cls.mapped(cls.apply, info, in_dims, args)
+
+    @classmethod
+    def mapped(
+        cls, apply: Callable[..., Any], info: Any, in_dims: Sequence[Any], args: Sequence[Any]
+    ) -> tuple[Any, Any]:
+        """What `vmap` computes, by one call of `apply`, which is the Function or its operator."""
+        return _map_over_batch(apply, info, in_dims, args)
 
     @staticmethod
     def jvp(*_: Any) -> NoReturn:
@@ -111,7 +124,7 @@ def differentiate(function: type[Function], operator: Any) -> None:
         return function.apply(*args) if is_recorded(args) else function.forward(*args)
 
     def vmap(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
-        return _map_over_batch(operator, info, in_dims, args)
+        return function.mapped(operator, info, in_dims, args)
 
     LIBRARY.impl(name.removeprefix("porism::"), record, "Autograd")
     torch.library.register_vmap(name, vmap, lib=LIBRARY)
@@ -132,6 +145,15 @@ def call(operator: Any, function: type[Function], *args: Any) -> Any:
         answer, *rest = function.apply(*args)
         return answer.clone(), *rest
     return function.apply(*args) if is_recorded(args) else function.forward(*args)
+
+
+def call_linear(operator: Any, function: type[Function], *args: Any) -> Any:
+    """As `call`, where the backward pass does not read the answer: one tensor, which needs no copy."""
+    if torch.compiler.is_compiling():
+        return operator(*args)
+    if torch._C._are_functorch_transforms_active() or is_recorded(args):
+        return function.apply(*args)
+    return function.forward(*args)
 
 
 def call_backward(function: type[BackwardFunction], *args: Any) -> Any:

@@ -149,7 +149,8 @@ class TrainingState:
             command = shlex.join(self.run.facts.command())
             raise RunError(f"{error} There is no good one before it; start a new run. This was: {command}") from error
         checkpoint.load_model(self.model, saved)
-        optimizer.load_state(self.optimizer, saved.parts["optimizer"])
+        memory = self.task.optimizer_state(saved.parts["optimizer"], saved.parts["model"])
+        optimizer.load_state(self.optimizer, memory)
         self.position = msgspec.convert(saved.state["position"], Position)
         self.carry = {name: x.to(self.device) for name, x in saved.parts["carry"].items()} or None
         torch.set_rng_state(saved.parts["random"]["cpu"])

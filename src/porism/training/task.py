@@ -100,6 +100,14 @@ class Task(ABC):
         """
         return None
 
+    def optimizer_state(self, state: dict[str, Tensor], model: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """An optimizer's state, `{index of a parameter}.{name}`, for the model as it is built now.
+
+        Of a checkpoint that an older version wrote, with the model's tensors in it: parameters may have had another
+        order or shape. A task whose model has changed overrides it.
+        """
+        return state
+
     @abstractmethod
     def count(self, batch: Batch) -> int:
         """How many units a batch holds."""

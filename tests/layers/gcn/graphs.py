@@ -15,10 +15,10 @@ def drawn(N: int, weighted: bool = True, seed: int = 0) -> tuple[Tensor, Tensor 
     return edges, weights if weighted else None
 
 
-def dense(edges: Tensor, N: int, weights: Tensor | None, normalisation: str, self_loops: bool = True) -> Tensor:
+def dense(edges: Tensor, N: int, weights: Tensor | None, normalization: str, self_loops: bool = True) -> Tensor:
     """Ahat by the oracle."""
     A, edge = naive.adjacency(edges, N, weights, self_loops), naive.is_edge(edges, N, self_loops)
-    return naive.normalised(A, edge, normalisation)
+    return naive.normalized(A, edge, normalization)
 
 
 def star(leaves: int) -> Graph:

@@ -42,8 +42,8 @@ def with_gradients(y: Tensor, layer: nn.Module) -> list[Tensor]:
     return [y, *torch.autograd.grad(y, list(layer.parameters()), weights)]
 
 
-def assert_same(found: list[Tensor], wanted: list[Tensor]) -> None:
-    assert max(relative_error(a, b) for a, b in zip(found, wanted, strict=True)) <= EXACT
+def assert_same(actual: list[Tensor], expected: list[Tensor]) -> None:
+    assert max(relative_error(a, b) for a, b in zip(actual, expected, strict=True)) <= EXACT
 
 
 def test_a_second_graph_gets_its_own_answer() -> None:
@@ -86,8 +86,8 @@ def test_one_compiled_layer_serves_more_graphs_than_the_compiler_would_compile_f
         N = 4 + turn % 5
         graph = random_graph(N, turn, directed=turn % 2 == 0, weighted=turn % 3 == 0)
         x = torch.randn(N, 6, dtype=torch.float64) * (torch.rand(N, 6) < 0.5)
-        found = with_gradients(fast(KINDS[kind](x, graph), graph), layer)
-        assert_same(found, with_gradients(layer(x, graph), layer))
+        actual = with_gradients(fast(KINDS[kind](x, graph), graph), layer)
+        assert_same(actual, with_gradients(layer(x, graph), layer))
     assert counter.frame_count <= 6
 
 
@@ -98,16 +98,17 @@ def test_beyond_the_compilers_limit_it_refuses_and_never_answers_wrongly() -> No
         for turn in range(5):
             graph, x = random_graph(4 + turn, turn), torch.randn(4 + turn, 6, dtype=torch.float64)
             try:
-                found = fast(x, graph)
+                actual = fast(x, graph)
             except torch._dynamo.exc.FailOnRecompileLimitHit:
                 refused += 1
             else:
-                assert_same([found], [layer(x, graph)])
+                assert_same([actual], [layer(x, graph)])
     assert refused > 0
 
 
-def test_two_normalisations_in_one_compiled_net() -> None:
-    first, second = GraphConvolution(4, 3, "row").double(), GraphConvolution(3, 2, "softmax", self_loops=False).double()
+def test_two_normalizations_in_one_compiled_net() -> None:
+    first = GraphConvolution(4, 3, normalization="rw").double()
+    second = GraphConvolution(3, 2, add_self_loops=False, normalization="softmax").double()
     net = nn.ModuleList([first, second])
 
     def scores(x: Tensor, graph: Graph) -> Tensor:
@@ -121,10 +122,10 @@ def test_two_normalisations_in_one_compiled_net() -> None:
 
 
 def test_a_graph_that_cannot_be_normalised_is_refused_by_the_compiled_layer_too() -> None:
-    layer, x = GraphConvolution(4, 3, "row"), torch.randn(3, 4)
+    layer, x = GraphConvolution(4, 3, normalization="rw"), torch.randn(3, 4)
     fast = compiled(layer)
     fast(x, Graph(A))
-    with pytest.raises(Exception, match="the weights that node 1 hears sum to -1"):
+    with pytest.raises(Exception, match="the weights of the edges to node 1 sum to -1"):
         fast(x, Graph(A, torch.tensor([-3.0, 1.0, 1.0, 1.0])))
 
 
@@ -133,23 +134,23 @@ def test_propagated_features_are_held_against_the_graph_they_come_with() -> None
     layer, x = GraphConvolution(4, 3), torch.randn(3, 4)
     fast = compiled(layer)
     once = Propagated.of(x, a)
-    wanted = layer(once, a)
-    assert torch.equal(fast(once, a), wanted)
+    expected = layer(once, a)
+    assert torch.equal(fast(once, a), expected)
     with pytest.raises(RuntimeError, match="x was propagated over another graph"):
         fast(once, b)
-    assert torch.equal(fast(once, copy.deepcopy(a)), wanted)
+    assert torch.equal(fast(once, copy.deepcopy(a)), expected)
     assert torch.equal(fast(Propagated.of(x, b), b), layer(Propagated.of(x, b), b))
 
 
 def test_spreading_compiles_by_itself() -> None:
     def spread(x: Tensor, graph: Graph) -> Tensor:
-        return propagate(x, graph.propagation("row", dtype=x.dtype)).lerp(x, 0.1)
+        return propagate(x, graph.propagation("rw", dtype=x.dtype)).lerp(x, 0.1)
 
     fast = compiled(spread)
     for turn in range(12):
         graph, x = random_graph(7, turn), torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
-        found, wanted = (torch.autograd.grad(way(x, graph).square().sum(), x)[0] for way in (fast, spread))
-        assert relative_error(found, wanted) <= EXACT
+        actual, expected = (torch.autograd.grad(way(x, graph).square().sum(), x)[0] for way in (fast, spread))
+        assert relative_error(actual, expected) <= EXACT
 
 
 def test_weights_of_edges_are_not_remembered_either() -> None:

@@ -31,8 +31,8 @@ def test_each_order_costs_what_its_formula_says(
     D: int, H: int, first: bool | None, formula: type[Terms], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flops, backward, sizes = counted(D, H, first, monkeypatch)
-    wanted = formula().at(**sizes)
-    assert (flops, backward) == (wanted["flops"], wanted["backward_flops"])
+    expected = formula().at(**sizes)
+    assert (flops, backward) == (expected["flops"], expected["backward_flops"])
 
 
 @pytest.mark.parametrize(("D", "H"), [(1433, 16), (16, 7), (7, 16), (64, 64)])
@@ -72,9 +72,9 @@ def test_sparse_features_cost_what_they_store() -> None:
 
 def test_the_formula_is_found_from_the_code() -> None:
     module, inputs = subject()
-    found = derive(module, *inputs)
+    actual = derive(module, *inputs)
     for sizes in ({"D": 1433, "H": 16}, {"D": 16, "H": 64}):
         sizes |= {"N": 2708, "E": 13264}
-        wanted = cost().at(**sizes)
-        at = found.at(recount=False, **sizes)
-        assert (int(at["flops"]), int(at["backward_flops"])) == (wanted["flops"], wanted["backward_flops"])
+        expected = cost().at(**sizes)
+        at = actual.at(recount=False, **sizes)
+        assert (int(at["flops"]), int(at["backward_flops"])) == (expected["flops"], expected["backward_flops"])

@@ -44,7 +44,7 @@ def test_from_scipy_stores_no_zero() -> None:
     assert x.to_dense().tolist() == [[1.0, 0.0], [0.0, 3.0]]
 
 
-def test_features_that_ask_for_a_gradient_are_refused() -> None:
+def test_features_that_require_a_gradient_are_refused() -> None:
     """Given, not learned: their gradient would be lost without a word."""
     x = drawn(7, 5).requires_grad_()
     doubled, fixed = x * 2, SparseFeatures.from_dense(x.detach())
@@ -56,14 +56,14 @@ def test_features_that_ask_for_a_gradient_are_refused() -> None:
         lambda: SparseFeatures(fixed.there._replace(values=values), 5),
     )
     for make in makers:
-        with torch.no_grad(), pytest.raises(ShapeError, match="for a gradient, and"):
+        with torch.no_grad(), pytest.raises(ShapeError, match="requires? a gradient, which"):
             make()
 
 
 # torch's forward mode calls what torch deprecates.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_features_with_a_tangent_are_refused() -> None:
-    with forward_ad.dual_level(), pytest.raises(ShapeError, match="x asks for a gradient"):
+    with forward_ad.dual_level(), pytest.raises(ShapeError, match="x requires a gradient"):
         SparseFeatures.from_dense(forward_ad.make_dual(drawn(7, 5), torch.ones(7, 5)))
 
 
@@ -71,25 +71,25 @@ def test_features_with_a_tangent_are_refused() -> None:
 def test_sums_of_rows_are_taken_in_float32_at_least(dtype: torch.dtype) -> None:
     """In bfloat16 a sum of ones stops at 256, in float16 at 2048."""
     ones = torch.ones(1, 3000, dtype=dtype)
-    found = SparseFeatures.from_dense(ones).row_normalised().to_dense()
-    assert found.dtype == dtype
-    assert relative_error(found.double(), torch.full((1, 3000), 1 / 3000).double()) <= 1e-2
+    actual = SparseFeatures.from_dense(ones).row_normalised().to_dense()
+    assert actual.dtype == dtype
+    assert relative_error(actual.double(), torch.full((1, 3000), 1 / 3000).double()) <= 1e-2
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_features_of_any_precision_are_multiplied_as_dense_ones(dtype: torch.dtype) -> None:
     x, graph = drawn(7, 5).to(dtype), Graph(torch.tensor([[0, 1, 5], [1, 0, 6]]), num_nodes=7)
     layer = GraphConvolution(5, 3, dtype=dtype)
-    found, wanted = layer(SparseFeatures.from_dense(x), graph), layer(x, graph)
-    assert found.dtype == dtype
-    assert relative_error(found.double(), wanted.double()) <= (2e-2 if dtype.itemsize == 2 else 1e-5)
-    found.sum().backward()
+    actual, expected = layer(SparseFeatures.from_dense(x), graph), layer(x, graph)
+    assert actual.dtype == dtype
+    assert relative_error(actual.double(), expected.double()) <= (2e-2 if dtype.itemsize == 2 else 1e-5)
+    actual.sum().backward()
 
 
 def test_rows_are_divided_by_their_sums() -> None:
     x = torch.tensor([[1.0, 3.0], [0.0, 0.0], [0.0, 5.0]])
-    wanted = [[0.25, 0.75], [0.0, 0.0], [0.0, 1.0]]
-    assert SparseFeatures.from_dense(x).row_normalised().to_dense().tolist() == wanted
+    expected = [[0.25, 0.75], [0.0, 0.0], [0.0, 1.0]]
+    assert SparseFeatures.from_dense(x).row_normalised().to_dense().tolist() == expected
 
 
 def test_dropout_drops_stored_entries_as_dense_dropout_would() -> None:

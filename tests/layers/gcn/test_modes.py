@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from porism.costing.counting.count import count
 from porism.errors import ShapeError
 from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures
-from porism.layers.gcn.adjacency.normalize import NORMALISATIONS
+from porism.layers.gcn.adjacency.normalize import NORMALIZATIONS
 
 # A transform of torch.func calls what torch deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -95,8 +95,8 @@ def trained(x: Any, graph: Graph) -> list[Tensor]:
     layer = GraphConvolution(D, H)
     y = layer(x, graph)
     y.square().sum().backward()
-    assert layer.weight.grad is not None
-    return [y, layer.weight.grad]
+    assert layer.lin.weight.grad is not None
+    return [y, layer.lin.weight.grad]
 
 
 @pytest.fixture
@@ -111,16 +111,16 @@ X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
 @each_mode
 def test_a_graph_first_used_in_a_mode_keeps_plain_tensors(mode: Callable[[Call], None], graph: Graph) -> None:
     def use() -> None:
-        for normalisation in NORMALISATIONS:
-            graph.propagation(normalisation)
-        graph.propagation(self_loops=False, dtype=torch.float64)
-        _ = graph.heard(), graph.digest
+        for normalization in NORMALIZATIONS:
+            graph.propagation(normalization)
+        graph.propagation(add_self_loops=False, dtype=torch.float64)
+        _ = graph.neighbors(), graph.digest
 
     mode(use)
     assert_plain(graph)
     edges, weights = drawn(N)
-    for found, wanted in zip(trained(X, graph), trained(X, Graph(edges, weights, num_nodes=N)), strict=True):
-        assert torch.equal(found, wanted)
+    for actual, expected in zip(trained(X, graph), trained(X, Graph(edges, weights, num_nodes=N)), strict=True):
+        assert torch.equal(actual, expected)
 
 
 @each_mode
@@ -135,8 +135,8 @@ def test_what_is_made_in_a_mode_is_plain_and_can_be_trained_with(mode: Callable[
     for kept in made:
         assert_plain(kept)
     graph, sparse = made[:2]
-    for found, wanted in zip(trained(sparse, graph), trained(X, graph), strict=True):
-        assert torch.allclose(found, wanted, atol=1e-5)
+    for actual, expected in zip(trained(sparse, graph), trained(X, graph), strict=True):
+        assert torch.allclose(actual, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_features_propagated_in_a_mode_can_be_trained_with(mode: Callable[[Call]
     made: list[Propagated] = []
     mode(lambda: made.append(Propagated.of(X, graph)))
     assert_plain(made[0])
-    for found, wanted in zip(trained(made[0], graph), trained(X, graph), strict=True):
-        assert torch.allclose(found, wanted, atol=1e-5)
+    for actual, expected in zip(trained(made[0], graph), trained(X, graph), strict=True):
+        assert torch.allclose(actual, expected, atol=1e-5)
 
 
 def test_a_graph_moved_in_inference_mode_can_be_trained_with(graph: Graph) -> None:
@@ -162,7 +162,7 @@ def test_a_graph_moved_in_inference_mode_can_be_trained_with(graph: Graph) -> No
     "make",
     [
         lambda x: SparseFeatures.from_dense(x).to_dense(),
-        lambda x: Propagated.of(x, Graph(EDGES, num_nodes=N)).answer,
+        lambda x: Propagated.of(x, Graph(EDGES, num_nodes=N)).output,
         lambda x: Graph(EDGES[:, :D], x[0], num_nodes=N).to_dense(),
         lambda x: Graph(x[:2].long(), num_nodes=N).to_dense(),
     ],

@@ -57,15 +57,15 @@ def test_a_kernel_equals_the_dense_product(product: Product, N: int, H: int, dty
     torch.manual_seed(0)
     matrix = matrix_of(N, dtype)
     x, bias = torch.randn(N, H).to(dtype), torch.randn(H).to(dtype) if biased else None
-    found = product(matrix, x, bias)
-    wanted = matrix.to_dense(N).double() @ x.double() + (0 if bias is None else bias.double())
-    assert found.dtype == dtype
-    assert relative_error(found.double(), wanted) <= TOLERANCES[dtype]
+    actual = product(matrix, x, bias)
+    expected = matrix.to_dense(N).double() @ x.double() + (0 if bias is None else bias.double())
+    assert actual.dtype == dtype
+    assert relative_error(actual.double(), expected) <= TOLERANCES[dtype]
 
 
 def test_a_row_of_many_entries_and_rows_of_none(product: Product) -> None:
     """The hub of a star, and nodes without an edge at both ends."""
-    starts, columns, values = star(300).propagation("row", False).there
+    starts, columns, values = star(300).propagation("rw", False).there
     ends = torch.tensor([len(columns)] * 3)
     matrix = Csr(torch.cat([torch.zeros(2).long(), starts, ends]), columns, values)
     x = torch.randn(301, 3)
@@ -103,7 +103,7 @@ def test_the_imaginary_part_of_a_conjugate_has_its_sign(product: Product) -> Non
 
 
 def test_a_nan_is_passed_on_to_who_hears_it(product: Product) -> None:
-    path = Graph(torch.tensor([[0, 1], [1, 2]])).propagation("row").there
+    path = Graph(torch.tensor([[0, 1], [1, 2]])).propagation("rw").there
     x = torch.tensor([[float("nan")], [1.0], [float("inf")]])
     assert product(path, x, None).flatten().tolist() == pytest.approx([float("nan")] * 2 + [float("inf")], nan_ok=True)
 
@@ -126,13 +126,13 @@ def test_parts_of_the_work_cover_every_row(monkeypatch: pytest.MonkeyPatch) -> N
 def test_two_threads_may_ask_at_once() -> None:
     matrix = matrix_of(257, torch.float32)
     x = torch.randn(257, 300)
-    wanted, answers = propagate.product(matrix, x), []
+    expected, answers = propagate.product(matrix, x), []
     threads = [threading.Thread(target=lambda: answers.append(propagate.product(matrix, x))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [torch.equal(answer, wanted) for answer in answers] == [True] * 4
+    assert [torch.equal(answer, expected) for answer in answers] == [True] * 4
 
 
 def test_the_fallback_serves_where_numba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from porism.layers.gcn import naive
 from porism.layers.gcn.features import SparseFeatures
 from porism.layers.gcn.functional import Propagated, graph_convolution
 
-NORMALISATIONS = ("none", "row", "symmetric", "softmax")
+NORMALIZATIONS = ("none", "rw", "sym", "softmax")
 
 
 def graph_call(draw: Draw) -> Call:
@@ -20,8 +20,8 @@ def graph_call(draw: Draw) -> Call:
     N, D, H, E = draw.one_of(1, 2, 5, 11), draw.one_of(1, 3, 6), draw.one_of(1, 2, 5), draw.one_of(0, 1, 7, 30)
     edges = draw.indices(N, 2, E).to(draw.one_of(torch.int64, torch.int32, torch.int16, torch.uint8))
     weights = draw.normal(E).abs() + 0.1 if draw.happens(0.4) else None
-    normalisation, loops = draw.one_of(*NORMALISATIONS), draw.happens(0.8)
-    operands = {"x": draw.operand((N, D), dtype), "weight": draw.operand((D, H), dtype)}
+    normalization, loops = draw.one_of(*NORMALIZATIONS), draw.happens(0.8)
+    operands = {"x": draw.operand((N, D), dtype), "weight": draw.operand((H, D), dtype)}
     if draw.happens(0.6):
         operands["bias"] = draw.operand((H,), dtype)
     form = draw.one_of("dense", "dense", "sparse", "propagated") if dtype in (torch.float32, torch.float64) else "dense"
@@ -41,21 +41,23 @@ def graph_call(draw: Draw) -> Call:
         if form == "sparse" and mistake is None:
             x = SparseFeatures.from_dense(x.detach())
         elif form == "propagated" and mistake is None:
-            x = Propagated.of(x.detach(), graph, normalisation, loops)
-        return graph_convolution(x, graph, views["weight"], views.get("bias"), normalisation, loops)
+            x = Propagated.of(x.detach(), graph, normalization, loops)
+        return graph_convolution(
+            x, graph, views["weight"], views.get("bias"), normalization=normalization, add_self_loops=loops
+        )
 
     def oracle(given: Leaves) -> Tensor:
         x, weight, *bias = (operand.view(given[name]) for name, operand in operands.items())
         whole = edges.long().cpu()
         A = naive.adjacency(whole, N, None if weights is None else weights.cpu(), loops)
-        spread = naive.normalised(A, naive.is_edge(whole, N, loops), normalisation).to(draw.device)
+        spread = naive.normalized(A, naive.is_edge(whole, N, loops), normalization).to(draw.device)
         features = x.detach() if form != "dense" and mistake is None else x
-        y = spread @ features @ weight
+        y = spread @ features @ weight.mT
         return y + bias[0] if bias else y
 
     leaves = {name: operand.leaf for name, operand in operands.items()}
     about = (
-        f"N={N} E={E} {edges.dtype} weights={weights is not None} {normalisation} loops={loops} {form} "
+        f"N={N} E={E} {edges.dtype} weights={weights is not None} {normalization} loops={loops} {form} "
         + ", ".join(f"{name} {tuple(operand.leaf.shape)} {operand.layout}" for name, operand in operands.items())
         + (f" mistake: {mistake[0]}" if mistake else "")
     )

@@ -44,7 +44,7 @@ def test_similarity_is_the_mean_over_pairs() -> None:
 
 def test_in_a_connected_graph_everybody_becomes_alike() -> None:
     alike, separable = smoothing(load_graph("karate"))
-    assert set(alike.lines) == set(separable.lines) == {"none", "row", "symmetric", "softmax"}
+    assert set(alike.lines) == set(separable.lines) == {"none", "rw", "sym", "softmax"}
     for points in alike.lines.values():
         assert [depth for depth, _ in points] == [2, 4, 8, 16, 32, 64]
         assert points[-1][1] > 0.99 > points[0][1]

@@ -43,16 +43,16 @@ GRAPHS = {"a random graph": random_edges(), "a star of 1,000 leaves": star(1000)
 WITH_LOOP = torch.cat([random_edges(), torch.tensor([[0], [0]])], 1)
 
 
-def propagation(edges: Tensor, normalisation: str, self_loops: bool = True) -> Tensor:
+def propagation(edges: Tensor, normalization: str, add_self_loops: bool = True) -> Tensor:
     """What the layer multiplies features by, as a dense matrix."""
-    return Graph(edges).to_dense(normalisation, self_loops, torch.float64)
+    return Graph(edges).to_dense(normalization, add_self_loops, torch.float64)
 
 
 def with_loops(form: OfMatrix) -> Finding:
     """Every node once among those it hears: form(A) against the layer's A + I."""
     cases = [("no loops before", random_edges()), ("a loop at node 0 before", WITH_LOOP)]
     return compared(
-        (where, propagation(edges, "none"), form(adjacency(edges, 12, self_loops=False))) for where, edges in cases
+        (where, propagation(edges, "none"), form(adjacency(edges, 12, loop_weight=0))) for where, edges in cases
     )
 
 
@@ -71,14 +71,14 @@ def row_sums(normalisation: str) -> Callable[[OfMatrix], Finding]:
 def symmetric_entries(form: OfMatrix) -> Finding:
     """form(A) against the layer's symmetric normalisation."""
     edges = random_edges()
-    return compared([("a random graph", propagation(edges, "symmetric"), form(adjacency(edges, 12, self_loops=False)))])
+    return compared([("a random graph", propagation(edges, "sym"), form(adjacency(edges, 12, loop_weight=0)))])
 
 
 def with_lonely_node(form: OfMatrix) -> Finding:
     """form(A) against row sums of the layer's D^-1 A without loops, on a graph in which node 12 has no edge."""
     edges, N = random_edges(), 13
-    ahat = Graph(edges, num_nodes=N).to_dense("row", self_loops=False, dtype=torch.float64)
-    return compared([("a graph with a lonely node", ahat.sum(1), form(adjacency(edges, N, self_loops=False)))])
+    ahat = Graph(edges, num_nodes=N).to_dense("rw", add_self_loops=False, dtype=torch.float64)
+    return compared([("a graph with a lonely node", ahat.sum(1), form(adjacency(edges, N, loop_weight=0)))])
 
 
 def degrees(form: OfMatrix) -> Finding:
@@ -88,9 +88,9 @@ def degrees(form: OfMatrix) -> Finding:
     weights = torch.linspace(0.5, 3, undirected.shape[1], dtype=torch.float64)
     partners = [len({int(b) for a, b in undirected.T if a == node}) for node in range(12)]
     kinds = {
-        "unweighted, undirected": adjacency(undirected, 12, self_loops=False),
-        "weighted": adjacency(undirected, 12, weights, self_loops=False),
-        "directed": adjacency(one_way, 12, self_loops=False),
+        "unweighted, undirected": adjacency(undirected, 12, loop_weight=0),
+        "weighted": adjacency(undirected, 12, weights, loop_weight=0),
+        "directed": adjacency(one_way, 12, loop_weight=0),
     }
     return compared((where, partners, form(A)) for where, A in kinds.items())
 
@@ -98,15 +98,15 @@ def degrees(form: OfMatrix) -> Finding:
 def row_and_column_sums(form: OfMatrix) -> Finding:
     """form(A + I) against the sums of the layer's D^-1 A along rows and down columns, (2, N)."""
     edges = random_edges()
-    ahat = propagation(edges, "row")
+    ahat = propagation(edges, "rw")
     return compared([("a random graph", torch.stack([ahat.sum(1), ahat.sum(0)]), form(propagation(edges, "none")))])
 
 
 def spectrum(form: OfMatrix) -> Finding:
     """form(A) against the eigenvalues of what the layer multiplies by, on a graph with two sides."""
     edges = star(6)
-    true = torch.linalg.eigvalsh(propagation(edges, "symmetric"))
-    return compared([("a star of 6 leaves", true, form(adjacency(edges, 7, self_loops=False)))])
+    true = torch.linalg.eigvalsh(propagation(edges, "sym"))
+    return compared([("a star of 6 leaves", true, form(adjacency(edges, 7, loop_weight=0)))])
 
 
 def softmax_rows(form: OfMatrix) -> Finding:
@@ -137,8 +137,8 @@ def _column_sums(A: Tensor) -> Tensor:
 
 def _hub_of_stars() -> Lines:
     leaves = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
-    found = [(float(m), float(propagation(star(m), "symmetric").sum(1)[0])) for m in leaves]
-    row = [(float(m), float(propagation(star(m), "row").sum(1)[0])) for m in leaves]
+    found = [(float(m), float(propagation(star(m), "sym").sum(1)[0])) for m in leaves]
+    row = [(float(m), float(propagation(star(m), "rw").sum(1)[0])) for m in leaves]
     return Lines(
         title="The row of a star's hub",
         about="Symmetric normalisation lets the sum grow like the square root of the leaves; D^-1 A keeps it at one.",
@@ -204,7 +204,7 @@ CLAIMS: tuple[Statement, ...] = (
         ),
         formulas=("1/(m + 1) + m/sqrt(2*(m + 1))",),
         picture=_hub_of_stars,
-        judge=row_sums("symmetric"),
+        judge=row_sums("sym"),
         stated=lambda A: torch.ones(len(A)),
         corrected=_sums_of_symmetric,
     ),

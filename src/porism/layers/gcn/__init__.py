@@ -1,4 +1,4 @@
-"""The graph convolution: y = Ahat x W + b, where Ahat says who hears whom, and how loud."""
+"""Graph convolution: y = Ahat x W^T + b, where Ahat is the normalized adjacency matrix."""
 
 from porism.layers.gcn.features import SparseFeatures
 from porism.layers.gcn.functional import Propagated, graph_convolution

@@ -11,21 +11,21 @@ from porism.costing.terms import Terms
 
 
 def cost(bias: bool = True) -> Terms:
-    """The cost of `GraphConvolution(D, H)` on x (N, D) that asks for a gradient too.
+    """The cost of `GraphConvolution(D, H)` on x (N, D) that requires a gradient too.
 
-    E counts what A + I stores, the loops among it.
+    E counts the stored entries of A + I, self-loops among them.
 
     >>> cost().total("parameters")
     H*(D + 1)
     >>> cost().total("flops")
     2*(D*H*N + E*Min(D, H))
     """
-    # Spreading happens on the narrower side of W, there and back.
+    # Propagation is on the narrower side of W, forward and backward.
     return _cost(Min(D, H), bias)
 
 
 def project_first_cost(bias: bool = True) -> Terms:
-    """The cost of Ahat (x W), whatever the widths.
+    """The cost of Ahat (x W^T), whatever the widths.
 
     >>> project_first_cost().total("flops")
     2*H*(D*N + E)
@@ -34,7 +34,7 @@ def project_first_cost(bias: bool = True) -> Terms:
 
 
 def propagate_first_cost(bias: bool = True) -> Terms:
-    """The cost of (Ahat x) W, whatever the widths.
+    """The cost of (Ahat x) W^T, whatever the widths.
 
     >>> propagate_first_cost().total("flops")
     2*D*(E + H*N)
@@ -42,14 +42,14 @@ def propagate_first_cost(bias: bool = True) -> Terms:
     return _cost(D, bias)
 
 
-def _cost(spread_width: Expr, bias: bool) -> Terms:
+def _cost(propagated_width: Expr, bias: bool) -> Terms:
     return Terms(
         parameters={"weight": D * H} | ({"bias": H} if bias else {}),
-        flops={"projection": 2 * N * D * H, "propagation": 2 * E * spread_width},
+        flops={"projection": 2 * N * D * H, "propagation": 2 * E * propagated_width},
         backward_flops={
             "projection": 2 * N * D * H,
             "projection's weight": 2 * N * D * H,
-            "propagation": 2 * E * spread_width,
+            "propagation": 2 * E * propagated_width,
         },
         # x where W comes first, Ahat x where it does not.
         saved={"features": N * D},

@@ -1,4 +1,4 @@
-"""Features most of which are zero, kept as they are: words in a document, for instance."""
+"""Sparse features of nodes, such as bags of words."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from porism.layers.gcn.adjacency.csr import (
     versions,
 )
 from porism.layers.gcn.adjacency.modes import check_numbers, outside_modes
-from porism.layers.operands import check_dropout, check_operands, check_whole
+from porism.layers.operands import check_dropout, check_operands, check_whole, is_plain
 
 
 class SparseFeatures:
@@ -33,9 +33,8 @@ class SparseFeatures:
     tensor([[0.0000, 1.0000],
             [0.7500, 0.2500]])
 
-    It goes into a graph convolution where a dense tensor would: x W and its gradient x^T dy touch stored entries only.
-    Features are given, not learned: none that ask for a gradient are taken. `transposition` is what `transpose` makes
-    of `there`, for those who have it.
+    A graph convolution takes it in place of a dense tensor: x W and its gradient x^T dy cost what is stored. Sparse
+    features get no gradient themselves. `transposition` is the result of `transpose`, where it is known already.
     """
 
     def __init__(self, there: Csr, width: int, transposition: Transposition | None = None) -> None:
@@ -55,13 +54,13 @@ class SparseFeatures:
     def from_dense(cls, x: Tensor) -> "SparseFeatures":
         check_operands("gcn", x=x)
         if x.dim() != 2:
-            raise ShapeError(f"gcn: features are {tuple(x.shape)}, wanted (N, D). Use x.view(-1, D).")
+            raise ShapeError(f"gcn: features are {tuple(x.shape)}, expected (N, D). Use x.view(-1, D).")
         if x.requires_grad or unpack_dual(x).tangent is not None:
             raise ShapeError(
-                "gcn: x asks for a gradient, and sparse features are given, not learned. "
+                "gcn: x requires a gradient, which sparse features do not get. "
                 "Give x to the layer as it is, or x.detach() here."
             )
-        check_numbers("x is", x)
+        check_numbers("x", x)
         return cls(outside_modes(_stored, x), x.shape[1])
 
     @classmethod
@@ -94,7 +93,7 @@ class SparseFeatures:
         if now is not None and self._versions is not None and self._versions != now:
             raise ShapeError(
                 "gcn: starts or columns of sparse features were changed in place. "
-                "Make them anew; with_values gives other numbers in the same places."
+                "Make new ones; with_values gives other values at the same positions."
             )
 
     def dropout(self, p: float, training: bool = True) -> "SparseFeatures":
@@ -110,7 +109,7 @@ class SparseFeatures:
         return self.with_values((values / torch.where(sums == 0, 1, sums)[rows]).to(self.dtype))
 
     def with_values(self, values: Tensor) -> "SparseFeatures":
-        """Other numbers in the same places."""
+        """Other values at the same positions."""
         there = self.there._replace(values=values)
         check_arrays(*there)
         return self._sharing(there, self._transposition)
@@ -135,13 +134,13 @@ class SparseFeatures:
         return other
 
     def _pattern_versions(self) -> tuple[int, ...] | None:
-        """None under the compiler, which looks at the arrays itself."""
-        if torch.compiler.is_compiling():
+        """None in compiled code, whose guards have the arrays themselves."""
+        if not is_plain(self.there.starts):
             return None
         return versions(self.there.starts, self.there.columns, *self._transposition)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy's changes are counted from the beginning, and what comes from a file is checked.
+        # A copy counts its changes from the beginning, and what comes from a file is checked.
         return SparseFeatures, (self.there, self.width, self._transposition)
 
     def __repr__(self) -> str:
@@ -160,11 +159,11 @@ def _check_transposition(transposition: Transposition, there: Csr, width: int) -
     check_pattern(starts, columns, there.height)
     if len(starts) != width + 1 or len(columns) != there.stored:
         raise ShapeError(
-            f"gcn: the transposed has {len(starts) - 1} rows and {len(columns)} entries, wanted {width} and "
-            f"{there.stored}. Leave it out, and it is made."
+            f"gcn: the transposed has {len(starts) - 1} rows and {len(columns)} entries, expected {width} and "
+            f"{there.stored}. Leave it out, and it is computed."
         )
     if order.dtype != torch.int64 or tuple(order.shape) != (there.stored,) or order.device != there.values.device:
         raise ShapeError(
-            f"gcn: order is {tuple(order.shape)} of {order.dtype} on {order.device}, wanted ({there.stored},) of "
-            f"torch.int64 on {there.values.device}. Leave the transposed out, and it is made."
+            f"gcn: order is {tuple(order.shape)} of {order.dtype} on {order.device}, expected ({there.stored},) of "
+            f"torch.int64 on {there.values.device}. Leave the transposed out, and it is computed."
         )

@@ -1,4 +1,4 @@
-"""A graph, made once: who hears whom, and for each normalisation the matrix that spreads features over it."""
+"""A graph, prepared once: its edges in rows, and for each normalization its adjacency matrix and the transposed."""
 
 from typing import Any, Self
 
@@ -8,54 +8,57 @@ from torch import Tensor
 from porism.errors import ShapeError
 from porism.layers.gcn.adjacency import scipy
 from porism.layers.gcn.adjacency.csr import Csr
-from porism.layers.gcn.adjacency.edges import Neighbours, check_edge_index, check_edges, neighbours
-from porism.layers.gcn.adjacency.modes import outside_modes
-from porism.layers.gcn.adjacency.normalize import check_normalisation
-from porism.layers.gcn.adjacency.propagations import PROPAGATIONS, Propagation, Propagations, name_of
+from porism.layers.gcn.adjacency.edges import Neighbors, check_edge_index, check_edges, neighbors
+from porism.layers.gcn.adjacency.modes import check_numbers, outside_modes
+from porism.layers.gcn.adjacency.normalize import Normalization
+from porism.layers.gcn.adjacency.propagations import Propagation, Propagations
 from porism.layers.operands import FLOATS
 
 
 class Graph:
-    """Who hears whom, ready for the products of every layer and every epoch.
+    """A graph that is prepared once for the products of every layer and every epoch.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])            # 0 - 1 - 2, each edge both ways
     >>> graph = Graph(path)
     >>> graph
     Graph(num_nodes=3, num_edges=4)
-    >>> graph.to_dense("row")
+    >>> graph.to_dense("rw")
     tensor([[0.5000, 0.5000, 0.0000],
             [0.3333, 0.3333, 0.3333],
             [0.0000, 0.5000, 0.5000]])
 
-    An edge (j, i) leads from j to i, so that i hears j: row i of A. Edges between the same two nodes add up, a node may
-    have no edge at all, and a loop that is there is not added a second time. An edge that is listed is an edge whatever
-    its weight, 0 too; in a matrix of scipy a zero is none. Matrices are built when first asked for.
+    An edge (j, i) leads from j to i: row i of A has its weight in column j. Weights of edges between the same two nodes
+    add up, a node may have no edge at all, and a node that has a self-loop gets no second one. An edge that is listed
+    is an edge whatever its weight, 0 too; in a matrix of scipy a zero is none. Matrices are built when first needed.
     """
 
     def __init__(self, edge_index: Tensor, edge_weight: Tensor | None = None, num_nodes: int | None = None) -> None:
         """Edges (2, E), from the node in the first row to the node in the second; weights (E), 1 where left out.
 
-        Without their number the nodes are those up to the largest that an edge names.
+        Without num_nodes the nodes are those up to the largest that an edge names.
         """
-        check_edge_index(edge_index)
-        self._set(outside_modes(_neighbours, edge_index.long(), num_nodes, edge_weight))
+        check_edge_index(edge_index, edge_weight)
+        check_numbers("edge_index", edge_index)
+        if edge_weight is not None:
+            check_numbers("edge_weight", edge_weight)
+        self._set(outside_modes(_neighbors, edge_index.long(), num_nodes, edge_weight))
 
     @classmethod
-    def from_neighbours(cls, neighbours: Neighbours) -> Self:
-        """Rows of neighbours that are at hand already."""
+    def from_neighbors(cls, neighbors: Neighbors) -> Self:
+        """Of sorted rows of neighbors."""
         graph = cls.__new__(cls)
-        graph._set(neighbours)
+        graph._set(neighbors)
         return graph
 
-    def _set(self, neighbours: Neighbours) -> None:
-        neighbours.check()
-        self._propagations = Propagations(neighbours)
+    def _set(self, neighbors: Neighbors) -> None:
+        neighbors.check()
+        self._propagations = Propagations(neighbors)
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> "Graph":
-        """A sparse matrix or array of scipy whose row i holds what node i hears: this graph spreads x as A x does."""
+        """A sparse matrix or array of scipy, A: row i holds the weights of the edges to node i."""
         if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ShapeError(f"gcn: the matrix is {matrix.shape}, wanted as many rows as columns: one for each node.")
+            raise ShapeError(f"gcn: the matrix is {matrix.shape}, expected as many rows as columns: one for each node.")
         starts, columns, weights = (torch.from_numpy(part) for part in scipy.read(matrix))
         rows = torch.repeat_interleave(torch.arange(matrix.shape[0]), starts.diff())
         return cls(torch.stack([columns, rows]), weights, num_nodes=matrix.shape[0])
@@ -63,7 +66,7 @@ class Graph:
     @classmethod
     def from_networkx(cls, graph: Any, weight: str = "weight") -> "Graph":
         """A graph of networkx, its nodes numbered in the order it lists them; an edge without `weight` has 1."""
-        number = {node: place for place, node in enumerate(graph.nodes)}
+        number = {node: index for index, node in enumerate(graph.nodes)}
         edges = [(number[a], number[b], w) for a, b, w in graph.edges(data=weight, default=1.0)]
         if not graph.is_directed():
             edges += [(b, a, w) for a, b, w in edges if a != b]
@@ -77,59 +80,70 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
-        return self._propagations.neighbours.nodes
+        return self._propagations.neighbors.nodes
 
     @property
     def num_edges(self) -> int:
         """Different pairs of nodes with an edge from the first to the second, loops among them."""
-        return len(self._propagations.neighbours.columns)
+        return len(self._propagations.neighbors.columns)
 
     @property
     def device(self) -> torch.device:
-        return self._propagations.neighbours.starts.device
+        return self._propagations.neighbors.starts.device
 
     @property
     def digest(self) -> Tensor:
         """32 bytes on the CPU that are the same for graphs of the same edges and weights, and for no others."""
-        if torch.compiler.is_compiling():
-            self._propagations.build("digest")
+        self._propagations.build("digest")
         digest: Tensor = self._propagations.digest
         return digest
 
-    def heard(self, self_loops: bool = True) -> Neighbours:
+    def neighbors(self, add_self_loops: bool = True) -> Neighbors:
         """The rows of A + I, or of A."""
-        heard: Neighbours = self._propagations.neighbours_with_loops if self_loops else self._propagations.neighbours
-        return heard
+        rows: Neighbors = self._propagations.neighbors_plus_1 if add_self_loops else self._propagations.neighbors
+        return rows
 
     def propagation(
-        self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
+        self,
+        normalization: str | None = "sym",
+        add_self_loops: bool = True,
+        dtype: torch.dtype = torch.float32,
+        *,
+        improved: bool = False,
+        flow: str = "source_to_target",
     ) -> Propagation:
         """Ahat and its transposed, in float32 or float64: what a lower precision is summed in."""
-        name = name_of(normalisation, self_loops, dtype)
-        if name not in PROPAGATIONS:
-            check_normalisation(normalisation)
+        return self.normalized(Normalization.of(normalization, add_self_loops, improved, flow=flow), dtype)
+
+    def normalized(self, how: Normalization, dtype: torch.dtype) -> Propagation:
+        """The same by options that were checked."""
         if dtype not in FLOATS:
-            raise ShapeError(f"gcn: dtype is {dtype}, wanted floating numbers. Convert the features with x.float().")
-        if torch.compiler.is_compiling():
-            self._propagations.build(name)
-        else:
-            self._propagations.check(name)
+            raise ShapeError(f"gcn: dtype is {dtype}, expected floating numbers. Convert the features with x.float().")
+        name = how.matrix_name(dtype)
+        self._propagations.build(name)
         built: Propagation = getattr(self._propagations, name)
         return built
 
     def to_dense(
-        self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
+        self,
+        normalization: str | None = "sym",
+        add_self_loops: bool = True,
+        dtype: torch.dtype = torch.float32,
+        *,
+        improved: bool = False,
+        flow: str = "source_to_target",
     ) -> Tensor:
         """Ahat as a matrix (N, N), to look at."""
-        return self.propagation(normalisation, self_loops, dtype).there.to_dense(self.num_nodes)
+        propagation = self.propagation(normalization, add_self_loops, dtype, improved=improved, flow=flow)
+        return propagation.there.to_dense(self.num_nodes)
 
     def to(self, device: torch.device | str) -> "Graph":
         """The same graph on another device, with all that was built."""
         if torch.device(device) == self.device:
             return self
-        if type(self).propagation is not Graph.propagation:
+        if type(self).normalized is not Graph.normalized:
             raise ShapeError(
-                f"gcn: a {type(self).__name__} has matrices of its own, which its edges do not tell. "
+                f"gcn: a {type(self).__name__} has matrices that are not made of its edges, and cannot be moved. "
                 f"Make it on {str(device)!r}."
             )
         moved = Graph.__new__(Graph)
@@ -141,7 +155,7 @@ class Graph:
 
 
 class Outline(Graph):
-    """A graph of which only the sizes are known: N nodes, E stored entries with all loops. To count with.
+    """A graph of which only the sizes are known: N nodes, E stored entries with all self-loops. To count with.
 
     Its entries are zeros, all of them in the last row.
     """
@@ -149,12 +163,10 @@ class Outline(Graph):
     def __init__(self, nodes: int, stored: int, device: torch.device | str | None = None) -> None:
         starts = torch.zeros(nodes + 1, dtype=torch.int64, device=device)
         starts[-1] = stored
-        self._set(Neighbours(starts, torch.zeros(stored, dtype=torch.int32, device=device), None))
+        self._set(Neighbors(starts, torch.zeros(stored, dtype=torch.int32, device=device), None))
 
-    def propagation(
-        self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
-    ) -> Propagation:
-        starts, columns, _ = self.heard(self_loops=False)
+    def normalized(self, how: Normalization, dtype: torch.dtype) -> Propagation:
+        starts, columns, _ = self.neighbors(add_self_loops=False)
         values = columns.new_zeros(columns.shape, dtype=torch.promote_types(dtype, torch.float32))
         return Propagation(Csr(starts, columns, values), Csr(starts, columns, values))
 
@@ -162,14 +174,41 @@ class Outline(Graph):
         return self if torch.device(device) == self.device else Outline(self.num_nodes, self.num_edges, device)
 
 
-def _neighbours(edge_index: Tensor, nodes: int | None, weights: Tensor | None) -> Neighbours:
+class GraphCache:
+    """The graph of the last call, prepared, for calls with the same edges and weights."""
+
+    def __init__(self) -> None:
+        self._graph: Graph | None = None
+        self._edges: tuple[Tensor, Tensor | None] | None = None
+
+    def clear(self) -> None:
+        self._graph = self._edges = None
+
+    def graph(self, edge_index: Tensor, edge_weight: Tensor | None, nodes: int) -> Graph:
+        if self._graph is None or self._graph.num_nodes != nodes or not self._is_last(edge_index, edge_weight):
+            self._graph = Graph(edge_index, edge_weight, nodes)
+            # Copies: whoever changes the edges in place has another graph.
+            self._edges = edge_index.clone(), None if edge_weight is None else edge_weight.clone()
+        return self._graph
+
+    def _is_last(self, edge_index: Tensor, edge_weight: Tensor | None) -> bool:
+        assert self._edges is not None
+        kept_index, kept_weight = self._edges
+        if (edge_weight is None) != (kept_weight is None) or edge_index.device != kept_index.device:
+            return False
+        return torch.equal(edge_index, kept_index) and (
+            edge_weight is None or kept_weight is None or torch.equal(edge_weight, kept_weight)
+        )
+
+
+def _neighbors(edge_index: Tensor, nodes: int | None, weights: Tensor | None) -> Neighbors:
     if nodes is None:
         if edge_index.numel() == 0:
-            raise ShapeError("gcn: the graph has no edges, so they do not tell how many nodes. Give num_nodes too.")
+            raise ShapeError("gcn: the graph has no edges, so that num_nodes cannot be read from them. Give num_nodes.")
         nodes = int(edge_index.max()) + 1
     check_edges(edge_index, nodes, weights)
     # Weights that are all 1 are those that are left out.
-    return neighbours(edge_index, int(nodes), None if weights is None or (weights == 1).all() else weights)
+    return neighbors(edge_index, int(nodes), None if weights is None or (weights == 1).all() else weights)
 
 
 def _number(weight: Any, name: str) -> float:
@@ -178,5 +217,5 @@ def _number(weight: Any, name: str) -> float:
     except (TypeError, ValueError):
         kind = type(weight).__name__
         raise ShapeError(
-            f"gcn: an edge has a {kind} for its {name!r}, wanted a number. Name another attribute."
+            f"gcn: an edge has a {kind} for its {name!r}, expected a number. Name another attribute."
         ) from None

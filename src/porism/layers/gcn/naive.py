@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 
-def adjacency(edge_index: Tensor, N: int, weights: Tensor | None = None, self_loops: bool = True) -> Tensor:
-    """A, or A + I: row i holds the weights of the edges that lead to node i. Float64, (N, N).
+def adjacency(edge_index: Tensor, N: int, weights: Tensor | None = None, loop_weight: float = 1.0) -> Tensor:
+    """A + loop_weight I: row i holds the weights of the edges that lead to node i. Float64, (N, N).
 
-    Edges (2, E) lead from their first row to their second. Those that are there twice add up. A node that has a loop
+    Edges (2, E) lead from their first row to their second. Those that are listed twice add up. A node that has a loop
     keeps it as it is.
     """
     A = torch.zeros(N, N, dtype=torch.float64)
@@ -20,8 +20,8 @@ def adjacency(edge_index: Tensor, N: int, weights: Tensor | None = None, self_lo
         if source == target:
             looped.add(source)
     for i in range(N):
-        if self_loops and i not in looped:
-            A[i, i] = 1.0
+        if loop_weight and i not in looped:
+            A[i, i] = loop_weight
     return A
 
 
@@ -35,36 +35,37 @@ def is_edge(edge_index: Tensor, N: int, self_loops: bool = True) -> Tensor:
     return edge
 
 
-def normalised(A: Tensor, edge: Tensor, normalisation: str) -> Tensor:
-    """Ahat from A + I. Degrees are its row sums; a node that hears nobody has a row of zeros."""
+def normalized(A: Tensor, edge: Tensor, normalization: str) -> Tensor:
+    """Ahat from A + I. Degrees are its row sums; a node without neighbors has a row of zeros."""
     Ahat = torch.zeros_like(A)
     degree = A.sum(1).tolist()
     for i, row in enumerate(A.tolist()):
-        heard = edge[i].nonzero().flatten().tolist()
-        for j in heard:
-            match normalisation:
+        neighbors = edge[i].nonzero().flatten().tolist()
+        for j in neighbors:
+            match normalization:
                 case "none":
                     Ahat[i, j] = row[j]
-                case "row":
+                case "rw":
                     Ahat[i, j] = row[j] / degree[i] if degree[i] else 0.0
-                case "symmetric":
+                case "sym":
                     Ahat[i, j] = row[j] / math.sqrt(degree[i] * degree[j]) if degree[i] * degree[j] else 0.0
                 case "softmax":
-                    Ahat[i, j] = math.exp(row[j]) / sum(math.exp(row[k]) for k in heard)
+                    Ahat[i, j] = math.exp(row[j]) / sum(math.exp(row[k]) for k in neighbors)
                 case _:
-                    raise ValueError(normalisation)
+                    raise ValueError(normalization)
     return Ahat
 
 
 def graph_convolution(x: Tensor, Ahat: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """y[i] = sum over j of Ahat[i, j] x[j] W + b. x (N, D), Ahat (N, N), weight (D, H), bias (H) -> (N, H)."""
+    """y[i] = sum over j of Ahat[i, j] x[j] W^T + b. x (N, D), Ahat (N, N), weight (H, D), bias (H) -> (N, H)."""
     rows = []
     for i in range(len(Ahat)):
-        heard = torch.zeros_like(x[0])
+        sum_over_neighbors = torch.zeros_like(x[0])
         for j in range(len(x)):
             if Ahat[i, j]:
-                heard = heard + Ahat[i, j].to(x.dtype) * x[j]
-        rows.append(heard @ weight if bias is None else heard @ weight + bias)
+                sum_over_neighbors = sum_over_neighbors + Ahat[i, j].to(x.dtype) * x[j]
+        row = sum_over_neighbors @ weight.mT
+        rows.append(row if bias is None else row + bias)
     return torch.stack(rows)
 
 

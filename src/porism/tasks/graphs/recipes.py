@@ -63,11 +63,6 @@ class GraphRecipe(Recipe):
                 "got num_augmentations=1. Use --set num_augmentations=2 or --set consistency_weight=0."
             )
 
-    @property
-    def layer_normalization(self) -> str:
-        """`normalization` in the words of the layer."""
-        return {"sym": "symmetric", "rw": "row"}.get(self.normalization, self.normalization)
-
 
 _GCN = GraphRecipe(
     name="gcn",

@@ -20,7 +20,7 @@ from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches
 from porism.tasks.graphs.exhibits.hidden_layer import hidden_map
 from porism.tasks.graphs.exhibits.over_smoothing import smoothing
 from porism.tasks.graphs.metric import by_class, confusion_matrix
-from porism.tasks.graphs.model.base import GraphModel, consistency_loss
+from porism.tasks.graphs.model.base import GraphModel, consistency_loss, state_of_0_1
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import model_cost, subject
 from porism.tasks.graphs.predict import label_graph, label_node
@@ -94,7 +94,7 @@ class Graphs(Task):
         if not recipe.num_neighbors:
             return [(nodes, self.data.labels[nodes])] * recipe.check_val_every_n_epoch
         return NeighborBatches(
-            self.data.graph.propagation(recipe.layer_normalization), self._features(), self.data.labels, nodes,
+            self.data.graph.propagation(recipe.normalization), self._features(), self.data.labels, nodes,
             batch=recipe.batch_size, passes=recipe.check_val_every_n_epoch, layers=recipe.num_layers,
             fan=recipe.num_neighbors, seed=(seed << 32) + (epoch << 20),
         )  # fmt: skip
@@ -118,6 +118,9 @@ class Graphs(Task):
         if recipe.consistency_weight:
             loss = loss + recipe.consistency_weight * consistency_loss(copies, recipe.sharpening_temperature)
         return loss, carry
+
+    def optimizer_state(self, state: dict[str, Tensor], model: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return state_of_0_1(state) if "layers.0.weight" in model else state
 
     def count(self, batch: Batch) -> int:
         # Every node that goes through the net, labelled or not.
@@ -162,7 +165,12 @@ class Graphs(Task):
 
     def letters(self) -> dict[str, int]:
         graph, x = self.data.graph, self.data.features
-        sizes = {"N": graph.num_nodes, "E": len(graph.heard().columns), "D": self.width, "H": self.recipe.hidden_size}
+        sizes = {
+            "N": graph.num_nodes,
+            "E": len(graph.neighbors().columns),
+            "D": self.width,
+            "H": self.recipe.hidden_size,
+        }
         stored = {"M": x.there.stored} if isinstance(x, SparseFeatures) else {}
         return {**sizes, "V": len(self.classes), "K": self.recipe.power_iterations, **stored}
 

@@ -25,7 +25,7 @@ PATH = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
 def test_the_club_is_zacharys() -> None:
     club, data = networkx.karate_club_graph(), read_graph("karate")
     adjacency = networkx.to_numpy_array(club, weight=None)
-    assert np.array_equal(data.graph.to_dense("none", self_loops=False).numpy(), adjacency)
+    assert np.array_equal(data.graph.to_dense("none", add_self_loops=False).numpy(), adjacency)
     assert [data.classes[label] == "Mr. Hi" for label in data.labels.tolist()] == [
         club.nodes[member]["club"] == "Mr. Hi" for member in club
     ]
@@ -41,7 +41,7 @@ def test_splits_do_not_touch(name: str) -> None:
 
 def test_a_graph_of_arrays(npz: Writer) -> None:
     data = read_graph(str(npz()))
-    assert torch.equal(data.graph.to_dense("none", self_loops=False), PATH)
+    assert torch.equal(data.graph.to_dense("none", add_self_loops=False), PATH)
     assert data.labels.tolist() == [0, 1, 1]
 
 
@@ -49,7 +49,7 @@ def test_an_adjacency_matrix_in_parts_says_whom_each_node_hears(npz: Writer) -> 
     matrix = scipy.sparse.csr_matrix(np.array([[0, 0, 2], [0, 0, 0], [0, 5, 0]]))
     parts = {"adj_data": matrix.data, "adj_indices": matrix.indices, "adj_indptr": matrix.indptr}
     data = read_graph(str(npz(edge_index=None, **parts)))
-    assert data.graph.to_dense("none", self_loops=False).tolist() == matrix.toarray().tolist()
+    assert data.graph.to_dense("none", add_self_loops=False).tolist() == matrix.toarray().tolist()
 
 
 def test_masks_are_a_split(npz: Writer) -> None:
@@ -97,7 +97,7 @@ def test_arrays_that_are_no_graph_get_a_line_with_the_file(
 
 def test_two_tables_are_a_graph(tables: Writer) -> None:
     data = read_graph(str(tables()))
-    assert torch.equal(data.graph.to_dense("none", self_loops=False), PATH)
+    assert torch.equal(data.graph.to_dense("none", add_self_loops=False), PATH)
     assert data.classes == ("blue", "red")
     assert data.labels.tolist() == [1, -1, 0]
     assert torch.as_tensor(data.features).tolist() == [[31, 0.5], [28, pytest.approx(0.1)], [7, 1]]
@@ -106,7 +106,7 @@ def test_two_tables_are_a_graph(tables: Writer) -> None:
 def test_edges_can_lead_one_way_and_have_weights(tables: Writer) -> None:
     data = read_graph(str(tables(edges="from,to,weight\nann,bob,2\n\nbob,carl,0.5\n")))
     # Who is written to hears.
-    assert data.graph.to_dense("none", self_loops=False).tolist() == [[0, 0, 0], [2, 0, 0], [0, 0.5, 0]]
+    assert data.graph.to_dense("none", add_self_loops=False).tolist() == [[0, 0, 0], [2, 0, 0], [0, 0.5, 0]]
 
 
 def test_a_split_in_the_table_is_kept(tables: Writer) -> None:
@@ -196,7 +196,7 @@ def test_graphs_of_other_libraries() -> None:
         from_object(networkx.path_graph(3), labels=[0, 1, 1]),
         from_object(scipy.sparse.csr_matrix(PATH.numpy()), scipy.sparse.eye(3), [0, 1, 1]),
     ):
-        assert torch.equal(made.graph.to_dense("none", self_loops=False), PATH)
+        assert torch.equal(made.graph.to_dense("none", add_self_loops=False), PATH)
         assert made.labels.tolist() == [0, 1, 1]
         assert made.features.shape == (3, 3)
     with pytest.raises(DataError, match="graph: a list is not a graph."):
@@ -216,7 +216,7 @@ def test_whole_numbers_of_every_type_are_edges_and_labels(npz: Writer, dtype: st
     edges, labels = np.array([[0, 1, 1, 2], [1, 0, 2, 1]], dtype), np.array([0, 1, 1], dtype)
     features = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]], ">f4")
     data = read_graph(str(npz(edge_index=edges, labels=labels, features=features, edge_weight=np.full(4, 2, dtype))))
-    assert torch.equal(data.graph.to_dense("none", self_loops=False), 2 * PATH)
+    assert torch.equal(data.graph.to_dense("none", add_self_loops=False), 2 * PATH)
     assert data.labels.tolist() == [0, 1, 1]
     assert torch.equal(torch.as_tensor(data.features), torch.tensor(features.tolist()))
 
@@ -239,7 +239,7 @@ def test_names_of_classes_and_arrays_of_no_concern(npz: Writer) -> None:
     assert few.labels.tolist() == [0, 1, 1999]
 
 
-def test_weights_below_zero_are_for_normalisations_that_do_not_divide_by_their_sum(npz: Writer) -> None:
+def test_weights_below_zero_are_for_normalizations_that_do_not_divide_by_their_sum(npz: Writer) -> None:
     nodes = {"features": np.ones((6, 1)), "labels": np.array([0, 1, 1, 1, 0, -1])}
     path = str(npz(edge_weight=np.array([-1.0, 1, 2, 3]), **nodes))
     for name in ("rw", "sym"):

@@ -29,7 +29,7 @@ def test_nodes_come_in_their_places_and_gaps_are_filled(planetoid: Writer) -> No
 
 
 def test_edges_count_once_and_both_ways_without_loops(planetoid: Writer) -> None:
-    adjacency = read_graph(str(planetoid())).graph.to_dense("none", self_loops=False)
+    adjacency = read_graph(str(planetoid())).graph.to_dense("none", add_self_loops=False)
     expected = torch.zeros(8, 8)
     for one, other in ((0, 1), (0, 7), (1, 2), (4, 5)):
         expected[one, other] = expected[other, one] = 1

@@ -19,7 +19,7 @@ NODES = 63
 def whole() -> Propagation:
     draw = torch.Generator().manual_seed(0)
     edges = torch.randint(NODES, (2, 400), generator=draw)
-    whole: Propagation = Graph(edges, num_nodes=NODES).propagation("symmetric")
+    whole: Propagation = Graph(edges, num_nodes=NODES).propagation("sym")
     return whole
 
 

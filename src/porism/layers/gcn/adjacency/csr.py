@@ -7,11 +7,11 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.gcn.adjacency.modes import outside_modes
-from porism.layers.operands import FLOATS, has_values
+from porism.layers.operands import FLOATS, has_values, is_plain
 
 
 class Csr(NamedTuple):
-    """The stored entries of a matrix, the first row's before the second's.
+    """The stored entries of a matrix in the CSR format, row after row.
 
     >>> matrix = Csr(torch.tensor([0, 1, 3]), torch.tensor([2, 0, 1]).int(), torch.tensor([5.0, 6.0, 7.0]))
     >>> matrix.to_dense(width=3)
@@ -46,7 +46,7 @@ class Csr(NamedTuple):
 
 
 class Transposition(NamedTuple):
-    """The pattern of the transposed matrix, and where each of its values stands in the matrix it came from."""
+    """The pattern of the transposed matrix, and the index of each of its values in the matrix."""
 
     starts: Tensor
     columns: Tensor
@@ -73,7 +73,7 @@ def check_arrays(starts: Tensor, columns: Tensor, values: Tensor | None = None) 
 
 
 def _refuse_arrays(starts: Tensor, columns: Tensor, values: Tensor | None) -> None:
-    """Says which of them does not fit."""
+    """Raises with the first array that does not fit."""
     for name, part, dtypes in (
         ("starts", starts, (torch.int64,)),
         ("columns", columns, (torch.int32,)),
@@ -82,22 +82,28 @@ def _refuse_arrays(starts: Tensor, columns: Tensor, values: Tensor | None) -> No
         if part is None:
             continue
         if not isinstance(part, Tensor) or part.layout is not torch.strided or part.dim() != 1:
-            raise ShapeError(f"gcn: {name} are {_described(part)}, wanted a dense tensor of one dimension. Reshape it.")
+            raise ShapeError(
+                f"gcn: {name} are {_described(part)}, expected a dense tensor of one dimension. Reshape it."
+            )
         if part.dtype not in dtypes:
             kinds = " or ".join(str(dtype) for dtype in dtypes)
-            raise ShapeError(f"gcn: {name} are {part.dtype}, wanted {kinds}. Convert them with {name}.to({dtypes[0]}).")
+            raise ShapeError(
+                f"gcn: {name} are {part.dtype}, expected {kinds}. Convert them with {name}.to({dtypes[0]})."
+            )
         if part.device != starts.device:
             raise ShapeError(
-                f"gcn: {name} are on {part.device}, starts on {starts.device}, wanted one device. "
+                f"gcn: {name} are on {part.device}, starts on {starts.device}, expected one device. "
                 f"Move them with {name}.to({str(starts.device)!r})."
             )
     if len(starts) == 0:
-        raise ShapeError("gcn: starts are empty, wanted one for each row, and the number of entries at the end.")
+        raise ShapeError("gcn: starts are empty, expected one for each row, and the number of entries at the end.")
     if values is not None and len(values) != len(columns):
-        raise ShapeError(f"gcn: {len(columns)} columns and {len(values)} values, wanted as many. Give each its column.")
+        raise ShapeError(
+            f"gcn: {len(columns)} columns and {len(values)} values, expected as many. Give each its column."
+        )
     if values is not None and values.requires_grad:
         raise ShapeError(
-            "gcn: values ask for a gradient, and a sparse matrix is given, not learned. "
+            "gcn: values require a gradient, which sparse matrices do not get. "
             "Give values.detach(), or a dense tensor to the layer."
         )
 
@@ -105,15 +111,16 @@ def _refuse_arrays(starts: Tensor, columns: Tensor, values: Tensor | None) -> No
 def check_pattern(starts: Tensor, columns: Tensor, width: int) -> None:
     """Refuses starts that do not lead from 0 to the number of entries, and columns that are not from 0 to width - 1.
 
-    On a CPU they are looked at now. Under the compiler and on a GPU the check runs with the kernels, and nobody waits.
+    On a CPU they are checked now. On a GPU the check runs with the kernels, without a synchronization. In compiled code
+    the kernels check for themselves.
     """
     if has_values(starts) and has_values(columns):
         outside_modes(_check_numbers, starts, columns, width)
-    elif torch.compiler.is_compiling() or (starts.is_cuda and type(starts) is type(columns) is Tensor):
+    elif starts.is_cuda and is_plain(starts) and is_plain(columns):
         rising = (starts[0] == 0) & (starts[-1] == len(columns)) & (starts[1:] >= starts[:-1]).all()
         torch._assert_async(rising, "gcn: starts of rows do not rise from 0 to the number of entries.")
         inside = ((columns >= 0) & (columns < width)).all()
-        torch._assert_async(inside, f"gcn: columns are out of range, wanted 0 to {width - 1}.")
+        torch._assert_async(inside, f"gcn: columns are out of range, expected 0 to {width - 1}.")
 
 
 def _check_numbers(starts: Tensor, columns: Tensor, width: int) -> None:
@@ -122,15 +129,15 @@ def _check_numbers(starts: Tensor, columns: Tensor, width: int) -> None:
     if first != 0 or last != len(columns) or falls:
         path = "fall in between" if falls else f"lead from {first} to {last}"
         raise ShapeError(
-            f"gcn: starts of rows {path}, wanted never falling from 0 to {len(columns)}, the number of entries. "
-            "The matrix is damaged: make it anew."
+            f"gcn: starts of rows {path}, expected never falling from 0 to {len(columns)}, the number of entries. "
+            "The matrix is damaged: make a new one."
         )
     if len(columns):
         least, most = (int(end) for end in columns.aminmax())
         if least < 0 or most >= width:
             raise ShapeError(
                 f"gcn: columns run from {least} to {most}, and {width} are numbered 0 to {width - 1}. "
-                "The matrix is damaged, or made for something wider: make it anew."
+                "The matrix is damaged, or made for something wider: make a new one."
             )
 
 

@@ -9,6 +9,7 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import _disable_current_modes
 
 from porism.errors import ShapeError
+from porism.layers.operands import is_transformed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,11 +22,8 @@ def outside_modes(make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     ...     outside_modes(torch.zeros, 3).is_inference()
     False
 
-    What a transform or a mode makes may not be pickled, copied or trained with once it has ended. The compiler traces
-    `make` as it is.
+    What a transform or a mode makes may not be pickled, copied or trained with once it has ended.
     """
-    if torch.compiler.is_compiling():
-        return make(*args, **kwargs)
     with (
         _disable_current_modes(),
         temporarily_clear_interpreter_stack(),
@@ -37,8 +35,6 @@ def outside_modes(make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 def check_numbers(name: str, x: Tensor) -> None:
     """Refuses a tensor whose numbers cannot be read here: on meta, or one that a transform stands for."""
-    # The compiler sees no transform here: inside of one it stops before.
-    transformed = not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x)
-    if x.is_meta or transformed:
+    if x.is_meta or is_transformed(x):
         where = "on meta" if x.is_meta else "inside a transform of torch.func"
-        raise ShapeError(f"gcn: {name} {where}, where its numbers cannot be read. Give a tensor from outside of it.")
+        raise ShapeError(f"gcn: {name} is {where}, where its numbers cannot be read. Give a tensor from outside of it.")

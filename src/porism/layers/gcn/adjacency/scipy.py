@@ -26,11 +26,13 @@ def read(matrix: Any) -> Entries:
     """
     if not hasattr(matrix, "tocsr") or len(matrix.shape) != 2:
         raise ShapeError(
-            f"gcn: the matrix is a {type(matrix).__name__}, wanted a sparse matrix of scipy in two dimensions. "
+            f"gcn: the matrix is a {type(matrix).__name__}, expected a sparse matrix of scipy in two dimensions. "
             "Use scipy.sparse.csr_array(matrix)."
         )
     if matrix.dtype.kind not in "biuf":
-        raise ShapeError(f"gcn: the matrix is of {matrix.dtype}, wanted real numbers. Convert it with .astype(float).")
+        raise ShapeError(
+            f"gcn: the matrix is of {matrix.dtype}, expected real numbers. Convert it with .astype(float)."
+        )
     try:
         copy = matrix.copy()
         _check(copy)
@@ -38,8 +40,8 @@ def read(matrix: Any) -> Entries:
         csr = copy.astype(np.float64).tocsr()
         _check(csr)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ShapeError(f"gcn: the matrix is damaged: {said.rstrip('.')}. Make it anew.") from error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ShapeError(f"gcn: the matrix is damaged: {reason.rstrip('.')}. Make a new one.") from error
     # What the matrix remembers of its own order may be out of date.
     csr.has_sorted_indices = csr.has_canonical_format = False
     csr.sum_duplicates()

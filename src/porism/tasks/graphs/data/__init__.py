@@ -76,7 +76,7 @@ def read_graph(source: str | None = None) -> LabelledGraph:
 
 def check_weights(data: LabelledGraph, normalization: str) -> None:
     """Refuses negative weights under a normalization that divides by their sum, which may then be 0 or less."""
-    weights = data.graph.heard(self_loops=False).weights
+    weights = data.graph.neighbors(add_self_loops=False).weights
     negative = 0 if weights is None else int((weights < 0).sum())
     if negative and normalization in ("rw", "sym"):
         raise DataError(

@@ -88,7 +88,7 @@ class LabelledGraph:
     def fingerprint(self) -> str:
         """The sha256 of all that a model is trained on."""
         digest = hashlib.sha256(json.dumps([self.graph.num_nodes, *self.classes]).encode())
-        neighbors, x = self.graph.heard(self_loops=False), self.features
+        neighbors, x = self.graph.neighbors(add_self_loops=False), self.features
         stored = tuple(x.there) if isinstance(x, SparseFeatures) else (x,)
         parts = [
             neighbors.starts,

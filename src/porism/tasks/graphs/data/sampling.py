@@ -12,7 +12,8 @@ from torch import Tensor
 
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.csr import Csr, Transposition, starts_of, transpose
-from porism.layers.gcn.adjacency.edges import Neighbours
+from porism.layers.gcn.adjacency.edges import Neighbors
+from porism.layers.gcn.adjacency.normalize import Normalization
 from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.graphs.data.labelled_graph import Features
@@ -24,12 +25,10 @@ class SampledGraph(Graph):
 
     def __init__(self, propagation: Propagation) -> None:
         there = propagation.there
-        self._set(Neighbours(there.starts, there.columns, there.values))
+        self._set(Neighbors(there.starts, there.columns, there.values))
         self._drawn = propagation
 
-    def propagation(
-        self, normalisation: str = "symmetric", self_loops: bool = True, dtype: torch.dtype = torch.float32
-    ) -> Propagation:
+    def normalized(self, how: Normalization, dtype: torch.dtype) -> Propagation:
         return self._drawn
 
 

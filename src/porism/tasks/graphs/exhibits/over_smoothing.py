@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from porism.layers.gcn import SparseFeatures
-from porism.layers.gcn.adjacency.normalize import NORMALISATIONS
+from porism.layers.gcn.adjacency.normalize import NORMALIZATIONS
 from porism.layers.gcn.functional import project, propagate
 from porism.runs.exhibits import Lines
 from porism.tasks.graphs.data.labelled_graph import LabelledGraph
@@ -26,23 +26,23 @@ def smoothing(data: LabelledGraph) -> list[Lines]:
     alike: dict[str, list[tuple[float, float]]] = {}
     accuracy: dict[str, list[tuple[float, float]]] = {}
     start = _narrowed(data.features)
-    for normalisation in NORMALISATIONS:
+    for normalization in NORMALIZATIONS:
         h, depth = start, 0
-        propagation = data.graph.propagation(normalisation)
+        propagation = data.graph.propagation(normalization)
         for target in DEPTHS:
             while depth < target:
                 # Without normalisation numbers grow with every step, and only directions count.
                 h, depth = propagate(h, propagation), depth + 1
                 h = h / h.abs().max().clamp_min(1e-30)
             if target > 1:
-                alike.setdefault(normalisation, []).append((target, similarity(h)))
-                accuracy.setdefault(normalisation, []).append((target, _nearest_mean_accuracy(h, data)))
+                alike.setdefault(normalization, []).append((target, similarity(h)))
+                accuracy.setdefault(normalization, []).append((target, _nearest_mean_accuracy(h, data)))
     return [
         Lines(
             title="Over-smoothing: how alike nodes become",
             about="Mean cosine between the features of two nodes after so many propagations, without weights: at 1 all "
             "nodes have the same direction, and later layers can separate them by length alone. Without weights "
-            "on the edges row and softmax are the same.",
+            "on the edges rw and softmax are the same.",
             x="propagations", y="mean cosine", lines=alike, log_x=True,
         ),
         Lines(
@@ -75,4 +75,4 @@ def _nearest_mean_accuracy(h: Tensor, data: LabelledGraph) -> float:
 
 def _narrowed(x: Tensor | SparseFeatures) -> Tensor:
     directions = torch.randn(x.shape[1], WIDTH, generator=torch.Generator().manual_seed(0)) / WIDTH**0.5
-    return project(x, directions) if isinstance(x, SparseFeatures) else x @ directions
+    return project(x, directions.mT) if isinstance(x, SparseFeatures) else x @ directions

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.layers.gcn.functional import project, propagate
@@ -42,10 +43,11 @@ class APPNP(GraphModel):
     def _affine(self, index: int, h: Features) -> Tensor:
         layer = self.convolution(index)
         assert layer.bias is not None
-        return (project(h, layer.weight) if isinstance(h, SparseFeatures) else h @ layer.weight) + layer.bias
+        weight = layer.lin.weight
+        return (project(h, weight) if isinstance(h, SparseFeatures) else linear(h, weight)) + layer.bias
 
     def _propagate(self, own: Tensor, graph: Graph) -> Tensor:
-        propagation = graph.propagation(self.recipe.layer_normalization, dtype=own.dtype)
+        propagation = graph.propagation(self.recipe.normalization, dtype=own.dtype)
         z = own
         for _ in range(self.recipe.power_iterations):
             # (1 - a) Ahat z + a z[0]

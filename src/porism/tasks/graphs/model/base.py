@@ -1,7 +1,7 @@
 """The base class of models that classify nodes, and the consistency loss between their dropout copies."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import torch
@@ -24,7 +24,7 @@ class GraphModel(nn.Module):
         self.recipe = recipe
         widths = [width, *[recipe.hidden_size] * (recipe.num_layers - 1), classes]
         self.layers = nn.ModuleList(
-            GraphConvolution(in_width, out_width, recipe.layer_normalization)
+            GraphConvolution(in_width, out_width, normalization=recipe.normalization)
             for in_width, out_width in pairwise(widths)
         )
 
@@ -45,7 +45,7 @@ class GraphModel(nn.Module):
 
     def penalty(self) -> Tensor:
         """Half of the sum of the first layer's squared weights."""
-        return self.convolution(0).weight.square().sum() / 2
+        return self.convolution(0).lin.weight.square().sum() / 2
 
     def convolution(self, index: int) -> GraphConvolution:
         layer = self.layers[index]
@@ -75,3 +75,19 @@ def consistency_loss(copies: Sequence[Tensor], temperature: float) -> Tensor:
     sharpened = probs.detach().mean(0).pow(1 / temperature)
     target = sharpened / sharpened.sum(1, keepdim=True)
     return (probs - target).square().sum(2).mean()
+
+
+def state_of_0_1(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state of an optimizer that 0.1 saved, `{index of a parameter}.{name}`, for the parameters of today.
+
+    >>> state_of_0_1({"0.exp_avg": torch.zeros(5, 3), "1.exp_avg": torch.zeros(3)})["1.exp_avg"].shape
+    torch.Size([3, 5])
+
+    In 0.1 a layer had its weight (D, H), then its bias; today it has its bias, then its weight (H, D).
+    """
+    found: dict[str, Tensor] = {}
+    for name, value in state.items():
+        index, _, kind = name.partition(".")
+        layer, is_bias = divmod(int(index), 2)
+        found[f"{2 * layer + (not is_bias)}.{kind}"] = value.mT.contiguous() if value.dim() == 2 else value
+    return found
