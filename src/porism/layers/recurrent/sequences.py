@@ -1,6 +1,7 @@
 """The forms a batch of sequences comes in: time or batch first, without a batch, packed. Inside, all are (T, B, D)."""
 
-from typing import NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -65,3 +66,16 @@ class Sequences(NamedTuple):
         if self.packed is not None and self.packed.sorted_indices is not None:
             return h.index_select(1, self.packed.sorted_indices)
         return h.unsqueeze(1) if self.unbatched else h
+
+
+def outside_the_compiler(layer: str, forward: Callable[..., Any]) -> Any:
+    """`forward` as compiled code calls it with packed sequences: as it is, between two compiled parts.
+
+    Their lengths are numbers in a tensor, and which sizes follow from them no compiler knows. With fullgraph=True torch
+    refuses it, for the reason given here.
+    """
+    return torch.compiler.disable(
+        forward,
+        reason=f"{layer}: input is a PackedSequence, whose lengths are not known while it is compiled. "
+        "Compile without fullgraph=True, or give a padded batch.",
+    )

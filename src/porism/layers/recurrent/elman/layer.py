@@ -11,7 +11,7 @@ from porism.errors import ShapeError
 from porism.layers.operands import check_dropout, check_operands, check_whole
 from porism.layers.recurrent.dropout import draw_state_mask, drop_between_layers
 from porism.layers.recurrent.elman.functional import check_nonlinearity, states
-from porism.layers.recurrent.sequences import Sequences
+from porism.layers.recurrent.sequences import Sequences, outside_the_compiler
 
 
 class Elman(nn.Module):
@@ -100,6 +100,8 @@ class Elman(nn.Module):
     def forward(self, input: Tensor | PackedSequence, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """The states of the last layer, packed where the input is, and the last state of every layer and direction."""
         if isinstance(input, PackedSequence):
+            if torch.compiler.is_compiling():
+                return self._forward_packed(input, hx)
             check_operands("elman", input=input.data, hx=hx)
             self._check_packed(input)
         else:
@@ -119,6 +121,8 @@ class Elman(nn.Module):
                 outputs.append(sequences.reverse(h) if direction else h)
             y = torch.cat(outputs, dim=-1) if len(outputs) > 1 else outputs[0]
         return sequences.like_input(y), sequences.states_like_input(torch.stack(last))
+
+    _forward_packed = outside_the_compiler("elman", forward)
 
     if TYPE_CHECKING:
         __call__ = forward

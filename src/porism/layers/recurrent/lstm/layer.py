@@ -14,7 +14,7 @@ from porism.layers.operands import check_dropout, check_operands, check_whole, i
 from porism.layers.recurrent.dropout import draw_state_mask, drop_between_layers
 from porism.layers.recurrent.elman.kernels.cudnn import in_one_chunk
 from porism.layers.recurrent.lstm.functional import lstm
-from porism.layers.recurrent.sequences import Sequences
+from porism.layers.recurrent.sequences import Sequences, outside_the_compiler
 
 State = tuple[Tensor, Tensor]
 
@@ -102,10 +102,14 @@ class LSTM(nn.Module):
 
     def forward(self, input: Tensor | PackedSequence, hx: State | None = None) -> tuple[Any, State]:
         """The states of the last layer, packed where the input is, and the last state and memory of every layer."""
+        if isinstance(input, PackedSequence) and torch.compiler.is_compiling():
+            return self._forward_packed(input, hx)
         self._check_input(input, hx)
         if self._kernels_serve(input):
             return self._by_kernels(input, hx)
         return self._by_layers(Sequences.of(input, self.batch_first), hx)
+
+    _forward_packed = outside_the_compiler("lstm", forward)
 
     if TYPE_CHECKING:
         __call__ = forward
