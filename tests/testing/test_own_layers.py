@@ -23,7 +23,7 @@ SIZES = {
     "E": (1, 2, 12),
 }
 CAUSAL = porism.Pattern("causal")
-HEADS = ("B T A*D",) * 3
+HEADS = (*("B T A*D",) * 3, {"key_padding_mask": "B T : bool"})
 LAYERS: dict[str, tuple[Callable[..., nn.Module], tuple[Any, ...], str]] = {
     "elman": (lambda D, H: porism.Elman(D, H), ("T B D",), "TBDH"),
     "lstm": (lambda D, H: porism.LSTM(D, H, 2, bidirectional=True), ("T B D",), "TBDH"),
@@ -59,3 +59,4 @@ def test_a_layer_keeps_the_contract(name: str) -> None:
     told_apart = {result.name for result in report.results if result.verdict == "expected"}
     assert told_apart == set(expected)
     assert len(report.passed) >= 11
+    assert ("padding" in {result.name for result in report.passed}) == (inputs is HEADS)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from porism.errors import ShapeError
-from porism.layers.attention.masks import check_mask, is_causal_mask
+from porism.layers.attention.masks import check_mask, is_causal_mask, padding_of
 from porism.layers.attention.method import Method
 from porism.layers.attention.pattern import FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, check_scale
@@ -186,8 +186,10 @@ class Heads(nn.Module):
         value = key if value is None else value
         self._check_inputs(query, key, value)
         unbatched = query.dim() == 2
-        if key_padding_mask is not None and unbatched:
-            key_padding_mask = _batch_of_one(key_padding_mask)
+        lost = None
+        if key_padding_mask is not None:
+            key_padding_mask = self._padding(key_padding_mask, key)
+            query, key, value, lost = self._without_padding(query, key, value, key_padding_mask)
         q, k, v = self._project(query, key, value)
         if attn_mask is not None:
             attn_mask = self._heads_mask(attn_mask, q, k, is_causal)
@@ -195,11 +197,17 @@ class Heads(nn.Module):
             raise ShapeError("attention: cu_seqlens came with need_weights. Pad the sequences with key_padding_mask.")
         request = self._request(q, k, v, attn_mask, is_causal, key_padding_mask=key_padding_mask, cu_seqlens=cu_seqlens)
         self.observe(request)
-        if not need_weights:
-            return self._join(self.method.attend(request), unbatched), None
-        heads, weights = self.attend_with_weights(request)
-        weights = (weights.mean(1) if average_attn_weights else weights).to(query.dtype)
-        return self._join(heads, unbatched), weights.squeeze(0) if unbatched else weights
+        weights = None
+        if need_weights:
+            heads, weights = self.attend_with_weights(request)
+            if lost is not None:
+                weights = weights.masked_fill(self._split(lost, 1), torch.nan)
+            weights = (weights.mean(1) if average_attn_weights else weights).to(query.dtype)
+            weights = weights.squeeze(0) if unbatched else weights
+        else:
+            heads = self.method.attend(request)
+        output = self._join(heads, unbatched)
+        return output if lost is None else output.masked_fill(lost, torch.nan), weights
 
     if TYPE_CHECKING:
         __call__ = forward
@@ -275,6 +283,30 @@ class Heads(nn.Module):
             f"attention: {type(self).__name__} never holds all pairs, and {what} asks for them. "
             "Leave it out, or take Attention."
         )
+
+    def _padding(self, mask: Tensor, key: Tensor) -> Tensor:
+        """key_padding_mask of a batch, (B, S) of bool, True for a pad."""
+        if key.dim() == 2:
+            return padding_of("attention", _batch_of_one(mask), 1, key.shape[0], key)
+        B, S = key.shape[:2] if self.batch_first else key.shape[1::-1]
+        return padding_of("attention", mask, B, S, key)
+
+    def _without_padding(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """The inputs without the NaN and infinities of pads, which would reach the gradients of all weights.
+
+        A gradient of 0 times NaN is NaN. Where queries, keys and values are one, pads are queries too, and keep their
+        finite numbers. Of those that had others there is no answer: the last tensor, (B, T, 1), is True for them.
+        """
+        # (B, S) as the inputs have these sizes, with one more for the width.
+        pads = padding.mT if query.dim() == 2 else (padding if self.batch_first else padding.mT).unsqueeze(-1)
+        if query is key is value:
+            lost = pads & ~query.isfinite().all(-1, keepdim=True)
+            clean = query.masked_fill(lost, 0)
+            return clean, clean, clean, lost
+        keys = key.masked_fill(pads, 0)
+        return query, keys, keys if value is key else value.masked_fill(pads, 0), None
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From the layer's inputs to heads: (B, A, T, D), (B, G, S, D), (B, G, S, H)."""

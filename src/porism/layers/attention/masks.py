@@ -27,13 +27,12 @@ def check_mask(layer: str, name: str, mask: Tensor, like: Tensor) -> None:
         )
 
 
-def padding_of(layer: str, mask: Tensor, k: Tensor) -> Tensor:
-    """key_padding_mask (B, S) of keys (B, G, S, D) as bool, True for a pad; or a refusal.
+def padding_of(layer: str, mask: Tensor, B: int, S: int, like: Tensor) -> Tensor:
+    """key_padding_mask (B, S) as bool, True for a pad, on the device of `like`; or a refusal.
 
     A mask of numbers, as nn.TransformerEncoderLayer makes it, has -inf for a pad and 0 elsewhere.
     """
-    check_mask(layer, "key_padding_mask", mask, k)
-    B, _, S, _ = k.shape
+    check_mask(layer, "key_padding_mask", mask, like)
     if mask.shape != (B, S):
         raise ShapeError(
             f"{layer}: key_padding_mask is {tuple(mask.shape)}, wanted {(B, S)}: batch and keys, True for a pad."
@@ -51,6 +50,14 @@ def padding_of(layer: str, mask: Tensor, k: Tensor) -> Tensor:
             "Give a mask of bool, True for a pad."
         )
     return padding
+
+
+def without_padding(x: Tensor, padding: Tensor) -> Tensor:
+    """Keys or values (B, G, S, D) with zeros for pads (B, S), whatever stood there.
+
+    A weight of 0 hides a key, but not its NaN or infinity: 0 times those is NaN, in the answer and in gradients.
+    """
+    return x.masked_fill(padding[:, None, :, None], 0)
 
 
 def attention_mask(layer: str, mask: Tensor, q: Tensor, k: Tensor) -> Tensor:

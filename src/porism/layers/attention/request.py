@@ -13,7 +13,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.masks import Mask, attention_mask, dense_mask, padding_of
+from porism.layers.attention.masks import Mask, attention_mask, dense_mask, padding_of, without_padding
 from porism.layers.attention.packed import pack, starts, unpack
 from porism.layers.attention.pattern import FULL, Pattern
 from porism.layers.autocast import autocast_dtype
@@ -39,9 +39,9 @@ class AttentionRequest:
     q: Tensor
     """(B, A, T, D)"""
     k: Tensor
-    """(B, G, S, D), G divides A"""
+    """(B, G, S, D), G divides A; 0 for pads"""
     v: Tensor
-    """(B, G, S, H)"""
+    """(B, G, S, H); 0 for pads"""
     pattern: Pattern
     scale: float
     key_padding_mask: Tensor | None
@@ -105,7 +105,8 @@ class AttentionRequest:
             # NumPy's numbers hold 64 bits, and sums of Python's hold any.
             offset = offset if isinstance(offset, (int, torch.SymInt)) else int(offset)
         if key_padding_mask is not None:
-            key_padding_mask = padding_of(layer, key_padding_mask, k)
+            key_padding_mask = padding_of(layer, key_padding_mask, k.shape[0], k.shape[2], k)
+            k, v = without_padding(k, key_padding_mask), without_padding(v, key_padding_mask)
         if attn_mask is not None:
             attn_mask = attention_mask(layer, attn_mask, q, k)
         packed = None

@@ -64,7 +64,7 @@ class Attention(Heads):
         if attn_mask is not None:
             attn_mask = pad(attn_mask, (0, count), value=attn_mask.dtype == torch.bool)
         if (padding := options["key_padding_mask"]) is not None:
-            options["key_padding_mask"] = pad(padding_of("attention", padding, k), (0, count))
+            options["key_padding_mask"] = pad(padding_of("attention", padding, k.shape[0], S, k), (0, count))
         k, v = torch.cat([k, keys], 2), torch.cat([v, values], 2)
         return super()._request(q, k, v, attn_mask, False, **options)
 
