@@ -139,8 +139,7 @@ FORMULAS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "cross-entropy": (nn.functional.cross_entropy, ("B V", "B : int < V")),
     "fused attention": (nn.functional.scaled_dot_product_attention, ("B A T D",) * 3),
 }
-KEPT = (*FORMULAS, *(name for name in LAYERS if name != "lstm"))
-"""Not the LSTM: the kernel that torch takes on a CPU keeps a workspace, which fake tensors do not have."""
+KEPT = (*FORMULAS, *LAYERS)
 
 
 @pytest.mark.sweep(7)

@@ -26,8 +26,15 @@ def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) ->
             parameters={"input": 4 * width * H, "recurrent": 4 * H**2} | ({"biases": 8 * H} if bias else {}),
             flops=products,
             backward_flops=products | {f"{name} weights": work for name, work in products.items()},
-            # Of every step its gates, h[t-1], c[t-1] and tanh(c[t]).
-            saved={"x": B * T * width, "gates": 4 * B * T * H, "states": B * T * H, "memory": 2 * B * T * H},
+            # Of every step its gates, h[t] and c[t]; and for a second derivative what the first step began with.
+            saved={
+                "x": B * T * width,
+                "gates": 4 * B * T * H,
+                "states": B * (T + 1) * H,
+                "memory": B * (T + 1) * H,
+                "first state and memory": 2 * B * H,
+            }
+            | ({"sum of the biases": 4 * H} if bias else {}),
         )
         for direction in directions:
             total += one.with_prefix(f"l{layer}{direction}") if num_layers > 1 or bidirectional else one

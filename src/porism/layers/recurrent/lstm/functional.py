@@ -1,11 +1,18 @@
-"""The functional form: one layer in one direction, by torch's own kernels or step by step."""
+"""The functional form: one layer in one direction, as one operator with its gradient."""
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.autocast import autocast_dtype
+from porism.layers.autocast import autocast_dtype, without_autocast
+from porism.layers.kernels import available
 from porism.layers.operands import check_operands, is_transformed
+from porism.layers.operators import Function, call, call_backward, differentiate, register, watch_of
+from porism.layers.recurrent.elman.kernels.cudnn import in_one_chunk
+from porism.layers.recurrent.lstm.gradient import gradient, layer_gradient
+from porism.layers.recurrent.lstm.kernels import cpu
 
 
 def lstm(
@@ -25,25 +32,42 @@ def lstm(
     >>> y.shape, h.shape, c.shape
     (torch.Size([10, 4, 100]), torch.Size([4, 100]), torch.Size([4, 100]))
 
-    `mask` (B, H) is multiplied into each h[t-1], dropout of what is fed back. Torch's kernels know none, nor the
-    transforms of torch.func: then the steps are taken one by one.
+    `mask` (B, H) is multiplied into each h[t-1], dropout of what is fed back. Under autocast products run in its type;
+    on a CPU the recurrence stays in float32, where rounding errors would be fed back at every step.
 
     Shapes: input (T, B, D), hx two of (B, H), weight_ih (4H, D), weight_hh (4H, H), biases (4H) -> y (T, B, H), h and c
     (B, H). The gates stand in torch's order: in, forget, new, out.
     """
     h0, c0 = hx
     _check(input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh)
-    operands = input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh
-    dtype = autocast_dtype(input, weight_ih) if input.is_cpu else None
-    if dtype is not None:
-        # Not every CPU has torch's kernel for this type. Products are of it, the memory is not.
-        y, (h, c) = by_steps(*operands, mask)
-        return y.to(dtype), (h.to(dtype), c.to(dtype))
-    if mask is not None or is_transformed(*operands):
-        return by_steps(*operands, mask)
-    weights = [part for part in (weight_ih, weight_hh, bias_ih, bias_hh) if part is not None]
-    y, h, c = torch._VF.lstm(input, (h0[None], c0[None]), weights, bias_ih is not None, 1, 0.0, False, False, False)
-    return y, (h[0], c[0])
+    x, bias = input, None if bias_ih is None or bias_hh is None else bias_ih + bias_hh
+    if dtype := autocast_dtype(x, weight_ih):
+        # cuDNN and our kernels on a GPU have one type for all but the memory.
+        recurrent = dtype if x.is_cuda else torch.promote_types(weight_hh.dtype, torch.float32)
+        x, weight_ih, bias = x.to(dtype), weight_ih.to(dtype), None if bias is None else bias.to(dtype)
+        h0, c0, weight_hh = (part.to(recurrent) for part in (h0, c0, weight_hh))
+        mask = None if mask is None else mask.to(recurrent)
+    with without_autocast(x):
+        operands = (x, h0, c0, weight_ih, weight_hh, bias, mask)
+        if is_transformed(x, h0, c0, weight_ih, weight_hh, bias, mask):
+            y, h, c = by_steps(*operands)
+        elif x.is_cuda and x.dtype != torch.float64 and mask is None and not runs_on_chip(x, weight_hh):
+            y, h, c = _by_cudnn(x, h0, c0, weight_ih, weight_hh, bias)
+        else:
+            # Both passes read x by rows, a step of a sequence each: where they lie otherwise they are copied once.
+            states, c, *_ = call(OPERATOR, LSTMFunction, x.contiguous(), *operands[1:])
+            # The last state has memory of its own: a user who changes it in place, does not mean y.
+            y, h = states[1:], states[-1].clone()
+    return (y.to(dtype), (h.to(dtype), c.to(dtype))) if dtype else (y, (h, c))
+
+
+def _by_cudnn(
+    x: Tensor, h0: Tensor, c0: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    weights = [weight_ih, weight_hh] if bias is None else [weight_ih, weight_hh, bias, torch.zeros_like(bias)]
+    h0, c0 = (part.contiguous()[None] for part in (h0, c0))
+    y, h, c = torch._VF.lstm(x, (h0, c0), in_one_chunk(weights), bias is not None, 1, 0.0, False, False, False)
+    return y, h[0], c[0]
 
 
 def by_steps(
@@ -52,14 +76,12 @@ def by_steps(
     c: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
-    bias_ih: Tensor | None,
-    bias_hh: Tensor | None,
+    bias: Tensor | None,
     mask: Tensor | None,
-) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """`lstm` in torch's plain operations, for a mask of the state that is fed back, and for torch.func's transforms."""
-    bias = None if bias_ih is None or bias_hh is None else bias_ih + bias_hh
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Every state, the last one and its memory in torch's plain operations, for torch.func's transforms."""
     # One product over all T B rows; the steps add what is fed back.
-    inputs = torch.nn.functional.linear(x, weight_ih, bias)
+    inputs = torch.nn.functional.linear(x, weight_ih, bias).to(h.dtype)
     states = []
     for inputs_t in inputs:
         let_in, forget, new, let_out = torch.addmm(inputs_t, h if mask is None else h * mask, weight_hh.mT).chunk(4, 1)
@@ -67,7 +89,161 @@ def by_steps(
         c = torch.sigmoid(forget) * c + torch.sigmoid(let_in) * torch.tanh(new)
         h = torch.sigmoid(let_out) * torch.tanh(c)
         states.append(h)
-    return torch.stack(states), (h, c)
+    return torch.stack(states), h, c
+
+
+def runs_on_chip(x: Tensor, weight_hh: Tensor) -> bool:
+    """Whether there are kernels for all steps at once: on a GPU, where the recurrent matrix fits on chip both ways."""
+    if x.numel() == 0 or not available(weight_hh):
+        return False
+    from porism.layers.recurrent.lstm.kernels import triton
+
+    return all(triton.launch(x.shape[1], weight_hh, back) is not None for back in (False, True))
+
+
+def _forward(
+    x: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """h[0] to h[T] (T+1, B, H), c[T] (B, H), and for the backward pass c[0] to c[T] and the gates (T, B, 4H)."""
+    kernel = cpu.forward
+    if runs_on_chip(x, weight_hh):
+        from porism.layers.recurrent.lstm.kernels import triton
+
+        kernel = triton.forward
+    h, c, gates = kernel(x, h0, c0, weight_ih, weight_hh, bias, mask)
+    return h, c[-1].to(h.dtype, copy=True), c, gates
+
+
+def _backward(
+    dh: Tensor,
+    dc: Tensor,
+    x: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    h: Tensor,
+    c: Tensor,
+    gates: Tensor,
+    needed: list[bool],
+) -> tuple[Tensor, ...]:
+    """The gradients of x, h[0], c[0], both weights and the bias; empty where they are not needed."""
+    scan = cpu.back_through_time
+    if runs_on_chip(x, weight_hh):
+        from porism.layers.recurrent.lstm.kernels import triton
+
+        scan = triton.back_through_time
+    needs_x, needs_h0, needs_c0, *needs_rest = needed
+    delta, dc0 = scan(dh[1:], dc, c, gates, weight_hh, mask)
+    dx, dh0, *rest = layer_gradient(delta, x, h, weight_ih, weight_hh, mask, [needs_x, needs_h0, *needs_rest])
+    if dh0 is not None:
+        dh0 += dh[0]
+    found = (dx, dh0, dc0.to(c0.dtype) if needs_c0 else None, *rest)
+    likes = (x, h, c0, x, h, x)
+    return tuple(like.new_empty(0) if part is None else part for part, like in zip(found, likes, strict=True))
+
+
+def _shapes(x: Tensor, h0: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    (T, B), H = x.shape[:2], h0.shape[1]
+    c = h0.new_empty(T + 1, B, H, dtype=torch.promote_types(h0.dtype, torch.float32))
+    return h0.new_empty(T + 1, B, H), h0.new_empty(B, H), c, h0.new_empty(T, B, 4 * H)
+
+
+def _shapes_of_gradients(dh: Tensor, dc: Any, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    h0, c0, weight_ih, weight_hh, *_, needed = rest
+    shapes = (x.shape, h0.shape, c0.shape, weight_ih.shape, weight_hh.shape, (len(weight_hh),))
+    likes = (x, h0, c0, x, h0, x)
+    return tuple(
+        like.new_empty(shape if is_needed else 0) for like, shape, is_needed in zip(likes, shapes, needed, strict=True)
+    )
+
+
+def _flops(x: Any, h0: Any, *_: Any, **__: Any) -> int:
+    """x I over all rows, and h H at every step."""
+    (T, B, D), (_, H) = x, h0
+    return int(8 * T * B * H * (D + H))
+
+
+def _backward_flops(dh: Any, dc: Any, x: Any, *rest: Any, **__: Any) -> int:
+    """Each product of the forward pass turns into two: of its left operand and of its right one."""
+    (T, B, D), H, needed = x, dh[-1], rest[-1]
+    dx, dh0, _, dI, dH, _ = needed
+    return int(8 * T * B * H * (D * (dx + dI) + H * dH) + 8 * B * H * H * (T - 1 + dh0))
+
+
+_OPERANDS = (
+    "Tensor x, Tensor h0, Tensor c0, Tensor weight_ih, Tensor weight_hh, Tensor? bias, Tensor? mask"  # of both passes
+)
+OPERATOR = register(f"lstm({_OPERANDS}) -> (Tensor, Tensor, Tensor, Tensor)", _forward, _shapes, _flops)
+BACKWARD = register(
+    f"lstm_backward(Tensor dh, Tensor dc, {_OPERANDS}, Tensor h, Tensor c, Tensor gates, bool[] needed) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _backward,
+    _shapes_of_gradients,
+    _backward_flops,
+)
+
+
+class LSTMFunction(Function):
+    """h[0] to h[T] and c[T], with their gradients; and what the backward pass needs besides."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        h, _, c, gates = output
+        ctx.mark_non_differentiable(c, gates)
+        ctx.watch = watch_of(h)
+        # Without autograd's own look at changes, so that users may make them.
+        ctx.save_for_backward(*inputs, h.data if ctx.watch else h, c, gates)
+
+    @staticmethod
+    def backward(ctx: Any, dh: Tensor, dc: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        *operands, h, c, gates = ctx.saved_tensors
+        with without_autocast(h):
+            if ctx.watch is not None and ctx.watch.changed:
+                with torch.no_grad():
+                    h, _, c, gates = OPERATOR(*operands)
+            needed = list(ctx.needs_input_grad[:6])
+            found = call_backward(LSTMBackward, dh, dc, *operands, h, c, gates, needed)
+        return *(part if is_needed else None for part, is_needed in zip(found, needed, strict=True)), None
+
+
+class LSTMBackward(Function):
+    """The gradients of x, h[0], c[0], both weights and the bias; empty where they are not needed."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        *operands, _, _, _, needed = inputs
+        ctx.save_for_backward(*operands)
+        ctx.needed = needed
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """The second derivative, by autograd of the same lines without operations in place: as nn.LSTM has it."""
+        dh, dc, x, h0, c0, weight_ih, weight_hh, bias, mask = ctx.saved_tensors
+
+        def needed_gradients(*point: Tensor) -> list[Tensor]:
+            dh, dc, x, h0, c0, weight_ih, weight_hh, *b = point
+            found = gradient(dh[1:], x, h0, c0, weight_ih.mT, weight_hh.mT, b[0] if b else None, mask, dc)
+            ours = (found.x, found.h0 + dh[0], found.c0, found.I.mT, found.H.mT, found.b)
+            return [part for part, is_needed in zip(ours, ctx.needed, strict=True) if is_needed]
+
+        point = [dh, dc, x, h0, c0, weight_ih, weight_hh] + ([] if bias is None else [bias])
+        pull_back: Any = torch.func.vjp(needed_gradients, *point)[1]
+        given = [part for part, is_needed in zip(gradients, ctx.needed, strict=True) if is_needed]
+        found = list(pull_back(given)) + ([None] if bias is None else [])
+        return *found, None, None, None, None, None
+
+
+differentiate(LSTMFunction, OPERATOR)
+differentiate(LSTMBackward, BACKWARD)
 
 
 def _check(

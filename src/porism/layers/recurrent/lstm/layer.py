@@ -13,7 +13,7 @@ from porism.layers.autocast import autocast_dtype
 from porism.layers.operands import check_dropout, check_operands, check_whole, is_transformed
 from porism.layers.recurrent.dropout import draw_state_mask, drop_between_layers
 from porism.layers.recurrent.elman.kernels.cudnn import in_one_chunk
-from porism.layers.recurrent.lstm.functional import lstm
+from porism.layers.recurrent.lstm.functional import lstm, runs_on_chip
 from porism.layers.recurrent.sequences import Sequences, outside_the_compiler
 
 State = tuple[Tensor, Tensor]
@@ -28,10 +28,10 @@ class LSTM(nn.Module):
     >>> output.shape, h_n.shape, c_n.shape
     (torch.Size([10, 4, 100]), torch.Size([1, 4, 100]), torch.Size([1, 4, 100]))
 
-    Its arguments, calls, parameters, initial numbers and kernels are those of `torch.nn.LSTM`, and state_dicts load
-    strictly both ways. While training, `dropout` acts on the states between layers, a mask for each step, or with
+    Its arguments, calls, parameters and initial numbers are those of `torch.nn.LSTM`, and state_dicts load strictly
+    both ways. While training, `dropout` acts on the states between layers, a mask for each step, or with
     `variational` one mask for all steps (Gal); `weight_dropout` on weight_hh (AWD-LSTM); `recurrent_dropout` on h[t-1],
-    one mask for all steps (keras), for which the steps are taken one by one.
+    one mask for all steps (keras).
 
     Shapes: input (T, B, D), hx two of (layers * directions, B, H) -> output (T, B, directions * H), (h_n, c_n) like hx.
     """
@@ -105,7 +105,7 @@ class LSTM(nn.Module):
         if isinstance(input, PackedSequence) and torch.compiler.is_compiling():
             return self._forward_packed(input, hx)
         self._check_input(input, hx)
-        if self._kernels_serve(input):
+        if self._takes_torch_kernels(input):
             return self._by_kernels(input, hx)
         return self._by_layers(Sequences.of(input, self.batch_first), hx)
 
@@ -114,12 +114,20 @@ class LSTM(nn.Module):
     if TYPE_CHECKING:
         __call__ = forward
 
-    def _kernels_serve(self, input: Tensor | PackedSequence) -> bool:
-        """Whether torch's kernels compute this: they know no masks and no torch.func, some CPUs no bfloat16."""
+    def _takes_torch_kernels(self, input: Tensor | PackedSequence) -> bool:
+        """Whether all layers are one call of torch: what our operator does not know, and what is too wide for it.
+
+        Torch's kernels know no masks and no torch.func, and on some CPUs no bfloat16.
+        """
         if self.training and (self.weight_dropout or self.recurrent_dropout or self.variational):
             return False
         data = input.data if isinstance(input, PackedSequence) else input
-        return not is_transformed(data, *self.parameters()) and not (data.is_cpu and autocast_dtype(data))
+        if is_transformed(data, *self.parameters()) or (data.is_cpu and autocast_dtype(data)):
+            return False
+        if self.proj_size or isinstance(input, PackedSequence):
+            return True
+        weight_hh = self.weight_hh_l0 if (dtype := autocast_dtype(data)) is None else self.weight_hh_l0.to(dtype)
+        return data.is_cuda and data.dtype != torch.float64 and not runs_on_chip(data, weight_hh)
 
     def _by_kernels(self, input: Tensor | PackedSequence, hx: State | None) -> tuple[Any, State]:
         """All layers and directions in one call of torch's own."""

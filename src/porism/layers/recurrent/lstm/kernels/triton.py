@@ -1,0 +1,197 @@
+"""The recurrence on a GPU in one kernel a pass: see `porism.layers.recurrent.kernels.scan` for how.
+
+A program computes the four gates of its states, so that the memory c never leaves it; the states h are passed on. On
+the way back it needs the delta of all gates of the step after. The sums over all steps are large products before and
+after the scans.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from porism.layers.recurrent.kernels.scan import (
+    WARPS,
+    ScanLaunch,
+    bits,
+    empty_states,
+    launches,
+    masked,
+    plan,
+    product,
+    read_state,
+    tanh,
+    write_state,
+)
+
+
+@triton.jit
+def _forward_scan(
+    inputs: tl.tensor, mask: tl.tensor, out: tl.tensor, memory: tl.tensor, gates: tl.tensor, weight: tl.tensor,
+    B: tl.tensor, begin: tl.tensor, end: tl.tensor,
+    H: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
+    SLABS: tl.constexpr, MASKED: tl.constexpr, WAIT: tl.constexpr, PRECISION: tl.constexpr,
+) -> None:  # fmt: skip
+    """UNITS states of ROWS sequences, group after group.
+
+    inputs and gates (T, B, 4H), mask (B, H), out and memory (T+1, B, H), weight (4H, H).
+    """
+    DTYPE: tl.constexpr = weight.dtype.element_ty
+    slab = tl.program_id(0) % SLABS
+    unit = slab * UNITS + tl.arange(0, UNITS)
+    # The four gates of a unit stand side by side.
+    column = tl.arange(0, 4 * UNITS)
+    unit_of = slab * UNITS + column // 4
+    gate = (column % 4) * H + unit_of
+    previous = tl.arange(0, PARTS)[:, None] * PART + tl.arange(0, PART)[None, :]
+    w = tl.load(
+        weight + previous[:, :, None] + gate[None, None, :] * H,
+        mask=(previous < H)[:, :, None] & (unit_of < H)[None, None, :], other=0.0,
+    )  # fmt: skip
+    step = tl.cast(B * H, tl.int64)
+    for first_row in range(tl.program_id(0) // SLABS * ROWS, B, tl.num_programs(0) // SLABS * ROWS):
+        row = first_row + tl.arange(0, ROWS)
+        known = (row < B)[None, :, None] & (previous < H)[:, None, :]
+        source = row[None, :, None] * H + previous[:, None, :]
+        inside = (row < B)[:, None] & (unit < H)[None, :]
+        place = row[:, None] * H + unit[None, :]
+        gates_inside = (row < B)[:, None] & (unit_of < H)[None, :]
+        gates_place = row[:, None] * (4 * H) + gate[None, :]
+        first_gate = row[:, None] * (4 * H) + unit[None, :]
+        c = tl.load(memory + begin * step + place, mask=inside, other=0.0)
+        for t in range(begin, end):
+            z = tl.load(inputs + t * 4 * step + gates_place, mask=gates_inside, other=0.0).to(tl.float32)
+            h = read_state(out + t * step + source, known, DTYPE, WAIT)
+            if MASKED:
+                h = masked(h, mask + source, known)
+            z += product(h, w, PRECISION)
+            # (ROWS, UNITS, 2, 2): in, forget | new, out
+            in_and_new, forget_and_out = tl.split(tl.reshape(z, (ROWS, UNITS, 2, 2)))
+            let_in, new = tl.split(in_and_new)
+            forget, let_out = tl.split(forget_and_out)
+            let_in, forget, new, let_out = tl.sigmoid(let_in), tl.sigmoid(forget), tanh(new), tl.sigmoid(let_out)
+            c = forget * c + let_in * new
+            write_state(out + (t + 1) * step + place, let_out * tanh(c), inside, DTYPE)
+            tl.store(memory + (t + 1) * step + place, c, mask=inside)
+            saved = gates + t * 4 * step + first_gate
+            tl.store(saved, let_in.to(DTYPE), mask=inside)
+            tl.store(saved + H, forget.to(DTYPE), mask=inside)
+            tl.store(saved + 2 * H, new.to(DTYPE), mask=inside)
+            tl.store(saved + 3 * H, let_out.to(DTYPE), mask=inside)
+
+
+@triton.jit
+def _backward_scan(
+    dy: tl.tensor, mask: tl.tensor, out: tl.tensor, memory: tl.tensor, gates: tl.tensor, dc_carried: tl.tensor,
+    weight: tl.tensor, T: tl.tensor, B: tl.tensor, begin: tl.tensor, end: tl.tensor,
+    H: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
+    SLABS: tl.constexpr, MASKED: tl.constexpr, WAIT: tl.constexpr, PRECISION: tl.constexpr,
+) -> None:  # fmt: skip
+    """delta of all gates of UNITS states of ROWS sequences, group after group; a warp multiplies the delta of one gate.
+
+    dy (T, B, H), mask and dc_carried (B, H), out (T+1, B, 4H), memory (T+1, B, H), gates (T, B, 4H), weight (4H, H).
+    """
+    DTYPE: tl.constexpr = weight.dtype.element_ty
+    slab = tl.program_id(0) % SLABS
+    unit = slab * UNITS + tl.arange(0, UNITS)
+    later = tl.arange(0, PART)
+    gate = tl.arange(0, PARTS)[:, None] * H + later[None, :]
+    w = tl.load(
+        weight + gate[:, :, None] * H + unit[None, None, :],
+        mask=(later < H)[None, :, None] & (unit < H)[None, None, :], other=0.0,
+    )  # fmt: skip
+    step = tl.cast(B * H, tl.int64)
+    for first_row in range(tl.program_id(0) // SLABS * ROWS, B, tl.num_programs(0) // SLABS * ROWS):
+        row = first_row + tl.arange(0, ROWS)
+        known = (row < B)[None, :, None] & ((later < H)[None, None, :] & (tl.arange(0, PARTS) < 4)[:, None, None])
+        source = row[None, :, None] * (4 * H) + gate[:, None, :]
+        inside = (row < B)[:, None] & (unit < H)[None, :]
+        place = row[:, None] * H + unit[None, :]
+        first_gate = row[:, None] * (4 * H) + unit[None, :]
+        dc = tl.load(dc_carried + place, mask=inside, other=0.0)
+        c = tl.load(memory + (T - begin) * step + place, mask=inside, other=0.0)
+        for s in range(begin, end):
+            t = T - 1 - s
+            # What does not depend on other programs is read before their deltas are waited for.
+            g = tl.load(dy + t * step + place, mask=inside, other=0.0).to(tl.float32)
+            saved = gates + t * 4 * step + first_gate
+            let_in = tl.load(saved, mask=inside, other=0.0).to(tl.float32)
+            forget = tl.load(saved + H, mask=inside, other=0.0).to(tl.float32)
+            new = tl.load(saved + 2 * H, mask=inside, other=0.0).to(tl.float32)
+            let_out = tl.load(saved + 3 * H, mask=inside, other=0.0).to(tl.float32)
+            c_previous = tl.load(memory + t * step + place, mask=inside, other=0.0)
+            tanh_c = tanh(c)
+            delta = read_state(out + (t + 1) * 4 * step + source, known, DTYPE, WAIT)
+            fed_back = product(delta, w, PRECISION)
+            if MASKED:
+                fed_back = masked(fed_back, mask + place, inside)
+            g += fed_back
+            dc += g * let_out * (1.0 - tanh_c * tanh_c)
+            to = out + t * 4 * step + first_gate
+            write_state(to, dc * new * let_in * (1.0 - let_in), inside, DTYPE)
+            write_state(to + H, dc * c_previous * forget * (1.0 - forget), inside, DTYPE)
+            write_state(to + 2 * H, dc * let_in * (1.0 - new * new), inside, DTYPE)
+            write_state(to + 3 * H, g * tanh_c * let_out * (1.0 - let_out), inside, DTYPE)
+            dc *= forget
+            c = c_previous
+        tl.store(dc_carried + place, dc, mask=inside)
+
+
+def launch(B: int, weight_hh: Tensor, back: bool) -> ScanLaunch | None:
+    """How a scan of B sequences is launched; None where there is no room for the recurrent matrix on chip."""
+    H = weight_hh.shape[1]
+    return plan(B, H, 1 if back else 4, H if back else triton.cdiv(H, WARPS), weight_hh.dtype, weight_hh.device)
+
+
+def forward(
+    x: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `kernels.cpu.forward`; the memory c is float32 in any type."""
+    T, (B, H) = len(x), h0.shape
+    inputs = torch.nn.functional.linear(x, weight_ih, bias)
+    h = empty_states(T + 1, B, H, like=h0)
+    h[0] = h0
+    c = h0.new_empty(T + 1, B, H, dtype=torch.float32)
+    c[0] = c0
+    gates = h0.new_empty(T, B, 4 * H)
+    found = _found(B, weight_hh, back=False)
+    for begin, end in launches(T):
+        _forward_scan[(found.programs,)](
+            inputs, inputs if mask is None else mask.contiguous(), bits(h), c, gates, _as_read(weight_hh),
+            B, begin, end, H=H, MASKED=mask is not None, **found.options(weight_hh.dtype),
+        )  # fmt: skip
+    return h, c, gates
+
+
+def back_through_time(
+    dy: Tensor, dc: Tensor, c: Tensor, gates: Tensor, weight_hh: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """As `kernels.cpu.back_through_time`."""
+    T, B, H = dy.shape
+    delta = empty_states(T + 1, B, 4 * H, like=gates)
+    delta[-1] = 0
+    dc = dc.to(torch.float32, copy=True).contiguous()
+    found = _found(B, weight_hh, back=True)
+    for begin, end in launches(T):
+        _backward_scan[(found.programs,)](
+            _as_read(dy), dy if mask is None else mask.contiguous(), bits(delta), c, gates, dc, _as_read(weight_hh),
+            T, B, begin, end, H=H, MASKED=mask is not None, **found.options(weight_hh.dtype),
+        )  # fmt: skip
+    return delta[:-1], dc
+
+
+def _found(B: int, weight_hh: Tensor, back: bool) -> ScanLaunch:
+    found = launch(B, weight_hh, back)
+    assert found is not None, "the caller looks whether there is room"
+    return found
+
+
+def _as_read(x: Tensor) -> Tensor:
+    """x as the kernels read it: one piece of memory, its numbers with their signs."""
+    return x.contiguous().resolve_neg()

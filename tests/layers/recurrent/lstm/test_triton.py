@@ -1,0 +1,109 @@
+"""The scans in one kernel each against the loop, in Triton's interpreter where there is no GPU."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from porism.layers import kernels
+from porism.layers.recurrent.lstm import lstm, naive
+from porism.testing.gradients import relative_error
+
+pytest.importorskip("triton")
+
+from porism.layers.recurrent.kernels import scan
+from porism.layers.recurrent.lstm.kernels import triton
+
+# Torch tells that a CPU without bfloat16 multiplies it another way.
+pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# T, B, D, H: one of each; two slabs of states; three groups of sequences, which take turns in the interpreter.
+SHAPES = [(1, 1, 1, 1), (3, 5, 7, 20), (3, 40, 3, 33)]
+
+
+@pytest.fixture(autouse=True)
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The kernels take the tensors here; and what was launched: False for forward, True for back."""
+    monkeypatch.setattr(kernels, "DEVICES", {DEVICE})
+    seen: list[bool] = []
+    found = triton._found
+
+    def watched(*args: Any, **options: Any) -> Any:
+        seen.append(options["back"])
+        return found(*args, **options)
+
+    monkeypatch.setattr(triton, "_found", watched)
+    return seen
+
+
+def drawn(shape: tuple[int, int, int, int], dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    T, B, D, H = shape
+    draw = torch.Generator().manual_seed(0)
+    shapes = ((T, B, D), (B, H), (B, H), (4 * H, D), (4 * H, H), (4 * H,))
+    scales = (0.3, 0.5, 0.5, D**-0.5, 0.5 * H**-0.5, 0.3)
+    parts = [torch.randn(shape, generator=draw) * scale for shape, scale in zip(shapes, scales, strict=True)]
+    return [part.to(DEVICE, dtype).requires_grad_() for part in parts]
+
+
+def errors(leaves: list[Tensor], mask: Tensor | None = None) -> list[float]:
+    """Of the states, the last memory, and of every gradient."""
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    x, h0, c0, weight_ih, weight_hh, bias = exact
+    states, memories = naive.lstm(x, h0, c0, weight_ih.mT, weight_hh.mT, bias, None if mask is None else mask.double())
+    expected = (states, memories[-1])
+    x, h0, c0, weight_ih, weight_hh, bias = leaves
+    y, (_, c) = lstm(x, (h0, c0), weight_ih, weight_hh, bias, torch.zeros_like(bias), mask)
+    draw = torch.Generator().manual_seed(1)
+    given = [torch.randn(part.shape, generator=draw).to(x) for part in expected]
+    gradients = torch.autograd.grad((y, c), leaves, given)
+    exact_gradients = torch.autograd.grad(expected, exact, [part.double() for part in given])
+    pairs = [*zip((y, c, *gradients), (*expected, *exact_gradients), strict=True)]
+    assert all(one.dtype == x.dtype for one, _ in pairs)
+    return [relative_error(one.double(), other) for one, other in pairs]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_is_as_near_to_float64_as_the_loop(
+    shape: tuple[int, int, int, int], dtype: torch.dtype, launched: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaves = drawn(shape, dtype)
+    found = max(errors(leaves))
+    assert launched == [False, True]
+    monkeypatch.setattr(kernels, "DEVICES", set())
+    leaves = [leaf.detach().cpu().requires_grad_() for leaf in leaves]
+    # The interpreter cuts off the digits that bfloat16 does not have, where hardware and torch round.
+    times = 6 if DEVICE == "cpu" and dtype == torch.bfloat16 else 2
+    assert found <= times * max(errors(leaves)) + 4 * torch.finfo(dtype).eps
+    assert launched == [False, True]
+
+
+def test_a_mask_of_the_state_is_multiplied_in_both_passes(launched: list[bool]) -> None:
+    leaves = drawn(SHAPES[-1])
+    mask = 2.0 * (torch.rand(leaves[1].shape, generator=torch.Generator().manual_seed(2)) > 0.5).to(DEVICE)
+    assert max(errors(leaves, mask)) <= 2e-6
+    assert launched == [False, True]
+
+
+def test_any_strides() -> None:
+    leaves = drawn(SHAPES[1])
+    turned = [leaf.detach().mT.contiguous().mT if leaf.dim() > 1 else leaf.detach() for leaf in leaves]
+    assert not any(leaf.is_contiguous() for leaf in turned[:5])
+    assert max(errors([leaf.requires_grad_() for leaf in turned])) <= 2e-6
+
+
+def test_a_nan_with_the_bits_of_an_empty_number_ends_no_scan() -> None:
+    leaves = [part.detach() for part in drawn((3, 2, 4, 20), torch.bfloat16)]
+    scan.bits(leaves[1])[1, 3] = -1
+    x, h0, c0, weight_ih, weight_hh, bias = leaves
+    y, _ = lstm(x, (h0, c0), weight_ih, weight_hh, bias, bias)
+    assert y[:, 1].isnan().all()
+    assert not y[:, 0].isnan().any()
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_states_that_do_not_fit_on_chip_have_no_launch(back: bool) -> None:
+    width, length = (1, 4096) if back else (4, 1024)
+    assert scan.plan(16, 4096, width, length, torch.bfloat16, torch.device(DEVICE)) is None
