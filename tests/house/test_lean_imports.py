@@ -86,6 +86,13 @@ def test_the_package_alone_is_light(repository: Path) -> None:
     assert modules_after(repository / "src", "import porism", ("torch", "numpy", "sympy", *UPPER_PACKAGES)) == []
 
 
+def test_runs_are_read_without_torch(repository: Path) -> None:
+    """Only a checkpoint's tensors need it, which checkpoint.py alone reads and writes."""
+    names = sorted(file.stem for file in (repository / "src/porism/runs").glob("*.py"))
+    code = "\n".join(f"import porism.runs.{name}" for name in names if name not in ("__init__", "checkpoint"))
+    assert modules_after(repository / "src", code, ("torch", "safetensors", "sympy")) == []
+
+
 def test_help_imports_no_torch(repository: Path) -> None:
     assert modules_after(repository / "src", HELP, ("torch", "numpy", "sympy", "matplotlib", "plotly")) == []
 

@@ -12,8 +12,9 @@ from tests.report.conftest import WriteRun, metrics
 
 from porism.errors import RunError, ShapeError
 from porism.report.page import write_report
-from porism.runs.exhibits import AnyExhibit, Clip, Lines, Matrix, Pictures, Points, Sounds, Table, picture
+from porism.runs.exhibits import AnyExhibit, Clip, Lines, Matrix, Pictures, Points, Sounds, Table
 from porism.runs.record import read_run
+from porism.tasks.blocks.pictures import picture
 
 SHOWN: list[AnyExhibit] = [
     Pictures(title="Worst", about="Wrong & sure.", pictures=[picture(torch.rand(1, 3, 5), "a <3>, taken for an 8")]),

@@ -7,13 +7,12 @@ three names. Which of them are good is known by their checksums, and whether por
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -21,9 +20,10 @@ from torch import Tensor
 
 from porism.errors import RunError
 from porism.files import LITTER, cannot_write, read_bytes, sha256, sha256_of_json, sync_folder, temporary, write_synced
+from porism.runs.checkpoint_state import STATE, candidates, previous_of, read_state
 
 Parts = Mapping[str, Mapping[str, Tensor]]
-STATE, MODEL = "state.json", "model.safetensors"
+MODEL = "model.safetensors"
 OPENING = b'{\n "state": {'
 """How every state.json begins."""
 
@@ -36,14 +36,6 @@ class Checkpoint:
     parts: dict[str, dict[str, Tensor]]
     documents: dict[str, Any]
     state: dict[str, Any]
-
-
-class Sealed(msgspec.Struct):
-    """What state.json says: the state, the checksum of each other file, and its own."""
-
-    state: dict[str, Any]
-    files: dict[str, str]
-    sha256: str
 
 
 Check = Callable[[Checkpoint], None]
@@ -95,7 +87,7 @@ def files_of(parts: Parts, documents: Mapping[str, Any]) -> Files:
 def refuse_foreign(folder: Path, made_here: Files) -> None:
     """Refuse to go on where a folder of one of the three names is not a checkpoint that porism wrote."""
     try:
-        for place in _places(folder):
+        for place in candidates(folder):
             _refuse_foreign(place, made_here)
     except OSError as error:
         raise cannot_write(folder, error, 0) from error
@@ -106,7 +98,7 @@ def load(folder: Path, check: Check | None = None) -> tuple[Checkpoint, str | No
 
     check: what else a checkpoint must be to be taken.
     """
-    writing, previous = temporary(folder), _previous(folder)
+    writing, previous = temporary(folder), previous_of(folder)
     if (newer := _try(writing, check)) is not None:
         damage = _reason(folder, check)
         return newer, f"{damage} Using the newer one, {writing}." if damage else f"Using {writing}, saved whole."
@@ -136,19 +128,12 @@ def promote(taken: Checkpoint, folder: Path) -> None:
 
 def exists(folder: Path) -> bool:
     """Whether there is anything to load."""
-    return folder.exists() or _previous(folder).exists() or _is_good(temporary(folder))
-
-
-def states(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The states of the checkpoints under the three names, newest first, where they can be read and are unaltered."""
-    for place in _places(folder):
-        with suppress(RunError):
-            yield place, _read_state(place / STATE).state
+    return folder.exists() or previous_of(folder).exists() or _is_good(temporary(folder))
 
 
 def read(folder: Path) -> Checkpoint:
     """One checkpoint, every file of it checked."""
-    sealed = _read_state(folder / STATE)
+    sealed = read_state(folder / STATE)
     parts, documents = {}, {}
     for name, expected in sealed.files.items():
         content = read_bytes(folder / name)
@@ -177,7 +162,7 @@ def first_not_finite(tensors: Mapping[str, Tensor], parameters: Collection[str] 
 
 def _put_in_place(writing: Path, folder: Path, made_here: Files) -> None:
     """Rename. At every moment `writing`, or what it has become, is whole."""
-    previous = _previous(folder)
+    previous = previous_of(folder)
     for place in (folder, previous):
         _refuse_foreign(place, made_here)
     if _is_whole(folder):
@@ -217,7 +202,7 @@ def _refuse_foreign(folder: Path, made_here: Files) -> None:
 def _file_names(folder: Path) -> set[str]:
     """The names that an unaltered state.json gives, none otherwise."""
     try:
-        return {STATE, *_read_state(folder / STATE).files}
+        return {STATE, *read_state(folder / STATE).files}
     except RunError:
         return set()
 
@@ -256,7 +241,7 @@ def _holds(path: Path, made_here: Files) -> bool:
 def _is_whole(folder: Path) -> bool:
     """Whether every file is what was written, without holding a second checkpoint in memory while one is saved."""
     try:
-        files = _read_state(folder / STATE).files
+        files = read_state(folder / STATE).files
         return all(_sha256_of_file(folder / name) == expected for name, expected in files.items())
     except (RunError, OSError):
         return False
@@ -294,25 +279,6 @@ def _checked(folder: Path, check: Check | None) -> Checkpoint:
     if check is not None:
         check(found)
     return found
-
-
-def _read_state(path: Path) -> Sealed:
-    try:
-        sealed = msgspec.convert(json.loads(read_bytes(path)), Sealed)
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path} is damaged: it is not the JSON that was written.") from error
-    if sha256_of_json({"state": sealed.state, "files": sealed.files}) != sealed.sha256:
-        raise RunError(f"{path} is damaged: its content was altered.")
-    return sealed
-
-
-def _places(folder: Path) -> tuple[Path, Path, Path]:
-    """The three names of a checkpoint, newest first."""
-    return temporary(folder), folder, _previous(folder)
-
-
-def _previous(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.previous")
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

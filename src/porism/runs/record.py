@@ -16,7 +16,7 @@ import msgspec
 
 from porism.errors import RunError
 from porism.files import read_bytes
-from porism.runs import checkpoint
+from porism.runs.checkpoint_state import states
 from porism.runs.events import EVENTS, read_events
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.old_fields import EVERY, convert_epochs
@@ -191,7 +191,7 @@ def read_run(path: Path) -> RunRecord:
     refuse_other_recipe(path, written)
     now = written.converted()
     # The checkpoint and the results before what they vouch for: a run that goes on meanwhile writes in the other order.
-    saved = next(checkpoint.states(path / LAST), None)
+    saved = next(states(path / LAST), None)
     results = read_results(path, written.sealed)
     events = read_events(path / EVENTS, written.sealed)
     if saved is not None:

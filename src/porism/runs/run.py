@@ -19,7 +19,7 @@ import tomli_w
 
 from porism.errors import RunError
 from porism.files import LITTER, cannot_write, is_temporary, read_bytes, sha256, sha256_of_json, write_atomically
-from porism.runs import checkpoint
+from porism.runs.checkpoint_state import states
 from porism.runs.events import EVENTS, Events, read_events
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.lock import LOCK, Lock, is_lock
@@ -226,7 +226,7 @@ def refuse_other_recipe(path: Path, written: "Written") -> None:
 def _recorded_recipes(path: Path, sealed: bool) -> Iterator[tuple[Path, object]]:
     """Who has kept the recipe's checksum. One that is damaged itself is no witness; its reader will tell."""
     for name in (LAST, BEST):
-        for place, state in checkpoint.states(path / name):
+        for place, state in states(path / name):
             yield place, state.get("recipe")
     with suppress(RunError):
         if (results := read_results(path, sealed)) is not None:

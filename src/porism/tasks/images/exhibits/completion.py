@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from porism.runs.exhibits import AnyExhibit, Picture, Pictures, Table, picture
+from porism.runs.exhibits import AnyExhibit, Picture, Pictures, Table
+from porism.tasks.blocks.pictures import picture
 from porism.tasks.images.data.image_set import ImageSet
 from porism.tasks.images.metric import PEERS, evaluate_peers, evaluate_pixels
 from porism.tasks.images.model.pixel_rnn import PixelRNN, complete, quantise

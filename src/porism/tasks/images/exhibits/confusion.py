@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from porism.runs.exhibits import AnyExhibit, Matrix, Pictures, Table, picture
+from porism.runs.exhibits import AnyExhibit, Matrix, Pictures, Table
 from porism.tasks.blocks.classification import Confusion, confusion
+from porism.tasks.blocks.pictures import picture
 from porism.tasks.images.data.image_set import ImageSet, Labelled
 from porism.tasks.images.model.base import logits_of
 from porism.tasks.images.recipes import ImagesRecipe

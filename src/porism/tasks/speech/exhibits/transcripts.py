@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from torch import Tensor
 from torch.nn import functional
 
-from porism.runs.exhibits import AnyExhibit, Clip, Pictures, Sounds, Table, picture
+from porism.runs.exhibits import AnyExhibit, Clip, Pictures, Sounds, Table
+from porism.tasks.blocks.pictures import picture
 from porism.tasks.speech.data.audio import write_wav
 from porism.tasks.speech.data.batches import Example
 from porism.tasks.speech.data.recordings import Utterance
