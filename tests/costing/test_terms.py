@@ -23,6 +23,12 @@ def test_the_alphabet_has_one_positive_whole_symbol_a_letter() -> None:
     assert SYMBOLS["T"] is T
 
 
+def test_key_heads_key_length_and_layers_have_letters() -> None:
+    G, S, L = (SYMBOLS[letter] for letter in "GSL")
+    keys = Terms(parameters={"key": L * D * G * D}, saved={"k": B * G * S * D})
+    assert keys.at(B=2, D=3, G=5, S=7, L=11) == {"parameters": 495, "flops": 0, "backward_flops": 0, "saved": 210}
+
+
 def test_total_is_the_factored_sum() -> None:
     assert str(LINEAR.total("parameters")) == "H*(D + 1)"
     assert LINEAR.total("backward_flops") == 4 * B * T * D * H

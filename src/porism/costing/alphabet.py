@@ -17,11 +17,14 @@ ALPHABET: dict[str, str] = {
     "C": "channels",
     "Y": "rows",
     "X": "columns",
+    "G": "key heads",
+    "S": "key length",
+    "L": "layers",
 }
 
 SYMBOLS: dict[str, Symbol] = {letter: Symbol(letter, integer=True, positive=True) for letter in ALPHABET}
 
-B, T, D, H, A, M, K, W, V, N, E, C, Y, X = SYMBOLS.values()
+B, T, D, H, A, M, K, W, V, N, E, C, Y, X, G, S, L = SYMBOLS.values()
 
 MOST_GENERATORS = 6
 """Letters, and floors or ceilings of them, up to which a polynomial is taken apart wholly. With more of them that takes
