@@ -16,7 +16,7 @@ from porism.runs.recipe import Recipe
 from porism.tasks.blocks.classification import accuracy_and_cross_entropy
 from porism.tasks.graphs.data import LabelledGraph, check_weights, load_graph, read_graph
 from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
-from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches
+from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches, NeighborSampling
 from porism.tasks.graphs.exhibits.hidden_layer import hidden_map
 from porism.tasks.graphs.exhibits.over_smoothing import smoothing
 from porism.tasks.graphs.metric import by_class, confusion_matrix
@@ -93,11 +93,15 @@ class Graphs(Task):
         recipe, nodes = self.recipe, self.data.splits["train"]
         if not recipe.num_neighbors:
             return [(nodes, self.data.labels[nodes])] * recipe.check_val_every_n_epoch
-        return NeighborBatches(
-            self.data.graph.propagation(recipe.normalization), self._features(), self.data.labels, nodes,
-            batch=recipe.batch_size, passes=recipe.check_val_every_n_epoch, layers=recipe.num_layers,
-            fan=recipe.num_neighbors, seed=(seed << 32) + (epoch << 20),
-        )  # fmt: skip
+        sampling = NeighborSampling(
+            passes=recipe.check_val_every_n_epoch,
+            batch_size=recipe.batch_size,
+            num_layers=recipe.num_layers,
+            num_neighbors=recipe.num_neighbors,
+            seed=(seed << 32) + (epoch << 20),
+        )
+        propagation = self.data.graph.propagation(recipe.normalization)
+        return NeighborBatches(propagation, self._features(), self.data.labels, nodes, sampling)
 
     def start(self, model: nn.Module) -> Carry:
         return {}

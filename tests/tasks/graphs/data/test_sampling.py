@@ -7,7 +7,7 @@ from torch import Tensor
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.runs.recipe import override
-from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches, sample
+from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches, NeighborSampling, sample
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
@@ -25,7 +25,8 @@ def whole() -> Propagation:
 
 def batches(whole: Propagation, features: Tensor | SparseFeatures, fan: int, batch: int = 7) -> NeighborBatches:
     labels = torch.arange(NODES) % 3
-    return NeighborBatches(whole, features, labels, torch.arange(20), batch=batch, passes=2, layers=2, fan=fan, seed=5)
+    sampling = NeighborSampling(passes=2, batch_size=batch, num_layers=2, num_neighbors=fan, seed=5)
+    return NeighborBatches(whole, features, labels, torch.arange(20), sampling)
 
 
 def test_a_part_holds_no_more_than_the_fan_and_the_node_itself(whole: Propagation) -> None:

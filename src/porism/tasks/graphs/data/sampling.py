@@ -5,6 +5,7 @@ that the memory of a step depends on the batch, not on the graph. A sampled entr
 its probability: the sampled sum is unbiased. The self-loop of a node is always kept, at its own weight.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -63,30 +64,41 @@ class NeighborBatch(NamedTuple):
         return SparseFeatures(Csr(*self.features[:3]), width, Transposition(*self.features[3:]))
 
 
+@dataclass(frozen=True)
+class NeighborSampling:
+    """How neighbors are sampled: passes over the training nodes, nodes a step, hops, and neighbors a node."""
+
+    passes: int
+    batch_size: int
+    num_layers: int
+    num_neighbors: int
+    seed: int
+
+
 class NeighborBatches(LazyBatches):
-    """Passes over the training nodes, each in an order of its own, `batch` of them a step.
+    """Passes over the training nodes, each in an order of its own, `batch_size` of them a step.
 
     An index always gives the same batch: its generator is seeded with the seed and the index.
     """
 
     def __init__(
-        self, propagation: Propagation, features: Features, labels: Tensor, nodes: Tensor, *,
-        batch: int, passes: int, layers: int, fan: int, seed: int,
-    ) -> None:  # fmt: skip
+        self, propagation: Propagation, features: Features, labels: Tensor, nodes: Tensor, sampling: NeighborSampling
+    ) -> None:
         self._whole, self._features, self._labels, self._nodes = propagation, features, labels, nodes
-        self._batch, self._passes, self._layers, self._fan, self._seed = batch, passes, layers, fan, seed
-        self._steps = -(-len(nodes) // batch)
+        self._sampling = sampling
+        self._steps = -(-len(nodes) // sampling.batch_size)
         """Of one pass."""
 
     def __len__(self) -> int:
-        return self._passes * self._steps
+        return self._sampling.passes * self._steps
 
     def batch(self, number: int) -> Batch:
         turn, step = divmod(number, self._steps)
-        order = torch.randperm(len(self._nodes), generator=torch.Generator().manual_seed(self._seed - turn))
-        chosen = self._nodes[order[step * self._batch : (step + 1) * self._batch]]
-        generator = torch.Generator().manual_seed(self._seed + 1 + number)
-        nodes, there = sample(self._whole.there, chosen, self._layers, self._fan, generator)
+        how = self._sampling
+        order = torch.randperm(len(self._nodes), generator=torch.Generator().manual_seed(how.seed - turn))
+        chosen = self._nodes[order[step * how.batch_size : (step + 1) * how.batch_size]]
+        generator = torch.Generator().manual_seed(how.seed + 1 + number)
+        nodes, there = sample(self._whole.there, chosen, how.num_layers, how.num_neighbors, generator)
         back = transpose(there.starts, there.columns, len(nodes)).of(there.values)
         return NeighborBatch(self._labels[chosen], *there, *back, features=_rows(self._features, nodes)).batch()
 
