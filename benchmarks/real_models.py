@@ -22,8 +22,9 @@ from typing import Any
 import torch
 import tyro
 
-from porism.costing.cost import KINDS, Cost
+from porism.costing.cost import Cost
 from porism.costing.fitting.basis import symbol
+from porism.costing.module_row import KINDS
 from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "real_models.json"

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from porism.costing.cost import Cost
+from porism.costing.counting.conventions import Conventions
 from porism.costing.derive import Input, derive
 from porism.errors import MissingExtra, PorismError, RecipeError, nearest
 
@@ -68,9 +69,7 @@ def cost(
         training=training,
         multiples=multiples,
         largest=largest,
-        macs=macs,
-        causal=causal,
-        elementwise=elementwise,
+        conventions=Conventions(1 if macs else 2, causal, elementwise),
     )
 
 

@@ -10,9 +10,10 @@ from sympy import Integer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.costing import cost as costing
-from porism.costing.cost import KINDS, Cost
+from porism.costing import reading
+from porism.costing.cost import Cost
 from porism.costing.derive import derive
+from porism.costing.module_row import KINDS
 from porism.errors import CostError, DeviceError, RecipeError, ShapeError
 
 
@@ -53,7 +54,7 @@ def test_outside_it_is_counted_or_said_to_be_extrapolated(linear: Cost, monkeypa
     assert linear.at(B=10**6).flops.label == "by formula"
     quantity = linear.at(recount=False, B=10**6).flops
     assert repr(quantity) == f"1,280,000,000 FLOPs (extrapolated: B confirmed to {high})"
-    monkeypatch.setattr(costing, "MOST_OPERATORS", 0)
+    monkeypatch.setattr(reading, "MOST_OPERATORS", 0)
     assert linear.at(B=10**6 + 1).flops.label == "extrapolated"
 
 
@@ -266,6 +267,6 @@ def test_a_long_count_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
             return x
 
     cost = derive(Looping(), "T B")
-    monkeypatch.setattr(costing, "MOST_OPERATORS", 300)
+    monkeypatch.setattr(reading, "MOST_OPERATORS", 300)
     assert cost.under(elementwise=True).at(T=200, B=2).flops.label == "by formula"
     assert cost.under(elementwise=True).at(T=2000, B=2).flops.label == "extrapolated"

@@ -12,8 +12,9 @@ from tests.costing.layer_costs import layer_cost
 from torch import Tensor, nn
 
 from porism.costing.alphabet import SYMBOLS, A, B, D, H, T, V
-from porism.costing.cost import KINDS, Cost
+from porism.costing.cost import Cost
 from porism.costing.derive import derive
+from porism.costing.module_row import KINDS
 from porism.costing.predicting.memory import OPTIMIZERS
 from porism.errors import CostError, PorismError, RecipeError, ShapeError
 from porism.layers.cases import LAYERS

@@ -130,14 +130,14 @@ class CostCommand:
 
     def _derive(self, target: "NamedTarget", console: "Console") -> "costing.Cost":
         from porism.api import cost_of
+        from porism.costing.counting.conventions import Conventions
 
+        causal = "half" if self.causal_half else "full"
         with console.status(f"counting {target.name} at a few sizes"):
             return cost_of(
                 target,
                 multiples=_sizes("--multiples", self.multiples),
-                macs=self.macs,
-                causal="half" if self.causal_half else "full",
-                elementwise=self.elementwise,
+                conventions=Conventions(1 if self.macs else 2, causal, self.elementwise),
             )
 
     def _numbers(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> dict[str, Any]:

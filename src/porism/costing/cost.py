@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import sympy
@@ -12,61 +12,20 @@ from rich.table import Table
 from sympy import Expr
 
 from porism.costing.counting.conventions import Conventions
-from porism.costing.counting.count import TooManyOperators, at_most
-from porism.costing.counting.target import Target, dtype_of
+from porism.costing.counting.target import dtype_of
 from porism.costing.fitting.basis import symbol
-from porism.costing.fitting.interpolate import Fitted
+from porism.costing.formulas import CostFormulas
+from porism.costing.module_row import KINDS, ModuleRow
 from porism.costing.predicting.crossover import Crossover, compared, largest
 from porism.costing.predicting.memory import Memory, bytes_of, check_optimizer, state_bytes, will_it_fit
 from porism.costing.quantity import FIRMEST, Quantity
+from porism.costing.reading import CostReading
 from porism.costing.table import FoldedRow, TableRow, as_text, folded, html_table, terminal_table, unfolded
-from porism.errors import CostError, PorismError, RecipeError
+from porism.errors import CostError, RecipeError
 
 if TYPE_CHECKING:
     from porism.costing.predicting.memory import Fit
     from porism.costing.predicting.time import Time
-
-KINDS = ("parameters", "flops", "backward_flops", "activation_bytes")
-
-TALLIES = (
-    *KINDS,
-    *("causal", "causal_backward_flops", "elementwise", "elementwise_backward_flops"),
-    *("parameter_bytes", "gradient_bytes", "trained_tensors"),
-)
-"""What is counted of every submodule; the kinds are made of these."""
-
-MOST_OPERATORS = 10_000
-"""Operators of one run up to which a number outside of the confirmed sizes is counted there: some seconds of work."""
-
-
-@dataclass(frozen=True)
-class ModuleRow:
-    """One submodule: where it sits, what it is, and the formula of each tally with all below it."""
-
-    path: str
-    kind: str
-    fitted: Mapping[str, Fitted]
-
-    def formula(self, kind: str, conventions: Conventions) -> Expr | None:
-        """One kind of cost under given conventions; None where no formula was found."""
-        if kind not in ("flops", "backward_flops"):
-            return self.fitted[kind].formula
-        parts = [self.fitted[tally].formula for tally in _tallies(kind)]
-        needed = [
-            part
-            for part, name in zip(parts, ("products", "causal", "elementwise"), strict=True)
-            if name in conventions.parts
-        ]
-        if any(part is None for part in needed):
-            return None
-        return conventions.join(*(sympy.Integer(0) if part is None else part for part in parts))
-
-
-def _tallies(kind: str) -> tuple[str, ...]:
-    """The tallies that one kind is made of: of operations those of products, causal products and elementwise work."""
-    if kind not in ("flops", "backward_flops"):
-        return (kind,)
-    return ("flops", "causal", "elementwise") if kind == "flops" else (kind, f"causal_{kind}", f"elementwise_{kind}")
 
 
 @dataclass(frozen=True)
@@ -100,7 +59,7 @@ class CostAt:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cost:
+class Cost(CostFormulas):
     """The cost of a module or function, as formulas in its letters.
 
     >>> lstm = porism.cost(lambda D, H: nn.LSTM(D, H), "T B D")
@@ -111,51 +70,6 @@ class Cost:
     >>> lstm.under(macs=True).flops
     4*B*H*T*(D + H)
     """
-
-    name: str
-    target: Target
-    letters: tuple[str, ...]
-    fixed: Mapping[str, int]
-    """Letters whose size the module itself decides."""
-    rows: tuple[ModuleRow, ...]
-    """The whole first, then every submodule that costs something."""
-    conventions: Conventions
-    multiples: Mapping[str, int]
-    """Letters whose formulas hold for multiples only."""
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of letters that are left out where numbers are requested: those of a recipe."""
-
-    @property
-    def uncounted(self) -> Mapping[str, int]:
-        """Operations that compute something but have no formula here, with the number of calls."""
-        return self.target.uncounted
-
-    @property
-    def parameters(self) -> Expr:
-        return self.formula("parameters")
-
-    @property
-    def flops(self) -> Expr:
-        return self.formula("flops")
-
-    @property
-    def backward_flops(self) -> Expr:
-        return self.formula("backward_flops")
-
-    @property
-    def activation_bytes(self) -> Expr:
-        """Bytes that autograd keeps between the forward and the backward pass."""
-        return self.formula("activation_bytes")
-
-    @property
-    def valid(self) -> dict[str, tuple[int, int]]:
-        """The sizes of each letter between which all formulas that were found are confirmed."""
-        ranges = [self._range(kind) for kind in KINDS]
-        found = [known for known in ranges if known]
-        return {
-            letter: (max(known[letter][0] for known in found), min(known[letter][1] for known in found))
-            for letter in (self.letters if found else ())
-        }
 
     @property
     def modules(self) -> dict[str, "Cost"]:
@@ -169,28 +83,6 @@ class Cost:
             )
             for row in inside
         }
-
-    @property
-    def titles(self) -> dict[str, str]:
-        """What each kind is called."""
-        unit = self.conventions.unit
-        names = ("parameters", f"forward {unit}", f"backward {unit}", "bytes kept for the backward pass")
-        return dict(zip(KINDS, names, strict=True))
-
-    def formula(self, kind: str) -> Expr:
-        """The whole's formula of one kind. Where none was found, the error says why."""
-        if kind not in KINDS:
-            raise RecipeError(f"cost: there is no kind {kind!r}. Choose from {', '.join(KINDS)}.")
-        formula = self._formula(kind)
-        if formula is None:
-            raise CostError(
-                f"cost: no formula was found for the {self.titles[kind]} of {self.name}: {self._reason(kind)}. "
-                "Numbers can be counted: give sizes to .at or --at."
-            )
-        return formula
-
-    def _formula(self, kind: str) -> Expr | None:
-        return self.rows[0].formula(kind, self.conventions)
 
     def under(
         self,
@@ -210,51 +102,6 @@ class Cost:
             ),
         )
 
-    @property
-    def verdict(self) -> str:
-        """One line: at which sizes the formulas were confirmed, what was run, and what they leave out."""
-        missing = [self.titles[kind] for kind in KINDS if self._formula(kind) is None]
-        parts = [f"no formula for {', '.join(missing)}" if missing else self._confirmed()]
-        parts += [f"{letter} in multiples of {step}" for letter, step in self.multiples.items()]
-        for kind in KINDS:
-            from_on = [f"{letter}={size}" for letter, size in self._least(kind).items()]
-            parts += [f"{self.titles[kind]} from {' and '.join(from_on)} on"] if from_on else []
-        if self.target.needs_numbers:
-            parts.append(f"counted on real tensors, since fake ones gave {self.target.needs_numbers}")
-        if self.uncounted:
-            parts.append(f"not counted: {', '.join(self.uncounted)}")
-        return "; ".join(parts)
-
-    def _confirmed(self) -> str:
-        checked = self.rows[0].fitted["flops"].checked
-        ranges = (
-            f"{letter} {min(sizes[letter] for sizes in checked)} to {max(sizes[letter] for sizes in checked)}"
-            for letter in self.letters
-        )
-        return f"exact on {len(checked)} held-out sizes ({', '.join(ranges)})" if self.letters else "counted"
-
-    def _least(self, *kinds: str) -> dict[str, int]:
-        """The sizes from which on the formulas hold, of letters for which that is not the smallest."""
-        least: dict[str, int] = {}
-        for fitted in self._fitted(*kinds):
-            for letter, size in fitted.least.items():
-                least[letter] = max(size, least.get(letter, 1))
-        return least
-
-    def _range(self, *kinds: str) -> dict[str, tuple[int, int]]:
-        """Between which sizes the formulas of these kinds or tallies were confirmed."""
-        known = [fitted.ranges for fitted in self._fitted(*kinds) if fitted.formula is not None and fitted.ranges]
-        return {
-            letter: (max(ranges[letter][0] for ranges in known), min(ranges[letter][1] for ranges in known))
-            for letter in (self.letters if known else ())
-        }
-
-    def _fitted(self, *kinds: str) -> list[Fitted]:
-        return [self.rows[0].fitted[tally] for kind in kinds for tally in _tallies(kind)]
-
-    def _reason(self, kind: str) -> str:
-        return next(fitted.reason for fitted in self._fitted(kind) if fitted.reason)
-
     def at(self, *, recount: bool = True, **sizes: SupportsIndex) -> CostAt:
         """The number of each kind at given sizes, each with a label that says how it is known.
 
@@ -262,7 +109,7 @@ class Cost:
         would take long; `recount=False` leaves that out. Where there is no formula, it is counted.
         """
         given = self._checked(sizes, self.letters)
-        reading = _Reading(self, given, recount)
+        reading = CostReading(self, given, recount)
         return CostAt(**{kind: reading.quantity(kind) for kind in KINDS})
 
     def solve(
@@ -342,7 +189,7 @@ class Cost:
 
             return in_training, "bytes in training"
         self._depends(self.formula(kind), letter, self.titles[kind])
-        return lambda size, recount: _Reading(self, at(size), recount).quantity(kind), self.titles[kind]
+        return lambda size, recount: CostReading(self, at(size), recount).quantity(kind), self.titles[kind]
 
     def _depends(self, formula: Expr, letter: str, title: str) -> None:
         if symbol(letter) not in formula.free_symbols:
@@ -412,7 +259,7 @@ class Cost:
             step = self.multiples.get(letter, 1)
             known = self.valid.get(letter, (1, 1))
             sizes.setdefault(letter, self.sizes.get(letter, -(-known[0] // step) * step))
-        return _Reading(self, sizes, recount=True).quantity(kind)
+        return CostReading(self, sizes, recount=True).quantity(kind)
 
     @overload
     def memory(self, optimizer: str = "adamw") -> Memory[Expr]: ...
@@ -442,7 +289,7 @@ class Cost:
         )
 
     def _memory_at(self, optimizer: str, given: Mapping[str, int], recount: bool) -> dict[str, Quantity]:
-        reading = _Reading(self, given, recount)
+        reading = CostReading(self, given, recount)
         return {
             "parameters": reading.of(lambda of: of["parameter_bytes"], ("parameter_bytes",), "bytes"),
             "gradients": reading.of(lambda of: of["gradient_bytes"], ("gradient_bytes",), "bytes"),
@@ -533,7 +380,7 @@ class Cost:
 
     def to_json(self, **sizes: SupportsIndex) -> dict[str, Any]:
         """The keys scripts rely on: `at` has plain numbers, None for the unknown; `labels` says how each is known."""
-        formulas = {kind: self._formula(kind) for kind in KINDS}
+        formulas = {kind: self.formula_or_none(kind) for kind in KINDS}
         texts = {kind: None if formula is None else str(formula) for kind, formula in formulas.items()}
         numbers: dict[str, Any] = {}
         if sizes:
@@ -584,112 +431,6 @@ class Cost:
 
 _BUDGETS = "Give flops, backward_flops, activation_bytes, memory or seconds."
 _MEMORY_TALLIES = ("parameter_bytes", "gradient_bytes", "trained_tensors")
-
-
-class _Reading:
-    """The numbers of a cost at given sizes: what is outside of the confirmed sizes is counted there, once for all."""
-
-    def __init__(self, cost: Cost, sizes: Mapping[str, int], recount: bool) -> None:
-        self.cost = cost
-        self.sizes = dict(sizes)
-        self.recount = recount
-        self._counted: dict[str, int] | str | None = None
-        self._is_counted = False
-
-    def quantity(self, kind: str) -> Quantity:
-        """One kind of cost."""
-        cost = self.cost
-        operations = kind in ("flops", "backward_flops")
-        unit = {"parameters": "parameters", "activation_bytes": "bytes"}.get(kind, cost.conventions.unit)
-
-        def join(of: Mapping[str, Any]) -> Any:
-            parts = [of[tally] for tally in _tallies(kind)]
-            return cost.conventions.join(*(sympy.sympify(part) for part in parts)) if operations else parts[0]
-
-        found = self.of(join, _tallies(kind), unit, cost._formula(kind))
-        if not operations or not cost.uncounted or found.low is None:
-            return found
-        missing = ", ".join(f"{name} x{calls}" for name, calls in cost.uncounted.items())
-        why = "; ".join(filter(None, (f"not counted: {missing}", found.why)))
-        return Quantity.at_least(found.low, unit=unit, why=why, formula=found.formula, sizes=self.sizes)
-
-    def of(
-        self,
-        join: Callable[[Mapping[str, Any]], Any],
-        tallies: tuple[str, ...],
-        unit: str,
-        formula: Expr | None = None,
-    ) -> Quantity:
-        """What is made of some tallies: from their formulas where they hold, else counted."""
-        row = self.cost.rows[0]
-        formulas = {tally: row.fitted[tally].formula for tally in tallies}
-        if formula is None and None not in formulas.values():
-            formula = join(formulas)
-        least = self.cost._least(*tallies)
-        if formula is None or any(self.sizes[letter] < size for letter, size in least.items()):
-            return self._by_count(join, tallies, unit)
-        number = int(formula.subs({symbol(letter): size for letter, size in self.sizes.items()}))
-        by_formula = Quantity(number, unit=unit, formula=formula, sizes=self.sizes)
-        outside = self._outside(self.cost._range(*tallies))
-        if not outside:
-            return by_formula
-        counted = self.counted() if self.recount else None
-        if counted is None:
-            return replace(by_formula, label="extrapolated", why=outside)
-        if isinstance(counted, str):
-            return Quantity.unknown(counted, unit=unit, sizes=self.sizes)
-        there = int(join(counted))
-        if there == number:
-            return by_formula
-        return Quantity(
-            there, unit=unit, label="counted", why=f"the formula gives {number:,}, {outside}", sizes=self.sizes
-        )
-
-    def _by_count(self, join: Callable[[Mapping[str, Any]], Any], tallies: tuple[str, ...], unit: str) -> Quantity:
-        counted = self.counted(always=True)
-        assert counted is not None
-        if isinstance(counted, str):
-            return Quantity.unknown(counted, unit=unit, sizes=self.sizes)
-        return Quantity(int(join(counted)), unit=unit, label="counted", sizes=self.sizes)
-
-    def _outside(self, ranges: Mapping[str, tuple[int, int]]) -> str:
-        """The letters whose size is outside of what was confirmed, in words."""
-        parts = []
-        for letter, (low, high) in ranges.items():
-            if self.sizes[letter] > high:
-                parts.append(f"{letter} confirmed to {high}")
-            elif self.sizes[letter] < low:
-                parts.append(f"{letter} confirmed from {low}")
-        return ", ".join(parts)
-
-    def counted(self, always: bool = False) -> dict[str, int] | str | None:
-        """The tallies at these sizes; a text where the target refuses them; None where counting would take too long."""
-        if not self._is_counted or (always and self._counted is None):
-            self._counted = self._count(always)
-            self._is_counted = True
-        return self._counted
-
-    def _count(self, always: bool) -> dict[str, int] | str | None:
-        cost = self.cost
-        if cost.target.needs_numbers and not always:
-            return None  # real tensors of any size may fill the memory
-        sizes = {**cost.fixed, **self.sizes}
-        try:
-            if always:
-                quantities = cost.target.quantities(sizes)
-            else:
-                with at_most(MOST_OPERATORS):
-                    quantities = cost.target.quantities(sizes)
-        except TooManyOperators:
-            return None
-        except PorismError:
-            whole = {letter: range_ for kind in KINDS for letter, range_ in cost._range(kind).items()}
-            odd = [letter for letter, (low, high) in whole.items() if not low <= self.sizes[letter] <= high]
-            at = ", ".join(f"{letter}={self.sizes[letter]}" for letter in odd or self.sizes)
-            return f"{cost.name} refuses {at}"
-        path = cost.rows[0].path
-        found = {tally: quantities[f"{tally} {path}"] for tally in TALLIES if f"{tally} {path}" in quantities}
-        return found or None
 
 
 def _whole(letter: str, size: Any) -> int:

@@ -2,16 +2,17 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from porism.costing.cost import TALLIES, Cost, ModuleRow
-from porism.costing.counting.conventions import Conventions
+from porism.costing.cost import Cost
+from porism.costing.counting.conventions import DEFAULT_CONVENTIONS, Conventions
 from porism.costing.counting.target import Target, first_line
 from porism.costing.fitting.interpolate import interpolate
 from porism.costing.fitting.samples import Limits
+from porism.costing.module_row import TALLIES, ModuleRow
 from porism.errors import PorismError, RecipeError, ShapeError
 
 Input = str | Tensor | Callable[..., Any] | Sequence[Any] | Mapping[str, Any] | float | None
@@ -28,9 +29,7 @@ def derive(
     training: bool | None = None,
     multiples: Mapping[str, int] | None = None,
     largest: Mapping[str, int] | None = None,
-    macs: bool = False,
-    causal: Literal["full", "half"] = "full",
-    elementwise: bool = False,
+    conventions: Conventions = DEFAULT_CONVENTIONS,
 ) -> Cost:
     """What a module, a function or a factory of modules costs, as formulas in the letters of its inputs.
 
@@ -51,7 +50,6 @@ def derive(
                 f"cost: {counted.name} has no letter {unknown[0]} to {purpose}. "
                 f"Letters: {', '.join(counted.letters) or 'none'}."
             )
-    conventions = Conventions(1 if macs else 2, causal, elementwise)
     fixed = find_fixed(counted, limits)
     letters = [letter for letter in counted.letters if letter not in fixed]
     limits = limits.without(fixed)

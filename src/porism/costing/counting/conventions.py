@@ -54,3 +54,6 @@ class Conventions:
         if self.multiply_add == 1:
             products = products / 2
         return factored(products + (elementwise if self.elementwise else 0))
+
+
+DEFAULT_CONVENTIONS = Conventions()

@@ -1,0 +1,129 @@
+"""The formulas of a cost: what was found, at which sizes it was confirmed, and what it leaves out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sympy import Expr
+
+from porism.costing.counting.conventions import Conventions
+from porism.costing.counting.target import Target
+from porism.costing.fitting.interpolate import Fitted
+from porism.costing.module_row import KINDS, ModuleRow, tallies_of
+from porism.errors import CostError, RecipeError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CostFormulas:
+    """The formulas of a module or function, of the whole and of every submodule."""
+
+    name: str
+    target: Target
+    letters: tuple[str, ...]
+    fixed: Mapping[str, int]
+    """Letters whose size the module itself decides."""
+    rows: tuple[ModuleRow, ...]
+    """The whole first, then every submodule that costs something."""
+    conventions: Conventions
+    multiples: Mapping[str, int]
+    """Letters whose formulas hold for multiples only."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of letters that are left out where numbers are requested: those of a recipe."""
+
+    @property
+    def uncounted(self) -> Mapping[str, int]:
+        """Operations that compute something but have no formula here, with the number of calls."""
+        return self.target.uncounted
+
+    @property
+    def parameters(self) -> Expr:
+        return self.formula("parameters")
+
+    @property
+    def flops(self) -> Expr:
+        return self.formula("flops")
+
+    @property
+    def backward_flops(self) -> Expr:
+        return self.formula("backward_flops")
+
+    @property
+    def activation_bytes(self) -> Expr:
+        """Bytes that autograd keeps between the forward and the backward pass."""
+        return self.formula("activation_bytes")
+
+    @property
+    def valid(self) -> dict[str, tuple[int, int]]:
+        """The sizes of each letter between which all formulas that were found are confirmed."""
+        ranges = [self.confirmed_range(kind) for kind in KINDS]
+        found = [known for known in ranges if known]
+        return {
+            letter: (max(known[letter][0] for known in found), min(known[letter][1] for known in found))
+            for letter in (self.letters if found else ())
+        }
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What each kind is called."""
+        unit = self.conventions.unit
+        names = ("parameters", f"forward {unit}", f"backward {unit}", "bytes kept for the backward pass")
+        return dict(zip(KINDS, names, strict=True))
+
+    def formula(self, kind: str) -> Expr:
+        """The whole's formula of one kind. Where none was found, the error says why."""
+        if kind not in KINDS:
+            raise RecipeError(f"cost: there is no kind {kind!r}. Choose from {', '.join(KINDS)}.")
+        formula = self.formula_or_none(kind)
+        if formula is None:
+            raise CostError(
+                f"cost: no formula was found for the {self.titles[kind]} of {self.name}: {self._reason(kind)}. "
+                "Numbers can be counted: give sizes to .at or --at."
+            )
+        return formula
+
+    def formula_or_none(self, kind: str) -> Expr | None:
+        return self.rows[0].formula(kind, self.conventions)
+
+    @property
+    def verdict(self) -> str:
+        """One line: at which sizes the formulas were confirmed, what was run, and what they leave out."""
+        missing = [self.titles[kind] for kind in KINDS if self.formula_or_none(kind) is None]
+        parts = [f"no formula for {', '.join(missing)}" if missing else self._confirmed()]
+        parts += [f"{letter} in multiples of {step}" for letter, step in self.multiples.items()]
+        for kind in KINDS:
+            from_on = [f"{letter}={size}" for letter, size in self.least_sizes(kind).items()]
+            parts += [f"{self.titles[kind]} from {' and '.join(from_on)} on"] if from_on else []
+        if self.target.needs_numbers:
+            parts.append(f"counted on real tensors, since fake ones gave {self.target.needs_numbers}")
+        if self.uncounted:
+            parts.append(f"not counted: {', '.join(self.uncounted)}")
+        return "; ".join(parts)
+
+    def _confirmed(self) -> str:
+        checked = self.rows[0].fitted["flops"].checked
+        ranges = (
+            f"{letter} {min(sizes[letter] for sizes in checked)} to {max(sizes[letter] for sizes in checked)}"
+            for letter in self.letters
+        )
+        return f"exact on {len(checked)} held-out sizes ({', '.join(ranges)})" if self.letters else "counted"
+
+    def least_sizes(self, *kinds: str) -> dict[str, int]:
+        """The sizes from which on the formulas hold, of letters for which that is not the smallest."""
+        least: dict[str, int] = {}
+        for fitted in self._fitted(*kinds):
+            for letter, size in fitted.least.items():
+                least[letter] = max(size, least.get(letter, 1))
+        return least
+
+    def confirmed_range(self, *kinds: str) -> dict[str, tuple[int, int]]:
+        """Between which sizes the formulas of these kinds or tallies were confirmed."""
+        known = [fitted.ranges for fitted in self._fitted(*kinds) if fitted.formula is not None and fitted.ranges]
+        return {
+            letter: (max(ranges[letter][0] for ranges in known), min(ranges[letter][1] for ranges in known))
+            for letter in (self.letters if known else ())
+        }
+
+    def _fitted(self, *kinds: str) -> list[Fitted]:
+        return [self.rows[0].fitted[tally] for kind in kinds for tally in tallies_of(kind)]
+
+    def _reason(self, kind: str) -> str:
+        return next(fitted.reason for fitted in self._fitted(kind) if fitted.reason)

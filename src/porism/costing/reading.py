@@ -1,0 +1,124 @@
+"""The numbers of a cost at given sizes: by formula where it is confirmed, else counted."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import sympy
+from sympy import Expr
+
+from porism.costing.counting.count import TooManyOperators, at_most
+from porism.costing.fitting.basis import symbol
+from porism.costing.formulas import CostFormulas
+from porism.costing.module_row import KINDS, TALLIES, tallies_of
+from porism.costing.quantity import Quantity
+from porism.errors import PorismError
+
+MOST_OPERATORS = 10_000
+"""Operators of one run up to which a number outside of the confirmed sizes is counted there: some seconds of work."""
+
+
+class CostReading:
+    """The numbers of a cost at given sizes: what is outside of the confirmed sizes is counted there, once for all."""
+
+    def __init__(self, cost: CostFormulas, sizes: Mapping[str, int], recount: bool) -> None:
+        self.cost = cost
+        self.sizes = dict(sizes)
+        self.recount = recount
+        self._counted: dict[str, int] | str | None = None
+        self._is_counted = False
+
+    def quantity(self, kind: str) -> Quantity:
+        """One kind of cost."""
+        cost = self.cost
+        operations = kind in ("flops", "backward_flops")
+        unit = {"parameters": "parameters", "activation_bytes": "bytes"}.get(kind, cost.conventions.unit)
+
+        def join(of: Mapping[str, Any]) -> Any:
+            parts = [of[tally] for tally in tallies_of(kind)]
+            return cost.conventions.join(*(sympy.sympify(part) for part in parts)) if operations else parts[0]
+
+        found = self.of(join, tallies_of(kind), unit, cost.formula_or_none(kind))
+        if not operations or not cost.uncounted or found.low is None:
+            return found
+        missing = ", ".join(f"{name} x{calls}" for name, calls in cost.uncounted.items())
+        why = "; ".join(filter(None, (f"not counted: {missing}", found.why)))
+        return Quantity.at_least(found.low, unit=unit, why=why, formula=found.formula, sizes=self.sizes)
+
+    def of(
+        self,
+        join: Callable[[Mapping[str, Any]], Any],
+        tallies: tuple[str, ...],
+        unit: str,
+        formula: Expr | None = None,
+    ) -> Quantity:
+        """What is made of some tallies: from their formulas where they hold, else counted."""
+        row = self.cost.rows[0]
+        formulas = {tally: row.fitted[tally].formula for tally in tallies}
+        if formula is None and None not in formulas.values():
+            formula = join(formulas)
+        least = self.cost.least_sizes(*tallies)
+        if formula is None or any(self.sizes[letter] < size for letter, size in least.items()):
+            return self._by_count(join, tallies, unit)
+        number = int(formula.subs({symbol(letter): size for letter, size in self.sizes.items()}))
+        by_formula = Quantity(number, unit=unit, formula=formula, sizes=self.sizes)
+        outside = self._outside(self.cost.confirmed_range(*tallies))
+        if not outside:
+            return by_formula
+        counted = self.counted() if self.recount else None
+        if counted is None:
+            return replace(by_formula, label="extrapolated", why=outside)
+        if isinstance(counted, str):
+            return Quantity.unknown(counted, unit=unit, sizes=self.sizes)
+        there = int(join(counted))
+        if there == number:
+            return by_formula
+        return Quantity(
+            there, unit=unit, label="counted", why=f"the formula gives {number:,}, {outside}", sizes=self.sizes
+        )
+
+    def _by_count(self, join: Callable[[Mapping[str, Any]], Any], tallies: tuple[str, ...], unit: str) -> Quantity:
+        counted = self.counted(always=True)
+        assert counted is not None
+        if isinstance(counted, str):
+            return Quantity.unknown(counted, unit=unit, sizes=self.sizes)
+        return Quantity(int(join(counted)), unit=unit, label="counted", sizes=self.sizes)
+
+    def _outside(self, ranges: Mapping[str, tuple[int, int]]) -> str:
+        """The letters whose size is outside of what was confirmed, in words."""
+        parts = []
+        for letter, (low, high) in ranges.items():
+            if self.sizes[letter] > high:
+                parts.append(f"{letter} confirmed to {high}")
+            elif self.sizes[letter] < low:
+                parts.append(f"{letter} confirmed from {low}")
+        return ", ".join(parts)
+
+    def counted(self, always: bool = False) -> dict[str, int] | str | None:
+        """The tallies at these sizes; a text where the target refuses them; None where counting would take too long."""
+        if not self._is_counted or (always and self._counted is None):
+            self._counted = self._count(always)
+            self._is_counted = True
+        return self._counted
+
+    def _count(self, always: bool) -> dict[str, int] | str | None:
+        cost = self.cost
+        if cost.target.needs_numbers and not always:
+            return None  # real tensors of any size may fill the memory
+        sizes = {**cost.fixed, **self.sizes}
+        try:
+            if always:
+                quantities = cost.target.quantities(sizes)
+            else:
+                with at_most(MOST_OPERATORS):
+                    quantities = cost.target.quantities(sizes)
+        except TooManyOperators:
+            return None
+        except PorismError:
+            whole = {letter: range_ for kind in KINDS for letter, range_ in cost.confirmed_range(kind).items()}
+            odd = [letter for letter, (low, high) in whole.items() if not low <= self.sizes[letter] <= high]
+            at = ", ".join(f"{letter}={self.sizes[letter]}" for letter in odd or self.sizes)
+            return f"{cost.name} refuses {at}"
+        path = cost.rows[0].path
+        found = {tally: quantities[f"{tally} {path}"] for tally in TALLIES if f"{tally} {path}" in quantities}
+        return found or None
