@@ -47,3 +47,13 @@ def test_it_predicts(task: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_it_is_reported(task: str, tmp_path: Path) -> None:
     assert main(["report", "run", "--out", str(tmp_path / "report.html")]) == 0
     assert task in (tmp_path / "report.html").read_text()
+
+
+def test_a_run_of_graphs_goes_on_as_in_0_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weights and the optimizer's state lie otherwise since. The losses are those that 0.1 itself came to."""
+    monkeypatch.chdir(copied(RUNS / "graphs", tmp_path / "there"))
+    Path("run/metrics.json").unlink()
+    assert main(["train", "--resume", "run", "--set", "epochs=80"]) == 0
+    events = [json.loads(line) for line in Path("run/events.jsonl").read_text().splitlines()]
+    losses = [event["train"]["loss"] for event in events if event["event"] == "epoch"]
+    assert losses[-3:] == pytest.approx([0.17695607393980026, 0.23014758080244063, 0.16243713162839413], rel=1e-4)
