@@ -1,6 +1,8 @@
 """What `porism` offers: each name loads on first use, from where the stub says, and stays what it is."""
 
 import ast
+import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -57,3 +59,25 @@ def test_modules_load_by_name() -> None:
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'porism' has no attribute 'Elmann'"):
         getattr(porism, "Elmann")  # noqa: B009  # a checker would refuse porism.Elmann
+
+
+def test_an_editor_completes_the_names(repository: Path) -> None:
+    jedi = pytest.importorskip("jedi", reason="jedi, of the dev extra, is not installed")
+    project = jedi.Project(str(repository), added_sys_path=[str(repository / "src")])
+    completed = jedi.Script("import porism\nporism.", project=project).complete(2, len("porism."))
+    assert set(porism.__all__) <= {completion.name for completion in completed}
+    (shown,) = jedi.Script("import porism\nporism.Elman", project=project).help(2, 8)
+    assert "Elman recurrent layer" in shown.docstring()
+
+
+@pytest.mark.sweep(0)
+def test_the_stub_agrees_with_what_is_there(repository: Path) -> None:
+    pytest.importorskip("mypy")
+    words = [sys.executable, "-m", "mypy.stubtest", "--concise", "--ignore-missing-stub", "porism"]
+    environment = {**os.environ, "MYPYPATH": str(repository / "src"), "PYTHONPATH": str(repository / "src")}
+    done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, check=False)
+    assert "porism" in done.stdout + done.stderr
+    # Of the modules below, which are no stubs, it says that what is cached is another object than what is written.
+    of_ours = re.compile(r"^porism(\.(?!__main__)\w+)?[: ]")
+    assert [line for line in done.stdout.splitlines() if of_ours.match(line)] == []
+    assert "not checked due to mypy build errors" not in done.stdout

@@ -11,7 +11,11 @@ Verdict = Literal["pass", "fail", "skip", "expected"]
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check: the error measured beside the one tolerated, or why there is none."""
+    """One check: the error measured beside the one tolerated, or why there is none.
+
+    >>> print(CheckResult("gradient", "pass", measured=3e-13, tolerance=1e-10))
+    pass     gradient         3.00e-13 <= 1e-10
+    """
 
     name: str
     verdict: Verdict

@@ -153,6 +153,10 @@ def choose_attention(
 ) -> Choice:
     """What `attention` would choose for these arguments, what each method was expected to take, and why: `print` it.
 
+    >>> q, k, v = torch.randn(3, 1, 8, 4096, 64)
+    >>> choose_attention(q, k, v, pattern=Pattern("sliding", window_size=64)).name
+    'window'
+
     `refresh` measures the methods on the device again. Dropout is not part of what was measured.
     """
     check_settings(mechanism, order, window_size)

@@ -35,6 +35,10 @@ from porism.layers.operators import (
 class HybridState(NamedTuple):
     """The last W - 1 tokens, fewer early in a text, and the series' sums over those before them.
 
+    >>> _, state = hybrid_decode(*torch.randn(3, 2, 8, 10, 16), window_size=4)      # q, k, v: B A T D
+    >>> state.near.k.shape, state.far.sums.shape
+    (torch.Size([2, 8, 3, 16]), torch.Size([2, 8, 161, 16]))
+
     `window_size` is W. A state that names none is taken for one of the layer that it is given to.
     """
 
