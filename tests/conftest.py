@@ -17,12 +17,10 @@ if HIDDEN:  # from the processes that tests start as well
     FOLDER = str(Path(__file__).parent / "without")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [FOLDER, os.environ.get("PYTHONPATH")]))
 
-import pytest
 import torch
 from hypothesis import settings
-from tests import needs
 
-pytest_plugins = ["tests.selection"]
+pytest_plugins = ["tests.selection", "tests.needs"]
 
 torch.set_num_threads(1)
 
@@ -34,9 +32,3 @@ if not torch.cuda.is_available():
 settings.register_profile("porism", deadline=None)
 settings.register_profile("porism-ci", deadline=None, derandomize=True)
 settings.load_profile("porism-ci" if os.environ.get("CI") else "porism")
-
-
-@pytest.fixture
-def triton_runs() -> None:
-    """For single tests of a file: skips where Triton's kernels run neither on a GPU nor in the interpreter."""
-    needs.triton()

@@ -1,15 +1,13 @@
 """Runs with packages hidden: what is hidden is as good as not installed, and the library loads without any extra."""
 
 import os
-import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+from tests import needs
 
-SPELLED = {"pillow": "PIL", "scikit_learn": "sklearn", "ultralytics_thop": "thop"}
 CODE = """
 import importlib.metadata, importlib.util, sys
 assert importlib.util.find_spec("numba") is None
@@ -32,18 +30,9 @@ print(porism.cost(torch.nn.Linear(3, 4), "B 3").flops)
 """
 
 
-def extras(repository: Path) -> set[str]:
-    """The modules of all that pyproject.toml names as optional."""
-    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    packages = [package for extra in project["optional-dependencies"].values() for package in extra]
-    found = {re.match(r"[\w-]+", package) for package in packages}
-    names = {name[0].replace("-", "_") for name in found if name is not None}
-    return {SPELLED.get(name, name) for name in names} - {"porism"}
-
-
 def test_without_any_extra_the_library_loads(repository: Path) -> None:
-    hidden = extras(repository)
-    assert {"numba", "triton", "PIL", "matplotlib"} < hidden
+    hidden = set(needs.extras())
+    assert {"numba", "triton", "PIL", "matplotlib", "espeakng_loader"} < hidden
     environment = {
         **os.environ,
         "PORISM_TESTS_WITHOUT": " ".join(hidden),
@@ -61,3 +50,30 @@ def test_what_was_imported_cannot_be_hidden() -> None:
 
     with pytest.raises(ImportError, match="PORISM_TESTS_WITHOUT: torch was imported before it could be hidden"):
         hide(["torch"])
+
+
+REFUSED = "from porism.errors import MissingExtra; raise MissingExtra('get it')"
+
+
+def raised_in(file: Path, code: str) -> BaseException:
+    """What comes of code as it stands in a file."""
+    try:
+        exec(compile(code, str(file), "exec"), {})
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_a_missing_extra_is_a_reason_to_skip_and_no_excuse_for_the_library(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needs, "missing", lambda: frozenset({"nowhere"}))
+    test = repository / "tests/layers/test_any.py"
+    assert needs.why_not(raised_in(test, "import nowhere.sparse")) == "nowhere is not installed"
+    assert needs.why_not(raised_in(test, "import nowhere_else")) is None
+    assert needs.why_not(raised_in(test, REFUSED)) == "get it"
+    # A layer that imports what need not be there, outside a file named for it, has no word for who has not got it.
+    assert needs.why_not(raised_in(repository / "src/porism/layers/any.py", "import nowhere")) is None
+    assert needs.why_not(raised_in(repository / "src/porism/layers/kernels/nowhere.py", "import nowhere"))
+    monkeypatch.setattr(needs, "missing", lambda: frozenset())
+    assert needs.why_not(raised_in(test, REFUSED)) is None

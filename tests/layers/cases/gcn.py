@@ -3,8 +3,8 @@
 from typing import cast
 
 import networkx  # type: ignore[import-untyped]
-import scipy.sparse  # type: ignore[import-untyped]
 import torch
+from tests import needs
 from tests.layers.cases.case import Case, Inputs, Mistake, Sizes
 from torch import Tensor
 
@@ -12,6 +12,8 @@ from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeature
 from porism.layers.gcn import naive as gcn_naive
 from porism.layers.gcn.cost import cost as gcn_cost
 from porism.layers.gcn.graph import Outline
+
+scipy = needs.lazy("scipy")
 
 
 class _OnGraph(GraphConvolution):

@@ -4,13 +4,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import scipy.sparse  # type: ignore[import-untyped]
 import torch
+from tests import needs
 from torch.autograd import forward_ad
 
 from porism.errors import ShapeError
 from porism.layers.gcn import Graph, GraphConvolution, SparseFeatures
 from porism.testing.gradients import relative_error
+
+scipy = needs.lazy("scipy")
 
 P = 0.3
 

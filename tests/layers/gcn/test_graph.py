@@ -7,8 +7,8 @@ from typing import Any
 import networkx  # type: ignore[import-untyped]
 import numpy as np
 import pytest
-import scipy.sparse  # type: ignore[import-untyped]
 import torch
+from tests import needs
 from tests.layers.gcn.graphs import dense, drawn, star
 
 from porism.errors import ShapeError
@@ -18,6 +18,8 @@ from porism.layers.gcn.adjacency.normalize import NORMALIZATIONS, Normalization
 from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.layers.gcn.graph import Outline
 from porism.testing.gradients import relative_error
+
+scipy = needs.lazy("scipy")
 
 EXACT = 1e-12
 SIZES = (1, 2, 7, 63, 257)

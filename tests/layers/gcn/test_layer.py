@@ -258,6 +258,7 @@ def test_autocast_answers_in_its_type(kind: str) -> None:
     assert layer.lin.weight.grad.dtype == torch.float32
 
 
+@pytest.mark.sweep(1, each="backend")
 @compiling
 @pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse  # type: ignore[import-untyped]
+from tests import needs
+
+scipy = needs.lazy("scipy")
 
 Writer = Callable[..., Path]
 

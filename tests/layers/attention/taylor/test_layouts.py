@@ -88,7 +88,9 @@ def test_random_calls_equal_the_oracle(name: str, seed: int) -> None:
 
 @pytest.mark.usefixtures("triton_runs")
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_random_calls_of_kernels_equal_the_oracle(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_calls_of_kernels_equal_the_oracle(
+    name: str, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config, is_whole: bool
+) -> None:
     launches = [
         import_module(f"porism.layers.attention.{layer}.kernels.triton.launches") for layer in ("taylor", "hybrid")
     ]
@@ -105,7 +107,8 @@ def test_random_calls_of_kernels_equal_the_oracle(name: str, monkeypatch: pytest
 
     monkeypatch.setattr(served, "forward", counting)
     ours, oracle = FUNCTIONS[name]
-    for seed in range(8):
+    seeds = range(8) if is_whole else random.Random(pytestconfig.option.seed).sample(range(8), 2)
+    for seed in seeds:
         draw = Draw(name, seed).for_kernels()
         leaves, exact = draw.operands()
         padding, layout = draw.padding(), draw.layout()
@@ -114,4 +117,4 @@ def test_random_calls_of_kernels_equal_the_oracle(name: str, monkeypatch: pytest
         wanted = oracle(*exact, **draw.options, key_padding_mask=padding)
         errors = attention_errors(found.cpu(), wanted, leaves, layout=layout)
         assert all(error <= 1e-5 for error in errors), (seed, errors, draw.__dict__)
-    assert counted[0] == 8
+    assert counted[0] == len(seeds)
