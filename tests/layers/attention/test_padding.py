@@ -21,6 +21,7 @@ from porism.functional import (
 )
 from porism.layers import Attention, AutoAttention, HybridAttention, Pattern, TaylorAttention, WindowAttention
 from porism.layers.attention.heads import Heads
+from porism.testing.gradients import relative_error
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -29,6 +30,7 @@ CAUSAL = Pattern("causal")
 PADDING = torch.zeros(B, T, dtype=torch.bool)
 PADDING[0, 5:] = True
 PADDING[1, :2] = True
+EXACT = 1e-12  # zeros in place of pads lie otherwise in memory, and sums in another order
 FILLINGS = (torch.nan, torch.inf, -torch.inf)
 
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
@@ -69,7 +71,7 @@ def test_functions_answer_as_for_any_other_filling(name: str) -> None:
     expected = outcome(0.5)
     for filling in FILLINGS:
         for one, other in zip(outcome(filling), expected, strict=True):
-            assert torch.equal(one, other)
+            assert relative_error(one, other) <= EXACT
 
 
 DECODES: dict[str, Callable[..., tuple[Tensor, Any]]] = {
@@ -95,27 +97,25 @@ def test_decoding_continues_as_after_any_other_filling(name: str) -> None:
 
     for filling in FILLINGS:
         for one, other in zip(answers(filling), answers(0.5), strict=True):
-            assert torch.equal(one, other)
+            assert relative_error(one, other) <= EXACT
 
 
 LAYERS: dict[str, Callable[..., Heads]] = {
-    "softmax": Attention,
-    "softmax with added keys": lambda *sizes, **options: Attention(
-        *sizes, add_bias_kv=True, add_zero_attn=True, **options
-    ),
-    "softmax of three widths": lambda *sizes, **options: Attention(*sizes, kdim=E, vdim=E, head_dim=2, **options),
-    "softmax with qk_norm": lambda *sizes, **options: Attention(*sizes, qk_norm=True, **options),
-    "window": lambda *sizes, **options: WindowAttention(*sizes, window_size=3, **options),
-    "taylor": lambda *sizes, **options: TaylorAttention(*sizes, warn_above=None, **options),
-    "hybrid": lambda *sizes, **options: HybridAttention(*sizes, window_size=2, pattern=CAUSAL, **options),
-    "auto": AutoAttention,
+    "softmax": lambda **options: Attention(E, A, **options),
+    "softmax with added keys": lambda **options: Attention(E, A, add_bias_kv=True, add_zero_attn=True, **options),
+    "softmax with narrow heads": lambda **options: Attention(E, A, head_dim=2, v_head_dim=1, **options),
+    "softmax with qk_norm": lambda **options: Attention(E, A, qk_norm=True, **options),
+    "window": lambda **options: WindowAttention(E, A, window_size=3, **options),
+    "taylor": lambda **options: TaylorAttention(E, A, warn_above=None, **options),
+    "hybrid": lambda **options: HybridAttention(E, A, window_size=2, pattern=CAUSAL, **options),
+    "auto": lambda **options: AutoAttention(E, A, **options),
 }
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("name", LAYERS)
 def test_gradients_of_the_weights_of_a_layer_that_attends_to_itself(name: str, batch_first: bool) -> None:
-    layer, x = LAYERS[name](E, A, batch_first=batch_first), torch.randn(B, T, E)
+    layer, x = LAYERS[name](batch_first=batch_first), torch.randn(B, T, E)
 
     def outcome(filling: float) -> list[Tensor]:
         filled = x.masked_fill(PADDING[..., None], filling)
@@ -129,12 +129,12 @@ def test_gradients_of_the_weights_of_a_layer_that_attends_to_itself(name: str, b
     expected = outcome(0.0)
     for filling in FILLINGS:
         for one, other in zip(outcome(filling), expected, strict=True):
-            assert torch.equal(one, other)
+            assert relative_error(one, other) <= EXACT
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_gradients_of_the_weights_of_a_layer_that_attends_to_others(name: str) -> None:
-    layer, query, x = LAYERS[name](E, A, batch_first=True), torch.randn(B, T, E), torch.randn(2, B, T, E)
+    layer, query, x = LAYERS[name](batch_first=True), torch.randn(B, T, E), torch.randn(2, B, T, E)
 
     def outcome(filling: float) -> list[Tensor]:
         key, value = x.masked_fill(PADDING[..., None], filling)
@@ -144,7 +144,7 @@ def test_gradients_of_the_weights_of_a_layer_that_attends_to_others(name: str) -
     expected = outcome(0.5)
     for filling in FILLINGS:
         for one, other in zip(outcome(filling), expected, strict=True):
-            assert torch.equal(one, other)
+            assert relative_error(one, other) <= EXACT
 
 
 def test_weights_of_a_query_that_is_a_pad_without_a_number_are_none() -> None:

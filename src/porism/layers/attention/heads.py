@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from porism.errors import ShapeError
-from porism.layers.attention.masks import check_mask, is_causal_mask, padding_of
+from porism.layers.attention.masks import check_mask, is_causal_mask, is_finite, padding_of
 from porism.layers.attention.method import Method
 from porism.layers.attention.pattern import FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, check_scale
@@ -299,6 +299,8 @@ class Heads(nn.Module):
         A gradient of 0 times NaN is NaN. Where queries, keys and values are one, pads are queries too, and keep their
         finite numbers. Of those that had others there is no answer: the last tensor, (B, T, 1), is True for them.
         """
+        if is_finite(key) and (value is key or is_finite(value)):
+            return query, key, value, None
         # (B, S) as the inputs have these sizes, with one more for the width.
         pads = padding.mT if query.dim() == 2 else (padding if self.batch_first else padding.mT).unsqueeze(-1)
         if query is key is value:

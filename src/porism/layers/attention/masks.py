@@ -1,5 +1,6 @@
 """Masks of keys and of pairs, checked, and the one dense mask that fused kernels take."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -53,11 +54,16 @@ def padding_of(layer: str, mask: Tensor, B: int, S: int, like: Tensor) -> Tensor
 
 
 def without_padding(x: Tensor, padding: Tensor) -> Tensor:
-    """Keys or values (B, G, S, D) with zeros for pads (B, S), whatever stood there.
+    """Keys or values (B, G, S, D) with zeros for pads (B, S), where those could be NaN or infinite.
 
     A weight of 0 hides a key, but not its NaN or infinity: 0 times those is NaN, in the answer and in gradients.
     """
-    return x.masked_fill(padding[:, None, :, None], 0)
+    return x if is_finite(x) else x.masked_fill(padding[:, None, :, None], 0)
+
+
+def is_finite(x: Tensor) -> bool:
+    """Whether all numbers are known to be finite: their sum is, on a CPU, where it can be read without waiting."""
+    return has_values(x) and math.isfinite(x.detach().sum().item())
 
 
 def attention_mask(layer: str, mask: Tensor, q: Tensor, k: Tensor) -> Tensor:

@@ -39,9 +39,9 @@ class AttentionRequest:
     q: Tensor
     """(B, A, T, D)"""
     k: Tensor
-    """(B, G, S, D), G divides A; 0 for pads"""
+    """(B, G, S, D), G divides A; finite for pads"""
     v: Tensor
-    """(B, G, S, H); 0 for pads"""
+    """(B, G, S, H); finite for pads"""
     pattern: Pattern
     scale: float
     key_padding_mask: Tensor | None
