@@ -1,11 +1,14 @@
 """The forms a batch of sequences comes in: time or batch first, without a batch, packed. Inside, all are (T, B, D)."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, ParamSpec, Self, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Sequences(NamedTuple):
@@ -68,14 +71,15 @@ class Sequences(NamedTuple):
         return h.unsqueeze(1) if self.unbatched else h
 
 
-def outside_the_compiler(layer: str, forward: Callable[..., Any]) -> Any:
+def outside_the_compiler(layer: str, forward: Callable[P, R]) -> Callable[P, R]:
     """`forward` as compiled code calls it with packed sequences: as it is, between two compiled parts.
 
     Their lengths are numbers in a tensor, and which sizes follow from them no compiler knows. With fullgraph=True torch
     refuses it, for the reason given here.
     """
-    return torch.compiler.disable(
-        forward,
-        reason=f"{layer}: input is a PackedSequence, whose lengths are not known while it is compiled. "
-        "Compile without fullgraph=True, or give a padded batch.",
+    reason = (
+        f"{layer}: input is a PackedSequence, whose lengths are not known while it is compiled. "
+        "Compile without fullgraph=True, or give a padded batch."
     )
+    uncompiled: Callable[P, R] = torch.compiler.disable(forward, reason=reason)
+    return uncompiled
