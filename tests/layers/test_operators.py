@@ -11,7 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 from porism.costing.counting.count import count
 from porism.costing.counting.live import LiveBytes
 from porism.costing.counting.operators import DECOMPOSED
-from porism.layers.operators import first_derivatives_only, register
+from porism.layers import Elman
+from porism.layers.operators import BackwardFunction, register
 
 
 def gram(x: Tensor) -> Tensor:
@@ -67,4 +68,15 @@ def test_torchs_own_counter_knows_it(operator: Callable[[Tensor], Tensor]) -> No
 
 def test_a_second_derivative_is_refused_in_words() -> None:
     with pytest.raises(RuntimeError, match="first derivatives only.*Call its naive.py"):
-        first_derivatives_only()
+        BackwardFunction.backward()
+
+
+def test_gradients_of_many_answers_at_once() -> None:
+    """torch.autograd.grad(..., is_grads_batched=True), for a layer whose sums over the batch are not to be folded."""
+    layer, x = Elman(3, 4), torch.randn(5, 2, 3, requires_grad=True)
+    y, _ = layer(x)
+    directions = torch.randn(6, *y.shape)
+    found = torch.autograd.grad(y, list(layer.parameters()), directions, retain_graph=True, is_grads_batched=True)
+    one_by_one = (torch.autograd.grad(y, list(layer.parameters()), each, retain_graph=True) for each in directions)
+    for parts, expected in zip(found, zip(*one_by_one, strict=True), strict=True):
+        torch.testing.assert_close(parts, torch.stack(expected))

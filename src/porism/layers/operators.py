@@ -1,12 +1,30 @@
 """Operators that torch knows by name: one for eager and compiled code, whole for torch.compile and torch.export.
 
 `register` gives an operator its CPU kernel for every device, what it returns for tensors without numbers, and its FLOPs
-for torch's own counter. Counting by `porism.cost` looks through it into the CPU kernel's code. Kernels for one device
-override it: `LIBRARY.impl("taylor", by_triton, "CUDA")`.
+for torch's own counter. Counting by `porism.cost` looks through it into the CPU kernel's code.
 
-Gradients stand in autograd Functions around the operators: one calls `porism::NAME` and saves what its backward pass
-needs, the other calls `porism::NAME_backward` and refuses a second derivative. That form, unlike torch.library's own
-register_autograd, works under torch.func: see `first_derivatives_only`.
+`differentiate` gives it a gradient: an autograd Function around it, which saves what the backward pass needs, and which
+`call` takes where a gradient is requested. The backward pass is an operator too, in a Function of its own, so that a
+second derivative is computed or refused. That form, unlike torch.library's own register_autograd, works under
+torch.func.
+
+>>> def powers(x):
+...     return x * x, x * x * x
+>>> POWERS = register("powers(Tensor x) -> (Tensor, Tensor)", powers, lambda x: (torch.empty_like(x),) * 2)
+>>> class Powers(Function):
+...     @staticmethod
+...     def setup_context(ctx, inputs, output):
+...         ctx.save_for_backward(*inputs)
+...
+...     @staticmethod
+...     def backward(ctx, d_square, d_cube):
+...         x = ctx.saved_tensors[0]
+...         return 2 * x * d_square + 3 * x * x * d_cube
+>>> differentiate(Powers, POWERS)
+>>> x = torch.tensor(3.0, requires_grad=True)
+>>> square, cube = call(POWERS, Powers, x)
+>>> torch.autograd.grad(square + cube, x)
+(tensor(33.),)
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +32,18 @@ from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 from torch._functorch.utils import unwrap_dead_wrappers
 from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 from porism.costing.counting.count import PRODUCTS
 from porism.costing.counting.operators import DECOMPOSED
-from porism.layers.derivative import InPlaceWatch
+from porism.layers.derivative import InPlaceWatch, own_memory
 
 LIBRARY = torch.library.Library("porism", "FRAGMENT")
+
+_KERNELS: dict[Any, Callable[..., Any]] = {}
+"""What runs inside each operator."""
 
 
 def register(
@@ -43,7 +64,7 @@ def register(
     - `kernel`: the code that runs on any device and that `porism.cost` counts
     - `outline`: the same answers without numbers: sizes, strides and types
     - `flops`: its operations from the operands' shapes, for torch.utils.flop_counter.FlopCounterMode
-    - `run`: what runs in the kernel's place where nothing is counted, if it has the choice of other kernels
+    - `run`: what runs in the kernel's place where FLOPs are not counted, if it has the choice of other kernels
     - `is_opaque`: `porism.cost` counts `flops`, since the kernel is not made of torch's operators
     """
     name = schema[: schema.index("(")]
@@ -51,6 +72,7 @@ def register(
     LIBRARY.impl(name, run or kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"porism::{name}", outline, lib=LIBRARY)
     packet = getattr(torch.ops.porism, name)
+    _KERNELS[packet.default] = run or kernel
     if flops is not None:
         register_flop_formula(packet)(flops)
     if is_opaque:
@@ -60,21 +82,16 @@ def register(
     return packet.default
 
 
-def first_derivatives_only(*_: Any) -> NoReturn:
-    """The `backward` of a Function that itself computes a backward pass by hand."""
-    raise RuntimeError(
-        "this layer gives first derivatives only, and a second one was asked for. "
-        "Call its naive.py, which autograd can differentiate as often as you like."
-    )
-
-
 class Function(torch.autograd.Function):
-    """An autograd Function around a registered operator, whose arguments it takes.
+    """An autograd Function around a registered operator, whose arguments it takes and whose answers it gives.
 
-    Its operands begin with the batch B, or with B times heads, so that `vmap` folds the dimension it maps into that.
+    A layer derives from it, with `setup_context` and `backward`.
     """
 
     operator: ClassVar[Any]
+
+    is_batched: ClassVar[bool] = False
+    """Whether all operands and answers begin with the batch, so that vmap folds the dimension it maps into that."""
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -85,8 +102,7 @@ class Function(torch.autograd.Function):
 
     @classmethod
     def forward(cls, *args: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            return cls.operator(*args)
+        return run(cls.operator, *args)
 
     @classmethod
     def vmap(cls, info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
@@ -96,8 +112,8 @@ class Function(torch.autograd.Function):
     def mapped(
         cls, apply: Callable[..., Any], info: Any, in_dims: Sequence[Any], args: Sequence[Any]
     ) -> tuple[Any, Any]:
-        """What `vmap` computes, by one call of `apply`, which is the Function or its operator."""
-        return _map_over_batch(apply, info, in_dims, args)
+        """What `vmap` computes, by calls of `apply`, which is the Function or its operator."""
+        return _map(apply, cls.is_batched, info.batch_size, in_dims, args)
 
     @staticmethod
     def jvp(*_: Any) -> NoReturn:
@@ -111,17 +127,27 @@ class BackwardFunction(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing is kept."""
+        """Saves no tensor."""
 
-    backward = staticmethod(first_derivatives_only)  # type: ignore[assignment]
+    @staticmethod
+    def backward(*_: Any) -> NoReturn:
+        raise RuntimeError(
+            "this layer gives first derivatives only, and a second one was requested. "
+            "Call its naive.py, which autograd can differentiate as often as you like."
+        )
 
 
-def differentiate(function: type[Function], operator: Any) -> None:
-    """Puts a Function around an operator, which autograd and vmap take too where the operator itself is called."""
+def differentiate(function: type[Function], operator: Any, apply: Callable[..., Any] | None = None) -> None:
+    """Puts a Function around an operator, for autograd and vmap also where the operator itself is called.
+
+    Programs of torch.compile and torch.export call it. `apply` takes the operator's arguments and gives its answers
+    with their gradient, where those of the Function are others.
+    """
     function.operator, name = operator, operator._schema.name
+    recorded = function.apply if apply is None else apply
 
     def record(*args: Any) -> Any:
-        return function.apply(*args) if is_recorded(args) else function.forward(*args)
+        return recorded(*args) if is_recorded(args) else run(operator, *args)
 
     def vmap(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
         return function.mapped(operator, info, in_dims, args)
@@ -131,20 +157,19 @@ def differentiate(function: type[Function], operator: Any) -> None:
 
 
 def call(operator: Any, function: type[Function], *args: Any) -> Any:
-    """Calls an operator, and has autograd record it by its Function where somebody asks for a gradient.
+    """The answers of an operator, recorded by its Function where a gradient is requested.
 
-    The first answer may be changed in place by whoever gets it: see `watch_of`.
+    The first one may be changed in place by whoever gets it: see `watch_of`.
     """
     if torch.compiler.is_compiling():
         answers = operator(*args)
         if not is_recorded(args):
             return answers
-        # Whoever changes the answer changes a copy, which is not compiled where nobody does.
-        return answers[0].clone(), *answers[1:]
-    if torch._C._are_functorch_transforms_active():
-        answer, *rest = function.apply(*args)
-        return answer.clone(), *rest
-    return function.apply(*args) if is_recorded(args) else function.forward(*args)
+    elif torch._C._are_functorch_transforms_active():
+        answers = function.apply(*args)
+    else:
+        return function.apply(*args) if is_recorded(args) else function.forward(*args)
+    return own_memory(answers[0]), *answers[1:]
 
 
 def call_linear(operator: Any, function: type[Function], *args: Any) -> Any:
@@ -156,16 +181,31 @@ def call_linear(operator: Any, function: type[Function], *args: Any) -> Any:
     return function.forward(*args)
 
 
-def call_backward(function: type[BackwardFunction], *args: Any) -> Any:
-    """Calls the operator of a backward pass, by its Function where that could be asked for a derivative."""
+def call_backward(function: type[Function], *args: Any) -> Any:
+    """The operator of a backward pass, recorded by autograd only where its own derivative could be requested."""
     if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
         return function.apply(*args)
     return function.forward(*args)
 
 
+def run(operator: Any, *args: Any) -> Any:
+    """The operator below autograd; in eager code on a CPU its kernel itself, since dispatch outlasts a small call."""
+    # Gradients of torch.autograd.grad(..., is_grads_batched=True) stand for several.
+    is_eager = not torch.compiler.is_compiling() and not torch._C._len_torch_dispatch_stack()
+    if is_eager and args[0].is_cpu and not is_legacy_batchedtensor(args[0]) and not is_recorded(args):
+        return _KERNELS[operator](*args)
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator(*args)
+
+
 def is_recorded(args: Sequence[Any]) -> bool:
     """Whether autograd records a call with these arguments."""
     return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args)
+
+
+def may_need_gradient(x: Tensor | None) -> bool:
+    """A tensor that torch.func stands for does not always tell."""
+    return x is not None and (x.requires_grad or is_transformed(x))
 
 
 def watch_of(answer: Tensor) -> InPlaceWatch | None:
@@ -177,14 +217,29 @@ def watch_of(answer: Tensor) -> InPlaceWatch | None:
     return InPlaceWatch(answer) if type(answer) is Tensor and not is_functorch_wrapped_tensor(answer) else None
 
 
-def _map_over_batch(
-    apply: Callable[..., Any], info: Any, in_dims: Sequence[Any], args: Sequence[Any]
+def _map(
+    apply: Callable[..., Any], is_batched: bool, size: int, in_dims: Sequence[Any], args: Sequence[Any]
 ) -> tuple[Any, Any]:
-    """The mapped dimension becomes a part of the batch, and leaves it again."""
-    size = info.batch_size
-    answers = apply(*(_fold(size, dim, arg) for arg, dim in zip(args, in_dims, strict=True)))
-    unfolded = [_unfold(size, answer) for answer in answers]
-    return tuple(answer for answer, _ in unfolded), tuple(dim for _, dim in unfolded)
+    """One call for all members of the dimension that vmap maps, or one for each where operands have no batch.
+
+    Sums over a batch, such as gradients of weights, are needed for each member.
+    """
+    if is_batched:
+        answers = apply(*(_fold(size, dim, arg) for arg, dim in zip(args, in_dims, strict=True)))
+        unfolded = [_unfold(size, answer) for answer in answers]
+        return tuple(answer for answer, _ in unfolded), tuple(dim for _, dim in unfolded)
+    return map_by_turns(apply, size, in_dims, args)
+
+
+def map_by_turns(apply: Callable[..., Any], size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> tuple[Any, Any]:
+    """One call for each member of the dimension that vmap maps, answers stacked."""
+    members = [
+        apply(*(x.select(dim, i) if isinstance(dim, int) else x for x, dim in zip(args, in_dims, strict=True)))
+        for i in range(size)
+    ]
+    if isinstance(members[0], Tensor):
+        return torch.stack(members), 0
+    return tuple(torch.stack(parts) for parts in zip(*members, strict=True)), (0,) * len(members[0])
 
 
 def _fold(size: int, dim: Any, arg: Any) -> Any:
@@ -195,7 +250,7 @@ def _fold(size: int, dim: Any, arg: Any) -> Any:
 
 
 def _unfold(size: int, answer: Tensor) -> tuple[Tensor, int | None]:
-    # One that is empty, since nobody asked for it, has no batch.
+    # One that is empty, since it was not requested, has no batch.
     if answer.dim() == 1:
         return answer, None
     return answer.unflatten(0, (size, answer.shape[0] // size)), 0

@@ -1,5 +1,6 @@
 """The registered operators: what torch expects of them, and FLOP formulas that are what is counted."""
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -105,3 +106,17 @@ def test_the_operator_itself_is_differentiable_once() -> None:
     (slope,) = torch.autograd.grad(answer().sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="first derivatives only"):
         slope.sum().backward()
+
+
+# torch.compile itself calls what torch deprecates.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler")
+@pytest.mark.parametrize("name", ["taylor causal rolled 2", "hybrid causal 1 2", "window sliding 0.0"])
+def test_an_answer_of_inductor_which_leaves_copies_out_may_be_changed_in_place(name: str) -> None:
+    torch.compiler.reset()
+    operands = drawn(9)
+    slopes = [
+        torch.autograd.grad(call(*operands).mul_(2).square().sum(), operands)
+        for call in (CALLS[name], torch.compile(CALLS[name], fullgraph=True))
+    ]
+    assert all(torch.equal(*pair) for pair in zip(*slopes, strict=True))

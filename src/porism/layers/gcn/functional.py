@@ -9,7 +9,6 @@ from torch.nn.functional import linear
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.functions import may_need_gradient, vmap_by_loop
 from porism.layers.gcn.adjacency.csr import Csr, versions
 from porism.layers.gcn.adjacency.gcn_norm import gcn_norm
 from porism.layers.gcn.adjacency.modes import check_numbers, outside_modes
@@ -20,7 +19,7 @@ from porism.layers.gcn.gradient import product_gradient
 from porism.layers.gcn.graph import Graph, GraphCache
 from porism.layers.gcn.kernels import OPERATOR
 from porism.layers.operands import check_operands, has_values, is_plain
-from porism.layers.operators import Function, call_linear, differentiate
+from porism.layers.operators import Function, call_linear, differentiate, map_by_turns, may_need_gradient
 
 
 def project_first(D: int, H: int, learns_weight: bool = True, learns_x: bool = True) -> bool:
@@ -103,11 +102,10 @@ class CsrProduct(Function):
     @classmethod
     def mapped(
         cls, apply: Callable[..., Any], info: Any, in_dims: Sequence[Any], args: Sequence[Any]
-    ) -> tuple[Tensor, int]:
+    ) -> tuple[Any, Any]:
         """The mapped dimension becomes a part of the columns, so that neighbors are read once. Matrices take turns."""
         if any(dim is not None for dim in (*in_dims[:3], *in_dims[5:])):
-            by_turns: tuple[Tensor, int] = vmap_by_loop(apply).__func__(info, in_dims, *args)
-            return by_turns
+            return map_by_turns(apply, info.batch_size, in_dims, args)
         x, bias = args[3], args[4] if len(args) > 4 else None
         columns = x.unsqueeze(1).expand(-1, info.batch_size, -1) if in_dims[3] is None else x.movedim(in_dims[3], 1)
         if bias is not None:

@@ -8,9 +8,24 @@ from torch import Tensor, nn
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.functions import apply, call, differentiate_by, may_need_gradient, vmap_by_loop
-from porism.layers.operands import INTEGERS, MOST, check_indices, check_operands, check_whole, has_values
-from porism.layers.operators import first_derivatives_only, register
+from porism.layers.operands import (
+    INTEGERS,
+    MOST,
+    check_indices,
+    check_operands,
+    check_whole,
+    has_values,
+    is_transformed,
+)
+from porism.layers.operators import (
+    BackwardFunction,
+    Function,
+    call,
+    call_backward,
+    differentiate,
+    may_need_gradient,
+    register,
+)
 from porism.layers.readout.gradient import ReadoutGradient, accumulate, product_dtype, scores
 
 
@@ -55,7 +70,9 @@ def linear_cross_entropy(
     operands = (rows, linear_weight, linear_bias, targets, counted)
     with without_autocast(input):
         total: Tensor
-        total, *_ = apply(LinearCrossEntropy, *operands, float(label_smoothing), operand, batch_chunk_size, needed)
+        total, *_ = call(
+            OPERATOR, LinearCrossEntropy, *operands, float(label_smoothing), operand, batch_chunk_size, needed
+        )
         if reduction == "sum":
             return total
         # A tensor also where it is known, so that the same is kept for the backward pass whatever the targets are.
@@ -130,26 +147,8 @@ OPERATOR = register(
 )
 
 
-class LinearCrossEntropy(torch.autograd.Function):
+class LinearCrossEntropy(Function):
     """The sum of the losses, with its gradient ready: the backward pass only scales it."""
-
-    @staticmethod
-    def forward(
-        h: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        counted: Tensor | None,
-        label_smoothing: float,
-        operand: torch.dtype,
-        block: int,
-        needed: list[bool],
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        operands = (h, weight, bias, targets, counted)
-        found: tuple[Tensor, Tensor, Tensor, Tensor] = call(
-            OPERATOR, *operands, label_smoothing, operand, block, needed
-        )
-        return found
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -162,14 +161,12 @@ class LinearCrossEntropy(torch.autograd.Function):
         dtypes = [
             dtype if is_needed else None for dtype, is_needed in zip(ctx.dtypes, ctx.needs_input_grad, strict=False)
         ]
-        found = apply(ScaledGradient, scale, *ctx.saved_tensors, dtypes)
+        found = call_backward(ScaledGradient, scale, *ctx.saved_tensors, dtypes)
         parts = (part if is_needed else None for part, is_needed in zip(found, ctx.needs_input_grad, strict=False))
         return *parts, *(None,) * 6
 
-    vmap = vmap_by_loop(lambda *operands: apply(LinearCrossEntropy, *operands))
 
-
-class ScaledGradient(torch.autograd.Function):
+class ScaledGradient(BackwardFunction):
     """The gradients times the one number that the backward pass brings, each in its type; None is not needed."""
 
     @staticmethod
@@ -181,15 +178,8 @@ class ScaledGradient(torch.autograd.Function):
             for part, dtype in zip((dh, dweight, dbias), dtypes, strict=True)
         )
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
 
-    backward = staticmethod(first_derivatives_only)  # type: ignore[assignment]
-    vmap = vmap_by_loop(lambda *operands: apply(ScaledGradient, *operands))
-
-
-differentiate_by(OPERATOR, lambda *operands: apply(LinearCrossEntropy, *operands))
+differentiate(LinearCrossEntropy, OPERATOR)
 
 
 def check_reduction(reduction: str) -> None:

@@ -7,9 +7,8 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.autocast import without_autocast
-from porism.layers.functions import apply, call, differentiate_by, vmap_by_loop
 from porism.layers.operands import check_indices, check_operands, has_values
-from porism.layers.operators import first_derivatives_only, register
+from porism.layers.operators import BackwardFunction, Function, call, call_backward, differentiate, register
 from porism.layers.readout import linear_cross_entropy
 from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER, Estimate, estimate
 from porism.layers.skipgram.gradient import gathered, sampled_gradient, summed_by_row
@@ -59,7 +58,7 @@ def checked_sampled_loss(
         raise ShapeError(f"skipgram: estimator is {estimator!r}. Choose from {', '.join(ESTIMATORS)}.")
     _check_reduction(reduction)
     with without_autocast(v):
-        total: Tensor = apply(SampledLoss, v, U, context.long(), negatives.long(), q, estimator)[0]
+        total: Tensor = call(OPERATOR, SampledLoss, v, U, context.long(), negatives.long(), q, estimator)[0]
         # Divided before it is rounded: a sum of losses may be beyond the largest float16.
         loss = total / len(v) if reduction == "mean" else total
         return loss if loss.dtype is v.dtype else loss.to(torch.promote_types(v.dtype, U.dtype))
@@ -115,13 +114,8 @@ BACKWARD = register(
 )
 
 
-class SampledLoss(torch.autograd.Function):
+class SampledLoss(Function):
     """The sum of the losses. What the backward pass needs of the samples is one number each."""
-
-    @staticmethod
-    def forward(v: Tensor, U: Tensor, j: Tensor, k: Tensor, q: Tensor, estimator: str) -> tuple[Tensor, Tensor, Tensor]:
-        found: tuple[Tensor, Tensor, Tensor] = call(OPERATOR, v, U, j, k, q, estimator)
-        return found
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -132,31 +126,16 @@ class SampledLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, scale: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         needs_U = ctx.needs_input_grad[1]
-        dv, dU = apply(SampledLossBackward, scale, *ctx.saved_tensors, needs_U)
+        dv, dU = call_backward(SampledLossBackward, scale, *ctx.saved_tensors, needs_U)
         return dv, dU if needs_U else None, None, None, None, None
 
-    vmap = vmap_by_loop(lambda *operands: apply(SampledLoss, *operands))
+
+class SampledLossBackward(BackwardFunction):
+    """`porism::sampled_loss_backward`."""
 
 
-differentiate_by(OPERATOR, lambda *operands: apply(SampledLoss, *operands))
-
-
-class SampledLossBackward(torch.autograd.Function):
-    """The gradients of v and U."""
-
-    @staticmethod
-    def forward(
-        scale: Tensor, v: Tensor, U: Tensor, j: Tensor, k: Tensor, c_j: Tensor, c_k: Tensor, needs_U: bool
-    ) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = call(BACKWARD, scale, v, U, j, k, c_j, c_k, needs_U)
-        return found
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
-
-    backward = staticmethod(first_derivatives_only)  # type: ignore[assignment]
-    vmap = vmap_by_loop(lambda *operands: apply(SampledLossBackward, *operands))
+differentiate(SampledLoss, OPERATOR)
+differentiate(SampledLossBackward, BACKWARD)
 
 
 def subtract_rows(vectors: Tensor, rows: Tensor, gradient: Tensor, lr: float) -> None:

@@ -326,6 +326,8 @@ def hybrid(
 class HybridFunction(Function):
     """`porism::hybrid` with the backward pass by hand: kept are the operands, the answer and two numbers a query."""
 
+    is_batched = True
+
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         answer, totals, peaks, _ = output
@@ -348,6 +350,8 @@ class HybridFunction(Function):
 
 class HybridBackward(BackwardFunction):
     """`porism::hybrid_backward`."""
+
+    is_batched = True
 
 
 def _forward(

@@ -408,6 +408,8 @@ def series(
 class TaylorFunction(Function):
     """`porism::taylor` with the backward pass by hand: kept are the operands, the answer and the sums of weights."""
 
+    is_batched = True
+
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         answer, totals, _ = output
@@ -430,6 +432,8 @@ class TaylorFunction(Function):
 
 class TaylorBackward(BackwardFunction):
     """`porism::taylor_backward`."""
+
+    is_batched = True
 
 
 def _flat(settings: SeriesSettings) -> tuple[Any, ...]:

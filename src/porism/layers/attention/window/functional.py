@@ -284,6 +284,8 @@ class WindowFunction(Function):
     Where there is no fused kernel, or one that knows no dropout, q, k, v are kept, and which weights were.
     """
 
+    is_batched = True
+
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         *operands, kept = inputs[:5]
@@ -313,6 +315,8 @@ class WindowFunction(Function):
 
 class WindowBackward(BackwardFunction):
     """`porism::window_backward`."""
+
+    is_batched = True
 
 
 @lru_cache

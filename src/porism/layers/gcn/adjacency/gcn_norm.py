@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.functions import vmap_by_loop
 from porism.layers.gcn.adjacency.csr import Csr, starts_of, transpose
 from porism.layers.gcn.adjacency.edges import Neighbors, check_edge_index, check_edges
 from porism.layers.gcn.adjacency.normalize import Normalization, normalize
 from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.layers.operands import is_transformed
-from porism.layers.operators import LIBRARY, register
+from porism.layers.operators import LIBRARY, map_by_turns, register
 
 
 def gcn_norm(
@@ -106,4 +105,6 @@ OPERATOR = register(
     _matrices,
     _shapes,
 )
-torch.library.register_vmap(OPERATOR, vmap_by_loop(OPERATOR).__func__, lib=LIBRARY)
+torch.library.register_vmap(
+    OPERATOR, lambda info, in_dims, *args: map_by_turns(OPERATOR, info.batch_size, in_dims, args), lib=LIBRARY
+)

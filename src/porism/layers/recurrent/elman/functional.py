@@ -8,10 +8,9 @@ from torch import Tensor
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
 from porism.layers.derivative import InPlaceWatch, own_memory
-from porism.layers.functions import apply, call, differentiate_by, may_share_memory, vmap_by_loop
 from porism.layers.kernels import available
 from porism.layers.operands import check_operands
-from porism.layers.operators import register
+from porism.layers.operators import Function, call_backward, differentiate, is_recorded, register, run
 from porism.layers.recurrent.elman.gradient import back_through_time, differentiable_gradient, layer_gradient
 from porism.layers.recurrent.elman.kernels import cpu
 from porism.layers.recurrent.elman.kernels.cpu import ACTIVATE
@@ -68,10 +67,13 @@ def states(
         # Both passes read x by rows, a step of a sequence each: where they lie otherwise they are copied once.
         x = x.contiguous()
         operands = (x, h0, weight_ih, weight_hh, bias, mask)
-        if not torch.is_grad_enabled():
-            h: Tensor = call(OPERATOR, *operands, nonlinearity)
+        if torch.compiler.is_compiling():
+            return own_memory(OPERATOR(*operands, nonlinearity)[1:])
+        transformed = torch._C._are_functorch_transforms_active()
+        if not transformed and not is_recorded(operands):
+            h: Tensor = run(OPERATOR, *operands, nonlinearity)
             return h[1:]
-        y: Tensor = apply(ElmanForward, *operands, nonlinearity, may_share_memory(*operands))[0]
+        y: Tensor = ElmanFunction.apply(*operands, nonlinearity, not transformed)[0]
     return y
 
 
@@ -166,21 +168,16 @@ BACKWARD = register(
 )
 
 
-class ElmanForward(torch.autograd.Function):
-    """Every state h[1] to h[T], and h[0] to h[T] for the backward pass: the same memory, where changes are noticed."""
+class ElmanFunction(Function):
+    """Every state h[1] to h[T], and h[0] to h[T] for the backward pass: the same memory where it is `shared`.
+
+    Changes in place are noticed there. Elsewhere the states are a copy.
+    """
 
     @staticmethod
-    def forward(
-        x: Tensor,
-        h0: Tensor,
-        weight_ih: Tensor,
-        weight_hh: Tensor,
-        bias: Tensor | None,
-        mask: Tensor | None,
-        nonlinearity: str,
-        shared: bool,
-    ) -> tuple[Tensor, Tensor]:
-        h: Tensor = call(OPERATOR, x, h0, weight_ih, weight_hh, bias, mask, nonlinearity)
+    def forward(*args: Any) -> tuple[Tensor, Tensor]:
+        *operands, shared = args
+        h: Tensor = run(OPERATOR, *operands)
         # No view of h to autograd, so that users may change it in place.
         return h[1:].data if shared else own_memory(h[1:]), h
 
@@ -199,42 +196,22 @@ class ElmanForward(torch.autograd.Function):
         with without_autocast(h):
             if ctx.watch is not None and ctx.watch.changed:
                 operands = (x, h[0], weight_ih, weight_hh, bias, mask)
-                _, h = apply(ElmanForward, *operands, ctx.nonlinearity, False)
+                _, h = ElmanFunction.apply(*operands, ctx.nonlinearity, False)
             # A second derivative reaches the states themselves: dh.
             if dh is not None:
                 dy = dh[1:] if dy is None else dy + dh[1:]
             if dy is None:
                 return (None,) * 8
             needed = list(ctx.needs_input_grad[:5])
-            operands = (dy, x, h, weight_ih, weight_hh, mask)
-            found = apply(ElmanBackward, *operands, ctx.nonlinearity, needed)
+            found = call_backward(ElmanBackward, dy, x, h, weight_ih, weight_hh, mask, ctx.nonlinearity, needed)
         dx, dh0, *rest = (part if is_needed else None for part, is_needed in zip(found, needed, strict=True))
         if dh is not None and dh0 is not None:
             dh0 = dh0 + dh[0]
         return dx, dh0, *rest, None, None, None
 
-    vmap = vmap_by_loop(lambda *operands: apply(ElmanForward, *operands))
 
-
-differentiate_by(OPERATOR, lambda *operands: apply(ElmanForward, *operands, False)[1])
-
-
-class ElmanBackward(torch.autograd.Function):
+class ElmanBackward(Function):
     """The gradients of x, h[0], both weights and the bias; empty where they are not needed."""
-
-    @staticmethod
-    def forward(
-        dy: Tensor,
-        x: Tensor,
-        h: Tensor,
-        weight_ih: Tensor,
-        weight_hh: Tensor,
-        mask: Tensor | None,
-        nonlinearity: str,
-        needed: list[bool],
-    ) -> tuple[Tensor, ...]:
-        found: tuple[Tensor, ...] = call(BACKWARD, dy, x, h, weight_ih, weight_hh, mask, nonlinearity, needed)
-        return found
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -255,7 +232,9 @@ class ElmanBackward(torch.autograd.Function):
         given = [part for part, is_needed in zip(gradients, ctx.needed, strict=True) if is_needed]
         return *pull_back(given), None, None, None
 
-    vmap = vmap_by_loop(lambda *operands: apply(ElmanBackward, *operands))
+
+differentiate(ElmanFunction, OPERATOR, lambda *args: ElmanFunction.apply(*args, False)[1])
+differentiate(ElmanBackward, BACKWARD)
 
 
 def check_nonlinearity(nonlinearity: str) -> None:

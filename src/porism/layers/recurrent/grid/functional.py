@@ -4,16 +4,21 @@ from collections.abc import Sequence, Set
 from numbers import Integral
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.derivative import InPlaceWatch, own_memory
-from porism.layers.functions import apply, call, differentiate_by, may_share_memory, vmap_by_loop
 from porism.layers.kernels import available
 from porism.layers.operands import check_operands
-from porism.layers.operators import first_derivatives_only, register
+from porism.layers.operators import (
+    BackwardFunction,
+    Function,
+    call,
+    call_backward,
+    differentiate,
+    register,
+    watch_of,
+)
 from porism.layers.recurrent.grid.kernels import cpu
 from porism.layers.recurrent.grid.kernels.cpu import ACTIVATE, GATES, GridSettings, empty_kept
 from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
@@ -28,10 +33,7 @@ def states(
     """h at every pixel: x (B, C, Y, X) -> (B, H, Y, X), weights as torch keeps them."""
     operands = (x.permute(0, 2, 3, 1), weight_in, weight_left, weight_top, bias)
     with without_autocast(x):
-        if torch.is_grad_enabled():
-            y: Tensor = apply(GridForward, *operands, *settings, may_share_memory(*operands))[0]
-        else:
-            y = call(OPERATOR, *operands, *settings)[0]
+        y: Tensor = call(OPERATOR, GridFunction, *operands, *settings)[0]
     return y.permute(0, 3, 1, 2)
 
 
@@ -51,8 +53,11 @@ def _forward(
         from porism.layers.recurrent.grid.kernels import triton
 
         y = triton.forward(x, weight_in, weight_left, weight_top, bias, nonlinearity, direction)
-        return y, empty_kept(x, weight_left.shape[1], settings)
-    return cpu.forward(x, weight_in, weight_left, weight_top, bias, settings)
+        kept = empty_kept(x, weight_left.shape[1], settings)
+    else:
+        y, kept = cpu.forward(x, weight_in, weight_left, weight_top, bias, settings)
+    # No view, so that autograd lets users change it in place.
+    return y.data, kept
 
 
 def _backward(
@@ -127,78 +132,34 @@ BACKWARD = register(
 )
 
 
-class GridForward(torch.autograd.Function):
-    """The states, and for the backward pass the same, in the same memory where changes are noticed, and `kept`."""
+class GridFunction(Function):
+    """`porism::grid_forward` with the backward pass by hand: kept are the operands, the states and `kept`."""
 
     @staticmethod
-    def forward(
-        x: Tensor,
-        weight_in: Tensor,
-        weight_left: Tensor,
-        weight_top: Tensor,
-        bias: Tensor | None,
-        cell: str,
-        nonlinearity: str,
-        direction: str,
-        shared: bool,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        operands = (x, weight_in, weight_left, weight_top, bias)
-        y, kept = call(OPERATOR, *operands, cell, nonlinearity, direction)
-        return y.data if shared else own_memory(y), y, kept
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        y, kept = output
+        ctx.settings, ctx.watch = inputs[5:], watch_of(y)
+        ctx.save_for_backward(*inputs[:5], y if ctx.watch is None else y.data, kept)
+        ctx.mark_non_differentiable(kept)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-        *operands, cell, nonlinearity, direction, shared = inputs
-        answer, y, kept = output
-        ctx.mark_non_differentiable(y, kept)
-        ctx.save_for_backward(*operands, y, kept)
-        ctx.settings = cell, nonlinearity, direction
-        ctx.watch = InPlaceWatch(answer) if shared else None
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         x, weight_in, weight_left, weight_top, bias, y, kept = ctx.saved_tensors
         weights = (weight_in, weight_left, weight_top)
         with without_autocast(x):
             if ctx.watch is not None and ctx.watch.changed:
-                y, kept = call(OPERATOR, x, *weights, bias, *ctx.settings)
+                y, kept = GridFunction.forward(x, *weights, bias, *ctx.settings)
             needs_x = ctx.needs_input_grad[0]
-            dx, *found, db = apply(GridBackward, dy, x, *weights, y, kept, *ctx.settings, needs_x)
-        return dx if needs_x else None, *found, db if ctx.needs_input_grad[4] else None, None, None, None, None
-
-    vmap = vmap_by_loop(lambda *operands: apply(GridForward, *operands))
+            dx, *found, db = call_backward(GridBackward, dy, x, *weights, y, kept, *ctx.settings, needs_x)
+        return dx if needs_x else None, *found, db if ctx.needs_input_grad[4] else None, None, None, None
 
 
-differentiate_by(OPERATOR, lambda *operands: apply(GridForward, *operands, False)[::2])
+class GridBackward(BackwardFunction):
+    """`porism::grid_backward`."""
 
 
-class GridBackward(torch.autograd.Function):
-    """The gradients of x, the weights and the bias."""
-
-    @staticmethod
-    def forward(
-        dy: Tensor,
-        x: Tensor,
-        weight_in: Tensor,
-        weight_left: Tensor,
-        weight_top: Tensor,
-        y: Tensor,
-        kept: Tensor,
-        cell: str,
-        nonlinearity: str,
-        direction: str,
-        needs_x: bool,
-    ) -> tuple[Tensor, ...]:
-        operands = (dy, x, weight_in, weight_left, weight_top, y, kept)
-        found: tuple[Tensor, ...] = call(BACKWARD, *operands, cell, nonlinearity, direction, needs_x)
-        return found
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
-
-    backward = staticmethod(first_derivatives_only)  # type: ignore[assignment]
-    vmap = vmap_by_loop(lambda *operands: apply(GridBackward, *operands))
+differentiate(GridFunction, OPERATOR)
+differentiate(GridBackward, BACKWARD)
 
 
 _SOME_DIRECTIONS = {1: DIRECTIONS[:1], 2: (DIRECTIONS[0], DIRECTIONS[3]), 4: DIRECTIONS}
