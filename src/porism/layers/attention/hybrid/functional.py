@@ -18,7 +18,8 @@ from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.softmax.functional import KVCache
 from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map
-from porism.layers.attention.taylor.functional import TaylorState, refuse_weights
+from porism.layers.attention.taylor.functional import refuse_weights
+from porism.layers.attention.taylor.state import TaylorState
 from porism.layers.autocast import without_autocast
 from porism.layers.operands import check_whole
 from porism.layers.operators import (
@@ -245,22 +246,22 @@ class Hybrid(Method):
 
     def attend(self, request: AttentionRequest) -> Tensor:
         if request.cu_seqlens is None:
-            return _attend(request, _task(request))[0]
+            return _attend(request, _settings_of(request))[0]
         batch, pack = request.padded()
-        return pack(_attend(batch, _task(batch))[0])
+        return pack(_attend(batch, _settings_of(batch))[0])
 
     def decode(self, request: AttentionRequest, state: HybridState | None) -> tuple[Tensor, HybridState]:
-        k, v, task = request.k, request.v, _task(request, return_state=True)
+        k, v, settings = request.k, request.v, _settings_of(request, return_state=True)
         tokens, first = KVCache(k, v, request.key_padding_mask), None
         if state is not None:
-            _check_state(state, k, v, task)
+            _check_state(state, k, v, settings)
             tokens, first = tokens.after(state.near, layer="hybrid"), state.far.joined().flatten(0, 1)
         # Positions count from the first key of the state.
-        task = task._replace(offset=tokens.length - k.shape[2])
+        settings = settings._replace(offset=tokens.length - k.shape[2])
         whole = replace(request, k=tokens.k, v=tokens.v, key_padding_mask=tokens.padding)
-        answer, last = _attend(whole, task, first)
-        far = TaylorState.split(last.unflatten(0, k.shape[:2]), task.order, choose_map(None, task.order))
-        return answer, HybridState(tokens.last(task.window - 1), far, task.window)
+        answer, last = _attend(whole, settings, first)
+        far = TaylorState.split(last.unflatten(0, k.shape[:2]), settings.order, choose_map(None, settings.order))
+        return answer, HybridState(tokens.last(settings.window - 1), far, settings.window)
 
     def work(self, sizes: RequestSizes) -> dict[str, float]:
         from porism.layers.attention.hybrid.cost import work
@@ -295,24 +296,24 @@ def _order(request: AttentionRequest) -> int:
     return ORDER if request.order is None else request.order
 
 
-def _task(request: AttentionRequest, return_state: bool = False) -> HybridSettings:
+def _settings_of(request: AttentionRequest, return_state: bool = False) -> HybridSettings:
     assert request.window_size is not None
     causal = request.pattern.kind == "causal"
     return HybridSettings(request.window_size, _order(request), causal, request.scale, request.offset, return_state)
 
 
-def _check_state(state: HybridState, k: Tensor, v: Tensor, task: HybridSettings) -> None:
+def _check_state(state: HybridState, k: Tensor, v: Tensor, settings: HybridSettings) -> None:
     if not isinstance(state, HybridState):
         raise ShapeError(
             f"hybrid: the state is a {type(state).__name__}, wanted the HybridState that the same layer gave."
         )
-    state.check(k, v, task.window, task.order)
+    state.check(k, v, settings.window, settings.order)
 
 
-def _attend(request: AttentionRequest, task: HybridSettings, first: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def _attend(request: AttentionRequest, settings: HybridSettings, first: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The answer and the last state (N, M, H+1)."""
     with without_autocast(request.q):
-        return hybrid(request.q, request.k, request.v, request.key_padding_mask, first, task)
+        return hybrid(request.q, request.k, request.v, request.key_padding_mask, first, settings)
 
 
 def hybrid(

@@ -1,7 +1,8 @@
 """Attention by the series of the exponential: linear in the length."""
 
 from porism.layers.attention.taylor.error import SeriesWarning, series_error
-from porism.layers.attention.taylor.functional import TaylorState, taylor_attention, taylor_decode
+from porism.layers.attention.taylor.functional import taylor_attention, taylor_decode
 from porism.layers.attention.taylor.layer import TaylorAttention
+from porism.layers.attention.taylor.state import TaylorState
 
 __all__ = ["SeriesWarning", "TaylorAttention", "TaylorState", "series_error", "taylor_attention", "taylor_decode"]

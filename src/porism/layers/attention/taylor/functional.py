@@ -1,23 +1,23 @@
-"""Attention by the series of the exponential, its states and its methods."""
+"""Attention by the series of the exponential: the functions, the method and its operator."""
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Self, cast, overload
+from typing import Any, Literal, cast, overload
 
 import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.method import DENSE, ORDER, Method, fits_densely, linear_trials, trial
+from porism.layers.attention.method import ORDER, Method, linear_trials, trial
 from porism.layers.attention.pattern import CAUSAL, FULL, Kind, Pattern
-from porism.layers.attention.request import AttentionRequest, RequestSizes, share
-from porism.layers.attention.softmax.functional import check_beams, check_dense
-from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map, exponential
+from porism.layers.attention.request import AttentionRequest, RequestSizes
+from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map
 from porism.layers.attention.taylor.gradient import SeriesGradient, gradient
 from porism.layers.attention.taylor.kernels import cpu
 from porism.layers.attention.taylor.kernels import triton as kernels
 from porism.layers.attention.taylor.kernels.cpu import SeriesSettings
 from porism.layers.attention.taylor.kernels.spans import check_pattern
+from porism.layers.attention.taylor.state import TaylorState, check_state
 from porism.layers.autocast import without_autocast
 from porism.layers.operators import (
     BackwardFunction,
@@ -28,58 +28,6 @@ from porism.layers.operators import (
     register,
     watch_of,
 )
-
-
-class TaylorState(NamedTuple):
-    """The sums over keys of phi(k) v^T, (B, G, M, H), and of phi(k), (B, G, M): float32 or better.
-
-    >>> _, state = taylor_decode(*torch.randn(3, 2, 8, 10, 16))                     # q, k, v: B A T D
-    >>> state.sums.shape, state.weights.shape, state.order
-    (torch.Size([2, 8, 161, 16]), torch.Size([2, 8, 161]), 2)
-
-    `order` and `feature_map` are those of phi. A state that names none is taken for one of the layer that it is given
-    to.
-    """
-
-    sums: Tensor
-    weights: Tensor
-    order: int | None = None
-    feature_map: str | None = None
-
-    @classmethod
-    def split(cls, joined: Tensor, order: int, feature_map: str) -> Self:
-        """From (B, G, M, H+1), where the sums of phi(k) are the last column."""
-        return cls(joined[..., :-1], joined[..., -1], order, feature_map)
-
-    def joined(self) -> Tensor:
-        return torch.cat([self.sums, self.weights.unsqueeze(-1)], dim=-1)
-
-    def check(self, k: Tensor, v: Tensor, order: int, feature_map: str, layer: str = "taylor") -> None:
-        """Refuses a state of another layer, batch, type or device than the new keys and values have."""
-        wanted = (*k.shape[:2], MAPS[feature_map].size(order, k.shape[3]), v.shape[3])
-        if self.sums.shape != wanted or self.weights.shape != wanted[:-1]:
-            raise ShapeError(
-                f"{layer}: the state is {tuple(self.sums.shape)} and {tuple(self.weights.shape)}, wanted {wanted} and "
-                f"{wanted[:-1]}: batch, key heads, features, value width. Pass the state that the same layer gave."
-            )
-        if (self.order or order, self.feature_map or feature_map) != (order, feature_map):
-            raise ShapeError(
-                f"{layer}: the state is of order {self.order} and the {self.feature_map} map, wanted order {order} and "
-                f"the {feature_map} map. Pass the state that the same layer gave."
-            )
-        dtype = torch.promote_types(k.dtype, torch.float32)
-        for part in (self.sums, self.weights):
-            if part.dtype != dtype or part.device != k.device:
-                raise ShapeError(
-                    f"{layer}: the state is {part.dtype} on {part.device}, wanted {dtype} on {k.device}. "
-                    "Pass the state that the same layer gave, or convert it."
-                )
-
-    def reorder_cache(self, beam_idx: Tensor) -> Self:
-        """The sums of the chosen texts of the batch, in the order of the indices (N,)."""
-        check_beams(beam_idx, self.sums)
-        sums, weights = self.sums.index_select(0, beam_idx), self.weights.index_select(0, beam_idx)
-        return self._replace(sums=sums, weights=weights)
 
 
 @overload
@@ -263,14 +211,14 @@ class Taylor(Method):
         return pack(_attend(batch)[0])
 
     def decode(self, request: AttentionRequest, state: TaylorState | None) -> tuple[Tensor, TaylorState]:
-        task = _task(request, return_state=True)
+        settings = _settings_of(request, return_state=True)
         if state is not None:
-            _check_state(state, request.k, request.v, task)
+            check_state(state, request.k, request.v, settings.order, settings.map)
         q, k, v = request.q, request.k, request.v
-        if state is not None and kernels.decodes(task, q, k, v, state.sums, state.weights):
-            passed = task, q, k, v, request.key_padding_mask, state.sums, state.weights
+        if state is not None and kernels.decodes(settings, q, k, v, state.sums, state.weights):
+            passed = settings, q, k, v, request.key_padding_mask, state.sums, state.weights
             answer, sums, weights = kernels.decode(*passed)
-            return answer, TaylorState(sums, weights, task.order, task.map)
+            return answer, TaylorState(sums, weights, settings.order, settings.map)
         answer, last = _attend(request, state, output_final_state=True)
         assert last is not None
         return answer, last
@@ -285,51 +233,7 @@ class Taylor(Method):
         return [trial(*some, device, pattern, narrow=True) for some in linear_trials(device)]
 
 
-class DenseTaylor(Method):
-    """`taylor_attention` pair by pair, without features, in float32 or better. Time and memory grow with T S."""
-
-    name = "dense-taylor"
-    exact = False
-    is_dense = True
-
-    def serves(self, sizes: RequestSizes) -> bool:
-        return serves_series(sizes) and fits_densely(sizes)
-
-    def kind(self, sizes: RequestSizes) -> str:
-        return f"{self.name} with a mask" if sizes.is_limited else self.name
-
-    def check(self, request: AttentionRequest) -> None:
-        refuse_window(self, request)
-        check_dense(self, request)
-        check_request(request)
-
-    def attend(self, request: AttentionRequest) -> Tensor:
-        q, A = request.q, request.q.shape[1]
-        exact = torch.promote_types(q.dtype, torch.float32)
-        with without_autocast(q):
-            keys, values = share(request.k.to(exact), A), share(request.v.to(exact), A)
-            weights = exponential((request.scale * q.to(exact)) @ keys.mT, _order(request))
-            limits = request.dense_mask()
-            if limits is None:
-                # Of an even order no weight is 0, so that only without keys there is nothing to divide by.
-                total = weights.sum(-1, keepdim=True) if request.k.shape[2] > 0 else 1.0
-                return (weights @ values / total).to(q.dtype)
-            weights = weights * limits.pairs
-            # A query that attends to no key has weights for all of them here, and a sum that is not 0.
-            answer = weights @ values / weights.sum(-1, keepdim=True)
-            return answer.masked_fill(limits.blind, 0).to(q.dtype)
-
-    def work(self, sizes: RequestSizes) -> dict[str, float]:
-        from porism.layers.attention.softmax.cost import dense_work
-
-        return dense_work(sizes)
-
-    def trials(self, kind: str, device: str) -> list[RequestSizes]:
-        pattern = FULL if kind == self.name else CAUSAL
-        return [trial(*some, device, pattern, is_dense=True, narrow=True) for some in DENSE]
-
-
-TAYLOR, DENSE_TAYLOR = Taylor(), DenseTaylor()
+TAYLOR = Taylor()
 
 
 def serves_series(sizes: RequestSizes) -> bool:
@@ -342,7 +246,7 @@ def check_request(request: AttentionRequest, layer: str = "taylor") -> None:
     """Refuses what the series cannot do."""
     refuse_weights(layer, request.dropout_p, request.attn_mask is not None)
     check_pattern(request.pattern)
-    order = _order(request)
+    order = order_of(request)
     check_features(choose_map(request.feature_map, order), order, request.k.shape[3])
 
 
@@ -364,12 +268,12 @@ def refuse_window(method: Method, request: AttentionRequest) -> None:
         method.refuse("a window_size", "Give it to the pattern, or take 'hybrid'.")
 
 
-def _order(request: AttentionRequest) -> int:
+def order_of(request: AttentionRequest) -> int:
     return ORDER if request.order is None else request.order
 
 
-def _task(request: AttentionRequest, return_state: bool = False) -> SeriesSettings:
-    order = _order(request)
+def _settings_of(request: AttentionRequest, return_state: bool = False) -> SeriesSettings:
+    order = order_of(request)
     chosen = choose_map(request.feature_map, order)
     return SeriesSettings(chosen, order, request.pattern, request.scale, request.offset, return_state)
 
@@ -377,24 +281,16 @@ def _task(request: AttentionRequest, return_state: bool = False) -> SeriesSettin
 def _attend(
     request: AttentionRequest, state: TaylorState | None = None, output_final_state: bool = False
 ) -> tuple[Tensor, TaylorState | None]:
-    """The answer, and the last state if it is asked for."""
-    q, k, v, task = request.q, request.k, request.v, _task(request, output_final_state)
+    """The answer, and the last state where it is requested."""
+    q, k, v, settings = request.q, request.k, request.v, _settings_of(request, output_final_state)
     if state is not None:
-        _check_state(state, k, v, task)
+        check_state(state, k, v, settings.order, settings.map)
     first = None if state is None else state.joined().flatten(0, 1)
     with without_autocast(q):
-        answer, last = series(q, k, v, request.key_padding_mask, first, task)
+        answer, last = series(q, k, v, request.key_padding_mask, first, settings)
     if not output_final_state:
         return answer, None
-    return answer, TaylorState.split(last.unflatten(0, k.shape[:2]), task.order, task.map)
-
-
-def _check_state(state: TaylorState, k: Tensor, v: Tensor, task: SeriesSettings) -> None:
-    if not isinstance(state, TaylorState):
-        raise ShapeError(
-            f"taylor: the state is a {type(state).__name__}, wanted the TaylorState that the same layer gave."
-        )
-    state.check(k, v, task.order, task.map)
+    return answer, TaylorState.split(last.unflatten(0, k.shape[:2]), settings.order, settings.map)
 
 
 def series(
