@@ -39,6 +39,7 @@ from torch.utils.flop_counter import flop_registry, register_flop_formula
 from porism.costing.counting.count import PRODUCTS
 from porism.costing.counting.operators import DECOMPOSED
 from porism.layers.derivative import InPlaceWatch, own_memory
+from porism.layers.operands import is_transformed
 
 LIBRARY = torch.library.Library("porism", "FRAGMENT")
 
@@ -204,7 +205,7 @@ def is_recorded(args: Sequence[Any]) -> bool:
 
 
 def may_need_gradient(x: Tensor | None) -> bool:
-    """A tensor that torch.func stands for does not always tell."""
+    """Whether x has to get a gradient. A tensor that torch.func stands for does not always tell."""
     return x is not None and (x.requires_grad or is_transformed(x))
 
 

@@ -15,7 +15,6 @@ from porism.layers.operands import (
     check_operands,
     check_whole,
     has_values,
-    is_transformed,
 )
 from porism.layers.operators import (
     BackwardFunction,
