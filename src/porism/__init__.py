@@ -31,7 +31,7 @@ _WHERE = {
     "Readout": "porism.layers.readout.layer",
     "SkipGram": "porism.layers.skipgram.layer",
     "TaylorAttention": "porism.layers.attention.taylor.layer",
-    "TaylorState": "porism.layers.attention.taylor.functional",
+    "TaylorState": "porism.layers.attention.taylor.state",
     "Terms": "porism.costing.terms",
     "WindowAttention": "porism.layers.attention.window.layer",
     "attention": "porism.layers.attention.auto",

@@ -13,8 +13,8 @@ from porism.layers.attention.hybrid.layer import HybridAttention as HybridAttent
 from porism.layers.attention.pattern import Pattern as Pattern
 from porism.layers.attention.softmax.functional import KVCache as KVCache
 from porism.layers.attention.softmax.layer import Attention as Attention
-from porism.layers.attention.taylor.functional import TaylorState as TaylorState
 from porism.layers.attention.taylor.layer import TaylorAttention as TaylorAttention
+from porism.layers.attention.taylor.state import TaylorState as TaylorState
 from porism.layers.attention.window.layer import WindowAttention as WindowAttention
 from porism.layers.gcn.graph import Graph as Graph
 from porism.layers.gcn.layer import GraphConvolution as GraphConvolution
