@@ -16,14 +16,14 @@ from porism.claims.topics.recurrent.states import STATED
 from porism.claims.topics.recurrent.step import STEPS, ElmanStep, derivative, random_step
 from porism.claims.topics.recurrent.training import pairs_by
 from porism.layers.recurrent.elman.gradient import local_gradient
-from porism.layers.recurrent.elman.naive import Weights, language_model
+from porism.layers.recurrent.elman.naive import LanguageModelWeights, language_model
 from porism.tasks.language.recipes import EXPERIMENTS, RECIPES
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_a_step_is_that_of_the_layers(step: ElmanStep) -> None:
     word = torch.zeros(1, 1, dtype=torch.long)
-    weights = Weights(step.e, step.I, step.H, step.U, step.b1[0], step.b2[0], step.before)
+    weights = LanguageModelWeights(step.e, step.I, step.H, step.U, step.b1[0], step.b2[0], step.before)
     layers = local_gradient(weights, word, step.y.argmax()[None, None], t=0)
     assert math.isclose(step.E, language_model(weights, word, step.y.argmax()[None, None]), rel_tol=ROUNDING)
     for name in ("I", "H", "U", "b1", "b2"):
@@ -34,7 +34,7 @@ def test_a_step_is_that_of_the_layers(step: ElmanStep) -> None:
 def test_parameters_as_rows_make_the_model() -> None:
     model = model_of(V=9, D=7, H=2).double().eval()
     tokens, targets = torch.randint(9, (2, 5, 3))
-    weights = Weights._make(weight.detach().double() for weight in weights_of(model, B=3))
+    weights = LanguageModelWeights._make(weight.detach().double() for weight in weights_of(model, B=3))
     with torch.no_grad():
         loss, _carry = model.loss(tokens, targets, model.start(3))
     assert math.isclose(loss * targets.numel(), language_model(weights, tokens, targets), rel_tol=ROUNDING)

@@ -1,7 +1,7 @@
 """How far answers and gradients of attention are off, beside the size of the terms that they are sums of.
 
 A gradient may be 0 because its terms cancel, as that of a query which sees one key alone. What is left is rounding, as
-large as the terms allow, and no part of what was wanted.
+large as the terms allow, and no part of what was expected.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ def attention_errors(
 ) -> list[float]:
     """Of an answer, and of the gradients of q, k, v and others, from one fixed gradient that reaches both answers.
 
-    `exact` are the variables of the answer that is wanted, where they are not the same tensors; `layout` is that of the
-    gradient that comes in.
+    `exact` are the variables of the answer that is expected, where they are not the same tensors; `layout` is that of
+    the gradient that comes in.
     """
     incoming = layout(torch.linspace(-1, 2, wanted.numel(), dtype=wanted.dtype, device=wanted.device).view_as(wanted))
     ours = torch.autograd.grad(found, list(variables), incoming.to(found.dtype), retain_graph=True)
@@ -55,7 +55,7 @@ def gradient_sizes(variables: Sequence[float], scale: float = 1.0) -> list[float
 
 @torch.no_grad()
 def error(found: Tensor, wanted: Tensor, size: float = 0.0) -> float:
-    """The largest difference, as a part of the largest number wanted, or of the size of the terms if that is more."""
+    """The largest difference, as a part of the largest number expected, or of the size of the terms if that is more."""
     if found.shape != wanted.shape:
         return float("inf")
     off = float((found.to(wanted) - wanted).abs().max()) if wanted.numel() else 0.0

@@ -24,7 +24,7 @@ def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
             return backward(*args)
         if not torch.compiler.is_compiling():
             raise RuntimeError(
-                "this layer gives first derivatives only, and create_graph=True asked for more. "
+                "this layer gives first derivatives only, and create_graph=True requested more. "
                 "Call its naive.py, which autograd can differentiate as often as you like."
             )
         return guarded(*args)
@@ -36,7 +36,7 @@ class InPlaceWatch:
     """Tells whether a tensor was changed in place since the watch was made.
 
     A backward pass that reads the layer's own answer saves `answer.data`, so that autograd lets users change the answer
-    in place, as behind torch's own layers, and computes the answer again where the watch says that they did.
+    in place, as with torch's own layers, and computes the answer again where the watch says that they did.
 
     >>> x = torch.ones(3)
     >>> watch = InPlaceWatch(x)
@@ -72,7 +72,7 @@ def _version(x: Tensor) -> int:
 
 
 def own_memory(answer: Tensor) -> Tensor:
-    """A copy of an answer that the backward pass reads, for compiled code, where an InPlaceWatch sees nothing.
+    """A copy of an answer that the backward pass reads, for compiled code, where an InPlaceWatch sees no change.
 
     Times one, since the compiler takes a clone for the original: whoever changed the answer in place would change what
     was saved, and gradients would be wrong without a word.

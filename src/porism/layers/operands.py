@@ -35,18 +35,20 @@ def check_operands(layer: str, **operands: Tensor | None) -> None:
         if x is None:
             continue
         if not isinstance(x, Tensor):
-            raise ShapeError(f"{layer}: {name} is a {type(x).__name__}, wanted a tensor. Use torch.as_tensor({name}).")
+            raise ShapeError(
+                f"{layer}: {name} is a {type(x).__name__}, expected a tensor. Use torch.as_tensor({name})."
+            )
         if x.layout is not torch.strided or x.is_nested:
-            raise ShapeError(f"{layer}: {name} is {_layout(x)}, wanted a dense tensor. Convert it with .to_dense().")
+            raise ShapeError(f"{layer}: {name} is {_layout(x)}, expected a dense tensor. Convert it with .to_dense().")
         if x.dtype not in FLOATS:
             kinds = ", ".join(str(dtype).removeprefix("torch.") for dtype in FLOATS)
-            raise ShapeError(f"{layer}: {name} is {x.dtype}, wanted one of {kinds}. Convert it with {name}.float().")
+            raise ShapeError(f"{layer}: {name} is {x.dtype}, expected one of {kinds}. Convert it with {name}.float().")
         if first is None:
             first_name, first = name, x
             continue
         if x.device != first.device:
             raise ShapeError(
-                f"{layer}: {name} is on {x.device}, {first_name} on {first.device}, wanted one device. "
+                f"{layer}: {name} is on {x.device}, {first_name} on {first.device}, expected one device. "
                 f"Move it with {name}.to({str(first.device)!r})."
             )
         if x.dtype is not first.dtype and not mixed:
@@ -56,7 +58,7 @@ def check_operands(layer: str, **operands: Tensor | None) -> None:
         assert one is not None
         assert other is not None
         raise ShapeError(
-            f"{layer}: {first_name} is {one.dtype}, {mixed} is {other.dtype}, wanted one type. "
+            f"{layer}: {first_name} is {one.dtype}, {mixed} is {other.dtype}, expected one type. "
             f"Convert {first_name} with {first_name}.to({other.dtype})."
         )
 
@@ -68,14 +70,14 @@ def check_indices(layer: str, name: str, indices: Tensor, size: int, like: Tenso
     torch's RuntimeError, or stops the device as torch's own indexing does, and nobody waits for it.
     """
     if not isinstance(indices, Tensor):
-        raise ShapeError(f"{layer}: {name} are a {type(indices).__name__}, wanted a tensor of whole numbers.")
+        raise ShapeError(f"{layer}: {name} are a {type(indices).__name__}, expected a tensor of whole numbers.")
     if indices.layout != torch.strided or indices.is_nested:
-        raise ShapeError(f"{layer}: {name} are {_layout(indices)}, wanted a dense tensor. Use .to_dense().")
+        raise ShapeError(f"{layer}: {name} are {_layout(indices)}, expected a dense tensor. Use .to_dense().")
     if indices.dtype not in INTEGERS:
-        raise ShapeError(f"{layer}: {name} are {indices.dtype}, wanted whole numbers. Convert with {name}.long().")
+        raise ShapeError(f"{layer}: {name} are {indices.dtype}, expected whole numbers. Convert with {name}.long().")
     if like is not None and indices.device != like.device:
         raise ShapeError(
-            f"{layer}: {name} are on {indices.device}, wanted {like.device}. "
+            f"{layer}: {name} are on {indices.device}, expected {like.device}. "
             f"Move them with {name}.to({str(like.device)!r})."
         )
     if indices.numel() == 0:
@@ -84,14 +86,14 @@ def check_indices(layer: str, name: str, indices: Tensor, size: int, like: Tenso
         least, most = _range(indices)
         if least < 0 or most >= size:
             raise ShapeError(
-                f"{layer}: {name} run from {least} to {most}, wanted 0 to {size - 1}. "
+                f"{layer}: {name} run from {least} to {most}, expected 0 to {size - 1}. "
                 "Number them by the layer's own vocabulary."
             )
     elif torch.compiler.is_compiling() or not _is_hollow(indices):
         # As int64: beside int8 torch would take 300 for 44.
         wide = indices.long()
         inside = ((wide >= 0) & (wide < size)).all()
-        torch._assert_async(inside, f"{layer}: {name} are out of range, wanted 0 to {size - 1}.")
+        torch._assert_async(inside, f"{layer}: {name} are out of range, expected 0 to {size - 1}.")
 
 
 def _range(indices: Tensor) -> tuple[int, int]:
@@ -125,8 +127,8 @@ def check_whole(layer: str, name: str, value: Any, least: int = 1, most: int = M
     whole = type(value) is int or (isinstance(value, (Integral, torch.SymInt)) and not isinstance(value, bool))
     if not whole or not least <= value <= most:
         too_large = whole and value > most
-        wanted = f"from {least} to {most}" if too_large or most != MOST else f"from {least} on"
-        raise ShapeError(f"{layer}: {name} is {_short(value)}. Give a whole number {wanted}.")
+        expected = f"from {least} to {most}" if too_large or most != MOST else f"from {least} on"
+        raise ShapeError(f"{layer}: {name} is {_short(value)}. Give a whole number {expected}.")
 
 
 def check_dropout(layer: str, name: str, value: Any) -> None:

@@ -282,11 +282,11 @@ def test_what_a_layer_without_a_square_cannot_give_is_refused() -> None:
 
 def test_masks_that_cannot_be_followed_are_refused() -> None:
     layer, x = Attention(E, A), torch.randn(T, 1, E)
-    with pytest.raises(ShapeError, match="key_padding_mask adds 0.5, wanted -inf for a pad and 0 for a key. Give a"):
+    with pytest.raises(ShapeError, match="key_padding_mask adds 0.5, expected -inf for a pad and 0 for a key. Give a"):
         layer(x, key_padding_mask=torch.full((1, T), 0.5))
     with pytest.raises(ShapeError, match="cu_seqlens came with need_weights. Pad the sequences with"):
         layer(x, need_weights=True, cu_seqlens=[0, T])
-    with pytest.raises(ShapeError, match=r"key_padding_mask is \(1, 6\), wanted \(1, 7\)"):
+    with pytest.raises(ShapeError, match=r"key_padding_mask is \(1, 6\), expected \(1, 7\)"):
         layer(x, key_padding_mask=torch.zeros(1, 6).bool())
 
 
@@ -323,7 +323,7 @@ def test_the_description_tells_which_code_answers(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(kernels, "DEVICES", {"cpu"})
     needs.triton()
     assert all("kernel='triton'" in repr(layer) for layer in layers)
-    # No kernel has an order of 4, doubles, or looks ahead with both kinds of weights.
+    # No kernel has an order of 4, doubles, or attends ahead with both kinds of weights.
     others = [
         TaylorAttention(32, 2, order=4).float(),
         TaylorAttention(32, 2).double(),
@@ -415,12 +415,12 @@ def test_a_scale_that_is_a_tensor_goes_with_the_layer(build: Callable[..., Heads
     ids=str,
 )
 def test_a_scale_that_is_none_is_refused(build: Callable[..., Heads], scale: Any) -> None:
-    with pytest.raises(ShapeError, match=r"^attention: scale is .*, wanted "):
+    with pytest.raises(ShapeError, match=r"^attention: scale is .*, expected "):
         build(scale=scale)
     layer = build()
     layer.scale = scale
     if not isinstance(scale, Tensor) or scale.numel() > 1 or scale.is_meta or not scale.is_floating_point():
-        with pytest.raises(ShapeError, match=r"^attention: scale is .*, wanted "):
+        with pytest.raises(ShapeError, match=r"^attention: scale is .*, expected "):
             layer(torch.randn(T, B, E))
 
 
@@ -459,7 +459,7 @@ def test_a_part_that_was_never_materialised_is_refused(build: Callable[..., Head
     setattr(owner, name, nn.Parameter(getattr(owner, name).to("meta")))
     x = torch.randn(T, B, E)
     for call in (layer, layer.decode):
-        with pytest.raises(ShapeError, match=rf"{part} is on meta, query on cpu, wanted one device\."):
+        with pytest.raises(ShapeError, match=rf"{part} is on meta, query on cpu, expected one device\."):
             call(x)
 
 
@@ -467,13 +467,13 @@ def test_a_part_that_was_never_materialised_is_refused(build: Callable[..., Head
 def test_inputs_on_another_device_or_of_another_kind_are_refused(build: Callable[..., Heads]) -> None:
     layer, x = build(), torch.randn(T, B, E)
     for query, key, value in ((x.to("meta"), x, x), (x, x.to("meta"), x), (x, x, x.to("meta"))):
-        with pytest.raises(ShapeError, match=r"is on (meta|cpu), query on (meta|cpu), wanted one device\."):
+        with pytest.raises(ShapeError, match=r"is on (meta|cpu), query on (meta|cpu), expected one device\."):
             layer(query, key, value)
-    with pytest.raises(ShapeError, match=r"query is torch\.int64, wanted one of float32"):
+    with pytest.raises(ShapeError, match=r"query is torch\.int64, expected one of float32"):
         layer(x.long())
-    with pytest.raises(ShapeError, match=r"key is torch\.float32, wanted one type|query is torch\.float64, key is"):
+    with pytest.raises(ShapeError, match=r"key is torch\.float32, expected one type|query is torch\.float64, key is"):
         layer(x, x.float(), x)
-    with pytest.raises(ShapeError, match=r"query is a ndarray, wanted a tensor"):
+    with pytest.raises(ShapeError, match=r"query is a ndarray, expected a tensor"):
         layer(x.numpy())  # type: ignore[arg-type]
 
 
@@ -486,7 +486,7 @@ def test_float64_is_left_alone_by_autocast(build: Callable[..., Heads]) -> None:
         with torch.autocast("cpu", torch.bfloat16):
             found, (decoded, _) = layer(x)[0], layer.decode(x)
             with pytest.raises(
-                ShapeError, match=r"query is torch\.float32, in_proj_weight is torch\.float64, wanted one"
+                ShapeError, match=r"query is torch\.float32, in_proj_weight is torch\.float64, expected one"
             ):
                 layer(x.float())
         assert torch.equal(found, wanted)

@@ -189,7 +189,7 @@ def test_what_is_no_mask_is_refused(wrong: Any) -> None:
     x = torch.randn(B, T, E)
     for need_weights in (False, True):
         for is_causal in (False, True):
-            with pytest.raises(ShapeError, match=r"^attention: attn_mask is .*, wanted "):
+            with pytest.raises(ShapeError, match=r"^attention: attn_mask is .*, expected "):
                 twins()[1](x, attn_mask=wrong, need_weights=need_weights, is_causal=is_causal)
 
 
@@ -199,9 +199,9 @@ def test_what_is_no_padding_is_refused(name: str, wrong: Any) -> None:
     exact: dict[str, Any] = {"softmax": lambda: twins()[1], "auto": lambda: AutoAttention(E, A, batch_first=True)}
     layer = (exact | LAYERS)[name]()
     padding = wrong[:B] if not isinstance(wrong, Tensor) or wrong.layout == torch.strided else wrong
-    with pytest.raises(ShapeError, match=r"^attention: key_padding_mask is .*, wanted "):
+    with pytest.raises(ShapeError, match=r"^attention: key_padding_mask is .*, expected "):
         layer(torch.randn(B, T, E), key_padding_mask=padding)
-    with pytest.raises(ShapeError, match=r"^attention: key_padding_mask adds nan, wanted -inf for a pad"):
+    with pytest.raises(ShapeError, match=r"^attention: key_padding_mask adds nan, expected -inf for a pad"):
         layer(torch.randn(B, T, E), key_padding_mask=torch.full((B, T), torch.nan))
 
 

@@ -39,7 +39,7 @@ def test_lengths_come_as_numbers_or_as_a_tensor(lengths: list[int]) -> None:
 
 @pytest.mark.parametrize("wrong", [[], [0], [7], [1, 7], [0, 6], [0, 8], [0, 5, 3, 7]], ids=str)
 def test_lengths_that_do_not_add_up_are_refused(wrong: list[int]) -> None:
-    with pytest.raises(ShapeError, match="wanted numbers that rise from 0 to 7, the tokens in all. Give where each"):
+    with pytest.raises(ShapeError, match="expected numbers that rise from 0 to 7, the tokens in all. Give where each"):
         starts(wrong, 7)
 
 

@@ -50,14 +50,14 @@ def operands(dtype: torch.dtype = torch.float64) -> list[Any]:
 def test_operands_on_two_devices_are_refused(form: Callable[..., Any], place: int) -> None:
     given = operands()
     given[place] = given[place].to("meta")
-    with pytest.raises(ShapeError, match=r"is on (meta|cpu), query on (meta|cpu), wanted one device\. Move it with"):
+    with pytest.raises(ShapeError, match=r"is on (meta|cpu), query on (meta|cpu), expected one device\. Move it with"):
         form(*given)
 
 
 @each_form
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex128, torch.uint8], ids=str)
 def test_operands_are_real_numbers(form: Callable[..., Any], dtype: torch.dtype) -> None:
-    with pytest.raises(ShapeError, match=rf"query is {dtype}, wanted one of float32, bfloat16, float16, float64"):
+    with pytest.raises(ShapeError, match=rf"query is {dtype}, expected one of float32, bfloat16, float16, float64"):
         form(*(x.detach().to(dtype) for x in operands()))
 
 
@@ -75,10 +75,10 @@ PADDINGS: dict[str, Any] = {
 @each_form
 @pytest.mark.parametrize("padding", PADDINGS.values(), ids=PADDINGS)
 def test_padding_is_of_bool_or_minus_infinity(form: Callable[..., Any], padding: Any) -> None:
-    with pytest.raises(ShapeError, match=r"^attention: key_padding_mask (is|adds) .*, wanted "):
+    with pytest.raises(ShapeError, match=r"^attention: key_padding_mask (is|adds) .*, expected "):
         form(*operands(), key_padding_mask=padding)
     if form is attention:
-        with pytest.raises(ShapeError, match=r"^attention: key_padding_mask (is|adds) .*, wanted "):
+        with pytest.raises(ShapeError, match=r"^attention: key_padding_mask (is|adds) .*, expected "):
             choose_attention(*operands(), key_padding_mask=padding)
 
 
@@ -100,7 +100,7 @@ SCALES: dict[str, Any] = {
 @each_form
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
 def test_a_scale_is_one_finite_number(form: Callable[..., Any], scale: Any) -> None:
-    with pytest.raises(ShapeError, match=r"^attention: scale is .*, wanted "):
+    with pytest.raises(ShapeError, match=r"^attention: scale is .*, expected "):
         form(*operands(), scale=scale)
 
 

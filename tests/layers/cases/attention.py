@@ -55,61 +55,61 @@ ATTENTION = Case(
         Mistake(
             "width",
             lambda: _ATTENTION(torch.zeros(2, 7, 11)),
-            r"query is \(2, 7, 11\), width 11, wanted width 12\. Build the layer for 11, or project query first",
+            r"query is \(2, 7, 11\), width 11, expected width 12\. Build the layer for 11, or project query first",
         ),
         Mistake(
-            "a vector", lambda: _ATTENTION(torch.zeros(12)), r"query is \(12,\), 1 dimensions, wanted \(B, T, width"
+            "a vector", lambda: _ATTENTION(torch.zeros(12)), r"query is \(12,\), 1 dimensions, expected \(B, T, width"
         ),
         Mistake(
             "another batch",
             lambda: _ATTENTION(torch.zeros(2, 7, 12), torch.zeros(3, 7, 12)),
-            r"query is \(2, 7, 12\), key \(3, 7, 12\) and value \(3, 7, 12\), wanted one batch",
+            r"query is \(2, 7, 12\), key \(3, 7, 12\) and value \(3, 7, 12\), expected one batch",
         ),
         Mistake(
             "a key without a value",
             lambda: _ATTENTION(torch.zeros(2, 7, 12), torch.zeros(2, 5, 12), torch.zeros(2, 4, 12)),
-            r"wanted one batch, and a value for every key\. Give those of the same texts",
+            r"expected one batch, and a value for every key\. Give those of the same texts",
         ),
         Mistake(
             "type",
             lambda: _ATTENTION(torch.zeros(2, 7, 12, dtype=torch.float64)),
-            r"query is torch\.float64, in_proj_weight is torch\.float32, wanted one type\. Convert query with",
+            r"query is torch\.float64, in_proj_weight is torch\.float32, expected one type\. Convert query with",
         ),
         Mistake(
             "mask of another size",
             lambda: _ATTENTION(torch.zeros(2, 7, 12), attn_mask=torch.zeros(7, 6)),
-            r"attn_mask is \(7, 6\), wanted \(7, 7\) for all or \(6, 7, 7\) for each head",
+            r"attn_mask is \(7, 6\), expected \(7, 7\) for all or \(6, 7, 7\) for each head",
         ),
         Mistake(
-            "three sizes", _attend(q=(4, 7, 3)), r"query is \(4, 7, 3\), wanted 4 sizes: batch, heads, length, width"
+            "three sizes", _attend(q=(4, 7, 3)), r"query is \(4, 7, 3\), expected 4 sizes: batch, heads, length, width"
         ),
         Mistake(
-            "width of keys", _attend(k=(2, 4, 7, 5)), r"key is \(2, 4, 7, 5\), wanted batch 2 and width 3 as in query"
+            "width of keys", _attend(k=(2, 4, 7, 5)), r"key is \(2, 4, 7, 5\), expected batch 2 and width 3 as in query"
         ),
         Mistake(
-            "values", _attend(v=(2, 4, 6, 3)), r"value is \(2, 4, 6, 3\), wanted \(2, 4, 7\) and any width, as in key"
+            "values", _attend(v=(2, 4, 6, 3)), r"value is \(2, 4, 6, 3\), expected \(2, 4, 7\) and any width, as in key"
         ),
         Mistake("groups", _attend(k=(2, 3, 7, 3)), r"4 query heads do not share 3 key heads evenly"),
         Mistake(
             "padding",
             _attend(key_padding_mask=torch.zeros(2, 6).bool()),
-            r"key_padding_mask is \(2, 6\), wanted \(2, 7\): batch and keys, True for a pad",
+            r"key_padding_mask is \(2, 6\), expected \(2, 7\): batch and keys, True for a pad",
         ),
         Mistake("dropout", _attend(dropout_p=1.0), r"dropout_p is 1\.0\. Give the probability"),
         Mistake(
             "mask",
             _attend(attn_mask=torch.zeros(3, 7, 7)),
-            r"attn_mask is \(3, 7, 7\), wanted one that broadcasts to \(2, 4, 7, 7\)",
+            r"attn_mask is \(3, 7, 7\), expected one that broadcasts to \(2, 4, 7, 7\)",
         ),
         Mistake(
             "mask of numbers",
             _attend(attn_mask=torch.zeros(7, 7).int()),
-            r"attn_mask is torch\.int32, wanted bool, or floating numbers to add to the logits\. Convert it with",
+            r"attn_mask is torch\.int32, expected bool, or floating numbers to add to the logits\. Convert it with",
         ),
         Mistake(
             "lengths that do not add up",
             _attend(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cu_seqlens=[0, 3, 6]),
-            r"cu_seqlens are \[0, 3, 6\], wanted numbers that rise from 0 to 7, the tokens in all",
+            r"cu_seqlens are \[0, 3, 6\], expected numbers that rise from 0 to 7, the tokens in all",
         ),
         Mistake(
             "a batch end to end",

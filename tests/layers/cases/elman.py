@@ -54,33 +54,35 @@ ELMAN = Case(
         Mistake(
             "width",
             lambda: _ELMAN(torch.zeros(3, 2, 6)),
-            r"input is \(3, 2, 6\), width 6, wanted width 7, the input_size\. Build the layer with input_size=6",
+            r"input is \(3, 2, 6\), width 6, expected width 7, the input_size\. Build the layer with input_size=6",
         ),
         Mistake(
-            "a vector", lambda: _ELMAN(torch.zeros(7)), r"input is \(7,\), 1 dimensions, wanted \(T, B, D\) or \(T, D\)"
+            "a vector",
+            lambda: _ELMAN(torch.zeros(7)),
+            r"input is \(7,\), 1 dimensions, expected \(T, B, D\) or \(T, D\)",
         ),
         Mistake(
-            "no steps", lambda: _ELMAN(torch.zeros(0, 2, 7)), r"input is \(0, 2, 7\), no steps, wanted \(T, B, D\)"
+            "no steps", lambda: _ELMAN(torch.zeros(0, 2, 7)), r"input is \(0, 2, 7\), no steps, expected \(T, B, D\)"
         ),
         Mistake(
             "no steps, batch first",
             lambda: Elman(7, 5, batch_first=True)(torch.zeros(2, 0, 7)),
-            r"input is \(2, 0, 7\), no steps, wanted \(B, T, D\), batch_first, with T from 1 on",
+            r"input is \(2, 0, 7\), no steps, expected \(B, T, D\), batch_first, with T from 1 on",
         ),
         Mistake(
             "state",
             lambda: _ELMAN(torch.zeros(3, 2, 7), torch.zeros(2, 5)),
-            r"hx is \(2, 5\), wanted \(1, 2, 5\): layers \* directions, B, hidden_size",
+            r"hx is \(2, 5\), expected \(1, 2, 5\): layers \* directions, B, hidden_size",
         ),
         Mistake(
             "state without a batch",
             lambda: _ELMAN(torch.zeros(3, 7), torch.zeros(1, 1, 5)),
-            r"hx is \(1, 1, 5\), wanted \(1, 5\): layers \* directions, hidden_size",
+            r"hx is \(1, 1, 5\), expected \(1, 5\): layers \* directions, hidden_size",
         ),
         Mistake(
             "type",
             lambda: _ELMAN(torch.zeros(3, 2, 7, dtype=torch.float64)),
-            r"input is torch\.float64, weight_ih is torch\.float32, wanted one type\. Convert input with input\.to",
+            r"input is torch\.float64, weight_ih is torch\.float32, expected one type\. Convert input with input\.to",
         ),
     ),
 )

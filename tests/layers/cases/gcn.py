@@ -120,7 +120,7 @@ GCN = Case(
         Mistake(
             "integers",
             lambda: _GCN(torch.zeros(3, 5).long(), _ON_PATH),
-            r"x is torch\.int64, .* one of float32, .* Convert it with x\.float\(\)",
+            r"x is torch\.int64, expected one of float32, .* Convert it with x\.float\(\)",
         ),
         Mistake(
             "edges in numbers of 64 bits without a sign",
@@ -179,7 +179,7 @@ GCN = Case(
         Mistake(
             "features of whole numbers",
             lambda: SparseFeatures.from_dense(torch.ones(3, 5).long()),
-            r"x is torch\.int64, .* one of float32",
+            r"x is torch\.int64, expected one of float32",
         ),
         Mistake(
             "all dropped",

@@ -41,7 +41,7 @@ HYBRID = Case(
         Mistake("no window", _attend_hybrid(window_size=0), r"window_size is 0\. Give a whole number from 1 on"),
         Mistake("odd order", _attend_hybrid(order=3), r"order 3 is odd.*Choose 2 or 4, or set allow_odd=True"),
         Mistake("dropout", _attend_hybrid(dropout_p=0.5), r"dropout_p is 0\.5, and the series has no single weights"),
-        Mistake("block", _attend_hybrid(pattern=Pattern("block", window_size=3)), r"is block, wanted full or causal"),
+        Mistake("block", _attend_hybrid(pattern=Pattern("block", window_size=3)), r"is block, expected full or causal"),
         Mistake(
             "layer", lambda: HybridAttention(12, 3, window_size=0), r"window_size is 0\. Give a whole number from 1 on"
         ),

@@ -42,14 +42,14 @@ LSTM_CASE = Case(
             lambda: LSTM(7, 5, proj_size=2, recurrent_dropout=0.5),
             r"proj_size is 2, and variational and recurrent_dropout take states as wide",
         ),
-        Mistake("width", lambda: _LSTM(torch.zeros(3, 2, 6)), r"width 6, wanted width 7, the input_size\. Build"),
-        Mistake("a vector", lambda: _LSTM(torch.zeros(7)), r"input is \(7,\), wanted three dimensions"),
-        Mistake("no steps", lambda: _LSTM(torch.zeros(0, 2, 7)), r"no steps, wanted T from 1 on\. Skip the batch"),
-        Mistake("one state", lambda: _LSTM(torch.zeros(3, 2, 7), _STATE), r"hx is a Tensor, wanted the two tensors"),  # type: ignore[arg-type]
+        Mistake("width", lambda: _LSTM(torch.zeros(3, 2, 6)), r"width 6, expected width 7, the input_size\. Build"),
+        Mistake("a vector", lambda: _LSTM(torch.zeros(7)), r"input is \(7,\), expected three dimensions"),
+        Mistake("no steps", lambda: _LSTM(torch.zeros(0, 2, 7)), r"no steps, expected T from 1 on\. Skip the batch"),
+        Mistake("one state", lambda: _LSTM(torch.zeros(3, 2, 7), _STATE), r"hx is a Tensor, expected the two tensors"),  # type: ignore[arg-type]
         Mistake(
             "state of another batch",
             lambda: _LSTM(torch.zeros(3, 1, 7), (_STATE, _STATE)),
-            r"h_0 is \(1, 2, 5\), wanted \(1, 1, 5\): layers \* directions, B, width",
+            r"h_0 is \(1, 2, 5\), expected \(1, 1, 5\): layers \* directions, B, width",
         ),
         Mistake("type", lambda: _LSTM(torch.zeros(3, 2, 7).double()), r"input is torch\.float64, weight_ih is torch"),
     ),

@@ -57,80 +57,86 @@ SKIPGRAM = Case(
         Mistake(
             "frequencies of others",
             lambda: SkipGram(9, 5, counts=torch.ones(8)),
-            r"counts are \(8,\), wanted \(9,\)\. Give one number for each word",
+            r"counts are \(8,\), expected \(9,\)\. Give one number for each word",
         ),
         Mistake(
             "words that never occur",
             lambda: SkipGram(2, 5, counts=torch.tensor([3, 0])),
-            r"frequencies run from 0 to 3, wanted numbers above 0\. Leave words that never occur out",
+            r"frequencies run from 0 to 3, expected numbers above 0\. Leave words that never occur out",
         ),
         Mistake(
             "a matrix of words",
             _skipgram(words=_PAIR[None]),
-            r"center words are \(1, 2\), wanted \(B,\)\. Flatten them",
+            r"center words are \(1, 2\), expected \(B,\)\. Flatten them",
         ),
         Mistake(
-            "too few contexts", _skipgram(contexts=_PAIR[:1]), r"context words are \(1,\), wanted \(2,\), as many as c"
+            "too few contexts",
+            _skipgram(contexts=_PAIR[:1]),
+            r"context words are \(1,\), expected \(2,\), as many as c",
         ),
         Mistake(
             "none",
             _skipgram(words=_PAIR[:0], contexts=_PAIR[:0]),
-            r"center words are empty, \(0,\), wanted one or more",
+            r"center words are empty, \(0,\), expected one or more",
         ),
         Mistake(
             "fractions",
             _skipgram(words=torch.zeros(2)),
-            r"center words are torch\.float32, wanted whole numbers\. Convert",
+            r"center words are torch\.float32, expected whole numbers\. Convert",
         ),
-        Mistake("beyond", _skipgram(words=_PAIR + 6), r"center words run from 6 to 9, wanted 0 to 8\. Number them"),
-        Mistake("below", _skipgram(contexts=_PAIR - 1), r"context words run from -1 to 2, wanted 0 to 8"),
+        Mistake("beyond", _skipgram(words=_PAIR + 6), r"center words run from 6 to 9, expected 0 to 8\. Number them"),
+        Mistake("below", _skipgram(contexts=_PAIR - 1), r"context words run from -1 to 2, expected 0 to 8"),
         Mistake(
             "samples of other pairs",
             _skipgram(samples=torch.zeros(3, 4).long(), estimator="nce"),
-            r"negatives are \(3, 4\), wanted \(2, m\) with m from 1 on, for each pair\. Leave them out",
+            r"negatives are \(3, 4\), expected \(2, m\) with m from 1 on, for each pair\. Leave them out",
         ),
         Mistake(
             "samples beyond",
             _sampled(negatives=torch.full((2, 3), 9)),
-            r"negatives run from 9 to 9, wanted 0 to 8\. Number",
+            r"negatives run from 9 to 9, expected 0 to 8\. Number",
         ),
         Mistake(
-            "probabilities of others", _sampled(q=torch.ones(8)), r"q is \(8,\), wanted \(9,\)\. Give a probability"
+            "probabilities of others", _sampled(q=torch.ones(8)), r"q is \(8,\), expected \(9,\)\. Give a probability"
         ),
         Mistake(
             "widths",
             lambda: skipgram_loss(torch.zeros(2, 5), torch.zeros(9, 4), _PAIR),
-            r"v is \(2, 5\) and U \(9, 4\), wanted \(B, D\) and \(V, D\) of one width",
+            r"v is \(2, 5\) and U \(9, 4\), expected \(B, D\) and \(V, D\) of one width",
         ),
         Mistake(
-            "type", _sampled(v=torch.zeros(2, 5).double()), r"v is torch\.float64, U is torch\.float32, wanted one t"
+            "type", _sampled(v=torch.zeros(2, 5).double()), r"v is torch\.float64, U is torch\.float32, expected one t"
         ),
         Mistake("truths for numbers", lambda: SkipGram(True, 5), r"num_embeddings is True\. Give a whole number"),
         Mistake(
-            "a list of words", _skipgram(words=[0, 3]), r"center words are a list, wanted a tensor of whole numbers"
+            "a list of words", _skipgram(words=[0, 3]), r"center words are a list, expected a tensor of whole numbers"
         ),
         Mistake(
-            "words elsewhere", _skipgram(words=_PAIR.to("meta")), r"center words are on meta, wanted cpu\. Move them"
+            "words elsewhere", _skipgram(words=_PAIR.to("meta")), r"center words are on meta, expected cpu\. Move them"
         ),
-        Mistake("contexts elsewhere", _sampled(context=_PAIR.to("meta")), r"context words are on meta, wanted cpu"),
+        Mistake("contexts elsewhere", _sampled(context=_PAIR.to("meta")), r"context words are on meta, expected cpu"),
         Mistake(
             "samples elsewhere",
             _sampled(negatives=torch.zeros(2, 3, device="meta").long()),
-            r"negatives are on meta, wanted",
+            r"negatives are on meta, expected",
         ),
         Mistake(
-            "true contexts", _sampled(context=_PAIR.bool()), r"context words are torch\.bool, wanted whole numbers"
+            "true contexts", _sampled(context=_PAIR.bool()), r"context words are torch\.bool, expected whole numbers"
         ),
         Mistake(
-            "vectors elsewhere", _sampled(U=torch.zeros(9, 5, device="meta")), r"U is on meta, v on cpu, wanted one"
+            "vectors elsewhere", _sampled(U=torch.zeros(9, 5, device="meta")), r"U is on meta, v on cpu, expected one"
         ),
-        Mistake("whole vectors", _sampled(v=torch.zeros(2, 5).long()), r"v is torch\.int64, wanted one of float32"),
-        Mistake("complex vectors", _sampled(U=torch.zeros(9, 5) + 0j), r"U is torch\.complex64, wanted one of float32"),
-        Mistake("counts for q", _sampled(q=torch.ones(9).long()), r"q is torch\.int64, wanted one of float32"),
+        Mistake("whole vectors", _sampled(v=torch.zeros(2, 5).long()), r"v is torch\.int64, expected one of float32"),
         Mistake(
-            "frequencies for q", _sampled(q=torch.full((9,), 3.0)), r"q runs from 3 to 3, wanted probabilities above"
+            "complex vectors", _sampled(U=torch.zeros(9, 5) + 0j), r"U is torch\.complex64, expected one of float32"
         ),
-        Mistake("q elsewhere", _sampled(q=torch.ones(9, device="meta")), r"q is on meta, U on cpu, wanted one device"),
+        Mistake("counts for q", _sampled(q=torch.ones(9).long()), r"q is torch\.int64, expected one of float32"),
+        Mistake(
+            "frequencies for q", _sampled(q=torch.full((9,), 3.0)), r"q runs from 3 to 3, expected probabilities above"
+        ),
+        Mistake(
+            "q elsewhere", _sampled(q=torch.ones(9, device="meta")), r"q is on meta, U on cpu, expected one device"
+        ),
         Mistake("reduction", _sampled(reduction="none"), r"reduction is 'none'\. Choose mean or sum\."),
         Mistake(
             "a step of all rows",

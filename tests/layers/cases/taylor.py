@@ -67,7 +67,7 @@ TAYLOR = Case(
         Mistake(
             "lengths that do not add up",
             _attend_by_series(cu_seqlens=[0, 3, 6]),
-            r"cu_seqlens are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
+            r"cu_seqlens are \[0, 3, 6\], expected numbers that rise from 0 to 7",
         ),
         Mistake(
             "lengths and another text",
@@ -87,7 +87,7 @@ TAYLOR = Case(
         Mistake(
             "another state",
             _attend_by_series(taylor_decode, state=TaylorState(torch.zeros(2, 4, 10, 3), torch.zeros(2, 4, 10))),
-            r"the state is \(2, 4, 10, 3\) and \(2, 4, 10\), wanted \(2, 4, 10, 5\) and \(2, 4, 10\): batch, key heads",
+            r"the state is \(2, 4, 10, 3\) and \(2, 4, 10\), expected \(2, 4, 10, 5\) and \(2, 4, 10\): batch, key",
         ),
     ),
 )

@@ -75,17 +75,17 @@ WINDOW = Case(
             r"WindowAttention never holds all pairs, and need_weights=True asks for them\. Leave it out",
         ),
         Mistake("groups", _attend_near(k=(2, 3, 7, 3)), r"4 query heads do not share 3 key heads evenly"),
-        Mistake("values", _attend_near(v=(2, 4, 6, 3)), r"value is \(2, 4, 6, 3\), wanted \(2, 4, 7\) and any width"),
+        Mistake("values", _attend_near(v=(2, 4, 6, 3)), r"value is \(2, 4, 6, 3\), expected \(2, 4, 7\) and any width"),
         Mistake(
             "padding",
             _attend_near(key_padding_mask=torch.zeros(2, 6).bool()),
-            r"key_padding_mask is \(2, 6\), wanted \(2, 7\)",
+            r"key_padding_mask is \(2, 6\), expected \(2, 7\)",
         ),
         Mistake("dropout", _attend_near(dropout_p=-0.1), r"dropout_p is -0\.1\. Give the probability"),
         Mistake(
             "lengths that do not add up",
             _attend_near(q=(1, 4, 7, 3), k=(1, 4, 7, 3), cu_seqlens=[0, 3, 6]),
-            r"cu_seqlens are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
+            r"cu_seqlens are \[0, 3, 6\], expected numbers that rise from 0 to 7",
         ),
         Mistake(
             "lengths and another text",

@@ -58,7 +58,7 @@ def judge(call: Call, draw: Draw, run: Callable[[Function], Function] = lambda o
         return Outcome("refused" if call.refused else "wrong", f"refused: {error}")
     except Exception as error:
         # Indices are looked at by the compiled code itself, which raises torch's error with our words.
-        if call.refused and "are out of range, wanted 0 to" in str(error):
+        if call.refused and "are out of range, expected 0 to" in str(error):
             return Outcome("refused")
         return Outcome("raw", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
     if call.refused:
@@ -79,7 +79,7 @@ def judge(call: Call, draw: Draw, run: Callable[[Function], Function] = lambda o
     floor = float(given.abs().max()) * largest**2 if given.numel() else 0.0
     for name, ours, exact, other in zip(["answer", *leaves], found, wanted, moved, strict=True):
         if ours.shape != exact.shape:
-            return Outcome("wrong", f"{name} is {tuple(ours.shape)}, wanted {tuple(exact.shape)}")
+            return Outcome("wrong", f"{name} is {tuple(ours.shape)}, expected {tuple(exact.shape)}")
         if ours.numel() == 0:
             continue
         # What the last digits of the operands decide, and what rounding the answer itself may cost.

@@ -39,7 +39,7 @@ def test_compiled(wrong: int, learns: bool, backend: str) -> None:
 @pytest.mark.parametrize("learns", [True, False], ids=["training", "evaluation"])
 def test_a_subclass_of_tensor(wrong: int, learns: bool) -> None:
     h = torch.eye(3, requires_grad=learns)
-    with pytest.raises(ShapeError, match=r"targets run from -?\d+ to \d+, wanted 0 to 2"):
+    with pytest.raises(ShapeError, match=r"targets run from -?\d+ to \d+, expected 0 to 2"):
         loss(h, torch.tensor([0, wrong, 2]).as_subclass(Labels))
     assert torch.equal(loss(h, torch.tensor([0, 1, 2]).as_subclass(Labels)), loss(h, torch.tensor([0, 1, 2])))
 

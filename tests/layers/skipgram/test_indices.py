@@ -67,9 +67,9 @@ def test_out_of_range(estimator: str) -> None:
     ours = model(estimator)
     before = copy.deepcopy(ours.state_dict())
     for words, contexts, samples in wrong_ones():
-        with pytest.raises(ShapeError, match=r"run from -?\d+ to \d+, wanted 0 to 199\. Number them by"):
+        with pytest.raises(ShapeError, match=r"run from -?\d+ to \d+, expected 0 to 199\. Number them by"):
             ours(words, contexts, samples)
-        with pytest.raises(ShapeError, match=r"run from -?\d+ to \d+, wanted 0 to 199"):
+        with pytest.raises(ShapeError, match=r"run from -?\d+ to \d+, expected 0 to 199"):
             ours.sgd_step(words, contexts, 0.1, samples)
     assert all(torch.equal(now, before[name]) for name, now in ours.state_dict().items())
 
@@ -116,7 +116,7 @@ def test_a_subclass_of_tensor() -> None:
     class Numbers(Tensor):
         pass
 
-    with pytest.raises(ShapeError, match=r"context words run from 0 to 200, wanted 0 to 199"):
+    with pytest.raises(ShapeError, match=r"context words run from 0 to 200, expected 0 to 199"):
         model("nce")(WORDS, torch.tensor([0, V, 1, 1]).as_subclass(Numbers), SAMPLES)
 
 
@@ -133,7 +133,7 @@ def test_what_is_no_probability(number: float) -> None:
     q = torch.full((V,), 1 / V, dtype=torch.float64)
     q[7] = number
     v, U = (torch.zeros(size, D) for size in (len(WORDS), V))
-    with pytest.raises(ShapeError, match=r"q runs from .*, wanted probabilities above 0 and up to 1\. Divide"):
+    with pytest.raises(ShapeError, match=r"q runs from .*, expected probabilities above 0 and up to 1\. Divide"):
         sampled_loss(v, U, CONTEXTS, SAMPLES, q, "nce")
 
 

@@ -52,14 +52,14 @@ def test_a_table_moves_once() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (torch.ones(2, 3), r"frequencies are \(2, 3\), wanted \(V,\)\. Give one number for each word"),
-        (torch.ones(0), r"frequencies are \(0,\), wanted \(V,\)"),
-        (torch.tensor([1, -1]), r"frequencies run from -1 to 1, wanted numbers above 0"),
-        (torch.tensor([1, torch.inf]), r"frequencies run from 1 to inf, wanted numbers above 0"),
-        (torch.tensor([1, torch.nan]), r"frequencies run from nan to nan, wanted numbers above 0"),
-        (torch.tensor([1j, 1]), r"frequencies are torch\.complex64, wanted constant numbers"),
-        (torch.tensor([True, True]), r"frequencies are torch\.bool, wanted constant numbers"),
-        (torch.ones(2, requires_grad=True), r"frequencies are with a gradient, wanted constant numbers"),
+        (torch.ones(2, 3), r"frequencies are \(2, 3\), expected \(V,\)\. Give one number for each word"),
+        (torch.ones(0), r"frequencies are \(0,\), expected \(V,\)"),
+        (torch.tensor([1, -1]), r"frequencies run from -1 to 1, expected numbers above 0"),
+        (torch.tensor([1, torch.inf]), r"frequencies run from 1 to inf, expected numbers above 0"),
+        (torch.tensor([1, torch.nan]), r"frequencies run from nan to nan, expected numbers above 0"),
+        (torch.tensor([1j, 1]), r"frequencies are torch\.complex64, expected constant numbers"),
+        (torch.tensor([True, True]), r"frequencies are torch\.bool, expected constant numbers"),
+        (torch.ones(2, requires_grad=True), r"frequencies are with a gradient, expected constant numbers"),
     ],
 )
 def test_what_is_no_frequency_is_refused(wrong: torch.Tensor, message: str) -> None:

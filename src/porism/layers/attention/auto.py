@@ -1,4 +1,4 @@
-"""Attention by the cheapest method that computes what is asked for, and why it is the cheapest."""
+"""Attention by the cheapest method that computes what is requested, and why it is the cheapest."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -84,7 +84,7 @@ def attention(
     order: int | None = None,
     window_size: int | None = None,
 ) -> Tensor:
-    """Attention by the mechanism that is asked for; "auto" is the cheapest that computes what is asked for.
+    """Attention by the mechanism that is requested; "auto" is the cheapest that computes what is requested.
 
     >>> q, k, v = torch.randn(3, 1, 8, 4096, 64)
     >>> near = Pattern("sliding", window_size=64)
@@ -92,8 +92,8 @@ def attention(
     >>> print(choose_attention(q, k, v, pattern=near))
     window: 3.1 ms predicted against 41 ms for softmax with a dense mask (T=4,096, W=64; cpu, calibrated 2026-11-15)
 
-    "auto" never leaves the class of what is asked for: all that it chooses among gives the same numbers, up to
-    rounding. What may be approximated has to be said, by `order` and `window_size`:
+    "auto" never leaves the class of what is requested: all that it chooses among gives the same numbers, up to
+    rounding. What may be approximated has to be given, by `order` and `window_size`:
 
     - neither: softmax over the pattern, by "softmax" (torch's fused kernel, with a dense mask where it needs one),
       "window" (only the pairs in a window) or "dense-softmax" (plain products, where all weights fit)
@@ -356,9 +356,9 @@ class AutoAttention(Heads):
     >>> y, _ = layer(torch.randn(2, 1000, 512))                     # B T A*D -> B T A*D
 
     - `pattern`: any; `is_causal` makes a full one causal
-    - `order`, `window_size`: what may be approximated, see `attention`; nothing unless told otherwise
+    - `order`, `window_size`: what may be approximated, see `attention`; nothing by default
 
-    `Heads` tells the other options. The state of `decode` is a `KVCache`. A layer that may approximate has none, since
+    `Heads` lists the other options. The state of `decode` is a `KVCache`. A layer that may approximate has none, since
     its whole pass and its state could go two ways.
     """
 

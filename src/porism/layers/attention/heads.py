@@ -27,7 +27,7 @@ class Heads(nn.Module):
 
     It is called as `torch.nn.MultiheadAttention` is, has the same parameters, and starts from the same weights. It
     differs where that one cannot be followed or should not be: `key` and `value` may be left out, `need_weights` is off
-    unless asked for, `is_causal` needs no mask beside it, and a query that attends to no key gives 0 instead of NaN.
+    unless requested, `is_causal` needs no mask beside it, and a query that attends to no key gives 0 instead of NaN.
 
     A mask beside `is_causal` holds as well. If it is the causal one, as nn.TransformerEncoder gives it, it is left out,
     since kernels know that limit by name. Only a CPU can tell without waiting: on a GPU, and where the layer is
@@ -36,9 +36,9 @@ class Heads(nn.Module):
     - `add_bias_kv`, `add_zero_attn`: a learned key and value, and zeros, that every query attends to as well; these two
       need all pairs, so that only `Attention` takes them
     - `num_kv_heads`: fewer key and value heads than query heads, each shared by several
-    - `head_dim`, `v_head_dim`: widths of a head's keys and values; embed_dim / num_heads unless told otherwise
+    - `head_dim`, `v_head_dim`: widths of a head's keys and values; embed_dim / num_heads by default
     - `out_proj=False`: no W_O; the heads side by side, num_heads * v_head_dim wide, are the answer
-    - `scale`: what logits are multiplied by; 1 / sqrt(head_dim) unless told otherwise. An nn.Parameter is learned
+    - `scale`: what logits are multiplied by; 1 / sqrt(head_dim) by default. An nn.Parameter is learned
     - `qk_norm`: q and k are divided by their L2 norms, and a learned temperature for each head takes the place of the
       scale. It starts at sqrt(head_dim), where the logits of random vectors deviate by 1, as they do without it.
 
@@ -142,11 +142,11 @@ class Heads(nn.Module):
         like = next(self.parameters())
         if scale.device != like.device:
             raise ShapeError(
-                f"attention: scale is on {scale.device}, the weights on {like.device}, wanted one device. "
+                f"attention: scale is on {scale.device}, the weights on {like.device}, expected one device. "
                 f"Move it with scale.to({str(like.device)!r})."
             )
         if has_values(scale) and not scale.isfinite().all():
-            raise ShapeError(f"attention: scale is a tensor of {scale.item()}, wanted a finite number.")
+            raise ShapeError(f"attention: scale is a tensor of {scale.item()}, expected a finite number.")
         if isinstance(scale, nn.Parameter):
             self.scale = scale
         else:
@@ -229,7 +229,7 @@ class Heads(nn.Module):
         """Sees each request of a whole pass before it is answered. A layer may measure it; here nothing is done."""
 
     def initial_state(self, request: AttentionRequest) -> Any:
-        """What decoding starts from, before any token; None for nothing."""
+        """What decoding starts from, before any token; None for none."""
         return None
 
     def attend_with_weights(self, request: AttentionRequest) -> tuple[Tensor, Tensor]:
@@ -263,7 +263,7 @@ class Heads(nn.Module):
         (B, A, T, _), S = q.shape, k.shape[2]
         if tuple(mask.shape) not in ((T, S), (B * A, T, S)):
             raise ShapeError(
-                f"attention: attn_mask is {tuple(mask.shape)}, wanted {(T, S)} for all or {(B * A, T, S)} for each "
+                f"attention: attn_mask is {tuple(mask.shape)}, expected {(T, S)} for all or {(B * A, T, S)} for each "
                 "head. Give a row for each query and a column for each key."
             )
         if is_causal and has_values(mask) and is_causal_mask(mask):
@@ -356,19 +356,19 @@ class Heads(nn.Module):
             shape = tuple(x.shape)
             if len(shape) not in (2, 3) or len(shape) != query.dim():
                 raise ShapeError(
-                    f"attention: {name} is {shape}, {len(shape)} dimensions, wanted {order} or (T, width) without a "
+                    f"attention: {name} is {shape}, {len(shape)} dimensions, expected {order} or (T, width) without a "
                     "batch, for query, key and value alike. Add the missing dimension with unsqueeze."
                 )
             if shape[-1] != width:
                 raise ShapeError(
-                    f"attention: {name} is {shape}, width {shape[-1]}, wanted width {width}. "
+                    f"attention: {name} is {shape}, width {shape[-1]}, expected width {width}. "
                     f"Build the layer for {shape[-1]}, or project {name} first."
                 )
         batch = 0 if self.batch_first else 1
         if key.shape[:-1] != value.shape[:-1] or (query.dim() == 3 and query.shape[batch] != key.shape[batch]):
             raise ShapeError(
                 f"attention: query is {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)}, "
-                "wanted one batch, and a value for every key. Give those of the same texts."
+                "expected one batch, and a value for every key. Give those of the same texts."
             )
 
     def _weights(self) -> dict[str, Tensor | None]:

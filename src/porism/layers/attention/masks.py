@@ -15,15 +15,15 @@ def check_mask(layer: str, name: str, mask: Tensor, like: Tensor) -> None:
     """Refuses a mask that is no dense tensor of bool or of numbers to add, or is on another device than `like`."""
     if not isinstance(mask, Tensor) or mask.layout is not torch.strided or mask.is_nested:
         kind = f"nested or {mask.layout}" if isinstance(mask, Tensor) else f"a {type(mask).__name__}"
-        raise ShapeError(f"{layer}: {name} is {kind}, wanted a dense tensor of bool or of numbers to add.")
+        raise ShapeError(f"{layer}: {name} is {kind}, expected a dense tensor of bool or of numbers to add.")
     if mask.dtype != torch.bool and not mask.is_floating_point():
         raise ShapeError(
-            f"{layer}: {name} is {mask.dtype}, wanted bool, or floating numbers to add to the logits. "
+            f"{layer}: {name} is {mask.dtype}, expected bool, or floating numbers to add to the logits. "
             f"Convert it with {name}.bool()."
         )
     if mask.device != like.device:
         raise ShapeError(
-            f"{layer}: {name} is on {mask.device}, the queries on {like.device}, wanted one device. "
+            f"{layer}: {name} is on {mask.device}, the queries on {like.device}, expected one device. "
             f"Move it with {name}.to({str(like.device)!r})."
         )
 
@@ -36,7 +36,7 @@ def padding_of(layer: str, mask: Tensor, B: int, S: int, like: Tensor) -> Tensor
     check_mask(layer, "key_padding_mask", mask, like)
     if mask.shape != (B, S):
         raise ShapeError(
-            f"{layer}: key_padding_mask is {tuple(mask.shape)}, wanted {(B, S)}: batch and keys, True for a pad."
+            f"{layer}: key_padding_mask is {tuple(mask.shape)}, expected {(B, S)}: batch and keys, True for a pad."
         )
     if mask.dtype == torch.bool:
         return mask
@@ -47,7 +47,7 @@ def padding_of(layer: str, mask: Tensor, B: int, S: int, like: Tensor) -> Tensor
         torch._assert_async(~other.any(), "attention: key_padding_mask adds numbers other than -inf and 0.")
     elif other.any():
         raise ShapeError(
-            f"{layer}: key_padding_mask adds {mask[other][0].item():g}, wanted -inf for a pad and 0 for a key. "
+            f"{layer}: key_padding_mask adds {mask[other][0].item():g}, expected -inf for a pad and 0 for a key. "
             "Give a mask of bool, True for a pad."
         )
     return padding
@@ -73,7 +73,7 @@ def attention_mask(layer: str, mask: Tensor, q: Tensor, k: Tensor) -> Tensor:
     shape = (1,) * (4 - mask.dim()) + tuple(mask.shape)
     if len(shape) != 4 or any(size not in (1, full) for size, full in zip(shape, expected, strict=True)):
         raise ShapeError(
-            f"{layer}: attn_mask is {tuple(mask.shape)}, wanted one that broadcasts to {expected}: batch, heads, "
+            f"{layer}: attn_mask is {tuple(mask.shape)}, expected one that broadcasts to {expected}: batch, heads, "
             "queries, keys. Add the sizes that are missing with unsqueeze."
         )
     return mask.view(shape)

@@ -15,7 +15,7 @@ MOST_WEIGHTS = 2**25
 tensors of this size are new memory from the system every time, which takes as long as the products."""
 
 ORDER = 2
-"""The order of a series that was asked for without one."""
+"""The order of a series that was requested without one."""
 
 
 class State(Protocol):
@@ -31,7 +31,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     exact: ClassVar[bool]
-    """Whether its answer is softmax attention up to rounding. One that is not serves what was asked for by `order`."""
+    """Whether its answer is softmax attention up to rounding. One that is not serves what was requested by `order`."""
     is_dense: ClassVar[bool] = False
     """Whether it holds all weights at once."""
 
@@ -44,7 +44,7 @@ class Method(ABC):
         return self.name
 
     def check(self, request: AttentionRequest) -> None:
-        """Refuses in words what was asked of this method by name and it does not serve."""
+        """Refuses in words a request that names this method and that it does not serve."""
         if not self.serves(request.sizes()):
             self.refuse("what this request asks for", "Take mechanism 'auto'.")
 

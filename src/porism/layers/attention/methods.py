@@ -17,7 +17,7 @@ CHOOSING = ("auto", "series")
 
 
 def candidates(sizes: RequestSizes, mechanism: str = "auto") -> list[Method]:
-    """The methods among which to choose, all of which compute what was asked for, up to rounding.
+    """The methods among which to choose, all of which compute what was requested, up to rounding.
 
     By the series: those of its order. Else what is exact; with an order also the series, which is as far off as was
     allowed; with a window_size too the hybrid instead, since near keys have to be exact.

@@ -24,7 +24,7 @@ def starts(cu_seqlens: Sequence[int] | Tensor, T: int) -> list[int]:
     rising = all(start <= end for start, end in pairwise(numbers))
     if len(numbers) < 2 or numbers[0] != 0 or numbers[-1] != T or not rising:
         raise ShapeError(
-            f"attention: cu_seqlens are {numbers}, wanted numbers that rise from 0 to {T}, the tokens in all. "
+            f"attention: cu_seqlens are {numbers}, expected numbers that rise from 0 to {T}, the tokens in all. "
             "Give where each sequence starts, and the end."
         )
     return numbers
@@ -35,12 +35,12 @@ def _whole_numbers(given: Sequence[int] | Tensor) -> list[int]:
         if given.dtype not in INTEGERS or given.dim() != 1 or given.is_meta:
             raise ShapeError(
                 f"attention: cu_seqlens are a tensor {tuple(given.shape)} of {given.dtype} on {given.device}, "
-                "wanted a list of whole numbers. Give where each sequence starts, and the end."
+                "expected a list of whole numbers. Give where each sequence starts, and the end."
             )
         numbers: list[int] = given.tolist()
         return numbers
     if not isinstance(given, Iterable):
-        raise ShapeError(f"attention: cu_seqlens are {given!r}, wanted a list, such as [0, 3, 10].")
+        raise ShapeError(f"attention: cu_seqlens are {given!r}, expected a list, such as [0, 3, 10].")
     numbers = list(given)
     for number in numbers:
         check_whole("attention", "one of cu_seqlens", number, 0)
@@ -48,7 +48,7 @@ def _whole_numbers(given: Sequence[int] | Tensor) -> list[int]:
 
 
 def unpack(x: Tensor, borders: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """From (1, A, sum of lengths, D) to (sequences, A, longest, D), zeros behind, and True where a token is a pad."""
+    """From (1, A, sum of lengths, D) to (sequences, A, longest, D), zeros after, and True where a token is a pad."""
     lengths = [end - start for start, end in pairwise(borders)]
     longest = max(lengths)
     sequences = x[0].split(lengths, dim=1)  # A T_i D each

@@ -80,12 +80,12 @@ class Pattern:
         return self.kind == "causal" or (self.kind == "sliding" and self.lookahead == 0)
 
     def causal(self, layer: str = "attention") -> "Pattern":
-        """The pattern where `is_causal` is asked for: a full one becomes causal, one that looks ahead is refused."""
+        """The pattern for `is_causal=True`: a full one becomes causal, one that attends ahead is refused."""
         if self.kind == "full":
             return CAUSAL
         if not self.is_decodable:
             raise ShapeError(
-                f"{layer}: is_causal or decoding came with a {self.kind} pattern that looks ahead. "
+                f"{layer}: is_causal or decoding came with a {self.kind} pattern that attends ahead. "
                 "Give a pattern that does not: causal, sliding without lookahead, or block with is_causal."
             )
         return self

@@ -1,4 +1,4 @@
-"""How far a pattern reaches in a text of a given length: who looks at any key, and through how short a window."""
+"""How far a pattern reaches in a text of a given length: who attends to any key, and through how short a window."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,9 @@ from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 
 
 class Reach(NamedTuple):
-    """Queries `first` to `end` - 1 may look at a key, all others cannot.
+    """Queries `first` to `end` - 1 may attend to a key, all others cannot.
 
-    `pattern` and `offset`, the place of query `first`, show them the same keys as those asked for. Windows and offsets
+    `pattern` and `offset`, the place of query `first`, show them the same keys as those requested. Windows and offsets
     are no longer than the text, however far apart queries and keys were put.
     """
 
@@ -86,5 +86,5 @@ def simplest(pattern: Pattern, T: int, S: int, offset: int) -> tuple[Pattern, in
     'causal'
     """
     near = reach(pattern, T, S, offset)
-    # Where some query attends to no key, those that do are told apart by whoever answers.
+    # Where some query attends to no key, those that do are set apart by whoever answers.
     return (near.pattern, near.offset) if near.is_whole(T) else (pattern, offset)

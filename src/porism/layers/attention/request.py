@@ -95,7 +95,7 @@ class AttentionRequest:
         if pattern is None:
             pattern = FULL
         elif not isinstance(pattern, Pattern):
-            raise ShapeError(f"{layer}: the pattern is {pattern!r}, wanted a Pattern, such as Pattern('causal').")
+            raise ShapeError(f"{layer}: the pattern is {pattern!r}, expected a Pattern, such as Pattern('causal').")
         if is_causal is not False:
             pattern = _causal(layer, pattern, is_causal)
         if dropout_p != 0.0 or type(dropout_p) is not float:
@@ -237,12 +237,12 @@ def check_scale(layer: str, scale: Any) -> None:
     if isinstance(scale, Tensor):
         if scale.numel() != 1 or not scale.is_floating_point():
             raise ShapeError(
-                f"{layer}: scale is a tensor {tuple(scale.shape)} of {scale.dtype}, wanted one floating number."
+                f"{layer}: scale is a tensor {tuple(scale.shape)} of {scale.dtype}, expected one floating number."
             )
     elif type(scale) is not float and (not isinstance(scale, (Real, torch.SymFloat)) or isinstance(scale, bool)):
-        raise ShapeError(f"{layer}: scale is {scale!r}, wanted a number, or None for 1 / sqrt(D).")
+        raise ShapeError(f"{layer}: scale is {scale!r}, expected a number, or None for 1 / sqrt(D).")
     elif not _is_finite(scale):
-        raise ShapeError(f"{layer}: scale is {scale!r}, wanted a finite number, or None for 1 / sqrt(D).")
+        raise ShapeError(f"{layer}: scale is {scale!r}, expected a finite number, or None for 1 / sqrt(D).")
 
 
 def _unchanged(answer: Tensor) -> Tensor:
@@ -286,7 +286,7 @@ def _scaled(layer: str, q: Tensor, scale: float | Tensor | None) -> tuple[Tensor
     if isinstance(scale, Tensor):
         if scale.device != q.device:
             raise ShapeError(
-                f"{layer}: scale is on {scale.device}, query on {q.device}, wanted one device. "
+                f"{layer}: scale is on {scale.device}, query on {q.device}, expected one device. "
                 f"Move it with scale.to({str(q.device)!r})."
             )
         # With a dimension of its own it takes part in the choice of type: a learned scale is float32 where queries are
@@ -300,7 +300,7 @@ def _scaled(layer: str, q: Tensor, scale: float | Tensor | None) -> tuple[Tensor
 
 def _causal(layer: str, pattern: Pattern, is_causal: Any) -> Pattern:
     if not isinstance(is_causal, bool):
-        raise ShapeError(f"{layer}: is_causal is {is_causal!r}, wanted True or False.")
+        raise ShapeError(f"{layer}: is_causal is {is_causal!r}, expected True or False.")
     return pattern.causal(layer)
 
 
@@ -313,12 +313,12 @@ def _check_shapes(layer: str, q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool)
         _refuse_dimensions(layer, shapes)
     if key_batch != B or key_width != D:
         raise ShapeError(
-            f"{layer}: key is {tuple(k.shape)}, wanted batch {B} and width {D} as in query {tuple(q.shape)}. "
+            f"{layer}: key is {tuple(k.shape)}, expected batch {B} and width {D} as in query {tuple(q.shape)}. "
             "Keys and queries meet in a product."
         )
     if value_batch != B or value_heads != G or values != S:
         raise ShapeError(
-            f"{layer}: value is {tuple(v.shape)}, wanted {tuple(k.shape[:3])} and any width, as in key "
+            f"{layer}: value is {tuple(v.shape)}, expected {tuple(k.shape[:3])} and any width, as in key "
             f"{tuple(k.shape)}. Every key has one value."
         )
     if G == 0 or A == 0 or A % G:
@@ -336,11 +336,11 @@ def _refuse_dimensions(layer: str, shapes: tuple[torch.Size, ...]) -> None:
     for name, shape in zip(("query", "key", "value"), shapes, strict=True):
         if len(shape) != 4:
             raise ShapeError(
-                f"{layer}: {name} is {tuple(shape)}, wanted 4 sizes: batch, heads, length, width. "
+                f"{layer}: {name} is {tuple(shape)}, expected 4 sizes: batch, heads, length, width. "
                 "Add those that are missing with unsqueeze."
             )
         if shape[3] == 0:
-            raise ShapeError(f"{layer}: {name} is {tuple(shape)}, width 0, wanted a width from 1 on.")
+            raise ShapeError(f"{layer}: {name} is {tuple(shape)}, width 0, expected a width from 1 on.")
 
 
 def _check_packed(

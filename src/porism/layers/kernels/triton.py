@@ -78,7 +78,7 @@ def write_numbers(x: tl.tensor, length: tl.tensor, value: tl.tensor, TOKENS: tl.
 
 @triton.jit
 def up_to(LEAD: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr) -> tl.tensor:
-    """(QUERIES, KEYS): which keys causal queries look at; the first one stands LEAD places behind the first key."""
+    """(QUERIES, KEYS): which keys causal queries attend to; the first one is LEAD positions after the first key."""
     return tl.arange(0, KEYS)[None, :] <= (LEAD + tl.arange(0, QUERIES))[:, None]
 
 
@@ -91,5 +91,5 @@ def settled(total: tl.tensor, blind: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def inverse(total: tl.tensor) -> tl.tensor:
-    """1 / total, and 0 for a query that looks at no key, whose total is 0 exactly."""
+    """1 / total, and 0 for a query that attends to no key, whose total is 0 exactly."""
     return tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))

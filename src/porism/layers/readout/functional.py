@@ -231,11 +231,11 @@ def _block_rows(rows: int, row_bytes: int, on_gpu: bool) -> int:
 def check_width(h: Tensor, weight: Tensor) -> None:
     if weight.dim() != 2:
         raise ShapeError(
-            f"readout: linear_weight is {tuple(weight.shape)}, wanted (V, H), a row for each word. Reshape it."
+            f"readout: linear_weight is {tuple(weight.shape)}, expected (V, H), a row for each word. Reshape it."
         )
     if h.dim() == 0 or h.shape[-1] != weight.shape[-1]:
         raise ShapeError(
-            f"readout: input is {tuple(h.shape)}, wanted (..., {weight.shape[-1]}), the width of the weight "
+            f"readout: input is {tuple(h.shape)}, expected (..., {weight.shape[-1]}), the width of the weight "
             f"{tuple(weight.shape)}. Pass the states, with their width last."
         )
 
@@ -245,15 +245,17 @@ def _check(h: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, block
     check_width(h, weight)
     V = len(weight)
     if bias is not None and tuple(bias.shape) != (V,):
-        raise ShapeError(f"readout: linear_bias is {tuple(bias.shape)}, wanted ({V},), one for each word. Reshape it.")
+        raise ShapeError(
+            f"readout: linear_bias is {tuple(bias.shape)}, expected ({V},), one for each word. Reshape it."
+        )
     if not isinstance(target, Tensor) or target.layout is not torch.strided or target.is_nested:
         check_indices("readout", "targets", target, V, like=h)
     if target.shape != h.shape[:-1]:
         raise ShapeError(
-            f"readout: target is {tuple(target.shape)}, wanted {tuple(h.shape[:-1])}, one for each row of input "
+            f"readout: target is {tuple(target.shape)}, expected {tuple(h.shape[:-1])}, one for each row of input "
             f"{tuple(h.shape)}. Pass the index of the right word for each state."
         )
     if target.numel() == 0:
-        raise ShapeError(f"readout: target is empty, {tuple(target.shape)}, wanted one or more. Skip the batch.")
+        raise ShapeError(f"readout: target is empty, {tuple(target.shape)}, expected one or more. Skip the batch.")
     if block is not None:
         check_whole("readout", "batch_chunk_size", block)

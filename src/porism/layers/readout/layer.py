@@ -44,7 +44,7 @@ class Readout(nn.Module):
             check_whole("readout", name, size)
         if weight is not None and tuple(weight.shape) != (out_features, in_features):
             raise ShapeError(
-                f"readout: the tied weight is {tuple(weight.shape)}, wanted {(out_features, in_features)}: "
+                f"readout: the tied weight is {tuple(weight.shape)}, expected {(out_features, in_features)}: "
                 "out_features, in_features. "
                 "Make the embedding as wide as the state, or leave out weight."
             )

@@ -152,7 +152,7 @@ def _check_vectors(v: Tensor, U: Tensor) -> None:
     check_operands("skipgram", v=v, U=U)
     if v.dim() != 2 or U.dim() != 2 or v.shape[1] != U.shape[1]:
         raise ShapeError(
-            f"skipgram: v is {tuple(v.shape)} and U {tuple(U.shape)}, wanted (B, D) and (V, D) of one width. "
+            f"skipgram: v is {tuple(v.shape)} and U {tuple(U.shape)}, expected (B, D) and (V, D) of one width. "
             "Reshape them."
         )
 
@@ -162,17 +162,17 @@ def _check_probabilities(q: Tensor, U: Tensor) -> None:
     check_operands("skipgram", q=q)
     if q.device != U.device:
         raise ShapeError(
-            f"skipgram: q is on {q.device}, U on {U.device}, wanted one device. Move it with q.to({str(U.device)!r})."
+            f"skipgram: q is on {q.device}, U on {U.device}, expected one device. Move it with q.to({str(U.device)!r})."
         )
     if tuple(q.shape) != (len(U),):
-        raise ShapeError(f"skipgram: q is {tuple(q.shape)}, wanted ({len(U)},). Give a probability for each word.")
+        raise ShapeError(f"skipgram: q is {tuple(q.shape)}, expected ({len(U)},). Give a probability for each word.")
     if q.requires_grad and torch.is_grad_enabled():
         raise ShapeError("skipgram: q asks for a gradient, and there is none by it. Pass q.detach().")
     if has_values(q):
         least, most = (float(value) for value in torch.aminmax(q.detach()))
         if not 0 < least <= most <= 1:
             raise ShapeError(
-                f"skipgram: q runs from {least:g} to {most:g}, wanted probabilities above 0 and up to 1. "
+                f"skipgram: q runs from {least:g} to {most:g}, expected probabilities above 0 and up to 1. "
                 "Divide frequencies by their sum."
             )
 
@@ -181,7 +181,7 @@ def check_negatives(negatives: Tensor, batch: int, U: Tensor) -> None:
     check_indices("skipgram", "negatives", negatives, U.shape[0], like=U)
     if negatives.dim() != 2 or negatives.shape[0] != batch or negatives.shape[1] == 0:
         raise ShapeError(
-            f"skipgram: negatives are {tuple(negatives.shape)}, wanted ({batch}, m) with m from 1 on, for each pair. "
+            f"skipgram: negatives are {tuple(negatives.shape)}, expected ({batch}, m) with m from 1 on, for each pair. "
             "Leave them out to have them drawn."
         )
 
@@ -191,14 +191,14 @@ def check_words(name: str, words: Tensor, shape: tuple[int, ...] | None, vectors
     check_indices("skipgram", name, words, vectors.shape[0], like=vectors)
     if shape is None:
         if words.dim() != 1:
-            raise ShapeError(f"skipgram: {name} are {tuple(words.shape)}, wanted (B,). Flatten them.")
+            raise ShapeError(f"skipgram: {name} are {tuple(words.shape)}, expected (B,). Flatten them.")
     elif tuple(words.shape) != shape:
         raise ShapeError(
-            f"skipgram: {name} are {tuple(words.shape)}, wanted {shape}, as many as center words. "
+            f"skipgram: {name} are {tuple(words.shape)}, expected {shape}, as many as center words. "
             "Pass pairs of a word and a context."
         )
     if words.numel() == 0:
-        raise ShapeError(f"skipgram: {name} are empty, {tuple(words.shape)}, wanted one or more. Skip the batch.")
+        raise ShapeError(f"skipgram: {name} are empty, {tuple(words.shape)}, expected one or more. Skip the batch.")
 
 
 def _check_reduction(reduction: str) -> None:

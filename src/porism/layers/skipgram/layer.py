@@ -64,7 +64,7 @@ class SkipGram(nn.Module):
             )
         if counts is not None and tuple(counts.shape) != (num_embeddings,):
             raise ShapeError(
-                f"skipgram: counts are {tuple(counts.shape)}, wanted ({num_embeddings},). "
+                f"skipgram: counts are {tuple(counts.shape)}, expected ({num_embeddings},). "
                 "Give one number for each word."
             )
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim

@@ -36,15 +36,15 @@ class Noise:
         """Words drawn in proportion to their frequencies raised to a power."""
         if frequencies.dim() != 1 or len(frequencies) == 0:
             raise ShapeError(
-                f"skipgram: frequencies are {tuple(frequencies.shape)}, wanted (V,). Give one number for each word."
+                f"skipgram: frequencies are {tuple(frequencies.shape)}, expected (V,). Give one number for each word."
             )
         if frequencies.is_complex() or frequencies.dtype is torch.bool or frequencies.requires_grad:
             kind = "with a gradient" if frequencies.requires_grad else f"{frequencies.dtype}"
-            raise ShapeError(f"skipgram: frequencies are {kind}, wanted constant numbers. Give the words' counts.")
+            raise ShapeError(f"skipgram: frequencies are {kind}, expected constant numbers. Give the words' counts.")
         weights = frequencies.double().cpu()
         if not bool((weights.isfinite() & (weights > 0)).all()):
             raise ShapeError(
-                f"skipgram: frequencies run from {weights.min():g} to {weights.max():g}, wanted numbers above 0. "
+                f"skipgram: frequencies run from {weights.min():g} to {weights.max():g}, expected numbers above 0. "
                 "Leave words that never occur out of the vocabulary."
             )
         weights = weights**power

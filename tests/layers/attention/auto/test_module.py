@@ -41,7 +41,7 @@ def test_the_layer_refuses_what_it_cannot_decode() -> None:
         AutoAttention(12, 3, order=2).decode(x)
     ahead = AutoAttention(12, 3, pattern=Pattern("sliding", window_size=3, lookahead=1))
     for call in (ahead.decode, lambda x: ahead(x, is_causal=True)):
-        with pytest.raises(ShapeError, match="a sliding pattern that looks ahead. Give a pattern that does not"):
+        with pytest.raises(ShapeError, match="a sliding pattern that attends ahead. Give a pattern that does not"):
             call(x)
     with pytest.raises(ShapeError, match="window_size is 4 without an order"):
         AutoAttention(12, 3, window_size=4)

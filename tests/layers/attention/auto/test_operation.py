@@ -172,7 +172,7 @@ def test_compiles_without_breaks_and_chooses_by_sizes(device: Device, dynamic: b
         ({"mechanism": "hybrid"}, "hybrid: window_size is None. Give window_size=64 or so"),
         (
             {"mechanism": "hybrid", "window_size": 4, "pattern": SLIDING},
-            "the pattern is sliding, wanted full or causal",
+            "the pattern is sliding, expected full or causal",
         ),
         ({"mechanism": "dense-softmax", "dropout_p": 0.1}, "'dense-softmax' does not take cu_seqlens or dropout_p."),
         ({"mechanism": "softmax", "order": 2}, "order is 2, and mechanism 'softmax' has no series. Leave it out, or"),
@@ -200,8 +200,8 @@ def test_compiles_without_breaks_and_chooses_by_sizes(device: Device, dynamic: b
             {"mechanism": "taylor", "window_size": 4},
             "mechanism 'taylor' does not take a window_size.",
         ),
-        ({"is_causal": True, "pattern": Pattern("block", window_size=4)}, "block pattern that looks ahead."),
-        ({"is_causal": 1}, "is_causal is 1, wanted True or False."),
+        ({"is_causal": True, "pattern": Pattern("block", window_size=4)}, "block pattern that attends ahead."),
+        ({"is_causal": 1}, "is_causal is 1, expected True or False."),
         ({"enable_gqa": False}, "4 query heads came with 2 key heads, and enable_gqa is False."),
         ({"dropout_p": 1.5}, "dropout_p is 1.5. Give the probability of dropping"),
     ],
@@ -214,7 +214,7 @@ def test_what_cannot_be_is_refused(settings: dict[str, Any], message: str) -> No
 
 def test_wrong_shapes_are_refused_by_name() -> None:
     q, k, v = operands()
-    with pytest.raises(ShapeError, match="attention: key is .*, wanted 4 sizes: batch, heads, length, width."):
+    with pytest.raises(ShapeError, match="attention: key is .*, expected 4 sizes: batch, heads, length, width."):
         attention(q, k[0], v)
     with pytest.raises(ShapeError, match="Keys and queries meet in a product."):
         attention(q, k[..., :2], v)

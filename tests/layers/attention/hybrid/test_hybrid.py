@@ -238,8 +238,11 @@ def test_bfloat16_sums_in_float32() -> None:
         ({"window_size": 2.0}, r"hybrid: window_size is 2\.0\. Give"),
         ({"order": 3}, r"order 3 is odd, and an odd series falls below zero"),
         ({"dropout_p": 0.1}, r"hybrid: dropout_p is 0\.1, and the series has no single weights to drop"),
-        ({"pattern": Pattern("sliding", window_size=3)}, r"the pattern is sliding, wanted full or causal"),
-        ({"pattern": Pattern("block-causal", window_size=3)}, r"block-causal, wanted full or causal.*TaylorAttention"),
+        ({"pattern": Pattern("sliding", window_size=3)}, r"the pattern is sliding, expected full or causal"),
+        (
+            {"pattern": Pattern("block-causal", window_size=3)},
+            r"block-causal, expected full or causal.*TaylorAttention",
+        ),
     ],
 )
 def test_refuses(options: dict[str, Any], message: str) -> None:
@@ -274,7 +277,7 @@ def test_refuses_to_decode_what_looks_ahead_and_the_state_of_another() -> None:
         hybrid_decode(q, k, v, state, window_size=2)
     with pytest.raises(ShapeError, match=r"has 2 near tokens, and window_size 2 keeps up to 1"):
         hybrid_decode(q, k, v, state._replace(window_size=None), window_size=2)
-    with pytest.raises(ShapeError, match=r"the state is \(2, 2, 10, 5\) and \(2, 2, 10\), wanted \(1, 2, 10, 5\)"):
+    with pytest.raises(ShapeError, match=r"the state is \(2, 2, 10, 5\) and \(2, 2, 10\), expected \(1, 2, 10, 5\)"):
         hybrid_decode(q[:1], k[:1], v[:1], state, window_size=3)
     with pytest.raises(ShapeError, match=r"batch, key heads, features, value width"):
         hybrid_decode(q, k, v, state, window_size=3, order=4)

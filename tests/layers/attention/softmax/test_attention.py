@@ -184,7 +184,7 @@ def test_what_cannot_be_decoded_is_refused() -> None:
 
 def test_types_that_differ_are_refused_and_autocast_settles_them() -> None:
     q, k, v = operands(3, 3, dtype=torch.float32)
-    with pytest.raises(ShapeError, match="query is torch.float32, key is torch.bfloat16, wanted one type"):
+    with pytest.raises(ShapeError, match="query is torch.float32, key is torch.bfloat16, expected one type"):
         softmax_attention(q, k.bfloat16(), v)
     with torch.autocast("cpu", torch.bfloat16):
         assert softmax_attention(q, k.bfloat16(), v).dtype == torch.bfloat16

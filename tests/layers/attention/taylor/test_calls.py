@@ -135,7 +135,7 @@ def test_settings_that_are_no_whole_numbers_are_refused(value: Any) -> None:
 @pytest.mark.parametrize("value", ["yes", 1, None, 0.5], ids=repr)
 def test_permission_for_odd_orders_is_yes_or_no(value: Any) -> None:
     for call in calls("taylor", "hybrid"):
-        assert "wanted True or False" in refused(call, allow_odd=value)
+        assert "expected True or False" in refused(call, allow_odd=value)
 
 
 @pytest.mark.parametrize("value", [True, 2, math.nan, ["rolled"], "Rolled"], ids=repr)
@@ -153,10 +153,10 @@ def test_a_limit_that_is_no_error_is_refused(value: Any) -> None:
 @pytest.mark.parametrize("value", ["causal", 3], ids=repr)
 def test_a_pattern_that_is_none_is_refused(value: Any) -> None:
     for name in ATTEND:
-        assert "wanted a Pattern" in refused(ATTEND[name], *draw(), pattern=value)
-        assert "wanted a Pattern" in refused(LAYERS[name], pattern=value)
-    assert "wanted a Pattern" in refused(DECODE["hybrid"], *draw(), pattern=value)
-    assert "wanted a Pattern" in refused(series_error, *draw(), pattern=value)
+        assert "expected a Pattern" in refused(ATTEND[name], *draw(), pattern=value)
+        assert "expected a Pattern" in refused(LAYERS[name], pattern=value)
+    assert "expected a Pattern" in refused(DECODE["hybrid"], *draw(), pattern=value)
+    assert "expected a Pattern" in refused(series_error, *draw(), pattern=value)
 
 
 def test_more_features_than_a_tensor_can_have_are_refused() -> None:
@@ -353,10 +353,10 @@ def test_a_state_is_taken_by_the_layer_that_it_is_of_and_by_no_other() -> None:
     _, fourth = taylor_decode(q, k, v, order=4)
     # At width 1 all maps of an order have as many features.
     assert rolled.sums.shape == taylor_decode(q, k, v, feature_map="exact")[1].sums.shape
-    message = "of order 2 and the rolled map, wanted order 2 and the exact map"
+    message = "of order 2 and the rolled map, expected order 2 and the exact map"
     assert message in refused(taylor_decode, q, k, v, rolled, feature_map="exact")
     assert message in refused(taylor_attention, q, k, v, initial_state=rolled, feature_map="exact")
-    assert "wanted (2, 2, 3, 3)" in refused(taylor_decode, q, k, v, fourth)
+    assert "expected (2, 2, 3, 3)" in refused(taylor_decode, q, k, v, fourth)
     assert "of window_size 3, and window_size is 4" in refused(hybrid_decode, q, k, v, hybrid, window_size=4)
     for call, state in (
         (taylor_decode, hybrid),

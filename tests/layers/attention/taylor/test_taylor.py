@@ -281,13 +281,13 @@ print((peak() - before) / 2**15 / 4)
         ({"dropout_p": 0.1}, r"dropout_p is 0\.1, and the series has no single weights to drop"),
         (
             {"cu_seqlens": [0, 3, 6]},
-            r"cu_seqlens are \[0, 3, 6\], wanted numbers that rise from 0 to 7",
+            r"cu_seqlens are \[0, 3, 6\], expected numbers that rise from 0 to 7",
         ),
         ({"cu_seqlens": [0, 7], "offset": 1}, r"cu_seqlens came with key_padding_mask, attn_mask or an offset"),
         ({"cu_seqlens": [0, 7], "output_final_state": True}, r"cu_seqlens came with a state, and every sequence"),
         (
             {"key_padding_mask": torch.zeros(2, 6).bool()},
-            r"key_padding_mask is \(2, 6\), wanted \(2, 7\)",
+            r"key_padding_mask is \(2, 6\), expected \(2, 7\)",
         ),
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(value),
@@ -308,10 +308,14 @@ def test_a_text_end_to_end_attends_to_itself() -> None:
 def test_a_state_that_does_not_fit_is_refused() -> None:
     q, k, v = operands(2, 2)
     _, state = taylor_decode(q, k, v)
-    wanted = r"the state is \(2, 2, 10, 3\) and \(2, 2, 10\), wanted \(2, 2, 35, 3\) and \(2, 2, 35\): batch, key heads"
+    wanted = (
+        r"the state is \(2, 2, 10, 3\) and \(2, 2, 10\), expected \(2, 2, 35, 3\) and \(2, 2, 35\): batch, key heads"
+    )
     with pytest.raises(ShapeError, match=wanted):
         taylor_decode(q, k, v, state, order=4)
-    with pytest.raises(ShapeError, match=r"the state is \(2, 2, 10, 2\) and \(2, 2, 10\), wanted \(2, 2, 10, 3\) and"):
+    with pytest.raises(
+        ShapeError, match=r"the state is \(2, 2, 10, 2\) and \(2, 2, 10\), expected \(2, 2, 10, 3\) and"
+    ):
         taylor_decode(q, k, v, state._replace(sums=state.sums[..., :2]))
     with pytest.raises(ShapeError, match=r"a key for each new token, and 2 queries came with 1 keys"):
         taylor_decode(q, k[:, :, :1], v[:, :, :1], state)
@@ -329,9 +333,13 @@ def test_a_layer_follows_its_pattern() -> None:
     cut = blocks(x[:, :8])[0]
     assert torch.allclose(blocks(x)[0][:, :8], cut, atol=1e-6)
     assert not torch.allclose(full(x)[0][:, :8], full(x[:, :8])[0], atol=1e-6)
-    with pytest.raises(ShapeError, match=r"is_causal or decoding came with a block-causal pattern that looks ahead\."):
+    with pytest.raises(
+        ShapeError, match=r"is_causal or decoding came with a block-causal pattern that attends ahead\."
+    ):
         blocks(x, is_causal=True)
-    with pytest.raises(ShapeError, match=r"is_causal or decoding came with a block-causal pattern that looks ahead\."):
+    with pytest.raises(
+        ShapeError, match=r"is_causal or decoding came with a block-causal pattern that attends ahead\."
+    ):
         blocks.decode(x)
 
 

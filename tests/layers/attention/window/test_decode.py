@@ -140,7 +140,7 @@ def test_a_state_belongs_to_its_batch_dtype_and_device(function: Any, text: Text
             v,
             state._replace(v=state.v.to("meta")),
         ),
-        r"the state is a tuple, wanted a KVCache\. Pass what the same function gave": (q, k, v, (state.k, state.v)),
+        r"the state is a tuple, expected a KVCache\. Pass what the same function gave": (q, k, v, (state.k, state.v)),
         r"padding that may not fit\. Pass a state as it was given": (
             q,
             k,

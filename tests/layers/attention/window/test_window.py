@@ -247,7 +247,7 @@ def test_the_layer_takes_its_pattern_and_refuses_to_be_causal_where_that_looks_a
     assert torch.equal(near(x, is_causal=True)[0], near(x)[0])
     assert not torch.allclose(ahead(x)[0], near(x)[0])
     for layer in (ahead, WindowAttention(12, 3, pattern=Pattern("block", window_size=5))):
-        with pytest.raises(ShapeError, match="pattern that looks ahead. Give a pattern that does not"):
+        with pytest.raises(ShapeError, match="pattern that attends ahead. Give a pattern that does not"):
             layer(x, is_causal=True)
     inside = WindowAttention(12, 3, pattern=Pattern("block", window_size=5, is_causal=True))
     assert torch.equal(inside(x, is_causal=True)[0], inside(x)[0])
@@ -255,14 +255,14 @@ def test_the_layer_takes_its_pattern_and_refuses_to_be_causal_where_that_looks_a
 
 
 def test_a_window_is_given_once_and_by_name() -> None:
-    with pytest.raises(ShapeError, match=r"dropout is 64, wanted a probability .* Did you mean window_size=64\?"):
+    with pytest.raises(ShapeError, match=r"dropout is 64, expected a probability .* Did you mean window_size=64\?"):
         WindowAttention(12, 3, 64)
     both: dict[str, Any] = {"window_size": 4, "pattern": Pattern("sliding", window_size=4)}
     neither: dict[str, Any] = {}
     for options in (both, neither):
-        with pytest.raises(ShapeError, match="wanted exactly one of the two"):
+        with pytest.raises(ShapeError, match="expected exactly one of the two"):
             WindowAttention(12, 3, **options)
-        with pytest.raises(ShapeError, match="wanted exactly one of the two"):
+        with pytest.raises(ShapeError, match="expected exactly one of the two"):
             window_attention(*torch.zeros(3, 1, 1, 2, 2), **options)
 
 

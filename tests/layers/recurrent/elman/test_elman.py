@@ -132,7 +132,7 @@ def test_relu_is_flat_at_zero() -> None:
 
 def test_a_packed_batch_of_another_width_is_refused() -> None:
     packed = pack_padded_sequence(torch.zeros(3, 2, D + 1), torch.tensor([3, 1]))
-    with pytest.raises(ShapeError, match=r"width 8, wanted width 7"):
+    with pytest.raises(ShapeError, match=r"width 8, expected width 7"):
         Elman(D, H)(packed)
 
 
@@ -244,13 +244,13 @@ def test_autocast_rounds_the_input_product_and_nothing_that_is_fed_back(nonlinea
 
 def test_the_functional_form_names_the_part_that_does_not_fit() -> None:
     x, h0, w, u = torch.zeros(3, 2, D), torch.zeros(2, H), torch.zeros(H, D), torch.zeros(H, H)
-    with pytest.raises(ShapeError, match=r"hx is \(1, 5\), wanted \(2, 5\) for input \(3, 2, 7\)\. Reshape hx\."):
+    with pytest.raises(ShapeError, match=r"hx is \(1, 5\), expected \(2, 5\) for input \(3, 2, 7\)\. Reshape hx\."):
         elman(x, h0[:1], w, u)
-    with pytest.raises(ShapeError, match=r"weight_ih is \(7, 5\), wanted \(5, 7\)"):
+    with pytest.raises(ShapeError, match=r"weight_ih is \(7, 5\), expected \(5, 7\)"):
         elman(x, h0, w.mT, u)
-    with pytest.raises(ShapeError, match=r"bias is \(7,\), wanted \(5,\)"):
+    with pytest.raises(ShapeError, match=r"bias is \(7,\), expected \(5,\)"):
         elman(x, h0, w, u, torch.zeros(D))
-    with pytest.raises(ShapeError, match=r"input is \(2, 7\), wanted \(T, B, D\) with T from 1 on"):
+    with pytest.raises(ShapeError, match=r"input is \(2, 7\), expected \(T, B, D\) with T from 1 on"):
         elman(x[0], h0, w, u)
 
 

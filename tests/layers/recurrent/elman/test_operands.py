@@ -38,7 +38,7 @@ def test_a_part_that_was_never_materialised(name: str) -> None:
     layer = Elman(D, H, 2)
     setattr(layer, name, nn.Parameter(layer.get_parameter(name).to("meta")))
     with pytest.raises(
-        ShapeError, match=r"elman: (weight_ih|weight_hh|bias) is on meta, input on cpu, wanted one device"
+        ShapeError, match=r"elman: (weight_ih|weight_hh|bias) is on meta, input on cpu, expected one device"
     ):
         layer(torch.randn(T, B, D))
 
@@ -58,17 +58,19 @@ def test_packed_sequences(how: str, name: str) -> None:
 def test_a_packed_batch_whose_rows_and_sizes_disagree() -> None:
     layer, rows = Elman(D, H), torch.randn(6, D)
     for sizes, sum_of_sizes in (([2, 1], 3), ([2, 4], 6), ([4, 4], 8)):
-        with pytest.raises(ShapeError, match=rf"6 rows, with batch_sizes that add up to {sum_of_sizes}, wanted 6, and"):
+        with pytest.raises(
+            ShapeError, match=rf"6 rows, with batch_sizes that add up to {sum_of_sizes}, expected 6, and"
+        ):
             layer(PackedSequence(rows, torch.tensor(sizes)))
     with pytest.raises(ShapeError, match="0 rows, with batch_sizes that add up to 0"):
         layer(PackedSequence(rows[:0], torch.tensor([], dtype=torch.long)))
-    with pytest.raises(ShapeError, match=r"input is packed, \(3, 2, 4\), wanted \(rows, D\)"):
+    with pytest.raises(ShapeError, match=r"input is packed, \(3, 2, 4\), expected \(rows, D\)"):
         layer(PackedSequence(rows.view(3, 2, D), torch.tensor([2, 1])))
 
 
 def test_float64_does_not_mix_under_autocast_either() -> None:
     x = torch.randn(T, B, D, dtype=torch.float64)
-    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ShapeError, match="wanted one type"):
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ShapeError, match="expected one type"):
         Elman(D, H)(x)
     with torch.autocast("cpu", torch.bfloat16):
         layer = Elman(D, H, 2, dtype=torch.float64)
@@ -90,5 +92,5 @@ def test_half_precision_is_taken(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("shape", [(), (5,), (1, 5, 5)], ids=str)
 def test_recurrent_weights_that_are_no_matrix(shape: tuple[int, ...]) -> None:
     parts = {part: torch.randn(size) for part, size in SHAPES.items()}
-    with pytest.raises(ShapeError, match=r"weight_hh is \(.*\), wanted \(H, H\)\. Reshape weight_hh\."):
+    with pytest.raises(ShapeError, match=r"weight_hh is \(.*\), expected \(H, H\)\. Reshape weight_hh\."):
         elman(parts["input"], parts["hx"], parts["weight_ih"], torch.randn(shape))

@@ -31,7 +31,9 @@ def test_all_operands_of_a_dtype_that_cannot_be(dtype: torch.dtype, cell: str) -
     gates = 5 if cell == "lstm" else 1
     shapes = {name: shape if name == "x" else (gates * shape[0], *shape[1:]) for name, shape in SHAPES.items()}
     parts: dict[str, Any] = {name: torch.ones(shape, dtype=dtype) for name, shape in shapes.items()}
-    with pytest.raises(ShapeError, match=rf"grid: input is {dtype}, wanted one of float32, bfloat16, float16, float64"):
+    with pytest.raises(
+        ShapeError, match=rf"grid: input is {dtype}, expected one of float32, bfloat16, float16, float64"
+    ):
         grid(**parts, cell=cell)
 
 
@@ -46,7 +48,7 @@ def test_the_layer(how: str) -> None:
 def test_a_part_that_was_never_materialised(name: str) -> None:
     layer = Grid(C, H, directions=2, bias=True)
     setattr(layer, name, nn.Parameter(layer.get_parameter(name).to("meta")))
-    refusal = r"grid: (weight_in|weight_left|bias) is on meta, input on cpu, wanted one device"
+    refusal = r"grid: (weight_in|weight_left|bias) is on meta, input on cpu, expected one device"
     with pytest.raises(ShapeError, match=refusal):
         layer(torch.randn(B, C, Y, X))
 
@@ -67,7 +69,7 @@ def test_float64_is_left_alone_by_autocast(cell: str) -> None:
 
 def test_float64_does_not_mix_under_autocast_either() -> None:
     x = torch.randn(B, C, Y, X, dtype=torch.float64)
-    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ShapeError, match="wanted one type"):
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ShapeError, match="expected one type"):
         Grid(C, H)(x)
 
 
@@ -83,5 +85,5 @@ def test_half_precision_is_taken(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("shape", [(), (4,), (1, 4, 4)], ids=str)
 def test_recurrent_weights_that_are_no_matrix(shape: tuple[int, ...]) -> None:
     x, weight_in, weight_top = (torch.randn(SHAPES[name]) for name in ("input", "weight_in", "weight_top"))
-    with pytest.raises(ShapeError, match=r"weight_left is \(.*\), wanted two dimensions"):
+    with pytest.raises(ShapeError, match=r"weight_left is \(.*\), expected two dimensions"):
         grid(x, weight_in, torch.randn(shape), weight_top)

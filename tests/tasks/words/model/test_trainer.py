@@ -238,7 +238,7 @@ def test_a_width_that_is_no_whole_number_is_refused(width: Any) -> None:
         (
             torch.zeros(3, 8),
             torch.zeros(3, 8, device="meta"),
-            r"contexts is on meta, words on cpu, wanted one device",
+            r"contexts is on meta, words on cpu, expected one device",
         ),
         (
             torch.zeros(3, 8, device="meta"),

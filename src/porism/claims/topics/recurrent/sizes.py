@@ -10,7 +10,7 @@ import torch
 
 from porism.claims.checks.compare import Case, compared
 from porism.claims.claim import Claim, Finding, Statement
-from porism.layers.recurrent.elman.naive import Weights
+from porism.layers.recurrent.elman.naive import LanguageModelWeights
 from porism.tasks.language.model import build
 from porism.tasks.language.model.recurrent import RecurrentModel
 from porism.tasks.language.recipes import TABLE
@@ -32,12 +32,12 @@ def model_of(V: int, D: int, H: int) -> RecurrentModel:
     return model
 
 
-def weights_of(model: RecurrentModel, B: int = 1) -> Weights:
+def weights_of(model: RecurrentModel, B: int = 1) -> LanguageModelWeights:
     """Its parameters as the equations have them, for vectors that are rows; torch keeps I, H and U transposed."""
     named = dict(model.recurrent.named_parameters())
     bias = model.readout.bias
     assert bias is not None
-    return Weights(
+    return LanguageModelWeights(
         L=model.embedding.weight,
         I=named["weight_ih_l0"].mT,
         H=named["weight_hh_l0"].mT,

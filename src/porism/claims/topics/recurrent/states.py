@@ -11,14 +11,16 @@ from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.topics.recurrent.step import STEPS, ElmanStep, Formula, derivative, derivative_of, gradient_by
 from porism.layers.recurrent.elman import naive
 from porism.layers.recurrent.elman.gradient import local_gradient, trace_back
-from porism.layers.recurrent.elman.naive import Weights
+from porism.layers.recurrent.elman.naive import LanguageModelWeights
 from porism.runs.exhibits import Lines
 
 
 class ThroughTime(Protocol):
     """The gradient of the loss at time t alone, with h[t-1] as a number that is given or as what the weights made."""
 
-    def __call__(self, weights: Weights, x: Tensor, y: Tensor, t: int, given: bool) -> Weights: ...
+    def __call__(
+        self, weights: LanguageModelWeights, x: Tensor, y: Tensor, t: int, given: bool
+    ) -> LanguageModelWeights: ...
 
 
 def slope_of_the_sigmoid(form: Callable[[Tensor], Tensor]) -> Finding:
@@ -43,10 +45,10 @@ def gradients_at_one_time(form: ThroughTime) -> Finding:
     weights, (x, y), t = random_weights(), random_words(T=8), 7
     before = naive.elman(weights.L[x], weights.h0, weights.I, weights.H, weights.b1)[t - 1]
 
-    def with_state_given(at: Weights) -> Tensor:
+    def with_state_given(at: LanguageModelWeights) -> Tensor:
         return naive.language_model(at._replace(h0=before), x[t:], y[t:])
 
-    def from_the_start(at: Weights) -> Tensor:
+    def from_the_start(at: LanguageModelWeights) -> Tensor:
         return naive.language_model(at, x, y) - naive.language_model(at, x[:t], y[:t])
 
     cases: list[Case] = []
@@ -54,17 +56,17 @@ def gradients_at_one_time(form: ThroughTime) -> Finding:
         (with_state_given, True, "h[t-1] given"),
         (from_the_start, False, "h[t-1] made by the weights"),
     ):
-        leaves = Weights(*(weight.clone().requires_grad_() for weight in weights))
+        leaves = LanguageModelWeights(*(weight.clone().requires_grad_() for weight in weights))
         loss(leaves).backward()
         found = form(weights, x, y, t, given)
         cases += [(f"d{name}, {where}", getattr(leaves, name).grad, getattr(found, name)) for name in ("I", "H", "b1")]
     return compared(cases)
 
 
-def random_weights(D: int = 3, H: int = 5, V: int = 7, B: int = 1, seed: int = 1) -> Weights:
+def random_weights(D: int = 3, H: int = 5, V: int = 7, B: int = 1, seed: int = 1) -> LanguageModelWeights:
     draw = torch.Generator().manual_seed(seed)
     shapes = (V, D), (D, H), (H, H), (H, V), (H,), (V,), (B, H)
-    drawn = Weights._make(torch.randn(shape, generator=draw, dtype=torch.float64) for shape in shapes)
+    drawn = LanguageModelWeights._make(torch.randn(shape, generator=draw, dtype=torch.float64) for shape in shapes)
     return drawn._replace(h0=drawn.h0.sigmoid())
 
 
@@ -74,7 +76,7 @@ def random_words(T: int, V: int = 7, B: int = 1, seed: int = 2) -> tuple[Tensor,
     return words[0], words[1]
 
 
-def traced_gradient(weights: Weights, x: Tensor, y: Tensor, t: int) -> Weights:
+def traced_gradient(weights: LanguageModelWeights, x: Tensor, y: Tensor, t: int) -> LanguageModelWeights:
     """The gradient of E[t] through every step up to t."""
     e = weights.L[x[: t + 1]]
     h = naive.elman(e, weights.h0, weights.I, weights.H, weights.b1)

@@ -284,11 +284,11 @@ def check_settings(window_size: int | None, order: int, pattern: Pattern, allow_
     check_whole("hybrid", "window_size", window_size)
     check_order(order, allow_odd, layer="hybrid")
     if not isinstance(pattern, Pattern):
-        raise ShapeError(f"hybrid: the pattern is {pattern!r}, wanted a Pattern, such as Pattern('causal').")
+        raise ShapeError(f"hybrid: the pattern is {pattern!r}, expected a Pattern, such as Pattern('causal').")
     if pattern.kind not in ("full", "causal"):
         raise ShapeError(
-            f"hybrid: the pattern is {pattern.kind}, wanted full or causal: near keys are those in the window, and all "
-            "others are far. Use WindowAttention for windows alone, or TaylorAttention for block-causal."
+            f"hybrid: the pattern is {pattern.kind}, expected full or causal: near keys are those in the window, "
+            "and all others are far. Use WindowAttention for windows alone, or TaylorAttention for block-causal."
         )
 
 
@@ -305,7 +305,7 @@ def _settings_of(request: AttentionRequest, return_state: bool = False) -> Hybri
 def _check_state(state: HybridState, k: Tensor, v: Tensor, settings: HybridSettings) -> None:
     if not isinstance(state, HybridState):
         raise ShapeError(
-            f"hybrid: the state is a {type(state).__name__}, wanted the HybridState that the same layer gave."
+            f"hybrid: the state is a {type(state).__name__}, expected the HybridState that the same layer gave."
         )
     state.check(k, v, settings.window, settings.order)
 

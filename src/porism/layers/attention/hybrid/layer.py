@@ -23,7 +23,7 @@ class HybridAttention(Heads):
     - `window_size`, `order`, `allow_odd`: see `hybrid_attention`
     - `pattern`: full or causal; `is_causal` makes a full one causal
 
-    `Heads` tells the other options. There is no dropout of weights, since no single weight of a far key is ever there.
+    `Heads` lists the other options. There is no dropout of weights, since no single weight of a far key is ever there.
     The state of `decode` is a `HybridState`.
     """
 

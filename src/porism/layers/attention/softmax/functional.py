@@ -25,7 +25,7 @@ class KVCache(NamedTuple):
     >>> new.after(first).length, new.after(first).last(3).length
     (9, 3)
 
-    `pattern` is the one that the tokens were decoded with, since it says which of them were kept; None if nobody said.
+    `pattern` is the one that the tokens were decoded with, since it says which of them were kept; None if not known.
     """
 
     k: Tensor
@@ -71,7 +71,7 @@ class KVCache(NamedTuple):
         """Refuses the state of another batch, layer or pattern."""
         if not isinstance(state, KVCache):
             raise ShapeError(
-                f"{layer}: the state is a {type(state).__name__}, wanted a KVCache. Pass what the same function gave."
+                f"{layer}: the state is a {type(state).__name__}, expected a KVCache. Pass what the same function gave."
             )
         for name, kept, new in (("keys", state.k, self.k), ("values", state.v, self.v)):
             if kept.dim() != 4 or kept.shape[:2] != new.shape[:2] or kept.shape[3] != new.shape[3]:
@@ -98,9 +98,9 @@ class KVCache(NamedTuple):
     def _has_fitting_padding(self) -> bool:
         if self.padding is None:
             return True
-        wanted = self.k.shape[0], self.length
+        expected = self.k.shape[0], self.length
         return (
-            self.padding.shape == wanted and self.padding.dtype == torch.bool and self.padding.device == self.k.device
+            self.padding.shape == expected and self.padding.dtype == torch.bool and self.padding.device == self.k.device
         )
 
 
@@ -108,7 +108,7 @@ def check_beams(beam_idx: Tensor, batch: Tensor) -> None:
     """Refuses what is not a list of indices into the batch, the first dimension of a state's tensor."""
     check_indices("attention", "beam_idx", beam_idx, batch.shape[0], batch)
     if beam_idx.dim() != 1:
-        raise ShapeError(f"attention: beam_idx are {tuple(beam_idx.shape)}, wanted (N,): one index for each beam.")
+        raise ShapeError(f"attention: beam_idx are {tuple(beam_idx.shape)}, expected (N,): one index for each beam.")
 
 
 def softmax_attention(
@@ -137,9 +137,9 @@ def softmax_attention(
 
     - `attn_mask`: fit for (B, A, T, S), True for a pair that attends, or numbers to add to the logits
     - `dropout_p`: the probability of dropping a weight
-    - `is_causal`: makes a full pattern causal, from the top left; refused with a pattern that looks ahead
+    - `is_causal`: makes a full pattern causal, from the top left; refused with a pattern that attends ahead
     - `enable_gqa=False` refuses fewer key heads than query heads
-    - `pattern`: which keys a query attends to by their positions; all of them unless told otherwise
+    - `pattern`: which keys a query attends to by their positions; all of them by default
     - `key_padding_mask`: (B, S), True (or -inf) for a key that is only padding
     - `cu_seqlens`: where packed sequences start in a batch of 1, and the end
     - `offset`: the position of the first query
@@ -281,7 +281,7 @@ def attend(request: AttentionRequest) -> Tensor:
     if request.cu_seqlens is not None:
         batch, pack = request.padded()
         if request.pattern.is_decodable:
-            # Pads come last, so that who never looks ahead never attends to one.
+            # Pads come last, so that who never attends ahead never attends to one.
             batch = replace(batch, key_padding_mask=None)
         return pack(attend(batch))
     # The fused kernels know this one limit by name, and only if it is alone.

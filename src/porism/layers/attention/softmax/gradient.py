@@ -11,7 +11,7 @@ from torch import Tensor
 from porism.layers.attention.request import scale_of, share
 
 
-class Gradient(NamedTuple):
+class SoftmaxGradient(NamedTuple):
     """What reaches the queries (B, A, T, D), keys (B, G, S, D) and values (B, G, S, H)."""
 
     q: Tensor
@@ -20,14 +20,14 @@ class Gradient(NamedTuple):
 
 
 @torch.no_grad()
-def gradient(dO: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float | None = None) -> Gradient:
+def gradient(dO: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float | None = None) -> SoftmaxGradient:
     """The gradient of softmax(scale q k^T) v, over the keys that the mask shows, fit for (B, A, T, S)."""
     (_, A, _, _), G = q.shape, k.shape[1]
     scale = scale_of(q, scale)
     K, V = share(k, A), share(v, A)
     # S = scale Q K^T
     S = (scale * (q @ K.mT)).masked_fill(~mask, -torch.inf)
-    # P = softmax(S)                    0 in a row that looks at no key
+    # P = softmax(S)                    0 in a row that attends to no key
     P = torch.softmax(S, -1).masked_fill(~mask.any(-1, keepdim=True), 0)
     # dV = P^T dO
     dV = P.mT @ dO
@@ -40,7 +40,7 @@ def gradient(dO: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: f
     # dK = scale dS^T Q
     dK = scale * (dS.mT @ q)
     # a key head that several query heads share gets what reaches it from all of them
-    return Gradient(dQ, gather(dK, G), gather(dV, G))
+    return SoftmaxGradient(dQ, gather(dK, G), gather(dV, G))
 
 
 def gather(x: Tensor, G: int) -> Tensor:

@@ -25,8 +25,8 @@ class Attention(Heads):
     >>> weights.shape                                               # the mean over heads
     torch.Size([2, 100, 100])
 
-    `Heads` tells the options. The state of `decode` is a `KVCache`, which grows with the text. Keys that `add_bias_kv`
-    and `add_zero_attn` add come after all others, and every query attends to them, also where `is_causal` is asked for.
+    `Heads` lists the options. The state of `decode` is a `KVCache`, which grows with the text. Keys that `add_bias_kv`
+    and `add_zero_attn` add come after all others, and every query attends to them, also with `is_causal`.
     """
 
     method = SOFTMAX

@@ -135,7 +135,7 @@ class _Sample(NamedTuple):
     @property
     def error(self) -> float:
         total = (self.weight * self.answer).sum()
-        # 0 / 0 where no query looks at any key: no error then.
+        # 0 / 0 where no query attends to any key: no error then.
         return float(((self.weight * self.difference).sum() / torch.where(total == 0, 1, total)).sqrt())
 
     def is_clear_of(self, limit: float) -> bool:
@@ -182,7 +182,7 @@ class _Question(NamedTuple):
             seen = seen & ~self.key_padding[texts, None, None, :]
         if self.no_query is not None:
             seen = seen & ~self.no_query[texts][:, None, queries, None]
-        # A query that looks at no key has no weights in either.
+        # A query that attends to no key has no weights in either.
         seen = seen.expand(*q.shape[:3], S)
         softmax = torch.softmax((q @ k.mT).masked_fill(~seen, -torch.inf), -1).masked_fill(~seen, 0)
         series = self.phi.weights(q.mT, k.mT) * seen
@@ -195,7 +195,7 @@ class _Question(NamedTuple):
 
 
 def _places(T: int, most: int, alike: bool) -> tuple[Tensor, Tensor]:
-    """Some of the places 0 ... T - 1, at most so many, and how many each of them stands for.
+    """Some of the positions 0 ... T - 1, at most so many, and how many each of them stands for.
 
     Spread evenly where all are alike. Else the first few matter most: they look at the fewest keys, so that their
     answers are the largest. Then every octave, 0 ... n, n ... 2n, 2n ... 4n, gets as many, the first one all its own.

@@ -32,10 +32,10 @@ MOST_ORDER = 170
 
 
 def check_order(order: int, allow_odd: bool, layer: str = "taylor") -> None:
-    """A whole number from 1 on; odd only where that was asked for."""
+    """A whole number from 1 on; odd only where that was requested."""
     check_whole(layer, "order", order, 1, MOST_ORDER)
     if not isinstance(allow_odd, bool):
-        raise ShapeError(f"{layer}: allow_odd is {allow_odd!r}, wanted True or False.")
+        raise ShapeError(f"{layer}: allow_odd is {allow_odd!r}, expected True or False.")
     if order % 2 and not allow_odd:
         choice = f"{order - 1} or {order + 1}" if order > 1 else "2"
         raise ShapeError(
@@ -155,7 +155,7 @@ class Turned(FeatureMap):
         raise NotImplementedError
 
 
-class Rolled(Turned):
+class RolledMap(Turned):
     """Whole turns: (D/2 + 1) D products, in rows of D. For even D the last turn has both its halves, times 1 / sqrt 2.
 
     Made for hardware that works on whole tiles: 144 at D = 16, where the fewest would be 136.
@@ -192,7 +192,7 @@ class ExactSecond(Turned):
         return dphi[..., -self._half :, :]
 
 
-class Exact(FeatureMap):
+class ExactMap(FeatureMap):
     """x^alpha / sqrt(alpha!) for every multi-index alpha up to degree K: C(D+K, K) features, the fewest there can be.
 
     Within a degree the monomials are ordered by their last variable. Then those of degree j that end in x_i are x_i
@@ -260,7 +260,7 @@ class Exact(FeatureMap):
         return torch.cat(factorials[: self.order + 1]).rsqrt()[:, None].to(self._like.dtype)
 
 
-class Ordered(FeatureMap):
+class OrderedMap(FeatureMap):
     """Every product x_i x_j ... of up to K factors in every order, over sqrt(K!): 1 + D + D^2 + ... + D^K features.
 
     The textbook's map. It gives what the exact one gives, with each x_i x_j counted as often as it can be ordered.
@@ -296,12 +296,12 @@ class Ordered(FeatureMap):
         return degrees
 
 
-class Diagonal(FeatureMap):
+class DiagonalMap(FeatureMap):
     """1, x and x^2 / sqrt 2, element by element: 2D + 1 features. NOT an approximation of exp(q . k).
 
     It drops the products of different elements: q = k = (1, 1) has the weight 4 where the series has 5 and exp 7.4.
     With only the squares of (q . k)^2 / 2 left the sum can fall below zero, so weights can turn negative. It is here
-    because books give it, to be compared with; it is never chosen unless asked for.
+    because books give it, to be compared with; it is never chosen unless requested.
     """
 
     name = "diagonal"
@@ -334,16 +334,16 @@ class Diagonal(FeatureMap):
         return self.weights(q, k), dq, q @ dw + k * ((q * q) @ dw)
 
 
-MAPS: dict[str, type[FeatureMap]] = {kind.name: kind for kind in (Exact, Rolled, Ordered, Diagonal)}
+MAPS: dict[str, type[FeatureMap]] = {kind.name: kind for kind in (ExactMap, RolledMap, OrderedMap, DiagonalMap)}
 
 
 def choose_map(name: str | None, order: int) -> str:
-    """The map that was asked for, checked; or the fastest of those that give the series, by order."""
+    """The map that was requested, checked; or the fastest of those that give the series, by order."""
     if name is None:
-        return Rolled.name if order == 2 else Exact.name
+        return RolledMap.name if order == 2 else ExactMap.name
     if not isinstance(name, str) or name not in MAPS:
         raise ShapeError(f"taylor: there is no map {name!r}. Choose from {', '.join(MAPS)}.")
-    if name in (Rolled.name, Diagonal.name) and order != 2:
+    if name in (RolledMap.name, DiagonalMap.name) and order != 2:
         raise ShapeError(f"taylor: the {name} map is of order 2, and order is {order}. Choose exact or ordered.")
     return name
 
@@ -360,4 +360,4 @@ def check_features(name: str, order: int, D: int, layer: str = "taylor") -> None
 
 def feature_map(name: str, order: int, like: Tensor) -> FeatureMap:
     """A map for columns of the width and type of `like`, (..., D, n)."""
-    return ExactSecond(order, like) if (name, order) == (Exact.name, 2) else MAPS[name](order, like)
+    return ExactSecond(order, like) if (name, order) == (ExactMap.name, 2) else MAPS[name](order, like)

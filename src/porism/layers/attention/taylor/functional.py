@@ -107,7 +107,7 @@ def taylor_attention(
     attends to no key gives 0.
 
     - `attn_mask`, `dropout_p`: refused, since no single weight is ever there
-    - `is_causal`: makes a full pattern causal; refused with block-causal, which looks ahead
+    - `is_causal`: makes a full pattern causal; refused with block-causal, which attends ahead
     - `pattern`: full, causal or block-causal
     - `key_padding_mask`: (B, S), True (or -inf) for a key that is only padding
     - `cu_seqlens`: where packed sequences start in a batch of 1, and the end

@@ -1,6 +1,6 @@
 """The backward pass by hand: a line of maths above a line of code, no autograd. The README derives every line.
 
-u_j = [v_j, 1], w_ij = phi(q_i) . phi(k_j) = P(s_ij), n_i = sum of w_ij u_j over the keys that query i looks at, and
+u_j = [v_j, 1], w_ij = phi(q_i) . phi(k_j) = P(s_ij), n_i = sum of w_ij u_j over the keys that query i attends to, and
 the answer is z_i = n_i / t_i with t_i the last element of n_i. dz is the gradient that reaches the answer, g that which
 reaches n.
 Nothing was kept but operands and answer: features are made once more, a few tokens at a time. Two runs over the length
@@ -71,7 +71,7 @@ def gradient(
             operands.by_head(w).mul_(mask)
             operands.add_values(dv, span.masked, w.mT @ g)
         operands.write_queries(dq, span.queries, dx)
-    # The keys behind the last span's were folded into the state that was returned, and into nothing else.
+    # The keys after the last span's were folded into the state that was returned, and into nothing else.
     folded = plan[-1].fresh.stop if plan else 0
     if settings.return_state:
         reaches_keys(operands, phi, dstate, slice(folded, k.shape[2]), dk, dv)

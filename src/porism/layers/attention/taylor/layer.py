@@ -31,7 +31,7 @@ class TaylorAttention(Heads):
     - `order`, `feature_map`, `allow_odd`: see `taylor_attention`
     - `pattern`: full, causal or block-causal; `is_causal` makes a full one causal
 
-    `Heads` tells the other options. There is no dropout of weights, since no single weight is ever there. The state of
+    `Heads` lists the other options. There is no dropout of weights, since no single weight is ever there. The state of
     `decode` is a `TaylorState`.
     """
 

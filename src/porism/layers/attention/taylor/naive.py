@@ -29,7 +29,7 @@ def taylor_attention(
     key_padding_mask: Tensor | None = None,
     offset: int = 0,
 ) -> Tensor:
-    """z_i = sum of w_ij v_j / sum of w_ij over the keys j that query i looks at; 0 where there are none.
+    """z_i = sum of w_ij v_j / sum of w_ij over the keys j that query i attends to; 0 where there are none.
 
     Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H), key_padding (B, S) -> (B, A, T, H).
     """

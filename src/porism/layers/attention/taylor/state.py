@@ -32,22 +32,22 @@ class TaylorState(NamedTuple):
 
     def check(self, k: Tensor, v: Tensor, order: int, feature_map: str, layer: str = "taylor") -> None:
         """Refuses a state of another layer, batch, type or device than the new keys and values have."""
-        wanted = (*k.shape[:2], MAPS[feature_map].size(order, k.shape[3]), v.shape[3])
-        if self.sums.shape != wanted or self.weights.shape != wanted[:-1]:
+        expected = (*k.shape[:2], MAPS[feature_map].size(order, k.shape[3]), v.shape[3])
+        if self.sums.shape != expected or self.weights.shape != expected[:-1]:
             raise ShapeError(
-                f"{layer}: the state is {tuple(self.sums.shape)} and {tuple(self.weights.shape)}, wanted {wanted} and "
-                f"{wanted[:-1]}: batch, key heads, features, value width. Pass the state that the same layer gave."
+                f"{layer}: the state is {tuple(self.sums.shape)} and {tuple(self.weights.shape)}, expected {expected} "
+                f"and {expected[:-1]}: batch, key heads, features, value width. Pass the state that the layer gave."
             )
         if (self.order or order, self.feature_map or feature_map) != (order, feature_map):
             raise ShapeError(
-                f"{layer}: the state is of order {self.order} and the {self.feature_map} map, wanted order {order} and "
-                f"the {feature_map} map. Pass the state that the same layer gave."
+                f"{layer}: the state is of order {self.order} and the {self.feature_map} map, expected order {order} "
+                f"and the {feature_map} map. Pass the state that the same layer gave."
             )
         dtype = torch.promote_types(k.dtype, torch.float32)
         for part in (self.sums, self.weights):
             if part.dtype != dtype or part.device != k.device:
                 raise ShapeError(
-                    f"{layer}: the state is {part.dtype} on {part.device}, wanted {dtype} on {k.device}. "
+                    f"{layer}: the state is {part.dtype} on {part.device}, expected {dtype} on {k.device}. "
                     "Pass the state that the same layer gave, or convert it."
                 )
 

@@ -78,7 +78,7 @@ def window_attention(
 
     - `window_size`: of a sliding pattern without lookahead, which counts the token itself; or give a `pattern`
     - `attn_mask`: refused, since pairs outside of the window are never held
-    - `is_causal`: refused with a pattern that looks ahead
+    - `is_causal`: refused with a pattern that attends ahead
     - `key_padding_mask`: (B, S), True (or -inf) for a key that is only padding
     - `cu_seqlens`: where packed sequences start in a batch of 1, and the end
     - `dropout_p`: the probability of dropping a weight; which ones were kept is remembered, a byte for each
@@ -161,7 +161,7 @@ class Window(Method):
             return _attend(request)
         batch, pack = request.padded()
         if request.pattern.is_decodable:
-            # Pads come last, so that who never looks ahead never attends to one.
+            # Pads come last, so that who never attends ahead never attends to one.
             batch = replace(batch, key_padding_mask=None)
         return pack(_attend(batch))
 
@@ -195,7 +195,7 @@ def windowed(window_size: int | None, pattern: Pattern | None) -> Pattern:
     if (window_size is None) == (pattern is None):
         came = "neither" if pattern is None else f"window_size={window_size!r} and {pattern}"
         raise ShapeError(
-            f"window: {came} came, wanted exactly one of the two: window_size=64 for a sliding window, or a pattern."
+            f"window: {came} came, expected exactly one of the two: window_size=64 for a sliding window, or a pattern."
         )
     return Pattern("sliding", window_size) if pattern is None else pattern
 

@@ -25,8 +25,8 @@ class WindowAttention(Heads):
 
     A token attends to the `window_size` tokens up to and including itself; a `pattern` instead may be sliding with a
     lookahead and a dilation, or block, whole or causal. Exactly one of the two is given. `is_causal` is refused where
-    the pattern looks ahead. `Heads` tells the other options. The state of `decode` is a `KVCache` that never holds more
-    than a window.
+    the pattern attends ahead. `Heads` lists the other options. The state of `decode` is a `KVCache` that never holds
+    more than a window.
     """
 
     method = WINDOW
@@ -56,7 +56,7 @@ class WindowAttention(Heads):
     ) -> None:
         if isinstance(dropout, int) and not isinstance(dropout, bool) and dropout >= 1:
             raise ShapeError(
-                f"window: dropout is {dropout}, wanted a probability from 0 to below 1. Did you mean "
+                f"window: dropout is {dropout}, expected a probability from 0 to below 1. Did you mean "
                 f"window_size={dropout}? The third argument is dropout, as in nn.MultiheadAttention."
             )
         refuse_added_keys("WindowAttention", add_bias_kv, add_zero_attn)

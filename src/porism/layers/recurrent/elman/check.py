@@ -8,7 +8,7 @@ from torch import Tensor
 from porism.layers.cases import GradientCase
 from porism.layers.recurrent.elman import naive
 from porism.layers.recurrent.elman.gradient import gradient, layer_gradient, local_gradient, trace_back
-from porism.layers.recurrent.elman.naive import ACTIVATIONS, Weights
+from porism.layers.recurrent.elman.naive import ACTIVATIONS, LanguageModelWeights
 
 B, T, D, H, V = 2, 7, 3, 5, 9
 WINDOW = 3
@@ -19,7 +19,7 @@ def cases(seed: int) -> Iterator[GradientCase]:
     draw = torch.Generator().manual_seed(seed)
     for nonlinearity in ACTIVATIONS:
         yield _layer(draw, nonlinearity)
-    weights = Weights(
+    weights = LanguageModelWeights(
         L=_normal(draw, V, D),
         I=_normal(draw, D, H),
         H=_normal(draw, H, H),
@@ -55,19 +55,19 @@ def _layer(draw: torch.Generator, nonlinearity: str) -> GradientCase:
     return GradientCase(nonlinearity, weighted_states, at, by_hand)
 
 
-def _whole(weights: Weights, x: Tensor, y: Tensor) -> GradientCase:
+def _whole(weights: LanguageModelWeights, x: Tensor, y: Tensor) -> GradientCase:
     def J(*point: Tensor) -> Tensor:
-        return naive.language_model(Weights(*point), x, y)
+        return naive.language_model(LanguageModelWeights(*point), x, y)
 
     return GradientCase("language", J, weights._asdict(), gradient(weights, x, y)._asdict())
 
 
-def _truncated(weights: Weights, x: Tensor, y: Tensor) -> GradientCase:
+def _truncated(weights: LanguageModelWeights, x: Tensor, y: Tensor) -> GradientCase:
     """Truncation takes the state at a border as given: every later window starts from a constant."""
     borders = _states(weights, x)[WINDOW - 1 : T - 1 : WINDOW]
 
     def J(*point: Tensor) -> Tensor:
-        at = Weights(*point)
+        at = LanguageModelWeights(*point)
         starts = [at.h0, *borders]
         return torch.stack(
             [
@@ -80,19 +80,19 @@ def _truncated(weights: Weights, x: Tensor, y: Tensor) -> GradientCase:
     return GradientCase("truncated", J, weights._asdict(), hand._asdict())
 
 
-def _local(weights: Weights, x: Tensor, y: Tensor, t: int) -> GradientCase:
+def _local(weights: LanguageModelWeights, x: Tensor, y: Tensor, t: int) -> GradientCase:
     """E[t] with h[t-1] taken as given."""
     before = _states(weights, x)[t - 1]
     now = slice(t, t + 1)
 
     def E(*point: Tensor) -> Tensor:
-        return naive.language_model(Weights._make([*point, before]), x[now], y[now])
+        return naive.language_model(LanguageModelWeights._make([*point, before]), x[now], y[now])
 
     *at, _ = weights._asdict().items()
     return GradientCase("local", E, dict(at), local_gradient(weights, x, y, t)._asdict())
 
 
-def _traced(weights: Weights, x: Tensor, y: Tensor, t: int) -> GradientCase:
+def _traced(weights: LanguageModelWeights, x: Tensor, y: Tensor, t: int) -> GradientCase:
     """delta[t->s] is what E[t] gains when the sum inside the sigmoid grows at time s: a push added there shows it."""
     e = weights.L[x]
 
@@ -107,7 +107,7 @@ def _traced(weights: Weights, x: Tensor, y: Tensor, t: int) -> GradientCase:
     return GradientCase("traced", E, {"push": no_push}, {"push": trace_back(weights, x, y, t)})
 
 
-def _states(weights: Weights, x: Tensor) -> Tensor:
+def _states(weights: LanguageModelWeights, x: Tensor) -> Tensor:
     return naive.elman(weights.L[x], weights.h0, weights.I, weights.H, weights.b1)
 
 

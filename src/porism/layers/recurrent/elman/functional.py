@@ -246,13 +246,13 @@ def _check(x: Tensor, h0: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias: Te
     check_nonlinearity(nonlinearity)
     check_operands("elman", input=x, hx=h0, weight_ih=weight_ih, weight_hh=weight_hh, bias=bias)
     if x.dim() != 3 or len(x) == 0:
-        raise ShapeError(f"elman: input is {tuple(x.shape)}, wanted (T, B, D) with T from 1 on. Reshape it.")
+        raise ShapeError(f"elman: input is {tuple(x.shape)}, expected (T, B, D) with T from 1 on. Reshape it.")
     if weight_hh.dim() != 2:
-        raise ShapeError(f"elman: weight_hh is {tuple(weight_hh.shape)}, wanted (H, H). Reshape weight_hh.")
+        raise ShapeError(f"elman: weight_hh is {tuple(weight_hh.shape)}, expected (H, H). Reshape weight_hh.")
     (_, B, D), H = x.shape, len(weight_hh)
     expected = {"hx": (B, H), "weight_ih": (H, D), "weight_hh": (H, H), "bias": (H,)}
     for (name, shape), part in zip(expected.items(), (h0, weight_ih, weight_hh, bias), strict=True):
         if part is not None and tuple(part.shape) != shape:
             raise ShapeError(
-                f"elman: {name} is {tuple(part.shape)}, wanted {shape} for input {tuple(x.shape)}. Reshape {name}."
+                f"elman: {name} is {tuple(part.shape)}, expected {shape} for input {tuple(x.shape)}. Reshape {name}."
             )

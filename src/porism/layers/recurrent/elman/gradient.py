@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from porism.layers.recurrent.elman.naive import Weights
+from porism.layers.recurrent.elman.naive import LanguageModelWeights
 
 ALL = (True,) * 5
 """Of x, h[0], I, H and b: which gradients are needed."""
@@ -115,7 +115,7 @@ def _masked(h: Tensor, mask: Tensor | None) -> Tensor:
 
 
 @torch.no_grad()
-def gradient(weights: Weights, x: Tensor, y: Tensor, window: int | None = None) -> Weights:
+def gradient(weights: LanguageModelWeights, x: Tensor, y: Tensor, window: int | None = None) -> LanguageModelWeights:
     """The gradient of J with respect to everything in `weights`; x and y are words, (T, B).
 
     With `window` the gradient is cut at the borders of windows of so many steps, while the state is carried across:
@@ -135,7 +135,7 @@ def gradient(weights: Weights, x: Tensor, y: Tensor, window: int | None = None) 
 
 
 @torch.no_grad()
-def local_gradient(weights: Weights, x: Tensor, y: Tensor, t: int) -> Weights:
+def local_gradient(weights: LanguageModelWeights, x: Tensor, y: Tensor, t: int) -> LanguageModelWeights:
     """The gradient of E[t] at time t alone, the first step being t = 0: h[t-1] is taken as given, so h0 gets none."""
     e, h, a = _forward(weights, x, y)
     before = h[t - 1] if t else weights.h0
@@ -146,7 +146,7 @@ def local_gradient(weights: Weights, x: Tensor, y: Tensor, t: int) -> Weights:
 
 
 @torch.no_grad()
-def trace_back(weights: Weights, x: Tensor, y: Tensor, t: int) -> Tensor:
+def trace_back(weights: LanguageModelWeights, x: Tensor, y: Tensor, t: int) -> Tensor:
     """One loss traced back through time: delta[t->s] for every s from the first step to t, (t+1, B, H)."""
     _, h, a = _forward(weights, x, y)
     # delta[t->t] = (a[t] U^T) * h[t] (1 - h[t])
@@ -157,7 +157,7 @@ def trace_back(weights: Weights, x: Tensor, y: Tensor, t: int) -> Tensor:
     return torch.stack(traced[::-1])
 
 
-def _forward(weights: Weights, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _forward(weights: LanguageModelWeights, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """e[t], h[t] and a[t] of every step."""
     L, I, H, U, b1, b2, h = weights  # noqa: E741
     # e[t] = x[t] L
@@ -173,9 +173,11 @@ def _forward(weights: Weights, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Te
     return e, h, a
 
 
-def _sums(weights: Weights, x: Tensor, e: Tensor, before: Tensor, h: Tensor, a: Tensor, delta: Tensor) -> Weights:
+def _sums(
+    weights: LanguageModelWeights, x: Tensor, e: Tensor, before: Tensor, h: Tensor, a: Tensor, delta: Tensor
+) -> LanguageModelWeights:
     """The sums over time and batch that turn delta and a into the gradients of the parameters."""
-    return Weights(
+    return LanguageModelWeights(
         # dL[w] = sum over t with x[t] = w of delta[t] I^T
         L=torch.zeros_like(weights.L).index_add(0, x.flatten(), (delta @ weights.I.mT).flatten(0, 1)),
         # dI = sum e[t]^T delta[t]

@@ -148,7 +148,7 @@ class Elman(nn.Module):
         if tuple(hx.shape) != expected:
             named = "layers * directions, hidden_size" if sequences.unbatched else "layers * directions, B, hidden_size"
             raise ShapeError(
-                f"elman: hx is {tuple(hx.shape)}, wanted {expected}: {named}. "
+                f"elman: hx is {tuple(hx.shape)}, expected {expected}: {named}. "
                 "Pass the state this layer gave for the same batch."
             )
         return sequences.states_from_input(hx)
@@ -158,31 +158,31 @@ class Elman(nn.Module):
         order = "(B, T, D), batch_first," if self.batch_first else "(T, B, D)"
         if len(shape) not in (2, 3):
             raise ShapeError(
-                f"elman: input is {shape}, {len(shape)} dimensions, wanted {order} or (T, D) without a batch. "
+                f"elman: input is {shape}, {len(shape)} dimensions, expected {order} or (T, D) without a batch. "
                 "Add the missing dimension with input.unsqueeze."
             )
         self._check_width(shape)
         if shape[1 if self.batch_first and len(shape) == 3 else 0] == 0:
-            raise ShapeError(f"elman: input is {shape}, no steps, wanted {order} with T from 1 on. Skip the batch.")
+            raise ShapeError(f"elman: input is {shape}, no steps, expected {order} with T from 1 on. Skip the batch.")
 
     def _check_packed(self, input: PackedSequence) -> None:
         shape, sizes = tuple(input.data.shape), input.batch_sizes
         if len(shape) != 2:
             raise ShapeError(
-                f"elman: input is packed, {shape}, wanted (rows, D), a step of a sequence each. Flatten it."
+                f"elman: input is packed, {shape}, expected (rows, D), a step of a sequence each. Flatten it."
             )
         self._check_width(shape)
         if len(sizes) == 0 or int(sizes.sum()) != len(input.data) or bool((sizes.diff() > 0).any()):
             raise ShapeError(
                 f"elman: input is packed, {len(input.data)} rows, with batch_sizes that add up to {int(sizes.sum())}, "
-                f"wanted {len(input.data)}, and none above the previous one. "
+                f"expected {len(input.data)}, and none above the previous one. "
                 "Pack it with torch.nn.utils.rnn.pack_padded_sequence."
             )
 
     def _check_width(self, shape: tuple[int, ...]) -> None:
         if shape[-1] != self.input_size:
             raise ShapeError(
-                f"elman: input is {shape}, width {shape[-1]}, wanted width {self.input_size}, the input_size. "
+                f"elman: input is {shape}, width {shape[-1]}, expected width {self.input_size}, the input_size. "
                 f"Build the layer with input_size={shape[-1]}, or project the input first."
             )
 

@@ -8,7 +8,7 @@ from torch import Tensor
 ACTIVATIONS = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu}
 
 
-class Weights(NamedTuple):
+class LanguageModelWeights(NamedTuple):
     """Everything the language model learns, and the state it starts from. Its gradient has the same fields."""
 
     L: Tensor  # V D
@@ -29,7 +29,7 @@ def elman(x: Tensor, h: Tensor, I: Tensor, H: Tensor, b: Tensor, nonlinearity: s
     return torch.stack(states)
 
 
-def language_model(weights: Weights, x: Tensor, y: Tensor) -> Tensor:
+def language_model(weights: LanguageModelWeights, x: Tensor, y: Tensor) -> Tensor:
     """J, the sum of the cross-entropies E[t] of predicting the words y from the words x, both (T, B)."""
     h = weights.h0
     J = torch.zeros((), dtype=h.dtype)

@@ -233,15 +233,15 @@ def _check(
 ) -> None:
     check_operands("grid", input=x, weight_in=weight_in, weight_left=weight_left, weight_top=weight_top, bias=bias)
     if x.dim() != 4:
-        raise ShapeError(f"grid: input is {tuple(x.shape)}, wanted (B, C, Y, X). Reshape it.")
+        raise ShapeError(f"grid: input is {tuple(x.shape)}, expected (B, C, Y, X). Reshape it.")
     _, C, Y, X = x.shape
     if Y == 0 or X == 0:
         raise ShapeError(
-            f"grid: input is {tuple(x.shape)}, no pixels, wanted (B, C, Y, X) with Y and X from 1 on. Skip it."
+            f"grid: input is {tuple(x.shape)}, no pixels, expected (B, C, Y, X) with Y and X from 1 on. Skip it."
         )
     if weight_left.dim() != 2:
         raise ShapeError(
-            f"grid: weight_left is {tuple(weight_left.shape)}, wanted two dimensions, a column for each hidden unit. "
+            f"grid: weight_left is {tuple(weight_left.shape)}, expected two dimensions, a column for each hidden unit. "
             "Reshape weight_left."
         )
     H = weight_left.shape[1]
@@ -250,6 +250,6 @@ def _check(
     for (name, shape), part in zip(expected.items(), (weight_in, weight_left, weight_top, bias), strict=True):
         if part is not None and tuple(part.shape) != shape:
             raise ShapeError(
-                f"grid: {name} is {tuple(part.shape)}, wanted {shape} for input {tuple(x.shape)} and {H} hidden units. "
-                f"Reshape {name}."
+                f"grid: {name} is {tuple(part.shape)}, expected {shape} for input {tuple(x.shape)} and {H} hidden "
+                f"units. Reshape {name}."
             )

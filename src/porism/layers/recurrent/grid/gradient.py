@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from porism.layers.recurrent.grid.kernels.diagonals import Diagonal
+from porism.layers.recurrent.grid.kernels.diagonals import PixelDiagonal
 
 _BACK = torch.ops.aten
 
@@ -32,7 +32,7 @@ class Back(Protocol):
     def dh(self) -> Tensor: ...  # (rows, H), what reaches a state; a diagonal is complete when its turn comes
     @property
     def delta(self) -> Tensor: ...  # (rows, gates H)
-    def start(self, diagonal: Diagonal) -> None:
+    def start(self, diagonal: PixelDiagonal) -> None:
         """From dh of a diagonal to its delta."""
 
 
@@ -47,7 +47,7 @@ class RNNBack(NamedTuple):
     def delta(self) -> Tensor:
         return self.dh
 
-    def start(self, diagonal: Diagonal) -> None:
+    def start(self, diagonal: PixelDiagonal) -> None:
         dh, h = self.dh[diagonal.pixels], self.h[diagonal.pixels]
         match self.nonlinearity:
             case "sigmoid":
@@ -70,7 +70,7 @@ class LSTMBack(NamedTuple):
     dc: Tensor
     """Zero at first."""
 
-    def start(self, diagonal: Diagonal) -> None:
+    def start(self, diagonal: PixelDiagonal) -> None:
         H = self.dh.shape[1]
         here, right, left, below, above = diagonal
         let_in, keep_left, keep_top, let_out, new, c = self.gates_and_memory.split(H, 1)
@@ -103,7 +103,7 @@ def gradient(
     weight_in: Tensor,
     weight_left: Tensor,
     weight_top: Tensor,
-    diagonals: Sequence[Diagonal],
+    diagonals: Sequence[PixelDiagonal],
     needs_x: bool = True,
 ) -> GridGradient:
     """The gradients of x and of all parameters, from the last diagonal to the first: x (rows, C), h (rows, H)."""

@@ -105,12 +105,12 @@ class Grid(nn.Module):
         shape = tuple(input.shape)
         if len(shape) not in (3, 4):
             raise ShapeError(
-                f"grid: input is {shape}, {len(shape)} dimensions, wanted (B, C, Y, X) or (C, Y, X). "
+                f"grid: input is {shape}, {len(shape)} dimensions, expected (B, C, Y, X) or (C, Y, X). "
                 "Add the missing dimension with input.unsqueeze."
             )
         if shape[-3] != self.in_channels:
             raise ShapeError(
-                f"grid: input is {shape}, {shape[-3]} channels, wanted {self.in_channels}, the in_channels. "
+                f"grid: input is {shape}, {shape[-3]} channels, expected {self.in_channels}, the in_channels. "
                 f"Build the layer with in_channels={shape[-3]}, or move the channels with input.movedim(-1, -3)."
             )
 

@@ -259,11 +259,11 @@ def _check(
         "lstm", input=x, h_0=h0, c_0=c0, weight_ih=weight_ih, weight_hh=weight_hh, bias_ih=bias_ih, bias_hh=bias_hh
     )
     if x.dim() != 3 or len(x) == 0:
-        raise ShapeError(f"lstm: input is {tuple(x.shape)}, wanted (T, B, D) with T from 1 on. Reshape it.")
+        raise ShapeError(f"lstm: input is {tuple(x.shape)}, expected (T, B, D) with T from 1 on. Reshape it.")
     if weight_hh.dim() != 2:
-        raise ShapeError(f"lstm: weight_hh is {tuple(weight_hh.shape)}, wanted (4 H, H). Reshape weight_hh.")
+        raise ShapeError(f"lstm: weight_hh is {tuple(weight_hh.shape)}, expected (4 H, H). Reshape weight_hh.")
     if (bias_ih is None) != (bias_hh is None):
-        raise ShapeError("lstm: one bias was given, wanted two or none. Give zeros for the other.")
+        raise ShapeError("lstm: one bias was given, expected two or none. Give zeros for the other.")
     (_, B, D), H = x.shape, weight_hh.shape[1]
     expected = {
         "h_0": ((B, H), h0),
@@ -276,5 +276,5 @@ def _check(
     for name, (shape, part) in expected.items():
         if part is not None and tuple(part.shape) != shape:
             raise ShapeError(
-                f"lstm: {name} is {tuple(part.shape)}, wanted {shape} for input {tuple(x.shape)}. Reshape {name}."
+                f"lstm: {name} is {tuple(part.shape)}, expected {shape} for input {tuple(x.shape)}. Reshape {name}."
             )

@@ -147,7 +147,7 @@ class LSTM(nn.Module):
             for name, part, shape in (("h_0", h_0, shapes[0]), ("c_0", c_0, shapes[1])):
                 if tuple(part.shape) != shape:
                     raise ShapeError(
-                        f"lstm: {name} is {tuple(part.shape)}, wanted {shape}: layers * directions, B, width. "
+                        f"lstm: {name} is {tuple(part.shape)}, expected {shape}: layers * directions, B, width. "
                         "Pass the states this layer gave for the same batch."
                     )
             if packed is not None and packed.sorted_indices is not None:
@@ -215,23 +215,23 @@ class LSTM(nn.Module):
         """Kinds, types and devices; shapes are what nn.LSTM checks, and what `lstm` checks."""
         data = input.data if isinstance(input, PackedSequence) else input
         if hx is not None and (not isinstance(hx, tuple | list) or len(hx) != 2):
-            raise ShapeError(f"lstm: hx is a {type(hx).__name__}, wanted the two tensors (h_0, c_0). Pass both.")
+            raise ShapeError(f"lstm: hx is a {type(hx).__name__}, expected the two tensors (h_0, c_0). Pass both.")
         h_0, c_0 = (None, None) if hx is None else hx
         weight: Tensor = getattr(self, "weight_ih_l0")  # noqa: B009  # a plain tensor under torch.func
         check_operands("lstm", input=data, h_0=h_0, c_0=c_0, weight_ih=weight)
         if not isinstance(input, PackedSequence) and input.dim() not in (2, 3):
             raise ShapeError(
-                f"lstm: input is {tuple(input.shape)}, wanted three dimensions, or (T, D) without a batch. "
+                f"lstm: input is {tuple(input.shape)}, expected three dimensions, or (T, D) without a batch. "
                 "Add the missing dimension with input.unsqueeze."
             )
         if data.shape[-1] != self.input_size:
             raise ShapeError(
-                f"lstm: input is {tuple(data.shape)}, width {data.shape[-1]}, wanted width {self.input_size}, the "
+                f"lstm: input is {tuple(data.shape)}, width {data.shape[-1]}, expected width {self.input_size}, the "
                 f"input_size. Build the layer with input_size={data.shape[-1]}, or project the input first."
             )
         steps = data.shape[1 if self.batch_first and data.dim() == 3 else 0]
         if steps == 0:
-            raise ShapeError(f"lstm: input is {tuple(data.shape)}, no steps, wanted T from 1 on. Skip the batch.")
+            raise ShapeError(f"lstm: input is {tuple(data.shape)}, no steps, expected T from 1 on. Skip the batch.")
 
     def extra_repr(self) -> str:
         options = ("num_layers", "bias", "batch_first", "dropout", "bidirectional")

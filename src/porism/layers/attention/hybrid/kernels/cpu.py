@@ -129,7 +129,7 @@ def _far_sums(operands: Operands, phi: FeatureMap, settings: HybridSettings, sta
     return far
 
 
-class Products(NamedTuple):
+class HybridProducts(NamedTuple):
     """Operations of matrix products in a forward pass: twice their multiplications."""
 
     keys: int
@@ -146,7 +146,7 @@ class Products(NamedTuple):
 
 def products(
     settings: HybridSettings, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], resumed: bool
-) -> Products:
+) -> HybridProducts:
     """Of operands of these shapes, with a first state if `resumed`."""
     (B, A, T, D), (_, G, S, _), H = q, k, v[3]
     both = walks(settings, T, S, resumed)
@@ -156,7 +156,7 @@ def products(
     pairs = sum((queries.stop - queries.start) * max(0, keys.stop - keys.start) for queries, keys in ranges)
     M = MAPS[choose_map(None, settings.order)].size(settings.order, D)
     key = 2 * B * G * M * (H + 1)
-    return Products(
+    return HybridProducts(
         keys=key * sum(max(0, step.fresh.stop - step.fresh.start) for step in steps),
         rest=key * max(0, leaving(settings, S) - folded) if settings.return_state else 0,
         queries=2 * B * A * M * (H + 1) * sum(step.queries.stop - step.queries.start for step in steps),

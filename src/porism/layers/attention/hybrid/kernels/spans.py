@@ -75,7 +75,7 @@ def between(settings: HybridSettings, queries: slice, S: int) -> slice:
 
 
 def leaving(settings: HybridSettings, S: int) -> int:
-    """How many of S keys lie too far back to be near to the next query, which stands behind them all."""
+    """How many of S keys lie too far back to be near to the next query, which comes after them all."""
     return max(0, S - (settings.window - 1))
 
 
@@ -139,7 +139,7 @@ class Sights:
 
     @cached_property
     def _near_alone(self) -> tuple[int | Tensor, int | Tensor]:
-        """The places between which queries see near keys alone: numbers, or with padding for each text."""
+        """The positions between which queries see near keys alone: numbers, or with padding for each text."""
         first, W = self._operands.first_key, self._settings.window
         start = first if self._settings.causal else self._operands.last_key - W + 1
         if isinstance(first, Tensor) and not self._settings.causal:

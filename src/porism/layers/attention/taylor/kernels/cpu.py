@@ -44,7 +44,7 @@ class Operands:
         """The place of the first key that is no padding, of each text if there is any, (B,); BEYOND if all are."""
         if self.kept is None or self.S == 0:
             return 0 if self.S else BEYOND
-        # Most texts are padded behind their end, and one look is cheaper than many small operations.
+        # Most texts are padded after their end, and one look is cheaper than many small operations.
         if has_values(self.kept) and bool(self.kept[:, 0].all()):
             return 0
         return torch.where(self.kept, self._places, BEYOND).amin(1)
@@ -132,9 +132,9 @@ class Operands:
 class Division:
     """1 / t for the sum of weights t of each query, and 0 for a query that sees no key.
 
-    Whether it sees one is told by its place and never by t. Positive weights have a positive sum: where it comes out
-    otherwise, rounding or overflow has taken it, and the answer is NaN. Weights of both signs may cancel to 0, and a
-    number divided by 0 is none either.
+    Whether it sees one is known from its position and never from t. Positive weights have a positive sum: where it
+    comes out otherwise, rounding or overflow has taken it, and the answer is NaN. Weights of both signs may cancel to
+    0, and a number divided by 0 is none either.
 
     `first` is the state (N, M, H+1) that the pass starts from. Every query sees the keys in it.
     """
@@ -254,7 +254,7 @@ def fold(operands: Operands, phi: FeatureMap, state: Tensor, keys: slice) -> Non
         torch.baddbmm(state, phi(operands.keys(few)), operands.values(few), out=state)
 
 
-class Products(NamedTuple):
+class SeriesProducts(NamedTuple):
     """Operations of matrix products in a forward pass: twice their multiplications."""
 
     keys: int
@@ -269,7 +269,7 @@ class Products(NamedTuple):
     """and their weights times [v, 1]"""
 
 
-def products(settings: SeriesSettings, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...]) -> Products:
+def products(settings: SeriesSettings, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...]) -> SeriesProducts:
     """Of operands of these shapes."""
     (B, A, T, D), (_, G, S, _), H = q, k, v[3]
     plan = spans(settings.pattern, T, S, settings.offset)
@@ -277,7 +277,7 @@ def products(settings: SeriesSettings, q: tuple[int, ...], k: tuple[int, ...], v
     pairs = sum((span.queries.stop - span.queries.start) * (span.masked.stop - span.masked.start) for span in plan)
     M = MAPS[settings.map].size(settings.order, D)
     key = 2 * B * G * M * (H + 1)
-    return Products(
+    return SeriesProducts(
         keys=key * folded,
         rest=key * (S - folded) if settings.return_state else 0,
         queries=2 * B * A * T * M * (H + 1),

@@ -80,7 +80,7 @@ class Masks:
 def check_pattern(pattern: Pattern) -> None:
     """Refuses a pattern that a running sum cannot follow."""
     if not isinstance(pattern, Pattern):
-        raise ShapeError(f"taylor: the pattern is {pattern!r}, wanted a Pattern, such as Pattern('causal').")
+        raise ShapeError(f"taylor: the pattern is {pattern!r}, expected a Pattern, such as Pattern('causal').")
     if pattern.kind not in ("full", "causal", "block-causal"):
         raise ShapeError(
             f"taylor: a {pattern.kind} pattern forgets keys, and a running sum cannot. "
@@ -89,7 +89,7 @@ def check_pattern(pattern: Pattern) -> None:
 
 
 def _end(pattern: Pattern, place: int, S: int) -> int:
-    """How many keys, from the first on, the query at a place looks at."""
+    """How many keys, from the first on, the query at a position attends to."""
     if pattern.kind == "full":
         return S
     block = pattern.window_size or 1

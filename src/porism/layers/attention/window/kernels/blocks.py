@@ -1,4 +1,4 @@
-"""How a text is cut: blocks of neighbouring queries, each with the stretch of keys that it looks at."""
+"""How a text is cut: blocks of neighbouring queries, each with the stretch of keys that it attends to."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ _CACHE_BYTES, _GPU_BYTES = 2**23, 2**28
 
 @dataclass(frozen=True)
 class Blocks:
-    """`count` blocks of `rows` queries, one behind the other from `query` on.
+    """`count` blocks of `rows` queries, one after the other from `query` on.
 
-    The first looks at `span` keys from `key` on, each further one at as many, `rows` later. Keys before the first and
-    behind the last of the text are not there: they are filled with zeros, and nobody sees them.
+    The first attends to `span` keys from `key` on, each further one at as many, `rows` later. Keys before the first and
+    after the last of the text are not there: they are filled with zeros, and nobody sees them.
     """
 
     query: int
@@ -55,7 +55,7 @@ class Blocks:
 def blocks_of(pattern: Pattern, T: int, S: int, offset: int = 0) -> list[Blocks]:
     """Blocks for all queries of a sliding (not dilated) or block pattern: whole ones, and what is left over.
 
-    Every query looks at some key, as `reach` has it, so that no block lies beside the text.
+    Every query attends to some key, as `reach` has it, so that no block lies beside the text.
 
     >>> blocks_of(Pattern("sliding", window=5), T=70, S=70)
     [Blocks(query=0, rows=32, count=2, key=-4, span=36), Blocks(query=64, rows=6, count=1, key=60, span=10)]
@@ -105,9 +105,9 @@ class Cut:
         self._budget = None if stand_in else _GPU_BYTES if q.is_cuda else _CACHE_BYTES
 
     def __iter__(self) -> Iterator[tuple[Blocks, Tensor | None]]:
-        """Blocks, as many at once as stay in the cache or fit well into a GPU, and True where a query looks at a key.
+        """Blocks, as many at once as stay in the cache or fit well into a GPU, and True where a query attends to a key.
 
-        That mask fits (N, count, rows A / G, span); it is None where each query looks at all keys of its block.
+        That mask fits (N, count, rows A / G, span); it is None where each query attends to all keys of its block.
         """
         for blocks, seen, _ in self.dropping(None):
             yield blocks, seen
@@ -216,7 +216,7 @@ class Cut:
 
 
 class Interleaved:
-    """With a dilation d, token i looks at tokens that are a multiple of d away, so i mod d tells the text it is in.
+    """With a dilation d, token i attends to tokens that are a multiple of d away, so i mod d tells the text it is in.
 
     >>> apart = Interleaved(Pattern("sliding", window=2, dilation=3), T=7, S=7)
     >>> apart.queries(torch.arange(7).view(1, 1, 7, 1)).squeeze()       # B A T D -> B*3 A T/3 D, the rest zeros

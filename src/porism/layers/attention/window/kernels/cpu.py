@@ -78,7 +78,7 @@ def forward_by_products(
 
 
 def weights(q: Tensor, k: Tensor, seen: Tensor | None, scale: float) -> Tensor:
-    """P, (N, count, rows, span), in float32 or better. `seen` is True where a query looks at a key, None for all."""
+    """P, (N, count, rows, span), in float32 or better. `seen` is True where a query attends to a key, None for all."""
     exact = torch.promote_types(q.dtype, torch.float32)
     # S = scale Q K^T                   K^T laid out anew: a batch of blocks that overlap cannot be multiplied in place
     S = (q.to(exact) @ k.to(exact).mT.contiguous()).mul_(scale)
@@ -112,7 +112,7 @@ def _operands(cut: Cut, blocks: Blocks, q: Tensor, k: Tensor, v: Tensor) -> tupl
 
 
 def _empty_answer(q: Tensor, v: Tensor) -> Tensor:
-    """(B, A, T, H): the heads of a token side by side in memory, as the projection behind them reads them."""
+    """(B, A, T, H): the heads of a token side by side in memory, as the projection after them reads them."""
     B, A, T, _ = q.shape
     return q.new_empty(B, T, A, v.shape[-1]).transpose(1, 2)
 

@@ -41,7 +41,7 @@ def launch(width: int, dtype: torch.dtype) -> WindowLaunch:
 
 @triton.jit
 def _keys_of(place: tl.tensor, window: tl.tensor, ahead: tl.tensor, BLOCK: tl.constexpr, INSIDE: tl.constexpr) -> Any:
-    """The first and the last key that the query at a place looks at."""
+    """The first and the last key that the query at a position attends to."""
     if BLOCK:
         first = place // window * window
         last = place if INSIDE else first + window - 1
@@ -53,7 +53,7 @@ def _keys_of(place: tl.tensor, window: tl.tensor, ahead: tl.tensor, BLOCK: tl.co
 
 @triton.jit
 def _queries_of(key: tl.tensor, window: tl.tensor, ahead: tl.tensor, BLOCK: tl.constexpr, INSIDE: tl.constexpr) -> Any:
-    """The places of the first and the last query that look at a key."""
+    """The positions of the first and the last query that attend to a key."""
     if BLOCK:
         start = key // window * window
         first = key if INSIDE else start
@@ -69,7 +69,7 @@ def _logits(
     x: tl.tensor, y: tl.tensor, place: tl.tensor, key: tl.tensor, there: tl.tensor, factor: tl.tensor,
     window: tl.tensor, ahead: tl.tensor, BLOCK: tl.constexpr, INSIDE: tl.constexpr, PRECISION: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
-    """log2 of exp(scale q . k) for queries (rows) and keys (columns), -inf where a query does not look at a key."""
+    """log2 of exp(scale q . k) for queries (rows) and keys (columns), -inf where a query does not attend to a key."""
     s = product(x, tl.trans(y), PRECISION) * factor
     first, last = _keys_of(place, window, ahead, BLOCK, INSIDE)
     seen = (key[None, :] >= first[:, None]) & (key[None, :] <= last[:, None]) & there[None, :]
@@ -122,7 +122,7 @@ def _attend(
         total = total * fade + tl.sum(p, 1)
         o = o * fade[:, None] + product(p.to(u.dtype), u, PRECISION)
         peak = higher
-    # A query that looks at no key gives 0, and its weights are 0 on the way back: exp(s - inf).
+    # A query that attends to no key gives 0, and its weights are 0 on the way back: exp(s - inf).
     alone = total == 0.0
     o = o / tl.where(alone, 1.0, total)[:, None]
     log = tl.where(alone, float("inf"), peak + tl.log2(tl.where(alone, 1.0, total)))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from porism.layers.recurrent.grid.gradient import Back, GridGradient, LSTMBack, RNNBack, gradient
-from porism.layers.recurrent.grid.kernels.diagonals import Diagonal, by_diagonals, by_rows, diagonals, order
+from porism.layers.recurrent.grid.kernels.diagonals import PixelDiagonal, by_diagonals, by_rows, diagonals, order
 
 
 class GridSettings(NamedTuple):
@@ -40,7 +40,7 @@ def forward(
     # Products read a matrix that lies as they need it twice as fast as its transpose.
     W_left, W_top = W_left.contiguous(), W_top.contiguous()
     h, kept = pixels.new_empty(B * Y * X, H), empty_kept(x, H, settings)
-    cell: Cell = LSTMCell(kept, h) if settings.cell == "lstm" else RNNCell(h, settings.nonlinearity)
+    cell: GridCell = LSTMCell(kept, h) if settings.cell == "lstm" else RNNCell(h, settings.nonlinearity)
     sums = cell.sums
     if bias is None:
         torch.mm(pixels, W_in, out=sums)
@@ -89,14 +89,14 @@ GATES = {"rnn": 1, "lstm": 5}
 """How many sums a cell takes for each hidden unit."""
 
 
-class Cell(Protocol):
+class GridCell(Protocol):
     """One of the two below."""
 
     @property
     def sums(self) -> Tensor: ...  # (rows, gates H)
     @property
     def h(self) -> Tensor: ...  # (rows, H)
-    def finish(self, diagonal: Diagonal) -> None:
+    def finish(self, diagonal: PixelDiagonal) -> None:
         """From the sums of a diagonal to its states."""
 
 
@@ -110,7 +110,7 @@ class RNNCell(NamedTuple):
     def sums(self) -> Tensor:
         return self.h
 
-    def finish(self, diagonal: Diagonal) -> None:
+    def finish(self, diagonal: PixelDiagonal) -> None:
         ACTIVATE[self.nonlinearity](self.h[diagonal.pixels])
 
 
@@ -124,7 +124,7 @@ class LSTMCell(NamedTuple):
     def sums(self) -> Tensor:
         return self.gates_and_memory[:, : 5 * self.h.shape[1]]
 
-    def finish(self, diagonal: Diagonal) -> None:
+    def finish(self, diagonal: PixelDiagonal) -> None:
         H = self.h.shape[1]
         kept = self.gates_and_memory
         kept[diagonal.pixels, : 4 * H].sigmoid_()

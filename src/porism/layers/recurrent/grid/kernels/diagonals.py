@@ -16,7 +16,7 @@ DIRECTIONS = ("top-left", "top-right", "bottom-left", "bottom-right")
 """The corner at which a scan starts; it ends at the opposite one."""
 
 
-class Diagonal(NamedTuple):
+class PixelDiagonal(NamedTuple):
     """One diagonal: its rows, those with a left neighbour and the neighbours, those with a top one and the neighbours.
 
     `right` and `left` are of one length, as are `below` and `above`; they are empty on the first diagonal, and where
@@ -31,7 +31,7 @@ class Diagonal(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def diagonals(B: int, Y: int, X: int) -> tuple[Diagonal, ...]:
+def diagonals(B: int, Y: int, X: int) -> tuple[PixelDiagonal, ...]:
     """The Y + X - 1 diagonals of an image.
 
     >>> [diagonal.pixels for diagonal in diagonals(1, 2, 2)]
@@ -39,7 +39,7 @@ def diagonals(B: int, Y: int, X: int) -> tuple[Diagonal, ...]:
     >>> diagonals(1, 2, 2)[1].left, diagonals(1, 2, 2)[2].left      # the left neighbour of the last is the lower one
     (slice(0, 1, None), slice(2, 3, None))
     """
-    found: list[Diagonal] = []
+    found: list[PixelDiagonal] = []
     start, before = 0, 0
     for diagonal in range(Y + X - 1):
         # Pixel (row, diagonal - row) lies inside for these rows of the image.
@@ -51,7 +51,7 @@ def diagonals(B: int, Y: int, X: int) -> tuple[Diagonal, ...]:
 
         with_left, with_top = (top, min(bottom, diagonal)), (max(top, 1), bottom)
         found.append(
-            Diagonal(
+            PixelDiagonal(
                 rows(top, bottom, start, top),
                 rows(*with_left, start, top),
                 rows(*with_left, before, top_before),

@@ -126,7 +126,7 @@ def backward(
     direction: str,
     needs_x: bool,
 ) -> GridGradient:
-    """What reaches x, (B, Y, X, C) and only where it is wanted, and the parameters; dy and y (B, Y, X, H)."""
+    """What reaches x, (B, Y, X, C) and only where it is expected, and the parameters; dy and y (B, Y, X, H)."""
     delta = _scanned(dy, y, weight_left, weight_top, nonlinearity, direction, back=True)
     # dx[i,j] = delta[i,j] W_in^T
     dx = delta @ weight_in if needs_x else None
@@ -182,6 +182,6 @@ def _tile(size: int) -> int:
 
 
 def _precision(dtype: torch.dtype) -> str:
-    """TF32 has ten bits: products of fp32 take three of it unless torch is told that one will do."""
+    """TF32 has ten bits: products of fp32 take three of it unless torch allows one."""
     one_will_do = dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32"
     return "tf32" if one_will_do else "tf32x3"

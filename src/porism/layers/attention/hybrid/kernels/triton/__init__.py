@@ -1,7 +1,7 @@
 """The hybrid of order 2 on a GPU, causal: parallel over the length, forward and backward.
 
 The sums over chunks of keys and their scan are those of the series. Then every tile of queries goes by itself: it reads
-the last sums whose keys are all far from it, and takes the keys behind those pair by pair, up to its own place.
+the last sums whose keys are all far from it, and takes the keys after those pair by pair, up to its own place.
 
 >>> kernel_in_use(torch.randn(1, 8, 1000, 16))
 'torch'

@@ -86,7 +86,7 @@ def reach_queries(
     g = rows(dz + batch * dz_batch + head * dz_head + begin * dz_token, 0, dz_token, length, QUERIES, H, H_TILE)
     t = numbers(totals + n * T + begin, 0, length, QUERIES)
     peak = numbers(peaks + n * T + begin, 0, length, QUERIES) * LOG2_E
-    # L_i = m_i + log t_i, and no weight at all for a query that looks at no key
+    # L_i = m_i + log t_i, and no weight at all for a query that attends to no key
     log = tl.where(t == 0.0, float("inf"), peak + tl.log2(tl.where(t == 0.0, 1.0, t)))
     # exp(-L_i) = exp(-m_i) / t_i, a_i = dz_i . z_i. It is for far keys, and where m_i is below 0 there are none.
     m = tl.exp2(-tl.maximum(peak, 0.0)) * inverse(t)
@@ -106,7 +106,7 @@ def reach_queries(
             D, D_TILE, H_TILE, M, F, QUERIES, NUMBER, PRECISION,
         )  # fmt: skip
 
-    # From here on places are counted from the start of the chunk.
+    # From here on positions are counted from the start of the chunk.
     chunk_begin = (chunk * CHUNK).to(tl.int64)
     k += batch * k_batch + head // R * k_head + chunk_begin * k_token
     v += batch * v_batch + head // R * v_head + chunk_begin * v_token
@@ -243,7 +243,7 @@ def reach_keys(
 ) -> None:
     """dk and dv of KEYS tokens of one key head, over the R query heads that share it.
 
-    sums (N, slots, M, H_TILE) and weights are those over the queries behind a chunk, phi(q) exp(-L) [dz, a]. The first
+    sums (N, slots, M, H_TILE) and weights are those over the queries after a chunk, phi(q) exp(-L) [dz, a]. The first
     state is read whose queries are far from all these keys; before it queries are taken pair by pair.
     """
     tl.static_assert(KEYS % QUERIES == 0)
@@ -293,7 +293,7 @@ def reach_keys(
     dy *= scale
 
     if STATE:
-        # A slot has the queries behind its own chunk, and the last one none.
+        # A slot has the queries after its own chunk, and the last one none.
         slot = tl.minimum(chunk, slots) - 1
         read = tl.where(chunk < slots, tiles, 0)
         dy, du = reach_keys_through_state(

@@ -12,10 +12,10 @@ from porism.layers.attention.hybrid.kernels.triton.outputs import answer_queries
 from porism.layers.attention.hybrid.kernels.triton.sizes import sizes
 from porism.layers.attention.pattern import CAUSAL
 from porism.layers.attention.taylor.kernels.cpu import SeriesSettings
-from porism.layers.attention.taylor.kernels.triton.launches import Pass, Slots
+from porism.layers.attention.taylor.kernels.triton.launches import SeriesPass, Slots
 
 
-class HybridPass(Pass):
+class HybridPass(SeriesPass):
     """The series' pass over chunks, with a window at its end."""
 
     def __init__(self, settings: HybridSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> None:

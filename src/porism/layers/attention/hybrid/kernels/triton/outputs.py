@@ -57,8 +57,8 @@ def answer_queries(
     """QUERIES tokens of one query head, of which R share a key head.
 
     sums (N, slots, M, H_TILE) and weights (N, slots, M) are those over the keys before a chunk, phi(k) [v, 1]. The last
-    state is read whose keys are far from all these queries; behind it keys are taken pair by pair. With padding
-    `seeing` (N) are the first queries that see a key, and so the places of the first keys.
+    state is read whose keys are far from all these queries; after it keys are taken pair by pair. With padding
+    `seeing` (N) are the first queries that see a key, and so the positions of the first keys.
     """
     tl.static_assert(QUERIES % KEYS == 0)
     blocks = tl.cdiv(T, QUERIES)
@@ -81,7 +81,7 @@ def answer_queries(
             z, total, x, sums, weights, n // R * slots + chunk, read, D, D_TILE, H_TILE, M, F, NUMBER, PRECISION
         )
 
-    # From here on places are counted from the start of the chunk.
+    # From here on positions are counted from the start of the chunk.
     chunk_begin = (chunk * CHUNK).to(tl.int64)
     k += batch * k_batch + head // R * k_head + chunk_begin * k_token
     v += batch * v_batch + head // R * v_head + chunk_begin * v_token

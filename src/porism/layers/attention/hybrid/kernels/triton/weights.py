@@ -14,7 +14,7 @@ LOWEST = tl.constexpr(-1e38)
 
 @triton.jit
 def behind(lead: tl.tensor, QUERIES: tl.constexpr, KEYS: tl.constexpr) -> tl.tensor:
-    """(QUERIES, KEYS): which keys causal queries look at; the first one stands `lead` places behind the first key.
+    """(QUERIES, KEYS): which keys causal queries attend to; the first one is `lead` positions after the first key.
 
     Keys that a query would still look at from a whole window further back are far from it.
     """

@@ -78,7 +78,7 @@ def decode(
     sums: Tensor,
     weights: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The answer for one token more, and the sums and weights of the state behind it, in new tensors."""
+    """The answer for one token more, and the sums and weights of the state after it, in new tensors."""
     from porism.layers.attention.taylor.kernels.triton import launches as passes
 
     after, after_weights = (torch.empty(x.shape, dtype=torch.float32, device=x.device) for x in (sums, weights))

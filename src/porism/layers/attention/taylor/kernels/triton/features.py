@@ -1,6 +1,6 @@
 """Second-order features in tiles of F, made and taken apart by matrix products: no gathers, nothing is turned.
 
-Feature f = s D + i is x_i x_(i+s), index modulo D, for the turns s = 0 ... D/2; behind them stand x itself, then 1,
+Feature f = s D + i is x_i x_(i+s), index modulo D, for the turns s = 0 ... D/2; after them come x itself, then 1,
 then zeros up to a whole tile. F is a multiple of D, so the left factor x_i is the same in every tile, x @ repeats, and
 the right factor is x @ turns, a small product of zeros and ones that moves elements without rounding them.
 A turn that is its own opposite counts half. Queries carry that half and keys nothing: 1/2 is exact in bfloat16 where
@@ -31,7 +31,7 @@ def turns(
     """(D_TILE, F): x @ turns has x_(i+s) in the column of x_i x_(i+s), times OWN where the turn is its own opposite."""
     feature = tile * F + tl.arange(0, F)
     turn = feature // D
-    # No row has the number D_TILE, so behind the last turn there are zeros.
+    # No row has the number D_TILE, so after the last turn there are zeros.
     source = tl.where(turn <= D // 2, (feature + turn) % D, D_TILE)
     factor = tl.where((turn == 0) | (turn == D // 2), OWN, 1.0)
     row = tl.arange(0, D_TILE)

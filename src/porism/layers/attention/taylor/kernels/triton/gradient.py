@@ -96,7 +96,7 @@ def reach_queries(
         )  # fmt: skip
 
     if CAUSAL:
-        # From here on places are counted from the start of the chunk.
+        # From here on positions are counted from the start of the chunk.
         chunk_begin = (chunk * CHUNK).to(tl.int64)
         k += batch * k_batch + head // R * k_head + chunk_begin * k_token
         v += batch * v_batch + head // R * v_head + chunk_begin * v_token
@@ -212,7 +212,7 @@ def reach_keys(
 ) -> None:
     """dk and dv of KEYS tokens of one key head, over the R query heads that share it.
 
-    sums (N, slots, M, H_TILE) and weights are those over the queries behind a chunk, phi(q) m [dz, a].
+    sums (N, slots, M, H_TILE) and weights are those over the queries after a chunk, phi(q) m [dz, a].
     """
     tl.static_assert(KEYS % QUERIES == 0)
     blocks = tl.cdiv(S, KEYS)
@@ -232,7 +232,7 @@ def reach_keys(
         # The queries come as they are, so the scale is with the keys here, and with the sum over queries.
         scaled = (y.to(tl.float32) * scale).to(NUMBER)
         for shared in range(R):
-            # From here on places are counted from the first of these keys.
+            # From here on positions are counted from the first of these keys.
             of_q = q + batch * q_batch + (head * R + shared) * q_head + begin * q_token
             of_dz = dz + batch * dz_batch + (head * R + shared) * dz_head + begin * dz_token
             of_m = inverses + (n * R + shared) * S + begin
@@ -250,7 +250,7 @@ def reach_keys(
         dy *= scale
 
     if STATE:
-        # Nothing stands behind the last chunk but what reaches a state that was returned.
+        # Nothing comes after the last chunk but what reaches a state that was returned.
         read = tl.where((chunk < slots - 1) | LAST | (not CAUSAL), tiles, 0)
         dy, du = reach_keys_through_state(
             dy, du, y.to(NUMBER), u, sums, weights, n * slots + chunk, read,

@@ -59,9 +59,9 @@ def _plan(D: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 class Slots(NamedTuple):
-    """For every chunk the sums over all before it, or behind it; for a pass that looks everywhere one slot for all.
+    """For every chunk the sums over all before it, or after it; for a pass that attends everywhere one slot for all.
 
-    Sums (N, slots, M, H), weights (N, slots, M); `last` is the sum of all, for those who asked.
+    Sums (N, slots, M, H), weights (N, slots, M); `last` is the sum of all, where it is requested.
     """
 
     sums: Tensor
@@ -69,8 +69,8 @@ class Slots(NamedTuple):
     last: Tiles | None
 
 
-class Pass:
-    """Operands whose tokens lie in whole rows, and what every kernel is told of them."""
+class SeriesPass:
+    """Operands whose tokens lie in whole rows, and what every kernel is given of them."""
 
     def __init__(self, settings: SeriesSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> None:
         self.q, self.k, self.v = (_in_whole_rows(x) for x in (q, k, v))
@@ -120,7 +120,7 @@ class Pass:
     def behind(
         self, dz: Tensor, inverses: Tensor, slopes: Tensor, dlast: Tensor | None, want_first: bool
     ) -> Slots | None:
-        """The sums over the queries that stand behind each chunk; None where there are none."""
+        """The sums over the queries after each chunk; None where there are none."""
         chunks = triton.cdiv(self.T, self.chunk)
         skipped = 0 if want_first or not self.causal else 1
         if chunks == skipped and dlast is None:
@@ -252,7 +252,7 @@ def forward(
         before, after = ((x[..., :-1], x[..., -1]) for x in (y.unflatten(0, k.shape[:2]) for y in (first, last)))
         answer, totals = step(settings.scale, q, k, v, key_padding, before, after)
         return answer, totals, last
-    this = Pass(settings, q, k, v, key_padding)
+    this = SeriesPass(settings, q, k, v, key_padding)
     slots = this.before(first, settings.return_state)
     # Tokens before heads in memory, as a projection after it reads them.
     answer = q.new_empty(this.B, this.T, this.A, this.H).transpose(1, 2)
@@ -276,7 +276,7 @@ def backward(
     totals: Tensor,
 ) -> SeriesGradient:
     """The sums before each chunk are made once more: to keep them would cost a quarter of what is kept already."""
-    this = Pass(settings, q, k, v, key_padding)
+    this = SeriesPass(settings, q, k, v, key_padding)
     if not settings.return_state:
         dlast = None
     dz = _in_whole_rows(dz)

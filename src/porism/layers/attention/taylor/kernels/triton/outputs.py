@@ -79,7 +79,7 @@ def answer_queries(
         )
 
     if CAUSAL:
-        # From here on places are counted from the start of the chunk.
+        # From here on positions are counted from the start of the chunk.
         chunk_begin = (chunk * CHUNK).to(tl.int64)
         k += batch * k_batch + head // R * k_head + chunk_begin * k_token
         v += batch * v_batch + head // R * v_head + chunk_begin * v_token
@@ -91,7 +91,7 @@ def answer_queries(
                 z, total, x, k, v, padding, start, k_token, v_token, stop,
                 None, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
             )  # fmt: skip
-        # On the diagonal a query looks at some of the keys only.
+        # On the diagonal a query attends to some of the keys only.
         for i in tl.static_range(QUERIES // KEYS):
             z, total = weigh(
                 z, total, x, k, v, padding, place + i * KEYS, k_token, v_token, stop,

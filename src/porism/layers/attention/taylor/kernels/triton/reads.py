@@ -32,7 +32,7 @@ def read_state(
     sums += slot * M * H_TILE
     weights += slot * M
     column = tl.arange(0, H_TILE)
-    # The feature 1 stands behind those that are products, and needs none.
+    # The feature 1 comes after those that are products, and needs none.
     products: tl.constexpr = (D // 2 + 2) * D
     z += tl.load(sums + products * H_TILE + column).to(tl.float32)[None, :]
     total += tl.load(weights + products)
@@ -108,12 +108,12 @@ def reach_keys_through_state(
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """dy and du with what the queries behind hand on, out of a state over them, phi(q) m [dz, a]."""
+    """dy and du with what the queries after them hand on, out of a state over them, phi(q) m [dz, a]."""
     sums += slot * M * H_TILE
     weights += slot * M
     column = tl.arange(0, H_TILE)
     repeat = repeats(D, D_TILE, F, NUMBER)
-    # The feature 1 stands behind those that are products, and needs none.
+    # The feature 1 comes after those that are products, and needs none.
     products: tl.constexpr = (D // 2 + 2) * D
     du += tl.load(sums + products * H_TILE + column).to(tl.float32)[None, :]
     left = product(y, repeat, PRECISION)

@@ -1,4 +1,4 @@
-"""From the sums of single chunks to the sums over all chunks before each, or behind each in the backward pass."""
+"""From the sums of single chunks to the sums over all chunks before each, or after each in the backward pass."""
 
 import triton
 import triton.language as tl

@@ -5,7 +5,7 @@ more: 4 M (H + 1) / C numbers a token, M = D^2 / 2 + 2 D + 1. Pairs within a chu
 of them a token, 2 (D + H) operations each. Larger chunks move fewer bytes and weigh more pairs. M grows with D^2 and
 all else with D, so C = 16 D keeps the two in step. For values of width 64 in bfloat16 states then move 396 bytes a
 token and head at D = 16, 660 at 32 and 1,155 at 64, beside 320, 384 and 512 of the token's own; pairs are a third of
-all operations at D = 16 and a ninth at 64. A pass that looks everywhere weighs none, and takes chunks of 64 D.
+all operations at D = 16 and a ninth at 64. A pass that attends everywhere weighs none, and takes chunks of 64 D.
 """
 
 import math

@@ -49,7 +49,7 @@ def sum_chunks(
 ) -> None:
     """TILES tiles of the M features of a chunk, over the R heads of x that belong to one of the B G key heads.
 
-    The first chunks may be skipped; the `parts` behind them are summed up. sums (B G, parts, M, H_TILE), weights
+    The first chunks may be skipped; the `parts` after them are summed up. sums (B G, parts, M, H_TILE), weights
     (B G, parts, M).
     """
     groups: tl.constexpr = M // (F * TILES)
