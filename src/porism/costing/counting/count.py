@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -136,8 +136,20 @@ def count(function: Callable[..., Any], *args: Any, backward: bool = True, **kwa
     kept counts. A checkpointed segment keeps its inputs, and its second run counts as backward. What a compiled module
     does is counted on the module it was made from.
     """
+    return count_call(function, args, kwargs, backward=backward)
+
+
+def count_call(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    backward: bool = True,
+    kernels: bool = True,
+) -> Count:
+    """The same with the arguments as they are; without `kernels` their list stays empty, which takes half the time."""
     function = getattr(function, "_orig_mod", function)
-    recorder, saved = _Recorder(function if isinstance(function, nn.Module) else None), Saved()
+    recorder, saved = _Recorder(function if isinstance(function, nn.Module) else None, kernels), Saved()
     keeping = torch.autograd.graph.saved_tensors_hooks(
         lambda tensor: saved.keep(tensor, recorder.path), lambda kept: kept
     )
@@ -182,13 +194,14 @@ class _Recorder(TorchDispatchMode):
         # Nothing is compiled here, and the guard against it would take a third of the time.
         return False
 
-    def __init__(self, root: nn.Module | None) -> None:
+    def __init__(self, root: nn.Module | None, lists_kernels: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.products: dict[str, Tally] = {"forward": {}, "backward": {}}
         self.elementwise: dict[str, Tally] = {"forward": {}, "backward": {}}
         self.causal: dict[str, Tally] = {"forward": {}, "backward": {}}
         self.uncounted: Counter[str] = Counter()
         self.kernels: list[Kernel] = []
+        self._lists_kernels = lists_kernels
         self.direction = "forward"
         self._operators = 0
         self._most = _MOST_OPERATORS.get()
@@ -263,35 +276,62 @@ class _Recorder(TorchDispatchMode):
         return out
 
     def _record(self, operator: Any, args: Any, kwargs: Any, out: Any) -> None:
-        packet = getattr(operator, "_overloadpacket", operator)
-        name = str(packet).removeprefix("aten.")
-        formula = PRODUCTS.get(packet)
-        elements = 0
+        known = _traits(operator)
+        formula = PRODUCTS.get(known.packet)
+        path, elements = self.path, 0
         try:
             flops = formula(*args, **kwargs, out_val=out) if formula else 0
         except Exception:  # a formula that does not know this layout of its operator must not pass for a zero
-            self.uncounted[name] += 1
+            self.uncounted[known.name] += 1
             return
         if flops:
-            self._add(self.products, name, flops)
-            if named_arguments(operator, args, kwargs).get("is_causal"):
-                self._add(self.causal, name, flops)
-        elif is_elementwise(operator):
+            self._add(self.products, path, known.name, flops)
+            if known.may_be_causal and named_arguments(operator, args, kwargs).get("is_causal"):
+                self._add(self.causal, path, known.name, flops)
+        elif known.is_elementwise:
             elements = elementwise_elements(operator, args, kwargs, out)
-            self._add(self.elementwise, name, elements)
-        elif formula is None and not is_free(operator):
-            self.uncounted[name] += 1
-        if is_still(operator):
+            self._add(self.elementwise, path, known.name, elements)
+        elif formula is None and not known.is_free:
+            self.uncounted[known.name] += 1
+        if not self._lists_kernels:
+            return
+        if known.is_still:
             self._still += 1
             return
         moved = moved_bytes(operator, args, kwargs, out)
         amounts = work(operator, args, kwargs, out, flops, moved)
-        self.kernels.append(Kernel(self.direction, self.path, name, flops, elements, moved, amounts, 1 + self._still))
+        self.kernels.append(Kernel(self.direction, path, known.name, flops, elements, moved, amounts, 1 + self._still))
         self._still = 0
 
-    def _add(self, tallies: dict[str, Tally], name: str, number: int) -> None:
-        operators = tallies[self.direction].setdefault(self.path, {})
+    def _add(self, tallies: dict[str, Tally], path: str, name: str, number: int) -> None:
+        operators = tallies[self.direction].setdefault(path, {})
         operators[name] = operators.get(name, 0) + number
+
+
+class _Traits(NamedTuple):
+    """What is the same at every call of an operator."""
+
+    packet: Any
+    name: str
+    may_be_causal: bool
+    is_elementwise: bool
+    is_free: bool
+    is_still: bool
+
+
+@cache
+def _traits(operator: Any) -> _Traits:
+    packet = getattr(operator, "_overloadpacket", operator)
+    schema = getattr(operator, "_schema", None)
+    return _Traits(
+        packet,
+        str(packet).removeprefix("aten."),
+        # One without a schema names its arguments at the call.
+        schema is None or any(argument.name == "is_causal" for argument in schema.arguments),
+        is_elementwise(operator),
+        is_free(operator),
+        is_still(operator),
+    )
 
 
 @cache

@@ -123,6 +123,8 @@ UNREAD = {"copy": 0, "nll_loss_backward": 1, "nll_loss2d_backward": 1, "max_pool
 
 
 def _stored_elements(values: Any) -> int:
+    if isinstance(values, Tensor):
+        return stored(values)
     return sum(stored(leaf) for leaf in tree_leaves(values) if isinstance(leaf, Tensor))
 
 
@@ -192,6 +194,7 @@ def named_arguments(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
+@cache
 def base_name(operator: Any) -> str:
     """The name without namespace aten and overload, and without the mark of writing in place: `add` for `add_` too."""
     name = str(getattr(operator, "_overloadpacket", operator)).removeprefix("aten.")

@@ -13,14 +13,14 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
-    FakeTensorMode,
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
     unset_fake_temporarily,
 )
 
 from porism.costing.counting import inputs as specs
-from porism.costing.counting.count import Count, Tally, count
+from porism.costing.counting.count import Count, Tally, count_call
+from porism.costing.counting.fake import ShapeMode
 from porism.errors import DeviceError, PorismError, ShapeError
 
 NEEDS_NUMBERS = (
@@ -76,7 +76,7 @@ class Target:
         self.needs_numbers = ""
         self._asked = False
         self._known: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
-        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._mode = ShapeMode(allow_non_fake_inputs=True)
         self._hollow = self._emptied(self.target) if isinstance(self.target, nn.Module) else self.target
 
     @property
@@ -163,7 +163,7 @@ class Target:
         stage: AbstractContextManager[Any] = nullcontext() if self.needs_numbers else self._mode
         with _quietly(), stage, self._placed():
             called, args, kwargs = self._made(sizes, self.target if self.needs_numbers else self._hollow)
-            return count(called, *args, **kwargs), called
+            return count_call(called, args, kwargs, kernels=False), called
 
     def _placed(self) -> AbstractContextManager[Any]:
         """Where tensors are made that nobody gave a device."""
