@@ -1,5 +1,6 @@
 """The short cuts of fake tensors give what torch's own fake tensors give, call by call."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +74,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "encoder": (lambda: nn.TransformerEncoderLayer(12, 3, 20, batch_first=True), (2, 5, 12)),
     "lstm": (lambda: nn.LSTM(5, 7, 2, bidirectional=True), (4, 3, 5)),
     "elman": (lambda: porism.Elman(5, 7, 2), (4, 3, 5)),
-    "grid": (lambda: porism.Grid(3, 5, cell="lstm", directions=4), (2, 3, 4, 6)),
+    "grid": (lambda: porism.Grid(3, 5, cell="lstm", directions=2), (2, 3, 2, 3)),
     "taylor": (lambda: porism.TaylorAttention(12, 3, batch_first=True, pattern=porism.Pattern("causal")), (2, 5, 12)),
     "hybrid": (lambda: porism.HybridAttention(12, 3, batch_first=True, window_size=2), (2, 5, 12)),
 }
@@ -135,6 +136,17 @@ def test_errors_are_those_of_torch() -> None:
     ]
     for call in calls:
         assert raised(ShapeMode(), call) == raised(FakeTensorMode(), call)
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+def test_a_layer_can_be_copied() -> None:
+    # nn.TransformerEncoder copies its layer, and copying asks a tensor for its address.
+    with ShapeMode():
+        layer = nn.Linear(3, 4)
+        for tensor in (layer.weight, layer.weight.clone().detach()):
+            twin = copy.deepcopy(tensor)
+            assert twin.shape == (4, 3)
+            assert twin.fake_mode is tensor.fake_mode  # type: ignore[attr-defined]
 
 
 def test_numbers_that_are_known_stay_known() -> None:

@@ -67,6 +67,10 @@ class ShapeMode(FakeTensorMode):
         self._dtypes: dict[Signature, torch.dtype] = {}
         self._attributes: dict[torch.device, dict[str, Any]] = {}
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ShapeMode":
+        # Every fake tensor knows its mode: a copied layer would bring a copy of all that is remembered here.
+        return self
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         # Nothing is compiled here, and the guard against it would load the compiler.
@@ -162,7 +166,10 @@ class ShapeMode(FakeTensorMode):
             self._attributes[device] = dict(first.__dict__)
             return first
         tensor = Tensor._make_subclass(FakeTensor, out, False, dispatch_device=True, device_for_backend_keys=device)
-        torch._C._set_throw_on_mutable_data_ptr(tensor)
+        if self._allow_unsafe_data_ptr_access:
+            torch._C._set_warn_deprecated_on_mutable_data_ptr(tensor)
+        else:
+            torch._C._set_throw_on_mutable_data_ptr(tensor)
         tensor.__dict__.update(known)
         return tensor
 
