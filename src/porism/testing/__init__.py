@@ -7,5 +7,6 @@
 
 from porism.testing.layer import check_layer, layer_checks
 from porism.testing.report import CheckReport, CheckResult
+from porism.testing.task import check_task, task_checks
 
-__all__ = ["CheckReport", "CheckResult", "check_layer", "layer_checks"]
+__all__ = ["CheckReport", "CheckResult", "check_layer", "check_task", "layer_checks", "task_checks"]

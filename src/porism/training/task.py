@@ -1,7 +1,7 @@
 """What the training loop asks of a task: data, model, loss, metrics and predictions, all made from a recipe."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -76,6 +76,10 @@ class Task(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """The sha256 of the data as the model sees it, so that a run is never resumed on other data."""
+
+    def example_ids(self, split: str) -> Sequence[Hashable]:
+        """What tells the examples of a split apart, so that one in two splits shows. Empty where a text is cut."""
+        return ()
 
     @abstractmethod
     def build(self) -> nn.Module:

@@ -1,6 +1,6 @@
 """The graphs task: semi-supervised classification of nodes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -85,6 +85,10 @@ class Graphs(Task):
 
     def fingerprint(self) -> str:
         return str(self._assets["fingerprint"])
+
+    def example_ids(self, split: str) -> Sequence[Hashable]:
+        members: list[int] = self.data.splits[split].tolist()
+        return members
 
     def build(self) -> GraphModel:
         return build(self.recipe, self.width, len(self.classes))

@@ -1,6 +1,6 @@
 """The image task: tell classes apart, or predict pixels."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -78,6 +78,9 @@ class Images(Task):
 
     def fingerprint(self) -> str:
         return self.images.fingerprint()
+
+    def example_ids(self, split: str) -> Sequence[Hashable]:
+        return [image.numpy().tobytes() for image in self.images.splits[split].images]
 
     def build(self) -> nn.Module:
         return build(self.recipe, self.shape, len(self.classes))

@@ -1,6 +1,6 @@
 """The speech task: transcribe recordings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -85,6 +85,9 @@ class Speech(Task):
 
     def fingerprint(self) -> str:
         return self.recordings.fingerprint()
+
+    def example_ids(self, split: str) -> Sequence[Hashable]:
+        return [utterance.digest() for utterance in self.recordings.splits[split]]
 
     def build(self) -> SpeechModel:
         return build(self.recipe, self.features.mels, len(self._assets["symbols"]))

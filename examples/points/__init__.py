@@ -1,0 +1,1 @@
+"""A task in one folder: which of two moons is a point of?"""
