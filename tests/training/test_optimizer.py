@@ -22,6 +22,21 @@ def test_rates_rise_and_fall_as_the_schedule_says() -> None:
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+def test_a_group_learns_at_its_share_of_the_rate(name: str) -> None:
+    recipe = override(RECIPE, [f"optimizer={name}", "learning_rate=0.01"])
+    first, second, frozen = (nn.Parameter(torch.ones(2), requires_grad=n < 2) for n in range(3))
+    groups = [optimizer.ParameterGroup([first]), optimizer.ParameterGroup([second, frozen], lr_scale=0.25)]
+    maker = optimizer.make(recipe, groups, torch.device("cpu"))
+    assert [group["lr"] for group in maker.param_groups] == [0.01, 0.0025]
+    optimizer.set_rate(maker, 0.004)
+    first.grad, second.grad = torch.ones(2), torch.ones(2)
+    maker.step()
+    torch.testing.assert_close(1 - second, 0.25 * (1 - first))
+    assert torch.equal(frozen, torch.ones(2))
+    assert first.tolist() == pytest.approx([1 - 0.004] * 2)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
 def test_its_memory_comes_back_to_the_bit(name: str) -> None:
     recipe = override(RECIPE, [f"optimizer={name}", "learning_rate=0.01", "weight_decay=0.1"])
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,15 +12,38 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from porism.runs.recipe import Recipe
 
 
-def make(recipe: Recipe, parameters: Iterable[Parameter], device: torch.device) -> Optimizer:
-    """A fresh optimizer. On CUDA its rate is a tensor, so that a captured step sees the rate change."""
+class ParameterGroup(NamedTuple):
+    """Parameters that learn at `lr_scale` times the learning rate."""
+
+    parameters: list[Parameter]
+    lr_scale: float = 1.0
+
+
+def make(recipe: Recipe, parameters: Iterable[Parameter | ParameterGroup], device: torch.device) -> Optimizer:
+    """A fresh optimizer. On CUDA its rates are tensors, so that a captured step sees them change."""
     on_gpu = device.type == "cuda"
-    rate = torch.tensor(recipe.learning_rate, device=device) if on_gpu else recipe.learning_rate
-    chosen = [p for p in parameters if p.requires_grad]
+    chosen = _groups(recipe, parameters, device)
     if recipe.optimizer == "sgd":
-        return SGD(chosen, lr=rate, weight_decay=recipe.weight_decay, fused=True)
+        return SGD(chosen, weight_decay=recipe.weight_decay, fused=True)
     kind = Adam if recipe.optimizer == "adam" else AdamW
-    return kind(chosen, lr=rate, weight_decay=recipe.weight_decay, fused=True, capturable=on_gpu)
+    return kind(chosen, weight_decay=recipe.weight_decay, fused=True, capturable=on_gpu)
+
+
+def _groups(
+    recipe: Recipe, parameters: Iterable[Parameter | ParameterGroup], device: torch.device
+) -> list[dict[str, Any]]:
+    """What is trained, as torch takes it: single parameters in one group, and the groups as they are."""
+    given = list(parameters)
+    single = [p for p in given if isinstance(p, Parameter)]
+    groups = [ParameterGroup(single)] * bool(single) + [group for group in given if isinstance(group, ParameterGroup)]
+    made = []
+    for group in groups:
+        rate = group.lr_scale * recipe.learning_rate
+        trained = [p for p in group.parameters if p.requires_grad]
+        # Each group has a tensor of its own: one is changed without the others.
+        lr = torch.tensor(rate, device=device) if device.type == "cuda" else rate
+        made.append({"params": trained, "lr": lr, "lr_scale": group.lr_scale})
+    return [group for group in made if group["params"]]
 
 
 def rate_at(recipe: Recipe, step: int, steps: int) -> float:
@@ -35,12 +58,13 @@ def rate_at(recipe: Recipe, step: int, steps: int) -> float:
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Change the learning rate in place."""
+    """Change the learning rate in place, in each group by its own scale."""
     for group in optimizer.param_groups:
+        own = group.get("lr_scale", 1.0) * rate
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
+            group["lr"].fill_(own)
         else:
-            group["lr"] = rate
+            group["lr"] = own
 
 
 def state_tensors(optimizer: Optimizer) -> dict[str, Tensor]:

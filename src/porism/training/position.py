@@ -56,7 +56,9 @@ class TrainingState:
         torch.set_num_threads(self.run.facts.threads)
         torch.manual_seed(self.run.facts.seed)
         self.model = self.task.build().to(self.device)
-        self.optimizer: Optimizer = optimizer.make(self.task.recipe, self.model.parameters(), self.device)
+        self.optimizer: Optimizer = optimizer.make(
+            self.task.recipe, self.task.trained_parameters(self.model), self.device
+        )
         self.position = Position()
         self.carry: Carry | None = None
 

@@ -1,7 +1,7 @@
 """What the training loop asks of a task: data, model, loss, metrics and predictions, all made from a recipe."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -12,6 +12,7 @@ from porism.errors import RecipeError
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.training.experiment import Experiment
+from porism.training.optimizer import ParameterGroup
 
 Batch = tuple[Tensor, ...]
 Carry = dict[str, Tensor]
@@ -96,6 +97,10 @@ class Task(ABC):
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         """The mean loss of one batch, and what the next batch is handed."""
+
+    def trained_parameters(self, model: nn.Module) -> Iterable[nn.Parameter | ParameterGroup]:
+        """What the optimizer trains: parameters, or groups of them that learn at a share of the learning rate."""
+        return model.parameters()
 
     def step(self, model: nn.Module) -> Step | None:
         """The task's own way to train the model on a batch, where it has a faster one than autograd and an optimizer.
