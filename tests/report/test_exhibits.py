@@ -12,7 +12,19 @@ from tests.report.conftest import WriteRun, metrics
 
 from porism.errors import RunError, ShapeError
 from porism.report.page import write_report
-from porism.runs.exhibits import AnyExhibit, Clip, Lines, Matrix, Pictures, Points, Sounds, Table
+from porism.runs.exhibits import (
+    AnyExhibit,
+    Clip,
+    Histogram,
+    Lines,
+    Matrix,
+    Pictures,
+    Points,
+    Sounds,
+    Table,
+    WeighedText,
+    WeighedTexts,
+)
 from porism.runs.record import read_run
 from porism.tasks.blocks.pictures import picture
 
@@ -23,6 +35,10 @@ SHOWN: list[AnyExhibit] = [
     Points(title="Map", groups={"one": [(0.0, 1.0), (1.0, 2.0)], "two": [(3.0, 1.0)]}, labels={"a <b>": (3.0, 1.0)}),
     Table(title="By class", columns=["class", "accuracy", "count"], rows=[["cat", 0.96, 12_345]]),
     Sounds(title="To hear", clips=[Clip(sound=b"RIFF \x00\xff", caption="said: a & b\nwritten: ab")]),
+    Histogram(title="Lengths", x="tokens", y="texts", edges=[1.0, 3.0, 5.0], counts=[4, 2]),
+    WeighedTexts(
+        title="Attention", texts=[WeighedText(words=["not", "<good>"], weights=[0.2, 0.8], caption="taken for bad")]
+    ),
 ]
 
 
@@ -40,11 +56,24 @@ def test_what_was_written_is_read_back(write_run: WriteRun) -> None:
 
 
 def test_every_exhibit_stands_under_its_title(page: str) -> None:
-    titles = ["Worst", "Confusion", "Depth", "Map", "By class", "To hear"]
-    assert re.findall(r"<article><h3>(\w[\w ]*)</h3>", page)[:6] == titles
+    titles = ["Worst", "Confusion", "Depth", "Map", "By class", "To hear", "Lengths", "Attention"]
+    assert re.findall(r"<article><h3>(\w[\w ]*)</h3>", page)[:8] == titles
     assert "a &lt;3&gt;, taken for an 8" in page
     assert "Wrong &amp; sure." in page
     assert "12,345" in page
+
+
+def test_words_are_shaded_by_their_share_of_the_heaviest(page: str) -> None:
+    assert '<span style="--share: 25%" title="0.2000">not</span>' in page
+    assert '<span style="--share: 100%" title="0.8000">&lt;good&gt;</span>' in page
+    assert "taken for bad" in page
+
+
+def test_a_histogram_of_whole_numbers_has_whole_ticks(page: str) -> None:
+    drawn = page[page.index("<h3>Lengths</h3>") : page.index("<h3>Attention</h3>")]
+    ticks = re.findall(r"<text[^>]*>([\d.]+)</text>", drawn)
+    assert {"1", "2", "3", "4", "5"} <= set(ticks)
+    assert not any("." in tick for tick in ticks)
 
 
 def test_a_map_has_its_labels(page: str) -> None:
@@ -70,7 +99,7 @@ def test_a_player_holds_the_sound_it_was_given(page: str) -> None:
 
 
 def test_a_cell_is_shaded_by_its_share_of_the_row(page: str) -> None:
-    assert re.findall(r'style="--share: (\d+)%"', page) == ["96", "4", "0", "0"]
+    assert re.findall(r'<td class=number style="--share: (\d+)%"', page) == ["96", "4", "0", "0"]
 
 
 def test_a_picture_is_one_image_of_one_or_three_colours() -> None:

@@ -1,4 +1,4 @@
-"""What models have to show, as HTML: pictures, sounds, matrices, curves, maps and tables."""
+"""What models have to show, as HTML: pictures, sounds, matrices, curves, maps, histograms, weighed texts and tables."""
 
 import base64
 import io
@@ -12,7 +12,18 @@ from porism.report import numbers
 from porism.report.comparison import Entry
 from porism.report.drawing import Painter, adopt, draw, plain_ticks, role, series
 from porism.report.markup import fold, number_cell, scrolled, section
-from porism.runs.exhibits import AnyExhibit, Lines, Matrix, Picture, Pictures, Points, Sounds, Table
+from porism.runs.exhibits import (
+    AnyExhibit,
+    Histogram,
+    Lines,
+    Matrix,
+    Picture,
+    Pictures,
+    Points,
+    Sounds,
+    Table,
+    WeighedTexts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,6 +127,32 @@ def _(exhibit: Points, prefix: str) -> str:
         axes.set_yticks([])
 
     return _plot(paint, exhibit.title, list(exhibit.groups), prefix)
+
+
+@_content.register
+def _(exhibit: Histogram, prefix: str) -> str:
+    def paint(axes: "Axes") -> None:
+        axes.stairs(exhibit.counts, exhibit.edges, fill=True, color=role(1))
+        axes.locator_params(axis="x", integer=all(edge.is_integer() for edge in exhibit.edges))
+        axes.locator_params(axis="y", integer=True)
+        axes.set_xlabel(exhibit.x)
+        axes.set_ylabel(exhibit.y)
+
+    return f"<figure>{adopt(draw(paint), exhibit.title, {}, prefix)}</figure>"
+
+
+@_content.register
+def _(exhibit: WeighedTexts, prefix: str) -> str:
+    """Every word on a shade of its share of the heaviest; its weight is told where a pointer rests."""
+    shown = []
+    for text in exhibit.texts:
+        most = max(text.weights, default=0.0) or 1.0
+        words = " ".join(
+            f'<span style="--share: {100 * weight / most:.0f}%" title="{numbers.score(weight)}">{escape(word)}</span>'
+            for word, weight in zip(text.words, text.weights, strict=True)
+        )
+        shown.append(f"<li><p>{words}</p><span class=caption>{escape(text.caption)}</span></li>")
+    return f'<ul class="weighed">{"".join(shown)}</ul>'
 
 
 @_content.register

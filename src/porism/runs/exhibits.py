@@ -67,9 +67,32 @@ class Points(Exhibit, frozen=True, kw_only=True):
     labels: dict[str, tuple[float, float]] = {}
 
 
+class Histogram(Exhibit, frozen=True, kw_only=True):
+    """How many lie between an edge and the next: one count fewer than edges."""
+
+    x: str
+    y: str
+    edges: list[float]
+    counts: list[int]
+
+
+class WeighedText(msgspec.Struct, frozen=True, kw_only=True):
+    """Words, each with a weight from 0 to 1."""
+
+    words: list[str]
+    weights: list[float]
+    caption: str = ""
+
+
+class WeighedTexts(Exhibit, frozen=True, kw_only=True):
+    """Texts with a shade on every word, the darker the heavier."""
+
+    texts: list[WeighedText]
+
+
 class Table(Exhibit, frozen=True, kw_only=True):
     columns: list[str]
     rows: list[list[str | int | float]]
 
 
-AnyExhibit = Pictures | Sounds | Matrix | Lines | Points | Table
+AnyExhibit = Pictures | Sounds | Matrix | Lines | Points | Histogram | WeighedTexts | Table
