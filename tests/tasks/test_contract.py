@@ -16,6 +16,7 @@ SMALL: Mapping[str, list[str]] = {
     "graphs": ["hidden_size=8", "check_val_every_n_epoch=30"],
     "words": ["vector_size=32", "batch_size=500"],
     "speech": ["hidden_size=8", "num_heads=2", "dim_feedforward=8", "num_layers=1", "batch_size=16"],
+    "sentiment": ["hidden_size=32", "num_layers=1", "batch_size=128", "dropout=0", "classifier_dropout=0"],
 }
 """For each task the assignments that make its default recipe small."""
 
@@ -31,7 +32,10 @@ def test_the_cost_counts_every_parameter(task: Task) -> None:
     for name, recipe in task.recipes.items():
         small = override(recipe, SMALL[task.name])
         other = type(task).restore(small, task.assets())
-        assert cost_table(other)["parameters"]["value"] == count_parameters(other.build()), name
+        # Large models are counted, too, and nobody needs their numbers.
+        with torch.device("meta"):
+            parameters = count_parameters(other.build())
+        assert cost_table(other)["parameters"]["value"] == parameters, name
 
 
 def test_the_cost_is_shown_in_formulas_that_can_be_read(task: Task) -> None:

@@ -32,7 +32,7 @@ class CompareCommand(TrainingOptions):
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
-    """What to learn: language, images, graphs, speech or words."""
+    """What to learn: language, images, graphs, speech, words or sentiment."""
     recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...|EXPERIMENT")]
     """The recipes' names, or the name of one experiment."""
     seeds: Annotated[int | None, optional("N", int)] = None

@@ -13,7 +13,8 @@ from porism.errors import RecipeError
 @dataclass(kw_only=True)
 class PredictCommand:
     """Let a run's best model answer. A language model continues each text, an image model names what a picture shows,
-    word vectors list the words nearest to each, a speech model transcribes a recording.
+    word vectors list the words nearest to each, a speech model transcribes a recording, a sentiment model
+    classifies texts as negative, neutral or positive.
 
     $ porism predict runs/language-elman "a function is" "the object"
     $ porism predict runs/language-elman "if" --set temperature=0.7 --set top_k=40 --set length=20
@@ -22,13 +23,14 @@ class PredictCommand:
     $ porism predict runs/words-small --analogy class instance function
     $ porism predict runs/words-small --set out=vectors.bin      all vectors as word2vec's text (.txt) or binary (.bin)
     $ porism predict runs/speech-joint talk.mp3 --set beam=8
+    $ porism predict runs/sentiment-attention "I love it"
     """
 
     folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder that porism train printed."""
     inputs: Annotated[Positional[list[str]], arg(metavar="INPUT...")]
     """What to answer: for a language model the beginnings of texts, for an image model files of pictures, for
-    word vectors words, for a speech model recordings (WAV, FLAC, OGG, MP3)."""
+    word vectors words, for a speech model recordings (WAV, FLAC, OGG, MP3), for a sentiment model texts."""
     set: Assignments = field(default_factory=list)
     """An option of the task; for language: length, temperature, top_k, top_p, seed; for completed images: out, rows,
     seed; for words: count, out; for speech: search, beam, length."""

@@ -32,7 +32,7 @@ class TrainCommand(TrainingOptions):
     """
 
     task: Annotated[Positional[str | None], optional("TASK", str)] = None
-    """What to learn: language, images, graphs, speech or words."""
+    """What to learn: language, images, graphs, speech, words or sentiment."""
     recipe: Annotated[Positional[str | None], optional("RECIPE", str)] = None
     """A recipe's name, or the recipe.toml of an earlier run. Left out: the task's default."""
     recipes: Annotated[bool, optional()] = False

@@ -7,7 +7,14 @@ from porism.errors import RecipeError, nearest
 from porism.tasks.blocks.download import DataSet
 from porism.training.task import Task
 
-TASKS = {"language": "Language", "images": "Images", "graphs": "Graphs", "speech": "Speech", "words": "Words"}
+TASKS = {
+    "language": "Language",
+    "images": "Images",
+    "graphs": "Graphs",
+    "speech": "Speech",
+    "words": "Words",
+    "sentiment": "Sentiment",
+}
 """A folder's name to the class that ties it together."""
 
 

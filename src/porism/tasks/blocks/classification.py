@@ -9,6 +9,8 @@ from torch.nn import functional
 
 MOST_SHOWN = 100
 """Classes in a matrix. Of thousands every pair would take gigabytes, and nobody would read it."""
+NAMED = 3
+"""Classes that are named, the likeliest first."""
 
 
 def accuracy_and_cross_entropy(logits: Tensor, labels: Tensor) -> dict[str, float]:
@@ -55,3 +57,13 @@ def confusion(predicted: Tensor, labels: Tensor, classes: Sequence[str]) -> Conf
         if most == len(classes)
         else Confusion(names, [*names, "others"], counts)
     )
+
+
+def likeliest(probs: Tensor, classes: Sequence[str]) -> str:
+    """The classes of the highest probabilities, for people.
+
+    >>> likeliest(torch.tensor([0.1, 0.7, 0.2]), ["cat", "dog", "horse"])
+    'dog (0.700), horse (0.200), cat (0.100)'
+    """
+    best = probs.argsort(descending=True, stable=True)[:NAMED].tolist()
+    return ", ".join(f"{classes[label]} ({float(probs[label]):.3f})" for label in best)

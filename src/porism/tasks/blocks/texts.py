@@ -89,16 +89,22 @@ def hold_out(items: Sequence[Item]) -> dict[str, list[Item]]:
     return {"train": train, "valid": list(items[0::10]), "test": list(items[5::10])}
 
 
-def decoded(content: bytes, where: str) -> str:
-    """The text of a file in UTF-8, or one line that says why it is none."""
-    check_encoding(content, where)
+def decoded(content: bytes, where: str, first_line: int = 1) -> str:
+    """The text of a file in UTF-8, or one line that says why it is none.
+
+    first_line: where in the file the content begins.
+    """
+    if first_line == 1:
+        check_encoding(content, where)
+    before = first_line - 1
     if b"\0" in content:
-        raise DataError(f"{where}, line {_line(content, content.index(0))}: a zero byte, so no text. Give a text file.")
+        line = before + _line(content, content.index(0))
+        raise DataError(f"{where}, line {line}: a zero byte, so no text. Give a text file.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{where}, line {_line(content, error.start)}: byte 0x{content[error.start]:02x} is not UTF-8. "
+            f"{where}, line {before + _line(content, error.start)}: byte 0x{content[error.start]:02x} is not UTF-8. "
             "Give a text file, converted to UTF-8 if need be."
         ) from None
 

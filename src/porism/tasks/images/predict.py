@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from porism.errors import DataError, RecipeError, nearest
+from porism.tasks.blocks.classification import likeliest
 from porism.tasks.images.data.image_files import fitting_picture, write_picture
 from porism.tasks.images.data.image_set import ImageSet, Shape
 from porism.tasks.images.metric import evaluate_pixels
@@ -16,18 +17,7 @@ from porism.tasks.images.model.pixel_rnn import PixelRNN, complete, quantise
 from porism.tasks.images.recipes import ImagesRecipe
 from porism.training.task import Prediction
 
-NAMED = 3
-"""Classes that are named, the likeliest first."""
 COMPLETING_OPTIONS = {"out": str, "rows": int, "seed": int}
-
-
-def likeliest(probs: Tensor, classes: Sequence[str]) -> str:
-    """
-    >>> likeliest(torch.tensor([0.1, 0.7, 0.2]), ["cat", "dog", "horse"])
-    'dog (0.700), horse (0.200), cat (0.100)'
-    """
-    best = probs.argsort(descending=True, stable=True)[:NAMED].tolist()
-    return ", ".join(f"{classes[label]} ({float(probs[label]):.3f})" for label in best)
 
 
 @torch.no_grad()
