@@ -88,6 +88,7 @@ def test_there_are_many_cases_each_with_its_own_name() -> None:
 )
 def test_what_a_peer_says(peer: str, case: str, passed: str, shown: str) -> None:
     (chosen,) = (one for one in PEERS if one.name == peer)
+    check_installed((chosen,))
     tried = BY_NAME[case]
     assert counters.ratio(ask(chosen, tried), passed, tried.hand(getattr(tried, passed))) == shown
 
@@ -154,6 +155,7 @@ LINEAR = BY_NAME["Linear"]
 def test_the_run_fails_unless_ours_is_exact(
     case: Case, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    check_installed()
     monkeypatch.setattr(counters, "CASES", [case])
     monkeypatch.setattr(counters, "COUNTERS", (PORISM, PEERS[0]))
     assert counters.main(tmp_path / "result.json") == code

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from porism.claims.claim import VERDICTS, Claim, Empirical
-from porism.claims.ledger import TOPICS, all_claims, decide
+from porism.claims.ledger import TOPICS, Decision, all_claims, decide
 
 CLAIMS = list(all_claims().values())
 DECIDED: list[Claim[Any]] = [claim for claim in CLAIMS if isinstance(claim, Claim)]
@@ -33,9 +33,16 @@ def _count(source: str, verdict: str) -> int:
     return sum(claim.id.startswith(source) and claim.verdict == verdict for claim in CLAIMS)
 
 
+def decided(claim: Claim[Any]) -> Decision:
+    decision = decide(claim)
+    if decision.missing:
+        pytest.skip(decision.missing)
+    return decision
+
+
 @pytest.mark.parametrize("claim", DECIDED, ids=lambda claim: claim.id)
 def test_the_judge_finds_what_the_ledger_says(claim: Claim[Any]) -> None:
-    decision = decide(claim)
+    decision = decided(claim)
     assert decision.outcome == "pass", (decision.stated, decision.other)
 
 
@@ -46,7 +53,7 @@ def test_the_opposite_is_refused(claim: Claim[Any]) -> None:
         opposite = dataclasses.replace(claim, stated=claim.rival, rival=claim.stated)
     else:
         opposite = dataclasses.replace(claim, stated=claim.corrected, corrected=claim.stated)
-    assert decide(opposite).outcome == "fail"
+    assert decided(opposite).outcome == "fail"
 
 
 @pytest.mark.parametrize("claim", DECIDED, ids=lambda claim: claim.id)
@@ -55,7 +62,7 @@ def test_the_other_verdict_is_refused(claim: Claim[Any]) -> None:
         other = dataclasses.replace(claim, verdict="wrong", precise="x", corrected=claim.rival, rival=None)
     else:
         other = dataclasses.replace(claim, verdict="holds", rival=claim.corrected, corrected=None)
-    assert decide(other).outcome == "fail"
+    assert decided(other).outcome == "fail"
 
 
 def test_what_is_known_without_training_agrees() -> None:

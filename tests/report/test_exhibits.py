@@ -56,6 +56,8 @@ def test_what_was_written_is_read_back(write_run: WriteRun) -> None:
 
 
 def test_every_exhibit_stands_under_its_title(page: str) -> None:
+    pytest.importorskip("matplotlib", reason="plots are drawn with it")
+    pytest.importorskip("PIL", reason="pictures are written with it")
     titles = ["Worst", "Confusion", "Depth", "Map", "By class", "To hear", "Lengths", "Attention"]
     assert re.findall(r"<article><h3>(\w[\w ]*)</h3>", page)[:8] == titles
     assert "a &lt;3&gt;, taken for an 8" in page
@@ -77,6 +79,7 @@ def test_a_histogram_of_whole_numbers_has_whole_ticks(page: str) -> None:
 
 
 def test_a_map_has_its_labels(page: str) -> None:
+    pytest.importorskip("matplotlib", reason="plots are drawn with it")
     assert re.search(r"<text[^>]*>a &lt;b&gt;</text>", page)
 
 

@@ -49,7 +49,7 @@ def test_in_a_connected_graph_everybody_becomes_alike() -> None:
         assert [depth for depth, _ in points] == [2, 4, 8, 16, 32, 64]
         assert points[-1][1] > 0.99 > points[0][1]
     # Without weights on the edges the softmax gives every neighbour the same.
-    softmax, row = (torch.tensor(alike.lines[name]) for name in ("softmax", "row"))
+    softmax, row = (torch.tensor(alike.lines[name]) for name in ("softmax", "rw"))
     assert torch.allclose(softmax, row, atol=1e-5)
 
 

@@ -44,6 +44,8 @@ print(json.dumps([*before, *after]))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the most a process has held is known on Linux alone")
 def test_a_text_fifty_times_larger_than_memory_takes_no_more_than_a_small_one(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="numba trains words")
+    pytest.importorskip("sklearn", reason="scikit-learn draws their map")
     line = " ".join(f"word{number * number % 997}" for number in range(40)) + "\n"
     files = {"small.txt": 1 * MIB, "large.txt": LARGER * ALLOWED * MIB}
     for name, size in files.items():

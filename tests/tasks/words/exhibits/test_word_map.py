@@ -18,6 +18,7 @@ def around_directions(count: int, size: int, width: int = 20) -> Tensor:
 
 
 def test_rows_that_are_alike_lie_together() -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn draws the map")
     plane = torch.from_numpy(embed(around_directions(4, 16).numpy()))
     distances = torch.cdist(plane, plane).fill_diagonal_(torch.inf)
     # Each point's fifteen nearest are the others of its own cluster.
@@ -33,6 +34,7 @@ def test_the_map_is_the_same_every_time() -> None:
 
 
 def test_clusters_are_points_that_lie_together_the_largest_first() -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn draws the map")
     plane = np.array([[0.0, 0], [9, 9], [0, 1], [9, 8], [1, 0], [-9, 9]])
     assert [members.tolist() for members in clusters(plane, 3)] == [[0, 2, 4], [1, 3], [5]]
 
@@ -86,6 +88,7 @@ def test_equal_vectors_do_not_break_it() -> None:
 
 @pytest.mark.parametrize("shape", [(3, 1), (7, 1), (63, 2)])
 def test_few_dimensions_are_enough(shape: tuple[int, int]) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn draws the map")
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     plane = embed(x.numpy())
     assert plane.shape == (shape[0], 2)
