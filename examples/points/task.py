@@ -15,7 +15,7 @@ from examples.points.recipes import RECIPES, PointsRecipe
 from porism.costing.terms import Terms
 from porism.errors import RecipeError
 from porism.runs.recipe import Recipe
-from porism.training.task import Batch, Carry, Sample, Task, loaded
+from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
 
 class Points(Task):
@@ -96,21 +96,21 @@ class Points(Task):
         right = (logits.argmax(1) == labels).double().mean()
         return {"accuracy": float(right), "cross_entropy": float(functional.cross_entropy(logits, labels))}
 
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         if options:
             raise RecipeError(f"points: there is no option {next(iter(options))!r}. Leave it out.")
         return [self._answer(model, text) for text in inputs]
 
-    def _answer(self, model: nn.Module, text: str) -> Sample:
+    def _answer(self, model: nn.Module, text: str) -> Prediction:
         try:
             x, y = (float(part) for part in text.split(","))
         except ValueError:
             raise RecipeError(f"points: {text!r} is no point. Write x,y, for instance 0.5,-1.") from None
         point = torch.tensor([[x, y]], device=next(model.parameters()).device)
         probability, best = model(point).softmax(1).max(1)
-        return Sample(text, self.classes[int(best)], (f"with probability {float(probability):.2f}",))
+        return Prediction(text, self.classes[int(best)], (f"with probability {float(probability):.2f}",))
 
-    def show(self, model: nn.Module) -> list[Sample]:
+    def show(self, model: nn.Module) -> list[Prediction]:
         return self.predict(model, ["0,1", "1,-0.5"], {})
 
     def cost(self) -> Terms:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+import torch
 
 from porism.errors import RecipeError
 from porism.runs.recipe import override

@@ -24,7 +24,7 @@ from porism.errors import CheckError, RecipeError
 from porism.runs.recipe import Recipe
 from porism.testing import check_task, task_checks
 from porism.testing.task_contract import TASK_CHECKS
-from porism.training.task import Batch, Carry, Sample
+from porism.training.task import Batch, Carry, Prediction
 
 
 def test_a_task_of_your_own_passes_every_check() -> None:
@@ -181,12 +181,12 @@ class KeepsTensors(Points):
 
 
 class SkipsInputs(Points):
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         return super().predict(model, inputs[:1], options)
 
 
 class TakesAnyOption(Points):
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Sample]:
+    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         return super().predict(model, inputs, {})
 
 

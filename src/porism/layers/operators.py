@@ -117,7 +117,7 @@ class Function(torch.autograd.Function):
         return _map(apply, cls.is_batched, info.batch_size, in_dims, args)
 
     @staticmethod
-    def jvp(*_: Any) -> NoReturn:
+    def jvp(ctx: Any, *tangents: Any) -> Any:
         raise RuntimeError(
             "this layer has no forward-mode derivative (jvp). Take the reverse mode: torch.func.vjp, jacrev or grad."
         )

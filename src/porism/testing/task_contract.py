@@ -22,7 +22,7 @@ from porism.testing.report import Failure, Skip
 from porism.testing.task_trial import EPOCHS, STEPS, TaskTrial, same_bits, unchanged
 from porism.training.loop import answering, evaluate
 from porism.training.session import cost_table, count_parameters
-from porism.training.task import Batch, Carry, Sample, Task
+from porism.training.task import Batch, Carry, Prediction, Task
 
 SUFFIXES = (".txt", ".csv", ".npz")
 LEARNING_STEPS = 20
@@ -240,8 +240,8 @@ def _predicts(trial: TaskTrial) -> Outcome:
             again = restored.predict(rebuilt, inputs, {})
         if [answer.prompt for answer in answers] != inputs:
             raise Failure(f"{len(inputs)} inputs got answers to {[answer.prompt for answer in answers]}")
-        if not all(isinstance(answer, Sample) and isinstance(answer.output, str) for answer in answers):
-            raise Failure("an answer is no Sample with a text as its output")
+        if not all(isinstance(answer, Prediction) and isinstance(answer.output, str) for answer in answers):
+            raise Failure("an answer is no Prediction with a text as its output")
         if answers != again:
             raise Failure("a task that was restored from its assets answers otherwise")
         with unchanged(model, "show"), answering(model):

@@ -146,10 +146,12 @@ KEPT = (*FORMULAS, *LAYERS)
 @pytest.mark.parametrize("name", KEPT)
 def test_the_formula_gives_the_bytes_that_autograd_keeps_on_a_cpu(name: str) -> None:
     if name in FORMULAS:
-        target, inputs = FORMULAS[name]
-        derived, multiples = derive(target, *inputs), {}
+        target, shapes = FORMULAS[name]
+        derived = derive(target, *shapes)
+        multiples: dict[str, int] = {}
     else:
-        derived, multiples = layer_cost(name), getattr(import_module(f"{LAYERS[name]}.cost"), "MULTIPLES", {})
+        derived = layer_cost(name)
+        multiples = getattr(import_module(f"{LAYERS[name]}.cost"), "MULTIPLES", {})
     for base in (2, 5, 12):
         sizes = {
             letter: (base + 2 * number) * multiples.get(letter, 1) for number, letter in enumerate(derived.letters)

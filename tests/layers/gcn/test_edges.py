@@ -181,9 +181,15 @@ def test_mistakes_are_refused(call: Callable[[Tensor, Tensor], Any], message: st
 
 
 def test_a_cached_layer_normalizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-    monkeypatch.setattr("porism.layers.gcn.graph.neighbors", lambda *args: made.append(args) or neighbors(*args))
     from porism.layers.gcn.adjacency.edges import neighbors
+
+    made: list[Any] = []
+
+    def counted(*args: Any) -> Any:
+        made.append(args)
+        return neighbors(*args)
+
+    monkeypatch.setattr("porism.layers.gcn.graph.neighbors", counted)
 
     edges, weights = drawn(7)
     layer, x = GraphConvolution(4, 3, cached=True), torch.randn(7, 4)

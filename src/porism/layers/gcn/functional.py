@@ -94,8 +94,10 @@ class CsrProduct(Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Tensor:
-        dx, dbias = tangents[3:5]
+        dx: Tensor | None = tangents[3]
+        dbias: Tensor | None = tangents[4]
         if dx is None:
+            assert dbias is not None, "one of the two has a tangent"
             return dbias.expand(ctx.matrix.height, -1)
         return multiply(ctx.matrix, dx, dbias, ctx.transposed)
 

@@ -126,8 +126,12 @@ class LSTM(nn.Module):
             return False
         if self.proj_size or isinstance(input, PackedSequence):
             return True
-        weight_hh = self.weight_hh_l0 if (dtype := autocast_dtype(data)) is None else self.weight_hh_l0.to(dtype)
-        return data.is_cuda and data.dtype != torch.float64 and not runs_on_chip(data, weight_hh)
+        weight_hh = self.get_parameter("weight_hh_l0")
+        return (
+            data.is_cuda
+            and data.dtype != torch.float64
+            and not runs_on_chip(data, weight_hh.to(autocast_dtype(data) or weight_hh.dtype))
+        )
 
     def _by_kernels(self, input: Tensor | PackedSequence, hx: State | None) -> tuple[Any, State]:
         """All layers and directions in one call of torch's own."""
