@@ -54,7 +54,7 @@ def states(
     _check(x, h0, weight_ih, weight_hh, bias, nonlinearity)
     if product := autocast_dtype(x):
         dtype = torch.promote_types(weight_hh.dtype, torch.float32)
-        by_cudnn = x.is_cuda and mask is None and not _by_triton(x, weight_hh.to(dtype))
+        by_cudnn = x.is_cuda and mask is None and not runs_on_chip(x, weight_hh.to(dtype))
         # cuDNN has one type for all.
         product = dtype if by_cudnn else product
         x, weight_ih, h0, weight_hh = x.to(product), weight_ih.to(product), h0.to(dtype), weight_hh.to(dtype)
@@ -62,7 +62,7 @@ def states(
         mask = None if mask is None else mask.to(dtype)
     with without_autocast(x):
         # cuDNN is built for single precision and below.
-        if x.is_cuda and x.dtype != torch.float64 and mask is None and not _by_triton(x, weight_hh):
+        if x.is_cuda and x.dtype != torch.float64 and mask is None and not runs_on_chip(x, weight_hh):
             return fused(x, h0, weight_ih, weight_hh, bias, nonlinearity)
         # Both passes read x by rows, a step of a sequence each: where they lie otherwise they are copied once.
         x = x.contiguous()
@@ -77,7 +77,7 @@ def states(
     return y
 
 
-def _by_triton(x: Tensor, weight_hh: Tensor) -> bool:
+def runs_on_chip(x: Tensor, weight_hh: Tensor) -> bool:
     """Whether there is a kernel for all steps at once: on a GPU, where the recurrent matrix fits on chip."""
     if x.numel() == 0 or not available(weight_hh):
         return False
@@ -96,7 +96,7 @@ def _forward(
     nonlinearity: str,
 ) -> Tensor:
     kernel = cpu.forward
-    if _by_triton(x, weight_hh):
+    if runs_on_chip(x, weight_hh):
         from porism.layers.recurrent.elman.kernels import triton
 
         kernel = triton.forward
@@ -128,7 +128,7 @@ def _backward(
     needed: list[bool],
 ) -> tuple[Tensor, ...]:
     scan = back_through_time
-    if _by_triton(x, weight_hh):
+    if runs_on_chip(x, weight_hh):
         from porism.layers.recurrent.elman.kernels import triton
 
         scan = triton.back_through_time

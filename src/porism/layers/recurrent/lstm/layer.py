@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -126,7 +126,7 @@ class LSTM(nn.Module):
             return False
         if self.proj_size or isinstance(input, PackedSequence):
             return True
-        weight_hh = self.get_parameter("weight_hh_l0")
+        weight_hh = cast(Tensor, self.weight_hh_l0)
         return (
             data.is_cuda
             and data.dtype != torch.float64
@@ -143,17 +143,13 @@ class LSTM(nn.Module):
         batch_first = self.batch_first and not unbatched and packed is None
         B = int(packed.batch_sizes[0]) if packed is not None else data.shape[0 if batch_first else 1]
         number = self.num_layers * len(self._directions)
-        shapes = ((number, B, self.proj_size or self.hidden_size), (number, B, self.hidden_size))
         if hx is None:
-            h_0, c_0 = (data.new_zeros(shape) for shape in shapes)
+            h_0, c_0 = (
+                data.new_zeros(number, B, width) for width in (self.proj_size or self.hidden_size, self.hidden_size)
+            )
         else:
             h_0, c_0 = hx
-            for name, part, shape in (("h_0", h_0, shapes[0]), ("c_0", c_0, shapes[1])):
-                if tuple(part.shape) != shape:
-                    raise ShapeError(
-                        f"lstm: {name} is {tuple(part.shape)}, expected {shape}: layers * directions, B, width. "
-                        "Pass the states this layer gave for the same batch."
-                    )
+            self._check_states(h_0, c_0, B)
             if packed is not None and packed.sorted_indices is not None:
                 h_0, c_0 = (part.index_select(1, packed.sorted_indices) for part in (h_0, c_0))
         weights: list[Tensor] = list(self.parameters())
@@ -176,6 +172,7 @@ class LSTM(nn.Module):
             first_h = first_c = y.new_zeros(number, y.shape[1], self.hidden_size)
         else:
             first_h, first_c = (sequences.states_from_input(part) for part in hx)
+            self._check_states(first_h, first_c, y.shape[1])
         last: list[State] = []
         for layer in range(self.num_layers):
             if layer > 0 and self.dropout and self.training:
@@ -214,6 +211,16 @@ class LSTM(nn.Module):
             h, c = torch.where(inside[:, None], h_t, h), torch.where(inside[:, None], c_t, c)
             states.append(h_t)
         return torch.stack(states), (h, c)
+
+    def _check_states(self, h_0: Tensor, c_0: Tensor, B: int) -> None:
+        number = self.num_layers * len(self._directions)
+        for name, part, width in (("h_0", h_0, self.proj_size or self.hidden_size), ("c_0", c_0, self.hidden_size)):
+            shape = (number, B, width)
+            if tuple(part.shape) != shape:
+                raise ShapeError(
+                    f"lstm: {name} is {tuple(part.shape)}, expected {shape}: layers * directions, B, width. "
+                    "Pass the states this layer gave for the same batch."
+                )
 
     def _check_input(self, input: Any, hx: Any) -> None:
         """Kinds, types and devices; shapes are what nn.LSTM checks, and what `lstm` checks."""
