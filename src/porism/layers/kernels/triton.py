@@ -77,9 +77,9 @@ def write_numbers(x: tl.tensor, length: tl.tensor, value: tl.tensor, TOKENS: tl.
 
 
 @triton.jit
-def up_to(LEAD: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr) -> tl.tensor:
-    """(QUERIES, KEYS): which keys causal queries attend to; the first one is LEAD positions after the first key."""
-    return tl.arange(0, KEYS)[None, :] <= (LEAD + tl.arange(0, QUERIES))[:, None]
+def up_to(lead: tl.tensor, QUERIES: tl.constexpr, KEYS: tl.constexpr) -> tl.tensor:
+    """(QUERIES, KEYS): which keys causal queries attend to; the first one is `lead` positions after the first key."""
+    return tl.arange(0, KEYS)[None, :] <= (lead + tl.arange(0, QUERIES))[:, None]
 
 
 @triton.jit

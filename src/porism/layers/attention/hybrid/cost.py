@@ -9,7 +9,7 @@ from torch import nn
 
 from porism.costing.alphabet import A, B, D, H, T
 from porism.costing.terms import Terms
-from porism.layers.attention.hybrid.kernels.spans import LENGTH, HybridSettings, walks
+from porism.layers.attention.hybrid.kernels.spans import LENGTH, HybridSettings, scans
 from porism.layers.attention.method import transfers
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern, picture, sizes
 from porism.layers.attention.request import RequestSizes
@@ -188,8 +188,8 @@ def work(request: RequestSizes) -> dict[str, float]:
     assert request.order is not None
     causal, length = request.pattern.kind != "full", mean_length(request)
     flops, count = _formulas(request.window_size, causal, request.order, request.backward)
-    task = HybridSettings(request.window_size, request.order, causal, scale=1.0)
-    far = [step for walk in walks(task, length, length) for step in walk]
+    settings = HybridSettings(request.window_size, request.order, causal, scale=1.0)
+    far = [step for scan in scans(settings, length, length) for step in scan]
     tokens = sum(part.stop - part.start for step in far for part in step)
     amounts = {
         "steps": -(-length // LENGTH),

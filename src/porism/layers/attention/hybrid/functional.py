@@ -18,7 +18,7 @@ from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.softmax.functional import KVCache
 from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map
-from porism.layers.attention.taylor.functional import refuse_weights
+from porism.layers.attention.taylor.functional import backward_outline, refuse_weights
 from porism.layers.attention.taylor.state import TaylorState
 from porism.layers.autocast import without_autocast
 from porism.layers.operands import check_whole
@@ -398,19 +398,12 @@ def _outline(
     return answer, totals, peaks, q.new_empty(state, dtype=exact)
 
 
-def _backward_outline(dO: Tensor, dlast: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    first, exact = rest[1], torch.promote_types(q.dtype, torch.float32)
-    state = q.new_empty(0, dtype=exact) if first is None else first.new_empty(first.shape)
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), state
-
-
 def _flops(q: Any, k: Any, v: Any, key_padding: Any, first: Any, *settings: Any, **_: Any) -> int:
     return sum(products(HybridSettings(*settings), q, k, v, first is not None))
 
 
 def _backward_flops(dO: Any, dlast: Any, q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> int:
-    made = products(HybridSettings(*rest[5:]), q, k, v, rest[1] is not None)
-    return 3 * made.keys + 2 * made.rest + 2 * made.queries + 3 * made.scores + 2 * made.values
+    return products(HybridSettings(*rest[5:]), q, k, v, rest[1] is not None).backward()
 
 
 _OPERANDS = "Tensor q, Tensor k, Tensor v, Tensor? key_padding, Tensor? first"
@@ -427,7 +420,7 @@ BACKWARD_OPERATOR = register(
     f"hybrid_backward(Tensor dO, Tensor? dlast, {_OPERANDS}, Tensor answer, Tensor totals, Tensor peaks, "
     f"{_SETTINGS}) -> (Tensor, Tensor, Tensor, Tensor)",
     _backward,
-    _backward_outline,
+    backward_outline,
     _backward_flops,
     _backward_on_device,
 )

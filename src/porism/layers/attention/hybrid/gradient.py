@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from porism.layers.attention.hybrid.kernels.cpu import Passed, exact, fading, logits, near_logits, prepared, series
-from porism.layers.attention.hybrid.kernels.spans import FarKeys, HybridSettings, Sights, between, leaving, spans, walks
+from porism.layers.attention.hybrid.kernels.spans import FarKeys, HybridSettings, Sights, between, leaving, scans, spans
 from porism.layers.attention.taylor.feature_maps import FeatureMap
 from porism.layers.attention.taylor.gradient import reaches_keys
 from porism.layers.attention.taylor.kernels.cpu import Division, Operands, fold
@@ -54,14 +54,14 @@ def gradient(
         if keys.stop > keys.start:
             g = _reaches_sums(dO, passed, operands, division, queries)
             _pairs_back(g, passed, operands, settings, sights, queries, keys, d)
-    behind, *ahead = walks(settings, T, S, resumed=first is not None)
+    earlier, *ahead = scans(settings, T, S, resumed=first is not None)
     if settings.return_state:
         # The keys that no query of these read were folded into the state that was returned.
-        folded = behind[-1].fresh.stop if behind else 0
+        folded = earlier[-1].fresh.stop if earlier else 0
         reaches_keys(operands, phi, dstate, slice(folded, leaving(settings, S)), d.k, d.v)
-    _walk_back(dO, passed, operands, division, phi, behind, state, dstate, d)
-    for walk in ahead:
-        _walk_back(dO, passed, operands, division, phi, walk, torch.zeros_like(state), torch.zeros_like(state), d)
+    _scan_back(dO, passed, operands, division, phi, earlier, state, dstate, d)
+    for scan in ahead:
+        _scan_back(dO, passed, operands, division, phi, scan, torch.zeros_like(state), torch.zeros_like(state), d)
     dfirst = dstate.new_empty(0) if first is None else dstate
     return HybridGradient(dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dfirst)
 
@@ -102,25 +102,25 @@ def _pairs_back(
     operands.add_values(d.v, keys, w.mT @ g)
 
 
-def _walk_back(
+def _scan_back(
     dO: Tensor,
     passed: Passed,
     operands: Operands,
     division: Division,
     phi: FeatureMap,
-    walk: list[FarKeys],
+    scan: list[FarKeys],
     state: Tensor,
     dstate: Tensor,
     d: HybridGradient,
 ) -> None:
-    """What the sums over far keys send: to queries along the walk, to keys and values on the way back."""
-    for step in walk:
+    """What the sums over far keys send: to queries along the scan, to keys and values on the way back."""
+    for step in scan:
         fold(operands, phi, state, step.fresh)
         g = _reaches_far_sums(dO, passed, operands, division, step.queries)
         # dphi(q_i) = sum of phi(k_j) (u_j . g_i)                 the sum over keys is the state
         dx = phi.pull_back(operands.queries(step.queries), state @ g.mT)
         _add_queries(operands, d.q, step.queries, dx)
-    for step in reversed(walk):
+    for step in reversed(scan):
         g = _reaches_far_sums(dO, passed, operands, division, step.queries)
         # dstate += sum of phi(q_i) g_i                            over the queries that read the state
         torch.baddbmm(dstate, phi(operands.queries(step.queries)), g, out=dstate)

@@ -389,7 +389,8 @@ def _outline(
     return answer, q.new_empty(B, A, T, 1, dtype=exact), q.new_empty(state, dtype=exact)
 
 
-def _backward_outline(dz: Tensor, dlast: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+def backward_outline(dz: Tensor, dlast: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    """Gradients without numbers, of q, k, v and the first state, which may be None: the second of the rest."""
     first, exact = rest[1], torch.promote_types(q.dtype, torch.float32)
     state = q.new_empty(0, dtype=exact) if first is None else first.new_empty(first.shape)
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), state
@@ -400,8 +401,7 @@ def _flops(q: Any, k: Any, v: Any, key_padding: Any, first: Any, *flat: Any, **_
 
 
 def _backward_flops(dz: Any, dlast: Any, q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> int:
-    made = cpu.products(_settings(*rest[4:]), q, k, v)
-    return 3 * made.keys + 2 * made.rest + 2 * made.queries + 3 * made.scores + 2 * made.values
+    return cpu.products(_settings(*rest[4:]), q, k, v).backward()
 
 
 _OPERANDS = "Tensor q, Tensor k, Tensor v, Tensor? key_padding, Tensor? first"
@@ -414,7 +414,7 @@ BACKWARD_OPERATOR = register(
     f"taylor_backward(Tensor dz, Tensor? dlast, {_OPERANDS}, Tensor answer, Tensor totals, {_SETTINGS}) "
     "-> (Tensor, Tensor, Tensor, Tensor)",
     _backward,
-    _backward_outline,
+    backward_outline,
     _backward_flops,
     _backward_on_device,
 )

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from porism.layers.attention.hybrid.kernels.spans import HybridSettings, Sight, Sights, between, leaving, spans, walks
+from porism.layers.attention.hybrid.kernels.spans import HybridSettings, Sight, Sights, between, leaving, scans, spans
 from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.attention.taylor.feature_maps import MAPS, FeatureMap, choose_map, exponential, feature_map
-from porism.layers.attention.taylor.kernels.cpu import Division, Operands, fold
+from porism.layers.attention.taylor.kernels.cpu import Division, Operands, SeriesProducts, fold
 
 FAINTEST = -40.0
 """Below it exp(-m) would be a number so large that its products with other numbers overflow."""
@@ -117,46 +117,31 @@ def _far_sums(operands: Operands, phi: FeatureMap, settings: HybridSettings, sta
     """The sums of P(s_ij) [v_j, 1] over the keys that are far from a query's whole span: (B, A, T, H+1)."""
     (B, A, T, _), S = operands.q.shape, operands.k.shape[2]
     far = state.new_zeros(B, A, T, operands.H + 1)
-    behind, *ahead = walks(settings, T, S, resumed)
-    for walk, sums in ((behind, state), *((walk, torch.zeros_like(state)) for walk in ahead)):
-        for step in walk:
+    earlier, *ahead = scans(settings, T, S, resumed)
+    for scan, sums in ((earlier, state), *((scan, torch.zeros_like(state)) for scan in ahead)):
+        for step in scan:
             fold(operands, phi, sums, step.fresh)
             # sum of P(s_ij) [v_j, 1] = phi(q_i) . sum of phi(k_j) [v_j, 1]
             read = phi(operands.queries(step.queries)).mT @ sums
             operands.write_rows(far, step.queries, operands.rows(far, step.queries) + read)
     if settings.return_state:
-        fold(operands, phi, state, slice(behind[-1].fresh.stop if behind else 0, leaving(settings, S)))
+        fold(operands, phi, state, slice(earlier[-1].fresh.stop if earlier else 0, leaving(settings, S)))
     return far
-
-
-class HybridProducts(NamedTuple):
-    """Operations of matrix products in a forward pass: twice their multiplications."""
-
-    keys: int
-    """phi(k) [v, 1], summed over keys that are far from some query"""
-    rest: int
-    """and over those that only a state that is returned has"""
-    queries: int
-    """phi(q) and those sums"""
-    scores: int
-    """q k^T of pairs that are weighed one by one"""
-    values: int
-    """and their weights times [v, 1]"""
 
 
 def products(
     settings: HybridSettings, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], resumed: bool
-) -> HybridProducts:
+) -> SeriesProducts:
     """Of operands of these shapes, with a first state if `resumed`."""
     (B, A, T, D), (_, G, S, _), H = q, k, v[3]
-    both = walks(settings, T, S, resumed)
-    behind, steps = both[0], [step for walk in both for step in walk]
-    folded = behind[-1].fresh.stop if behind else 0
+    both = scans(settings, T, S, resumed)
+    earlier, steps = both[0], [step for scan in both for step in scan]
+    folded = earlier[-1].fresh.stop if earlier else 0
     ranges = [(queries, between(settings, queries, S)) for queries in spans(T)]
     pairs = sum((queries.stop - queries.start) * max(0, keys.stop - keys.start) for queries, keys in ranges)
     M = MAPS[choose_map(None, settings.order)].size(settings.order, D)
     key = 2 * B * G * M * (H + 1)
-    return HybridProducts(
+    return SeriesProducts(
         keys=key * sum(max(0, step.fresh.stop - step.fresh.start) for step in steps),
         rest=key * max(0, leaving(settings, S) - folded) if settings.return_state else 0,
         queries=2 * B * A * M * (H + 1) * sum(step.queries.stop - step.queries.start for step in steps),

@@ -1,7 +1,7 @@
 """How a pass goes through the length: queries in spans of a few, keys near them one by one, keys far off in a sum.
 
-A span's keys are of three kinds: those behind that are far from each of its queries, those ahead that are, and those
-between, where it takes a look at the pair. A walk along the spans collects the first kind, a walk back the second.
+A span's keys are of three kinds: those before that are far from each of its queries, those ahead that are, and those
+between, where it takes a look at the pair. A scan along the spans collects the first kind, one back the second.
 """
 
 from collections.abc import Iterator
@@ -40,30 +40,30 @@ def spans(T: int) -> Iterator[slice]:
     return pieces(slice(0, T), LENGTH)
 
 
-def walks(settings: HybridSettings, T: int, S: int, resumed: bool = False) -> list[list[FarKeys]]:
-    """The walk that collects the keys behind, and the one that collects the keys ahead unless all is causal.
+def scans(settings: HybridSettings, T: int, S: int, resumed: bool = False) -> list[list[FarKeys]]:
+    """The scan that collects the keys before, and the one that collects the keys ahead unless all is causal.
 
-    >>> for step in walks(HybridSettings(window=100, order=2, causal=True, scale=1.0), T=300, S=300)[0]: print(*step)
+    >>> for step in scans(HybridSettings(window=100, order=2, causal=True, scale=1.0), T=300, S=300)[0]: print(*step)
     slice(128, 256, None) slice(0, 29, None)
     slice(256, 300, None) slice(29, 157, None)
 
     Steps that could read from an empty sum only are left out. A sum that is `resumed` is never empty.
     """
-    behind, seen = [], 0
+    earlier, seen = [], 0
     for queries in spans(T):
         far = _within(S, queries.start + settings.offset - settings.window + 1)
         if far or resumed:
-            behind.append(FarKeys(queries, slice(seen, far)))
+            earlier.append(FarKeys(queries, slice(seen, far)))
         seen = far
     if settings.causal:
-        return [behind]
+        return [earlier]
     ahead, seen = [], S
     for queries in reversed(list(spans(T))):
         far = _within(S, queries.stop - 1 + settings.offset + settings.window)
         if far < S:
             ahead.append(FarKeys(queries, slice(far, seen)))
         seen = far
-    return [behind, ahead]
+    return [earlier, ahead]
 
 
 def between(settings: HybridSettings, queries: slice, S: int) -> slice:
@@ -108,9 +108,9 @@ class Sights:
         alike = queries.stop - queries.start, keys.stop - keys.start, ahead
         if alike not in self._known:
             query, key = (torch.arange(length, device=self._operands.k.device) for length in alike[:2])
-            behind = query[:, None] + ahead - key
-            not_near = behind.abs() >= self._settings.window
-            unseen = behind < 0 if self._settings.causal else torch.zeros_like(not_near)
+            earlier = query[:, None] + ahead - key
+            not_near = earlier.abs() >= self._settings.window
+            unseen = earlier < 0 if self._settings.causal else torch.zeros_like(not_near)
             self._known[alike] = Sight(not_near | unseen, ~not_near | unseen)
         sight = self._known[alike]
         if self._operands.kept is None:

@@ -258,15 +258,19 @@ class SeriesProducts(NamedTuple):
     """Operations of matrix products in a forward pass: twice their multiplications."""
 
     keys: int
-    """phi(k) [v, 1], summed over the keys that spans take whole"""
+    """phi(k) [v, 1], summed over the keys that are not weighed one by one"""
     rest: int
     """and over those that only a state that is returned has"""
     queries: int
-    """phi(q) and the state"""
+    """phi(q) and those sums"""
     scores: int
     """q k^T of pairs that are weighed one by one"""
     values: int
     """and their weights times [v, 1]"""
+
+    def backward(self) -> int:
+        """Operations of the backward pass: sums and scores are computed again, and each product turns into two."""
+        return 3 * self.keys + 2 * self.rest + 2 * self.queries + 3 * self.scores + 2 * self.values
 
 
 def products(settings: SeriesSettings, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...]) -> SeriesProducts:

@@ -7,10 +7,10 @@ and t_i are needed no more. What reaches the sums is then [dz_i, -a_i], a_i = dz
 import triton
 import triton.language as tl
 
-from porism.layers.attention.hybrid.kernels.triton.weights import LOG2_E, behind, exact, series, slope
+from porism.layers.attention.hybrid.kernels.triton.weights import LOG2_E, exact, series, slope
 from porism.layers.attention.taylor.kernels.triton.gradient import reach_keys_within, reach_queries_within
 from porism.layers.attention.taylor.kernels.triton.reads import reach_keys_through_state, reach_queries_through_state
-from porism.layers.kernels.triton import inverse, kept, numbers, product, rows, write_numbers, write_rows
+from porism.layers.kernels.triton import inverse, kept, numbers, product, rows, up_to, write_numbers, write_rows
 
 
 @triton.jit(do_not_specialize=["window"])
@@ -171,12 +171,12 @@ def _reach_queries_near(
     y = rows(k, start, k_token, length, KEYS, D, D_TILE).to(NUMBER)
     u = rows(v, start, v_token, length, KEYS, H, H_TILE).to(NUMBER)
     s = product(x, tl.trans(y), PRECISION)
-    seen = behind(lead, QUERIES, KEYS)
+    seen = up_to(lead, QUERIES, KEYS)
     if PADDED:
         seen = seen & kept(padding, start, length, KEYS, PADDED)[None, :]
     near = seen
     if FAR:
-        far = seen & behind(lead - window, QUERIES, KEYS)
+        far = seen & up_to(lead - window, QUERIES, KEYS)
         near = seen & ~far
     # w'_ij = exp(s_ij - L_i) where near, exp(-L_i) (1 + s_ij) where far
     w = exact(tl.where(near, s, float("-inf")), log[:, None], scale)
@@ -345,13 +345,13 @@ def _reach_keys_near(
     log = numbers(logs, start, length, QUERIES)[None, :]
     a = numbers(slopes, start, length, QUERIES)[None, :]
     s = product(y, tl.trans(x), PRECISION)
-    seen = tl.trans(behind(start, QUERIES, KEYS))
+    seen = tl.trans(up_to(start, QUERIES, KEYS))
     if PADDED:
         # No peak counts a key that is padding, so its weight could be without bound.
         seen = seen & keep[:, None]
     near = seen
     if FAR:
-        far = seen & tl.trans(behind(start - window, QUERIES, KEYS))
+        far = seen & tl.trans(up_to(start - window, QUERIES, KEYS))
         near = seen & ~far
     # w_ij = exp(s_ij - L_i) where near, exp(-L_i) P(s_ij) where far; its slope w'_ij likewise
     w = exact(tl.where(near, s, float("-inf")), log, scale)

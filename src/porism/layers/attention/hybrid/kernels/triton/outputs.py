@@ -3,10 +3,10 @@
 import triton
 import triton.language as tl
 
-from porism.layers.attention.hybrid.kernels.triton.weights import LOG2_E, LOWEST, behind, exact, series
+from porism.layers.attention.hybrid.kernels.triton.weights import LOG2_E, LOWEST, exact, series
 from porism.layers.attention.taylor.kernels.triton.outputs import weigh
 from porism.layers.attention.taylor.kernels.triton.reads import read_state
-from porism.layers.kernels.triton import inverse, kept, product, rows, settled, write_numbers, write_rows
+from porism.layers.kernels.triton import inverse, kept, product, rows, settled, up_to, write_numbers, write_rows
 
 
 @triton.jit(do_not_specialize=["window"])
@@ -153,12 +153,12 @@ def _weigh_near(
     y = rows(k, start, k_token, length, KEYS, D, D_TILE).to(NUMBER)
     u = rows(v, start, v_token, length, KEYS, H, H_TILE).to(NUMBER)
     s = product(x, tl.trans(y), PRECISION)
-    seen = behind(lead, QUERIES, KEYS)
+    seen = up_to(lead, QUERIES, KEYS)
     if PADDED:
         seen = seen & kept(padding, start, length, KEYS, PADDED)[None, :]
     near = seen
     if FAR:
-        far = seen & behind(lead - window, QUERIES, KEYS)
+        far = seen & up_to(lead - window, QUERIES, KEYS)
         near = seen & ~far
     near_s = tl.where(near, s, float("-inf"))
     higher = tl.maximum(peak, tl.max(near_s, 1) * scale)

@@ -13,15 +13,6 @@ LOWEST = tl.constexpr(-1e38)
 
 
 @triton.jit
-def behind(lead: tl.tensor, QUERIES: tl.constexpr, KEYS: tl.constexpr) -> tl.tensor:
-    """(QUERIES, KEYS): which keys causal queries attend to; the first one is `lead` positions after the first key.
-
-    Keys that a query would still look at from a whole window further back are far from it.
-    """
-    return tl.arange(0, KEYS)[None, :] <= (lead + tl.arange(0, QUERIES))[:, None]
-
-
-@triton.jit
 def exact(s: tl.tensor, log: tl.tensor, scale: tl.tensor) -> tl.tensor:
     """exp(scale s) / 2^log."""
     return tl.exp2(s * (scale * LOG2_E) - log)

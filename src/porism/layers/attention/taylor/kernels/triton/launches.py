@@ -117,7 +117,7 @@ class SeriesPass:
         tiles = None if first is None else to_tiles(first, self.D, *self.state)
         return self._scan(sums, weights, tiles, chunks, shift=1, backward=False, want_last=want_last)
 
-    def behind(
+    def sums_after(
         self, dz: Tensor, inverses: Tensor, slopes: Tensor, dlast: Tensor | None, want_first: bool
     ) -> Slots | None:
         """The sums over the queries after each chunk; None where there are none."""
@@ -285,17 +285,17 @@ def backward(
     inverses, slopes = torch.empty_like(totals), torch.empty_like(totals)
     before = this.before(first, want_last=False)
     this.reach_queries(before, first is not None, answer, totals, dz, dq_rows, inverses, slopes)
-    behind = this.behind(dz, inverses, slopes, dlast, want_first=first is not None)
-    this.reach_keys(behind, dlast is not None, inverses, slopes, dz, dk_rows, dv_rows)
+    sums_after = this.sums_after(dz, inverses, slopes, dlast, want_first=first is not None)
+    this.reach_keys(sums_after, dlast is not None, inverses, slopes, dz, dk_rows, dv_rows)
     for whole, written in ((dq, dq_rows), (dk, dk_rows), (dv, dv_rows)):
         if whole is not written:
             whole.copy_(written)
     if first is None:
         dstate = totals.new_empty(0)
     else:
-        assert behind is not None
-        assert behind.last is not None
-        dstate = from_tiles(behind.last, this.D, this.H, gradient=True)
+        assert sums_after is not None
+        assert sums_after.last is not None
+        dstate = from_tiles(sums_after.last, this.D, this.H, gradient=True)
     return SeriesGradient(dq, dk, dv, dstate)
 
 
