@@ -119,6 +119,9 @@ def test_parts_of_the_work_cover_every_row(monkeypatch: pytest.MonkeyPatch) -> N
         operands = [part.numpy() for part in (*matrix, x, first, answer)]
         kernel._add_rows(*operands, x.data_ptr(), x.shape[1] * x.itemsize, parts)
         answers.append(answer)
+    alone = torch.full((63, 5), float("nan"))
+    kernel._add_rows_alone(*(part.numpy() for part in (*matrix, x, first, alone)), x.data_ptr(), 0)
+    answers.append(alone)
     assert all(torch.equal(answer, answers[0]) for answer in answers)
     assert not answers[0].isnan().any()
 
@@ -150,9 +153,8 @@ def test_the_fallback_serves_where_numba_is_missing(monkeypatch: pytest.MonkeyPa
 
 
 def test_torchs_own_counter_sees_it() -> None:
-    from porism.costing.counting.flops import CORRECTIONS
 
     matrix = matrix_of(7, torch.float32)
-    with FlopCounterMode(display=False, custom_mapping=CORRECTIONS) as counter:
+    with FlopCounterMode(display=False) as counter:
         propagate.product(matrix, torch.randn(7, 3))
     assert counter.get_total_flops() == 2 * matrix.stored * 3

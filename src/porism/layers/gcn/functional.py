@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
-from porism.layers.gcn.adjacency.csr import Csr, versions
+from porism.layers.gcn.adjacency.csr import versions
 from porism.layers.gcn.adjacency.gcn_norm import gcn_norm
 from porism.layers.gcn.adjacency.modes import check_numbers, outside_modes
 from porism.layers.gcn.adjacency.normalize import Normalization
@@ -41,6 +41,10 @@ def project_first(D: int, H: int, learns_weight: bool = True, learns_x: bool = T
     return after <= before
 
 
+Arrays = tuple[Tensor, Tensor, Tensor]
+"""Starts, columns and values of a sparse matrix: a Csr."""
+
+
 def propagate(x: Tensor, propagation: Propagation, bias: Tensor | None = None) -> Tensor:
     """Ahat x + b. x (..., N, H), bias (H) -> (..., N, H)."""
     there, back = propagation
@@ -60,7 +64,7 @@ def project(x: SparseFeatures, weight: Tensor) -> Tensor:
     return multiply(x.there, weight.mT, None, transposed)
 
 
-def multiply(matrix: Csr, x: Tensor, bias: Tensor | None = None, transposed: Csr | None = None) -> Tensor:
+def multiply(matrix: Arrays, x: Tensor, bias: Tensor | None = None, transposed: Arrays | None = None) -> Tensor:
     """matrix x + bias, with gradients of x and bias; that of x needs the transposed matrix."""
     output: Tensor = call_linear(OPERATOR, CsrProduct, *matrix, x, bias, *(transposed or (None, None, None)))
     return output
@@ -71,15 +75,13 @@ class CsrProduct(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.matrix, transposed = Csr(*inputs[:3]), inputs[5:]
-        # The operator may be called without it.
-        ctx.transposed = Csr(*transposed) if transposed and transposed[0] is not None else None
-        ctx.versions = None if ctx.transposed is None else versions(*ctx.transposed)
+        ctx.matrix, ctx.transposed = inputs[:3], inputs[5:]
+        ctx.versions = versions(*ctx.transposed) if _is_given(ctx.transposed) else None
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         needs_x, needs_bias = (*ctx.needs_input_grad, False)[3:5]
-        if needs_x and ctx.transposed is None:
+        if needs_x and ctx.versions is None:
             raise ShapeError("gcn: csr_product needs the transposed matrix for a gradient. Pass transposed_starts, ...")
         if needs_x and ctx.versions != versions(*ctx.transposed):
             raise ShapeError(
@@ -98,8 +100,8 @@ class CsrProduct(Function):
         dbias: Tensor | None = tangents[4]
         if dx is None:
             assert dbias is not None, "one of the two has a tangent"
-            return dbias.expand(ctx.matrix.height, -1)
-        return multiply(ctx.matrix, dx, dbias, ctx.transposed)
+            return dbias.expand(ctx.matrix[0].shape[0] - 1, -1)
+        return multiply(ctx.matrix, dx, dbias, ctx.transposed if _is_given(ctx.transposed) else None)
 
     @classmethod
     def mapped(
@@ -117,6 +119,11 @@ class CsrProduct(Function):
 
 
 differentiate(CsrProduct, OPERATOR)
+
+
+def _is_given(transposed: tuple[Tensor | None, ...]) -> bool:
+    """The operator may be called without it, and then has no gradient of x."""
+    return len(transposed) > 0 and transposed[0] is not None
 
 
 class Propagated(NamedTuple):

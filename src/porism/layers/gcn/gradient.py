@@ -22,10 +22,10 @@ class GCNGradient(NamedTuple):
 
 def product_gradient(
     dy: Tensor,
-    transposed: Csr,
+    transposed: tuple[Tensor, Tensor, Tensor],
     needs_x: bool = True,
     needs_bias: bool = True,
-    product: Callable[[Csr, Tensor], Tensor] = product,
+    product: Callable[..., Tensor] = product,
 ) -> tuple[Tensor | None, Tensor | None]:
     """Of y = A x + b for a sparse A, from dy (N, H) and the transposed A: dx and db (H), where they are needed.
 
