@@ -1,4 +1,4 @@
-"""Graphs to test on: directed, weighted, with loops, with edges that are there twice, with nodes nobody knows."""
+"""Graphs to test on: directed, weighted, with loops, with edges that are listed twice, with isolated nodes."""
 
 import torch
 from torch import Tensor

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures, graph_convolution, naive
+from porism.layers.gcn.adjacency.edges import Neighbors, neighbors
 from porism.layers.gcn.adjacency.gcn_norm import gcn_norm
 from porism.layers.gcn.adjacency.normalize import FLOWS, NORMALIZATIONS, Normalization
 from porism.layers.gcn.functional import propagate
@@ -173,6 +174,15 @@ MISTAKES: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32], ids=str)
+def test_the_entries_of_a_sparse_matrix_may_be_of_any_type(dtype: torch.dtype) -> None:
+    edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    layer, x = GraphConvolution(4, 3, improved=True), torch.randn(3, 4)
+    adj_t = torch.sparse_coo_tensor(edges.flip(0), torch.ones(3, dtype=dtype), (3, 3))
+    assert torch.allclose(layer(x, adj_t), layer(x, edges), atol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore:Sparse (CSC|invariant checks):UserWarning")
 @pytest.mark.parametrize(("call", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_are_refused(call: Callable[[Tensor, Tensor], Any], message: str) -> None:
@@ -181,16 +191,13 @@ def test_mistakes_are_refused(call: Callable[[Tensor, Tensor], Any], message: st
 
 
 def test_a_cached_layer_normalizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from porism.layers.gcn.adjacency.edges import neighbors
-
     made: list[Any] = []
 
-    def counted(*args: Any) -> Any:
+    def counted(*args: Any) -> Neighbors:
         made.append(args)
         return neighbors(*args)
 
     monkeypatch.setattr("porism.layers.gcn.graph.neighbors", counted)
-
     edges, weights = drawn(7)
     layer, x = GraphConvolution(4, 3, cached=True), torch.randn(7, 4)
     expected = GraphConvolution(4, 3)

@@ -272,6 +272,9 @@ def as_edges(
         edges, weights = torch.stack([edge_index.col_indices(), rows]), edge_index.values()
     else:
         edges, weights = edge_index._indices().flip(0), edge_index._values()
+    if weights.dtype is torch.bool:
+        # A self-loop of weight 2 is no bool.
+        weights = weights.to(torch.uint8)
     if how.loop_weight:
         loops = torch.arange(edge_index.shape[0], device=edges.device)
         edges = torch.cat([edges, loops.expand(2, -1)], 1)

@@ -51,10 +51,10 @@ def read(matrix: Any) -> Entries:
 
 def _check(matrix: Any) -> None:
     if matrix.format == "coo":
-        for axis, (places, size) in enumerate(zip((matrix.row, matrix.col), matrix.shape, strict=True)):
-            if places.ndim != 1 or len(places) != len(matrix.data):
-                raise ValueError(f"{len(places)} indices of axis {axis} and {len(matrix.data)} values")
-            if len(places) and not (places.min() >= 0 and places.max() < size):
-                raise ValueError(f"axis {axis} has indices from {places.min()} to {places.max()} and size {size}")
+        for axis, (indices, size) in enumerate(zip((matrix.row, matrix.col), matrix.shape, strict=True)):
+            if indices.ndim != 1 or len(indices) != len(matrix.data):
+                raise ValueError(f"{len(indices)} indices of axis {axis} and {len(matrix.data)} values")
+            if len(indices) and not (indices.min() >= 0 and indices.max() < size):
+                raise ValueError(f"axis {axis} has indices from {indices.min()} to {indices.max()} and size {size}")
     elif hasattr(matrix, "check_format"):
         matrix.check_format(full_check=True)

@@ -1,7 +1,7 @@
-"""The sparse product on a GPU: a program owns a row of the answer and adds the rows of x it asks for, a few at a time.
+"""The sparse product on a GPU: a program owns a row of the output and adds rows of x, a few at a time.
 
-No program waits for another and the host waits for none, so that a captured graph can hold it. So nobody can be told of
-a matrix that is damaged: a row that would read beyond the arrays reads nothing there, and is NaN.
+No program waits for another and the host waits for none, so that a CUDA graph can capture it. Hence a damaged matrix
+raises no error: a row that would read beyond the arrays is NaN.
 """
 
 import triton
