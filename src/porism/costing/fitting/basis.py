@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
-from math import prod
+from math import lcm, prod
 
 import numpy as np
 from sympy import Expr, Integer, Rational, Symbol, floor
@@ -150,14 +150,32 @@ class Combination:
     terms: frozenset[tuple[tuple[BasisFunction, ...], Fraction]]
 
     def __call__(self, sizes: Mapping[str, int]) -> Fraction:
-        values = [sizes[letter] for letter in self.letters]
-        return sum(
-            (
-                weight * prod(function(x) for function, x in zip(functions, values, strict=True))
-                for functions, weight in self.terms
-            ),
-            Fraction(0),
-        )
+        denominator, functions, terms = self._whole
+        values = [[function(sizes[letter]) for function in there] for letter, there in functions.items()]
+        total = 0
+        for weight, chosen in terms:
+            for there, place in zip(values, chosen, strict=True):
+                weight *= there[place]
+            total += weight
+        return Fraction(total, denominator)
+
+    @cached_property
+    def _whole(self) -> tuple[int, dict[str, list[BasisFunction]], list[tuple[int, tuple[int, ...]]]]:
+        """The same in whole numbers, which are far quicker than fractions, each function once.
+
+        A common denominator, the functions of each letter, and for each term a weight and a function's place a letter.
+        """
+        denominator = lcm(*(weight.denominator for _, weight in self.terms))
+        functions = {
+            letter: list(dict.fromkeys(chosen[place] for chosen, _ in self.terms))
+            for place, letter in enumerate(self.letters)
+        }
+        places = [{function: place for place, function in enumerate(there)} for there in functions.values()]
+        terms = [
+            (int(weight * denominator), tuple(there[f] for there, f in zip(places, chosen, strict=True)))
+            for chosen, weight in self.terms
+        ]
+        return denominator, functions, terms
 
     def expression(self) -> Expr:
         """The formula, factored."""

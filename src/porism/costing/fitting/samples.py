@@ -74,9 +74,12 @@ class Samples:
 
     def twins(self, names: Sequence[str]) -> Iterable[list[str]]:
         """Quantities grouped by their counts so far: a stack of equal layers is worked out once."""
+        counts = [
+            counted for key, counted in self._whole._known.items() if counted is not None and self._inside(dict(key))
+        ]
         groups: dict[tuple[int, ...], list[str]] = {}
         for name in names:
-            groups.setdefault(tuple(value for _, value in self.known(name)), []).append(name)
+            groups.setdefault(tuple(counted[name] for counted in counts if name in counted), []).append(name)
         return groups.values()
 
     def smallest(self) -> Sizes:

@@ -32,15 +32,12 @@ def extrapolate(sizes: Sequence[int], values: Sequence[int], size: int, lowest: 
     >>> extrapolate([4], [16], 10, lowest=2)
     Fraction(100, 1)
     """
-    return sum(
-        (
-            value
-            * Fraction(size, here) ** lowest
-            * prod((Fraction(size - other, here - other) for other in sizes if other != here), start=Fraction(1))
-            for here, value in zip(sizes, values, strict=True)
-        ),
-        Fraction(0),
-    )
+    total = Fraction(0)
+    for here, value in zip(sizes, values, strict=True):
+        others = [other for other in sizes if other != here]
+        above = value * size**lowest * prod(size - other for other in others)
+        total += Fraction(above, here**lowest * prod(here - other for other in others))
+    return total
 
 
 def values_at(line: Line, sizes: Sequence[int]) -> list[int] | None:
