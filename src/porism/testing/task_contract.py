@@ -5,7 +5,7 @@ import json
 import math
 import socket
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,7 @@ from porism.testing.report import Failure, Skip
 from porism.testing.task_trial import EPOCHS, STEPS, TaskTrial, same_bits, unchanged
 from porism.training.loop import answering, evaluate
 from porism.training.session import cost_table, count_parameters
-from porism.training.task import Batch, Carry, Prediction, Task
+from porism.training.task import Carry, Prediction, Task
 
 SUFFIXES = (".txt", ".csv", ".npz")
 LEARNING_STEPS = 20
@@ -294,7 +294,7 @@ def _restored(task: Task) -> Task:
     return type(task).restore(task.recipe, plain)
 
 
-def _all_same(left: Batch | list[Tensor], right: Batch | list[Tensor]) -> bool:
+def _all_same(left: Sequence[Tensor], right: Sequence[Tensor]) -> bool:
     return len(left) == len(right) and all(same_bits(a.detach(), b.detach()) for a, b in zip(left, right, strict=True))
 
 
@@ -308,7 +308,7 @@ def _no_network() -> Iterator[None]:
         raise Failure("loading the embedded default asks the network")
 
     before = socket.socket.connect
-    socket.socket.connect = refuse  # type: ignore[method-assign,assignment]
+    socket.socket.connect = refuse  # type: ignore[method-assign]
     try:
         yield
     finally:

@@ -157,7 +157,9 @@ def _shortened(kind: type[Task]) -> type[Task]:
 
 
 def _for_few_epochs(recipe: Recipe) -> Recipe:
-    every = {"check_val_every_n_epoch": 1} if "check_val_every_n_epoch" in recipe.__dataclass_fields__ else {}
+    every: dict[str, Any] = (
+        {"check_val_every_n_epoch": 1} if "check_val_every_n_epoch" in recipe.__dataclass_fields__ else {}
+    )
     # The last weights are compared: the best ones may be those of an epoch before the training was broken off.
     return replace(recipe, epochs=EPOCHS, patience=EPOCHS, restore_best_weights=False, **every)
 
