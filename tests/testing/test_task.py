@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import pytest
 import torch
-from examples.points import task as points
 from examples.points.check import check
 from examples.points.data import two_moons
 from examples.points.model import Net
@@ -266,7 +265,7 @@ def test_unknown_checks_tasks_and_recipes_are_refused() -> None:
     with pytest.raises(RecipeError, match=r"there is no check 'split'. Did you mean splits\?"):
         check_task(Points, checks=["split"])
     with pytest.raises(RecipeError, match="is no task"):
-        check_task(points.Net)  # type: ignore[arg-type]
+        check_task(Net)  # type: ignore[arg-type]
     with pytest.raises(RecipeError, match="points has no recipe 'smal'"):
         check_task(Points, recipes=["smal"])
     assert [name for name, _ in task_checks(Points)] == list(TASK_CHECKS)
