@@ -102,8 +102,8 @@ class Trainer:
     """Changes `words` and `contexts` in place, chunk by chunk.
 
     >>> trainer = Trainer.fresh(np.array([500, 300, 200]), width=50, total=1000)
-    >>> progress = trainer.train(torch.tensor([0, 1, 0, 2, -1, 1, 0], dtype=torch.int32))
-    >>> progress.tokens, trainer.vectors.shape
+    >>> result = trainer.train(torch.tensor([0, 1, 0, 2, -1, 1, 0], dtype=torch.int32))
+    >>> result.tokens, trainer.vectors.shape
     (6, torch.Size([3, 50]))
 
     words, contexts: (V, P) float32, P the width rounded up (see `padded`), on the device that is to train them.
