@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.report.conftest import WriteRun, epoch, metrics, start
 
-from porism.report.comparison import contests, entries_of
+from porism.report.comparison import entries_of, group_runs
 from porism.report.curves import Plot, plots
 from porism.runs.record import read_run
 
@@ -14,8 +14,8 @@ pytest.importorskip("matplotlib")
 
 
 def drawn(*folders: Path, prefix: str = "plot") -> list[Plot]:
-    (contest,) = contests(entries_of([read_run(folder) for folder in folders]))
-    return plots(contest, prefix)
+    (group,) = group_runs(entries_of([read_run(folder) for folder in folders]))
+    return plots(group, prefix)
 
 
 def test_one_run_has_its_curves_over_epochs_and_seconds(write_run: WriteRun) -> None:

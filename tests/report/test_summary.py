@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from tests.report.conftest import WriteRun, metrics
 
-from porism.report.comparison import contests, entries_of
+from porism.report.comparison import entries_of, group_runs
 from porism.report.summary import summarise
 from porism.runs.record import read_run
 
 
 def summary_of(*folders: Path) -> str:
-    (contest,) = contests(entries_of([read_run(folder) for folder in folders]))
-    return summarise(contest)
+    (group,) = group_runs(entries_of([read_run(folder) for folder in folders]))
+    return summarise(group)
 
 
 def test_one_run(write_run: WriteRun) -> None:

@@ -115,17 +115,17 @@ class CompareCommand(TrainingOptions):
     def _tell(self, paths: list[Path], experiment: "Experiment | None", console: "Console") -> None:
         """The tables for a terminal: one row a run, or one a model where there are many runs of each."""
         from porism.cli.output import tell
-        from porism.report.comparison import contests, entries_of
+        from porism.report.comparison import entries_of, group_runs
         from porism.report.experiment import answer
         from porism.report.seeds import has_seeds, seeds_table
         from porism.report.table import costs_table, table
         from porism.runs.record import read_run
 
         records = [read_run(path) for path in paths]
-        rounds = contests(entries_of(records))
-        if has_seeds(rounds):
-            for contest in rounds:
-                console.print(seeds_table(contest))
+        groups = group_runs(entries_of(records))
+        if has_seeds(groups):
+            for group in groups:
+                console.print(seeds_table(group))
         else:
             console.print(table(records, console.width))
             if costs := costs_table(records):

@@ -63,16 +63,16 @@ class RunGroup:
         return finite(metrics.limit.get(self.split, {}).get(self.metric)) if metrics else None
 
 
-def contests(entries: Sequence[Entry]) -> list[RunGroup]:
+def group_runs(entries: Sequence[Entry]) -> list[RunGroup]:
     """The entries by task and data, in the order they came."""
-    groups: dict[tuple[str, str], list[Entry]] = {}
+    by_data: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         facts = entry.record.facts
-        groups.setdefault((facts.task, facts.source or ""), []).append(entry)
-    return [_contest(task, source, group) for (task, source), group in groups.items()]
+        by_data.setdefault((facts.task, facts.source or ""), []).append(entry)
+    return [_group(task, source, group) for (task, source), group in by_data.items()]
 
 
-def _contest(task: str, source: str, entries: list[Entry]) -> RunGroup:
+def _group(task: str, source: str, entries: list[Entry]) -> RunGroup:
     finished = [entry.record.metrics for entry in entries if entry.record.metrics]
     # Before any run has finished, the first number of `valid` is the one the task puts first.
     watched = [name for entry in entries for epoch in entry.record.epochs for name in epoch.valid]
@@ -103,11 +103,11 @@ def differing(records: Sequence[RunRecord]) -> list[str]:
 
 
 def entries_of(records: Sequence[RunRecord]) -> list[Entry]:
-    """Each run with a name that tells it apart: the recipe's, then what differs, then the seed, then the folder."""
-    namesakes: dict[str, list[RunRecord]] = {}
+    """Each run with a name of its own: the recipe's, then what differs, then the seed, then the folder."""
+    same_recipe: dict[str, list[RunRecord]] = {}
     for record in records:
-        namesakes.setdefault(record.facts.recipe, []).append(record)
-    models = [_model_name(record, namesakes[record.facts.recipe]) for record in records]
+        same_recipe.setdefault(record.facts.recipe, []).append(record)
+    models = [_model_name(record, same_recipe[record.facts.recipe]) for record in records]
     seeds: dict[str, set[int]] = {}
     for model, record in zip(models, records, strict=True):
         seeds.setdefault(model, set()).add(record.facts.seed)
@@ -122,9 +122,9 @@ def entries_of(records: Sequence[RunRecord]) -> list[Entry]:
     ]
 
 
-def _model_name(record: RunRecord, namesakes: Sequence[RunRecord]) -> str:
+def _model_name(record: RunRecord, same_recipe: Sequence[RunRecord]) -> str:
     parts = [record.facts.recipe]
-    if len({namesake.facts.source for namesake in namesakes}) > 1:
+    if len({other.facts.source for other in same_recipe}) > 1:
         parts.append(record.facts.source or "embedded data")
-    parts += [f"{name}={record.fields.get(name)}" for name in differing(namesakes) if name != "name"]
+    parts += [f"{name}={record.fields.get(name)}" for name in differing(same_recipe) if name != "name"]
     return " · ".join(parts)

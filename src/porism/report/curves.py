@@ -21,40 +21,40 @@ class Plot:
     svg: str
 
 
-def plots(contest: RunGroup, prefix: str) -> list[Plot]:
-    """All plots of a contest. Every id in them starts with the prefix, so that several contests can share a page."""
-    names = {entry.number: entry.name for entry in contest.entries}
-    titled = [*_learning(contest), *_quality_against_cost(contest)]
+def plots(group: RunGroup, prefix: str) -> list[Plot]:
+    """All plots of a group. Every id in them starts with the prefix, so that several groups can share a page."""
+    names = {entry.number: entry.name for entry in group.entries}
+    titled = [*_learning(group), *_quality_against_cost(group)]
     return [
         Plot(title, adopt(draw(paint), title, names, f"{prefix}-{number}"))
         for number, (title, paint) in enumerate(titled, 1)
     ]
 
 
-def _learning(contest: RunGroup) -> list[tuple[str, Painter]]:
+def _learning(group: RunGroup) -> list[tuple[str, Painter]]:
     """The curves. Where training reports no metric, only its loss, that gets plots of its own."""
-    if share_plots(contest):
-        kinds = [(contest.metric, ["valid", "train"])]
+    if share_plots(group):
+        kinds = [(group.metric, ["valid", "train"])]
     else:
-        kinds = [(contest.metric, ["valid"]), (contest.metric if _measured(contest) else "loss", ["train"])]
+        kinds = [(group.metric, ["valid"]), (group.metric if _measured(group) else "loss", ["train"])]
     return [
         (
             f"{' and '.join(splits).capitalize()} {metric.replace('_', ' ')} over {over}",
-            _curves(contest.entries, splits, metric, over),
+            _curves(group.entries, splits, metric, over),
         )
         for metric, splits in kinds
-        if any(_points(entry, split, metric) for entry in contest.entries for split in splits)
+        if any(_points(entry, split, metric) for entry in group.entries for split in splits)
         for over in ("epochs", "seconds")
     ]
 
 
-def share_plots(contest: RunGroup) -> bool:
+def share_plots(group: RunGroup) -> bool:
     """Whether train and valid stand in one plot, train dashed: the same metric, and few enough runs."""
-    return _measured(contest) and len(contest.entries) <= CROWD
+    return _measured(group) and len(group.entries) <= CROWD
 
 
-def _measured(contest: RunGroup) -> bool:
-    return any(contest.metric in epoch.train for entry in contest.entries for epoch in entry.record.epochs)
+def _measured(group: RunGroup) -> bool:
+    return any(group.metric in epoch.train for entry in group.entries for epoch in entry.record.epochs)
 
 
 def _points(entry: Entry, split: str, metric: str) -> list[tuple[Epoch, float]]:
@@ -98,53 +98,53 @@ def _curves(entries: Sequence[Entry], splits: Sequence[str], metric: str, over: 
     return paint
 
 
-def _quality_against_cost(contest: RunGroup) -> list[tuple[str, Painter]]:
+def _quality_against_cost(group: RunGroup) -> list[tuple[str, Painter]]:
     """A point a run against each cost, where there are two to compare."""
-    found = {entry.number: entry.record.metrics for entry in contest.ranked}
+    found = {entry.number: entry.record.metrics for entry in group.ranked}
     costs: dict[str, dict[int, float]] = {
         "parameters": {n: metrics.parameters for n, metrics in found.items() if metrics and metrics.parameters},
-        f"forward FLOPs per {contest.unit}": {
+        f"forward FLOPs per {group.unit}": {
             n: metrics.flops for n, metrics in found.items() if metrics and metrics.flops
         },
     }
     return [
-        (f"{contest.split.capitalize()} {contest.metric_name} against {what}", _scatter(contest, known, what))
+        (f"{group.split.capitalize()} {group.metric_name} against {what}", _scatter(group, known, what))
         for what, known in costs.items()
         if len(known) > 1
     ]
 
 
-def _scatter(contest: RunGroup, costs: Mapping[int, float], what: str) -> Painter:
-    scores = {entry.number: contest.score(entry) for entry in contest.ranked}
+def _scatter(group: RunGroup, costs: Mapping[int, float], what: str) -> Painter:
+    scores = {entry.number: group.score(entry) for entry in group.ranked}
     points = {n: (costs[n], score) for n, score in scores.items() if n in costs and score is not None}
 
     def paint(axes: "Axes") -> None:
-        for entry in contest.ranked:
+        for entry in group.ranked:
             if entry.number not in points:
                 continue
-            (x, score), published, colour = points[entry.number], contest.published(entry), role(entry.number)
+            (x, score), published, colour = points[entry.number], group.published(entry), role(entry.number)
             if published is not None:
                 axes.plot([x, x], [score, published], color=colour, linewidth=0.8, alpha=0.6)
                 axes.plot(x, published, "o", markerfacecolor=PAPER, markeredgecolor=colour)
-            axes.plot(x, score, "o", markersize=7, color=colour, gid=gid(entry.number, contest.split))
-        for limit in sorted({limit for entry in contest.entries if (limit := contest.limit(entry)) is not None}):
+            axes.plot(x, score, "o", markersize=7, color=colour, gid=gid(entry.number, group.split))
+        for limit in sorted({limit for entry in group.entries if (limit := group.limit(entry)) is not None}):
             axes.axhline(limit, color=INK, linewidth=0.8, linestyle=":")
             axes.text(0.01, limit, "limit", transform=axes.get_yaxis_transform(), fontsize=9, va="bottom")
         axes.margins(0.12)
         axes.set_xlabel(what)
-        axes.set_ylabel(f"{contest.split} {contest.metric_name}")
+        axes.set_ylabel(f"{group.split} {group.metric_name}")
         axes.set_xscale("log")
         plain_ticks(axes.xaxis)
-        if contest.metric == "perplexity":
+        if group.metric == "perplexity":
             axes.set_yscale("log")
             plain_ticks(axes.yaxis)
-        _look_from_afar(axes, [score for _, score in points.values()])
+        _widen_limits(axes, [score for _, score in points.values()])
         _number(axes, points)
 
     return paint
 
 
-def _look_from_afar(axes: "Axes", scores: Sequence[float]) -> None:
+def _widen_limits(axes: "Axes", scores: Sequence[float]) -> None:
     """Keeps at least a tenth of the middle in view on either side, lest chance differences fill the plot."""
     middle = (min(scores) + max(scores)) / 2
     low, high = axes.get_ylim()

@@ -1,35 +1,11 @@
 """One HTML file that holds everything: no other file, no network, no script."""
 
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from porism.errors import RunError
 from porism.files import own_temporary
-
-OPENING = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>"""
-"""How every page begins, by which one of ours is recognised."""
-
-
-def document(title: str, content: str, *styles: str) -> str:
-    """The whole document, from markup that is escaped already; `styles` are style sheets beside the page's own."""
-    sheets = "".join(_sheet(name) for name in ("page.css", *styles))
-    return f"""{OPENING}{title}</title>
-<style>
-{sheets}</style>
-</head>
-<body>
-<main>
-{content}
-</main>
-</body>
-</html>
-"""
 
 
 def write(text: str, to: Path) -> Path:
@@ -48,14 +24,18 @@ def write(text: str, to: Path) -> Path:
 
 def refuse_foreign(to: Path) -> None:
     """Refuse to write over a page that is not one of ours."""
+    opening = _opening()
     try:
         with to.open("rb") as file:
-            beginning = file.read(len(OPENING))
+            beginning = file.read(len(opening))
     except OSError:
         return
-    if beginning not in (b"", OPENING.encode()):
+    if beginning not in (b"", opening):
         raise RunError(f"{to} is not a report that porism wrote. Move it, or choose another place with --out.")
 
 
-def _sheet(name: str) -> str:
-    return files("porism.report").joinpath(name).read_text(encoding="utf-8")
+@cache
+def _opening() -> bytes:
+    """How every page begins, by which one of ours is recognised."""
+    template = files("porism.report").joinpath("templates/document.html").read_text(encoding="utf-8")
+    return template.partition("{{")[0].encode()

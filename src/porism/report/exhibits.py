@@ -1,19 +1,20 @@
-"""What models have to show, as HTML: pictures, sounds, matrices, curves, maps, histograms, weighed texts and tables."""
+"""What models have to show: pictures, sounds, matrices, plots, weighed texts and tables, as the page's articles."""
 
 import base64
 import io
 from collections.abc import Iterable
 from functools import singledispatch
-from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from markupsafe import Markup
 
 from porism.errors import MissingExtra
-from porism.report import numbers
 from porism.report.comparison import Entry
-from porism.report.drawing import Painter, adopt, draw, plain_ticks, role, series
-from porism.report.markup import fold, number_cell, scrolled, section
+from porism.report.drawing import Painter, adopt, draw, plain_ticks, role
+from porism.report.templates import render
 from porism.runs.exhibits import (
     AnyExhibit,
+    Clip,
     Histogram,
     Lines,
     Matrix,
@@ -22,6 +23,7 @@ from porism.runs.exhibits import (
     Points,
     Sounds,
     Table,
+    WeighedText,
     WeighedTexts,
 )
 
@@ -32,71 +34,75 @@ SMALLEST_PICTURE = 96
 """Pixels of the screen that a picture's shorter side takes at least: small ones are enlarged."""
 
 
-def exhibits(entries: Iterable[Entry]) -> str:
-    """A fold a run, open where there is only one."""
-    shown = [entry for entry in entries if entry.record.exhibits]
-    folds = []
-    for entry in shown:
-        parts = [article(exhibit, f"show{entry.number}-{place}") for place, exhibit in enumerate(entry.record.exhibits)]
-        folds.append(fold(entry, "".join(parts), opened=len(shown) == 1))
-    return section("What there is to see", "".join(folds)) if folds else ""
+class NamedPlot(NamedTuple):
+    """A plot and the names of its series, for the legend."""
+
+    names: list[str]
+    svg: str
 
 
-def article(exhibit: AnyExhibit, prefix: str) -> str:
+class EncodedPicture(NamedTuple):
+    """A picture as PNG in base64, and its size on the screen."""
+
+    width: int
+    height: int
+    data: str
+
+
+def exhibits(entries: Iterable[Entry]) -> list[tuple[Entry, list[Markup]]]:
+    """The entries that have something to show, with an article for each exhibit."""
+    return [
+        (entry, [article(exhibit, f"show{entry.number}-{at}") for at, exhibit in enumerate(entry.record.exhibits)])
+        for entry in entries
+        if entry.record.exhibits
+    ]
+
+
+def article(exhibit: AnyExhibit, prefix: str) -> Markup:
     """One exhibit under its title; every id in it starts with the prefix."""
-    about = f'<p class="aside">{escape(exhibit.about)}</p>' if exhibit.about else ""
+    content, missing = None, ""
     try:
         content = _content(exhibit, prefix)
-    except MissingExtra as missing:
-        content = f'<p class="missing">Not drawn here: {escape(str(missing))}</p>'
-    return f"<article><h3>{escape(exhibit.title)}</h3>{about}{content}</article>"
+    except MissingExtra as error:
+        missing = str(error)
+    return render("exhibit.html", exhibit=exhibit, kind=type(exhibit).__name__, content=content, missing=missing)
 
 
 @singledispatch
-def _content(exhibit: object, prefix: str) -> str:
+def _content(exhibit: object, prefix: str) -> Any:
+    """What the template shows beside the exhibit's own fields."""
     raise TypeError(f"there is no way to draw {type(exhibit).__name__}.")
 
 
 @_content.register
-def _(exhibit: Pictures, prefix: str) -> str:
-    shown = "".join(
-        f'<li style="width: {_enlarged(one) * one.width}px">{_image(one)}<span>{escape(one.caption)}</span></li>'
-        for one in exhibit.pictures
-    )
-    return f'<ul class="pictures">{shown}</ul>'
+def _(exhibit: Pictures, prefix: str) -> list[tuple[Picture, EncodedPicture]]:
+    return [(picture, _image(picture)) for picture in exhibit.pictures]
 
 
 @_content.register
-def _(exhibit: Sounds, prefix: str) -> str:
-    """A player each, with the sound within the page."""
-    shown = []
-    for number, clip in enumerate(exhibit.clips, 1):
-        data = base64.b64encode(clip.sound).decode()
-        player = (
-            f'<audio controls preload="metadata" src="data:{escape(clip.kind)};base64,{data}" '
-            f'aria-label="{escape(exhibit.title)} {number}"></audio>'
-        )
-        shown.append(f"<li>{player}<span>{escape(clip.caption)}</span></li>")
-    return f'<ul class="sounds">{"".join(shown)}</ul>'
+def _(exhibit: Sounds, prefix: str) -> list[tuple[Clip, str]]:
+    """Each sound within the page."""
+    return [(clip, base64.b64encode(clip.sound).decode()) for clip in exhibit.clips]
 
 
 @_content.register
-def _(exhibit: Matrix, prefix: str) -> str:
-    """Every cell on a shade of its share of the row."""
-    head = "<th></th>" + "".join(f"<th class=number>{escape(name)}</th>" for name in exhibit.columns)
-    rows = []
-    for name, counts in zip(exhibit.rows, exhibit.counts, strict=True):
-        whole = max(1, sum(counts))
-        cells = "".join(
-            f'<td class=number style="--share: {100 * count / whole:.0f}%">{numbers.count(count)}</td>'
-            for count in counts
-        )
-        rows.append(f'<th scope="row">{escape(name)}</th>{cells}')
-    return f'<div class="matrix">{scrolled(head, rows, exhibit.title)}</div>'
+def _(exhibit: Matrix, prefix: str) -> list[tuple[str, list[tuple[int, str]]]]:
+    """Each count with its share of the row in percent."""
+    rows = zip(exhibit.rows, exhibit.counts, strict=True)
+    return [(name, [(count, f"{100 * count / max(1, sum(counts)):.0f}") for count in counts]) for name, counts in rows]
 
 
 @_content.register
-def _(exhibit: Lines, prefix: str) -> str:
+def _(exhibit: Table, prefix: str) -> list[tuple[str, bool]]:
+    """Each column's title, and whether it holds numbers alone."""
+    return [
+        (title, all(isinstance(row[column], int | float) for row in exhibit.rows))
+        for column, title in enumerate(exhibit.columns)
+    ]
+
+
+@_content.register
+def _(exhibit: Lines, prefix: str) -> NamedPlot:
     def paint(axes: "Axes") -> None:
         for number, points in enumerate(exhibit.lines.values(), 1):
             axes.plot(*zip(*points, strict=True), color=role(number), marker="o", markersize=3)
@@ -114,7 +120,7 @@ def _(exhibit: Lines, prefix: str) -> str:
 
 
 @_content.register
-def _(exhibit: Points, prefix: str) -> str:
+def _(exhibit: Points, prefix: str) -> NamedPlot:
     def paint(axes: "Axes") -> None:
         # Thousands of dots are small, a few can be seen from afar.
         size = min(40.0, max(6.0, 2000 / sum(map(len, exhibit.groups.values()))))
@@ -130,7 +136,7 @@ def _(exhibit: Points, prefix: str) -> str:
 
 
 @_content.register
-def _(exhibit: Histogram, prefix: str) -> str:
+def _(exhibit: Histogram, prefix: str) -> NamedPlot:
     def paint(axes: "Axes") -> None:
         axes.stairs(exhibit.counts, exhibit.edges, fill=True, color=role(1))
         axes.locator_params(axis="x", integer=all(edge.is_integer() for edge in exhibit.edges))
@@ -138,66 +144,36 @@ def _(exhibit: Histogram, prefix: str) -> str:
         axes.set_xlabel(exhibit.x)
         axes.set_ylabel(exhibit.y)
 
-    return f"<figure>{adopt(draw(paint), exhibit.title, {}, prefix)}</figure>"
+    return _plot(paint, exhibit.title, [], prefix)
 
 
 @_content.register
-def _(exhibit: WeighedTexts, prefix: str) -> str:
-    """Every word on a shade of its share of the heaviest; its weight is told where a pointer rests."""
-    shown = []
-    for text in exhibit.texts:
-        most = max(text.weights, default=0.0) or 1.0
-        words = " ".join(
-            f'<span style="--share: {100 * weight / most:.0f}%" title="{numbers.score(weight)}">{escape(word)}</span>'
-            for word, weight in zip(text.words, text.weights, strict=True)
+def _(exhibit: WeighedTexts, prefix: str) -> list[tuple[WeighedText, list[tuple[str, float, str]]]]:
+    """Each word with its weight, and that as a share of the largest in percent."""
+    return [
+        (
+            text,
+            [
+                (word, weight, f"{100 * weight / (max(text.weights) or 1.0):.0f}")
+                for word, weight in zip(text.words, text.weights, strict=True)
+            ],
         )
-        shown.append(f"<li><p>{words}</p><span class=caption>{escape(text.caption)}</span></li>")
-    return f'<ul class="weighed">{"".join(shown)}</ul>'
-
-
-@_content.register
-def _(exhibit: Table, prefix: str) -> str:
-    numeric = [
-        all(isinstance(row[place], int | float) for row in exhibit.rows) for place in range(len(exhibit.columns))
+        for text in exhibit.texts
     ]
-    head = "".join(
-        f"<th{' class=number' * number}>{escape(name)}</th>"
-        for name, number in zip(exhibit.columns, numeric, strict=True)
-    )
-    rows = ["".join(_cell(value) for value in row) for row in exhibit.rows]
-    return scrolled(head, rows, exhibit.title)
 
 
-def _cell(value: str | int | float) -> str:
-    if isinstance(value, str):
-        return f"<td>{escape(value)}</td>"
-    return number_cell(numbers.count(value) if isinstance(value, int) else numbers.score(value), value)
+def _plot(paint: Painter, title: str, names: list[str], prefix: str) -> NamedPlot:
+    return NamedPlot(names, adopt(draw(paint), title, {}, prefix))
 
 
-def _plot(paint: Painter, title: str, names: list[str], prefix: str) -> str:
-    legend = "".join(
-        f'<li><span class="dot" style="--run: var(--series-{series(number)})"></span>{escape(name)}</li>'
-        for number, name in enumerate(names, 1)
-    )
-    return f'<ul class="legend">{legend}</ul><figure>{adopt(draw(paint), title, {}, prefix)}</figure>'
-
-
-def _enlarged(picture: Picture) -> int:
-    """How many pixels of the screen one of the picture's takes, down and across."""
-    return max(1, -(-SMALLEST_PICTURE // min(picture.width, picture.height)))
-
-
-def _image(picture: Picture) -> str:
-    """As PNG within the page."""
+def _image(picture: Picture) -> EncodedPicture:
     try:
         from PIL import Image
     except ImportError:
         raise MissingExtra('pictures need pillow, which is not installed: pip install "porism[report]"') from None
     stream = io.BytesIO()
-    size, times = (picture.width, picture.height), _enlarged(picture)
-    Image.frombytes("L" if picture.colours == 1 else "RGB", size, picture.pixels).save(stream, format="PNG")
-    data = base64.b64encode(stream.getvalue()).decode()
-    return (
-        f'<img src="data:image/png;base64,{data}" width="{times * picture.width}" height="{times * picture.height}" '
-        f'alt="{escape(picture.caption)}">'
-    )
+    mode = "L" if picture.colours == 1 else "RGB"
+    Image.frombytes(mode, (picture.width, picture.height), picture.pixels).save(stream, format="PNG")
+    # How many pixels of the screen one of the picture's takes, down and across.
+    times = max(1, -(-SMALLEST_PICTURE // min(picture.width, picture.height)))
+    return EncodedPicture(times * picture.width, times * picture.height, base64.b64encode(stream.getvalue()).decode())

@@ -1,16 +1,14 @@
 """The ledger of claims as a page to filter and read, and as Markdown."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from porism.errors import RunError
-from porism.report.document import document, write
+from porism.report.document import write
 from porism.report.exhibits import article
-from porism.report.formula import mathml
-from porism.report.markup import section
+from porism.report.templates import render
 from porism.runs.exhibits import AnyExhibit
 
 TITLE = "The ledger: textbook statements, each decided by a machine"
@@ -53,17 +51,21 @@ def write_ledger(rows: Sequence[Row], topics: Mapping[str, str], to: Path) -> Pa
 
 def ledger_page(rows: Sequence[Row], topics: Mapping[str, str]) -> str:
     """The page. Its filters are radio buttons that the style sheet reads."""
-    shown = [topic for topic in topics if any(row.topic == topic for row in rows)]
-    verdicts = list(dict.fromkeys(row.verdict for row in sorted(rows, key=lambda row: _VERDICTS.index(row.verdict))))
-    body = [
-        f"<header><h1>{escape(TITLE)}</h1><p class=summary>{escape(ABOUT)}</p>{_sums(rows)}</header>",
-        f"<form class=filters>{_filter('topic', shown)}{_filter('verdict', verdicts)}</form>",
-        f"<style>{_rules('topic', shown)}{_rules('verdict', verdicts)}</style>",
-    ]
-    for topic in shown:
-        content = "".join(_article(row) for row in rows if row.topic == topic)
-        body.append(f'<div data-topic="{topic}">{section(topics[topic], content)}</div>')
-    return document(escape(TITLE), "\n".join(body), "ledger.css")
+    verdicts = dict.fromkeys(row.verdict for row in sorted(rows, key=lambda row: _VERDICTS.index(row.verdict)))
+    return render(
+        "ledger.html",
+        title=TITLE,
+        about=ABOUT,
+        counts=_counts(rows),
+        filters={
+            "topic": [topic for topic in topics if any(row.topic == topic for row in rows)],
+            "verdict": list(verdicts),
+        },
+        topics=topics,
+        rows=rows,
+        article=article,
+        slug=_slug,
+    )
 
 
 def ledger_markdown(rows: Sequence[Row], topics: Mapping[str, str]) -> str:
@@ -96,63 +98,12 @@ def ledger_markdown(rows: Sequence[Row], topics: Mapping[str, str]) -> str:
 _VERDICTS = ("wrong", "imprecise", "holds under assumptions", "holds", "empirical")
 
 
-def _sums(rows: Sequence[Row]) -> str:
+def _counts(rows: Sequence[Row]) -> str:
     outcomes = Counter(row.outcome for row in rows)
     decided = ", ".join(f"{outcomes[outcome]} {text}" for outcome, text in OUTCOMES.items() if outcomes[outcome])
     verdicts = Counter(row.verdict for row in rows)
     listed = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in _VERDICTS if verdicts[verdict])
-    return f"<p>{len(rows)} statements: {escape(listed)}. {escape(decided[:1].upper() + decided[1:])}.</p>"
-
-
-def _filter(name: str, values: Iterable[str]) -> str:
-    """All, and each value; one of them is chosen."""
-    choices = [
-        f'<label><input type=radio name={name} id="{name}-all" checked> all</label>',
-        *(
-            f'<label><input type=radio name={name} id="{name}-{_slug(value)}"> {escape(value)}</label>'
-            for value in values
-        ),
-    ]
-    return f"<fieldset><legend>{name}</legend>{''.join(choices)}</fieldset>"
-
-
-def _rules(name: str, values: Iterable[str]) -> str:
-    """Whatever is not of the chosen value is not shown."""
-    return "".join(
-        f'main:has(#{name}-{_slug(value)}:checked) [data-{name}]:not([data-{name}="{value}"]) {{ display: none; }}\n'
-        for value in values
-    )
-
-
-def _article(row: Row) -> str:
-    parts = [
-        f'<article class="claim" id="claim-{row.id}" data-verdict="{row.verdict}">',
-        f'<h3><a href="#claim-{row.id}">{row.id}</a> <span class="verdict {_slug(row.verdict)}">{row.verdict}</span>'
-        f' <span class="aside">{escape(row.where)}</span></h3>',
-        f"<p>{escape(row.says)}</p>",
-    ]
-    if row.precise:
-        parts.append(f'<p class="precise">{escape(row.precise)}</p>')
-    if row.formulas:
-        parts.append('<p class="formulas">' + " ".join(mathml(formula) for formula in row.formulas) + "</p>")
-    if row.outcome != "open":
-        parts.append(_seen(row))
-    if row.command:
-        needs = f' <span class="aside">{escape(row.needs)}</span>' if row.needs else ""
-        parts.append(f"<p><code>{escape(row.command)}</code>{needs}</p>")
-    elif row.needs:
-        parts.append(f'<p class="aside">{escape(row.needs)}</p>')
-    if row.picture:
-        parts.append(article(row.picture, f"claim-{row.id}"))
-    return "".join(parts) + "</article>\n"
-
-
-def _seen(row: Row) -> str:
-    other = "another form" if row.verdict == "holds" else "as it is right"
-    pairs = [("as stated", row.stated), (other, row.other)]
-    listed = "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in pairs if text)
-    failed = ' <strong class="failed">The check failed.</strong>' if row.outcome == "fail" else ""
-    return f'<dl class="facts">{listed}</dl>{failed}'
+    return f"{len(rows)} statements: {listed}. {decided[:1].upper() + decided[1:]}."
 
 
 def _line(row: Row) -> str:

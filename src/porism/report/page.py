@@ -1,17 +1,19 @@
 """The report of some runs: what came of them, what they cost, what they have to show."""
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from porism.errors import RunError
 from porism.report import sections
-from porism.report.comparison import contests, entries_of
-from porism.report.document import document, refuse_foreign, write
+from porism.report.comparison import entries_of, group_runs
+from porism.report.curves import CROWD
+from porism.report.document import refuse_foreign, write
 from porism.report.exhibits import exhibits
-from porism.report.experiment import answer, answered
-from porism.report.seeds import has_seeds, representatives, seeds
+from porism.report.experiment import answer
+from porism.report.seeds import has_seeds, representatives, seeds_of, trusted
 from porism.report.summary import summarise
+from porism.report.table import columns, judged_by
+from porism.report.templates import render
 from porism.runs.record import RunRecord, read_run
 from porism.training.experiment import Experiment
 
@@ -43,32 +45,35 @@ def page(
 ) -> str:
     """The whole document. The same records give the same text, byte for byte."""
     entries = entries_of(records)
-    rounds = contests(entries)
-    several = len(rounds) > 1
-    tasks = " and ".join(dict.fromkeys(contest.task for contest in rounds)).capitalize()
+    groups = group_runs(entries)
+    tasks = " and ".join(dict.fromkeys(group.task for group in groups)).capitalize()
     about = entries[0].name if len(entries) == 1 else f"{len(entries)} runs compared"
-    name = escape(title or f"{tasks}: {about}")
-    body = [f"<header><h1>{name}</h1>"]
-    for contest in rounds:
-        body.append(sections.summary(summarise(contest), contest.place if several else None))
-        body.append(sections.shared_facts(contest.entries))
-    body += ["</header>", answered(answer(experiment, records)) if experiment else ""]
-    shown_groups = rounds
-    if has_seeds(rounds):
-        shown_groups = [representatives(contest) for contest in rounds]
-        body += [seeds(rounds), sections.one_of_each(len(entries))]
-    else:
-        body.append(sections.results(entries))
-    shown = [entry for contest in shown_groups for entry in contest.entries]
-    body += [sections.figures(contest, f"plot{number}", several) for number, contest in enumerate(shown_groups, 1)]
-    body += [
-        sections.published(shown_groups),
-        sections.costs(shown_groups),
-        exhibits(shown),
-        sections.samples(shown),
-        sections.recipes(shown),
-        sections.histories(shown),
-        sections.made_by(command) if command else "",
-    ]
-    content = "\n".join(part for part in body if part)
-    return document(name, content)
+    with_seeds = has_seeds(groups)
+    # Where runs are many, one of each model stands for all.
+    shown_groups = [representatives(group) for group in groups] if with_seeds else groups
+    shown = [entry for group in shown_groups for entry in group.entries]
+    return render(
+        "page.html",
+        title=title or f"{tasks}: {about}",
+        command=command,
+        groups=groups,
+        entries=entries,
+        shown=shown,
+        conclusion=answer(experiment, records) if experiment else None,
+        seeds=[seeds_of(group) for group in groups] if with_seeds else [],
+        columns=columns(entries),
+        figures=[sections.figure(group, f"plot{number}") for number, group in enumerate(shown_groups, 1)],
+        published=sections.published(shown_groups),
+        costs=sections.costs(shown_groups),
+        letters=sections.letters_used(shown_groups),
+        exhibits=exhibits(shown),
+        samples=sections.samples(shown),
+        recipes=sections.recipes(shown),
+        CROWD=CROWD,
+        cost_title=sections.cost_title,
+        judged_by=judged_by,
+        shared_facts=sections.shared_facts,
+        story=sections.story,
+        summarise=summarise,
+        trusted=trusted,
+    )

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from statistics import fmean
 
 from rich.box import SIMPLE_HEAD
@@ -10,7 +9,6 @@ from rich.table import Table
 
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup, splits_of
-from porism.report.markup import number_cell, scrolled, section
 from porism.report.statistics import CONFIDENCE, Interval, interval
 
 
@@ -36,36 +34,36 @@ class SeedGroup:
         metrics = self.entries[0].record.metrics
         return metrics.flops if metrics else None
 
-    def over_seeds(self, contest: RunGroup, split: str, metric: str | None = None) -> Interval | None:
+    def over_seeds(self, group: RunGroup, split: str, metric: str | None = None) -> Interval | None:
         """The mean on a split and its interval, where there is a number; of the metric that counts, or another."""
-        scores = [entry.record.score(split, metric or contest.metric) for entry in self.entries]
+        scores = [entry.record.score(split, metric or group.metric) for entry in self.entries]
         found = [score for score in scores if score is not None]
         return interval(found) if found else None
 
 
-def models_of(contest: RunGroup) -> list[SeedGroup]:
+def models_of(group: RunGroup) -> list[SeedGroup]:
     """The ranked entries by model, the best mean first."""
-    groups: dict[str, list[Entry]] = {}
-    for entry in contest.ranked:
-        groups.setdefault(entry.model, []).append(entry)
+    by_model: dict[str, list[Entry]] = {}
+    for entry in group.ranked:
+        by_model.setdefault(entry.model, []).append(entry)
     models = [
-        SeedGroup(name, tuple(group), tuple(score for entry in group if (score := contest.score(entry)) is not None))
-        for name, group in groups.items()
+        SeedGroup(name, tuple(entries), tuple(score for entry in entries if (score := group.score(entry)) is not None))
+        for name, entries in by_model.items()
     ]
-    return sorted(models, key=lambda model: model.mean, reverse=contest.lower_is_better is False)
+    return sorted(models, key=lambda model: model.mean, reverse=group.lower_is_better is False)
 
 
-def representatives(contest: RunGroup) -> RunGroup:
-    """The contest with one run of each model, the first: what is the same for all seeds is shown once."""
+def representatives(group: RunGroup) -> RunGroup:
+    """The group with one run of each model, the first: what is the same for all seeds is shown once."""
     first: dict[str, Entry] = {}
-    for entry in contest.entries:
+    for entry in group.entries:
         first.setdefault(entry.model, entry)
-    return replace(contest, entries=tuple(first.values()))
+    return replace(group, entries=tuple(first.values()))
 
 
-def has_seeds(contests: Sequence[RunGroup]) -> bool:
+def has_seeds(groups: Sequence[RunGroup]) -> bool:
     """Whether any model was trained from more than one seed."""
-    return any(len(model.entries) > 1 for contest in contests for model in models_of(contest))
+    return any(len(model.entries) > 1 for group in groups for model in models_of(group))
 
 
 def trusted(found: Interval | None) -> str:
@@ -80,33 +78,34 @@ def trusted(found: Interval | None) -> str:
     return text if found.margin is None else f"{text} ± {numbers.gap(found.mean, found.mean + found.margin)}"
 
 
-def seeds_table(contest: RunGroup) -> Table:
+def seeds_table(group: RunGroup) -> Table:
     """One row a model, for a terminal."""
-    splits = splits_of(entry.record for entry in contest.entries)
-    made = Table(title=_title(contest), box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
+    splits = splits_of(entry.record for entry in group.entries)
+    made = Table(title=_title(group), box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
     made.add_column("model")
     for name in ("seeds", "parameters", *splits):
         made.add_column(name, justify="right", no_wrap=True)
-    for model in models_of(contest):
-        scores = [trusted(model.over_seeds(contest, split)) for split in splits]
+    for model in models_of(group):
+        scores = [trusted(model.over_seeds(group, split)) for split in splits]
         made.add_row(model.name, str(len(model.entries)), numbers.count(model.parameters), *scores)
     return made
 
 
-def seeds(contests: Sequence[RunGroup]) -> str:
+@dataclass(frozen=True)
+class SeedTable:
+    """One row a model, for the page: the mean on each split, with its interval."""
+
+    title: str
+    splits: list[str]
+    rows: list[tuple[SeedGroup, list[Interval | None]]]
+
+
+def seeds_of(group: RunGroup) -> SeedTable:
     """The same for the page."""
-    parts = []
-    for contest in contests:
-        splits = splits_of(entry.record for entry in contest.entries)
-        head = "<th>model</th><th class=number>seeds</th>" + "".join(f"<th class=number>{name}</th>" for name in splits)
-        rows = []
-        for model in models_of(contest):
-            cells = [model.over_seeds(contest, split) for split in splits]
-            numbered = "".join(number_cell(trusted(cell), cell.mean if cell else None) for cell in cells)
-            rows.append(f'<th scope="row">{escape(model.name)}</th>{number_cell(str(len(model.entries)))}{numbered}')
-        parts.append(f'<p class="aside">{escape(_title(contest))}.</p>' + scrolled(head, rows, "means over seeds"))
-    return section("Over seeds", "".join(parts))
+    splits = splits_of(entry.record for entry in group.entries)
+    rows = [(model, [model.over_seeds(group, split) for split in splits]) for model in models_of(group)]
+    return SeedTable(_title(group), splits, rows)
 
 
-def _title(contest: RunGroup) -> str:
-    return f"{contest.metric_name.capitalize()}: means over seeds and their {100 * CONFIDENCE:.0f} % intervals"
+def _title(group: RunGroup) -> str:
+    return f"{group.metric_name.capitalize()}: means over seeds and their {100 * CONFIDENCE:.0f} % intervals"

@@ -1,4 +1,4 @@
-"""A contest in words: who is best at what, by how much, at what cost, and how far that can be trusted."""
+"""A group in words: who is best at what, by how much, at what cost, and how far that can be trusted."""
 
 from collections.abc import Sequence
 
@@ -7,49 +7,49 @@ from porism.report.comparison import Entry, RunGroup
 from porism.report.seeds import SeedGroup, models_of
 
 
-def summarise(contest: RunGroup) -> str:
+def summarise(group: RunGroup) -> str:
     """What the runs show, in a few sentences, and no more."""
-    ranked = contest.ranked
-    models = models_of(contest)
+    ranked = group.ranked
+    models = models_of(group)
     if not models:
         return "No run has come to a final number yet; below is what there is so far."
-    sentences = [_alone(contest, models[0])] if len(models) == 1 else _compared(contest, models)
-    sentences += _against_published(contest, ranked)
-    sentences += _against_limit(contest, ranked)
-    sentences += _trust(contest, models)
-    if unranked := [entry.name for entry in contest.entries if entry not in ranked]:
+    sentences = [_alone(group, models[0])] if len(models) == 1 else _compared(group, models)
+    sentences += _against_published(group, ranked)
+    sentences += _against_limit(group, ranked)
+    sentences += _trust(group, models)
+    if unranked := [entry.name for entry in group.entries if entry not in ranked]:
         sentences.append(f"Not ranked for want of a final number: {', '.join(unranked)}.")
     return " ".join(sentences)
 
 
-def _alone(contest: RunGroup, model: SeedGroup) -> str:
+def _alone(group: RunGroup, model: SeedGroup) -> str:
     record = model.entries[0].record
-    text = f"{model.name} reaches a {contest.split} {contest.metric_name} of {numbers.score(model.mean)}"
+    text = f"{model.name} reaches a {group.split} {group.metric_name} of {numbers.score(model.mean)}"
     if len(model.entries) == 1 and record.metrics:
         text += f" after {numbers.count(record.metrics.epochs)} epochs"
         text += f" and {numbers.duration(record.metrics.seconds)} of training" if record.metrics.seconds else ""
         text += f" on {record.facts.device}" if record.facts.device else ""
     if model.parameters is not None:
         text += f", with {numbers.count(model.parameters)} parameters"
-        text += f" and {numbers.amount(model.flops, 'FLOP')} forward per {contest.unit}" if model.flops else ""
+        text += f" and {numbers.amount(model.flops, 'FLOP')} forward per {group.unit}" if model.flops else ""
     return f"{text}."
 
 
-def _compared(contest: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
+def _compared(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     best, second = models[:2]
     lead = f"{numbers.gap(best.mean, second.mean)}"
     if second.mean:
         lead += f" ({numbers.percent(abs(best.mean - second.mean) / abs(second.mean))})"
-    direction = "below" if contest.lower_is_better else "above"
+    direction = "below" if group.lower_is_better else "above"
     sentences = [
-        f"{best.name} is best of {len(models)} models: its {contest.split} {contest.metric_name} of "
+        f"{best.name} is best of {len(models)} models: its {group.split} {group.metric_name} of "
         f"{numbers.score(best.mean)} is {lead} {direction} that of the next best, {second.name}."
     ]
     costs = [
         ratio
         for ratio in (
             _ratio(best.parameters, second.parameters, "parameters"),
-            _ratio(best.flops, second.flops, f"forward FLOPs per {contest.unit}"),
+            _ratio(best.flops, second.flops, f"forward FLOPs per {group.unit}"),
         )
         if ratio
     ]
@@ -75,11 +75,11 @@ def _ratio(ours: float | None, theirs: float | None, what: str) -> str | None:
     return f"about as many {what}" if times == "1" else f"{times} times the {what}"
 
 
-def _against_published(contest: RunGroup, ranked: Sequence[Entry]) -> list[str]:
+def _against_published(group: RunGroup, ranked: Sequence[Entry]) -> list[str]:
     pairs = [
         (score, published)
         for entry in ranked
-        if (score := contest.score(entry)) is not None and (published := contest.published(entry)) is not None
+        if (score := group.score(entry)) is not None and (published := group.published(entry)) is not None
     ]
     if not pairs:
         return []
@@ -87,16 +87,16 @@ def _against_published(contest: RunGroup, ranked: Sequence[Entry]) -> list[str]:
         score, published = pairs[0]
         side = "below" if score < published else "above"
         return [f"That is {numbers.gap(score, published)} {side} the published {numbers.score(published)}."]
-    better = sum(score < published if contest.lower_is_better else score > published for score, published in pairs)
+    better = sum(score < published if group.lower_is_better else score > published for score, published in pairs)
     return [f"Published numbers bettered: {better} of {len(pairs)}."]
 
 
-def _against_limit(contest: RunGroup, ranked: Sequence[Entry]) -> list[str]:
-    limits = {limit for entry in ranked if (limit := contest.limit(entry)) is not None}
+def _against_limit(group: RunGroup, ranked: Sequence[Entry]) -> list[str]:
+    limits = {limit for entry in ranked if (limit := group.limit(entry)) is not None}
     return [f"The best that any model can expect on this data is {numbers.score(limit)}." for limit in sorted(limits)]
 
 
-def _trust(contest: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
+def _trust(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     """What a reader must know before relying on a difference."""
     sentences = []
     counts = [len(model.entries) for model in models]
@@ -115,6 +115,6 @@ def _trust(contest: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
             overlap = min(best.scores) <= max(second.scores) and min(second.scores) <= max(best.scores)
             verdict = "overlap with" if overlap else "do not overlap with"
             sentences.append(f"They {verdict} those of {second.name}.")
-    if len({entry.record.facts.fingerprint for entry in contest.entries}) > 1:
+    if len({entry.record.facts.fingerprint for entry in group.entries}) > 1:
         sentences.append("The runs did not all see the data in the same form (fingerprints differ): compare with care.")
     return sentences

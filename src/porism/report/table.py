@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from porism.report import numbers
-from porism.report.comparison import Entry, RunGroup, contests, entries_of, splits_of
+from porism.report.comparison import Entry, RunGroup, entries_of, group_runs, splits_of
 from porism.runs.record import Metrics, RunRecord
 
 
@@ -38,21 +38,21 @@ class Column:
 
 def columns(entries: Sequence[Entry]) -> list[Column]:
     """The columns that hold anything for these runs; one cell an entry, in their order."""
-    arena = {entry.number: contest for contest in contests(entries) for entry in contest.entries}
-    home = [arena[entry.number] for entry in entries]
-    tasks, sources = {contest.task for contest in home}, {contest.source for contest in home}
-    metrics, units = {contest.metric_name for contest in home}, {contest.unit for contest in home}
+    group_of = {entry.number: group for group in group_runs(entries) for entry in group.entries}
+    home = [group_of[entry.number] for entry in entries]
+    tasks, sources = {group.task for group in home}, {group.source for group in home}
+    metrics, units = {group.metric_name for group in home}, {group.unit for group in home}
     unit = min(units) if len(units) == 1 else "example"
 
     def column(title: str, cell: CellOf, numeric: bool = True, rank: int = 0) -> Column:
-        cells = tuple(cell(entry, contest) for entry, contest in zip(entries, home, strict=True))
+        cells = tuple(cell(entry, group) for entry, group in zip(entries, home, strict=True))
         return Column(title, cells, numeric, rank)
 
     made = [column("model", lambda entry, _: TableCell(entry.name), numeric=False)]
     if len(tasks) > 1:
-        made.append(column("task", lambda _, contest: TableCell(contest.task), numeric=False))
+        made.append(column("task", lambda _, group: TableCell(group.task), numeric=False))
     if len(sources) > 1:
-        made.append(column("data", lambda _, contest: TableCell(contest.source or "embedded data"), numeric=False))
+        made.append(column("data", lambda _, group: TableCell(group.source or "embedded data"), numeric=False))
     made += [
         column("parameters", _measured(lambda found: found.parameters, numbers.count), rank=2),
         column(f"forward\nper {unit}", _measured(lambda found: found.flops, _flop_text), rank=4),
@@ -61,12 +61,12 @@ def columns(entries: Sequence[Entry]) -> list[Column]:
         column(f"{unit}s/s", _measured(lambda found: found.rate, numbers.count), rank=7),
     ]
     if len(metrics) > 1:
-        made.append(column("metric", lambda _, contest: TableCell(contest.metric_name), numeric=False))
+        made.append(column("metric", lambda _, group: TableCell(group.metric_name), numeric=False))
     made += [column(split, _score_on(split)) for split in splits_of(entry.record for entry in entries)]
     made += [
-        column("published", lambda entry, contest: _score(contest.published(entry)), rank=1),
+        column("published", lambda entry, group: _score(group.published(entry)), rank=1),
         column("difference", _apart(RunGroup.published), rank=6),
-        column("limit", lambda entry, contest: _score(contest.limit(entry)), rank=8),
+        column("limit", lambda entry, group: _score(group.limit(entry)), rank=8),
         column("from the\nlimit", _apart(RunGroup.limit), rank=9),
     ]
     return [kept for kept in made if any(cell.text != numbers.MISSING for cell in kept.cells)]
@@ -75,9 +75,8 @@ def columns(entries: Sequence[Entry]) -> list[Column]:
 def judged_by(entries: Sequence[Entry]) -> str:
     """What the numbers under the splits are, and which way is up."""
     titles = [
-        contest.metric_name
-        + {True: ", lower is better", False: ", higher is better", None: ""}[contest.lower_is_better]
-        for contest in contests(entries)
+        group.metric_name + {True: ", lower is better", False: ", higher is better", None: ""}[group.lower_is_better]
+        for group in group_runs(entries)
     ]
     return "; ".join(dict.fromkeys(titles)).capitalize()
 
@@ -145,19 +144,19 @@ def _score(value: float | None, best: bool = False) -> TableCell:
 
 
 def _score_on(split: str) -> CellOf:
-    def cell(entry: Entry, contest: RunGroup) -> TableCell:
-        value = entry.record.score(split, contest.metric)
-        rivals = [other.record.score(split, contest.metric) for other in contest.entries if other.record.finished]
+    def cell(entry: Entry, group: RunGroup) -> TableCell:
+        value = entry.record.score(split, group.metric)
+        rivals = [other.record.score(split, group.metric) for other in group.entries if other.record.finished]
         known = [rival for rival in rivals if rival is not None]
-        best = len(known) > 1 and entry.record.finished and value == (min if contest.lower_is_better else max)(known)
+        best = len(known) > 1 and entry.record.finished and value == (min if group.lower_is_better else max)(known)
         return _score(value, best)
 
     return cell
 
 
 def _apart(reference_of: Callable[[RunGroup, Entry], float | None]) -> CellOf:
-    def cell(entry: Entry, contest: RunGroup) -> TableCell:
-        value, reference = contest.score(entry), reference_of(contest, entry)
+    def cell(entry: Entry, group: RunGroup) -> TableCell:
+        value, reference = group.score(entry), reference_of(group, entry)
         if value is None or reference is None:
             return TableCell(numbers.MISSING)
         return TableCell(numbers.difference(value, reference), value - reference)
@@ -171,9 +170,9 @@ def costs_table(records: Sequence[RunRecord]) -> Table | None:
     >>> rich.print(costs_table([read_run(Path("runs/elman")), read_run(Path("runs/lstm"))]))
     """
     rows = [
-        (entry, contest, entry.record.metrics)
-        for contest in contests(entries_of(records))
-        for entry in contest.entries
+        (entry, group, entry.record.metrics)
+        for group in group_runs(entries_of(records))
+        for entry in group.entries
         if entry.record.metrics and entry.record.metrics.cost
     ]
     if not rows:
