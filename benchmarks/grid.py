@@ -1,4 +1,4 @@
-"""How much faster is a walk by diagonals than one pixel by pixel, and does an image cost what its diagonals cost?
+"""How much faster is a scan by diagonals than one pixel by pixel, and does an image cost what its diagonals cost?
 
     python benchmarks/grid.py                                     two threads of this CPU, half a minute
     python benchmarks/grid.py --device cuda --out result.json     on a GPU, bf16 and fp32
@@ -42,11 +42,11 @@ def leaves(B: int, C: int, H: int, side: int, dtype: torch.dtype, device: torch.
     return [part.to(device, dtype).requires_grad_() for part in drawn]
 
 
-def passes(walk: Callable[..., Tensor], parts: list[Tensor], dy: Tensor) -> Step:
+def passes(scan: Callable[..., Tensor], parts: list[Tensor], dy: Tensor) -> Step:
     """Forward and backward: the states, and what reaches the image and the weights."""
 
     def step() -> list[Tensor]:
-        y = walk(*parts)
+        y = scan(*parts)
         return [y.detach(), *torch.autograd.grad(y, parts, dy)]
 
     return step

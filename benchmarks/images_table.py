@@ -1,4 +1,4 @@
-"""How well do a net with pooling, walks over the grid and a residual net tell Fashion-MNIST's clothes apart?
+"""How well do a net with pooling, recurrent scans over the grid and a residual net tell Fashion-MNIST's clothes apart?
 
     python benchmarks/images_table.py --data fashion-mnist --device cuda
 

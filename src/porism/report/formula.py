@@ -20,7 +20,7 @@ def mathml(formula: str) -> str:
     >>> mathml("D**2")
     '<math><msup><mrow><mi>D</mi></mrow><mrow><mn>2</mn></mrow></msup></math>'
     """
-    # Parsed and walked, never evaluated: the text comes from a file that may not be ours.
+    # Parsed and traversed, never evaluated: the text comes from a file that may not be ours.
     try:
         return f"<math>{_set(ast.parse(formula, mode='eval').body)[0]}</math>"
     except (SyntaxError, ValueError, RecursionError, MemoryError, NotAFormula):

@@ -1,4 +1,4 @@
-"""The bytes autograd keeps for the backward pass, equal to a hand count and to a walk over the graph."""
+"""The bytes autograd keeps for the backward pass, equal to a hand count and to a traversal of the graph."""
 
 from collections.abc import Callable
 from importlib import import_module

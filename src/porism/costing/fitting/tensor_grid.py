@@ -1,6 +1,6 @@
 """The joint fit: from a basis a letter to a formula in all letters, at as few sizes as the formula has terms.
 
-The products of functions form a grid. It is walked from the corner outwards, and a product is looked at only when every
+The products of functions form a grid. It is searched from the corner outwards, and a product is tried only when every
 product just below it turned out to matter: letters that never multiply each other are never varied together.
 """
 
@@ -31,7 +31,7 @@ class TensorGrid:
         self._weights: dict[tuple[tuple[int, ...], Index], Fraction] = {}
         self.open = set(names)
 
-    def walk(self, prune: bool, degree: int) -> None:
+    def search(self, prune: bool, degree: int) -> None:
         """Go outwards, level by level, until every quantity agrees with its count at the probe or no level is left.
 
         With `prune` off every product up to that total degree is tried: more measurements, and none left out.
@@ -147,7 +147,7 @@ def fit_on_grid(
     # The first held-out size says when to stop, so it is no proof; the others are compared afterwards only.
     probe, confirming = (held_out[0], tuple(held_out[1:])) if held_out else ({}, ())
     grid = TensorGrid(survey.samples, bases, names, probe)
-    grid.walk(prune, survey.degree)
+    grid.search(prune, survey.degree)
     fitted = grid.fitted()
     found: dict[str, Found] = {}
     for twins in survey.samples.twins(fitted):

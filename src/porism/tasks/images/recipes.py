@@ -25,13 +25,13 @@ class ImagesRecipe(Recipe):
     num_layers: Count = 2
     """Of a residual net: blocks of a stage."""
     directions: Literal[1, 2, 4] = 4
-    """Where walks over the grid start: top left; and bottom right; everywhere."""
+    """Where scans over the grid start: top left; and bottom right; everywhere."""
     cell: Literal["simple", "lstm"] = "simple"
-    """Of a walk over the grid."""
+    """Of a scan over the grid."""
     nonlinearity: Literal["sigmoid", "tanh", "relu"] = "tanh"
     """Of a simple cell."""
     patch_size: Count = 1
-    """Rows and columns of pixels that are one to a walk, or to the convolutions it is held against."""
+    """Rows and columns of pixels that are one to a scan, or to the convolutions it is compared with."""
     dropout: Part = 0.0
     """Probability to drop an element of what the last linear layers read."""
     label_smoothing: Part = 0.0

@@ -49,11 +49,11 @@ def test_the_convolutional_net_is_small() -> None:
 
 @pytest.mark.parametrize("size", [8, 28])
 def test_convolutions_against_walks_have_as_many_parameters(size: int) -> None:
-    walks, convolutions = (
+    scans, convolutions = (
         count_parameters(build(RECIPES[name], Shape(1, size, size), 10))
         for name in EXPERIMENTS["grid-question"].recipes
     )
-    assert abs(walks - convolutions) / walks < 0.005
+    assert abs(scans - convolutions) / scans < 0.005
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -61,7 +61,7 @@ def test_the_cost_is_what_is_counted(name: str) -> None:
     recipe = override(RECIPES[name], ["hidden_size=6"])
     factory, inputs, _ = Images.subject(recipe)
     counted = Target(factory, inputs, {})
-    # Nets of walks take any image, and every diagonal takes its time to count.
+    # Nets of scans take any image, and every diagonal takes its time to count.
     rows, columns = (3, 2) if recipe.model in ("grid", "complete") else (5, 9)
     for sizes in (
         {"B": 3, "C": 1, "Y": columns, "X": rows, "V": 10},
@@ -87,7 +87,7 @@ def test_a_state_sees_as_far_as_it_is_said_to(name: str, digits_task: Callable[[
     x = torch.rand(1, 1, 40, 40, dtype=torch.float64, requires_grad=True)
     model(x)
     states = last[-1]
-    # A walk from the top left has seen all of it at the end.
+    # A scan from the top left has seen all of it at the end.
     row, column = (-1, -1) if name == "grid" else (states.shape[2] // 2, states.shape[3] // 2)
     states[0, :, row, column].square().sum().backward()
     assert x.grad is not None

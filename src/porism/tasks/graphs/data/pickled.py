@@ -1,9 +1,9 @@
 """Reads a pickle without running it.
 
 A pickle is a program, and loading one from the world means to run it. Planetoid's files are pickles of numpy arrays,
-sparse matrices and a dictionary of lists. The few instructions that such files have are walked here, one by one, with
-inert stand-ins for numpy's and scipy's classes. A file that asks for anything else is refused by the name of what it
-asks for.
+sparse matrices and a dictionary of lists. The few instructions that such files have are interpreted here, one by one,
+with inert stand-ins for numpy's and scipy's classes. A file that asks for anything else is refused by the name of what
+it asks for.
 """
 
 import re

@@ -68,8 +68,8 @@ def _stacked(recipe: ImagesRecipe) -> Terms:
         if recipe.model == "convolution":
             total += _convolution(name, before, H, rows * columns, is_first=not layer)
         else:
-            walk = grid_cost(_cell(recipe), bias=True, directions=recipe.directions)
-            total += _placed(walk, {C: before, Y: rows, X: columns}, is_first=not layer).with_prefix(name)
+            scan = grid_cost(_cell(recipe), bias=True, directions=recipe.directions)
+            total += _placed(scan, {C: before, Y: rows, X: columns}, is_first=not layer).with_prefix(name)
         total += Terms(parameters={f"{name}.norm": 2 * H})
     return total + _linear("head", H, V)
 
@@ -81,9 +81,9 @@ def _cell(recipe: ImagesRecipe) -> str:
 def _completing(recipe: ImagesRecipe) -> Terms:
     total = Terms()
     for layer in range(recipe.num_layers):
-        # Two walks, from the top left and from the top right.
-        walks = grid_cost(_cell(recipe), bias=True, directions=2)
-        total += _placed(walks, {C: H if layer else C + 1}, is_first=not layer).with_prefix(f"layer {layer + 1}")
+        # Two scans, from the top left and from the top right.
+        scans = grid_cost(_cell(recipe), bias=True, directions=2)
+        total += _placed(scans, {C: H if layer else C + 1}, is_first=not layer).with_prefix(f"layer {layer + 1}")
     wider = _convolution("wider", H, 2 * H, Y * X, kernel=1)
     return total + wider + _convolution("readout", 2 * H, C * V, Y * X, kernel=1)
 
@@ -105,11 +105,11 @@ def _linear(name: str, before: Expr, width: Expr) -> Terms:
     return Terms(parameters={name: before * width + width}, flops={name: product}, backward_flops={name: 2 * product})
 
 
-def _placed(walk: Terms, sizes: Mapping[Expr, Expr], is_first: bool) -> Terms:
+def _placed(scan: Terms, sizes: Mapping[Expr, Expr], is_first: bool) -> Terms:
     """A layer's cost at its place in a net: with other sizes, its corners in one, without the gradient of the image."""
     found: dict[str, dict[str, Expr]] = {kind: {} for kind in ("parameters", "flops", "backward_flops")}
     for kind, terms in found.items():
-        for name, term in walk.terms(kind).items():
+        for name, term in scan.terms(kind).items():
             product = name.rpartition(".")[2]
             if not (is_first and kind == "backward_flops" and product == "input"):
                 part = product.removesuffix(" weights")

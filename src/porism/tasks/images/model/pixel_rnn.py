@@ -11,7 +11,7 @@ from porism.tasks.images.recipes import ImagesRecipe
 
 
 class PixelRNN(nn.Module):
-    """Two walks a layer, which together see every pixel before one, and never that one.
+    """Two scans a layer, which together see every pixel before one, and never that one.
 
     >>> model = PixelRNN(replace(RECIPES["complete"], levels=16), channels=1)
     >>> model(torch.randint(0, 16, (8, 1, 28, 28))).shape
@@ -46,12 +46,12 @@ class PixelRNN(nn.Module):
 
 
 class Causal(nn.Module):
-    """A walk from the top left, which sees the columns to the left, and one from the top right over the rows above.
+    """A scan from the top left, which sees the columns to the left, and one from the top right over the rows above.
 
     The first sees (j' <= j, i' < i), the second (j' < j, i' >= i), j rows and i columns: together all that comes
-    before pixel (j, i) when an image is read like a text. For that, the first layer moves the image of the first walk
+    before pixel (j, i) when an image is read like a text. For that, the first layer moves the image of the first scan
     one pixel to the right; after it a state knows only of pixels before its own, so it may be read at its own position.
-    The image of the second walk moves one row down in every layer.
+    The image of the second scan moves one row down in every layer.
 
     Shapes: x (B, C, Y, X) -> (B, H, Y, X).
     """

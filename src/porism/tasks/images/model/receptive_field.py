@@ -39,7 +39,7 @@ def receptive_field(recipe: ImagesRecipe, shape: Shape) -> ReceptiveField:
     )
     match recipe.model:
         case "grid" | "complete":
-            # A walk takes a step a diagonal, and the way from corner to corner crosses all of them once.
+            # A scan takes a step a diagonal, and the path from corner to corner crosses all of them once.
             read_out = 1 if recipe.model == "grid" else 2
             field = (shape.rows, shape.columns)
             return ReceptiveField(field, rows + columns - 2 + layers, layers * (rows + columns - 1) + read_out)

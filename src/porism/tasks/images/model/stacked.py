@@ -1,4 +1,4 @@
-"""One frame for two kinds of layers that see an image differently: walks over the grid, or 3 x 3 convolutions."""
+"""Stacked layers of one of two kinds: recurrent scans over the grid, or 3 x 3 convolutions."""
 
 from itertools import pairwise
 
