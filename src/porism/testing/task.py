@@ -39,13 +39,13 @@ def check_task(
     - `task`: a class made from `porism.training.task.Task`, or the name of one of Porism's
     - `recipes`: names or recipes to try it with; the default recipe unless given. Small ones make it quick
     - `data`: what `load` is given; the embedded default unless given
-    - `inputs`: what `predict` is asked
+    - `inputs`: what `predict` is given
     - `bad_data`: files that `load` must refuse, each with words that the message must have, such as "line 3"
     - `checks`: some of those that `task_checks` lists
-    - `expected_failed_checks`: names with the reason why they fail; told apart in the report
+    - `expected_failed_checks`: names with the reason why they fail; listed apart in the report
 
     Trainings are those of `porism train`, with a few steps an epoch and in a folder that is deleted afterwards. What is
-    not given cannot be checked, and is told as skipped, never as passed.
+    not given cannot be checked, and is reported as skipped, never as passed.
     """
     trial = TaskTrial.of(task, recipes, data, inputs, bad_data, seed)
     report = run_checks(trial.kind.__name__, _chosen(trial, checks), expected_failed_checks)
@@ -70,7 +70,7 @@ def task_checks(
     >>> [name for name, check in task_checks("graphs")][:3]
     ['recipes', 'toml', 'embedded']
 
-    Each function returns nothing of note where the check passes, raises Skip with the reason where there is nothing to
+    Each function returns no number where the check passes, raises Skip with the reason where there is nothing to
     check, and Failure or the task's own error where it fails.
     """
     return _chosen(TaskTrial.of(task, recipes, data, inputs, bad_data, seed), None)

@@ -104,7 +104,7 @@ def _bad_data_is_named(trial: TaskTrial) -> Outcome:
 
 
 def _bad_files(folder: Path) -> Iterator[Path]:
-    """What people give by mistake: nothing, an empty folder, an empty file, bytes that are no data."""
+    """What people give by mistake: a missing path, an empty folder, an empty file, bytes that are no data."""
     yield folder / "missing"
     (folder / "empty").mkdir()
     yield folder / "empty"

@@ -53,8 +53,8 @@ class TaskTrial:
         kind = find(task) if isinstance(task, str) else task
         if not (isinstance(kind, type) and issubclass(kind, Task)):
             raise RecipeError(f"check_task: {task!r} is no task. Give a class made from porism.training.task.Task.")
-        wanted = recipes if recipes is not None else (kind.default_recipe,)
-        chosen = tuple(pick(kind.recipes, one, kind.name) if isinstance(one, str) else one for one in wanted)
+        requested = recipes if recipes is not None else (kind.default_recipe,)
+        chosen = tuple(pick(kind.recipes, one, kind.name) if isinstance(one, str) else one for one in requested)
         return cls(kind, chosen, None if data is None else str(data), tuple(inputs), dict(bad_data or {}), seed)
 
     @cached_property
@@ -77,7 +77,8 @@ class TaskTrial:
         return tuple(self.trained(recipe) for recipe in self.recipes)
 
     def trained(self, recipe: Recipe, stop_after: int | None = None) -> "Trained":
-        """A short training by the loop that `porism train` has; broken off after some steps and resumed, if asked."""
+        """A short training by the loop that `porism train` has; broken off after some steps and resumed, if
+        requested."""
         kind, recipe = _shortened(self.kind), _for_few_epochs(recipe)
         with TemporaryDirectory() as folder:
             training = self._begun(kind, recipe, Path(folder) / "run")

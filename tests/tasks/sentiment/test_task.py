@@ -50,7 +50,7 @@ def test_predict_tells_the_class_and_the_probabilities(trained: Path, capsys: py
     ("text", "message"),
     [
         (" ", "the text is empty"),
-        ("zzz qqq", "'zzz qqq': the model knows no word of it, so its answer would say nothing"),
+        ("zzz qqq", "'zzz qqq': the model knows no word of it, so its answer would not depend on it"),
     ],
 )
 def test_a_text_without_a_known_word_is_refused(

@@ -119,7 +119,7 @@ class ShapeMode(FakeTensorMode):
         return tuple(parts)
 
     def _pointwise(self, func: Any, args: Any, kwargs: Any, tensors: list[FakeTensor]) -> Answer | None:
-        """Arithmetic on contiguous tensors gives a contiguous one; of which dtype, another call has told."""
+        """Arithmetic on contiguous tensors gives a contiguous one; of which dtype, an earlier call has shown."""
         if not _is_pointwise(func) or not tensors or not _on_one_device(tensors):
             return None
         dtype = self._dtypes.get(_kinds(func, args, kwargs))
@@ -294,7 +294,7 @@ def _is_view(func: Any) -> bool:
 
 @cache
 def _makes_tensor(func: Any) -> bool:
-    """Whether it makes a tensor where it is told to, from nothing or like another one."""
+    """Whether it makes a tensor on the device it is given, anew or like another one."""
     return any(argument.name == "device" and argument.kwarg_only for argument in func._schema.arguments) and (
         func._opname.endswith("_like") or func._opname.startswith("new_") or not _takes_tensors(func)
     )

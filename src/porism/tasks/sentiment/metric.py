@@ -26,8 +26,9 @@ def logits_of(model: Classifier, examples: Sequence[TokenizedReview], pad: int) 
 def evaluate(logits: Tensor, reviews: Reviews, split: str) -> dict[str, float]:
     """The metrics of a split, and accuracies of parts of it where they are known.
 
-    `chance_accuracy` is that of the class which is most frequent in train, said of every text. `accuracy_negated` is
-    that of negated opinions, known of synthetic sentences. `accuracy_unseen` leaves out texts that are in train, too.
+    `chance_accuracy` is that of the class which is most frequent in train, predicted for every text. `accuracy_negated`
+    is that of negated opinions, known of synthetic sentences. `accuracy_unseen` leaves out texts that are in train,
+    too.
     """
     labels = torch.tensor([review.label for review in reviews.splits[split]])
     right = logits.argmax(1) == labels

@@ -35,7 +35,7 @@ def encode_known(tokenizer: Tokenizer, text: str, max_length: int) -> tuple[Tens
     known = [tokenizer.is_known(id) for id in found.ids]
     if not any(known):
         raise DataError(
-            f"{shown(text)}: the model knows no word of it, so its answer would say nothing. Use other words; "
+            f"{shown(text)}: the model knows no word of it, so its answer would not depend on it. Use other words; "
             "the training texts have those it knows."
         )
     notes = []

@@ -111,7 +111,7 @@ class Sentiment(Task):
 
     @property
     def length(self) -> int:
-        """Tokens of the longest training text, truncated as all are: what the cost of a text is told for."""
+        """Tokens of the longest training text, truncated as all are: what the cost of a text is given for."""
         return self._length or max(len(example.ids) for example in self.examples["train"])
 
     def assets(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def encode_reviews(reviews: Sequence[Review], tokenizer: Tokenizer, max_length: 
     """The reviews as a model takes them."""
     encoded = (tokenizer.encode(review.text, max_length) for review in reviews)
     return [
-        # A text of which the tokenizer leaves nothing is one unknown word.
+        # A text of which the tokenizer leaves no token is one unknown word.
         TokenizedReview(torch.tensor(found.ids or [tokenizer.unk or 0]), review.label, found.whole)
         for review, found in zip(reviews, encoded, strict=True)
     ]

@@ -177,7 +177,7 @@ def count_duplicates(rows: Sequence[Review], distinct: Sequence[Review]) -> Dupl
 
 
 def _checked(reviews: Reviews) -> Reviews:
-    """Refuses splits from which nothing can be learned or measured."""
+    """Refuses splits from which no class can be learned or measured."""
     for split in SPLITS:
         if not reviews.splits[split]:
             raise DataError(f"{reviews.name}: no text is left for {split}. Give more texts, or other splits.")

@@ -49,7 +49,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def is_known(self, id: int) -> bool:
-        """Whether an id is that of a word or a part of one: no special token, nothing unknown."""
+        """Whether an id is that of a word or a part of one: no special token, no unknown word."""
 
 
 def read_tokenizer(saved: Mapping[str, Any]) -> Tokenizer:
@@ -58,7 +58,7 @@ def read_tokenizer(saved: Mapping[str, Any]) -> Tokenizer:
 
 
 class WordTokenizer(Tokenizer):
-    """Words and signs, most frequent first, after `[PAD]` and `[UNK]`.
+    """Words and punctuation, most frequent first, after `[PAD]` and `[UNK]`.
 
     >>> tokenizer = WordTokenizer.from_texts(["Good, good soup!"], lowercase=True)
     >>> tokenizer.encode("A good soup", max_length=10)
@@ -158,7 +158,7 @@ class PretrainedTokenizer(Tokenizer):
 def missing_transformers() -> MissingExtra:
     return MissingExtra(
         'a pretrained encoder needs transformers, which is not installed: pip install "porism[text]". '
-        "The recipes attention, window, taylor and hybrid need nothing."
+        "The recipes attention, window, taylor and hybrid need no package."
     )
 
 

@@ -51,13 +51,13 @@ def accuracies(logits: Tensor, reviews: Reviews) -> Table:
         "accuracy": "all test texts",
         "accuracy_negated": "negated opinions alone",
         "accuracy_unseen": "texts that train does not have",
-        "chance_accuracy": "chance: the most frequent class of train, said of every text",
+        "chance_accuracy": "chance: the most frequent class of train, predicted for every text",
     }
     return Table(
         title="Accuracy of parts of the test",
         about="",
         columns=["part", "accuracy"],
-        rows=[[told, found[name]] for name, told in names.items() if name in found],
+        rows=[[title, found[name]] for name, title in names.items() if name in found],
     )
 
 
@@ -100,12 +100,14 @@ def weights_of_words(
     for sentence in sentences:
         tokens, lengths = _tensors(model, tokenizer, sentence, max_length)
         weights = model.encoder.word_weights(tokens, is_padding(lengths, tokens.shape[1]))[0].double().cpu()
-        said = CLASSES[int(model(tokens, lengths)[0].argmax())]
+        predicted = CLASSES[int(model(tokens, lengths)[0].argmax())]
         names = tokenizer.encode(sentence, tokens.shape[1]).tokens
         more = f", the first {LONGEST_SHOWN} tokens" if len(names) > LONGEST_SHOWN else ""
         texts.append(
             WeighedText(
-                words=names[:LONGEST_SHOWN], weights=weights.tolist()[:LONGEST_SHOWN], caption=f"taken for {said}{more}"
+                words=names[:LONGEST_SHOWN],
+                weights=weights.tolist()[:LONGEST_SHOWN],
+                caption=f"taken for {predicted}{more}",
             )
         )
     how = (

@@ -60,10 +60,10 @@ def length_histogram(examples: dict[str, list[TokenizedReview]], max_length: int
     edges = list(range(least, most + 1 + width, width))
     counts = torch.bincount((lengths - least) // width, minlength=len(edges) - 1).tolist()
     cut = int((lengths > max_length).sum())
-    told = f"{cut:,} texts are longer than {max_length} tokens and truncated" if cut else "none is truncated"
+    truncated = f"{cut:,} texts are longer than {max_length} tokens and truncated" if cut else "none is truncated"
     return Histogram(
         title="Lengths of the texts",
-        about=f"All splits: {least} to {most} tokens, half of them up to {int(lengths.median())}; {told}.",
+        about=f"All splits: {least} to {most} tokens, half of them up to {int(lengths.median())}; {truncated}.",
         x="tokens",
         y="texts",
         edges=[float(edge) for edge in edges],

@@ -44,7 +44,7 @@ def model_cost(recipe: SentimentRecipe, config: Mapping[str, Any] | None, length
 def model_letters(
     recipe: SentimentRecipe, config: Mapping[str, Any] | None, vocabulary: int, length: int
 ) -> dict[str, int]:
-    """The sizes behind the letters, of one text."""
+    """The sizes of the letters, of one text."""
     if config is None:
         return {"B": 1, "T": length, "V": vocabulary, "H": recipe.hidden_size, "A": recipe.num_heads}
     full = make_config(config)

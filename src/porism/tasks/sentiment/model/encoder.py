@@ -88,7 +88,8 @@ class TextEncoderBlock(nn.Module):
 
 
 def attention(recipe: SentimentRecipe) -> Heads:
-    """The layer for a recipe's `model`. All norm their queries and keys, so that they differ in nothing else."""
+    """The layer for a recipe's `model`. All norm their queries and keys, so that they differ only in how they
+    attend."""
     width, heads = recipe.hidden_size, recipe.num_heads
     match recipe.model:
         case "window":

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HUB = "https://huggingface.co"
 TIMEOUT_SECONDS = 10
 MAY_BE_NEW = "pooler."
-"""Weights that a checkpoint may lack, as that of a masked language model does. They are drawn, and that is said."""
+"""Weights that a checkpoint may lack, as that of a masked language model does. They are drawn, and a note says so."""
 
 CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "bert-base-cased": {"model_type": "bert", "vocab_size": 28_996},
@@ -70,7 +70,7 @@ class PretrainedEncoder(TextEncoder):
         if stack is None:
             raise RecipeError(
                 f"num_frozen_layers and layerwise_lr_decay: the layers of {type(self.net).__name__} could not be "
-                "told apart. Leave both at their defaults."
+                "distinguished. Leave both at their defaults."
             )
         above = [module for name, module in self.net.named_children() if name == "pooler"]
         inside = {id(parameter) for module in (stack, *above) for parameter in module.parameters()}
@@ -118,10 +118,10 @@ def load_pretrained(name: str, max_length: int) -> Pretrained:
             options = {}
     with _answered(name), _quiet():
         config = transformers.AutoConfig.from_pretrained(place, **options)
-        net, told = transformers.AutoModel.from_pretrained(place, output_loading_info=True, **options)
+        net, loaded = transformers.AutoModel.from_pretrained(place, output_loading_info=True, **options)
         words = transformers.AutoTokenizer.from_pretrained(place, **options)
     config = _check_kind(name, net.config or config)
-    new = sorted(told["missing_keys"])
+    new = sorted(loaded["missing_keys"])
     if lost := [key for key in new if not key.startswith(MAY_BE_NEW)]:
         raise DataError(f"{name}: its weights lack {len(lost)} of the encoder, {lost[0]} for instance. Save it whole.")
     weights = {key: x for key, x in net.state_dict().items() if key not in new}
@@ -194,7 +194,7 @@ def _answered(name: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the notes and bars of transformers: what matters of them is said in our own words."""
+    """Without the notes and bars of transformers: what matters of them is in our own notes."""
     from transformers.utils import logging as notes
 
     before, bars = notes.get_verbosity(), notes.is_progress_bar_enabled()
@@ -248,7 +248,7 @@ def _check_fit(name: str, config: Any, tokenizer: PretrainedTokenizer, max_lengt
 
 @torch.no_grad()
 def _check_both_sides(name: str, net: nn.Module, config: Any) -> None:
-    """Refuses a net whose first token attends to nothing after it: what it says of a text would be nothing."""
+    """Refuses a net whose first token attends to no later token: its answer would not depend on the text."""
     tokens = torch.zeros(2, 8, dtype=torch.int64)
     tokens[1, -1] = config.vocab_size - 1
     states = net(input_ids=tokens, attention_mask=torch.ones_like(tokens)).last_hidden_state[:, 0]
