@@ -93,7 +93,7 @@ def probabilities(model: Classifier, tokenizer: Tokenizer, sentences: Sequence[s
 
 
 def weights_of_words(
-    model: Classifier, tokenizer: Tokenizer, max_length: int, sentences: Sequence[str]
+    model: Classifier, tokenizer: Tokenizer, sentences: Sequence[str], max_length: int
 ) -> WeighedTexts:
     """Which tokens the pooled output is made of."""
     texts = []
