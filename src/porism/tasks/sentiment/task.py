@@ -85,9 +85,13 @@ class Sentiment(Task):
             test_split=own.test_split,
         )
         if own.encoder is None:
-            texts = [review.text for review in reviews.splits["train"]]
-            vocabulary = {"min_count": own.min_count, "max_vocab_size": own.max_vocab_size}
-            return cls(own, WordTokenizer.from_texts(texts, lowercase=own.lowercase, **vocabulary), reviews=reviews)
+            words = WordTokenizer.from_texts(
+                (review.text for review in reviews.splits["train"]),
+                lowercase=own.lowercase,
+                min_count=own.min_count,
+                max_vocab_size=own.max_vocab_size,
+            )
+            return cls(own, words, reviews=reviews)
         found = load_pretrained(own.encoder, own.max_length)
         return cls(own, found.tokenizer, found.config.to_dict(), reviews=reviews, pretrained=found)
 
@@ -196,10 +200,10 @@ class Sentiment(Task):
     def _encoder_facts(self) -> dict[str, int | float | str]:
         if self._pretrained is None:
             return {}
-        new = ", ".join(self._pretrained.new)
-        return {"encoder": str(self.recipe.encoder)} | (
-            {"weights that were not in it, and are drawn": new} if new else {}
-        )
+        facts: dict[str, int | float | str] = {"encoder": str(self.recipe.encoder)}
+        if self._pretrained.new:
+            facts["weights that were not in it, and are drawn"] = ", ".join(self._pretrained.new)
+        return facts
 
     def cost(self) -> Terms:
         return model_cost(self.recipe, self._config, self.length)

@@ -181,6 +181,11 @@ def test_more_tokens_than_positions_are_refused(tiny_bert: Path) -> None:
         load_pretrained(str(tiny_bert), 33)
 
 
+def test_a_length_without_room_for_words_is_refused(tiny_bert: Path) -> None:
+    with pytest.raises(RecipeError, match="max_length=2 leaves no room for words. Use 3 or more."):
+        load_pretrained(str(tiny_bert), 2)
+
+
 def test_more_frozen_layers_than_there_are(tiny_bert: Path, write_reviews: WriteReviews) -> None:
     recipe = override(RECIPES["bert"], fine_tuning(tiny_bert, "num_frozen_layers=3"))
     with pytest.raises(RecipeError, match="num_frozen_layers=3, and the encoder has 2 layers"):

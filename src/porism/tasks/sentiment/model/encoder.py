@@ -63,7 +63,8 @@ class AttentionEncoder(TextEncoder):
 
     def _weights(self, hidden: Tensor, padding: Tensor) -> Tensor:
         scores = self.word_score(hidden).squeeze(-1).float()  # B T
-        return scores.masked_fill(padding, -torch.inf).softmax(1).to(hidden.dtype)
+        weights: Tensor = scores.masked_fill(padding, -torch.inf).softmax(1).to(hidden.dtype)
+        return weights
 
 
 class TextEncoderBlock(nn.Module):
@@ -93,13 +94,13 @@ def attention(recipe: SentimentRecipe) -> Heads:
     width, heads = recipe.hidden_size, recipe.num_heads
     match recipe.model:
         case "window":
-            near = Pattern("sliding", window_size=recipe.window_size, lookahead=recipe.window_size - 1)
-            return WindowAttention(width, heads, pattern=near, batch_first=True, qk_norm=True)
+            both_sides = Pattern("sliding", window_size=recipe.window_size, lookahead=recipe.window_size - 1)
+            return WindowAttention(width, heads, pattern=both_sides, batch_first=True, qk_norm=True)
         case "taylor":
             # It is not to stand in for softmax but to be trained as it is: how far they are apart is no defect here.
             return TaylorAttention(width, heads, order=recipe.order, batch_first=True, qk_norm=True, warn_above=None)
         case "hybrid":
-            near_exactly = {"window_size": recipe.window_size, "order": recipe.order}
-            return HybridAttention(width, heads, **near_exactly, batch_first=True, qk_norm=True)
+            near, order = recipe.window_size, recipe.order
+            return HybridAttention(width, heads, window_size=near, order=order, batch_first=True, qk_norm=True)
         case _:
             return Attention(width, heads, batch_first=True, qk_norm=True)

@@ -140,7 +140,7 @@ def make_config(saved: Mapping[str, Any]) -> "PretrainedConfig":
 
 def known_config(name: str | None) -> Mapping[str, Any]:
     """The configuration of an encoder that is known here, without the hub."""
-    if name not in CONFIGS:
+    if name is None or name not in CONFIGS:
         raise RecipeError(
             f"the sizes of the encoder {name} are not known without its files. Known: {', '.join(CONFIGS)}. For "
             "a folder: porism cost hf:FOLDER."
