@@ -15,7 +15,7 @@ from porism.tasks.sentiment.data.embedded import synthetic
 from porism.tasks.sentiment.data.reviews import Reviews, from_rows, from_splits
 
 CATALOGUE = {
-    "synthetic": DataSet("5,500 sentences of a small grammar, nobody's reviews: the default", "made by this package"),
+    "synthetic": DataSet("5,500 sentences of a small grammar, nobody's reviews: the default", "none needed"),
 }
 """Reviews known by name. Anything else is a path."""
 
