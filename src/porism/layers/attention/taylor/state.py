@@ -13,6 +13,10 @@ from porism.layers.attention.taylor.feature_maps import MAPS
 class TaylorState(NamedTuple):
     """The sums over keys of phi(k) v^T, (B, G, M, H), and of phi(k), (B, G, M): float32 or better.
 
+    >>> _, state = taylor_decode(*torch.randn(3, 2, 8, 10, 16))                     # q, k, v: B A T D
+    >>> state.sums.shape, state.weights.shape, state.order
+    (torch.Size([2, 8, 161, 16]), torch.Size([2, 8, 161]), 2)
+
     `order` and `feature_map` are those of phi. A state that names none is taken for one of the layer that it is given
     to.
     """
