@@ -48,7 +48,7 @@ def hide(names: Iterable[str]) -> None:
     there = sorted(hidden & {module.partition(".")[0] for module in sys.modules})
     if there:
         raise ImportError(f"PORISM_TESTS_WITHOUT: {', '.join(there)} was imported before it could be hidden")
-    sys.meta_path[:] = [Hiding(finder, hidden) for finder in sys.meta_path]  # type: ignore[misc]
+    sys.meta_path[:] = [Hiding(finder, hidden) for finder in sys.meta_path]
 
 
 HIDDEN = os.environ.get("PORISM_TESTS_WITHOUT", "").replace(",", " ").split()
