@@ -95,6 +95,7 @@ class ScanLaunch(NamedTuple):
         return options | {"launch_cooperative_grid": True} if exchanging else options
 
 
+@cache
 def plan(B: int, H: int, width: int, length: int, dtype: torch.dtype, device: torch.device) -> ScanLaunch | None:
     """The launch for B sequences of H states, or None where the matrix does not fit on chip.
 

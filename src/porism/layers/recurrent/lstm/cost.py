@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from sympy import Expr
 from torch import nn
 
 from porism.costing.alphabet import B, D, H, T
 from porism.costing.terms import Terms
+from porism.layers.recurrent.lstm.functional import FUSED_ON_CPU
 
 
 def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) -> Terms:
@@ -26,19 +28,21 @@ def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) ->
             parameters={"input": 4 * width * H, "recurrent": 4 * H**2} | ({"biases": 8 * H} if bias else {}),
             flops=products,
             backward_flops=products | {f"{name} weights": work for name, work in products.items()},
-            # Of every step its gates, h[t] and c[t]; and for a second derivative what the first step began with.
-            saved={
-                "x": B * T * width,
-                "gates": 4 * B * T * H,
-                "states": B * (T + 1) * H,
-                "memory": B * (T + 1) * H,
-                "first state and memory": 2 * B * H,
-            }
-            | ({"sum of the biases": 4 * H} if bias else {}),
+            saved={"x": B * T * width, "gates": 4 * B * T * H} | _memory(bias),
         )
         for direction in directions:
             total += one.with_prefix(f"l{layer}{direction}") if num_layers > 1 or bidirectional else one
     return total
+
+
+def _memory(bias: bool) -> dict[str, Expr]:
+    """What is kept of h and c. Besides, torch's fused kernels keep a workspace, which no tensor shows."""
+    if FUSED_ON_CPU:
+        # Of every step h[t-1], c[t-1] and tanh(c[t]).
+        return {"states": B * T * H, "memory": 2 * B * T * H}
+    # Of every step h[t] and c[t]; and for a second derivative what the first step began with.
+    kept = {"states": B * (T + 1) * H, "memory": B * (T + 1) * H, "first state and memory": 2 * B * H}
+    return kept | ({"sum of the biases": 4 * H} if bias else {})
 
 
 def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:

@@ -39,7 +39,7 @@ def prediction_exhibits(
     ]
     if sentences:
         made.append(probabilities(model, tokenizer, sentences, max_length))
-        made.append(weights_of_words(model, tokenizer, max_length, sentences))
+        made.append(weights_of_words(model, tokenizer, sentences, max_length))
     wrong = mistakes(probs, labels, reviews)
     return [*made, wrong] if wrong.rows else made
 
