@@ -43,7 +43,8 @@ def samples() -> list[Any]:
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_modules import module_db
     # That import forbids to set flags such as torch.backends.mkldnn.enabled, for torch's own tests.
-    setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
+    torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
+    assert not torch.backends.flags_frozen()
 
     found = []
     for info in module_db:

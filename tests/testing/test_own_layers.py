@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 import porism
@@ -45,6 +46,8 @@ LAYERS: dict[str, tuple[Callable[..., nn.Module], tuple[Any, ...], str]] = {
     "skipgram": (lambda V, D: porism.SkipGram(V, D), ("B : int < V",) * 2, "BVD"),
 }
 EXPECTED = {"skipgram": {"dtypes": "a loss is in float32 or better, whatever the vectors are in"}}
+if torch.cuda.is_available():
+    EXPECTED["gcn"] = {"cuda_graph": "edges that are no Graph yet are checked and sorted at every call, on the host"}
 
 
 # torch.compile itself calls what torch deprecates, and torch's own kernel for softmax attention has no rule for vmap.

@@ -2,7 +2,7 @@
 
 >>> left, right = torch.empty(32, 64), torch.empty(64, 128)
 >>> work(torch.ops.aten.mm.default, (left, right), {}, left @ right, flops=2 * 32 * 64 * 128, moved=57_344)
-(Work(kind='product_nn', sizes=(32, 64, 128), amount=524288),)
+(KernelWork(kind='product_nn', sizes=(32, 64, 128), amount=524288),)
 
 The kinds are those whose speed is worth measuring apart: two kinds differ where a device takes different times for the
 same sizes. What has no kind of its own is taken to move its bytes and no more.

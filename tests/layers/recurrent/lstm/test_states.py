@@ -8,6 +8,8 @@ from porism.layers import LSTM
 
 T, B, D, H = 3, 4, 2, 5
 
+pytestmark = pytest.mark.usefixtures("double")
+
 
 @pytest.mark.parametrize("options", [{}, {"recurrent_dropout": 0.5}, {"proj_size": 2}], ids=str)
 @pytest.mark.parametrize("shape", [(3, B, H), (1, B, H), (2, B + 1, H), (2, B, H + 1), (2, 1, H)], ids=str)

@@ -81,18 +81,19 @@ class ScanLaunch(NamedTuple):
 
     def options(self, dtype: torch.dtype) -> dict[str, Any]:
         """The arguments that all scans share."""
-        exchanging = self.slabs > 1 and not triton.knobs.runtime.interpret
+        waiting = not triton.knobs.runtime.interpret
         options = {
             "ROWS": self.rows,
             "UNITS": self.units,
             "PARTS": WARPS,
             "PART": self.part,
             "SLABS": self.slabs,
-            "WAIT": exchanging,
+            # A program alone waits too: for its own warps.
+            "WAIT": waiting,
             "PRECISION": precision(dtype),
             "num_warps": WARPS,
         }
-        return options | {"launch_cooperative_grid": True} if exchanging else options
+        return options | {"launch_cooperative_grid": True} if waiting and self.slabs > 1 else options
 
 
 @cache

@@ -55,7 +55,7 @@ def lstm(
         operands = (x, h0, c0, weight_ih, weight_hh, bias, mask)
         if is_transformed(x, h0, c0, weight_ih, weight_hh, bias, mask):
             y, h, c = by_steps(*operands)
-        elif mask is None and torch_is_fused(x):
+        elif mask is None and torch_is_fused(x) and x.dtype == h0.dtype:
             y, h, c = _by_torch(x, h0, c0, weight_ih, weight_hh, bias)
         else:
             # Both passes read x by rows, a step of a sequence each: where they lie otherwise they are copied once.
@@ -66,8 +66,11 @@ def lstm(
 
 
 def torch_is_fused(x: Tensor) -> bool:
-    """Whether torch has a kernel for all steps of an LSTM on x's device: it is as fast as ours or faster."""
-    return x.is_cuda if not x.is_cpu else FUSED_ON_CPU
+    """Whether torch has a kernel for all steps of an LSTM on x's device: it is as fast as ours or faster.
+
+    Not in compiled code on a CPU, where torch 2.11 gives last states of another shape.
+    """
+    return x.is_cuda or (x.is_cpu and FUSED_ON_CPU and not torch.compiler.is_compiling())
 
 
 def _by_torch(
@@ -76,7 +79,9 @@ def _by_torch(
     weights = [weight_ih, weight_hh] if bias is None else [weight_ih, weight_hh, bias, torch.zeros_like(bias)]
     h0, c0 = (part.contiguous()[None] for part in (h0, c0))
     weights = in_one_chunk(weights) if x.is_cuda else weights
-    y, h, c = torch._VF.lstm(x, (h0, c0), weights, bias is not None, 1, 0.0, False, False, False)
+    # cuDNN goes back only through what it computed in training mode; dropout is 0 in either.
+    train = torch.is_grad_enabled()
+    y, h, c = torch._VF.lstm(x, (h0, c0), weights, bias is not None, 1, 0.0, train, False, False)
     return y, h[0], c[0]
 
 

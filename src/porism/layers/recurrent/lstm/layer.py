@@ -150,7 +150,9 @@ class LSTM(nn.Module):
                 h_0, c_0 = (part.index_select(1, packed.sorted_indices) for part in (h_0, c_0))
         weights: list[Tensor] = list(self.parameters())
         weights = in_one_chunk(weights) if data.is_cuda else weights
-        settings = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        # cuDNN goes back only through what it computed in training mode, so that mode is not the layer's.
+        dropout, train = self.dropout if self.training else 0.0, self.training or torch.is_grad_enabled()
+        settings = (self.bias, self.num_layers, dropout, train, self.bidirectional)
         if packed is None:
             output, h_n, c_n = torch._VF.lstm(data, (h_0, c_0), weights, *settings, batch_first)
             if unbatched:

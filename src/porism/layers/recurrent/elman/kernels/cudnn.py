@@ -33,7 +33,11 @@ def tanh_disguise(
 
 
 def in_one_chunk(weights: list[Tensor]) -> list[Tensor]:
-    """The same weights side by side in one piece of memory, as cuDNN asks (it warns and copies otherwise)."""
-    chunk = torch.cat([weight.flatten() for weight in weights])
-    parts = chunk.split([weight.numel() for weight in weights])
-    return [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]
+    """The same weights side by side in one piece of memory, as cuDNN asks (it warns and copies otherwise).
+
+    It has the matrices of all layers before the biases of all.
+    """
+    order = sorted(range(len(weights)), key=lambda i: -weights[i].dim())
+    parts = torch.cat([weights[i].flatten() for i in order]).split([weights[i].numel() for i in order])
+    placed = dict(zip(order, parts, strict=True))
+    return [placed[i].view_as(weight) for i, weight in enumerate(weights)]
