@@ -124,16 +124,15 @@ def main(turns: int = 10, out: Path = RESULT) -> None:
                     "kernel": "cuDNN",
                 }
                 if isinstance(layer, Elman | LSTM):
-                    row["error"] = error(layer, min(T, 64), B)
+                    row["error"] = float(f"{error(layer, min(T, 64), B):.2g}")
                     if isinstance(layer, Elman) and runs_on_chip(x, layer.get_parameter("weight_hh_l0")):
                         row["kernel"] = "all steps in one"
                         assert row["error"] <= WORST_ERROR[dtype], row
                 row |= measured(layer, x, dy, turns)
                 rows.append(row)
                 print(json.dumps(row), flush=True)
-    out.write_text(
-        json.dumps({"hardware": hardware(torch.device("cuda")), "versions": versions(), "rows": rows}, indent=1)
-    )
+    machine = {"hardware": hardware(torch.device("cuda")), "versions": versions()}
+    out.write_text(json.dumps({**machine, "results": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

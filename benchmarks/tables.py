@@ -27,6 +27,7 @@ TABLES = {
     "window_gpu": attention.window_gpu,
     "decoding": attention.decoding,
     "mechanism": attention.mechanism,
+    "recurrent_gpu": layers.recurrent_gpu,
     "grid": layers.grid,
     "grid_cuda": layers.grid,
     "graphs": layers.graphs,
