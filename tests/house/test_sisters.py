@@ -17,7 +17,7 @@ TASK = (
 OWN = {
     "gcn": {"graph.py", "features.py"},
     "skipgram": {"noise.py", "estimators.py"},
-    "taylor": {"feature_maps.py", "error.py"},
+    "taylor": {"feature_maps.py", "error.py", "state.py", "dense.py"},
 }
 
 

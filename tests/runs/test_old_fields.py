@@ -19,7 +19,10 @@ from porism.runs.run import RunFolder, read_recipe
 from porism.tasks import TASKS, find
 
 HERE = Path(__file__).parent
-OLD = {"language": HERE / "run-0.1", **{task: HERE / "runs-0.1" / task / "run" for task in TASKS if task != "language"}}
+OLD = {
+    "language": HERE / "run-0.1",
+    **{task: HERE / "runs-0.1" / task / "run" for task in TASKS if (HERE / "runs-0.1" / task).exists()},
+}
 GRAPHS = OLD["graphs"]
 
 

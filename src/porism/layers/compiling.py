@@ -1,9 +1,14 @@
 """torch.compile told about a function, without loading the compiler."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import torch
 
 Called = TypeVar("Called", bound=Callable[..., object])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def assume_constant_result(function: Called) -> Called:
@@ -14,3 +19,19 @@ def assume_constant_result(function: Called) -> Called:
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
+
+
+def uncompiled(function: Callable[P, R], reason: str) -> Callable[P, R]:
+    """torch.compiler.disable: compiled code calls the function as it is, and refuses a full graph for the reason given.
+
+    Torch's own imports the whole compiler at once, this one where compiled code calls.
+    """
+
+    @wraps(function)
+    def as_it_is(*args: P.args, **kwargs: P.kwargs) -> R:
+        disabled: Callable[P, R] = torch.compiler.disable(function, reason=reason)
+        return disabled(*args, **kwargs)
+
+    marked: Any = as_it_is
+    marked._torchdynamo_disable, marked._torchdynamo_disable_msg = True, reason
+    return as_it_is

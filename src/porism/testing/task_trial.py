@@ -1,6 +1,5 @@
 """A task under some recipes, short trainings of it, and what must be the same before and after."""
 
-import pickle
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -205,6 +204,8 @@ def unchanged(model: nn.Module, doing: str) -> Iterator[None]:
 def _random_states() -> dict[str, bytes]:
     return {
         "torch": torch.get_rng_state().numpy().tobytes(),
-        "numpy": pickle.dumps(np.random.get_state()),  # what code of others draws from
-        "Python": pickle.dumps(random.getstate()),
+        "numpy": b"".join(
+            np.asarray(part).tobytes() for part in np.random.get_state()
+        ),  # what code of others draws from
+        "Python": repr(random.getstate()).encode(),
     }

@@ -80,6 +80,9 @@ def _mistake(draw: Draw, N: int, E: int) -> tuple[str, Any]:
     }  # fmt: skip
     if draw.happens(0.6):
         name, seed = draw.one_of("x", "weight"), draw.whole(0, 10**6)
+        # Features may have any dimensions before their nodes, so one more is no mistake.
+        if name == "x" and spoiled(Draw(seed), torch.zeros(1, 1))[0] == "one dimension more":
+            name = "weight"
 
         def change(views: dict[str, Any], made: dict[str, Any]) -> None:
             views[name] = spoiled(Draw(seed), views[name])[1]

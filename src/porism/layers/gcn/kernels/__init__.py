@@ -47,6 +47,8 @@ def _product(
     starts: Tensor, columns: Tensor, values: Tensor, x: Tensor, bias: Tensor | None = None, *_transposed: Any
 ) -> Tensor:
     _check(starts, columns, values, x, bias)
+    # Kernels read memory, which of a negated view has the other signs.
+    x, bias = x.resolve_neg(), None if bias is None else bias.resolve_neg()
     matrix = Csr(starts, columns, values if values.dtype in SUMMED else values.float())
     if x.device.type in kernels.DEVICES and _installed("triton"):
         from porism.layers.gcn.kernels import triton

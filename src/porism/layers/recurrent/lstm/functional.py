@@ -158,10 +158,9 @@ def _backward(
         scan = triton.back_through_time
     needs_x, needs_h0, needs_c0, *needs_rest = needed
     delta, dc0 = scan(dh[1:], dc, c, gates, weight_hh, mask)
-    dx, dh0, *rest = layer_gradient(delta, x, h, weight_ih, weight_hh, mask, [needs_x, needs_h0, *needs_rest])
-    if dh0 is not None:
-        dh0 += dh[0]
-    found = (dx, dh0, dc0.to(c0.dtype) if needs_c0 else None, *rest)
+    # dh[0] in any case, as torch's kernels do: so that every kernel of the layer has the same cost.
+    dx, dh0, *rest = layer_gradient(delta, x, h, weight_ih, weight_hh, mask, [needs_x, *needs_rest])
+    found = (dx, dh0 + dh[0] if needs_h0 else None, dc0.to(c0.dtype) if needs_c0 else None, *rest)
     likes = (x, h, c0, x, h, x)
     return tuple(like.new_empty(0) if part is None else part for part, like in zip(found, likes, strict=True))
 
@@ -190,8 +189,8 @@ def _flops(x: Any, h0: Any, *_: Any, **__: Any) -> int:
 def _backward_flops(dh: Any, dc: Any, x: Any, *rest: Any, **__: Any) -> int:
     """Each product of the forward pass turns into two: of its left operand and of its right one."""
     (T, B, D), H, needed = x, dh[-1], rest[-1]
-    dx, dh0, _, dI, dH, _ = needed
-    return int(8 * T * B * H * (D * (dx + dI) + H * dH) + 8 * B * H * H * (T - 1 + dh0))
+    dx, _, _, dI, dH, _ = needed
+    return int(8 * T * B * H * (D * (dx + dI) + H * (1 + dH)))
 
 
 _OPERANDS = (

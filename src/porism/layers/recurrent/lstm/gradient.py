@@ -94,16 +94,16 @@ def layer_gradient(
     weight_hh: Tensor,
     mask: Tensor | None,
     needed: Sequence[bool],
-) -> tuple[Tensor | None, ...]:
-    """The gradients of x, h[0], both weights and the bias from delta (T, B, 4H); None where one is not needed.
+) -> tuple[Tensor | None, Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """The gradients of x, h[0], both weights and the bias from delta (T, B, 4H); all but h[0]'s None where not needed.
 
     x (T, B, D), h[0] to h[T] (T+1, B, H), weights as torch keeps them. x and weight_ih may be of a lower type than the
     rest; so are their gradients.
     """
-    needs_x, needs_h0, needs_ih, needs_hh, needs_b = needed
+    needs_x, needs_ih, needs_hh, needs_b = needed
     rows = delta.flatten(0, 1)
     # dh[0] = m (delta[1] H^T)
-    dh0 = masked(delta[0] @ weight_hh, mask) if needs_h0 else None
+    dh0 = masked(delta[0] @ weight_hh, mask)
     # dH = sum (m h[t-1])^T delta[t]    one product over all T B rows: the sum over t is inside it
     dH = rows.mT @ masked(h[:-1], mask).flatten(0, 1) if needs_hh else None
     rows = rows.to(x.dtype)
