@@ -6,6 +6,7 @@ that a machine may lack, and the reason it gives where it skips).
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before torch is imported: its libraries read this once. For the processes a test starts as well.
@@ -17,6 +18,7 @@ if HIDDEN:  # from the processes that tests start as well
     FOLDER = str(Path(__file__).parent / "without")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [FOLDER, os.environ.get("PYTHONPATH")]))
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -32,3 +34,11 @@ if not torch.cuda.is_available():
 settings.register_profile("porism", deadline=None)
 settings.register_profile("porism-ci", deadline=None, derandomize=True)
 settings.load_profile("porism-ci" if os.environ.get("CI") else "porism")
+
+
+@pytest.fixture(autouse=True)
+def _torch_keeps_its_kernels() -> Iterator[None]:
+    """After a product in bfloat16 that this CPU does not have, torch turns oneDNN off for the rest of the process."""
+    enabled = torch.backends.mkldnn.enabled
+    yield
+    torch.backends.mkldnn.enabled = enabled
