@@ -1,7 +1,9 @@
-"""Products of matrices in kernels."""
+"""What kernels of several layers share: how they read operands, products of matrices, rows and numbers of tokens."""
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
@@ -93,3 +95,14 @@ def settled(total: tl.tensor, blind: tl.tensor) -> tl.tensor:
 def inverse(total: tl.tensor) -> tl.tensor:
     """1 / total, and 0 for a query that attends to no key, whose total is 0 exactly."""
     return tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))
+
+
+def as_read(x: Tensor) -> Tensor:
+    """x as kernels read it: one piece of memory, its numbers with their signs."""
+    return x.contiguous().resolve_neg()
+
+
+def precision(dtype: torch.dtype) -> str:
+    """TF32 has ten bits: products of float32 take three of it, unless torch is set to allow one."""
+    one_will_do = dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32"
+    return "tf32" if one_will_do else "tf32x3"

@@ -54,15 +54,13 @@ def states(
     _check(x, h0, weight_ih, weight_hh, bias, nonlinearity)
     if product := autocast_dtype(x):
         dtype = torch.promote_types(weight_hh.dtype, torch.float32)
-        by_cudnn = x.is_cuda and mask is None and not runs_on_chip(x, weight_hh.to(dtype))
         # cuDNN has one type for all.
-        product = dtype if by_cudnn else product
+        product = dtype if _takes_cudnn(x, weight_hh.to(dtype), mask) else product
         x, weight_ih, h0, weight_hh = x.to(product), weight_ih.to(product), h0.to(dtype), weight_hh.to(dtype)
         bias = None if bias is None else bias.to(product)
         mask = None if mask is None else mask.to(dtype)
     with without_autocast(x):
-        # cuDNN is built for single precision and below.
-        if x.is_cuda and x.dtype != torch.float64 and mask is None and not runs_on_chip(x, weight_hh):
+        if _takes_cudnn(x, weight_hh, mask):
             return fused(x, h0, weight_ih, weight_hh, bias, nonlinearity)
         # Both passes read x by rows, a step of a sequence each: where they lie otherwise they are copied once.
         x = x.contiguous()
@@ -75,6 +73,16 @@ def states(
             return h[1:]
         y: Tensor = ElmanFunction.apply(*operands, nonlinearity, not transformed)[0]
     return y
+
+
+def _takes_cudnn(x: Tensor, weight_hh: Tensor, mask: Tensor | None) -> bool:
+    """Nets on a GPU that are too wide for our kernel. cuDNN is built for single precision and below.
+
+    Compiled code calls the operator, which looks at sizes and devices when it runs.
+    """
+    if not x.is_cuda or weight_hh.dtype == torch.float64 or mask is not None or torch.compiler.is_compiling():
+        return False
+    return not runs_on_chip(x, weight_hh)
 
 
 def runs_on_chip(x: Tensor, weight_hh: Tensor) -> bool:

@@ -18,7 +18,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+from porism.layers.kernels.triton import INTERPRETED, precision
+
 EMPTY = tl.constexpr(-1)
 """The bits of a number that is not written yet: all ones, a NaN in every floating type."""
 
@@ -155,9 +156,3 @@ def launches(T: int) -> Iterator[tuple[int, int]]:
         yield from ((t, t + 1) for t in range(T))
     else:
         yield 0, T
-
-
-def precision(dtype: torch.dtype) -> str:
-    """TF32 has ten bits: products of float32 take three of it, unless torch is set to allow one."""
-    one_will_do = dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32"
-    return "tf32" if one_will_do else "tf32x3"

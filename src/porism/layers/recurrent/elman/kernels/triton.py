@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from porism.layers.kernels.triton import as_read
 from porism.layers.recurrent.kernels.scan import (
     WARPS,
     ScanLaunch,
@@ -135,8 +136,8 @@ def _run(
     found = launch(B, weight)
     assert found is not None, "the caller looks whether there is room"
     weight = weight.resolve_neg()
-    inputs, states = (part.contiguous().resolve_neg() for part in (inputs, states))
-    mask = inputs if mask is None else mask.contiguous()
+    inputs, states = as_read(inputs), as_read(states)
+    mask = inputs if mask is None else as_read(mask)
     for begin, end in launches(T):
         _scan[(found.programs,)](
             inputs, mask, states, bits(out), weight, *weight.stride(), T, B, begin, end,

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from porism.layers.kernels.triton import product
+from porism.layers.kernels.triton import as_read, precision, product
 from porism.layers.recurrent.grid.gradient import GridGradient
 
 
@@ -148,7 +148,7 @@ def _scanned(
     inputs: Tensor, states: Tensor, left: Tensor, top: Tensor, nonlinearity: str, direction: str, back: bool
 ) -> Tensor:
     """What a scan in a direction, or back, writes: (B, Y, X, H), as the inputs."""
-    inputs, states, left, top = (_as_read(part) for part in (inputs, states, left, top))
+    inputs, states, left, top = (as_read(part) for part in (inputs, states, left, top))
     B, Y, X, H = inputs.shape
     rows, met, warps = launch(Y, H, inputs.dtype)
     bands = triton.cdiv(Y, rows)
@@ -160,14 +160,9 @@ def _scanned(
     _scan[(bands * B,)](
         inputs, states, out, left, top, done, start, -X * H if upward else X * H, -H if leftward else H, B, Y, X,
         H=H, H_TILE=_tile(H), ROWS=rows, MET=met, BACK=back, ACTIVATION=nonlinearity, BANDS=bands > 1,
-        PRECISION=_precision(inputs.dtype), num_warps=warps, num_stages=1,
+        PRECISION=precision(inputs.dtype), num_warps=warps, num_stages=1,
     )  # fmt: skip
     return out
-
-
-def _as_read(x: Tensor) -> Tensor:
-    """x as the kernel reads it: one piece of memory, its numbers with their signs."""
-    return x.contiguous().resolve_neg()
 
 
 def _sum_of_products(a: Tensor, b: Tensor) -> Tensor:
@@ -179,9 +174,3 @@ def _tile(size: int) -> int:
     """The side of a tile that holds so many; products take 16 at least."""
     power: int = triton.next_power_of_2(size)
     return max(16, power)
-
-
-def _precision(dtype: torch.dtype) -> str:
-    """TF32 has ten bits: products of fp32 take three of it unless torch allows one."""
-    one_will_do = dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32"
-    return "tf32" if one_will_do else "tf32x3"

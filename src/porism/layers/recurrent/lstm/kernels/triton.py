@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from porism.layers.kernels.triton import as_read
 from porism.layers.recurrent.kernels.scan import (
     WARPS,
     ScanLaunch,
@@ -163,7 +164,7 @@ def forward(
     found = _found(B, weight_hh, back=False)
     for begin, end in launches(T):
         _forward_scan[(found.programs,)](
-            inputs, inputs if mask is None else mask.contiguous(), bits(h), c, gates, _as_read(weight_hh),
+            inputs, inputs if mask is None else as_read(mask), bits(h), c, gates, as_read(weight_hh),
             B, begin, end, H=H, MASKED=mask is not None, **found.options(weight_hh.dtype),
         )  # fmt: skip
     return h, c, gates
@@ -180,7 +181,7 @@ def back_through_time(
     found = _found(B, weight_hh, back=True)
     for begin, end in launches(T):
         _backward_scan[(found.programs,)](
-            _as_read(dy), dy if mask is None else mask.contiguous(), bits(delta), c, gates, dc, _as_read(weight_hh),
+            as_read(dy), dy if mask is None else as_read(mask), bits(delta), c, gates, dc, as_read(weight_hh),
             T, B, begin, end, H=H, MASKED=mask is not None, **found.options(weight_hh.dtype),
         )  # fmt: skip
     return delta[:-1], dc
@@ -190,8 +191,3 @@ def _found(B: int, weight_hh: Tensor, back: bool) -> ScanLaunch:
     found = launch(B, weight_hh, back)
     assert found is not None, "the caller looks whether there is room"
     return found
-
-
-def _as_read(x: Tensor) -> Tensor:
-    """x as the kernels read it: one piece of memory, its numbers with their signs."""
-    return x.contiguous().resolve_neg()
