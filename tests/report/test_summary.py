@@ -41,6 +41,19 @@ def test_two_models(write_run: WriteRun, lower: bool, opening: str) -> None:
     assert "One seed each" in text
 
 
+def test_models_that_trained_for_longer_are_named(write_run: WriteRun) -> None:
+    runs = [
+        write_run("1", recipe="a", metrics=metrics(140.0, epochs=12)),
+        write_run("2", recipe="b", metrics=metrics(150.0, epochs=4)),
+        write_run("3", recipe="c", metrics=metrics(150.0, epochs=12)),
+    ]
+    assert (
+        "Their training differs: 12 epochs for a, 4 for b, so this is no comparison of the models alone."
+        in summary_of(runs[0], runs[1])
+    )
+    assert "training differs" not in summary_of(runs[0], runs[2])
+
+
 def test_the_cost_of_being_best_and_the_smallest_are_named(write_run: WriteRun) -> None:
     text = summary_of(
         write_run("1", recipe="big", metrics=metrics(140.0, parameters=3_000_000)),

@@ -55,6 +55,12 @@ def _compared(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     ]
     if costs:
         sentences.append(f"It has {' and '.join(costs)}.")
+    ours, theirs = _epochs(best), _epochs(second)
+    if ours and theirs and ours != theirs:
+        sentences.append(
+            f"Their training differs: {ours} epochs for {best.name}, {theirs} for {second.name}, so this is no "
+            "comparison of the models alone."
+        )
     sized = [(model.parameters, model) for model in models if model.parameters is not None]
     smallest = min(sized, key=lambda pair: pair[0])[1] if sized else best
     # The second has just been set beside the best, and sizes that tie make none of them the smallest.
@@ -64,6 +70,16 @@ def _compared(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
             f"with {numbers.count(smallest.parameters)} parameters."
         )
     return sentences
+
+
+def _epochs(model: SeedGroup) -> str | None:
+    """How long its runs trained: "12", or "8 to 12"."""
+    found = [entry.record.metrics.epochs for entry in model.entries if entry.record.metrics]
+    epochs = [number for number in found if number is not None]
+    if not epochs:
+        return None
+    least, most = numbers.count(min(epochs)), numbers.count(max(epochs))
+    return least if least == most else f"{least} to {most}"
 
 
 def _ratio(ours: float | None, theirs: float | None, what: str) -> str | None:
