@@ -1,4 +1,5 @@
 import math
+from dataclasses import dataclass
 
 import pytest
 
@@ -35,6 +36,18 @@ def test_override_takes_each_fields_type() -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_fields_bring_a_recipe_back(name: str) -> None:
     assert from_fields(LanguageRecipe, to_fields(RECIPES[name])) == RECIPES[name]
+
+
+def test_none_of_a_field_with_another_default_is_refused() -> None:
+    """A file has no word for it: the field would come back with its default."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class OwnRecipe(LanguageRecipe):
+        margin: float | None = 0.5
+
+    with pytest.raises(RecipeError, match="own: margin is None, and a file cannot hold it"):
+        to_fields(OwnRecipe(name="own", description="", margin=None))
+    assert to_fields(OwnRecipe(name="own", description=""))["margin"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -169,4 +169,10 @@ def from_fields(kind: type[AnyRecipe], fields: Mapping[str, Any]) -> AnyRecipe:
 
 def to_fields(recipe: Recipe) -> dict[str, Any]:
     """Plain values for a file; a field that is None is left out, which `from_fields` reads back as the default."""
+    for field in dataclasses.fields(recipe):
+        # TOML has no null: None of a field with another default would come back as that.
+        if getattr(recipe, field.name) is None and field.default is not None:
+            raise RecipeError(
+                f"recipe {recipe.name}: {field.name} is None, and a file cannot hold it. Make None its default."
+            )
     return {key: value for key, value in dataclasses.asdict(recipe).items() if value is not None}
