@@ -8,7 +8,8 @@ import pytest
 from porism.claims.claim import Claim
 from porism.claims.ledger import all_claims
 from porism.claims.topics.speech.similarities import PAIRS, UNITS, fewest_edits
-from porism.tasks.speech.metric import SIMILARITIES, edit_distances
+from porism.tasks.speech.error_kinds import edit_distances
+from porism.tasks.speech.metric import SIMILARITIES
 
 NAMES = {"003-47": "jaccard", "003-48": "cosine"}
 

@@ -167,6 +167,9 @@ def convert(task: str, old: Fields) -> dict[str, Any]:
         change = names.get(key, Renamed(key))
         if (converted := change.value(value, old)) is not None:
             new[change.name] = converted
+    if task == "speech" and old.get("padded_loss"):
+        # The published protocol, which cut the references, too.
+        new["scoring"] = "published"
     return new
 
 

@@ -13,8 +13,10 @@ import torch
 from porism.errors import DataError, RecipeError
 from porism.runs.exhibits import Pictures, Sounds, Table
 from porism.runs.recipe import override
+from porism.tasks.speech.data.symbols import decode
 from porism.tasks.speech.exhibits.alignment import alignment, monotonicity
 from porism.tasks.speech.exhibits.transcripts import WIDEST
+from porism.tasks.speech.metric import measure
 from porism.tasks.speech.recipes import EXPERIMENTS, PUBLISHED_SPLIT, RECIPES
 from porism.tasks.speech.task import Speech
 from porism.training.loop import answering
@@ -100,10 +102,13 @@ def test_the_exhibits_are_metrics_sounds_spectrograms_and_alignments(make: Calla
     model = task.build()
     with answering(model):
         shown = task.exhibits(model)
-    metrics, sounds, spectrograms, alignments, worst = shown
+    metrics, kinds, sounds, spectrograms, alignments, worst = shown
     assert isinstance(metrics, Table)
     assert [row[0] for row in metrics.rows][:2] == ["cer", "wer"]
     assert all(row[2] <= row[1] <= row[3] for row in metrics.rows)  # type: ignore[operator]
+    cer, *_ = (row[1] for row in metrics.rows)
+    assert isinstance(kinds, Table)
+    assert sum(row[2] for row in kinds.rows) == pytest.approx(100 * cer)  # type: ignore[misc, operator]
     assert isinstance(sounds, Sounds)
     assert [clip.caption.split("\n")[0] for clip in sounds.clips] == [f"reference: {text}" for text in TEXTS[:4]]
     assert all(clip.sound.startswith(b"RIFF") for clip in sounds.clips)
@@ -151,6 +156,39 @@ def test_the_published_protocol_pads_every_text(make: Callable[..., Speech]) -> 
     assert sum(PUBLISHED_SPLIT.values()) == 13_100
     steps = -(-PUBLISHED_SPLIT["train"] // RECIPES["attention-ljspeech"].batch_size)
     assert RECIPES["attention-ljspeech"].warmup_steps == 2 * steps
+
+
+def test_whole_references_are_scored_unless_the_published_protocol_is_asked_for(
+    make: Callable[..., Speech], folder: Path
+) -> None:
+    whole, cut = (make("attention", "max_target_length=2", *changes) for changes in ([], ["scoring=published"]))
+    assert [example.text for example in whole.examples("test")] == list(TEXTS[:6])
+    assert [example.text for example in cut.examples("test")] == [text[:2] for text in TEXTS[:6]]
+    # What the model is trained on is the same, and so is its loss.
+    assert all(
+        torch.equal(a.tokens, b.tokens) for a, b in zip(whole.examples("train"), cut.examples("train"), strict=True)
+    )
+    # aab, bab and abba of six texts with 15 characters.
+    told = {name: fact for name, fact in whole.facts().items() if name.startswith("test texts")}
+    assert told == {"test texts beyond 2 characters": "3 of 6, 26.7% of all characters, counted as errors"}
+    assert cut.facts()["test texts beyond 2 characters"] == "3 of 6, 26.7% of all characters, not scored"
+    assert "scored against" not in make("attention").facts()
+
+
+def test_a_character_outside_the_alphabet_is_an_error(folder: Path, tmp_path: Path) -> None:
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.tsv").write_text(f"{folder / split}0.wav\tDon't!\n")
+    whole, published = (
+        Speech.load(override(RECIPES["attention"], [*SMALL, f"scoring={scoring}"]), str(tmp_path))
+        for scoring in ("whole", "published")
+    )
+    (example,) = whole.examples("test")
+    best = decode(example.tokens.tolist())
+    assert measure([example.text], [best])["cer"] == 2 / 6
+    assert measure([published.examples("test")[0].text], [best])["cer"] == 0
+    assert whole.facts()["test characters outside the alphabet"] == "2 of 6, counted as errors"
+    assert published.facts()["test characters outside the alphabet"] == "2 of 6, one symbol for all"
+    assert whole.vocabulary == {"don't!"}
 
 
 def test_the_question_is_about_the_decoder_alone() -> None:

@@ -1,4 +1,4 @@
-"""Error rates and similarities of transcripts. Of the three similarities, from 0 to 1, two ignore the order.
+"""Error rates, kinds of errors and similarities of transcripts. Of the three similarities, two ignore the order.
 
 >>> jaccard("abc", "cba"), cosine("abc", "cba"), damerau_levenshtein("abc", "cba")
 (1.0, 1.0, 0.33333333333333337)
@@ -7,18 +7,17 @@ A and B are multisets: how often each item occurs. Two empty sequences are equal
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from types import ModuleType
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from porism.tasks.speech.data.audio import import_audio
 from porism.tasks.speech.data.batches import Example
 from porism.tasks.speech.data.symbols import EOS, PAD, SOS, SYMBOLS
+from porism.tasks.speech.error_kinds import EDITS, count_words, edit_distances, edit_kinds, swaps
 from porism.tasks.speech.model.base import SpeechModel
 from porism.tasks.speech.model.search import Search
 from porism.tasks.speech.predict import decode_batch, encode_all
@@ -56,10 +55,6 @@ SIMILARITIES: Mapping[str, Callable[[Items, Items], float]] = {
 }
 
 
-def edit_distances() -> ModuleType:
-    return import_audio("rapidfuzz.distance", "edit distances")
-
-
 DRAWS = 1000
 CONFIDENCE = 0.95
 
@@ -85,19 +80,27 @@ class Share:
         return float(low), float(high)
 
 
-def measure(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
-    """cer, wer, exact (sentences without an error), and the similarities: jaccard, word_jaccard and so on."""
-    return {name: share.value() for name, share in shares(references, hypotheses).items()}
+def measure(references: Sequence[str], hypotheses: Sequence[str], vocabulary: Collection[str] = ()) -> dict[str, float]:
+    """cer, wer, exact (sentences without an error), similarities (jaccard, word_jaccard and so on), kinds of errors.
+
+    With a vocabulary also in_vocabulary_rate, the share of the written words that are in it, and real_word_rate, the
+    same of the wrong ones.
+    """
+    return {name: share.value() for name, share in shares(references, hypotheses, vocabulary).items()}
 
 
 def intervals(
-    references: Sequence[str], hypotheses: Sequence[str], draws: int = DRAWS, seed: int = 0
+    references: Sequence[str],
+    hypotheses: Sequence[str],
+    vocabulary: Collection[str] = (),
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> dict[str, tuple[float, float]]:
     """The bootstrap's 95 % interval of each metric, the same for the same seed."""
-    return {name: share.interval(draws, seed) for name, share in shares(references, hypotheses).items()}
+    return {name: share.interval(draws, seed) for name, share in shares(references, hypotheses, vocabulary).items()}
 
 
-def shares(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Share]:
+def shares(references: Sequence[str], hypotheses: Sequence[str], vocabulary: Collection[str] = ()) -> dict[str, Share]:
     """Each metric's numbers, sentence by sentence."""
     pairs = list(zip(references, hypotheses, strict=True))
     words = [(reference.split(), hypothesis.split()) for reference, hypothesis in pairs]
@@ -110,7 +113,20 @@ def shares(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Sh
     for kind, sequences in (("", marked), ("word_", words)):
         for name, similarity in SIMILARITIES.items():
             metrics[f"{kind}{name}"] = _mean(similarity(a, b) for a, b in sequences)
-    return metrics
+    return metrics | error_shares(pairs, vocabulary)
+
+
+def error_shares(pairs: Sequence[tuple[str, str]], vocabulary: Collection[str]) -> dict[str, Share]:
+    """Edits of each kind over the characters of the references, which sum to the CER, and the shares of known words."""
+    characters = [len(reference) for reference, _ in pairs]
+    edits = [edit_kinds(*pair) for pair in pairs]
+    found = {f"{kind}_rate": _share([counts[kind] for counts in edits], characters) for kind in EDITS}
+    found["swap_rate"] = _share([swaps(*pair) for pair in pairs], characters)
+    if vocabulary:
+        words = [count_words(*pair, vocabulary) for pair in pairs]
+        found["in_vocabulary_rate"] = _share([count.known for count in words], [count.words for count in words])
+        found["real_word_rate"] = _share([count.wrong_known for count in words], [count.wrong for count in words])
+    return found
 
 
 def between_sos_and_eos(text: str) -> list[str]:
@@ -125,7 +141,11 @@ def character_errors(references: Sequence[str], hypotheses: Sequence[str]) -> li
 def _errors(pairs: Sequence[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> Share:
     distance = edit_distances().Levenshtein.distance
     edits = [distance(reference, hypothesis) for reference, hypothesis in pairs]
-    return Share(np.array(edits, dtype=float), np.array([len(reference) for reference, _ in pairs], dtype=float))
+    return _share(edits, [len(reference) for reference, _ in pairs])
+
+
+def _share(part: Sequence[int], whole: Sequence[int]) -> Share:
+    return Share(np.array(part, dtype=float), np.array(whole, dtype=float))
 
 
 def _mean(values: Iterable[float]) -> Share:
@@ -140,7 +160,9 @@ def _divided(part: Numbers, whole: Numbers) -> Numbers:
 
 
 @torch.no_grad()
-def evaluate(model: SpeechModel, examples: Sequence[Example], search: Search) -> dict[str, float]:
+def evaluate(
+    model: SpeechModel, examples: Sequence[Example], search: Search, vocabulary: Collection[str] = ()
+) -> dict[str, float]:
     """The loss with teacher forcing, and all metrics of the transcripts."""
     texts: dict[int, str] = {}
     loss = symbols = 0.0
@@ -151,4 +173,4 @@ def evaluate(model: SpeechModel, examples: Sequence[Example], search: Search) ->
         symbols += weight
         texts |= decode_batch(model, encoded, search)
     hypotheses = [texts[index] for index in range(len(examples))]
-    return {**measure([example.text for example in examples], hypotheses), "loss": loss / symbols}
+    return {**measure([example.text for example in examples], hypotheses, vocabulary), "loss": loss / symbols}

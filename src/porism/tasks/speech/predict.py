@@ -115,4 +115,4 @@ def _check(options: Mapping[str, Any]) -> None:
 
 def _unlabelled(sound: Sound, features: Features) -> Example:
     """A recording without a transcript."""
-    return Example("", (features(sound.samples),), torch.tensor(encode("")), sound.seconds)
+    return Example("", (features(sound.samples),), torch.tensor(encode("")), sound.seconds, "")

@@ -23,7 +23,10 @@ class SpeechRecipe(Recipe):
     features: Literal["fbank", "ljspeech"] = "fbank"
     """Log-mel energies of 16 kHz, each recording to mean 0 and deviation 1; or those of the published experiment."""
     max_target_length: Count = 97
-    """Characters of a text; what is longer is cut."""
+    """Characters of a text in training and of a transcript; what is longer is cut."""
+    scoring: Literal["whole", "published"] = "whole"
+    """Against whole transcripts, every character counted; or, as in the published experiment, against what is left of
+    them in the model's alphabet and within `max_target_length`."""
     strict: bool = False
     """Refuse a transcript with a character outside the alphabet, which otherwise counts as unknown."""
     hidden_size: Count = 200
@@ -129,6 +132,7 @@ _ATTENTION_LJSPEECH = SpeechRecipe(
     name="attention-ljspeech",
     description="the published experiment on LJ Speech, attention decoder",
     features="ljspeech",
+    scoring="published",
     ignore_padding=False,
     num_buckets=1,
     optimizer="adamw",
@@ -213,4 +217,4 @@ PUBLISHED = {
     "lstm-ljspeech": {"test": {"loss": 1.183, "jaccard": 0.715, "cosine": 0.832, "damerau_levenshtein": 0.509}},
     "attention-ljspeech": {"test": {"loss": 1.161, "jaccard": 0.764, "cosine": 0.865, "damerau_levenshtein": 0.632}},
 }
-"""On LJ Speech 1.1, split as above."""
+"""On LJ Speech 1.1, split as above, under scoring=published."""

@@ -13,7 +13,8 @@ from porism.tasks.speech.data import Recordings, load_recordings
 from porism.tasks.speech.data.augment import mask_frequencies, mask_times
 from porism.tasks.speech.data.batches import Buckets, Example, UtteranceBatches, examples
 from porism.tasks.speech.data.features import features_named
-from porism.tasks.speech.data.symbols import SYMBOLS
+from porism.tasks.speech.data.symbols import SYMBOLS, unknown_characters
+from porism.tasks.speech.error_kinds import words_in
 from porism.tasks.speech.exhibits.transcripts import exhibits
 from porism.tasks.speech.metric import evaluate
 from porism.tasks.speech.model.base import SpeechModel, build, lowest_loss
@@ -76,9 +77,19 @@ class Speech(Task):
             perturbed = (1.0, 1 - self.recipe.speed_perturb, 1 + self.recipe.speed_perturb)
             speeds = perturbed if self.recipe.speed_perturb and split == "train" else (1.0,)
             self._examples[split] = examples(
-                self.recordings.splits[split], self.features, self.recipe.max_target_length, speeds
+                self.recordings.splits[split],
+                self.features,
+                self.recipe.max_target_length,
+                speeds,
+                whole_references=self.recipe.scoring == "whole",
             )
         return self._examples[split]
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """The words of the training texts."""
+        texts = (utterance.text.lower() for utterance in self.recordings.splits["train"])
+        return frozenset(word for text in texts for word in words_in(text))
 
     def assets(self) -> dict[str, Any]:
         return self._assets
@@ -119,7 +130,7 @@ class Speech(Task):
         return {"loss": loss}
 
     def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
-        return evaluate(_own_model(model), self.examples(split), search_for(self.recipe))
+        return evaluate(_own_model(model), self.examples(split), search_for(self.recipe), self.vocabulary)
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         search, seconds = search_for(self.recipe, options), self._assets["seconds"]
@@ -132,7 +143,8 @@ class Speech(Task):
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
         test, own = self.examples("test"), _own_model(model)
-        return exhibits(own, self.recordings.splits["test"], test, transcribe(own, test, search_for(self.recipe)))
+        texts = transcribe(own, test, search_for(self.recipe))
+        return exhibits(own, self.recordings.splits["test"], test, texts, self.vocabulary)
 
     def outcomes(self, model: nn.Module, split: str) -> list[bool]:
         some = self.examples(split)
@@ -142,6 +154,8 @@ class Speech(Task):
     def facts(self) -> dict[str, int | float | str]:
         sizes = self.letters()
         facts: dict[str, int | float | str] = dict(self._recordings.facts if self._recordings else {})
+        if self._recordings:
+            facts |= reference_facts(self._recordings, self.recipe)
         facts["encoder parameters"] = encoder_cost(self.recipe).at(**sizes)["parameters"]
         facts["decoder parameters"] = decoder_cost(self.recipe).at(**sizes)["parameters"]
         # An LSTM takes its symbols one after the other even when all of them are given.
@@ -169,10 +183,33 @@ class Speech(Task):
 
     def published(self) -> dict[str, dict[str, float]]:
         sizes = {split: len(utterances) for split, utterances in self.recordings.splits.items()}
-        return PUBLISHED.get(self.recipe.name, {}) if sizes == PUBLISHED_SPLIT else {}
+        comparable = sizes == PUBLISHED_SPLIT and self.recipe.scoring == "published"
+        return PUBLISHED.get(self.recipe.name, {}) if comparable else {}
 
     def limit(self) -> dict[str, dict[str, float]]:
         return {split: {"loss": lowest_loss(self.recipe, len(SYMBOLS))} for split in self.splits}
+
+
+def reference_facts(recordings: Recordings, recipe: SpeechRecipe) -> dict[str, str]:
+    """What of the transcripts the model cannot read or write, and how it is scored. Empty where it can all of them."""
+    whole, longest = recipe.scoring == "whole", recipe.max_target_length
+    missed = "counted as errors" if whole else "not scored"
+    facts: dict[str, str] = {}
+    for split, utterances in recordings.splits.items():
+        texts = [utterance.text for utterance in utterances]
+        scored = f"cut in training and {missed}" if split == "train" else missed
+        if cut := [text for text in texts if len(text) > longest]:
+            lost = sum(len(text) - longest for text in cut) / sum(map(len, texts))
+            facts[f"{split} texts beyond {longest} characters"] = (
+                f"{len(cut)} of {len(texts)}, {lost:.1%} of all characters, {scored}"
+            )
+        kept = texts if whole else [text[:longest] for text in texts]
+        if unknown := sum(unknown_characters(kept).values()):
+            meaning = "counted as errors" if whole else "one symbol for all"
+            facts[f"{split} characters outside the alphabet"] = f"{unknown} of {sum(map(len, kept))}, {meaning}"
+    if facts:
+        facts["scored against"] = "whole transcripts" if whole else "cut transcripts, as published"
+    return facts
 
 
 def _own(recipe: Recipe) -> SpeechRecipe:

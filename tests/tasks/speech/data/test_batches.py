@@ -17,6 +17,7 @@ def some(count: int, speeds: int = 1) -> list[Example]:
             features=tuple(torch.full((1 + (7 * n) % 40 + speed, 3), float(n)) for speed in range(speeds)),
             tokens=torch.tensor([SOS, *[4] * (n % 9), EOS]),
             seconds=1.0,
+            text=" " * (n % 9),
         )
         for n in range(count)
     ]

@@ -7,7 +7,8 @@ from functools import cache
 from porism.claims.checks.compare import compared, counted_equal
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.topics.speech.published import COMMAND, NEEDS, gain, relative_gain
-from porism.tasks.speech.metric import SIMILARITIES, damerau_levenshtein, edit_distances
+from porism.tasks.speech.error_kinds import edit_distances
+from porism.tasks.speech.metric import SIMILARITIES, damerau_levenshtein
 
 UNITS: dict[str, Callable[[str], Sequence[str]]] = {"words": str.split, "characters": list}
 PAIRS = (

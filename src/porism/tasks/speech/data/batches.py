@@ -16,30 +16,33 @@ from porism.training.task import Batch
 
 
 class Example(NamedTuple):
-    """Features (X, C) for every speed, and tokens (T,) with sos and eos."""
+    """Features (X, C) for every speed, tokens (T,) with sos and eos, and the reference of a hypothesis."""
 
     name: str
     features: tuple[Tensor, ...]
     tokens: Tensor
     seconds: float
-
-    @property
-    def text(self) -> str:
-        """The reference of a hypothesis: the text in the model's alphabet, cut to its longest."""
-        return decode(self.tokens.tolist())
+    text: str
 
 
 def examples(
-    utterances: Sequence[Utterance], features: Features, longest: int, speeds: Sequence[float] = (1.0,)
+    utterances: Sequence[Utterance],
+    features: Features,
+    longest: int,
+    speeds: Sequence[float] = (1.0,),
+    whole_references: bool = True,
 ) -> list[Example]:
-    """
+    """Tokens are of the first `longest` characters, references of the whole text in lower case, or of the tokens.
+
     >>> examples(recordings.splits["train"], FBANK, longest=97, speeds=(0.9, 1.0, 1.1))     # doctest: +SKIP
     """
 
     def example(utterance: Utterance) -> Example:
         sound = utterance.sound(features.rate)
         spectrograms = tuple(features(at_speed(sound, speed).samples) for speed in speeds)
-        return Example(utterance.name, spectrograms, torch.tensor(encode(utterance.text, longest)), sound.seconds)
+        tokens = encode(utterance.text, longest)
+        reference = utterance.text.lower() if whole_references else decode(tokens)
+        return Example(utterance.name, spectrograms, torch.tensor(tokens), sound.seconds, reference)
 
     return [example(utterance) for utterance in utterances]
 

@@ -44,7 +44,7 @@ def decode(tokens: Iterable[int]) -> str:
 
 
 def representable(text: str, longest: int | None = LONGEST) -> str:
-    """A text as a model can at best predict it: the reference of its hypotheses.
+    """A text as a model can at best predict it: cut, and each character outside the alphabet the same symbol.
 
     >>> representable("Stop!")
     'stop\N{REPLACEMENT CHARACTER}'

@@ -1,6 +1,6 @@
 """Exhibits of a trained model: metrics with intervals, recordings, spectrograms, alignments, the worst errors."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from torch import Tensor
 from torch.nn import functional
@@ -11,6 +11,7 @@ from porism.tasks.speech.data.audio import write_wav
 from porism.tasks.speech.data.batches import Example
 from porism.tasks.speech.data.recordings import Utterance
 from porism.tasks.speech.data.symbols import encode
+from porism.tasks.speech.error_kinds import EDITS, edit_kinds
 from porism.tasks.speech.exhibits.alignment import alignment
 from porism.tasks.speech.metric import CONFIDENCE, character_errors, intervals, measure
 from porism.tasks.speech.model.base import SpeechModel
@@ -22,13 +23,19 @@ WIDEST = 320
 
 
 def exhibits(
-    model: SpeechModel, utterances: Sequence[Utterance], examples: Sequence[Example], texts: Sequence[str]
+    model: SpeechModel,
+    utterances: Sequence[Utterance],
+    examples: Sequence[Example],
+    texts: Sequence[str],
+    vocabulary: Collection[str],
 ) -> list[AnyExhibit]:
-    """Of the test split, with the model's hypothesis for each utterance."""
+    """Of the test split, with the model's hypothesis for each utterance and the words of the training texts."""
+    longest = model.recipe.max_target_length
     references = [example.text for example in examples]
     worst = _worst(references, texts, examples)
     return [
-        _metrics(references, texts),
+        _metrics(references, texts, vocabulary),
+        _error_kinds(references, texts),
         _sounds(utterances[:SHOWN], texts),
         Pictures(
             title="Spectrograms",
@@ -40,7 +47,7 @@ def exhibits(
             about="A row a symbol, from the first at the top to the end of the text; a column a state of the encoder. "
             "A decoder that follows the speech draws a line from the top left to the bottom right.",
             pictures=[
-                picture(_enhanced(alignment(model, example, encode(text)[1:-1])), text)
+                picture(_enhanced(alignment(model, example, encode(text, longest)[1:-1])), text)
                 for example, text in zip(examples[:SHOWN], texts, strict=False)
             ],
         ),
@@ -48,14 +55,31 @@ def exhibits(
     ]
 
 
-def _metrics(references: Sequence[str], texts: Sequence[str]) -> Table:
-    metrics, ranges = measure(references, texts), intervals(references, texts)
+def _metrics(references: Sequence[str], texts: Sequence[str], vocabulary: Collection[str]) -> Table:
+    metrics, ranges = measure(references, texts, vocabulary), intervals(references, texts, vocabulary)
     return Table(
         title="Metrics of the transcripts",
         about=f"On test, with the bootstrap's interval of {100 * CONFIDENCE:.0f} % over its sentences. "
-        "Error rates: lower is better. Jaccard and cosine ignore the order of the characters.",
+        "Error rates: lower is better. Jaccard and cosine ignore the order of the characters. In-vocabulary rate: "
+        "written words that are in the training texts; real-word rate: the same of the wrong words.",
         columns=["metric", "value", "from", "to"],
         rows=[[name.replace("_", " "), value, *ranges[name]] for name, value in metrics.items()],
+    )
+
+
+def _error_kinds(references: Sequence[str], texts: Sequence[str]) -> Table:
+    """Each kind of edit: how often, and its share of all."""
+    edits = [edit_kinds(reference, text) for reference, text in zip(references, texts, strict=True)]
+    counts = {kind: sum(counted[kind] for counted in edits) for kind in EDITS}
+    characters, errors = sum(map(len, references)), sum(counts.values())
+    return Table(
+        title="Kinds of errors",
+        about=f"The {errors:,} edits between the {characters:,} characters of the test references and the predictions.",
+        columns=["kind", "edits", "per 100 characters", "share of all"],
+        rows=[
+            [meaning, counts[kind], 100 * counts[kind] / max(1, characters), counts[kind] / max(1, errors)]
+            for kind, meaning in EDITS.items()
+        ],
     )
 
 
