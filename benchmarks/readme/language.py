@@ -25,12 +25,15 @@ def language_table(result: dict[str, Any]) -> list[str]:
     lines = [
         machine(result),
         "",
-        "| recipe | parameters | epochs | seconds | train | valid | test | published test |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| recipe | parameters | epochs | seconds | train | valid | test | published train | valid | test |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in result["rows"]:
-        measured = " | ".join(f"{row['perplexity'][split]:.1f}" for split in ("train", "valid", "test"))
-        published = f"{row['published']['test']:.1f}" if row["published"] else ""
+        splits = ("train", "valid", "test")
+        measured = " | ".join(f"{row['perplexity'][split]:.1f}" for split in splits)
+        published = " | ".join(
+            f"{row['published'][split]:.1f}" if split in row["published"] else "" for split in splits
+        )
         effort = f"{row['parameters']:,} | {row['epochs']} | {row['seconds']:.1f}"
         lines.append(f"| {row['recipe']} | {effort} | {measured} | {published} |")
     return lines

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from porism.errors import RecipeError
 from porism.tasks.language.data.vocabulary import EOS, UNK, Vocabulary
-from porism.tasks.language.predict import generate, without, word_probabilities
+from porism.tasks.language.predict import checked_options, generate, generate_all, without, word_probabilities
 from porism.training.task import Carry
 
 VOCABULARY = Vocabulary((EOS, UNK, "in", "palo", "alto", "news"))
@@ -27,12 +27,13 @@ class Parrot(nn.Module):
         self.modes: list[bool] = []
 
     def start(self, batch: int) -> Carry:
+        self.before = sum(map(len, self.fed))
         return {"steps": torch.zeros(batch)}
 
     def logits(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         assert tokens.dim() == 2
         assert tokens.shape[1] == 1
-        assert carry["steps"].item() == sum(map(len, self.fed))
+        assert carry["steps"].item() == sum(map(len, self.fed)) - self.before
         self.fed.append(tokens[:, 0].tolist())
         self.modes.append(self.training)
         return self.scores.expand(*tokens.shape, V), {"steps": carry["steps"] + len(tokens)}
@@ -50,7 +51,7 @@ logits_of = st.lists(st.floats(-20, 20), min_size=1, max_size=30).map(lambda x: 
 
 def test_the_whole_prompt_is_fed_and_then_each_word_said() -> None:
     model = prefers("news")
-    sample = generate(model, VOCABULARY, "in  palo alto", length=3, temperature=0)
+    sample = generate(model, VOCABULARY, "in  palo alto", max_new_tokens=3, temperature=0)
     numbers = VOCABULARY.encode([EOS, "in", "palo", "alto"]).tolist()
     assert model.fed == [numbers, [5], [5]]
     assert sample.prompt == "in  palo alto"
@@ -61,7 +62,7 @@ def test_the_whole_prompt_is_fed_and_then_each_word_said() -> None:
 
 def test_an_empty_prompt_starts_a_line() -> None:
     model = prefers("news")
-    assert generate(model, VOCABULARY, "", length=1, temperature=0).output == "news"
+    assert generate(model, VOCABULARY, "", max_new_tokens=1, temperature=0).output == "news"
     assert model.fed == [[VOCABULARY.eos]]
 
 
@@ -73,31 +74,58 @@ def test_it_stops_at_the_end_of_a_line() -> None:
 
 def test_unknown_words_are_named_once_and_lower_case_is_tried() -> None:
     model = prefers("news")
-    sample = generate(model, VOCABULARY, "In Rome and Rome palo", length=1)
+    sample = generate(model, VOCABULARY, "In Rome and Rome palo", max_new_tokens=1)
     assert model.fed[0] == VOCABULARY.encode([EOS, "in", UNK, UNK, UNK, "palo"]).tolist()
     assert sample.notes == ("not in the vocabulary, read as <unk>: Rome, and",)
 
 
 def test_unknown_is_never_said_unless_asked_for_or_all_there_is() -> None:
-    assert generate(prefers(UNK), VOCABULARY, "in", length=20, temperature=0).output != UNK
-    assert UNK not in generate(Parrot(UNDECIDED), VOCABULARY, "in", length=200).output
-    assert UNK in generate(Parrot(UNDECIDED), VOCABULARY, "in", length=200, allow_unk=True).output
+    assert generate(prefers(UNK), VOCABULARY, "in", max_new_tokens=20, temperature=0).output != UNK
+    assert UNK not in generate(Parrot(UNDECIDED), VOCABULARY, "in", max_new_tokens=200).output
+    assert UNK in generate(Parrot(UNDECIDED), VOCABULARY, "in", max_new_tokens=200, allow_unk=True).output
     only = Parrot([-math.inf if word != UNK else 0.0 for word in VOCABULARY.words])
-    assert generate(only, VOCABULARY, "in", length=2).output == f"{UNK} {UNK}"
+    assert generate(only, VOCABULARY, "in", max_new_tokens=2).output == f"{UNK} {UNK}"
 
 
 def test_the_seed_decides_and_the_global_random_state_is_left_alone() -> None:
     before = torch.get_rng_state()
-    one, same, other = (generate(Parrot(UNDECIDED), VOCABULARY, "", length=40, seed=seed).output for seed in (1, 1, 2))
+    one, same, other = (
+        generate(Parrot(UNDECIDED), VOCABULARY, "", max_new_tokens=40, seed=seed).output for seed in (1, 1, 2)
+    )
     assert one == same != other
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_prompts_and_sequences_have_random_numbers_of_their_own() -> None:
+    model = Parrot(UNDECIDED)
+    options = {"max_new_tokens": 12, "seed": 3}
+    twice = generate_all(model, VOCABULARY, ["in", "in"], num_return_sequences=2, **options)
+    assert [sample.prompt for sample in twice] == ["in"] * 4
+    assert len({sample.output for sample in twice}) == 4
+    # The first is what one prompt gives alone; another seed changes all of them.
+    assert twice[0] == generate(model, VOCABULARY, "in", **options)  # type: ignore[arg-type]
+    assert twice == generate_all(model, VOCABULARY, ["in", "in"], num_return_sequences=2, **options)
+    other = generate_all(model, VOCABULARY, ["in", "in"], num_return_sequences=2, max_new_tokens=12, seed=4)
+    assert {sample.output for sample in other}.isdisjoint(sample.output for sample in twice)
+    with pytest.raises(RecipeError, match="num_return_sequences is 0, expected at least 1"):
+        generate_all(model, VOCABULARY, ["in"], num_return_sequences=0)
+
+
+def test_options_go_by_the_names_of_today_and_by_those_of_0_1() -> None:
+    assert checked_options({"length": 20, "top_k": 3}) == {"max_new_tokens": 20, "top_k": 3}
+    with pytest.raises(RecipeError, match=r"no option 'top_q'. Did you mean top_k\?|top_p"):
+        checked_options({"top_q": 1})
+    with pytest.raises(RecipeError, match="top_k takes a number, got 'many'. Write --set top_k=NUMBER."):
+        checked_options({"top_k": "many"})
+    with pytest.raises(RecipeError, match="max_new_tokens is given twice"):
+        checked_options({"length": 20, "max_new_tokens": 3})
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_dropout_is_off_and_the_mode_comes_back(training: bool) -> None:
     model = prefers("news")
     model.train(training)
-    generate(model, VOCABULARY, "in", length=2)
+    generate(model, VOCABULARY, "in", max_new_tokens=2)
     assert model.modes == [False, False]
     assert model.training is training
     assert model.scores.grad is None
@@ -106,7 +134,7 @@ def test_dropout_is_off_and_the_mode_comes_back(training: bool) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"length": 0}, "generate: length is 0, expected at least 1 word."),
+        ({"max_new_tokens": 0}, "generate: max_new_tokens is 0, expected at least 1."),
         ({"temperature": -0.1}, "generate: temperature is -0.1, expected 0 (the likeliest word always) or more."),
         ({"temperature": math.nan}, "generate: temperature is nan, expected 0 (the likeliest word always) or more."),
         ({"top_k": 0}, "generate: top_k is 0, expected at least 1 word. Leave it out to choose from all."),
@@ -170,7 +198,7 @@ def test_a_tiny_temperature_gives_numbers() -> None:
 def test_words_come_as_often_as_they_should() -> None:
     share = [0.0, 0.0, 0.5, 0.25, 0.125, 0.125]
     model = Parrot([math.log(chance) if chance else -math.inf for chance in share])
-    words = generate(model, VOCABULARY, "", length=1500).output.split()
+    words = generate(model, VOCABULARY, "", max_new_tokens=1500).output.split()
     assert len(words) == 1500
     for word, chance in zip(VOCABULARY.words, share, strict=True):
         # Four standard deviations of a count.

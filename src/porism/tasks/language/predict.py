@@ -1,14 +1,27 @@
 """Text from a trained model, one word at a time."""
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, nearest
 from porism.tasks.language.data.vocabulary import UNK, Vocabulary
 from porism.training.task import Carry, Prediction
+
+OPTIONS = {
+    "max_new_tokens": int,
+    "temperature": int | float,
+    "top_k": int,
+    "top_p": int | float,
+    "num_return_sequences": int,
+    "seed": int,
+}
+"""Of generation, with the numbers they take."""
+OLD_OPTIONS = {"length": "max_new_tokens"}
+"""Options under the names of 0.1."""
 
 
 class AutoregressiveModel(Protocol):
@@ -29,19 +42,64 @@ class AutoregressiveModel(Protocol):
         """Switches dropout on or off."""
 
 
+def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a user sets, in today's names, or one line that says what cannot be."""
+    checked: dict[str, Any] = {}
+    for given, value in options.items():
+        key = OLD_OPTIONS.get(given, given)
+        if key not in OPTIONS:
+            raise RecipeError(f"generating text has no option {given!r}. {nearest(given, list(OPTIONS))}")
+        if isinstance(value, bool) or not isinstance(value, OPTIONS[key]):
+            raise RecipeError(f"generating text: {given} takes a number, got {value!r}. Write --set {given}=NUMBER.")
+        if key in checked:
+            raise RecipeError(f"generating text: {key} is given twice, as {given} too. Leave one.")
+        checked[key] = value
+    return checked
+
+
+def generate_all(
+    model: AutoregressiveModel,
+    vocabulary: Vocabulary,
+    prompts: Sequence[str],
+    *,
+    num_return_sequences: int = 1,
+    seed: int = 0,
+    **options: Any,
+) -> list[Prediction]:
+    """Continuations of several prompts, `num_return_sequences` of each, every one with random numbers of its own."""
+    if num_return_sequences < 1:
+        raise RecipeError(f"generate: num_return_sequences is {num_return_sequences}, expected at least 1.")
+    return [
+        generate(model, vocabulary, prompt, seed=seed_of(seed, index, sequence), **options)
+        for index, prompt in enumerate(prompts)
+        for sequence in range(num_return_sequences)
+    ]
+
+
+def seed_of(seed: int, prompt: int, sequence: int) -> int:
+    """The seed of one continuation, from the number of its prompt and its own among those of the prompt.
+
+    The first of the first prompt has the seed itself, so that it is what `generate` gives.
+    """
+    if prompt == sequence == 0:
+        return seed
+    mixed = np.random.SeedSequence([seed % 2**64, prompt, sequence]).generate_state(1, np.uint64)
+    return int(mixed[0] >> 1)
+
+
 def generate(
     model: AutoregressiveModel,
     vocabulary: Vocabulary,
     prompt: str,
     *,
-    length: int = 50,
+    max_new_tokens: int = 50,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int = 0,
     allow_unk: bool = False,
 ) -> Prediction:
-    """Goes on from a prompt until the line ends (`<eos>`) or `length` words are out.
+    """Goes on from a prompt until the line ends (`<eos>`) or `max_new_tokens` words are out.
 
     The prompt is the beginning of a line: the model reads `<eos>` and then every word of it. An empty prompt leaves the
     line to the model. `<unk>` is never generated unless `allow_unk`, or unless it is the only token with a probability
@@ -49,7 +107,7 @@ def generate(
 
     >>> generate(model, vocabulary, "in palo alto", temperature=0.8, top_k=50).output     # doctest: +SKIP
     """
-    check_options(length=length, temperature=temperature, top_k=top_k, top_p=top_p)
+    check_options(max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p)
     known, notes = _recognise(prompt.split(), vocabulary)
     generator = torch.Generator().manual_seed(seed)
     banned = None if allow_unk else vocabulary.unk
@@ -61,7 +119,7 @@ def generate(
             tokens = torch.cat([torch.tensor([vocabulary.eos]), vocabulary.encode(known)])
             carry = model.start(1)
             generated: list[int] = []
-            while len(generated) < length:
+            while len(generated) < max_new_tokens:
                 logits, carry = model.logits(tokens.to(device)[:, None], carry)
                 last = without(logits[-1, 0].cpu().double(), banned)
                 probs = word_probabilities(last, temperature=temperature, top_k=top_k, top_p=top_p)
@@ -71,16 +129,16 @@ def generate(
                 generated.append(int(tokens))
     finally:
         model.train(was_training)
-    stopped = "length" if len(generated) == length else "end of line"
+    stopped = "length" if len(generated) == max_new_tokens else "end of line"
     return Prediction(
         prompt, " ".join(vocabulary.decode(generated)), notes, {"words": len(generated), "stopped": stopped}
     )
 
 
-def check_options(*, length: int, temperature: float, top_k: int | None, top_p: float | None) -> None:
+def check_options(*, max_new_tokens: int, temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Refuses what cannot be sampled with."""
-    if length < 1:
-        raise RecipeError(f"generate: length is {length}, expected at least 1 word.")
+    if max_new_tokens < 1:
+        raise RecipeError(f"generate: max_new_tokens is {max_new_tokens}, expected at least 1.")
     if not 0 <= temperature < float("inf"):
         raise RecipeError(f"generate: temperature is {temperature}, expected 0 (the likeliest word always) or more.")
     if top_k is not None and top_k < 1:

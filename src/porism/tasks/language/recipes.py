@@ -1,5 +1,5 @@
-"""The recipes of the language task: the twelve rows of the published table, small ones to begin with, and the best;
-and the experiments over many settings.
+"""The recipes of the language task: the twelve rows of the published table and two wide nets of another source, small
+ones to begin with, and the best; and the experiments over many settings.
 
 >>> RECIPES["table-02"].hidden_size
 100
@@ -10,7 +10,10 @@ from typing import ClassVar, Literal
 
 from porism.errors import RecipeError
 from porism.runs.recipe import Count, Part, Recipe
+from porism.tasks.language.published import PUBLISHED, TABLE_RUNS, WIDE_RUNS, PublishedRun
 from porism.training.experiment import Experiment
+
+__all__ = ["EXPERIMENTS", "PUBLISHED", "RECIPES", "TABLE", "WIDE", "LanguageRecipe"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,39 +83,37 @@ class LanguageRecipe(Recipe):
         return self.model not in ("elman", "lstm")
 
 
-# batch, embedding, hidden, patience, dropout, learning rate; then perplexity on train, valid and test as published
-_TABLE = (
-    (64, 50, 100, 3, 0.1, 0.001, 125.56, 186.32, 167.33),
-    (128, 50, 100, 3, 0.1, 0.001, 121.88, 179.12, 159.64),
-    (128, 50, 200, 3, 0.1, 0.001, 107.50, 171.51, 155.67),
-    (128, 50, 100, 6, 0.1, 0.001, 115.81, 178.16, 160.75),
-    (128, 50, 100, 3, 0.8, 0.001, 340.10, 299.55, 261.87),
-    (128, 50, 100, 3, 0.4, 0.001, 176.91, 204.05, 179.25),
-    (128, 50, 100, 3, 0.1, 0.01, 105.40, 172.02, 158.97),
-    (64, 1000, 100, 6, 0.1, 0.001, 91.54, 183.35, 154.83),
-    (128, 1000, 100, 3, 0.1, 0.01, 136.97, 208.73, 193.57),
-    (128, 1000, 100, 3, 0.1, 0.001, 99.09, 166.33, 150.61),
-    (128, 1000, 200, 3, 0.1, 0.001, 82.02, 154.97, 142.12),
-    (256, 1000, 200, 3, 0.1, 0.001, 80.24, 151.32, 138.38),
-)
+def _published(name: str, run: PublishedRun, description: str) -> LanguageRecipe:
+    return LanguageRecipe(
+        name=name,
+        description=description,
+        batch_size=run.batch_size,
+        embedding_dim=run.embedding_dim,
+        hidden_size=run.hidden_size,
+        patience=run.patience,
+        dropout=run.dropout,
+        learning_rate=run.learning_rate,
+    )
+
 
 TABLE = {
-    f"table-{number:02d}": LanguageRecipe(
-        name=f"table-{number:02d}",
-        description=f"published row {number}: batch {batch}, widths {embedding} and {hidden}, dropout {dropout}",
-        batch_size=batch,
-        embedding_dim=embedding,
-        hidden_size=hidden,
-        patience=patience,
-        dropout=dropout,
-        learning_rate=learning_rate,
+    name: _published(
+        name,
+        run,
+        f"published row {number}: batch {run.batch_size}, widths {run.embedding_dim} and {run.hidden_size}, "
+        f"dropout {run.dropout}",
     )
-    for number, (batch, embedding, hidden, patience, dropout, learning_rate, *_) in enumerate(_TABLE, 1)
+    for number, (name, run) in enumerate(TABLE_RUNS.items(), 1)
 }
 
-PUBLISHED = {
-    name: {"train": {"perplexity": train}, "valid": {"perplexity": valid}, "test": {"perplexity": test}}
-    for name, (*_, train, valid, test) in zip(TABLE, _TABLE, strict=True)
+WIDE = {
+    name: _published(
+        name,
+        run,
+        f"the other source's widths {run.embedding_dim} and {run.hidden_size}, of which it reports {run.test:g}, "
+        "evaluated while training",
+    )
+    for name, run in WIDE_RUNS.items()
 }
 
 _ELMAN = LanguageRecipe(
@@ -203,7 +204,7 @@ RECIPES: dict[str, LanguageRecipe] = {
     recipe.name: recipe
     for recipe in (
         *(_ELMAN, _LSTM, *_mechanisms(_ATTENTION, "", window=16)),
-        *(*TABLE.values(), _BEST, *_mechanisms(_LARGE_ATTENTION, "-ptb", window=16)),
+        *(*TABLE.values(), *WIDE.values(), _BEST, *_mechanisms(_LARGE_ATTENTION, "-ptb", window=16)),
     )
 }
 

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
+from zlib import crc32
 
 from torch import Tensor, nn
 
 from porism.costing.terms import Terms
-from porism.errors import RecipeError, nearest
 from porism.runs.recipe import Recipe
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
 from porism.tasks.language.data.public import PTB_FINGERPRINT
@@ -17,15 +17,13 @@ from porism.tasks.language.metric import Perplexity
 from porism.tasks.language.model import build
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.model.cost import model_cost
-from porism.tasks.language.predict import generate
+from porism.tasks.language.predict import checked_options, generate_all
 from porism.tasks.language.recipes import EXPERIMENTS, PUBLISHED, RECIPES, LanguageRecipe
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
 EVALUATION_ROWS = 10
 """Few rows, so that hardly a word is predicted without its context and hardly one falls into the remainder."""
-OPTIONS = {"length": int, "temperature": int | float, "top_k": int, "top_p": int | float, "seed": int}
-"""Of generation, with the numbers they take."""
 PROMPTS = ("in palo alto", "the latest news", "reporters", "unfortunately", "a function is", "the value of", "if the")
 """For the report, which takes those whose words the model knows."""
 
@@ -102,22 +100,13 @@ class Language(Task):
         return meter.metrics()
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
-        for key, value in options.items():
-            if key not in OPTIONS:
-                raise RecipeError(f"generating text has no option {key!r}. {nearest(key, list(OPTIONS))}")
-            if not isinstance(value, OPTIONS[key]):
-                raise RecipeError(f"generating text: {key} takes a number, got {value!r}. Write --set {key}=NUMBER.")
-        return [generate(_own_model(model), self.vocabulary, prompt, **options) for prompt in inputs]
+        return generate_all(_own_model(model), self.vocabulary, inputs, **checked_options(options))
 
     def show(self, model: nn.Module) -> list[Prediction]:
         known = [prompt for prompt in PROMPTS if all(word in self.vocabulary for word in prompt.split())]
-        options = {"temperature": 0.8, "length": 30}
-        # Each prompt with its own seed: the same draws would make the answers alike.
-        return [
-            sample
-            for seed, prompt in enumerate([*known[:3], ""])
-            for sample in self.predict(model, [prompt], {**options, "seed": seed})
-        ]
+        # A seed of the recipe's own: the same draws would make the texts of all models of a report alike.
+        seed = crc32(self.recipe.name.encode())
+        return self.predict(model, [*known[:3], ""], {"temperature": 0.8, "max_new_tokens": 30, "seed": seed})
 
     def cost(self) -> Terms:
         return model_cost(self.recipe)

@@ -88,7 +88,7 @@ def test_the_cost_by_hand_is_what_is_counted(name: str, tied: bool) -> None:
 
 def test_a_model_goes_on_from_a_prompt() -> None:
     vocabulary = Vocabulary(("<eos>", "<unk>", *"abcdefghi"))
-    prediction = generate(model_of("taylor"), vocabulary, "a b", length=40)
+    prediction = generate(model_of("taylor"), vocabulary, "a b", max_new_tokens=40)
     assert prediction.details["words"] <= 40
 
 
