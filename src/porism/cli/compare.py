@@ -115,6 +115,7 @@ class CompareCommand(TrainingOptions):
     def _tell(self, paths: list[Path], experiment: "Experiment | None", console: "Console") -> None:
         """The tables for a terminal: one row a run, or one a model where there are many runs of each."""
         from porism.cli.output import tell
+        from porism.report.baselines import baselines_line
         from porism.report.comparison import entries_of, group_runs
         from porism.report.experiment import answer
         from porism.report.seeds import has_seeds, seeds_table
@@ -126,6 +127,8 @@ class CompareCommand(TrainingOptions):
         if has_seeds(groups):
             for group in groups:
                 console.print(seeds_table(group))
+                if line := baselines_line(group):
+                    tell(console, line)
         else:
             console.print(table(records, console.width))
             if costs := costs_table(records):

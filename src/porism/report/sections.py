@@ -8,6 +8,7 @@ from typing import Any
 from porism.costing.alphabet import ALPHABET
 from porism.errors import MissingExtra
 from porism.report import curves, numbers
+from porism.report.baselines import BaselineRow, baseline_rows
 from porism.report.comparison import Entry, RunGroup, splits_of
 from porism.report.formula import letters
 from porism.report.templates import plain
@@ -69,6 +70,21 @@ def published(groups: Iterable[RunGroup]) -> list[tuple[RunGroup, list[Entry], l
         if len(splits) > 1:
             found.append((group, entries, splits))
     return found
+
+
+def baselines(groups: Iterable[RunGroup]) -> list[tuple[RunGroup, list[BaselineRow], list[str]]]:
+    """The groups with baselines, with these and their splits."""
+    found = []
+    for group in groups:
+        rows = baseline_rows(group)
+        splits = [split for split in splits_of(entry.record for entry in group.entries) if _any_on(rows, split)]
+        if splits:
+            found.append((group, rows, splits))
+    return found
+
+
+def _any_on(rows: Sequence[BaselineRow], split: str) -> bool:
+    return any(split in row.scores for row in rows)
 
 
 def costs(groups: Iterable[RunGroup]) -> list[tuple[Entry, str, Metrics]]:

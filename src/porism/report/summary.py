@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from porism.report import numbers
+from porism.report.baselines import against_baselines
 from porism.report.comparison import Entry, RunGroup
 from porism.report.seeds import SeedGroup, models_of
 
@@ -15,6 +16,7 @@ def summarise(group: RunGroup) -> str:
         return "No run has come to a final number yet; below is what there is so far."
     sentences = [_alone(group, models[0])] if len(models) == 1 else _compared(group, models)
     sentences += _against_published(group, ranked)
+    sentences += against_baselines(group)
     sentences += _against_limit(group, ranked)
     sentences += _trust(group, models)
     if unranked := [entry.name for entry in group.entries if entry not in ranked]:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from porism.report import numbers
+from porism.report.baselines import baselines_line
 from porism.report.comparison import Entry, RunGroup, entries_of, group_runs, splits_of
 from porism.runs.record import Metrics, RunRecord
 
@@ -96,8 +97,9 @@ def table(records: Sequence[RunRecord], width: int | None = None) -> Table:
             break
         shown.remove(last)
         left_out.append(last.title.replace("\n", " "))
-    if left_out:
-        made.caption = f"No room for: {', '.join(left_out)}. The report has them."
+    notes = [f"No room for: {', '.join(left_out)}. The report has them."] if left_out else []
+    notes += [line for group in group_runs(entries) if (line := baselines_line(group))]
+    made.caption = escape("\n".join(notes)) or None
     return made
 
 

@@ -95,6 +95,8 @@ class Metrics:
     unit: str | None = None
     rate: float | None = None
     published: dict[str, Scores] = field(default_factory=dict)
+    baselines: dict[str, dict[str, Scores]] = field(default_factory=dict)
+    """A simple model's name to its scores by split."""
     limit: dict[str, Scores] = field(default_factory=dict)
     cost: dict[str, CostRecord] = field(default_factory=dict)
     facts: dict[str, int | float | str] = field(default_factory=dict)

@@ -134,6 +134,7 @@ def _results(training: Training) -> dict[str, Any]:
         "metric": task.metric,
         "lower_is_better": task.lower_is_better,
         "published": task.published(),
+        "baselines": task.baselines(),
         "limit": task.limit(),
         "cost": cost_table(task),
         "facts": task.facts(),

@@ -170,6 +170,10 @@ class Task(ABC):
         """What others report for this recipe on this data: split to metrics. Empty where nobody does."""
         return {}
 
+    def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
+        """What simple models reach on this data, such as the most frequent class: name to split to metrics."""
+        return {}
+
     def limit(self) -> dict[str, dict[str, float]]:
         """The best any model can do on this data, where that is known: split to metrics."""
         return {}

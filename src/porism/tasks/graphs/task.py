@@ -14,6 +14,7 @@ from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.blocks.classification import accuracy_and_cross_entropy
+from porism.tasks.graphs.baselines import baseline_accuracies
 from porism.tasks.graphs.data import LabelledGraph, check_weights, load_graph, read_graph
 from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
 from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches, NeighborSampling
@@ -192,6 +193,12 @@ class Graphs(Task):
     def published(self) -> dict[str, dict[str, float]]:
         known = self.recipe.name == "kipf" and self.data.split_name == "public" and self.data.name in PUBLISHED
         return {"test": {"accuracy": PUBLISHED[self.data.name]}} if known else {}
+
+    def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
+        return {
+            name: {split: {"accuracy": share} for split, share in splits.items()}
+            for name, splits in baseline_accuracies(self.data).items()
+        }
 
     def limit(self) -> dict[str, dict[str, float]]:
         return {split: {"accuracy": share} for split, share in self.data.limits.items()}

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from porism.costing.terms import Terms
 from porism.runs.recipe import Recipe
+from porism.tasks.language.baselines import baseline_cross_entropies
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
 from porism.tasks.language.data.public import PTB_FINGERPRINT
 from porism.tasks.language.data.vocabulary import Vocabulary
@@ -126,6 +127,14 @@ class Language(Task):
 
     def published(self) -> dict[str, dict[str, float]]:
         return PUBLISHED.get(self.recipe.name, {}) if self.fingerprint() == PTB_FINGERPRINT else {}
+
+    def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
+        streams = {split: self.corpus.streams[split] for split in ("valid", "test")}
+        found = baseline_cross_entropies(self.corpus.streams["train"], streams, len(self.vocabulary))
+        return {
+            name: {split: {"perplexity": math.exp(nats), "cross_entropy": nats} for split, nats in splits.items()}
+            for name, splits in found.items()
+        }
 
     def limit(self) -> dict[str, dict[str, float]]:
         return {

@@ -1,0 +1,73 @@
+"""Baselines beside the trained ones: rows, and sentences that say who does not beat them."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.report.conftest import WriteRun, metrics
+
+from porism.report.baselines import against_baselines, baseline_rows, baselines_line
+from porism.report.comparison import RunGroup, entries_of, group_runs
+from porism.report.page import page
+from porism.report.summary import summarise
+from porism.report.table import table
+from porism.runs.record import read_run
+
+BASELINES = {
+    "unigram": {"valid": {"perplexity": 700.0}, "test": {"perplexity": 650.0}},
+    "Kneser-Ney 5": {"valid": {"perplexity": 150.0}, "test": {"perplexity": 141.2}},
+}
+Grouped = Callable[..., RunGroup]
+
+
+@pytest.fixture
+def group_at(write_run: WriteRun) -> Grouped:
+    def make(*tests: float, **more: object) -> RunGroup:
+        runs = [
+            write_run(f"run{n}", recipe=f"table-0{n}", metrics=metrics(test, baselines=BASELINES, **more))
+            for n, test in enumerate(tests, 1)
+        ]
+        return group_runs(entries_of([read_run(run) for run in runs]))[0]
+
+    return make
+
+
+def test_a_model_that_does_not_beat_the_best_baseline_is_told_so(group_at: Grouped) -> None:
+    behind = against_baselines(group_at(154.92))
+    assert behind == ["The best baseline, Kneser-Ney 5, reaches 141.2; table-01 does not beat it."]
+
+
+def test_a_model_that_beats_it_and_several_of_both_kinds(group_at: Grouped) -> None:
+    mixed = group_at(130.0, 142.0, 150.0)
+    assert against_baselines(mixed)[0].endswith("; table-02 and table-03 do not beat it.")
+    assert [row.name for row in baseline_rows(mixed)] == ["unigram", "Kneser-Ney 5"]
+
+
+@pytest.mark.parametrize(
+    ("tests", "end"),
+    [((130.0,), "table-01 beats it."), ((130.0, 99.0), "all models beat it."), ((150.0, 142.0), "no model beats it.")],
+)
+def test_all_or_none(group_at: Grouped, tests: tuple[float, ...], end: str) -> None:
+    assert against_baselines(group_at(*tests))[0].endswith(f"reaches 141.2; {end}")
+
+
+def test_where_higher_is_better_a_tie_does_not_beat(write_run: WriteRun) -> None:
+    found = metrics(0.85, baselines={"majority class": {"test": {"perplexity": 0.85}}}, lower_is_better=False)
+    group = group_runs(entries_of([read_run(write_run(metrics=found))]))[0]
+    assert against_baselines(group)[0].endswith("majority class, reaches 0.8500; table-02 does not beat it.")
+
+
+def test_they_stand_in_the_page_and_under_the_table(group_at: Grouped) -> None:
+    records = [entry.record for entry in group_at(154.92).entries]
+    text = page(records)
+    assert "Baselines on the same data" in text
+    assert "Kneser-Ney 5" in text
+    line = "Baselines on test: unigram 650.0, Kneser-Ney 5 141.2."
+    assert str(table(records, width=200).caption).startswith(line)
+
+
+def test_runs_of_0_1_have_none(write_run: WriteRun) -> None:
+    record = read_run(write_run(metrics=metrics(154.92)))
+    group = group_runs(entries_of([record]))[0]
+    assert baselines_line(group) == ""
+    assert "baseline" not in summarise(group)
+    assert "Baselines" not in page([record])
