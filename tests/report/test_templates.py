@@ -18,7 +18,7 @@ def test_values_are_escaped() -> None:
 
 
 def test_a_missing_value_is_an_error() -> None:
-    with pytest.raises(UndefinedError, match="groups"):
+    with pytest.raises(UndefinedError, match="conclusion"):
         render("page.html", title="a page")
 
 

@@ -1,5 +1,11 @@
-"""Which runs may be compared, and what each is called on the page."""
+"""Which runs may be compared, and what each is called on the page.
 
+Runs are compared where they were scored on the same examples: of one task, one source, one fingerprint of the data,
+and where a recipe decides what is scored (a vocabulary, pairs of words), of the same. Seeds are pooled where nothing
+but the seed differs: neither a field of the recipe nor the precision nor the kind of machine.
+"""
+
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +28,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs of one task on the same data, and the metric they are judged by.
+    """Runs of one task that were scored on the same examples, and the metric they are judged by.
 
     `lower_is_better` is None as long as no run has finished to say so.
     """
@@ -35,10 +41,12 @@ class RunGroup:
     unit: str
     """What one example is called: the rates and the costs are counted in it."""
     entries: tuple[Entry, ...]
+    variant: str = ""
+    """What tells it from other groups of the same source."""
 
     @property
     def place(self) -> str:
-        return f"{self.task} on {self.source or 'its embedded data'}"
+        return f"{self.task} on {self.source or 'its embedded data'}{f' ({self.variant})' if self.variant else ''}"
 
     @property
     def metric_name(self) -> str:
@@ -46,9 +54,19 @@ class RunGroup:
 
     @property
     def ranked(self) -> list[Entry]:
-        """The finished entries that have a number on the split that counts, best first."""
+        """The finished entries that have a number on the split that counts, best on `valid` first."""
         scored = [entry for entry in self.entries if entry.record.finished and self.score(entry) is not None]
-        return sorted(scored, key=lambda entry: self.score(entry) or 0.0, reverse=self.lower_is_better is False)
+        return sorted(scored, key=self.loss_on_valid)
+
+    @property
+    def diverged(self) -> list[Entry]:
+        """The entries whose training could not go on."""
+        return [entry for entry in self.entries if entry.record.diverged and not entry.record.finished]
+
+    def loss_on_valid(self, entry: Entry) -> float:
+        """The metric on `valid` with the sign that makes lower better; infinite where there is no number."""
+        found = entry.record.score("valid", self.metric)
+        return math.inf if found is None else -found if self.lower_is_better is False else found
 
     def score(self, entry: Entry) -> float | None:
         return entry.record.score(self.split, self.metric)
@@ -64,27 +82,63 @@ class RunGroup:
 
 
 def group_runs(entries: Sequence[Entry]) -> list[RunGroup]:
-    """The entries by task and data, in the order they came."""
-    by_data: dict[tuple[str, str], list[Entry]] = {}
-    for entry in entries:
-        facts = entry.record.facts
-        by_data.setdefault((facts.task, facts.source or ""), []).append(entry)
-    return [_group(task, source, group) for (task, source), group in by_data.items()]
+    """The entries by what they were scored on, in the order they came."""
+    scored: dict[tuple[str, str, str], list[Entry]] = {}
+    # What an unfinished run will be scored on is not known yet: it goes with the first that has its data.
+    homes: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.record.metrics is None):
+        facts, evaluation = entry.record.facts, _evaluation(entry.record)
+        home = (facts.task, facts.source or "", facts.fingerprint)
+        key = (*home[:2], evaluation) if evaluation else homes.get(home, home)
+        homes.setdefault(home, key)
+        scored.setdefault(key, []).append(entry)
+    ordered = [sorted(group, key=lambda entry: entry.number) for group in scored.values()]
+    ordered.sort(key=lambda group: group[0].number)
+    sources = Counter((group[0].record.facts.task, group[0].record.facts.source or "") for group in ordered)
+    return [_group(entries, _variant(entries[0].record) if max(sources.values()) > 1 else "") for entries in ordered]
 
 
-def _group(task: str, source: str, entries: list[Entry]) -> RunGroup:
+OLD_SCORED = {"words": ("window", "sample")}
+"""Fields that decide which examples are scored, in runs of 0.1, which do not say on what they were."""
+
+
+def _evaluation(record: RunRecord) -> str:
+    """What a finished run was scored on."""
+    if record.metrics is None:
+        return ""
+    if record.metrics.evaluation:
+        return record.metrics.evaluation
+    fields = [f"{name}={record.fields.get(name)}" for name in OLD_SCORED.get(record.facts.task, ())]
+    vocabulary = str(record.metrics.facts.get("sha256 of the vocabulary", ""))
+    return " ".join([record.facts.fingerprint, *filter(None, [vocabulary]), *fields])
+
+
+def _variant(record: RunRecord) -> str:
+    """What tells apart runs that were scored on different examples of one source."""
+    known = record.metrics.facts if record.metrics else {}
+    words = known.get("vocabulary")
+    fields = [
+        f"{name}={record.fields[name]}" for name in OLD_SCORED.get(record.facts.task, ()) if name in record.fields
+    ]
+    vocabulary = f"vocabulary of {words:,} words" if isinstance(words, int) else ""
+    return ", ".join(filter(None, [f"data {record.facts.fingerprint[:8]}", vocabulary, *fields]))
+
+
+def _group(entries: list[Entry], variant: str) -> RunGroup:
+    facts = entries[0].record.facts
     finished = [entry.record.metrics for entry in entries if entry.record.metrics]
     # Before any run has finished, the first number of `valid` is the one the task puts first.
     watched = [name for entry in entries for epoch in entry.record.epochs for name in epoch.valid]
     splits = splits_of(entry.record for entry in entries)
     return RunGroup(
-        task=task,
-        source=source,
+        task=facts.task,
+        source=facts.source or "",
         metric=finished[0].metric if finished else watched[0] if watched else "metric",
         lower_is_better=finished[0].lower_is_better if finished else None,
         split="test" if "test" in splits else splits[-1] if splits else "valid",
         unit=next((metrics.unit.removesuffix("s") for metrics in finished if metrics.unit), "example"),
         entries=tuple(entries),
+        variant=variant,
     )
 
 
@@ -127,4 +181,22 @@ def _model_name(record: RunRecord, same_recipe: Sequence[RunRecord]) -> str:
     if len({other.facts.source for other in same_recipe}) > 1:
         parts.append(record.facts.source or "embedded data")
     parts += [f"{name}={record.fields.get(name)}" for name in differing(same_recipe) if name != "name"]
+    if len({circumstances(other) for other in same_recipe}) > 1:
+        parts.append(circumstances(record))
     return " · ".join(parts)
+
+
+def circumstances(record: RunRecord) -> str:
+    """Where a run was trained: seeds from elsewhere are another model, since the arithmetic is another.
+
+    >>> circumstances(read_run(Path("runs/table-02")))
+    'fp32 on cpu'
+    """
+    return f"{record.facts.precision} on {record.facts.device.partition(':')[0]}"
+
+
+def machine(record: RunRecord) -> str | None:
+    """The processor or GPU that a run was trained on, where it is known."""
+    hardware = record.metrics.hardware if record.metrics else {}
+    name = hardware.get("gpu" if record.facts.device.startswith("cuda") else "cpu")
+    return str(name) if name else None

@@ -1,157 +1,143 @@
-"""What the runs of an experiment allow to conclude: the settings that suit each recipe, and whether one is better."""
+"""What the runs of an experiment allow to conclude: settings that suit each recipe or value, and which is better."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from porism.report import numbers
-from porism.report.comparison import Entry, RunGroup, entries_of, group_runs
-from porism.report.seeds import SeedGroup, models_of, trusted
-from porism.report.statistics import CONFIDENCE, Interval, interval, mcnemar
+from porism.report.comparison import RunGroup, entries_of, group_runs
+from porism.report.contest import Contest, contest, correct, describe, reached
+from porism.report.seeds import SeedGroup, models_of, seeds_text, trusted
 from porism.runs.record import RunRecord
 from porism.training.experiment import Experiment
 
 
 @dataclass(frozen=True)
-class PairedComparison:
-    """Two models over the same seeds: by how much the first is ahead, and a p-value a seed on the same examples."""
-
-    first: SeedGroup
-    second: SeedGroup
-    lead: Interval
-    p_values: tuple[float, ...]
-
-    @property
-    def is_clear(self) -> bool:
-        """Both over seeds and, where examples can be paired, in most of them."""
-        agreed = not self.p_values or sum(p < 1 - CONFIDENCE for p in self.p_values) > len(self.p_values) / 2
-        return self.lead.excludes_zero and agreed
-
-
-@dataclass(frozen=True)
 class Answer:
-    """An experiment, what its recipes came to at the settings chosen on `valid`, and the best against every other."""
+    """An experiment and its contests: of the recipes, or of the values of each field, recipe by recipe."""
 
     experiment: Experiment
-    group: RunGroup
-    models: tuple[SeedGroup, ...]
-    comparisons: tuple[PairedComparison, ...]
+    contests: tuple[Contest, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> list[str]:
-        reached = [_reached(self.group, model) for model in self.models]
-        return [*reached, *(_compared(self.group, comparison) for comparison in self.comparisons)]
+        return [*self.notes, *(sentence for one in self.contests for sentence in sentences(one))]
 
     @property
-    def titles(self) -> list[str]:
-        """The columns of the table that the page shows, after the model's name."""
-        counted = ("parameters", f"forward per {self.group.unit}", "training time")
-        metrics = (name.replace("_", " ") for name in self._other_metrics)
-        return ["seeds", "valid", self.group.split, *metrics, *counted, *self._differing_facts]
+    def models(self) -> list[SeedGroup]:
+        """All that is compared, each contest's best on `valid` first."""
+        return [model for one in self.contests for model in one.models]
 
-    @property
-    def rows(self) -> list[tuple[SeedGroup, list[str]]]:
-        """The same table's rows."""
-        return [(model, self._cells(model)) for model in self.models]
 
-    def _cells(self, model: SeedGroup) -> list[str]:
-        group = self.group
+def sentences(found: Contest) -> list[str]:
+    """The answer of one contest: what is decided, then what each came to."""
+    if len(found.models) == 1:
+        return [reached(found.group, found.models[0])]
+    return [_headline(found), *(describe(found.group, pair) for pair in found.comparisons)]
+
+
+def _headline(found: Contest) -> str:
+    leader, others = found.models[0], len(found.models) - 1
+    title = f"{found.title}: " if found.title else ""
+    if not leader.entries:
+        return f"{title}every one of the {len(found.models)} diverged."
+    among = f"{others} others" if others > 1 else "the other"
+    best = sum(pair.decided for pair in found.comparisons)
+    if found.leader_is_best:
+        verdict = f"it is better than {among}"
+    elif best:
+        verdict = f"it is better than {best} of the {others} others; about the rest these runs do not decide"
+    else:
+        verdict = f"that it is better than {among} is not decided"
+    return f"{title}{leader.name} is best on valid, and {verdict}. {reached(found.group, leader)}"
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """The models of one contest, a row each, for the page."""
+
+    title: str
+    columns: list[str]
+    rows: list[tuple[SeedGroup, list[str]]]
+
+
+def answer_table(found: Contest) -> AnswerTable:
+    """Seeds, metrics and costs of each model, and the facts in which they differ."""
+    group, models = found.group, found.models
+    metrics = list(dict.fromkeys(name for model in models for name in _other_metrics(group, model)))
+    # What is the same for all stands at the top of the page.
+    facts = dict.fromkeys(name for model in models for name in _facts(model))
+    differing = [name for name in facts if len({_facts(model).get(name) for model in models}) > 1]
+
+    def cells(model: SeedGroup) -> list[str]:
         measured: list[tuple[str, str | None]] = [(split, None) for split in ("valid", group.split)]
-        measured += [(group.split, name) for name in self._other_metrics]
-        seconds = fmean(entry.record.metrics.seconds or 0.0 for entry in model.entries if entry.record.metrics)
+        measured += [(group.split, name) for name in metrics]
+        seconds = [entry.record.metrics.seconds or 0.0 for entry in model.entries if entry.record.metrics]
         return [
-            str(len(model.entries)),
+            seeds_text(model),
             *(trusted(model.over_seeds(group, split, name)) for split, name in measured),
             numbers.count(model.parameters),
             numbers.amount(model.flops, "FLOP"),
-            numbers.duration(seconds),
-            *(_text(_facts(model).get(name)) for name in self._differing_facts),
+            numbers.duration(fmean(seconds) if seconds else None),
+            *(_text(_facts(model).get(name)) for name in differing),
         ]
 
-    @property
-    def _other_metrics(self) -> list[str]:
-        return list(dict.fromkeys(name for model in self.models for name in _other_metrics(self.group, model)))
-
-    @property
-    def _differing_facts(self) -> list[str]:
-        """What is the same for all stands at the top of the page."""
-        names = dict.fromkeys(name for model in self.models for name in _facts(model))
-        return [name for name in names if len({_facts(model).get(name) for model in self.models}) > 1]
+    counted = ("parameters", f"forward per {group.unit}", "training time")
+    titles = ["seeds", "valid", group.split, *(name.replace("_", " ") for name in metrics), *counted, *differing]
+    return AnswerTable(found.title, titles, [(model, cells(model)) for model in models])
 
 
 def answer(experiment: Experiment, records: Sequence[RunRecord]) -> Answer:
-    """From all runs of an experiment that have finished."""
-    group = group_runs(entries_of(records))[0]
+    """From all runs of an experiment that have finished or diverged."""
+    groups = [group for group in group_runs(entries_of(records)) if models_of(group)]
+    contests = [one for group in groups for one in _contests(experiment, group)]
+    notes = []
+    if len(groups) > 1:
+        notes.append(
+            "The runs were not all scored on the same examples, so they are answered apart: "
+            f"{'; '.join(group.place for group in groups)}."
+        )
+    return Answer(experiment, tuple(correct(contests)), tuple(notes))
+
+
+def _contests(experiment: Experiment, group: RunGroup) -> list[Contest]:
+    """One of the recipes; or where values of fields are compared, one a recipe and field."""
     by_recipe: dict[str, list[SeedGroup]] = {}
     for model in models_of(group):
-        by_recipe.setdefault(model.entries[0].record.facts.recipe, []).append(model)
-    chosen = [_best_on_valid(group, models) for models in by_recipe.values()]
-    chosen.sort(key=lambda model: model.mean, reverse=not group.lower_is_better)
-    comparisons = [_compare(group, chosen[0], other) for other in chosen[1:]]
-    return Answer(experiment, group, tuple(chosen), tuple(comparisons))
+        by_recipe.setdefault(_run(model).facts.recipe, []).append(model)
+    if not experiment.values:
+        return [contest(group, [_best_on_valid(group, models) for models in by_recipe.values()], group.variant)]
+    found = []
+    for recipe in sorted(by_recipe, key=list(experiment.recipes).index):
+        models = by_recipe[recipe]
+        among = [f"recipe {recipe}"] if len(by_recipe) > 1 else []
+        for name in experiment.values:
+            by_value: dict[str, list[SeedGroup]] = {}
+            for model in models:
+                by_value.setdefault(str(_run(model).fields.get(name)), []).append(model)
+            chosen = [_best_on_valid(group, settings) for settings in by_value.values()]
+            found.append(contest(group, chosen, ", ".join(filter(None, [name, *among, group.variant]))))
+    return found
 
 
 def _best_on_valid(group: RunGroup, models: Sequence[SeedGroup]) -> SeedGroup:
-    def on_valid(model: SeedGroup) -> float:
-        found = model.over_seeds(group, "valid")
-        return found.mean if found else float("inf") * (1 if group.lower_is_better else -1)
-
-    return min(models, key=on_valid) if group.lower_is_better else max(models, key=on_valid)
+    return min(models, key=lambda model: model.loss_on_valid(group))
 
 
-def _compare(group: RunGroup, first: SeedGroup, second: SeedGroup) -> PairedComparison:
-    theirs = {entry.record.facts.seed: entry for entry in second.entries}
-    pairs = [(entry, theirs[seed]) for entry in first.entries if (seed := entry.record.facts.seed) in theirs]
-    leads = [_lead(group, ours, others) for ours, others in pairs]
-    outcomes = [(ours.record.outcomes.get("test"), others.record.outcomes.get("test")) for ours, others in pairs]
-    p_values = [mcnemar(ours, others) for ours, others in outcomes if ours and others]
-    return PairedComparison(first, second, interval(leads), tuple(p_values))
-
-
-def _lead(group: RunGroup, ours: Entry, theirs: Entry) -> float:
-    """How much better, as a positive number."""
-    gap = (group.score(ours) or 0.0) - (group.score(theirs) or 0.0)
-    return -gap if group.lower_is_better else gap
-
-
-def _reached(group: RunGroup, model: SeedGroup) -> str:
-    over = len(model.entries)
-    among = "one seed" if over == 1 else f"{over} seeds, with its {100 * CONFIDENCE:.0f} % interval"
-    reached = trusted(model.over_seeds(group, group.split))
-    return f"{model.name}: {group.split} {group.metric_name} {reached} over {among}."
-
-
-def _compared(group: RunGroup, found: PairedComparison) -> str:
-    first, second = found.first.name, found.second.name
-    if found.lead.margin is None:
-        return f"One seed cannot tell {first} from {second}: add seeds."
-    low, high = (
-        numbers.difference(found.first.mean + end, found.first.mean) for end in (found.lead.low, found.lead.high)
-    )
-    ahead = f"{first} is ahead of {second} by {numbers.gap(found.lead.mean, 0.0)} ({low} to {high})"
-    if found.p_values:
-        clear = sum(p < 1 - CONFIDENCE for p in found.p_values)
-        ahead += (
-            f"; McNemar's test on the same {group.unit}s gives p from {min(found.p_values):.2g} to "
-            f"{max(found.p_values):.2g}, below {1 - CONFIDENCE:.2f} in {clear} of {len(found.p_values)} seeds"
-        )
-    if found.is_clear:
-        return f"{ahead}. So {first} is the better of the two on this data."
-    if found.lead.excludes_zero:
-        return (
-            f"{ahead}. So {first} comes out ahead over seeds, but single runs do not show it on a test set this small."
-        )
-    return f"{ahead}. The interval holds 0, so from these runs it cannot be concluded which is better."
+def _run(model: SeedGroup) -> RunRecord:
+    """Any of its runs: they differ by their seed alone."""
+    return (*model.entries, *model.diverged)[0].record
 
 
 def _other_metrics(group: RunGroup, model: SeedGroup) -> list[str]:
     """What else was measured on the split that counts."""
-    metrics = model.entries[0].record.metrics
+    metrics = _run(model).metrics
     return [name for name in metrics.metrics.get(group.split, {}) if name != group.metric] if metrics else []
 
 
 def _facts(model: SeedGroup) -> dict[str, int | float | str]:
-    metrics = model.entries[0].record.metrics
+    metrics = _run(model).metrics
     return metrics.facts if metrics else {}
 
 

@@ -67,6 +67,51 @@ def gap(value: float, reference: float) -> str:
     return _signless(abs(value - reference), value)
 
 
+def with_margin(value: float, margin: float | None) -> str:
+    """A number and how far the true one may lie to either side: two figures of the margin, as many decimals of both.
+
+    >>> with_margin(0.8213, 0.0041), with_margin(152.04, 2.484), with_margin(0.8213, None)
+    ('0.8213 ± 0.0041', '152.0 ± 2.5', '0.8213')
+    """
+    if not margin or not math.isfinite(margin):
+        return score(value) if margin is None else f"{score(value)} ± {fixed(margin, decimals(value))}"
+    digits = figures(margin)
+    return f"{fixed(value, digits)} ± {fixed(margin, digits)}"
+
+
+def ranged(value: float, low: float, high: float) -> str:
+    """A number and the ends of its interval, with decimals enough to tell the ends apart.
+
+    >>> ranged(0.032, 0.021, 0.043), ranged(4.63, 3.88, 5.38)
+    ('0.032 (0.021 to 0.043)', '4.63 (3.88 to 5.38)')
+    """
+    digits = figures((high - low) / 2) if high > low else decimals(value)
+    return f"{fixed(value, digits)} ({fixed(low, digits)} to {fixed(high, digits)})"
+
+
+def fixed(value: float, digits: int) -> str:
+    """The value with as many decimals; nothing negative is left of what rounds to 0."""
+    if not math.isfinite(value):
+        return "infinite"
+    text = f"{value:,.{digits}f}"
+    return (text.removeprefix("-") if not float(text.replace(",", "")) else text).replace("-", MINUS)
+
+
+def figures(size: float) -> int:
+    """The decimals that give a size two figures.
+
+    >>> figures(0.0041), figures(2.5), figures(31.0)
+    (4, 1, 0)
+    """
+    return max(0, 1 - math.floor(math.log10(float(f"{size:.1e}")))) if size else 0
+
+
+def decimals(size: float) -> int:
+    """The decimals that give a metric four figures, and a small one no more than four of them."""
+    size = abs(size)
+    return 4 if size < 1 else 3 - math.floor(math.log10(size)) if size < 1000 else 0
+
+
 def percent(part: float) -> str:
     """
     >>> percent(0.0307), percent(0.42)
@@ -115,6 +160,4 @@ def _signless(value: float, scale: float) -> str:
     """The value with as many decimals as give the scale four figures."""
     if not math.isfinite(value):
         return "infinite"
-    size = abs(scale)
-    decimals = 4 if size < 1 else 3 - math.floor(math.log10(size)) if size < 1000 else 0
-    return f"{value:,.{decimals}f}".replace("-", MINUS)
+    return f"{value:,.{decimals(scale)}f}".replace("-", MINUS)

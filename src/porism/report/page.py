@@ -9,8 +9,8 @@ from porism.report.comparison import entries_of, group_runs
 from porism.report.curves import CROWD
 from porism.report.document import refuse_foreign, write
 from porism.report.exhibits import exhibits
-from porism.report.experiment import answer
-from porism.report.seeds import has_seeds, representatives, seeds_of, trusted
+from porism.report.experiment import answer, answer_table, sentences
+from porism.report.seeds import has_seeds, representatives, seeds_of, seeds_text, trusted
 from porism.report.summary import summarise
 from porism.report.table import columns, judged_by
 from porism.report.templates import render
@@ -71,8 +71,11 @@ def page(
         samples=sections.samples(shown),
         recipes=sections.recipes(shown),
         CROWD=CROWD,
+        answer_table=answer_table,
+        contest_sentences=sentences,
         cost_title=sections.cost_title,
         judged_by=judged_by,
+        seeds_text=seeds_text,
         shared_facts=sections.shared_facts,
         story=sections.story,
         summarise=summarise,

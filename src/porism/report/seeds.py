@@ -1,5 +1,6 @@
 """Runs that differ by their seed alone are one model: what it comes to, and how far that can be trusted."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -9,29 +10,38 @@ from rich.table import Table
 
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup, splits_of
+from porism.report.examples import of_examples
 from porism.report.statistics import CONFIDENCE, Interval, interval
 
 
 @dataclass(frozen=True)
 class SeedGroup:
-    """The finished runs of one model, which differ by their seed alone, and what each came to."""
+    """The finished runs of one model, one a seed, which differ by their seed alone, and what each came to."""
 
     name: str
     entries: tuple[Entry, ...]
     scores: tuple[float, ...]
+    diverged: tuple[Entry, ...] = ()
+    """Runs of further seeds whose training could not go on."""
+    repeats: tuple[Entry, ...] = ()
+    """Further runs of a seed, which are left out."""
 
     @property
     def mean(self) -> float:
-        return fmean(self.scores)
+        return fmean(self.scores) if self.scores else math.nan
+
+    @property
+    def by_seed(self) -> dict[int, Entry]:
+        return {entry.record.facts.seed: entry for entry in self.entries}
 
     @property
     def parameters(self) -> float | None:
-        metrics = self.entries[0].record.metrics
+        metrics = self.entries[0].record.metrics if self.entries else None
         return metrics.parameters if metrics else None
 
     @property
     def flops(self) -> float | None:
-        metrics = self.entries[0].record.metrics
+        metrics = self.entries[0].record.metrics if self.entries else None
         return metrics.flops if metrics else None
 
     def over_seeds(self, group: RunGroup, split: str, metric: str | None = None) -> Interval | None:
@@ -40,17 +50,33 @@ class SeedGroup:
         found = [score for score in scores if score is not None]
         return interval(found) if found else None
 
+    def loss_on_valid(self, group: RunGroup) -> float:
+        """The mean on `valid`, lower is better; infinite where a seed diverged or has no number."""
+        return math.inf if self.diverged else fmean(group.loss_on_valid(entry) for entry in self.entries)
+
 
 def models_of(group: RunGroup) -> list[SeedGroup]:
-    """The ranked entries by model, the best mean first."""
+    """The finished and the diverged entries by model, the best mean on `valid` first."""
     by_model: dict[str, list[Entry]] = {}
-    for entry in group.ranked:
-        by_model.setdefault(entry.model, []).append(entry)
-    models = [
-        SeedGroup(name, tuple(entries), tuple(score for entry in entries if (score := group.score(entry)) is not None))
-        for name, entries in by_model.items()
-    ]
-    return sorted(models, key=lambda model: model.mean, reverse=group.lower_is_better is False)
+    ranked = {entry.number for entry in group.ranked}
+    for entry in group.entries:
+        if entry.number in ranked:
+            by_model.setdefault(entry.model, []).append(entry)
+    lost: dict[str, list[Entry]] = {}
+    for entry in group.diverged:
+        by_model.setdefault(entry.model, [])
+        lost.setdefault(entry.model, []).append(entry)
+    models = []
+    for name, entries in by_model.items():
+        one_a_seed: dict[int, Entry] = {}
+        for entry in entries:
+            one_a_seed.setdefault(entry.record.facts.seed, entry)
+        first = tuple(one_a_seed.values())
+        scores = tuple(score for entry in first if (score := group.score(entry)) is not None)
+        repeats = tuple(entry for entry in entries if one_a_seed[entry.record.facts.seed] is not entry)
+        diverged = tuple(entry for entry in lost.get(name, ()) if entry.record.facts.seed not in one_a_seed)
+        models.append(SeedGroup(name, first, scores, diverged, repeats))
+    return sorted(models, key=lambda model: model.loss_on_valid(group))
 
 
 def representatives(group: RunGroup) -> RunGroup:
@@ -73,9 +99,13 @@ def trusted(found: Interval | None) -> str:
     """
     if found is None:
         return numbers.MISSING
-    text = numbers.score(found.mean)
-    # The margin with the decimals of the mean.
-    return text if found.margin is None else f"{text} ± {numbers.gap(found.mean, found.mean + found.margin)}"
+    return numbers.with_margin(found.mean, found.margin)
+
+
+def seeds_text(model: SeedGroup) -> str:
+    """How many seeds finished, and how many diverged."""
+    lost = f" ({len(model.diverged)} diverged)" if model.diverged else ""
+    return f"{len(model.entries)}{lost}"
 
 
 def seeds_table(group: RunGroup) -> Table:
@@ -87,7 +117,7 @@ def seeds_table(group: RunGroup) -> Table:
         made.add_column(name, justify="right", no_wrap=True)
     for model in models_of(group):
         scores = [trusted(model.over_seeds(group, split)) for split in splits]
-        made.add_row(model.name, str(len(model.entries)), numbers.count(model.parameters), *scores)
+        made.add_row(model.name, seeds_text(model), numbers.count(model.parameters), *scores)
     return made
 
 
@@ -96,6 +126,7 @@ class SeedTable:
     """One row a model, for the page: the mean on each split, with its interval."""
 
     title: str
+    coverage: str
     splits: list[str]
     rows: list[tuple[SeedGroup, list[Interval | None]]]
 
@@ -104,8 +135,19 @@ def seeds_of(group: RunGroup) -> SeedTable:
     """The same for the page."""
     splits = splits_of(entry.record for entry in group.entries)
     rows = [(model, [model.over_seeds(group, split) for split in splits]) for model in models_of(group)]
-    return SeedTable(_title(group), splits, rows)
+    return SeedTable(_title(group), coverage(group), splits, rows)
 
 
 def _title(group: RunGroup) -> str:
     return f"{group.metric_name.capitalize()}: means over seeds and their {100 * CONFIDENCE:.0f} % intervals"
+
+
+def coverage(group: RunGroup) -> str:
+    """What the intervals over seeds leave out: they are of one split of the data and one test set."""
+    text = "The intervals are of the mean over seeds, on one split of the data and one test set"
+    found = [known for model in models_of(group) for entry in model.entries[:1] if (known := of_examples(group, entry))]
+    if not found:
+        return f"{text}; what another test set would change is not in them."
+    best = found[0]
+    margin = numbers.fixed((best.high - best.low) / 2, numbers.figures((best.high - best.low) / 2))
+    return f"{text}; its {numbers.count(best.examples)} {best.unit}s alone leave a single run ± {margin}."

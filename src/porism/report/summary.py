@@ -4,23 +4,32 @@ from collections.abc import Sequence
 
 from porism.report import numbers
 from porism.report.baselines import against_baselines
-from porism.report.comparison import Entry, RunGroup
+from porism.report.comparison import RunGroup, machine
+from porism.report.contest import LEAST_SEEDS, Contest, contest, describe
+from porism.report.examples import of_examples
+from porism.report.fairness import fairness
 from porism.report.seeds import SeedGroup, models_of
 
 
 def summarise(group: RunGroup) -> str:
     """What the runs show, in a few sentences, and no more."""
-    ranked = group.ranked
     models = models_of(group)
-    if not models:
-        return "No run has come to a final number yet; below is what there is so far."
-    sentences = [_alone(group, models[0])] if len(models) == 1 else _compared(group, models)
-    sentences += _against_published(group, ranked)
+    finished = [model for model in models if model.entries]
+    if not finished:
+        sentences = ["No run has come to a final number yet; below is what there is so far."]
+        return " ".join(sentences + _diverged(models))
+    if len(finished) == 1:
+        sentences = [_alone(group, finished[0])]
+    else:
+        found = contest(group, finished)
+        sentences = [_compared(group, found), *fairness(group, found.models), *_costs(group, found.models)]
+        sentences += _trust(group, found)
+    sentences += _against_published(group, finished)
     sentences += against_baselines(group)
-    sentences += _against_limit(group, ranked)
-    sentences += _trust(group, models)
-    if unranked := [entry.name for entry in group.entries if entry not in ranked]:
-        sentences.append(f"Not ranked for want of a final number: {', '.join(unranked)}.")
+    sentences += _against_limit(group, finished)
+    if len(finished) == 1:
+        sentences += _trust_alone(finished[0])
+    sentences += _diverged(models) + _left_out(group, models)
     return " ".join(sentences)
 
 
@@ -28,6 +37,7 @@ def _alone(group: RunGroup, model: SeedGroup) -> str:
     record = model.entries[0].record
     text = f"{model.name} reaches a {group.split} {group.metric_name} of {numbers.score(model.mean)}"
     if len(model.entries) == 1 and record.metrics:
+        text += _of_examples(group, model)
         text += f" after {numbers.count(record.metrics.epochs)} epochs"
         text += f" and {numbers.duration(record.metrics.seconds)} of training" if record.metrics.seconds else ""
         text += f" on {record.facts.device}" if record.facts.device else ""
@@ -37,32 +47,45 @@ def _alone(group: RunGroup, model: SeedGroup) -> str:
     return f"{text}."
 
 
-def _compared(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
-    best, second = models[:2]
-    lead = f"{numbers.gap(best.mean, second.mean)}"
+def _of_examples(group: RunGroup, model: SeedGroup) -> str:
+    """Where a single run's metric may lie on other test sets of this size."""
+    found = of_examples(group, model.entries[0])
+    if found is None:
+        return ""
+    digits = numbers.figures((found.high - found.low) / 2)
+    right = f"{numbers.count(found.right)} of {numbers.count(found.examples)} {found.unit}s"
+    counted = right if found.right is not None else f"{numbers.count(found.examples)} {found.unit}s"
+    ends = f"{numbers.fixed(found.low, digits)} to {numbers.fixed(found.high, digits)}"
+    return f" ({counted}; on other test sets of this size {ends}, at 95 %)"
+
+
+def _compared(group: RunGroup, found: Contest) -> str:
+    best, second = found.models[:2]
+    gap = numbers.gap(best.mean, second.mean)
     if second.mean:
-        lead += f" ({numbers.percent(abs(best.mean - second.mean) / abs(second.mean))})"
-    direction = "below" if group.lower_is_better else "above"
-    sentences = [
-        f"{best.name} is best of {len(models)} models: its {group.split} {group.metric_name} of "
-        f"{numbers.score(best.mean)} is {lead} {direction} that of the next best, {second.name}."
-    ]
-    costs = [
-        ratio
-        for ratio in (
-            _ratio(best.parameters, second.parameters, "parameters"),
-            _ratio(best.flops, second.flops, f"forward FLOPs per {group.unit}"),
-        )
-        if ratio
-    ]
-    if costs:
+        gap += f" ({numbers.percent(abs(best.mean - second.mean) / abs(second.mean))})"
+    ahead = (best.mean < second.mean) == bool(group.lower_is_better)
+    direction = "below" if best.mean < second.mean else "above"
+    first = (
+        f"is best of {len(found.models)} models"
+        if found.leader_is_best
+        else (f"comes first of {len(found.models)} models on valid")
+    )
+    return (
+        f"{best.name} {first}{':' if ahead else ', but not on ' + group.split + ':'} its {group.split} "
+        f"{group.metric_name} of {numbers.score(best.mean)} is {gap} {direction} that of the next, {second.name}."
+    )
+
+
+def _costs(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
+    best, second = models[:2]
+    sentences = []
+    ratios = (
+        _ratio(best.parameters, second.parameters, "parameters"),
+        _ratio(best.flops, second.flops, f"forward FLOPs per {group.unit}"),
+    )
+    if costs := [ratio for ratio in ratios if ratio]:
         sentences.append(f"It has {' and '.join(costs)}.")
-    ours, theirs = _epochs(best), _epochs(second)
-    if ours and theirs and ours != theirs:
-        sentences.append(
-            f"Their training differs: {ours} epochs for {best.name}, {theirs} for {second.name}, so this is no "
-            "comparison of the models alone."
-        )
     sized = [(model.parameters, model) for model in models if model.parameters is not None]
     smallest = min(sized, key=lambda pair: pair[0])[1] if sized else best
     # The second has just been set beside the best, and sizes that tie make none of them the smallest.
@@ -74,16 +97,6 @@ def _compared(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     return sentences
 
 
-def _epochs(model: SeedGroup) -> str | None:
-    """How long its runs trained: "12", or "8 to 12"."""
-    found = [entry.record.metrics.epochs for entry in model.entries if entry.record.metrics]
-    epochs = [number for number in found if number is not None]
-    if not epochs:
-        return None
-    least, most = numbers.count(min(epochs)), numbers.count(max(epochs))
-    return least if least == most else f"{least} to {most}"
-
-
 def _ratio(ours: float | None, theirs: float | None, what: str) -> str | None:
     if not ours or not theirs:
         return None
@@ -93,46 +106,64 @@ def _ratio(ours: float | None, theirs: float | None, what: str) -> str | None:
     return f"about as many {what}" if times == "1" else f"{times} times the {what}"
 
 
-def _against_published(group: RunGroup, ranked: Sequence[Entry]) -> list[str]:
+def _against_published(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     pairs = [
-        (score, published)
-        for entry in ranked
-        if (score := group.score(entry)) is not None and (published := group.published(entry)) is not None
+        (model.mean, published) for model in models if (published := group.published(model.entries[0])) is not None
     ]
     if not pairs:
         return []
-    if len(pairs) == 1 and len(ranked) == 1:
+    if len(pairs) == 1 and len(models) == 1:
         score, published = pairs[0]
         side = "below" if score < published else "above"
         return [f"That is {numbers.gap(score, published)} {side} the published {numbers.score(published)}."]
     better = sum(score < published if group.lower_is_better else score > published for score, published in pairs)
-    return [f"Published numbers bettered: {better} of {len(pairs)}."]
+    by_mean = ", by the mean over seeds" if any(len(model.entries) > 1 for model in models) else ""
+    return [f"Published numbers bettered: {better} of {len(pairs)}{by_mean}."]
 
 
-def _against_limit(group: RunGroup, ranked: Sequence[Entry]) -> list[str]:
-    limits = {limit for entry in ranked if (limit := group.limit(entry)) is not None}
+def _against_limit(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
+    limits = {limit for model in models for entry in model.entries if (limit := group.limit(entry)) is not None}
     return [f"The best that any model can expect on this data is {numbers.score(limit)}." for limit in sorted(limits)]
 
 
-def _trust(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
+def _trust_alone(model: SeedGroup) -> list[str]:
+    if len(model.entries) == 1:
+        return ["One seed: how far seeds differ cannot be concluded from it."]
+    low, high = (numbers.score(end(model.scores)) for end in (min, max))
+    return [f"A mean over {len(model.entries)} seeds, which run from {low} to {high}."]
+
+
+def _trust(group: RunGroup, found: Contest) -> list[str]:
     """What a reader must know before relying on a difference."""
+    counts = [len(model.entries) for model in found.models]
+    if max(counts) == 1 and any(pair.leads for pair in found.comparisons):
+        return [f"One seed each: whether this is chance is not decided; that takes {LEAST_SEEDS}."]
+    seeds = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    best, pairs = found.models[0], found.comparisons
+    low, high = (numbers.score(end(best.scores)) for end in (min, max))
+    sentences = [f"Means over {seeds} seeds; those of {best.name} run from {low} to {high}."] if max(counts) > 1 else []
+    sentences.append(describe(group, pairs[0]))
+    if decided := [pair.second.name for pair in pairs[1:] if pair.decided]:
+        sentences.append(f"{best.name} is better than {', '.join(decided)} too.")
+    if open_ := [pair.second.name for pair in pairs[1:] if not pair.decided]:
+        sentences.append(f"Whether it is better than {', '.join(open_)} is not decided.")
+    machines = {name for model in found.models for entry in model.entries if (name := machine(entry.record))}
+    if len(machines) > 1:
+        sentences.append(f"They were trained on different machines: {', '.join(sorted(machines))}.")
+    return sentences
+
+
+def _diverged(models: Sequence[SeedGroup]) -> list[str]:
+    """Runs that came to no number count as the worst on valid, and are named."""
+    lost = [entry.name for model in models for entry in model.diverged]
+    return [f"Diverged, so worst on valid: {', '.join(lost)}."] if lost else []
+
+
+def _left_out(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     sentences = []
-    counts = [len(model.entries) for model in models]
-    if max(counts) == 1:
-        each = " each" if len(models) > 1 else ""
-        sentences.append(f"One seed{each}: how much of this is chance cannot be concluded from it.")
-    else:
-        best = models[0]
-        seeds = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-        sentences.append(
-            f"Means over {seeds} seeds; those of {best.name} run from "
-            f"{numbers.score(min(best.scores))} to {numbers.score(max(best.scores))}."
-        )
-        if len(models) > 1:
-            second = models[1]
-            overlap = min(best.scores) <= max(second.scores) and min(second.scores) <= max(best.scores)
-            verdict = "overlap with" if overlap else "do not overlap with"
-            sentences.append(f"They {verdict} those of {second.name}.")
-    if len({entry.record.facts.fingerprint for entry in group.entries}) > 1:
-        sentences.append("The runs did not all see the data in the same form (fingerprints differ): compare with care.")
+    if repeats := [entry.name for model in models for entry in model.repeats]:
+        sentences.append(f"Left out, since a run of the same seed is there: {', '.join(repeats)}.")
+    known = {entry.number for model in models for entry in (*model.entries, *model.diverged, *model.repeats)}
+    if unranked := [entry.name for entry in group.entries if entry.number not in known]:
+        sentences.append(f"Not ranked for want of a final number: {', '.join(unranked)}.")
     return sentences

@@ -18,9 +18,10 @@ from porism.errors import RunError
 from porism.files import read_bytes
 from porism.runs.checkpoint_state import states
 from porism.runs.events import EVENTS, read_events
+from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.old_fields import EVERY, convert_epochs
-from porism.runs.results import EXHIBITS, METRICS, OUTCOMES, Results, read_results
+from porism.runs.results import EXAMPLES, EXHIBITS, METRICS, OUTCOMES, Results, read_results
 from porism.runs.run import LAST, RunFacts, Written, decode_recipe, refuse_other_recipe
 
 Scores = dict[str, float | None]
@@ -99,6 +100,10 @@ class Metrics:
     """A simple model's name to its scores by split."""
     limit: dict[str, Scores] = field(default_factory=dict)
     cost: dict[str, CostRecord] = field(default_factory=dict)
+    evaluation: str = ""
+    """The sha256 of what was scored: runs that share it can be compared. Empty in runs of 0.1."""
+    examples: dict[str, int] = field(default_factory=dict)
+    """How many there are in each split, where they can be told apart."""
     facts: dict[str, int | float | str] = field(default_factory=dict)
     samples: tuple[PredictionRecord, ...] = ()
     hardware: dict[str, Any] = field(default_factory=dict)
@@ -147,6 +152,10 @@ class RunRecord:
     exhibits: tuple[AnyExhibit, ...] = ()
     outcomes: dict[str, str] = field(default_factory=dict)
     """A split to a digit an example: 1 where the model was right."""
+    examples: dict[str, ExampleScores] = field(default_factory=dict)
+    """A split to what each of its examples adds to the metric."""
+    diverged: str | None = None
+    """Why training could not go on: its numbers were no longer finite."""
 
     @property
     def finished(self) -> bool:
@@ -209,6 +218,7 @@ def read_run(path: Path) -> RunRecord:
         metrics=_metrics(results, written, path / METRICS),
         exhibits=_attached(beside, EXHIBITS, tuple[AnyExhibit, ...], ()),
         outcomes=_attached(beside, OUTCOMES, dict[str, str], {}),
+        examples=_attached(beside, EXAMPLES, dict[str, ExampleScores], {}),
     )
     for line in events.lines:
         place = f"{events.path}, line {line.number}"
@@ -229,7 +239,9 @@ def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord
             back = _shaped(event, Epoch, place)
             # What came after the checkpoint is gone over again: later epochs, and the one it was taken in.
             kept = (done for done in record.epochs if (done.epoch, done.step) <= (back.epoch, back.step))
-            return replace(record, epochs=tuple(kept), resumes=record.resumes + 1, interrupted=False, reason=None)
+            return replace(
+                record, epochs=tuple(kept), resumes=record.resumes + 1, interrupted=False, reason=None, diverged=None
+            )
         case "start":
             start = _shaped(event, OtherEvent, place)
             return replace(record, started=start.time, command=start.command)
@@ -243,6 +255,8 @@ def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord
             return replace(record, epochs=epochs, notes=(*record.notes, _shaped(event, OtherEvent, place).text))
         case "note":
             return replace(record, notes=(*record.notes, _shaped(event, OtherEvent, place).text))
+        case "diverge":
+            return replace(record, diverged=_shaped(event, OtherEvent, place).text)
         case "finish":
             return replace(record, reason=_shaped(event, OtherEvent, place).reason)
         case _:

@@ -12,7 +12,7 @@ import msgspec
 from porism.errors import RunError
 from porism.files import read_bytes, sha256, sha256_of_json
 
-METRICS, EXHIBITS, OUTCOMES = "metrics.json", "exhibits.json", "outcomes.json"
+METRICS, EXHIBITS, OUTCOMES, EXAMPLES = "metrics.json", "exhibits.json", "outcomes.json", "examples.json"
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,12 @@ from porism.errors import RunError
 from porism.files import LITTER, cannot_write, is_temporary, read_bytes, sha256, sha256_of_json, write_atomically
 from porism.runs.checkpoint_state import states
 from porism.runs.events import EVENTS, Events, read_events
+from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.lock import LOCK, Lock, is_lock
 from porism.runs.old_fields import EVERY, convert, convert_epochs, convert_lengths, convert_overrides
 from porism.runs.recipe import Recipe, to_fields
-from porism.runs.results import EXHIBITS, METRICS, OUTCOMES, encode_results, read_results
+from porism.runs.results import EXAMPLES, EXHIBITS, METRICS, OUTCOMES, encode_results, read_results
 
 RECIPE = "recipe.toml"
 LAST, BEST = "last", "best"
@@ -178,6 +179,11 @@ class RunFolder:
         digits = {split: "".join(str(int(one)) for one in right) for split, right in outcomes.items() if right}
         if digits:
             self._attach(OUTCOMES, json.dumps(digits).encode())
+
+    def write_examples(self, examples: Mapping[str, ExampleScores | None]) -> None:
+        """Write what each example of which split adds to the metric, where the task tells it."""
+        if known := {split: scores for split, scores in examples.items() if scores is not None}:
+            self._attach(EXAMPLES, msgspec.json.encode(known))
 
     def _attach(self, name: str, content: bytes) -> None:
         write_atomically(self.path / name, content)

@@ -24,13 +24,18 @@ class ExperimentRun(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """Recipes to be compared fairly: each takes the settings that suit it best on validation data, over the same seeds.
+    """Recipes, or the values of a field, to be compared fairly: each takes the settings that suit it best on validation
+    data, over the same seeds.
 
     >>> rates = {"learning_rate": (0.1, 0.01)}
     >>> recipes = ("pooled", "strided")
-    >>> experiment = Experiment("pooling-question", "Is pooling better than strides?", recipes, rates, seeds=3)
+    >>> experiment = Experiment("pooling-question", "Is pooling better than strides?", recipes, rates, seeds=5)
     >>> len(list(experiment.trials(first_seed=1)))
-    12
+    20
+
+    With `values`, what is compared are the values of each of these fields, recipe by recipe:
+
+    >>> Experiment("depth", "How deep?", ("plain",), values={"num_layers": (1, 2, 3)})
     """
 
     name: str
@@ -38,12 +43,16 @@ class Experiment:
     """The question itself, in one line."""
     recipes: tuple[str, ...]
     over: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Fields and the values to choose from, recipe by recipe, by the mean over seeds on `valid`."""
+    """Fields and the values to choose from, for each that is compared, by the mean over seeds on `valid`."""
     seeds: int = 5
+    """Fewer than five do not decide between two models."""
+    values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Fields whose values are compared, field by field; the others are chosen on `valid` meanwhile."""
 
     def trials(self, first_seed: int, seeds: int | None = None) -> Iterator[ExperimentRun]:
         """Every recipe with every combination of settings and every seed."""
-        settings = [[f"{name}={value}" for value in values] for name, values in self.over.items()]
+        fields = {**self.over, **self.values}
+        settings = [[f"{name}={value}" for value in values] for name, values in fields.items()]
         for seed in range(first_seed, first_seed + (seeds or self.seeds)):
             for recipe, assignments in product(self.recipes, product(*settings)):
                 yield ExperimentRun(recipe, assignments, seed)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from porism.errors import RecipeError
 from porism.runs.recipe import Recipe
-from porism.runs.results import EXHIBITS, METRICS, OUTCOMES
+from porism.runs.results import EXAMPLES, EXHIBITS, METRICS, OUTCOMES
 from porism.runs.run import RunFacts
 from porism.training.position import go_on
 
@@ -30,7 +30,7 @@ def lengthen(training: "Training", recipe: Recipe) -> list[str]:
     run, at = training.run, training.position
     # In an order in which a kill loses no result. Results first: they are of the shorter run, which counts as done
     # while it has them, and without them it is only evaluated again.
-    for name in (METRICS, EXHIBITS, OUTCOMES):
+    for name in (METRICS, EXHIBITS, OUTCOMES, EXAMPLES):
         (run.path / name).unlink(missing_ok=True)
     run.lengthen(_facts(run.facts, [f"{name}={getattr(recipe, name)}" for name in changed]), recipe)
     training.task.recipe = recipe

@@ -128,6 +128,7 @@ def _results(training: Training) -> dict[str, Any]:
     with answering(model):
         samples, exhibits = task.show(model), task.exhibits(model)
         outcomes = {split: task.outcomes(model, split) for split in task.splits if split == "test"}
+        examples = {split: task.example_scores(model, split) for split in task.splits if split == "test"}
     result = {
         **summary(training, metrics),
         **task.recipe.numbered(best_epoch=training.position.best_epoch),
@@ -136,6 +137,8 @@ def _results(training: Training) -> dict[str, Any]:
         "published": task.published(),
         "baselines": task.baselines(),
         "limit": task.limit(),
+        "evaluation": task.evaluation_id(),
+        "examples": {split: len(ids) for split in task.splits if (ids := task.example_ids(split))},
         "cost": cost_table(task),
         "facts": task.facts(),
         "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in samples],
@@ -145,6 +148,7 @@ def _results(training: Training) -> dict[str, Any]:
     }
     training.run.write_exhibits(exhibits)
     training.run.write_outcomes(outcomes)
+    training.run.write_examples(examples)
     # Last, since a run that has metrics is done.
     training.run.write_metrics(result)
     return result

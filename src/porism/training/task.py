@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from porism.costing.terms import Terms
 from porism.errors import RecipeError
+from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.training.experiment import Experiment
@@ -144,6 +145,20 @@ class Task(ABC):
     def outcomes(self, model: nn.Module, split: str) -> list[bool]:
         """Which examples of a split the model is right on, in their order, for tests in pairs. Empty where none is."""
         return []
+
+    def example_scores(self, model: nn.Module, split: str) -> ExampleScores | None:
+        """What each example of a split adds to the metric that counts, for tests in pairs and intervals.
+
+        None where `outcomes` says it all, or where examples cannot be told apart.
+        """
+        return None
+
+    def evaluation_id(self) -> str:
+        """What tells apart evaluations that cannot be compared, by the sha256 of what is scored.
+
+        The data's fingerprint, unless the recipe decides what is scored too, such as a vocabulary.
+        """
+        return self.fingerprint()
 
     def facts(self) -> dict[str, int | float | str]:
         """What sets models apart beside their cost: how far they see, how many steps wait for one another."""

@@ -215,15 +215,13 @@ EXPERIMENTS = {
             "steps-question",
             "How much does it matter through how many steps the gradient runs back?",
             ("table-02",),
-            {"seq_len": (1, 3, 10, 30, 100)},
-            seeds=3,
+            values={"seq_len": (1, 3, 10, 30, 100)},
         ),
         Experiment(
             "rate-question",
             "With early stopping, how much do learning rate and batch matter?",
             ("table-02", "table-10"),
-            {"learning_rate": (0.0003, 0.001, 0.003, 0.01), "batch_size": (64, 128, 256)},
-            seeds=3,
+            values={"learning_rate": (0.0003, 0.001, 0.003, 0.01), "batch_size": (64, 128, 256)},
         ),
     )
 }

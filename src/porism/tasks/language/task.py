@@ -6,9 +6,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 from zlib import crc32
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from porism.costing.terms import Terms
+from porism.runs.example_scores import ExampleScores
 from porism.runs.recipe import Recipe
 from porism.tasks.language.baselines import baseline_cross_entropies
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
@@ -25,6 +28,8 @@ from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
 EVALUATION_ROWS = 10
 """Few rows, so that hardly a word is predicted without its context and hardly one falls into the remainder."""
+PASSAGE = 50
+"""Words of a passage, over which the test text is resampled."""
 PROMPTS = ("in palo alto", "the latest news", "reporters", "unfortunately", "a function is", "the value of", "if the")
 """For the report, which takes those whose words the model knows."""
 
@@ -99,6 +104,24 @@ class Language(Task):
             loss, carry = net.loss(tokens.to(device), targets.to(device), carry)
             meter.add(loss.double() * targets.numel(), targets.numel())
         return meter.metrics()
+
+    def example_scores(self, model: nn.Module, split: str) -> ExampleScores:
+        net = _own_model(model)
+        device = net.embedding.weight.device
+        carry, nats = net.start(EVALUATION_ROWS), list[Tensor]()
+        for tokens, targets in self._windows(split, EVALUATION_ROWS, net.evaluation_steps):
+            logits, carry = net.logits(tokens.to(device), carry)
+            losses = cross_entropy(logits.flatten(0, 1), targets.flatten().to(device), reduction="none")
+            nats.append(losses.view(targets.shape).cpu())  # T B
+        # Words next to one another are not independent: passages of them are more nearly so.
+        passages = torch.cat(nats).double().split(PASSAGE)
+        return ExampleScores(
+            metric=self.metric,
+            unit=f"{PASSAGE}-word passage",
+            numerators=[float(total) for passage in passages for total in passage.sum(0)],
+            denominators=[float(len(passage)) for passage in passages for _ in range(EVALUATION_ROWS)],
+            exponential=True,
+        )
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         return generate_all(_own_model(model), self.vocabulary, inputs, **checked_options(options))

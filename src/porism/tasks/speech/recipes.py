@@ -207,7 +207,6 @@ EXPERIMENTS = {
             "decoder-question",
             "An LSTM decoder, an attention decoder, or one with CTC beside it, on the same encoder?",
             ("lstm", "attention", "joint"),
-            seeds=3,
         ),
     )
 }

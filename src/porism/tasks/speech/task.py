@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from porism.costing.terms import Terms
+from porism.files import sha256_of_json
+from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.speech.data import Recordings, load_recordings
@@ -16,7 +18,7 @@ from porism.tasks.speech.data.features import features_named
 from porism.tasks.speech.data.symbols import SYMBOLS, unknown_characters
 from porism.tasks.speech.error_kinds import words_in
 from porism.tasks.speech.exhibits.transcripts import exhibits
-from porism.tasks.speech.metric import evaluate
+from porism.tasks.speech.metric import evaluate, shares
 from porism.tasks.speech.model.base import SpeechModel, build, lowest_loss
 from porism.tasks.speech.model.cost import decoder_cost, encoder_cost, model_cost, subject
 from porism.tasks.speech.predict import search_for, transcribe, transcribe_file
@@ -150,6 +152,19 @@ class Speech(Task):
         some = self.examples(split)
         texts = transcribe(_own_model(model), some, search_for(self.recipe))
         return [example.text == text for example, text in zip(some, texts, strict=True)]
+
+    def example_scores(self, model: nn.Module, split: str) -> ExampleScores:
+        some = self.examples(split)
+        texts = transcribe(_own_model(model), some, search_for(self.recipe))
+        found = shares([example.text for example in some], texts)[self.metric]
+        return ExampleScores(
+            metric=self.metric, unit="utterance", numerators=found.part.tolist(), denominators=found.whole.tolist()
+        )
+
+    def evaluation_id(self) -> str:
+        # How much of a transcript is scored is the recipe's.
+        texts = [[example.text for example in self.examples(split)] for split in ("valid", "test")]
+        return sha256_of_json([self.fingerprint(), texts])
 
     def facts(self) -> dict[str, int | float | str]:
         sizes = self.letters()

@@ -1,5 +1,6 @@
 """The words task: word vectors by skip-gram."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -99,6 +100,13 @@ class Words(Task):
 
     def fingerprint(self) -> str:
         return self.corpus.fingerprint
+
+    def evaluation_id(self) -> str:
+        # Vocabulary, window and subsampling decide which pairs are scored, and among how many words.
+        digest = hashlib.sha256(f"{self.fingerprint()} {self.vocabulary.sha256()}".encode())
+        for split in ("valid", "test"):
+            digest.update(self._pairs(split).numpy().astype("<i8").tobytes())
+        return digest.hexdigest()
 
     def build(self) -> SkipGram:
         return build(self.recipe, self.vocabulary.frequencies)

@@ -1,0 +1,90 @@
+"""Whether models that are compared had the same chance: their budget, what else differs, who was still improving."""
+
+from collections.abc import Sequence
+
+from porism.report import numbers
+from porism.report.comparison import RunGroup
+from porism.report.seeds import SeedGroup
+from porism.report.templates import plain
+from porism.runs.record import RunRecord
+
+NAMED = 6
+"""Fields that are named; of more only the number is."""
+NOT_SETTINGS = {"name", "description", "model", "epochs", "max_seconds"}
+"""Fields that name the model, or its budget."""
+
+
+def fairness(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
+    """The budget, what differs beside the model, and who was still improving when it ended."""
+    runs = [entry.record for model in models for entry in model.entries]
+    return [*_budget(models), *_differences(runs), *_improving(models), *_below_baseline(group, models)]
+
+
+def _budget(models: Sequence[SeedGroup]) -> list[str]:
+    seconds = {plain(record.fields["max_seconds"]) for record in _records(models) if record.fields.get("max_seconds")}
+    if len(seconds) == 1 and all(record.fields.get("max_seconds") for record in _records(models)):
+        return [f"Equal budget: up to {seconds.pop()} seconds of training each."]
+    allowed = {model.name: _epochs_allowed(model) for model in models}
+    trained = {model.name: _epochs(model) for model in models}
+    if None in allowed.values():
+        allowed = trained
+    if len(set(allowed.values())) == 1 and (epochs := next(iter(allowed.values()))):
+        stopped = [f"{name} after {own}" for name, own in trained.items() if own and own != epochs]
+        early = f"; {', '.join(stopped)} stopped, no longer improving on valid" if stopped else ""
+        return [f"Equal budget: up to {epochs} epochs each{early}."]
+    listed = ", ".join(f"{epochs} epochs for {name}" for name, epochs in allowed.items() if epochs)
+    return [f"Their budgets differ: {listed}, so this is no comparison of the models alone."] if listed else []
+
+
+def _records(models: Sequence[SeedGroup]) -> list[RunRecord]:
+    return [entry.record for model in models for entry in model.entries]
+
+
+def _epochs_allowed(model: SeedGroup) -> str | None:
+    allowed = {entry.record.fields.get("epochs") for entry in model.entries}
+    return plain(allowed.pop()) if len(allowed) == 1 and None not in allowed else None
+
+
+def _epochs(model: SeedGroup) -> str | None:
+    """How long its runs trained: "12", or "8 to 12"."""
+    found = [entry.record.metrics.epochs for entry in model.entries if entry.record.metrics]
+    epochs = [number for number in found if number is not None]
+    if not epochs:
+        return None
+    least, most = numbers.count(min(epochs)), numbers.count(max(epochs))
+    return least if least == most else f"{least} to {most}"
+
+
+def _differences(runs: Sequence[RunRecord]) -> list[str]:
+    """What differs beside the model: each recipe has the settings that suit it."""
+    names = dict.fromkeys(name for run in runs for name in run.fields if name not in NOT_SETTINGS)
+    # A field that only some recipes have is part of their model.
+    shared = [name for name in names if all(name in run.fields for run in runs)]
+    varied = [name for name in shared if len({repr(run.fields[name]) for run in runs}) > 1]
+    if not varied:
+        return []
+    more = f" and {len(varied) - NAMED} more settings" if len(varied) > NAMED else ""
+    return [f"Beside the model they differ in {', '.join(varied[:NAMED])}{more} (see Recipes)."]
+
+
+def _improving(models: Sequence[SeedGroup]) -> list[str]:
+    """Models whose best epoch was the last of their budget."""
+    names = [
+        model.name
+        for model in models
+        if any(
+            (metrics := entry.record.metrics)
+            and metrics.epochs
+            and metrics.best_epoch == metrics.epochs
+            and entry.record.fields.get("restore_best_weights", True)
+            for entry in model.entries
+        )
+    ]
+    if not names:
+        return []
+    who = "All" if len(names) == len(models) and len(names) > 2 else ", ".join(names)
+    return [f"Still improving on valid when the budget ended: {who.lower() if who == 'All' else who}."]
+
+
+def _below_baseline(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
+    return []

@@ -1,0 +1,41 @@
+"""Whether models had the same chance is said beside who comes first."""
+
+from pathlib import Path
+
+from tests.report.conftest import WriteRun, metrics
+
+from porism.report.comparison import entries_of, group_runs
+from porism.report.summary import summarise
+from porism.runs.record import read_run
+
+
+def summary_of(*folders: Path) -> str:
+    (group,) = group_runs(entries_of([read_run(folder) for folder in folders]))
+    return summarise(group)
+
+
+def test_budgets_that_differ_are_named(write_run: WriteRun) -> None:
+    text = summary_of(
+        write_run("1", recipe="a", metrics=metrics(140.0, epochs=12), epochs=12),
+        write_run("2", recipe="b", metrics=metrics(150.0, epochs=4), epochs=4),
+    )
+    assert (
+        "Their budgets differ: 12 epochs for a, 4 epochs for b, so this is no comparison of the models alone." in text
+    )
+
+
+def test_an_equal_budget_is_named_and_who_stopped_early(write_run: WriteRun) -> None:
+    text = summary_of(
+        write_run("1", recipe="a", metrics=metrics(140.0, epochs=12, best_epoch=12), epochs=12),
+        write_run("2", recipe="b", metrics=metrics(150.0, epochs=7, best_epoch=4), epochs=12),
+    )
+    assert "Equal budget: up to 12 epochs each; b after 7 stopped, no longer improving on valid." in text
+    assert "Still improving on valid when the budget ended: a." in text
+
+
+def test_what_differs_beside_the_model_is_named(write_run: WriteRun) -> None:
+    text = summary_of(
+        write_run("1", recipe="a", metrics=metrics(140.0), epochs=3, batch_size=16, dropout=0.3, model="elman"),
+        write_run("2", recipe="b", metrics=metrics(150.0), epochs=3, batch_size=8, dropout=0.3, model="attention"),
+    )
+    assert "Beside the model they differ in batch_size (see Recipes)." in text
