@@ -29,6 +29,7 @@ def derive(
     training: bool | None = None,
     multiples: Mapping[str, int] | None = None,
     largest: Mapping[str, int] | None = None,
+    fixed: Mapping[str, int] | None = None,
     conventions: Conventions = DEFAULT_CONVENTIONS,
 ) -> Cost:
     """What a module, a function or a factory of modules costs, as formulas in the letters of its inputs.
@@ -40,17 +41,18 @@ def derive(
     >>> derive(lambda A, D: nn.MultiheadAttention(A * D, A), *("T B A*D",) * 3).parameters
     4*A*D*(A*D + 1)
 
-    See `porism.cost`, which takes the names of layers and recipes too.
+    See `porism.cost`, which takes the names of layers and recipes too. `fixed` are letters that stay numbers.
     """
     counted = Target(target, inputs, kwargs, dtype, device, training)
     limits = Limits(multiples or {}, largest or {})
-    for purpose, limited in (("take multiples of", limits.step), ("limit", limits.largest)):
+    given = dict(fixed or {})
+    for purpose, limited in (("take multiples of", limits.step), ("limit", limits.largest), ("fix", given)):
         if unknown := [letter for letter in limited if letter not in counted.letters]:
             raise RecipeError(
                 f"cost: {counted.name} has no letter {unknown[0]} to {purpose}. "
                 f"Letters: {', '.join(counted.letters) or 'none'}."
             )
-    fixed = find_fixed(counted, limits)
+    fixed = given | find_fixed(counted, limits, given)
     letters = [letter for letter in counted.letters if letter not in fixed]
     limits = limits.without(fixed)
     fitted = interpolate(lambda sizes: counted.quantities({**fixed, **sizes}), letters, limits=limits)
@@ -62,12 +64,12 @@ def derive(
     return Cost(counted.name, counted, tuple(letters), fixed, tuple(rows), conventions, limits.step)
 
 
-def find_fixed(target: Target, limits: Limits) -> dict[str, int]:
-    """The letters whose size the module has fixed: those it refuses at any other."""
-    first = limits.base(target.letters)
+def find_fixed(target: Target, limits: Limits, given: Mapping[str, int]) -> dict[str, int]:
+    """The letters whose size the module has fixed: those it refuses at any other. Sizes of some are given."""
+    first = limits.base(target.letters) | given
     # Sizes that something divides (heads, groups) are no proof that a letter is fixed.
     for many in (1, 4, 60):
-        refusal = target.refusal(limits.scaled(first, many))
+        refusal = target.refusal(limits.scaled(first, many) | given)
         if refusal is None:
             return {}
     assert refusal is not None
@@ -75,7 +77,7 @@ def find_fixed(target: Target, limits: Limits) -> dict[str, int]:
     if isinstance(target.target, nn.Module):
         known = sorted({size for parameter in target.target.parameters() for size in parameter.shape})
     for number in (1, 2):
-        for letters in itertools.combinations(target.letters, number):
+        for letters in itertools.combinations([letter for letter in target.letters if letter not in given], number):
             for sizes in itertools.product(known, repeat=number):
                 fixed = dict(zip(letters, sizes, strict=True))
                 if target.refusal({**first, **fixed}) is None:

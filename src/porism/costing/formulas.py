@@ -94,6 +94,9 @@ class CostFormulas:
             parts += [f"{self.titles[kind]} from {' and '.join(from_on)} on"] if from_on else []
         if self.target.needs_numbers:
             parts.append(f"counted on real tensors, since fake ones gave {self.target.needs_numbers}")
+        if self.target.ahead:
+            where = ", ".join(path or self.name for path in sorted(self.target.ahead))
+            parts.append(f"the gradient that {where} computes in the forward pass counts as backward")
         if self.uncounted:
             parts.append(f"not counted: {', '.join(self.uncounted)}")
         return "; ".join(parts)

@@ -48,6 +48,7 @@ from porism.costing.counting.operators import (
     moved_bytes,
     named_arguments,
 )
+from porism.costing.counting.passes import is_of_gradient
 from porism.costing.counting.saved import Saved
 from porism.errors import CostError, ShapeError
 
@@ -90,7 +91,8 @@ class Count:
     An operator counts for the innermost module that ran it, so the sum over all paths is the total, and the sum over a
     path and those below it is that submodule's (`total(counted.forward, path)`). The causal tallies are those products
     of `forward` and `backward` that a kernel masks causally: of each, half is needed.
-    `kernels` lists every call that did work, in the order they ran.
+    `kernels` lists every call that did work, in the order they ran. `ahead` are the modules that compute some of their
+    gradient in the forward pass: it is among the backward tallies.
     """
 
     forward: Tally
@@ -103,6 +105,7 @@ class Count:
     saved: dict[str, int]
     parameters: Parameters
     kernels: tuple[Kernel, ...] = ()
+    ahead: frozenset[str] = frozenset()
 
     @property
     def flops(self) -> int:
@@ -180,6 +183,7 @@ def count_call(
         saved=kept,
         parameters=_count_parameters(function) if isinstance(function, nn.Module) else Parameters(),
         kernels=tuple(recorder.kernels),
+        ahead=frozenset(recorder.ahead),
     )
 
 
@@ -201,6 +205,7 @@ class _Recorder(TorchDispatchMode):
         self.causal: dict[str, Tally] = {"forward": {}, "backward": {}}
         self.uncounted: Counter[str] = Counter()
         self.kernels: list[Kernel] = []
+        self.ahead: set[str] = set()
         self._lists_kernels = lists_kernels
         self.direction = "forward"
         self._operators = 0
@@ -304,7 +309,11 @@ class _Recorder(TorchDispatchMode):
         self._still = 0
 
     def _add(self, tallies: dict[str, Tally], path: str, name: str, number: int) -> None:
-        operators = tallies[self.direction].setdefault(path, {})
+        direction = self.direction
+        if direction == "forward" and is_of_gradient():
+            direction = "backward"
+            self.ahead.add(path)
+        operators = tallies[direction].setdefault(path, {})
         operators[name] = operators.get(name, 0) + number
 
 

@@ -73,6 +73,7 @@ class Target:
         self.letters = tuple(dict.fromkeys([*specs.letters_of(self.inputs), *self.factory]))
         self.kinds = {"": getattr(self.target, "__name__", type(self.target).__name__)}
         self.uncounted: dict[str, int] = {}
+        self.ahead: set[str] = set()
         self.needs_numbers = ""
         self._asked = False
         self._known: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
@@ -157,6 +158,7 @@ class Target:
                     return self._counted(sizes)
                 self.needs_numbers = ""
         self.uncounted.update(counted.uncounted)
+        self.ahead |= counted.ahead
         return counted, called
 
     def _run(self, sizes: Mapping[str, int]) -> tuple[Count, Any]:

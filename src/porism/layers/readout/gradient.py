@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from porism.costing.counting.passes import counted_as_backward
+
 
 class ReadoutGradient(NamedTuple):
     """dJ/dh (N, H), dJ/dU transposed (V, H) and dJ/db (V); None for what is not needed."""
@@ -67,7 +69,7 @@ def accumulate(
     z (n, V) are the block's `scores` and are overwritten; h (n, H), targets (n) and counted (n), False for a row that
     is ignored, are the block's own. Operands of products are of the type of h and weight, all else is of that of z.
     """
-    y, V = targets[:, None], z.shape[1]
+    y = targets[:, None]
     z_y, z_max = z.gather(1, y).squeeze(1), z.amax(1)
     z_mean = z.mean(1) if label_smoothing else None
     # p = softmax(z)                            in place, so that a block stays in the cache
@@ -75,26 +77,42 @@ def accumulate(
     # -log p[y] = z_max - z[y] - log p_max      the largest p never underflows, p[y] may
     #                                           with smoothing e: z[y] becomes (1 - e) z[y] + e mean(z)
     losses = z_max - (z_y if z_mean is None else z_y.lerp(z_mean, label_smoothing)) - p.amax(1).log()
+    if counted is not None:
+        losses = losses.masked_fill(~counted, 0.0)
+    with counted_as_backward():
+        _accumulate_from(p, h, weight, y, counted, label_smoothing, rows, sums)
+    return losses
+
+
+def _accumulate_from(
+    p: Tensor,
+    h: Tensor,
+    weight: Tensor,
+    y: Tensor,
+    counted: Tensor | None,
+    label_smoothing: float,
+    rows: slice,
+    sums: ReadoutGradient,
+) -> None:
+    """The same from the softmax p (n, V), which is overwritten, and the targets y (n, 1)."""
     # a = p - onehot(y)                         dJ/dz, row by row; with smoothing e: p - (1 - e) onehot(y) - e / V
     a = p.scatter_add_(1, y, p.new_full((1, 1), label_smoothing - 1.0).expand_as(y))
     if label_smoothing:
-        a.sub_(label_smoothing / V)
+        a.sub_(label_smoothing / p.shape[1])
     if counted is not None:
         a.masked_fill_(~counted[:, None], 0.0)
-        losses = losses.masked_fill(~counted, 0.0)
     if sums.bias is not None:
         # db = sum of a                         fastest as a product with ones
         torch.addmv(sums.bias, a.mT, a.new_ones(len(a)), out=sums.bias)
     if _is_low(h):
         _accumulate_rounded(a, h, weight, rows, sums)
-        return losses
+        return
     if sums.h is not None:
         # dh = a U^T
         sums.h[rows] = a @ weight
     if sums.weight is not None:
         # dU^T = sum of a^T h
         torch.addmm(sums.weight, a.mT, h, out=sums.weight)
-    return losses
 
 
 def _accumulate_rounded(a: Tensor, h: Tensor, weight: Tensor, rows: slice, sums: ReadoutGradient) -> None:

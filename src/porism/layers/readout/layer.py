@@ -66,8 +66,26 @@ class Readout(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The scores, (..., V)."""
+    def forward(
+        self,
+        input: Tensor,
+        target: Tensor | None = None,
+        *,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+    ) -> Tensor:
+        """The scores, (..., V); with a target its `loss`."""
+        if target is not None:
+            return linear_cross_entropy(
+                input,
+                self.weight,
+                target,
+                linear_bias=self.bias,
+                reduction=reduction,
+                ignore_index=ignore_index,
+                label_smoothing=label_smoothing,
+            )
         check_operands("readout", input=input, linear_weight=self.weight, linear_bias=self.bias)
         check_width(input, self.weight)
         return nn.functional.linear(input, self.weight, self.bias)
@@ -85,15 +103,8 @@ class Readout(nn.Module):
         label_smoothing: float = 0.0,
     ) -> Tensor:
         """The cross-entropy in nats of predicting `target` from `input`."""
-        return linear_cross_entropy(
-            input,
-            self.weight,
-            target,
-            linear_bias=self.bias,
-            reduction=reduction,
-            ignore_index=ignore_index,
-            label_smoothing=label_smoothing,
-        )
+        # A call, so that hooks of the module run: those that count FLOPs by module, or that gather a sharded weight.
+        return self(input, target, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, tied={self._tied}"
