@@ -7,7 +7,7 @@ import pytest
 from tests.report.conftest import WriteRun, epoch, metrics, start
 
 from porism.report.comparison import entries_of, group_runs
-from porism.report.curves import Plot, plots
+from porism.report.curves import Plot, other_plots, plots
 from porism.runs.record import read_run
 
 pytest.importorskip("matplotlib")
@@ -40,6 +40,28 @@ def test_where_training_reports_its_loss_alone_that_is_drawn(write_run: WriteRun
     events = [start(), epoch(1, 300.0) | {"train": {"loss": 6.1}}, epoch(2, 200.0) | {"train": {"loss": 5.1}}]
     titles = [plot.title for plot in drawn(write_run(events=events))]
     assert titles[::2] == ["Valid perplexity over epochs", "Train loss over epochs"]
+
+
+def test_every_other_metric_has_a_small_plot_of_its_own(write_run: WriteRun) -> None:
+    """Its loss on train and valid in one, whatever a task calls it; a constant in none."""
+    scores = [
+        {
+            "train": {"cross_entropy": loss},
+            "valid": {"accuracy": right, "cross_entropy": loss + 0.1, "auc": right + 0.1, "chance_accuracy": 0.5},
+        }
+        for loss, right in ((1.5, 0.4), (0.5, 0.8))
+    ]
+    judged = metrics(metric="accuracy", limit={"valid": {"cross_entropy": 0.25}})
+    events = [start(), *(epoch(n, 1.0) | score for n, score in enumerate(scores, 1))]
+    (group,) = group_runs(entries_of([read_run(write_run(events=events, metrics=judged))]))
+    main, others = plots(group, "plot"), other_plots(group, "other")
+    assert [plot.title for plot in main][::2] == [
+        "Valid accuracy over epochs",
+        "Valid and train cross entropy over epochs",
+    ]
+    assert [plot.title for plot in others] == ["Valid auc over epochs"]
+    # The best possible loss, and no other, is marked.
+    assert [">limit<" in plot.svg for plot in main] == [False, False, True, True]
 
 
 def test_a_run_that_has_just_begun_has_no_curves(write_run: WriteRun) -> None:

@@ -120,11 +120,15 @@ def test_differences_between_recipes_are_marked(write_run: WriteRun, tmp_path: P
     assert '<th scope="row">model</th><td>elman</td><td>elman</td>' in text
 
 
-def test_published_splits_stand_beside_the_measured(write_run: WriteRun, tmp_path: Path) -> None:
-    known = {"train": {"perplexity": 121.88}, "test": {"perplexity": 159.64}}
-    text, _ = report(tmp_path, write_run(metrics=metrics(published=known)))
+def test_published_splits_and_metrics_stand_beside_the_measured(write_run: WriteRun, tmp_path: Path) -> None:
+    known = {"train": {"perplexity": 121.88}, "test": {"perplexity": 159.64, "cross_entropy": 5.25}}
+    best = {"test": {"cross_entropy": 1.25}}
+    text, _ = report(tmp_path, write_run(metrics=metrics(published=known, limit=best)))
     assert "Measured beside published" in text
     assert '<data value="121.88">121.9</data>' in text
+    assert '<data value="5.25">5.250</data>' in text
+    assert "Every metric on test" in text
+    assert '<data value="1.25">1.250</data>' in text
     assert "Measured beside published" not in report(tmp_path, write_run("b", metrics=metrics()))[0]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from porism.report.comparison import Entry, RunGroup
-from porism.report.drawing import INK, PAPER, Painter, adopt, draw, gid, plain_ticks, role
+from porism.report.drawing import INK, PAPER, SMALL, Painter, adopt, draw, gid, plain_ticks, role
 from porism.runs.record import Epoch, finite
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 CROWD = 3
 """More runs than this do not fit in one plot with both train and valid."""
+SPLITS = ("valid", "train")
+"""What is measured after every epoch."""
 
 
 @dataclass(frozen=True)
@@ -22,39 +24,77 @@ class Plot:
 
 
 def plots(group: RunGroup, prefix: str) -> list[Plot]:
-    """All plots of a group. Every id in them starts with the prefix, so that several groups can share a page."""
+    """The main plots of a group. Every id in them starts with the prefix, so that several groups can share a page."""
+    return _drawn(group, [*_learning(group), *_quality_against_cost(group)], prefix)
+
+
+def other_plots(group: RunGroup, prefix: str) -> list[Plot]:
+    """Small plots over epochs of every further metric that changes."""
+    main = {group.metric, training_metric(group)}
+    names = dict.fromkeys(
+        name
+        for split in SPLITS
+        for entry in group.entries
+        for epoch in entry.record.epochs
+        for name in getattr(epoch, split)
+    )
+    changing = [name for name in names if name not in main and _changes(group, name)]
+    return _drawn(group, [plot for name in changing for plot in _over(group, name, ["epochs"])], prefix, SMALL)
+
+
+def _drawn(
+    group: RunGroup, titled: Sequence[tuple[str, Painter]], prefix: str, size: tuple[float, float] | None = None
+) -> list[Plot]:
     names = {entry.number: entry.name for entry in group.entries}
-    titled = [*_learning(group), *_quality_against_cost(group)]
     return [
-        Plot(title, adopt(draw(paint), title, names, f"{prefix}-{number}"))
+        Plot(title, adopt(draw(paint, size), title, names, f"{prefix}-{number}"))
         for number, (title, paint) in enumerate(titled, 1)
     ]
 
 
 def _learning(group: RunGroup) -> list[tuple[str, Painter]]:
-    """The curves. Where training reports no metric, only its loss, that gets plots of its own."""
-    if share_plots(group):
-        kinds = [(group.metric, ["valid", "train"])]
-    else:
-        kinds = [(group.metric, ["valid"]), (group.metric if _measured(group) else "loss", ["train"])]
+    """The curves of the metric that counts, and of what training reports where that is another."""
+    names = dict.fromkeys(name for name in (group.metric, training_metric(group)) if name)
+    return [plot for name in names for plot in _over(group, name, ["epochs", "seconds"])]
+
+
+def training_metric(group: RunGroup) -> str | None:
+    """The metric that is known of training: the one that counts, or else its loss, whatever a task calls it."""
+    names = dict.fromkeys(name for entry in group.entries for epoch in entry.record.epochs for name in epoch.train)
+    return group.metric if group.metric in names else next(iter(names), None)
+
+
+def _over(group: RunGroup, metric: str, axes: Sequence[str]) -> list[tuple[str, Painter]]:
+    """One metric's curves, valid and train in one plot or apart."""
+    splits = [split for split in SPLITS if any(_points(entry, split, metric) for entry in group.entries)]
+    together = [splits] if len(group.entries) <= CROWD else [[split] for split in splits]
     return [
         (
-            f"{' and '.join(splits).capitalize()} {metric.replace('_', ' ')} over {over}",
-            _curves(group.entries, splits, metric, over),
+            f"{' and '.join(shown).capitalize()} {metric.replace('_', ' ')} over {over}",
+            _curves(group, shown, metric, over),
         )
-        for metric, splits in kinds
-        if any(_points(entry, split, metric) for entry in group.entries for split in splits)
-        for over in ("epochs", "seconds")
+        for shown in together
+        if shown
+        for over in axes
     ]
 
 
 def share_plots(group: RunGroup) -> bool:
     """Whether train and valid stand in one plot, train dashed: the same metric, and few enough runs."""
-    return _measured(group) and len(group.entries) <= CROWD
+    shared = any(set(epoch.train) & set(epoch.valid) for entry in group.entries for epoch in entry.record.epochs)
+    return shared and len(group.entries) <= CROWD
 
 
-def _measured(group: RunGroup) -> bool:
-    return any(group.metric in epoch.train for entry in group.entries for epoch in entry.record.epochs)
+def _changes(group: RunGroup, metric: str) -> bool:
+    """Whether it differs from run to run, or from epoch to epoch: a line that is flat for all tells nothing."""
+    values = [score for entry in group.entries for split in SPLITS for _, score in _points(entry, split, metric)]
+    return len(values) > 0 and (len(values) == 1 or min(values) < max(values))
+
+
+def _limits(group: RunGroup, split: str, metric: str) -> list[float]:
+    """The best that is possible for the runs, where it is known."""
+    found = (entry.record.metrics.limit.get(split, {}).get(metric) for entry in group.entries if entry.record.metrics)
+    return sorted({limit for limit in map(finite, found) if limit is not None})
 
 
 def _points(entry: Entry, split: str, metric: str) -> list[tuple[Epoch, float]]:
@@ -63,14 +103,14 @@ def _points(entry: Entry, split: str, metric: str) -> list[tuple[Epoch, float]]:
     return [(epoch, score) for epoch, score in scored if score is not None]
 
 
-def _curves(entries: Sequence[Entry], splits: Sequence[str], metric: str, over: str) -> Painter:
+def _curves(group: RunGroup, splits: Sequence[str], metric: str, over: str) -> Painter:
     def place(entry: Entry, epoch: Epoch) -> float:
         return epoch.epoch if over == "epochs" else entry.record.seconds_until(epoch)
 
     def paint(axes: "Axes") -> None:
         from matplotlib.ticker import MaxNLocator
 
-        for entry in entries:
+        for entry in group.entries:
             colour, best = role(entry.number), entry.record.best
             for split in splits:
                 points = _points(entry, split, metric)
@@ -88,8 +128,9 @@ def _curves(entries: Sequence[Entry], splits: Sequence[str], metric: str, over: 
                 for epoch, score in points:
                     if split == "valid" and epoch is best:
                         axes.plot(place(entry, epoch), score, "o", markerfacecolor=PAPER, markeredgecolor=colour)
+        for limit in _limits(group, splits[0], metric):
+            _mark_limit(axes, limit)
         axes.set_xlabel("epoch" if over == "epochs" else "seconds of training")
-        axes.set_ylabel(metric.replace("_", " "))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=over == "epochs"))
         if metric == "perplexity":
             axes.set_yscale("log")
@@ -127,9 +168,8 @@ def _scatter(group: RunGroup, costs: Mapping[int, float], what: str) -> Painter:
                 axes.plot([x, x], [score, published], color=colour, linewidth=0.8, alpha=0.6)
                 axes.plot(x, published, "o", markerfacecolor=PAPER, markeredgecolor=colour)
             axes.plot(x, score, "o", markersize=7, color=colour, gid=gid(entry.number, group.split))
-        for limit in sorted({limit for entry in group.entries if (limit := group.limit(entry)) is not None}):
-            axes.axhline(limit, color=INK, linewidth=0.8, linestyle=":")
-            axes.text(0.01, limit, "limit", transform=axes.get_yaxis_transform(), fontsize=9, va="bottom")
+        for limit in _limits(group, group.split, group.metric):
+            _mark_limit(axes, limit)
         axes.margins(0.12)
         axes.set_xlabel(what)
         axes.set_ylabel(f"{group.split} {group.metric_name}")
@@ -142,6 +182,11 @@ def _scatter(group: RunGroup, costs: Mapping[int, float], what: str) -> Painter:
         _number(axes, points)
 
     return paint
+
+
+def _mark_limit(axes: "Axes", limit: float) -> None:
+    axes.axhline(limit, color=INK, linewidth=0.8, linestyle=":")
+    axes.text(0.01, limit, "limit", transform=axes.get_yaxis_transform(), fontsize=9, va="bottom")
 
 
 def _widen_limits(axes: "Axes", scores: Sequence[float]) -> None:

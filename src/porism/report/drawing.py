@@ -76,7 +76,12 @@ STYLE: "dict[RcKeyType, Any]" = {
 Painter = Callable[["Axes"], None]
 
 
-def draw(paint: Painter) -> str:
+SMALL = (3.4, 2.3)
+"""Inches of the plots that stand three in a row."""
+
+
+def draw(paint: Painter, size: tuple[float, float] | None = None) -> str:
+    """The drawing as SVG, in inches of `size` where it is given."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -84,7 +89,7 @@ def draw(paint: Painter) -> str:
         raise MissingExtra('plots need matplotlib, which is not installed: pip install "porism[report]"') from None
     stream = io.StringIO()
     with matplotlib.rc_context(STYLE):
-        figure = Figure()
+        figure = Figure(size)
         axes = figure.subplots()
         axes.grid(color=INK, alpha=0.12, linewidth=0.6)
         axes.set_axisbelow(True)

@@ -65,6 +65,7 @@ def page(
         figures=[sections.figure(group, f"plot{number}") for number, group in enumerate(shown_groups, 1)],
         published=sections.published(shown_groups),
         baselines=sections.baselines(shown_groups),
+        all_metrics=sections.all_metrics(shown_groups),
         costs=sections.costs(shown_groups),
         letters=sections.letters_used(shown_groups),
         exhibits=exhibits(shown),

@@ -1,9 +1,9 @@
 """What the sections of the page show, as the templates of their names take it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from porism.costing.alphabet import ALPHABET
 from porism.errors import MissingExtra
@@ -12,7 +12,7 @@ from porism.report.baselines import BaselineRow, baseline_rows
 from porism.report.comparison import Entry, RunGroup, splits_of
 from porism.report.formula import letters
 from porism.report.templates import plain
-from porism.runs.record import Metrics, PredictionRecord, RunRecord
+from porism.runs.record import Metrics, PredictionRecord, RunRecord, Scores, finite
 
 COST_TITLES = {
     "parameters": "Parameters",
@@ -35,12 +35,19 @@ class Figure:
 
     group: RunGroup
     plots: tuple[curves.Plot, ...] = ()
+    others: tuple[curves.Plot, ...] = ()
+    """Small ones, of the metrics that do not count."""
     missing: str = ""
 
     @property
     def solid_and_dashed(self) -> bool:
         """Whether valid and train share a plot."""
         return curves.share_plots(self.group)
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether the best possible is drawn."""
+        return any(entry.record.metrics and any(entry.record.metrics.limit.values()) for entry in self.group.entries)
 
     @property
     def has_published(self) -> bool:
@@ -52,24 +59,78 @@ class Figure:
 def figure(group: RunGroup, prefix: str) -> Figure:
     """The plots of a group; every id in them starts with the prefix."""
     try:
-        return Figure(group, tuple(curves.plots(group, prefix)))
+        return Figure(group, tuple(curves.plots(group, prefix)), tuple(curves.other_plots(group, f"{prefix}-other")))
     except MissingExtra as missing:
         return Figure(group, missing=str(missing))
 
 
-def published(groups: Iterable[RunGroup]) -> list[tuple[RunGroup, list[Entry], list[str]]]:
-    """The groups for which more than one split is published, with the entries and the splits."""
+class PublishedRow(NamedTuple):
+    """An entry, a metric, and for every split what was measured and what is published."""
+
+    entry: Entry
+    metric: str
+    numbers: list[tuple[float | None, float | None]]
+
+
+def published(groups: Iterable[RunGroup]) -> list[tuple[list[str], list[PublishedRow]]]:
+    """Splits and rows of the groups for which more is published than the number in the table of runs."""
     found = []
     for group in groups:
-        entries = [entry for entry in group.entries if entry.record.metrics and entry.record.metrics.published]
+        entries = [entry for entry in group.entries if _published(entry)]
         splits = [
             split
             for split in splits_of(entry.record for entry in entries)
-            if any(group.published(entry, split) is not None for entry in entries)
+            if any(_published(entry).get(split) for entry in entries)
         ]
-        if len(splits) > 1:
-            found.append((group, entries, splits))
-    return found
+        rows = [
+            PublishedRow(
+                entry,
+                metric,
+                [
+                    (entry.record.score(split, metric), finite(_published(entry).get(split, {}).get(metric)))
+                    for split in splits
+                ],
+            )
+            for entry in entries
+            for metric in dict.fromkeys(name for split in splits for name in _published(entry).get(split, {}))
+        ]
+        if splits != [group.split] or any(row.metric != group.metric for row in rows):
+            found.append((splits, rows))
+    return [(splits, rows) for splits, rows in found if rows]
+
+
+def _published(entry: Entry) -> Mapping[str, Scores]:
+    return entry.record.metrics.published if entry.record.metrics else {}
+
+
+class MetricRow(NamedTuple):
+    """A metric, its value for each entry, and the best possible one where that is known for any."""
+
+    metric: str
+    values: list[float | None]
+    limits: list[float | None]
+
+
+def all_metrics(groups: Iterable[RunGroup]) -> list[tuple[RunGroup, list[Entry], list[MetricRow]]]:
+    """Every metric on the split that counts, for the groups that have more than one."""
+    tables = []
+    for group in groups:
+        measured = [
+            (entry, metrics.metrics.get(group.split, {}), metrics.limit.get(group.split, {}))
+            for entry in group.entries
+            if (metrics := entry.record.metrics)
+        ]
+        rows = [
+            MetricRow(
+                name,
+                [finite(scores.get(name)) for _, scores, _ in measured],
+                [finite(limits.get(name)) for *_, limits in measured],
+            )
+            for name in dict.fromkeys(name for _, scores, _ in measured for name in scores)
+        ]
+        if len(rows) > 1:
+            tables.append((group, [entry for entry, *_ in measured], rows))
+    return tables
 
 
 def baselines(groups: Iterable[RunGroup]) -> list[tuple[RunGroup, list[BaselineRow], list[str]]]:
