@@ -5,7 +5,7 @@ it without a traceback and leaves with the class's exit code.
 """
 
 from collections.abc import Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 
 class PorismError(Exception):
@@ -60,7 +60,20 @@ class Interrupted(PorismError):
     exit_code = 130
 
 
+MOST_NAMED = 10
+"""Names that a message lists; of more only the number is told."""
+
+
 def nearest(word: str, known: Sequence[str]) -> str:
-    """The end of an error message: what was probably meant, else all there is."""
+    """The end of an error message: what was probably meant, else what there is; of many the nearest ten."""
     close = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+    if close:
+        return f"Did you mean {close[0]}?"
+    few = len(known) <= MOST_NAMED
+    return some_of(known if few else sorted(known, key=lambda name: -SequenceMatcher(None, name, word).ratio()))
+
+
+def some_of(known: Sequence[str]) -> str:
+    """All names, or the first ten of more."""
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    return f"Known: {', '.join(known[:MOST_NAMED])}{more}."

@@ -24,6 +24,7 @@ Say = Callable[..., Said]
 def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Say:
     """Runs a porism command in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def run(*words: str | Path | Sequence[str]) -> Said:
         flat = [str(w) for word in words for w in ([word] if isinstance(word, str | Path) else word)]

@@ -15,7 +15,7 @@ from tests.cli.conftest import TINY, Say
 
 from porism.claims.claim import Finding
 from porism.claims.ledger import all_claims
-from porism.cli import VERBS
+from porism.cli.verbs import VERBS
 from porism.layers.cases import LAYERS
 from porism.tasks.language.task import Language
 from porism.training.experiment import Experiment

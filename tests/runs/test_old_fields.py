@@ -78,12 +78,12 @@ def test_dropout_drops_what_keep_did() -> None:
 @pytest.mark.parametrize(
     ("task", "assignment", "message"),
     [
-        ("language", "keep=0.9", "keep is now dropout: --set dropout=0.1"),
-        ("language", "feed_forward=3", "feed_forward is now dim_feedforward: --set dim_feedforward=384"),
+        ("language", "keep=0.9", "keep is now dropout: --dropout 0.1"),
+        ("language", "feed_forward=3", "feed_forward is now dim_feedforward: --dim-feedforward 384"),
         ("language", "keep=x", "keep is now dropout"),
-        ("images", "select=final", "select is now restore_best_weights: --set restore_best_weights=false"),
-        ("graphs", "fan=0", "fan is now num_neighbors: --set num_neighbors=none"),
-        ("speech", "padded_loss=true", "padded_loss is now ignore_padding: --set ignore_padding=false"),
+        ("images", "select=final", "select is now restore_best_weights: --no-restore-best-weights"),
+        ("graphs", "fan=0", "fan is now num_neighbors: --num-neighbors none"),
+        ("speech", "padded_loss=true", "padded_loss is now ignore_padding: --no-ignore-padding"),
     ],
 )
 def test_an_old_name_is_refused_by_the_new_one(task: str, assignment: str, message: str) -> None:
@@ -95,7 +95,7 @@ def test_an_old_name_is_refused_by_the_new_one(task: str, assignment: str, messa
 
 def test_the_command_line_ends_with_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "language", "--set", "keep=0.9"]) == 2
-    assert "keep is now dropout: --set dropout=0.1" in capsys.readouterr().err
+    assert "keep is now dropout: --dropout 0.1" in capsys.readouterr().err
 
 
 def test_epochs_of_0_1_were_validations() -> None:

@@ -54,8 +54,11 @@ def test_none_of_a_field_with_another_default_is_refused() -> None:
     ("assignment", "message"),
     [
         ("hiden=200", r"recipe table-02 has no field 'hiden'. Did you mean hidden_size\?"),
-        ("hidden_size=many", "recipe table-02: hidden_size=many cannot be: expected int, got str. Set it with --set."),
-        ("hidden_size=0", "recipe table-02: hidden_size=0 cannot be: expected int >= 1. Set it with --set."),
+        (
+            "hidden_size=many",
+            "recipe table-02: hidden_size=many cannot be: expected int, got str. Set it with --hidden-size.",
+        ),
+        ("hidden_size=0", "recipe table-02: hidden_size=0 cannot be: expected int >= 1. Set it with --hidden-size."),
         ("hidden_size=1.5", "hidden_size=1.5 cannot be"),
         ("learning_rate=-1", "learning_rate=-1 cannot be: expected float > 0"),
         ("dropout=-0.5", "dropout=-0.5 cannot be: expected float >= 0"),
@@ -69,7 +72,7 @@ def test_none_of_a_field_with_another_default_is_refused() -> None:
             "hidden_size=9223372036854775808",
             "hidden_size=9223372036854775808 cannot be: expected int <= 9223372036854775807",
         ),
-        ("lr_scheduler=step", "lr_scheduler=step cannot be: invalid enum value 'step'"),
+        ("lr_scheduler=step", "lr_scheduler=step cannot be: expected one of constant, linear, cosine"),
         ("tie_weights=perhaps", "tie_weights=perhaps cannot be: expected bool, got str"),
         ("hidden", "--set takes field=value, got 'hidden'. Write for instance --set epochs=10."),
         ("name=x", "recipe table-02 has no field 'name'"),
@@ -96,5 +99,5 @@ def test_a_stored_recipe_without_a_finite_norm_can_be_read_but_not_trained_anew(
 def test_an_unknown_recipe_names_the_nearest() -> None:
     with pytest.raises(RecipeError, match=r"language has no recipe 'elmann'. Did you mean elman\?"):
         pick(RECIPES, "elmann", "language")
-    with pytest.raises(RecipeError, match="Known: elman, lstm, attention"):
+    with pytest.raises(RecipeError, match=r"Known: elman, lstm, (\S+, ){7}\S+ and \d+ more\."):
         pick(RECIPES, "qqq", "language")

@@ -1,6 +1,7 @@
 """porism compare: several recipes, or all runs of an experiment, in one table and one report."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +27,8 @@ class CompareCommand(TrainingOptions):
 
     $ porism compare language elman lstm
     $ porism compare language elman lstm --seeds 5       means and intervals over five seeds
-    $ porism compare images pooling-experiment             a experiment: recipes, settings and seeds that answer it
+    $ porism compare language elman lstm --epochs 4      the same for all of them
+    $ porism compare images pooling-question             an experiment: recipes, settings and seeds that answer it
     $ porism compare language table-01 table-02 --data ptb/ --out ptb-table
     $ porism compare language table-01 table-02 --data ptb/ --out ptb-table --resume
     """
@@ -41,6 +43,23 @@ class CompareCommand(TrainingOptions):
     """The folder of the comparison, one run in it for each recipe and seed. Left out: a new one under runs/."""
     resume: Annotated[bool, optional()] = False
     """Keep what is done in --out, go on with what is not."""
+
+    @classmethod
+    def recipes_named(cls, words: Sequence[str]) -> "list[Recipe]":
+        """The recipes whose fields the words may set, or the task's default where none is named."""
+        from porism.cli.words import field_options, positional_words, verb_options
+        from porism.tasks import choices
+
+        flags = verb_options(cls)
+        task = next(iter(positional_words(words, flags)), None)
+        if task is None:
+            return []
+        known = choices(task)
+        default = known.recipes[known.default]
+        _, *names = positional_words(words, flags | field_options(type(default)))
+        if len(names) == 1 and names[0] in known.experiments:
+            names = list(known.experiments[names[0]].recipes)
+        return [known.recipes[name] for name in names if name in known.recipes] or [default]
 
     def run(self) -> int:
         from porism.cli.output import console_for, print_json, tell
@@ -67,13 +86,13 @@ class CompareCommand(TrainingOptions):
 
     def _requests(self, kind: "type[Task]") -> "tuple[Experiment | None, list[Request]]":
         """Every run's folder, trial and recipe."""
-        from porism.errors import nearest
+        from porism.errors import nearest, some_of
         from porism.runs.recipe import override, pick
         from porism.training.experiment import Experiment
 
         known = [*kind.recipes, *kind.experiments]
         if not self.recipes:
-            raise RecipeError(f"which recipes? Choose from {', '.join(known)}.")
+            raise RecipeError(f"which recipes? {some_of(known)} What each is: porism recipes {kind.name}")
         chosen = [name for name in self.recipes if name in kind.experiments]
         if chosen and len(self.recipes) > 1:
             raise RecipeError(f"{chosen[0]} is an experiment, which names its own recipes. Give it alone.")

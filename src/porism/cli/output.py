@@ -1,6 +1,7 @@
 """Who reads the output: a person, or with --json a program, whose one line is the last of standard output."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any, TextIO, cast
@@ -18,8 +19,10 @@ def console_for(json_wanted: bool, *, patient: bool = False) -> Console:
     """
     file = cast("TextIO", Output(sys.stderr if json_wanted else sys.stdout, patient=patient))
     console = Console(file=file, emoji=False)
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return console
     # A table that is cut to 80 columns in a log file helps nobody.
-    return console if console.is_terminal else Console(file=file, emoji=False, width=160)
+    return Console(file=file, emoji=False, width=160)
 
 
 def tell(console: Console, line: str, style: str = "") -> None:

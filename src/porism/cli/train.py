@@ -1,6 +1,7 @@
 """porism train: one recipe from data to report."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 class TrainCommand(TrainingOptions):
     """Train a model, evaluate it and write a report.
 
-    $ porism train language --recipes                what there is to choose from
+    $ porism recipes language                        what there is to choose from
     $ porism train language                          the default recipe on the embedded text
     $ porism train language table-02 --data ptb/     a recipe on your own data
-    $ porism train language elman --set hidden_size=200 --set epochs=5
+    $ porism train language elman --hidden-size 200 --epochs 5
+    $ porism train language elman --help             every field of the recipe, with its value
     $ porism train --resume runs/language-elman      go on after Ctrl-C or a crash
-    $ porism train --resume runs/language-elman --set epochs=50      and for longer than it was begun for
+    $ porism train --resume runs/language-elman --epochs 50      and for longer than it was begun for
     """
 
     task: Annotated[Positional[str | None], optional("TASK", str)] = None
@@ -40,8 +42,39 @@ class TrainCommand(TrainingOptions):
     out: Annotated[Path | None, optional("FOLDER", Path)] = None
     """The folder of the run. Left out: a new one under runs/."""
     resume: Annotated[Path | None, optional("RUN", Path)] = None
-    """Go on with this run. What was set when it began stays, but for --set epochs=N and --set patience=N: with more of
-    them it goes on for longer."""
+    """Go on with this run. What was set when it began stays, but for --epochs and --patience: with more of them it goes
+    on for longer."""
+
+    @classmethod
+    def recipes_named(cls, words: Sequence[str]) -> "list[Recipe]":
+        """The recipe whose fields the words may set, and whose values the help shows: the one that is named, that of
+        the run which is resumed, or the task's default. None where no task is named."""
+        from porism.cli.words import field_options, name_of, option_value, positional_words, verb_options
+        from porism.runs.recipe import from_fields, pick
+        from porism.runs.run import RunFolder, read_recipe
+        from porism.tasks import choices
+
+        flags = verb_options(cls)
+        task = next(iter(positional_words(words, flags)), None)
+        resumed = option_value(words, "--resume")
+        if resumed is not None and "--recipes" not in words:
+            check_path(resumed)
+            run = RunFolder.open(Path(resumed))
+            known = choices(run.facts.task)
+            return [from_fields(type(known.recipes[known.default]), run.fields)]
+        if task is None:
+            if any(word.startswith("--") and name_of(word) not in (*flags, "--help") for word in words):
+                raise cls._no_task()
+            return []
+        known = choices(task)
+        default = known.recipes[known.default]
+        _, *names = positional_words(words, flags | field_options(type(default)))
+        if not names or names[0] in known.experiments:
+            return [default]
+        if names[0].endswith(".toml"):
+            check_path(names[0])
+            return [from_fields(type(default), read_recipe(Path(names[0]))[1])]
+        return [pick(known.recipes, names[0], task)]
 
     def run(self) -> int:
         from porism.cli.output import console_for, print_json, tell
@@ -67,36 +100,30 @@ class TrainCommand(TrainingOptions):
         return 0
 
     def _list_recipes(self) -> int:
-        from rich.table import Table
-
-        from porism.cli.output import console_for, print_json, tell
-        from porism.runs.recipe import Recipe
+        from porism.cli.output import console_for, print_json
+        from porism.cli.recipes import listed, print_recipes
 
         if self.resume is not None:
             raise RecipeError("--recipes lists what can be trained, and --resume trains. Give one of them.")
         console, kind = console_for(self.json), self._kind()
-        shown = Table("recipe", "what it is")
-        known: dict[str, list[dict[str, str]]] = {}
-        for name, choices in (("recipes", kind.recipes), ("questions", kind.experiments)):
-            known[name] = [
-                {"name": choice.name, "about": choice.description if isinstance(choice, Recipe) else choice.about}
-                for choice in choices.values()
-            ]
-            for choice in known[name]:
-                shown.add_row(*choice.values())
-        console.print(shown)
-        if kind.experiments:
-            tell(console, f"To run an experiment: porism compare {kind.name} {next(iter(kind.experiments))}")
+        known = listed([kind.name])
+        print_recipes(console, known)
         if self.json:
             print_json(known)
         return 0
 
     def _kind(self) -> "type[Task]":
-        from porism.tasks import TASKS, find
+        from porism.tasks import find
 
         if self.task is None:
-            raise RecipeError(f"which task? Write porism train TASK, with a task from: {', '.join(TASKS)}.")
+            raise self._no_task()
         return find(self.task)
+
+    @staticmethod
+    def _no_task() -> RecipeError:
+        from porism.tasks import TASKS
+
+        return RecipeError(f"which task? Write porism train TASK, with a task from: {', '.join(TASKS)}.")
 
     def _requested(self) -> "tuple[type[Task], Recipe, list[str]]":
         """The task, the recipe, and the assignments that make it of the one of its name."""
@@ -145,8 +172,8 @@ class TrainCommand(TrainingOptions):
             found += differences(settings(recipe), fixed)
         if found:
             raise RunError(
-                f"{folder} cannot go on as another run: {'; '.join(found)}. A resumed run takes --set epochs=N and "
-                "--set patience=N; leave the rest out, or start a new run."
+                f"{folder} cannot go on as another run: {'; '.join(found)}. A resumed run takes --epochs and "
+                "--patience; leave the rest out, or start a new run."
             )
         lengths = {name: getattr(requested, name) for name in LENGTHS}
         return self.train_on(run, console, recipe=dataclasses.replace(recipe, **lengths))

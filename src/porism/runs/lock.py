@@ -84,6 +84,22 @@ class Lock:
         self.release()
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a process writes into a run's folder now. False where the file system has no locks."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        _take(descriptor)
+        _give_back(descriptor)
+    except OSError as error:
+        return error.errno in TAKEN
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def is_lock(path: Path) -> bool:
     """Whether a file is one of a lock, by what it holds."""
     try:

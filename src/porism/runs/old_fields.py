@@ -209,7 +209,7 @@ def refuse_old(task: str, key: str, value: Any, fields: Fields) -> None:
         return
     known = {old: fields[new.name] for old, new in renamed(task).items() if new.name in fields}
     try:
-        now = f": --set {assignment(change.name, change.value(value, known))}"
+        now = f": {as_option(change.name, change.value(value, known))}"
     except TypeError:
         now = ""
     raise RecipeError(f"{key} is now {change.name}{now}")
@@ -218,3 +218,15 @@ def refuse_old(task: str, key: str, value: Any, fields: Fields) -> None:
 def assignment(name: str, value: Any) -> str:
     """The text that sets a field."""
     return f"{name}={'none' if value is None else value if isinstance(value, str) else json.dumps(value)}"
+
+
+def as_option(name: str, value: Any) -> str:
+    """The option that sets a field.
+
+    >>> as_option("batch_size", 3), as_option("tie_weights", False)
+    ('--batch-size 3', '--no-tie-weights')
+    """
+    option = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{option}" if value else f"--no-{option}"
+    return f"--{option} {assignment(name, value).partition('=')[2]}"

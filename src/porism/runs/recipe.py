@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -45,9 +45,13 @@ class Recipe:
     restore_best_weights: bool = True
     """Keep the model that is best on valid, and stop early by `patience`; else the last one, after all epochs."""
     batch_size: Count = 64
+    """Examples of a step."""
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    """How the parameters follow the gradient."""
     learning_rate: Positive = 0.001
+    """Of the optimizer, at its largest."""
     weight_decay: NotNegative = 0.0
+    """Of the optimizer, for all parameters."""
     max_grad_norm: Positive | None = None
     """Largest norm of the whole gradient."""
     lr_scheduler: Literal["constant", "linear", "cosine"] = "constant"
@@ -117,7 +121,8 @@ def check_finite(recipe: Recipe, fields: Iterable[str] | None = None) -> None:
         value = getattr(recipe, name)
         if isinstance(value, float) and not math.isfinite(value):
             raise RecipeError(
-                f"recipe {recipe.name}: {name}={value:g} cannot be: expected a finite number. Set it with --set."
+                f"recipe {recipe.name}: {name}={value:g} cannot be: expected a finite number. "
+                f"Set it with {option_of(name)}."
             )
 
 
@@ -163,8 +168,24 @@ def from_fields(kind: type[AnyRecipe], fields: Mapping[str, Any]) -> AnyRecipe:
         expected, _, path = str(error).partition(" - at `$.")
         key = path.rstrip("`")
         problem = f"{key}={fields.get(key)} cannot be" if key else "a field is missing"
-        expected = expected[:1].lower() + expected[1:].replace("`", "")
-        raise RecipeError(f"recipe {fields.get('name', '')}: {problem}: {expected}. Set it with --set.") from error
+        advice = f" Set it with {option_of(key)}." if key else ""
+        expected = _choices(kind, key) or expected[:1].lower() + expected[1:].replace("`", "").replace("null", "none")
+        raise RecipeError(f"recipe {fields.get('name', '')}: {problem}: {expected}.{advice}") from error
+
+
+def _choices(kind: type[Recipe], key: str) -> str:
+    """What a field takes that has a few values only; empty for others."""
+    hint = get_type_hints(kind).get(key)
+    return f"expected one of {', '.join(map(str, get_args(hint)))}" if get_origin(hint) is Literal else ""
+
+
+def option_of(name: str) -> str:
+    """The option that sets a field.
+
+    >>> option_of("batch_size")
+    '--batch-size'
+    """
+    return "--" + name.replace("_", "-")
 
 
 def to_fields(recipe: Recipe) -> dict[str, Any]:

@@ -22,7 +22,9 @@ class GraphRecipe(Recipe):
     normalization: Literal["sym", "rw", "softmax", "none"] = "sym"
     """Of A + I."""
     hidden_size: Count = 16
+    """Width of a hidden layer."""
     num_layers: Count = 2
+    """Layers of the model, the one that gives the logits counted."""
     dropout: Part = 0.5
     """Probability to drop an element of a hidden layer's output."""
     input_dropout: Part = 0.5
@@ -50,6 +52,7 @@ class GraphRecipe(Recipe):
     split: Literal["public", "random"] = "public"
     """Which nodes train, validate and test: as the data says, or drawn from `split_seed`."""
     split_seed: Whole = 0
+    """Of a random split, whatever the seed of the run."""
 
     def __post_init__(self) -> None:
         if self.model != "gcn" and self.num_neighbors:
@@ -113,6 +116,8 @@ _BEST = replace(
 )
 
 RECIPES: dict[str, GraphRecipe] = {recipe.name: recipe for recipe in (_GCN, _KIPF, _BEST, *_NORMALISATIONS, _SAMPLED)}
+
+DEFAULT = "gcn"
 
 EXPERIMENTS = {
     "normalisation-question": Experiment(

@@ -25,7 +25,7 @@ from porism.tasks.graphs.model.base import GraphModel, consistency_loss, state_o
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import model_cost, subject
 from porism.tasks.graphs.predict import label_graph, label_node
-from porism.tasks.graphs.recipes import EXPERIMENTS, PUBLISHED, RECIPES, GraphRecipe
+from porism.tasks.graphs.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, GraphRecipe
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Task
 
@@ -42,7 +42,7 @@ class Graphs(Task):
     metric = "accuracy"
     lower_is_better = False
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
-    default_recipe: ClassVar[str] = "gcn"
+    default_recipe: ClassVar[str] = DEFAULT
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(self, recipe: GraphRecipe, assets: Mapping[str, Any], data: LabelledGraph | None = None) -> None:

@@ -20,6 +20,7 @@ class ImagesRecipe(Recipe):
 
     task: ClassVar[str] = "images"
     model: Literal["pooled", "strided", "residual", "grid", "convolution", "complete"] = "grid"
+    """Convolutions (pooled, strided, residual, convolution), scans over the grid, or one that predicts pixels."""
     hidden_size: Count = 32
     """Channels of a layer; of the first stage in a residual net. Pooled and strided have their own."""
     num_layers: Count = 2
@@ -177,6 +178,8 @@ _ALL = (
     *(_POOLED_CLOTHES, _GRID_4_CLOTHES, _CONVOLUTIONAL_CLOTHES, _COMPLETE),
 )
 RECIPES: dict[str, ImagesRecipe] = {recipe.name: recipe for recipe in _ALL}
+
+DEFAULT = "grid-4"
 
 EXPERIMENTS = {
     experiment.name: experiment

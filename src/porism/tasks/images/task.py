@@ -28,7 +28,7 @@ from porism.tasks.images.model.cost import model_cost
 from porism.tasks.images.model.pixel_rnn import PixelRNN, pixel_loss
 from porism.tasks.images.model.receptive_field import receptive_field
 from porism.tasks.images.predict import check_options, classify, complete_picture, show_classes, show_pixels
-from porism.tasks.images.recipes import EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, ImagesRecipe
+from porism.tasks.images.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, ImagesRecipe
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
@@ -43,7 +43,7 @@ class Images(Task):
     name: ClassVar[str] = "images"
     unit: ClassVar[str] = "examples"
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
-    default_recipe: ClassVar[str] = "grid-4"
+    default_recipe: ClassVar[str] = DEFAULT
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(

@@ -22,11 +22,15 @@ class LanguageRecipe(Recipe):
 
     task: ClassVar[str] = "language"
     model: Literal["elman", "lstm", "attention", "window", "taylor", "hybrid"] = "elman"
+    """A recurrent net, or what attends: softmax over all previous words, over a window, the series, or both."""
     nonlinearity: Literal["sigmoid", "tanh", "relu"] = "sigmoid"
     """Of the Elman net."""
     embedding_dim: Count = 50
+    """Width of a word's vector."""
     hidden_size: Count = 100
+    """Width of a state, or of a layer that attends."""
     num_layers: Count = 1
+    """Layers of the model, one upon another."""
     seq_len: Count = 10
     """Tokens of a window, through which the gradient runs back."""
     dropout: Part = 0.1
@@ -207,6 +211,8 @@ RECIPES: dict[str, LanguageRecipe] = {
         *(*TABLE.values(), *WIDE.values(), _BEST, *_mechanisms(_LARGE_ATTENTION, "-ptb", window=16)),
     )
 }
+
+DEFAULT = "elman"
 
 EXPERIMENTS = {
     experiment.name: experiment

@@ -22,7 +22,7 @@ from porism.tasks.language.model import build
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.model.cost import model_cost
 from porism.tasks.language.predict import checked_options, generate_all
-from porism.tasks.language.recipes import EXPERIMENTS, PUBLISHED, RECIPES, LanguageRecipe
+from porism.tasks.language.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, LanguageRecipe
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
@@ -47,7 +47,7 @@ class Language(Task):
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
-    default_recipe: ClassVar[str] = "elman"
+    default_recipe: ClassVar[str] = DEFAULT
 
     def __init__(self, recipe: LanguageRecipe, vocabulary: Vocabulary, corpus: Corpus | None = None) -> None:
         self.recipe: LanguageRecipe = recipe

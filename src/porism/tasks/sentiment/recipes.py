@@ -24,7 +24,9 @@ class SentimentRecipe(Recipe):
     hidden_size: Count = 64
     """Of an encoder of our own, as are the next seven. A pretrained one has its own."""
     num_layers: Count = 2
+    """Layers of the encoder."""
     num_heads: Count = 4
+    """Of each attention."""
     dim_feedforward: Count | None = None
     """Width inside the feed-forward net after each attention; none for twice `hidden_size`."""
     window_size: Count = 8
@@ -56,9 +58,11 @@ class SentimentRecipe(Recipe):
     validation_split: Part = 0.05
     """Share of a single file's texts."""
     test_split: Part = 0.05
+    """The same for test."""
     text_column: str | None = None
     """Of a file; none for the one with a usual name."""
     score_column: str | None = None
+    """The same for the scores."""
     num_buckets: Count = 8
     """Lengths that texts are padded to, those of similar length together."""
 
@@ -153,6 +157,8 @@ _BERT_PUBLISHED = replace(
 RECIPES: dict[str, SentimentRecipe] = {
     recipe.name: recipe for recipe in (_ATTENTION, _WINDOW, _TAYLOR, _HYBRID, _BERT, _BERT_PUBLISHED)
 }
+
+DEFAULT = "attention"
 
 EXPERIMENTS = {
     experiment.name: experiment

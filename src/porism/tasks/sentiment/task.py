@@ -31,7 +31,7 @@ from porism.tasks.sentiment.model.pretrained import (
     make_config,
 )
 from porism.tasks.sentiment.predict import check_options, classify
-from porism.tasks.sentiment.recipes import EXPERIMENTS, PUBLISHED, PUBLISHED_ROWS, RECIPES, SentimentRecipe
+from porism.tasks.sentiment.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, PUBLISHED_ROWS, RECIPES, SentimentRecipe
 from porism.training.experiment import Experiment
 from porism.training.optimizer import ParameterGroup
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
@@ -53,7 +53,7 @@ class Sentiment(Task):
     metric = "accuracy"
     lower_is_better = False
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
-    default_recipe: ClassVar[str] = "attention"
+    default_recipe: ClassVar[str] = DEFAULT
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(

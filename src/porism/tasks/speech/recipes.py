@@ -20,6 +20,7 @@ class SpeechRecipe(Recipe):
     encoder: Literal["attention", "lstm"] = "attention"
     """Its blocks: self-attention and a feed-forward net, or a bidirectional LSTM."""
     decoder: Literal["lstm", "attention"] = "attention"
+    """What writes the text: an LSTM or self-attention, each attending to the encoder's states."""
     features: Literal["fbank", "ljspeech"] = "fbank"
     """Log-mel energies of 16 kHz, each recording to mean 0 and deviation 1; or those of the published experiment."""
     max_target_length: Count = 97
@@ -30,7 +31,9 @@ class SpeechRecipe(Recipe):
     strict: bool = False
     """Refuse a transcript with a character outside the alphabet, which otherwise counts as unknown."""
     hidden_size: Count = 200
+    """Width of the encoder's states and of the decoder's."""
     num_heads: Count = 2
+    """Of each attention."""
     num_layers: Count = 2
     """Of the encoder."""
     dim_feedforward: Count | None = None
@@ -52,9 +55,11 @@ class SpeechRecipe(Recipe):
     guided_attention_weight: NotNegative = 0.0
     """Weight in the loss of attention off the diagonal, on which text and recording advance evenly."""
     num_freq_mask: Whole = 0
+    """Frequency masks of a recording in training."""
     freq_mask_width: Count = 20
     """Most channels of a frequency mask."""
     num_time_mask: Whole = 0
+    """Time masks of a recording in training."""
     time_mask_width_ratio: Part = 0.05
     """Largest share of a recording in a time mask."""
     speed_perturb: Part = 0.0
@@ -64,7 +69,9 @@ class SpeechRecipe(Recipe):
     num_buckets: Count = 4
     """Lengths that recordings are padded to, those of similar length together."""
     search: Literal["greedy", "ctc", "beam"] = "greedy"
+    """How a text is decoded: the likeliest symbol each time, CTC's, or the best of a beam."""
     beam_size: Count = 8
+    """Hypotheses of a beam search."""
     decode_ctc_weight: Part = 0.0
     """Weight of CTC's prefix scores in a beam search."""
     length_bonus: float = 0.0
@@ -199,6 +206,8 @@ RECIPES: dict[str, SpeechRecipe] = {
         *(_ATTENTION_LJSPEECH, _LSTM_LJSPEECH, _AN4_ATTENTION, _AN4_LSTM, _AN4_BEST),
     )
 }
+
+DEFAULT = "joint"
 
 EXPERIMENTS = {
     experiment.name: experiment

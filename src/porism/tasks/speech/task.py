@@ -22,7 +22,7 @@ from porism.tasks.speech.metric import evaluate, shares
 from porism.tasks.speech.model.base import SpeechModel, build, lowest_loss
 from porism.tasks.speech.model.cost import decoder_cost, encoder_cost, model_cost, subject
 from porism.tasks.speech.predict import search_for, transcribe, transcribe_file
-from porism.tasks.speech.recipes import EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, SpeechRecipe
+from porism.tasks.speech.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, SpeechRecipe
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
@@ -41,7 +41,7 @@ class Speech(Task):
     metric = "cer"
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
-    default_recipe: ClassVar[str] = "joint"
+    default_recipe: ClassVar[str] = DEFAULT
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(self, recipe: SpeechRecipe, assets: Mapping[str, Any], recordings: Recordings | None = None) -> None:

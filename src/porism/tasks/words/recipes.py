@@ -26,6 +26,7 @@ class WordsRecipe(Recipe):
     )
     """The loss: the softmax over all words, or an estimate of it from a few sampled words."""
     vector_size: Count = 100
+    """Width of a word's vector."""
     window: Count = 5
     """Words to either side that may be a context; how many is drawn anew for each word."""
     negative: Count = 5
@@ -117,6 +118,8 @@ _ESTIMATORS = tuple(
 )
 
 RECIPES: dict[str, WordsRecipe] = {recipe.name: recipe for recipe in (_SKIPGRAM, _DETERMINISTIC, _SMALL, *_ESTIMATORS)}
+
+DEFAULT = "small"
 
 EXPERIMENTS = {
     "estimators": Experiment(

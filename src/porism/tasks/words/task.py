@@ -27,7 +27,7 @@ from porism.tasks.words.model.base import build
 from porism.tasks.words.model.cost import model_cost, pairs_a_word, subject
 from porism.tasks.words.model.trainer import kept_share, kernel_step
 from porism.tasks.words.predict import answer
-from porism.tasks.words.recipes import EXPERIMENTS, RECIPES, WordsRecipe
+from porism.tasks.words.recipes import DEFAULT, EXPERIMENTS, RECIPES, WordsRecipe
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Step, Task, loaded
 
@@ -57,7 +57,7 @@ class Words(Task):
     metric = "cross_entropy"
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
-    default_recipe: ClassVar[str] = "small"
+    default_recipe: ClassVar[str] = DEFAULT
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(self, recipe: WordsRecipe, vocabulary: WordCounts, corpus: StreamedCorpus | None = None) -> None:
