@@ -78,11 +78,13 @@ def _run(verb: str, words: list[str]) -> int:
 
         raise PorismError(f"there is no command {verb!r}. {nearest(verb, list(VERBS))} See porism --help.")
     from porism.cli.parsing import parse
+    from porism.cli.stopping import going_on
 
     kind = getattr(import_module(f"porism.cli.{verb}"), f"{verb.capitalize()}Command")
     # A verb that starts another program says which words are that program's.
     words, passed_on = kind.divide(words) if hasattr(kind, "divide") else (words, None)
     command = parse(kind, verb, words)
     check_paths(command)
-    code: int = command.run() if passed_on is None else command.run(passed_on)
+    with going_on(command):
+        code: int = command.run() if passed_on is None else command.run(passed_on)
     return code

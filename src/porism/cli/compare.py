@@ -71,8 +71,9 @@ class CompareCommand(TrainingOptions):
             raise RecipeError("--resume needs --out, the folder of the comparison to go on with.")
         self.check()
         self.check_new(self.seeds)
+        self._decide()
         experiment, requests = self._requests(kind)
-        folder = self.out or new_folder(f"{self.task}-{experiment.name if experiment else 'compare'}")
+        self.out = folder = self.out or new_folder(f"{self.task}-{experiment.name if experiment else 'compare'}")
         paths = [folder / name for name, _, _ in requests]
         self._check_folder(kind, folder, requests)
         console = console_for(self.json, patient=True)
@@ -115,7 +116,9 @@ class CompareCommand(TrainingOptions):
 
         there = [request for request in requests if (folder / request[0] / RECIPE).exists()]
         if there and not self.resume:
-            raise RunError(f"{folder / there[0][0]} already holds a run. Add --resume, or choose another --out.")
+            raise RunError(
+                f"{folder / there[0][0]} already holds a run. Choose another --out, or go on with: {self.go_on()}"
+            )
         now = Circumstances(kind, self.source(kind.name), choose_device(self.device_or_default), self.threads)
         check_found([Found(RunFolder.open(folder / name), recipe, trial.seed) for name, trial, recipe in there], now)
 
@@ -157,9 +160,14 @@ class CompareCommand(TrainingOptions):
             for sentence in answer(experiment, records).sentences:
                 tell(console, sentence)
 
-    def _command(self) -> str:
-        from porism.training.device import choose_device
+    def go_on(self) -> str | None:
+        """The command that goes on with the comparison, once it has a folder."""
+        if self.out is None:
+            return None
+        return f"{self._command()} {shlex.join(['--out', str(self.out), '--resume'])}"
 
+    def _command(self) -> str:
+        """What repeats the comparison, with all that was decided for it."""
         words = ["porism", "compare", self.task, *self.recipes]
         for assignment in self.set:
             words += ["--set", assignment]
@@ -169,5 +177,18 @@ class CompareCommand(TrainingOptions):
             words += ["--seeds", str(self.seeds)]
         if self.threads is not None:
             words += ["--threads", str(self.threads)]
-        device = str(choose_device(self.device_or_default))
-        return shlex.join([*words, "--device", device, "--seed", str(self.seed_or_default)])
+        return shlex.join([*words, "--device", self.device_or_default, "--seed", str(self.seed_or_default)])
+
+    def _decide(self) -> None:
+        """Settle what is left to the machine, so that all runs have the same, and the command that repeats them too."""
+        import torch
+
+        from porism.training.device import choose_device, choose_precision
+
+        device = choose_device(self.device_or_default)
+        self.device = str(device)
+        if device.type == "cpu":
+            self.threads = self.threads or torch.get_num_threads()
+        own = {recipe.precision for recipe in self.recipes_named([self.task, *self.recipes])}
+        if own == {"auto"} and not any(assignment.startswith("precision=") for assignment in self.set):
+            self.set = [*self.set, f"precision={choose_precision('auto', device)}"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from porism.runs.recipe import Recipe
-    from porism.runs.run import RunFolder
+    from porism.runs.run import RunFacts, RunFolder
     from porism.training.loop import Training
     from porism.training.task import Task
 
@@ -46,7 +46,7 @@ class TrainingOptions:
     seed: Annotated[int | None, optional("N", int)] = None
     """Two runs of one seed on one CPU give the same bits. Left out: 1."""
     threads: Annotated[int | None, optional("N", int)] = None
-    """Threads on a CPU. Left out: all cores."""
+    """Threads on a CPU, also of numba. Left out: all cores."""
     checkpoint_every: Annotated[float, arg(metavar="SECONDS")] = 60.0
     """Seconds between checkpoints within an epoch."""
     tensorboard: Annotated[bool, optional()] = False
@@ -136,7 +136,7 @@ class TrainingOptions:
         listeners: list[Progress] = [ConsoleProgress(console)]
         if self.tensorboard:
             listeners.append(TensorBoardProgress(path / "tensorboard"))
-        tell(console, f"{facts.task} {facts.recipe} on {facts.device} in {facts.precision}: {path}")
+        tell(console, f"{facts.task} {facts.recipe} on {where_and_how(facts)}: {path}")
         try:
             result = complete(training, ProgressGroup(*listeners), self.checkpoint_every)
         except Interrupted as stopped:
@@ -154,6 +154,15 @@ class TrainingOptions:
         if self.data is None or self.data in catalogue(task) or not Path(self.data).exists():
             return self.data
         return str(Path(self.data).resolve())
+
+
+def where_and_how(facts: "RunFacts") -> str:
+    """
+    >>> where_and_how(run.facts)
+    'cpu in fp32 with 2 threads'
+    """
+    threads = f" with {facts.threads} thread{'s' * (facts.threads > 1)}" if facts.device == "cpu" else ""
+    return f"{facts.device} in {facts.precision}{threads}"
 
 
 def new_folder(name: str) -> Path:

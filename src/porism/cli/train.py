@@ -1,6 +1,7 @@
 """porism train: one recipe from data to report."""
 
 import dataclasses
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,14 +91,21 @@ class TrainCommand(TrainingOptions):
         else:
             self.check_new()
             kind, recipe, overrides = self._requested()
-            out = self.out or new_folder(f"{kind.name}-{recipe.name}")
-            result = self.train_new(kind, recipe, out, console, overrides, self.seed_or_default)
+            self.out = self.out or new_folder(f"{kind.name}-{recipe.name}")
+            result = self.train_new(kind, recipe, self.out, console, overrides, self.seed_or_default)
         folder = Path(result["run"])
         console.print(table([read_run(folder)], console.width))
         tell(console, f"report: {folder / 'report.html'}")
         if self.json:
             print_json(result)
         return 0
+
+    def go_on(self) -> str | None:
+        """The command that goes on with the run, once there is one."""
+        from porism.runs.run import RECIPE
+
+        run = self.resume or self.out
+        return shlex.join(["porism", "train", "--resume", str(run)]) if run and (run / RECIPE).is_file() else None
 
     def _list_recipes(self) -> int:
         from porism.cli.output import console_for, print_json

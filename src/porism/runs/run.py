@@ -52,12 +52,16 @@ class RunFacts:
     overrides: list[str] = dataclasses.field(default_factory=list)
 
     def command(self) -> list[str]:
-        """The words that repeat the run."""
+        """The words that repeat the run, with all that was decided for it."""
         words = ["porism", "train", self.task, self.recipe]
         for assignment in self.overrides:
             words += ["--set", assignment]
         if self.source is not None:
             words += ["--data", self.source]
+        if not any(assignment.startswith("precision=") for assignment in self.overrides):
+            words += ["--precision", self.precision]
+        if self.device == "cpu":
+            words += ["--threads", str(self.threads)]
         return [*words, "--device", self.device, "--seed", str(self.seed)]
 
 

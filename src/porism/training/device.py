@@ -1,9 +1,7 @@
 """The machine: which device, which number format pays on it, how many threads, and what to say of it in a report."""
 
-import functools
 import os
 import platform
-import time
 from pathlib import Path
 from typing import Any
 
@@ -32,35 +30,20 @@ def choose_device(requested: str) -> torch.device:
 
 
 def choose_precision(requested: str, device: torch.device) -> str:
-    """`fp32` or `bf16`; for `auto` bf16 exactly where this machine multiplies it clearly faster."""
+    """`fp32` or `bf16`; for `auto` bf16 on the kinds of machine that multiply it several times faster.
+
+    By its kind and not by a measurement, so that the same command gives the same bits when it is busy.
+    """
     if requested != "auto":
         return requested
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    return "bf16" if cpu_gain_of_bf16() > 1.5 else "fp32"
+    return "bf16" if cpu_has_amx() else "fp32"
 
 
-@functools.cache
-def cpu_gain_of_bf16() -> float:
-    """How many times faster this CPU multiplies bf16 than fp32: well above 1 with AMX, far below 1 in emulation."""
-    first = _gain_at(rows=64)
-    # Emulated bf16 can be a hundred times slower: then there is no need to wait for a product of real size.
-    return first if first < 0.3 else _gain_at(rows=512)
-
-
-def _gain_at(rows: int) -> float:
-    a, b = torch.ones(rows, 128), torch.ones(128, 1024)
-    return _seconds_of_product(a, b) / _seconds_of_product(a.bfloat16(), b.bfloat16())
-
-
-def _seconds_of_product(a: torch.Tensor, b: torch.Tensor) -> float:
-    a @ b  # the first one may compile a kernel
-    times: list[float] = []
-    while len(times) < 20 and sum(times) < 0.1:
-        start = time.perf_counter()
-        a @ b
-        times.append(time.perf_counter() - start)
-    return min(times)
+def cpu_has_amx() -> bool:
+    """Whether this CPU multiplies tiles of bf16 (AMX of x86). Elsewhere bf16 gains little, or is emulated and slow."""
+    return bool(getattr(torch.cpu, "_is_amx_tile_supported", bool)())
 
 
 def hardware(device: torch.device) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -48,6 +50,27 @@ class Interrupt:
         if self.requested and number != HANG_UP:
             raise KeyboardInterrupt
         self.requested = True
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Let each signal to end raise KeyboardInterrupt while this lasts, as Ctrl-C does, instead of killing the process.
+
+    A training in it takes them over until it ends: see `Interrupt`.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _interrupt) for number in _signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def ask_to_stop() -> None:

@@ -1,0 +1,32 @@
+"""A command that is stopped says how to go on, in whatever phase it is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from porism.errors import Interrupted
+from porism.training.interrupt import signals_interrupt
+
+GO_ON = "Go on with: "
+
+
+@contextmanager
+def going_on(command: Any) -> Iterator[None]:
+    """End with the command that goes on where this one is stopped, if it has one: its `go_on()`.
+
+    Within, a signal to end interrupts as Ctrl-C does, also where no training is on its way to take it.
+    """
+    if not hasattr(command, "go_on"):
+        yield
+        return
+    with signals_interrupt():
+        try:
+            yield
+        except Interrupted as stopped:
+            raise _told(str(stopped).partition(GO_ON)[0].rstrip(), command.go_on()) from stopped
+        except KeyboardInterrupt as stopped:
+            raise _told("stopped at once. What was saved before is intact.", command.go_on()) from stopped
+
+
+def _told(what: str, line: str | None) -> Interrupted:
+    return Interrupted(what if line is None else f"{what} {GO_ON}{line}")
