@@ -35,7 +35,10 @@ _WHERE = {
     "Terms": "porism.costing.terms",
     "WindowAttention": "porism.layers.attention.window.layer",
     "attention": "porism.layers.attention.auto",
-    "cost": "porism.api",
+    "Run": "porism.api.run",
+    "cost": "porism.api.cost",
+    "load": "porism.api.run",
+    "train": "porism.api.train",
 }
 
 __all__ = [
@@ -53,6 +56,7 @@ __all__ = [
     "Pattern",
     "Quantity",
     "Readout",
+    "Run",
     "SkipGram",
     "TaylorAttention",
     "TaylorState",
@@ -63,7 +67,9 @@ __all__ = [
     "errors",
     "functional",
     "layers",
+    "load",
     "testing",
+    "train",
 ]
 
 

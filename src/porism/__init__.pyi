@@ -2,7 +2,10 @@ from porism import errors as errors
 from porism import functional as functional
 from porism import layers as layers
 from porism import testing as testing
-from porism.api import cost as cost
+from porism.api.cost import cost as cost
+from porism.api.run import Run as Run
+from porism.api.run import load as load
+from porism.api.train import train as train
 from porism.costing.cost import Cost as Cost
 from porism.costing.quantity import Quantity as Quantity
 from porism.costing.terms import Terms as Terms
@@ -41,6 +44,7 @@ __all__ = [
     "Pattern",
     "Quantity",
     "Readout",
+    "Run",
     "SkipGram",
     "TaylorAttention",
     "TaylorState",
@@ -51,5 +55,7 @@ __all__ = [
     "errors",
     "functional",
     "layers",
+    "load",
     "testing",
+    "train",
 ]

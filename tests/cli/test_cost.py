@@ -101,7 +101,7 @@ def test_drawing_counts_nothing(say: Say, monkeypatch: pytest.MonkeyPatch) -> No
     def count(*_: object, **__: object) -> None:
         raise AssertionError("a picture needs no count")
 
-    monkeypatch.setattr("porism.api.derive", count)
+    monkeypatch.setattr("porism.api.cost.derive", count)
     assert say("cost", "window", "--draw").code == 0
     with pytest.raises(AssertionError, match="a picture needs no count"):
         say("cost", "window")

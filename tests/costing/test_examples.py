@@ -15,7 +15,7 @@ from porism.costing.predicting import calibration
 
 SOURCE = Path(porism.__file__).parent
 MODULES = [
-    "porism.api",
+    "porism.api.cost",
     *(
         ".".join(("porism", *file.relative_to(SOURCE).with_suffix("").parts))
         for file in sorted((SOURCE / "costing").rglob("*.py"))

@@ -18,6 +18,7 @@ SMALL: Mapping[str, list[str]] = {
     "words": ["vector_size=32", "batch_size=500"],
     "speech": ["hidden_size=8", "num_heads=2", "dim_feedforward=8", "num_layers=1", "batch_size=16"],
     "sentiment": ["hidden_size=32", "num_layers=1", "batch_size=128", "dropout=0", "classifier_dropout=0"],
+    "supervised": ["hidden_size=8"],
 }
 """For each task the assignments that make its default recipe small."""
 

@@ -19,6 +19,7 @@ SMALL: Mapping[str, tuple[str, list[str]]] = {
     "words": ("full", ["vector_size=32", "batch_size=500"]),
     "speech": ("joint", ["hidden_size=8", "num_heads=2", "dim_feedforward=8", "num_layers=1", "batch_size=2"]),
     "sentiment": ("attention", ["hidden_size=32", "num_layers=1", "batch_size=16"]),
+    "supervised": ("mlp", ["hidden_size=8"]),
 }
 """For each task a recipe, and the assignments that make it small."""
 INPUTS: Mapping[str, list[str]] = {
@@ -28,6 +29,7 @@ INPUTS: Mapping[str, list[str]] = {
     "words": ["function", "the"],
     "speech": [str(FILES / "speech" / "glide.wav")],
     "sentiment": ["it is not bad", "the camera is okay"],
+    "supervised": ["0.5,-0.1", "0,0"],
 }
 SKIPPED: Mapping[str, set[str]] = {
     "language": {"splits"},  # a text that is cut into splits has no examples

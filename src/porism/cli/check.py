@@ -48,8 +48,8 @@ class CheckCommand:
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
-        from porism.cli.limits import check_seed
         from porism.cli.output import console_for, print_json, tell
+        from porism.training.limits import check_seed
 
         check_seed(self.seed)
         if self.what not in ("claims", "all") and (self.topic or self.id or self.ledger or self.out):

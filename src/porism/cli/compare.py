@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from porism.cli.options import TrainingOptions, new_folder, optional
+from porism.cli.options import TrainingOptions, optional
 from porism.errors import RecipeError, RunError
+from porism.runs.run import new_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,9 +111,9 @@ class CompareCommand(TrainingOptions):
 
     def _check_folder(self, kind: "type[Task]", folder: Path, requests: "list[Request]") -> None:
         """Refuse runs in the folder that are others than requested, before anything is trained."""
-        from porism.cli.reuse import Circumstances, Found, check_found
         from porism.runs.run import RECIPE, RunFolder
         from porism.training.device import choose_device
+        from porism.training.reuse import Circumstances, Found, check_found
 
         there = [request for request in requests if (folder / request[0] / RECIPE).exists()]
         if there and not self.resume:

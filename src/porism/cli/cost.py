@@ -13,7 +13,7 @@ from porism.errors import PorismError, RecipeError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from porism.api import NamedTarget
+    from porism.api.cost import NamedTarget
     from porism.costing import cost as costing
 
 
@@ -66,7 +66,7 @@ class CostCommand:
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
-        from porism.api import resolve
+        from porism.api.cost import resolve
         from porism.cli.output import console_for
 
         console = console_for(self.json)
@@ -118,7 +118,7 @@ class CostCommand:
             ) from None
 
     def _draw(self, target: "NamedTarget", sizes: dict[str, int], console: "Console") -> int:
-        from porism.api import drawable
+        from porism.api.cost import drawable
 
         if target.drawing is None:
             raise RecipeError(f"cost: {target.name} cannot be drawn. Choose from {', '.join(drawable())}.")
@@ -129,7 +129,7 @@ class CostCommand:
         return 0
 
     def _derive(self, target: "NamedTarget", console: "Console") -> "costing.Cost":
-        from porism.api import cost_of
+        from porism.api.cost import cost_of
         from porism.costing.counting.conventions import Conventions
 
         causal = "half" if self.causal_half else "full"
@@ -173,7 +173,7 @@ class CostCommand:
         return time.to_json()
 
     def _compare(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
-        from porism.api import resolve
+        from porism.api.cost import resolve
 
         other = self._derive(resolve(self.against, self._inputs() if ":" in self.against else ()), console)
         console.print(other.table())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import UseAppendAction, arg
 
-from porism.cli.limits import check_interval, check_path, check_seed, check_threads
+from porism.cli.limits import check_interval, check_path
 from porism.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class TrainingOptions:
 
     def check_new(self, seeds: int | None = None) -> None:
         """The same for what only a new run takes from the command line."""
+        from porism.training.limits import check_seed, check_threads
+
         check_seed(self.seed_or_default, seeds)
         check_threads(self.threads)
 
@@ -112,25 +114,19 @@ class TrainingOptions:
 
         recipe: the run's own for more epochs or with more patience.
         """
+        from porism.api.engine import going_on
         from porism.cli.output import tell
-        from porism.tasks import find
-        from porism.training.lengthen import lengthen
         from porism.training.progress import ConsoleProgress
-        from porism.training.session import reopen
 
-        training = reopen(find(run.facts.task), run, ConsoleProgress(console))
-        with run.writing():
-            for change in lengthen(training, recipe or training.task.recipe):
-                tell(console, change)
+        with going_on(run, ConsoleProgress(console), recipe) as training:
             if training.position.finished:
                 tell(console, f"finished: {training.position.finished}")
             return self._complete(training, console, report)
 
     def _complete(self, training: "Training", console: "Console", report: bool) -> dict[str, Any]:
+        from porism.api.engine import finish
         from porism.cli.output import lost, tell
-        from porism.report.page import write_report
         from porism.training.progress import ConsoleProgress, Progress, ProgressGroup, TensorBoardProgress
-        from porism.training.session import complete
 
         path, facts = training.run.path, training.run.facts
         listeners: list[Progress] = [ConsoleProgress(console)]
@@ -138,22 +134,17 @@ class TrainingOptions:
             listeners.append(TensorBoardProgress(path / "tensorboard"))
         tell(console, f"{facts.task} {facts.recipe} on {where_and_how(facts)}: {path}")
         try:
-            result = complete(training, ProgressGroup(*listeners), self.checkpoint_every)
+            return finish(training, ProgressGroup(*listeners), self.checkpoint_every, report=report)
         except Interrupted as stopped:
             if why := lost(console):
                 raise Interrupted(f"{why}: {stopped}") from stopped
             raise
-        if report:
-            write_report([path], path / "report.html")
-        return result
 
     def source(self, task: str) -> str | None:
-        """Where the data is. A path is made whole, so that the run can be resumed from another folder."""
-        from porism.tasks import catalogue
+        """Where the data is."""
+        from porism.api.engine import whole_path
 
-        if self.data is None or self.data in catalogue(task) or not Path(self.data).exists():
-            return self.data
-        return str(Path(self.data).resolve())
+        return whole_path(task, self.data)
 
 
 def where_and_how(facts: "RunFacts") -> str:
@@ -163,12 +154,3 @@ def where_and_how(facts: "RunFacts") -> str:
     """
     threads = f" with {facts.threads} thread{'s' * (facts.threads > 1)}" if facts.device == "cpu" else ""
     return f"{facts.device} in {facts.precision}{threads}"
-
-
-def new_folder(name: str) -> Path:
-    """The first free of runs/NAME, runs/NAME-2, runs/NAME-3 ..."""
-    folder, number = Path("runs") / name, 1
-    while folder.exists():
-        number += 1
-        folder = Path("runs") / f"{name}-{number}"
-    return folder

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional
 
 from porism.cli.limits import check_path
-from porism.cli.options import TrainingOptions, new_folder, optional
+from porism.cli.options import TrainingOptions, optional
 from porism.errors import RecipeError, RunError
+from porism.runs.run import new_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -162,7 +163,7 @@ class TrainCommand(TrainingOptions):
 
     def _train_on(self, folder: Path, console: "Console") -> dict[str, Any]:
         """Go on with a run, for longer where that is requested. Whatever else differs from the run is refused."""
-        from porism.cli.difference import differences
+        from porism.runs.difference import differences
         from porism.runs.recipe import override, settings
         from porism.runs.run import RunFolder
         from porism.tasks import find
@@ -188,7 +189,7 @@ class TrainCommand(TrainingOptions):
 
     def _differences(self, run: "RunFolder") -> list[str]:
         """What is given beside the recipe's fields, and differs from what the run holds."""
-        from porism.cli.difference import differences, facts_of
+        from porism.runs.difference import differences, facts_of
         from porism.training.device import choose_device
 
         name = None if self.recipe is None or self._is_file() else self.recipe

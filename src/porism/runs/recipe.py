@@ -98,17 +98,26 @@ def pick(recipes: Mapping[str, AnyRecipe], name: str, task: str) -> AnyRecipe:
 def override(recipe: AnyRecipe, assignments: Sequence[str]) -> AnyRecipe:
     """The recipe with some fields set from `field=value` texts. Numbers must be finite."""
     changes: dict[str, Any] = {}
-    known = list(settings(recipe))
     for text in assignments:
         key, equals, value = text.partition("=")
         if not equals:
             raise RecipeError(f"--set takes field=value, got {text!r}. Write for instance --set epochs=10.")
-        if key not in known:
-            refuse_old(recipe.task, key, plain_value(value), settings(recipe))
-            raise RecipeError(f"recipe {recipe.name} has no field {key!r}. {nearest(key, known)}")
         changes[key] = plain_value(value)
-    changed = from_fields(type(recipe), {**dataclasses.asdict(recipe), **changes})
-    check_finite(changed, changes)
+    return with_fields(recipe, changes)
+
+
+def with_fields(recipe: AnyRecipe, fields: Mapping[str, Any]) -> AnyRecipe:
+    """The recipe with some fields set. Unknown ones are refused with the nearest name; numbers must be finite.
+
+    >>> with_fields(recipe, {"epochs": 3, "optimizer": "sgd"})
+    """
+    known = list(settings(recipe))
+    for key, value in fields.items():
+        if key not in known:
+            refuse_old(recipe.task, key, value, settings(recipe))
+            raise RecipeError(f"recipe {recipe.name} has no field {key!r}. {nearest(key, known)}")
+    changed = from_fields(type(recipe), {**dataclasses.asdict(recipe), **fields})
+    check_finite(changed, fields)
     return changed
 
 

@@ -6,7 +6,6 @@ A run is `recipe.toml`, `events.jsonl` (append only) and, once it has finished, 
 
 import json
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -225,7 +224,7 @@ def read_run(path: Path) -> RunRecord:
         event = convert_epochs(_shaped(line.event, dict[str, Any], place), now.fields.get(EVERY, 1))
         record = _after(record, event, place)
     if now.facts != written.facts and record.command is not None:
-        record = replace(record, command=shlex.join(now.facts.command()))
+        record = replace(record, command=now.facts.repeat())
     return record
 
 

@@ -25,11 +25,13 @@ from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.lock import LOCK, Lock, is_lock
 from porism.runs.old_fields import EVERY, convert, convert_epochs, convert_lengths, convert_overrides
-from porism.runs.recipe import Recipe, to_fields
+from porism.runs.recipe import Recipe, plain_value, to_fields
 from porism.runs.results import EXAMPLES, EXHIBITS, METRICS, OUTCOMES, encode_results, read_results
 
 RECIPE = "recipe.toml"
 LAST, BEST = "last", "best"
+IN_MEMORY = "<memory>"
+"""The source of data, or the place of a model, that was given in Python and has no name."""
 FORMAT, SEALED = 3, 2
 """From 2 on every file of a run has a checksum, from 3 on fields have the names of 0.2. Runs of 0.1 do not say their
 format, which is 1."""
@@ -50,6 +52,8 @@ class RunFacts:
     """The sha256 of the data."""
     source: str | None = None
     overrides: list[str] = dataclasses.field(default_factory=list)
+    model: str | None = None
+    """Where the user's own model comes from, as `package.module:name`."""
 
     def command(self) -> list[str]:
         """The words that repeat the run, with all that was decided for it."""
@@ -58,11 +62,25 @@ class RunFacts:
             words += ["--set", assignment]
         if self.source is not None:
             words += ["--data", self.source]
+        if self.model is not None:
+            words += ["--model", self.model]
         if not any(assignment.startswith("precision=") for assignment in self.overrides):
             words += ["--precision", self.precision]
         if self.device == "cpu":
             words += ["--threads", str(self.threads)]
         return [*words, "--device", self.device, "--seed", str(self.seed)]
+
+    def repeat(self) -> str:
+        """What repeats the run: a command, or in Python where data or model were given there."""
+        if IN_MEMORY not in (self.source, self.model):
+            return shlex.join(self.command())
+        given: dict[str, Any] = {"data": self.source, "model": self.model, "seed": self.seed, "device": self.device}
+        given = {name: value for name, value in given.items() if value is not None}
+        given |= {name: plain_value(value) for name, _, value in (text.partition("=") for text in self.overrides)}
+        given |= {"loss": IN_MEMORY} if given.get("loss") == "function" else {}
+        given.pop("loss", None) if given.get("loss") == "model" else None
+        shown = [f"{name}={'...' if value == IN_MEMORY else repr(value)}" for name, value in given.items()]
+        return f"porism.train({', '.join([repr(self.task), *shown])})"
 
 
 class RunFolder:
@@ -199,6 +217,15 @@ class RunFolder:
         return None if results is None else self._written.convert_results(results.metrics)
 
 
+def new_folder(name: str) -> Path:
+    """The first free of runs/NAME, runs/NAME-2, runs/NAME-3 ..."""
+    folder, number = Path("runs") / name, 1
+    while folder.exists():
+        number += 1
+        folder = Path("runs") / f"{name}-{number}"
+    return folder
+
+
 def refuse_taken(path: Path) -> None:
     """Refuse a folder for a new run that is a run already, or holds anything that porism did not put there."""
     try:
@@ -302,9 +329,7 @@ class Written:
     def convert_results(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
         """What metrics.json says in the words of this version: numbers of epochs, and the command that repeats it."""
         now = self.converted()
-        command = (
-            {"command": shlex.join(now.facts.command())} if "command" in metrics and now.facts != self.facts else {}
-        )
+        command = {"command": now.facts.repeat()} if "command" in metrics and now.facts != self.facts else {}
         return {**convert_epochs(metrics, now.fields.get(EVERY, 1)), **command}
 
     def encode(self) -> bytes:

@@ -19,6 +19,7 @@ TASKS = {
     "speech": "Speech",
     "words": "Words",
     "sentiment": "Sentiment",
+    "supervised": "Supervised",
 }
 """A folder's name to the class that ties it together."""
 

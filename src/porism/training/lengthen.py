@@ -1,7 +1,6 @@
 """A run that is trained for longer than it was begun for: more epochs, or more patience."""
 
 import dataclasses
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,7 @@ def lengthen(training: "Training", recipe: Recipe) -> list[str]:
         (run.path / name).unlink(missing_ok=True)
     run.lengthen(_facts(run.facts, [f"{name}={getattr(recipe, name)}" for name in changed]), recipe)
     training.task.recipe = recipe
-    run.append("lengthen", command=shlex.join(run.facts.command()), recipe=run.recipe_sha256)
+    run.append("lengthen", command=run.facts.repeat(), recipe=run.recipe_sha256)
     if at.finished and go_on(at, recipe):
         run.append("resume", **recipe.numbered(epoch=at.epoch), step=at.step, recipe=run.recipe_sha256)
     return [f"{name} {getattr(before, name)} -> {getattr(recipe, name)}" for name in changed]
@@ -58,7 +57,7 @@ def _check(training: "Training", recipe: Recipe) -> None:
         )
     begun = (at.epoch, at.step) != (1, 0)
     if recipe.epochs != before.epochs and recipe.lr_scheduler != "constant" and begun:
-        command = shlex.join(_facts(run.facts, [f"epochs={recipe.epochs}"]).command())
+        command = _facts(run.facts, [f"epochs={recipe.epochs}"]).repeat()
         raise RecipeError(
             f"{run.path}: epochs={recipe.epochs} cannot be: by lr_scheduler={recipe.lr_scheduler} the learning rates "
             f"so far came from epochs={before.epochs}. Start a new run with: {command}"

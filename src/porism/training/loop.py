@@ -166,7 +166,7 @@ class Training(TrainingState):
         """Let the model at hand be the best if an epoch has just ended with it, else leave it to the epochs to come."""
         at = self.position
         if self.run.metrics() is not None:
-            command = shlex.join(self.run.facts.command())
+            command = self.run.facts.repeat()
             raise RunError(f"{lost} {self.has_finished} To have its model too, repeat it with: {command}") from lost
         best_epoch, ended = at.best_epoch, at.epoch if at.finished else at.epoch - 1
         at.best, at.best_epoch = None, 0

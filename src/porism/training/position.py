@@ -1,6 +1,5 @@
 """How far a training has come: what is saved of it, and how it is taken up again."""
 
-import shlex
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -55,7 +54,7 @@ class TrainingState:
         """Be at the first step of the first epoch."""
         torch.set_num_threads(self.run.facts.threads)
         torch.manual_seed(self.run.facts.seed)
-        self.model = self.task.build().to(self.device)
+        self.model = self.task.new_model().to(self.device)
         self.optimizer: Optimizer = optimizer.make(
             self.task.recipe, self.task.trained_parameters(self.model), self.device
         )
@@ -148,7 +147,7 @@ class TrainingState:
         try:
             saved, warning = checkpoint.load(self.run.path / LAST, partial(check_last, parameters=self._parameters()))
         except RunError as error:
-            command = shlex.join(self.run.facts.command())
+            command = self.run.facts.repeat()
             raise RunError(f"{error} There is no good one before it; start a new run. This was: {command}") from error
         checkpoint.load_model(self.model, saved)
         memory = self.task.optimizer_state(saved.parts["optimizer"], saved.parts["model"])

@@ -1,7 +1,7 @@
 """From a wish to a result: start or reopen a run, train it, evaluate it, write what came of it."""
 
-import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,20 @@ import torch
 from torch import nn
 
 from porism.costing.alphabet import factored
-from porism.errors import DataError
+from porism.errors import DataError, PorismError, RunError, TrainingError
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe, from_fields
-from porism.runs.run import BEST, RunFacts, RunFolder, refuse_taken
+from porism.runs.run import BEST, IN_MEMORY, RunFacts, RunFolder, refuse_taken
 from porism.training.device import choose_device, choose_precision, hardware, versions
 from porism.training.loop import Training, answering, evaluate
+from porism.training.own_cost import own_cost_table
+from porism.training.own_model import OwnModel, imported
 from porism.training.position import check_best
 from porism.training.progress import NoProgress, Progress
-from porism.training.task import Task
+from porism.training.task import Brought, Task
+
+NOTHING = Brought()
 
 
 def begin(
@@ -32,36 +36,60 @@ def begin(
     seed: int = 1,
     threads: int | None = None,
     overrides: Sequence[str] = (),
+    brought: Brought = NOTHING,
 ) -> Training:
-    """A new run in the folder `out`."""
+    """A new run in the folder `out`.
+
+    brought: what the user gives in Python; its data stands in for that of `source`.
+    """
     refuse_taken(out)
     where = choose_device(device)
-    task = kind.load(recipe, source)
+    task = prepare(kind, recipe, source, brought)
+    if brought.model is not None:
+        try_one_step(task, where, seed)
     facts = RunFacts(
         task=kind.name,
         recipe=recipe.name,
         seed=seed,
-        source=source,
+        source=source if brought.data is None else IN_MEMORY,
         device=str(where),
         precision=choose_precision(recipe.precision, where),
         threads=threads or torch.get_num_threads(),
         fingerprint=task.fingerprint(),
         overrides=list(overrides),
+        model=None if brought.model is None else brought.model.reference,
     )
     run = RunFolder.create(out, facts, recipe)
     try:
-        run.append("start", command=shlex.join(facts.command()), recipe=run.recipe_sha256)
+        run.append("start", command=facts.repeat(), recipe=run.recipe_sha256)
         return Training(task, run, where)
     except BaseException:
         run.unlock()
         raise
 
 
-def reopen(kind: type[Task], run: RunFolder, progress: Progress | None = None) -> Training:
+def prepare(kind: type[Task], recipe: Recipe, source: str | None, brought: Brought = NOTHING) -> Task:
+    """The task with its data, and with what the user brings."""
+    task = kind.load(recipe, source) if brought.data is None else kind.from_data(recipe, brought.data)
+    task.brought = brought
+    return task
+
+
+def try_one_step(task: Task, device: torch.device, seed: int) -> None:
+    """Refuse a model of the user's own that does not take the data, before anything is written."""
+    torch.manual_seed(seed)
+    model = task.new_model().to(device).train()
+    batch = tuple(x.to(device) for x in task.batches(1, seed)[0])
+    loss, _ = task.loss(model, batch, {name: x.to(device) for name, x in task.start(model).items()})
+    if not loss.requires_grad:
+        raise TrainingError("the loss does not depend on any parameter of the model that requires a gradient.")
+
+
+def reopen(kind: type[Task], run: RunFolder, progress: Progress | None = None, brought: Brought = NOTHING) -> Training:
     """A run that was stopped, at the place where it stopped. From here on nobody else may train it."""
     run.lock()
     try:
-        training = Training(load_task(kind, run), run, choose_device(run.facts.device))
+        training = Training(load_task(kind, run, brought), run, choose_device(run.facts.device))
         training.resume(progress)
     except BaseException:
         run.unlock()
@@ -69,9 +97,14 @@ def reopen(kind: type[Task], run: RunFolder, progress: Progress | None = None) -
     return training
 
 
-def load_task(kind: type[Task], run: RunFolder) -> Task:
+def load_task(kind: type[Task], run: RunFolder, brought: Brought = NOTHING) -> Task:
     """The run's task with its data, which must be what it was."""
-    task = kind.load(recipe_from(kind, run.fields), run.facts.source)
+    if run.facts.source == IN_MEMORY and brought.data is None:
+        raise DataError(
+            f"the data of {run.path} was given in Python, and no file has it. Give it again: "
+            f"porism.train({run.facts.task!r}, data=..., out={str(run.path)!r}, resume=True)"
+        )
+    task = prepare(kind, recipe_from(kind, run.fields), run.facts.source, with_model(run, brought))
     if task.fingerprint() != run.facts.fingerprint:
         raise DataError(
             f"the data of {run.path} has changed since the run began ({run.facts.source or 'the embedded default'}): "
@@ -79,6 +112,22 @@ def load_task(kind: type[Task], run: RunFolder) -> Task:
             f"Bring the old data back, or start a new run."
         )
     return task
+
+
+def with_model(run: RunFolder, brought: Brought) -> Brought:
+    """The same with the run's own model, imported by its name where it is not given."""
+    reference = run.facts.model
+    if reference is None or brought.model is not None:
+        return brought
+    try:
+        if reference == IN_MEMORY:
+            raise PorismError("it has no name to import")
+        return replace(brought, model=OwnModel(imported(reference), reference))
+    except PorismError as error:
+        raise RunError(
+            f"{run.path} has a model of your own ({error}). Give it again with model=: the module, or the function "
+            "that makes it."
+        ) from error
 
 
 def recipe_from(kind: type[Task], fields: Mapping[str, Any]) -> Recipe:
@@ -94,14 +143,16 @@ def best_checkpoint(run: RunFolder, progress: Progress) -> Checkpoint:
     return saved
 
 
-def restore_task(kind: type[Task], run: RunFolder, saved: Checkpoint) -> Task:
+def restore_task(kind: type[Task], run: RunFolder, saved: Checkpoint, brought: Brought = NOTHING) -> Task:
     """The run's task without its data."""
-    return kind.restore(recipe_from(kind, run.fields), saved.documents["assets"])
+    task = kind.restore(recipe_from(kind, run.fields), saved.documents["assets"])
+    task.brought = with_model(run, brought)
+    return task
 
 
 def trained_model(task: Task, saved: Checkpoint, device: torch.device) -> nn.Module:
     """A model with a checkpoint's parameters, ready to answer."""
-    model = task.build().to(device)
+    model = task.new_model().to(device)
     checkpoint.load_model(model, saved)
     return model.eval()
 
@@ -144,7 +195,7 @@ def _results(training: Training) -> dict[str, Any]:
         "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in samples],
         "hardware": hardware(training.device),
         "versions": versions(),
-        "command": shlex.join(training.run.facts.command()),
+        "command": training.run.facts.repeat(),
     }
     training.run.write_exhibits(exhibits)
     training.run.write_outcomes(outcomes)
@@ -186,6 +237,8 @@ def count_parameters(model: nn.Module) -> int:
 
 def cost_table(task: Task) -> dict[str, Any]:
     """The cost's formulas and their values, in total and by term: operations are those of one unit."""
+    if task.brought.model is not None:
+        return own_cost_table(task)
     cost, letters = task.cost(), task.letters()
 
     def row(formula: sympy.Expr, units: int) -> dict[str, Any]:

@@ -23,7 +23,9 @@ def make_step(task: Task, model: nn.Module, optimizer: Optimizer, device: torch.
     if own is not None:
         return own
     eager = EagerStep(task, model, optimizer, device, precision)
-    return CapturedStep(eager, device) if device.type == "cuda" else eager
+    # What a user's module does between kernels is not known, and a capture would leave it out.
+    captured = device.type == "cuda" and task.brought.model is None
+    return CapturedStep(eager, device) if captured else eager
 
 
 class EagerStep:

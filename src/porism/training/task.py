@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Self, TypeVar
 from torch import Tensor, nn
 
 from porism.costing.terms import Terms
-from porism.errors import RecipeError
+from porism.errors import CostError, DataError, RecipeError
 from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.training.experiment import Experiment
 from porism.training.optimizer import ParameterGroup
+from porism.training.own_model import DataInfo, OwnModel
 
 Batch = tuple[Tensor, ...]
 Carry = dict[str, Tensor]
@@ -30,6 +31,32 @@ class Prediction:
     output: str
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def input(self) -> str:
+        """What was asked: the prompt."""
+        return self.prompt
+
+    @property
+    def probabilities(self) -> Mapping[str, float] | None:
+        """Of each class, where classes are told apart."""
+        # A picture's stand under the name they had in 0.1, which scripts read from `porism predict --json`.
+        found = self.details.get("probabilities", self.details.get("chances"))
+        return found if isinstance(found, Mapping) else None
+
+
+Function = Callable[[Any, Any], Any]
+"""Of a model's output and the target: a loss or a metric."""
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What a user brings in Python: data that is in memory, a model, and a loss and metrics as functions."""
+
+    data: Any = None
+    model: OwnModel | None = None
+    loss: Function | None = None
+    metrics: Mapping[str, Function] = field(default_factory=dict)
 
 
 Data = TypeVar("Data")
@@ -59,7 +86,10 @@ class Task(ABC):
     default_recipe: ClassVar[str]
     experiments: ClassVar[Mapping[str, Experiment]] = {}
     """Comparisons of several recipes, by name."""
+    fields_beside_model: ClassVar[tuple[str, ...]] = ()
+    """Fields of the recipe, beside those every recipe has, that count for a model of the user's own too."""
     recipe: Recipe
+    brought: Brought = Brought()
 
     @classmethod
     @abstractmethod
@@ -70,6 +100,11 @@ class Task(ABC):
     @abstractmethod
     def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
         """The task without data, from what `assets` gave: enough to build the model and to predict."""
+
+    @classmethod
+    def from_data(cls, recipe: Recipe, data: Any) -> Self:
+        """The task with data that is in memory: arrays, tensors, a Dataset, texts, a graph, or these by split."""
+        raise DataError(f"{cls.name}: data is a {type(data).__name__}, expected a path or a known name.")
 
     @abstractmethod
     def assets(self) -> dict[str, Any]:
@@ -86,6 +121,38 @@ class Task(ABC):
     @abstractmethod
     def build(self) -> nn.Module:
         """A fresh model, its parameters drawn from torch's global generator."""
+
+    @classmethod
+    def for_own_model(cls, recipe: Recipe) -> Recipe:
+        """The recipe for a model of the user's own: without what is measured of models of ours."""
+        return recipe
+
+    def new_model(self) -> nn.Module:
+        """A fresh model: the recipe's, or a copy of the user's own."""
+        own = self.brought.model
+        return self.build() if own is None else self.adapt(own.build(self.data_info()))
+
+    def data_info(self) -> DataInfo:
+        """What a model of the user's own must know of the data."""
+        return DataInfo()
+
+    def adapt(self, module: nn.Module) -> nn.Module:
+        """A module of the user's own as this task calls its models; its parameters stay in their order."""
+        raise RecipeError(
+            f"{self.name} takes no model of your own. Tasks that do: supervised, language, images, graphs."
+        )
+
+    def own_module(self, model: nn.Module) -> nn.Module:
+        """The module that `adapt` was given, of a model; the model itself where it is the recipe's."""
+        return model
+
+    def on_other_data(self, other: Self) -> Self:
+        """The task of the same recipe on other data, with what this one knows: its words, its classes."""
+        raise DataError(f"{self.name} cannot be evaluated on other data than the run's own. Leave data out.")
+
+    def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:
+        """What the cost of a model of the user's own is counted on: its inputs, and the sizes of one step's letters."""
+        raise CostError(f"{self.name} has no cost of a model of your own.")
 
     @abstractmethod
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:

@@ -45,7 +45,7 @@ def most_similar(
     """
     ids = word_ids(vectors, words)
     own = [[id_of(query, ids, words)] for query in queries]
-    return _closest(vectors, words, vectors[[number for (number,) in own]], own, count)
+    return closest_words(vectors, words, vectors[[number for (number,) in own]], own, count)
 
 
 def analogy(vectors: Tensor, words: Sequence[str], a: str, b: str, c: str, count: int = 10) -> list[Neighbour]:
@@ -53,7 +53,7 @@ def analogy(vectors: Tensor, words: Sequence[str], a: str, b: str, c: str, count
     ids = word_ids(vectors, words)
     given = [id_of(word, ids, words) for word in (a, b, c)]
     from_a, from_b, from_c = normalize(vectors[given].double())
-    return _closest(vectors, words, (from_b - from_a + from_c)[None], [given], count)[0]
+    return closest_words(vectors, words, (from_b - from_a + from_c)[None], [given], count)[0]
 
 
 def word_ids(vectors: Tensor, words: Sequence[str]) -> dict[str, int]:
@@ -79,7 +79,7 @@ def id_of(word: str, ids: Mapping[str, int], words: Sequence[str]) -> int:
     raise DataError(f"{word!r} is not among the {len(words)} words with a vector. {advice}")
 
 
-def _closest(
+def closest_words(
     vectors: Tensor, words: Sequence[str], directions: Tensor, left_out: Sequence[Sequence[int]], count: int
 ) -> list[list[Neighbour]]:
     """The words closest to each of the directions (Q, D), without those of `left_out`."""

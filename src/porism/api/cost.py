@@ -1,14 +1,8 @@
-"""What people call from Python, and the command line and the web page too: `porism.cost`.
+"""porism.cost: names of layers, recipes, files and folders become modules here; the rest is in `porism.costing`."""
 
-Names of layers, recipes, files and folders are resolved to modules here; the rest is in `porism.costing`.
-"""
-
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -20,6 +14,7 @@ from porism.costing.cost import Cost
 from porism.costing.counting.conventions import Conventions
 from porism.costing.derive import Input, derive
 from porism.errors import MissingExtra, PorismError, RecipeError, nearest
+from porism.training.own_model import imported
 
 
 def cost(
@@ -154,33 +149,17 @@ def _cost_of(layer: str) -> ModuleType:
 
 def _brought(text: str, arguments: str) -> Any:
     """The module or factory a user names."""
-    place, _, name = text.rpartition(":")
+    name = text.rpartition(":")[2]
     try:
-        found = getattr(_module_at(place), name)
-    except (ImportError, AttributeError, OSError, SyntaxError) as error:
-        raise PorismError(f"cost: {text} cannot be found: {error}.") from error
+        found = imported(text)
+    except PorismError as error:
+        raise PorismError(f"cost: {error}") from error
     if not arguments:
         return found
     try:
         return found(*(int(word) for word in arguments.split(",")))
     except (TypeError, ValueError) as error:
         raise PorismError(f"cost: {name}({arguments}) cannot be made: {error}.") from error
-
-
-def _module_at(place: str) -> ModuleType:
-    """A module by its name or by its file."""
-    folder = os.getcwd()  # noqa: PTH109  # the folder the user stands in, as `python -m` does
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    if not place.endswith(".py"):
-        return import_module(place)
-    file = Path(place).resolve()
-    spec = spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _from_folder(name: str, inputs: Sequence[Any]) -> NamedTarget:

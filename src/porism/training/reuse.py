@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from porism.cli.difference import EMBEDDED, differences, facts_of
 from porism.errors import RunError
+from porism.runs.difference import EMBEDDED, differences, facts_of
 from porism.runs.recipe import Recipe, settings
 from porism.runs.run import RunFolder
 from porism.training.device import choose_precision

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import porism
-from porism.api import resolve
+from porism.api.cost import resolve
 from porism.costing.cost import Cost
 from porism.errors import PorismError, RecipeError
 

@@ -1,0 +1,213 @@
+"""porism.train: a task, a recipe and data to a trained run."""
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from porism.api.engine import finish, whole_path
+from porism.api.listeners import Callback, listener
+from porism.api.messages import python_words
+from porism.api.recipes import Settings
+from porism.api.run import FilePath, Run
+from porism.errors import RecipeError, RunError
+from porism.runs.difference import differences
+from porism.runs.recipe import Recipe, settings
+from porism.runs.run import IN_MEMORY, RECIPE, RunFolder, new_folder
+from porism.training.device import choose_device
+from porism.training.lengthen import LENGTHS
+from porism.training.limits import check_seed, check_threads
+from porism.training.own_model import DataInfo
+from porism.training.progress import Progress
+from porism.training.session import begin, recipe_from
+from porism.training.task import Brought, Function, Task
+
+
+def train(
+    task: str | nn.Module,
+    recipe: str | Recipe | FilePath | None = None,
+    *,
+    data: Any = None,
+    model: nn.Module | Callable[[DataInfo], nn.Module] | str | None = None,
+    loss: str | Function | None = None,
+    metrics: Mapping[str, Function] | None = None,
+    out: FilePath | None = None,
+    resume: bool = False,
+    seed: int = 1,
+    device: str = "auto",
+    threads: int | None = None,
+    fast_dev_run: bool = False,
+    progress: bool | None = None,
+    callbacks: Sequence[Callback] = (),
+    **fields: Any,
+) -> Run:
+    """Train a recipe of a task, or a module of your own, evaluate it and write a report: `porism train` in Python.
+
+    >>> X, y = torch.randn(90, 4), torch.arange(90) % 3
+    >>> run = porism.train(nn.Linear(4, 3), data=(X, y), loss="cross_entropy", epochs=2, out=folder / "own")
+    >>> run.status, run.model, run.predict(X[:1])[0].output in ("0", "1", "2")
+    ('finished', Linear(in_features=4, out_features=3, bias=True), True)
+    >>> porism.train("language", "elman", data="book.txt", epochs=3)                        # doctest: +SKIP
+
+    task: a task's name, or a module of your own, which is then task "supervised". A module itself stays as it is: the
+        trained copy is `run.model`.
+    recipe: its name, a recipe.toml, or a Recipe; None for the task's default. `fields` change it: epochs=3.
+    data: a path or a known name; None for the embedded data. Or what is in memory: (X, y) as arrays or tensors, a
+        Dataset, a DataLoader, a datasets.Dataset, or a dict of these by split (train, valid, test); texts for language,
+        a Data of PyTorch Geometric for graphs.
+    model: a module of your own in a task, or a function of a DataInfo that makes one, so that its parameters come from
+        the seed. language: tokens (T, B) -> logits (T, B, V); images: (B, C, Y, X) -> (B, classes); graphs:
+        (x, edge_index) -> (N, classes).
+    loss: of task supervised: "cross_entropy", "mse", "bce" (of logits), or a function of output and target. None where
+        the output has a `.loss`, as those of transformers have.
+    metrics: of task supervised: functions of all outputs and targets of a split, by name.
+    out: the folder of the run, which must be new or empty; None for a new one under runs/.
+    resume: go on with the run in `out`, which must be the same but for epochs and patience; a new one where none is.
+    seed: two runs of one seed on one CPU, with as many threads, give the same bits.
+    fast_dev_run: one step, and everything after it, to see that it works; the run's folder is temporary.
+    progress: a bar and a line an epoch on standard error. None: on a terminal and in a notebook.
+    callbacks: functions that are called after each epoch with its line of `run.history`.
+
+    Ctrl-C stops after the step, with a checkpoint: `porism.errors.Interrupted` says how to go on.
+    """
+    with python_words():
+        request = Request.of(task, recipe, data, model, loss, metrics, fields, seed, device, threads)
+        told = listener(progress, callbacks)
+        if fast_dev_run:
+            if out is not None or resume:
+                raise RecipeError("fast_dev_run keeps nothing: leave out= and resume= out.")
+            return request.try_out(told)
+        if resume and out is None:
+            raise RecipeError("resume=True needs out=, the folder of the run to go on with.")
+        if resume and out is not None and (Path(out) / RECIPE).is_file():
+            return request.go_on(Path(out), progress, callbacks)
+        folder = new_folder(f"{request.kind.name}-{request.recipe.name}") if out is None else Path(out)
+        return request.train(folder, told)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One training as it was requested, checked."""
+
+    kind: type[Task]
+    recipe: Recipe
+    overrides: Sequence[str]
+    """The assignments that make the recipe of the one of its name."""
+    source: str | None
+    brought: Brought
+    seed: int
+    device: str
+    threads: int | None
+
+    @classmethod
+    def of(
+        cls,
+        task: str | nn.Module,
+        recipe: str | Recipe | FilePath | None,
+        data: Any,
+        model: nn.Module | Callable[[DataInfo], nn.Module] | str | None,
+        loss: str | Function | None,
+        metrics: Mapping[str, Function] | None,
+        fields: Mapping[str, Any],
+        seed: int,
+        device: str,
+        threads: int | None,
+    ) -> "Request":
+        if isinstance(task, nn.Module):
+            if model is not None:
+                raise RecipeError("two models: the first argument is a module, and model= is another. Give one.")
+            task, model = "supervised", task
+        check_seed(seed)
+        check_threads(threads)
+        chosen = Settings.of(task, recipe, model, loss, metrics, {**_batch_size(data), **fields})
+        in_file = data is None or isinstance(data, str | os.PathLike)
+        source = whole_path(chosen.kind.name, None if data is None else os.fspath(data)) if in_file else None
+        brought = chosen.bring(None if in_file else data)
+        return cls(chosen.kind, chosen.recipe, chosen.overrides, source, brought, seed, device, threads)
+
+    def train(self, folder: Path, told: Progress, *, report: bool = True) -> Run:
+        """A new run."""
+        before = torch.get_num_threads()
+        try:
+            training = begin(
+                self.kind,
+                self.recipe,
+                folder,
+                source=self.source,
+                device=self.device,
+                seed=self.seed,
+                threads=self.threads,
+                overrides=self.overrides,
+                brought=self.brought,
+            )
+            finish(training, told, report=report)
+        finally:
+            torch.set_num_threads(before)
+        return Run(folder, brought=self.brought)
+
+    def go_on(self, folder: Path, progress: bool | None, callbacks: Sequence[Callback]) -> Run:
+        """The run in a folder, which must be what is requested, but for how long it is trained."""
+        run = RunFolder.open(folder)
+        held = {"task": run.facts.task, "seed": run.facts.seed, "data": run.facts.source}
+        source = self.source if self.brought.data is None else IN_MEMORY
+        requested: dict[str, Any] = {"task": self.kind.name, "seed": self.seed, "data": source}
+        if self.device != "auto":
+            held["device"], requested["device"] = run.facts.device, str(choose_device(self.device))
+        if held["task"] == requested["task"]:
+            held |= settings(recipe_from(self.kind, run.fields))
+            requested |= settings(self.recipe)
+        found = differences(held, {name: value for name, value in requested.items() if name not in LENGTHS})
+        if found:
+            raise RunError(
+                f"{folder} cannot go on as another run: {'; '.join(found)}. Leave these as they were, or choose "
+                "another out."
+            )
+        return Run(folder, brought=self.brought)._go_on(self.recipe, progress, callbacks)
+
+    def try_out(self, told: Progress) -> Run:
+        """One step and everything after it, in a folder that is deleted with the run."""
+        folder = tempfile.mkdtemp(prefix="porism-")
+        try:
+            run = Request(
+                _of_one_step(self.kind),
+                _for_one_epoch(self.recipe),
+                self.overrides,
+                self.source,
+                self.brought,
+                self.seed,
+                self.device,
+                self.threads,
+            ).train(Path(folder) / "run", told)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        weakref.finalize(run, shutil.rmtree, folder, ignore_errors=True)
+        return run
+
+
+def _batch_size(data: Any) -> dict[str, int]:
+    """That of a DataLoader, where the data is one."""
+    train = data.get("train") if isinstance(data, Mapping) else data
+    return {"batch_size": train.batch_size} if isinstance(train, DataLoader) and train.batch_size else {}
+
+
+def _of_one_step(kind: type[Task]) -> type[Task]:
+    """The same task with the first batches of a pass, one an epoch."""
+
+    def batches(self: Task, epoch: int, seed: int) -> Any:
+        whole = kind.batches(self, epoch, seed)
+        return [whole[index] for index in range(min(len(whole), self.recipe.check_val_every_n_epoch))]
+
+    return type(kind.__name__, (kind,), {"batches": batches})
+
+
+def _for_one_epoch(recipe: Recipe) -> Recipe:
+    return replace(recipe, epochs=1)

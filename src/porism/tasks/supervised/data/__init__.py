@@ -1,0 +1,180 @@
+"""The examples of the task: arrays, a Dataset or a file, split in three.
+
+>>> data = load_data(None, RECIPES["mlp"])
+>>> {split: len(examples) for split, examples in data.splits.items()}
+{'train': 420, 'valid': 90, 'test': 90}
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from porism.errors import DataError, nearest
+from porism.tasks.blocks.download import DataSet
+from porism.tasks.blocks.in_memory import (
+    Arrays,
+    Chosen,
+    Examples,
+    Items,
+    by_split,
+    examples_of,
+    fixed_randomness,
+)
+from porism.tasks.supervised.data.embedded import CLASSES, rings
+from porism.tasks.supervised.data.files import read_examples
+from porism.tasks.supervised.data.splits import split_positions
+from porism.tasks.supervised.recipes import SupervisedRecipe
+
+__all__ = ["CATALOGUE", "SupervisedData", "load_data", "own_data"]
+
+CATALOGUE = {"rings": DataSet("600 points of three rings, which no line tells apart: the default", "none needed")}
+SPLITS = ("train", "valid", "test")
+READ_AT_ONCE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class SupervisedData:
+    """Examples by split, and the names of classes where targets are classes."""
+
+    splits: Mapping[str, Examples]
+    classes: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """How the splits came to be."""
+
+    def fingerprint(self) -> str:
+        """The sha256 of all examples, of a Dataset of some of them."""
+        told = [f"{split} {len(examples)} {examples.digest()}" for split, examples in self.splits.items()]
+        return hashlib.sha256("\n".join([*self.classes, *told]).encode()).hexdigest()
+
+
+def load_data(source: str | None, recipe: SupervisedRecipe) -> SupervisedData:
+    """The data of a name or a file; None is the embedded one."""
+    if source is None or source == "rings":
+        return split_up(Arrays(None, rings()), recipe, CLASSES if recipe.loss == "cross_entropy" else ())
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise DataError(f"{source}: no such file, and no data of that name. {nearest(source, list(CATALOGUE))}")
+    return split_up(read_examples(path), recipe)
+
+
+def own_data(data: Any, recipe: SupervisedRecipe) -> SupervisedData:
+    """Data that is in memory."""
+    parts = by_split(data)
+    examples = {
+        split: examples_of(parts[split], "data" if len(parts) == 1 else split) for split in SPLITS if split in parts
+    }
+    if "valid" in examples:
+        return _checked(examples, recipe, {"split": "as it came"})
+    return split_up(examples["train"], recipe, test=examples.get("test"))
+
+
+def split_up(
+    examples: Examples, recipe: SupervisedRecipe, classes: tuple[str, ...] = (), test: Examples | None = None
+) -> SupervisedData:
+    """Examples without a split of their own, shared out by the recipe: stratified where targets are classes."""
+    labels = _labels(examples, recipe)
+    shares = {"valid": recipe.validation_split} | ({} if test is not None else {"test": recipe.test_split})
+    positions = split_positions(len(examples), shares, recipe.split_seed, labels)
+    splits: dict[str, Examples] = {
+        split: Chosen(examples.names, examples, chosen) for split, chosen in positions.items()
+    }
+    if test is not None:
+        splits["test"] = test
+    percent = ", ".join(f"{share:.0%} {split}" for split, share in shares.items())
+    how = f"{percent} held out at random by split_seed {recipe.split_seed}"
+    found = _checked(splits, recipe, {"split": how if labels is None else f"{how}, in each class"})
+    return found if not classes else SupervisedData(found.splits, classes, found.facts)
+
+
+def _labels(examples: Examples, recipe: SupervisedRecipe) -> Tensor | None:
+    """One class an example, where all targets are in memory and are classes."""
+    if recipe.loss != "cross_entropy" or not isinstance(examples, Arrays):
+        return None
+    target = examples.tensors[-1]
+    return target if target.dim() == 1 and not target.is_floating_point() and target.min() >= 0 else None
+
+
+def _checked(splits: Mapping[str, Examples], recipe: SupervisedRecipe, facts: dict[str, str]) -> SupervisedData:
+    """Targets as the loss takes them, the same in all splits."""
+    if recipe.loss not in ("cross_entropy", "mse", "bce"):
+        return SupervisedData(splits, (), facts)
+    for split, examples in splits.items():
+        if examples.names is not None:
+            raise DataError(
+                f"{split}: examples are dicts of {', '.join(examples.names)}. Give pairs of input and target, or "
+                "loss=None for a model whose output has a loss."
+            )
+    splits, names = _numbered_alike(splits)
+    if recipe.loss != "cross_entropy":
+        if names:
+            raise DataError(f'targets are text, and {recipe.loss} takes numbers. For classes use loss="cross_entropy".')
+        for split, examples in splits.items():
+            _check_numbers(_targets(examples), recipe.loss, split)
+        return SupervisedData(splits, (), facts)
+    highest = max(_highest_class(_targets(examples), split) for split, examples in splits.items())
+    known = names or _names_of(splits["train"])
+    if known and highest >= len(known):
+        raise DataError(f"class {highest}, and the data names {len(known)} classes, 0 to {len(known) - 1}.")
+    return SupervisedData(splits, known or tuple(str(number) for number in range(highest + 1)), facts)
+
+
+def _numbered_alike(splits: Mapping[str, Examples]) -> tuple[Mapping[str, Examples], tuple[str, ...]]:
+    """Classes that came as text, with the same number in every split."""
+    whole = {split: _whole(examples) for split, examples in splits.items()}
+    of_split = {split: found.classes if isinstance(found, Arrays) else () for split, found in whole.items()}
+    if not any(of_split.values()):
+        return splits, ()
+    if bare := [split for split, names in of_split.items() if not names]:
+        raise DataError(f"{bare[0]}: targets are numbers, and those of other splits text. Give the same in all.")
+    names = tuple(sorted(set().union(*of_split.values())))
+    if all(found == names for found in of_split.values()):
+        return splits, names
+    alike: dict[str, Examples] = {}
+    for split, examples in splits.items():
+        number = torch.tensor([names.index(name) for name in of_split[split]])
+        assert isinstance(examples, Arrays)
+        alike[split] = Arrays(None, (*examples.tensors[:-1], number[examples.tensors[-1]]), names)
+    return alike, names
+
+
+def _names_of(examples: Examples) -> tuple[str, ...]:
+    """The names of classes that a Dataset has, as those of torchvision do."""
+    whole = _whole(examples)
+    found = getattr(whole.items, "classes", ()) if isinstance(whole, Items) else ()
+    return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
+
+
+def _whole(examples: Examples) -> Examples:
+    return examples.whole if isinstance(examples, Chosen) else examples
+
+
+def _targets(examples: Examples) -> Tensor:
+    """All targets of a split. Of a Dataset every example is read, since a class that nobody told of may be the last."""
+    whole = _whole(examples)
+    if isinstance(whole, Arrays):
+        return whole.tensors[-1] if whole is examples else examples.batch(torch.arange(len(examples)))[-1]
+    with fixed_randomness():
+        return torch.cat([examples.batch(some)[-1] for some in torch.arange(len(examples)).split(READ_AT_ONCE)])
+
+
+def _highest_class(target: Tensor, split: str) -> int:
+    if target.is_floating_point():
+        raise DataError(
+            f"{split}: targets are {target.dtype}, and cross_entropy takes classes as whole numbers. For numbers use "
+            'loss="mse", for probabilities "bce".'
+        )
+    if int(target.min()) < 0:
+        raise DataError(f"{split}: class {int(target.min())}, expected classes from 0 on.")
+    return int(target.max())
+
+
+def _check_numbers(target: Tensor, loss: str, split: str) -> None:
+    if not bool(target.double().isfinite().all()):
+        raise DataError(f"{split}: a target is not a finite number. Leave such examples out.")
+    if loss == "bce" and not bool(((target >= 0) & (target <= 1)).all()):
+        raise DataError(f"{split}: targets from {float(target.min()):g} to {float(target.max()):g}, expected 0 to 1.")

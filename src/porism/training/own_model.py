@@ -1,0 +1,134 @@
+"""A module of the user's own in a task: made from what the data says, copied for each run, found again by its name."""
+
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from porism.errors import PorismError, RecipeError
+from porism.runs.run import IN_MEMORY
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """What a model must know of its data. None where the task has no such size.
+
+    >>> DataInfo(num_features=20, num_classes=3)
+    DataInfo(vocab_size=None, num_classes=3, num_features=20, in_channels=None)
+    """
+
+    vocab_size: int | None = None
+    num_classes: int | None = None
+    num_features: int | None = None
+    in_channels: int | None = None
+
+
+Factory = Callable[[DataInfo], nn.Module]
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """A module, or a function that makes one.
+
+    A module's parameters are drawn already: every run trains a copy of it. A function is called after the run's seed
+    is set, so that parameters come from the seed.
+    """
+
+    made_by: nn.Module | Factory
+    reference: str = IN_MEMORY
+    """`package.module:name` or `file.py:name`, by which a later process finds it; IN_MEMORY where it has none."""
+
+    @classmethod
+    def of(cls, model: "nn.Module | Factory | str | OwnModel") -> "OwnModel":
+        if isinstance(model, OwnModel):
+            return model
+        if isinstance(model, str):
+            return cls(imported(model), absolute(model))
+        if isinstance(model, nn.Module):
+            return cls(model)
+        if not callable(model):
+            raise RecipeError(
+                f"model is {type(model).__name__}, expected a torch.nn.Module or a function that makes one, such as "
+                "lambda info: Net(info.num_classes)."
+            )
+        return cls(model, _reference(model))
+
+    @property
+    def name(self) -> str:
+        """What a report calls it: the class, or the function."""
+        if isinstance(self.made_by, nn.Module):
+            return type(self.made_by).__name__
+        name = getattr(self.made_by, "__name__", type(self.made_by).__name__)
+        return "own" if name == "<lambda>" else name
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether its parameters are there already, the same for every seed."""
+        return isinstance(self.made_by, nn.Module)
+
+    def build(self, info: DataInfo) -> nn.Module:
+        """A module to train."""
+        if isinstance(self.made_by, nn.Module):
+            try:
+                return deepcopy(self.made_by)
+            except Exception as error:
+                raise RecipeError(
+                    f"model {self.name} cannot be copied ({error}), and each run trains a copy. Give a function that "
+                    "makes it, such as lambda info: Net()."
+                ) from error
+        made = self.made_by(info)
+        if not isinstance(made, nn.Module):
+            raise RecipeError(f"model {self.name} made a {type(made).__name__}, expected a torch.nn.Module.")
+        return made
+
+
+def imported(reference: str) -> Any:
+    """What `package.module:name` or `file.py:name` stands for."""
+    place, _, name = reference.rpartition(":")
+    try:
+        found: Any = module_at(place) if place else None
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, OSError, SyntaxError) as error:
+        raise PorismError(f"{reference} cannot be found: {error}.") from error
+    return found
+
+
+def module_at(place: str) -> ModuleType:
+    """A module by its name or by its file."""
+    folder = str(Path.cwd())  # the folder the user stands in, as `python -m` does
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    if not place.endswith(".py"):
+        return import_module(place)
+    file = Path(place).resolve()
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def absolute(reference: str) -> str:
+    """The same with the whole path of a file, so that it is found from another folder."""
+    place, _, name = reference.rpartition(":")
+    return f"{Path(place).resolve()}:{name}" if place.endswith(".py") else reference
+
+
+def _reference(factory: Factory) -> str:
+    """The name of a function that another process can import; what a script or a notebook defines has none."""
+    module, name = getattr(factory, "__module__", "__main__"), getattr(factory, "__qualname__", "<none>")
+    if module == "__main__" or "<" in name:
+        return IN_MEMORY
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return f"{module}:{name}" if found is factory else IN_MEMORY

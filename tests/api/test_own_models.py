@@ -1,0 +1,233 @@
+"""Modules of one's own on data that is in memory: trained, loaded, resumed, refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from tests.api.conftest import Data, best_bits
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+import porism
+from porism.errors import DataError, PorismError, RecipeError, RunError, ShapeError
+from porism.training.own_model import DataInfo
+
+
+def make(info: DataInfo) -> nn.Module:
+    assert info.num_features is not None
+    assert info.num_classes is not None
+    return nn.Linear(info.num_features, info.num_classes)
+
+
+def fit(task: Any, data: Any, out: Path, **options: Any) -> porism.Run:
+    given = {"loss": "cross_entropy", "epochs": 2, "learning_rate": 0.05, "threads": 1, "device": "cpu", **options}
+    return porism.train(task, data=data, out=out, **given)
+
+
+@pytest.fixture(scope="module")
+def net() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Linear(4, 3)
+
+
+@pytest.fixture(scope="module")
+def run(net: nn.Module, points: Data, tmp_path_factory: pytest.TempPathFactory) -> porism.Run:
+    return fit(net, points, tmp_path_factory.mktemp("own") / "run", epochs=8)
+
+
+def test_a_module_learns_and_stays_as_it_was(run: porism.Run, net: nn.Module, points: Data) -> None:
+    torch.manual_seed(3)
+    assert torch.equal(next(net.parameters()), next(nn.Linear(4, 3).parameters()))
+    assert run.metrics["test"]["accuracy"] > 0.6
+    assert isinstance(run.model, nn.Linear)
+    assert run.model is not net
+    X, y = points
+    predictions = run.predict(X.numpy())
+    right = [int(one.output) == label for one, label in zip(predictions, y.tolist(), strict=True)]
+    assert np.mean(right) == pytest.approx(run.evaluate((X, y))["accuracy"])
+    assert predictions[0].probabilities is not None
+    assert sum(predictions[0].probabilities.values()) == pytest.approx(1)
+
+
+def test_the_results_tell_cost_and_split(run: porism.Run) -> None:
+    told = json.loads((run.path / "metrics.json").read_text())
+    assert told["cost"]["flops"] == {"formula": "24*B", "value": 24, "terms": {}}
+    assert told["cost"]["parameters"]["value"] == 15
+    assert "in each class" in told["facts"]["split"]
+    assert str(run.cost.flops) == "24*B"
+    assert run.command.startswith("porism.train('supervised', data=..., model=..., seed=1")
+    assert "loss='cross_entropy'" in run.command
+    assert "Linear" in (run.path / "report.html").read_text()
+
+
+def test_one_seed_gives_one_result(run: porism.Run, net: nn.Module, points: Data, tmp_path: Path) -> None:
+    assert best_bits(fit(net, points, tmp_path / "same", epochs=8).path) == best_bits(run.path)
+    assert best_bits(fit(net, points, tmp_path / "other", epochs=8, seed=2).path) != best_bits(run.path)
+
+
+def test_loading_asks_for_the_module(run: porism.Run, points: Data) -> None:
+    bare = porism.load(run.path)
+    assert bare.metrics == run.metrics
+    with pytest.raises(RunError, match="Give it again with model="):
+        _ = bare.model
+    again = porism.load(run.path, model=nn.Linear(4, 3))
+    assert again.predict(points[0][:3]) == run.predict(points[0][:3])
+    with pytest.raises(DataError, match="was given in Python"):
+        again.evaluate()
+    with pytest.raises(RunError, match="does not fit the model"):
+        _ = porism.load(run.path, model=nn.Linear(4, 2)).model
+
+
+def test_it_resumes_to_the_bits_of_one_run_through(
+    run: porism.Run, net: nn.Module, points: Data, tmp_path: Path
+) -> None:
+    fit(net, points, tmp_path / "run", epochs=3)
+    assert best_bits(fit(net, points, tmp_path / "run", epochs=8, resume=True).path) == best_bits(run.path)
+    with pytest.raises(DataError, match="has changed since the run began"):
+        fit(net, (points[0] + 1, points[1]), tmp_path / "run", epochs=8, resume=True)
+
+
+def test_a_function_draws_from_the_seed_and_is_found_again(points: Data, tmp_path: Path) -> None:
+    first = fit("supervised", points, tmp_path / "1", model=make, epochs=1)
+    second = fit("supervised", points, tmp_path / "2", model=make, epochs=1, seed=2)
+    assert best_bits(first.path) != best_bits(second.path)
+    # By its name, in this process or another.
+    assert porism.load(first.path).predict(points[0][:2]) == first.predict(points[0][:2])
+    assert first.recipe.name == "make"
+
+
+class Pairs(Dataset[tuple[Tensor, int]]):
+    """Read one by one, and augmented at random."""
+
+    def __init__(self, points: Data) -> None:
+        self.points = points
+
+    def __len__(self) -> int:
+        return len(self.points[0])
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.points[0][index] + 0.01 * torch.randn(4), int(self.points[1][index])
+
+
+FORMS: dict[str, Any] = {
+    "arrays of numpy": lambda X, y: (X.double().numpy(), y.numpy()),
+    "lists": lambda X, y: (X.tolist(), y.tolist()),
+    "a TensorDataset": TensorDataset,
+    "a Dataset": lambda X, y: Pairs((X, y)),
+    "a DataLoader": lambda X, y: DataLoader(Pairs((X, y)), batch_size=16, shuffle=True),
+    "a list of pairs": lambda X, y: list(zip(X, y, strict=True)),
+    "by split": lambda X, y: {
+        split: (X[some], y[some])
+        for split, some in {"train": slice(80), "validation": slice(80, 100), "test": slice(100, 120)}.items()
+    },
+    "without test": lambda X, y: {"train": TensorDataset(X[:80], y[:80]), "valid": DataLoader(Pairs((X[80:], y[80:])))},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_data_comes_in_many_forms(form: str, net: nn.Module, points: Data, tmp_path: Path) -> None:
+    run = fit(net, FORMS[form](*points), tmp_path / "run", epochs=1)
+    assert set(run.metrics) == {"train", "valid"} | ({"test"} if form != "without test" else set())
+    assert run.recipe.batch_size == (16 if form == "a DataLoader" else 32)
+    # The same data again is the same to the fingerprint, random augmentation or not.
+    again = fit(net, FORMS[form](*points), tmp_path / "run", epochs=2, resume=True)
+    assert len(again.history) == 2
+
+
+def test_classes_may_be_text(net: nn.Module, points: Data, tmp_path: Path) -> None:
+    names = np.array(["pear", "apple", "fig"])[points[1].numpy()]
+    data = {"train": (points[0][:80], names[:80]), "valid": (points[0][80:], names[80:])}
+    run = fit(net, data, tmp_path / "run", epochs=1)
+    (one,) = run.predict(points[0][0])
+    assert one.probabilities is not None
+    assert list(one.probabilities) == ["apple", "fig", "pear"]
+
+
+LOSSES: dict[str, tuple[Any, Any, dict[str, Any], set[str]]] = {
+    "mse": (nn.Linear(4, 1), lambda X, y: (X, y), {"loss": "mse"}, {"mse", "mae"}),
+    "bce": (nn.Linear(4, 1), lambda X, y: (X, (y > 0).float()), {"loss": "bce"}, {"bce", "accuracy"}),
+    "function": (
+        nn.Linear(4, 3),
+        lambda X, y: (X, y),
+        {"loss": functional.cross_entropy, "metrics": {"hits": lambda output, y: (output.argmax(1) == y).sum()}},
+        {"loss", "hits"},
+    ),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_losses(loss: str, points: Data, tmp_path: Path) -> None:
+    model, data, options, expected = LOSSES[loss]
+    run = fit(model, data(*points), tmp_path / "run", **options)
+    assert set(run.metrics["test"]) == expected
+    assert len(run.predict(points[0][:3])) == 3
+    first, last = (line["train"][next(iter(line["train"]))] for line in (run.history[0], run.history[-1]))
+    assert last < first
+
+
+class WithLoss(nn.Module):
+    """As models of transformers are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor, labels: Tensor) -> Any:
+        logits = self.linear(x)
+        return SimpleNamespace(loss=functional.cross_entropy(logits, labels), logits=logits)
+
+
+def test_a_model_may_have_its_own_loss(points: Data, tmp_path: Path) -> None:
+    items = [{"x": x, "labels": y} for x, y in zip(*points, strict=True)]
+    run = fit(WithLoss(), items, tmp_path / "run", loss=None, epochs=3)
+    assert run.history[-1]["train"]["loss"] < run.history[0]["train"]["loss"]
+    assert set(run.metrics["test"]) == {"loss"}
+
+
+class Wrong(NamedTuple):
+    error: type[PorismError]
+    words: str
+    options: dict[str, Any]
+    data: Callable[[Tensor, Tensor], Any] = lambda X, y: (X, y)
+    task: Any = "a module"
+
+
+WRONG: dict[str, Wrong] = {
+    "no loss": Wrong(RecipeError, "which loss?", {"loss": None}),
+    "a loss that is none": Wrong(RecipeError, "loss is 'mae', expected", {"loss": "mae"}),
+    "too few outputs": Wrong(ShapeError, "class 2, and the model has 2 outputs", {}, task=nn.Linear(4, 2)),
+    "broadcasting": Wrong(ShapeError, "the output is (32, 3) and the target (32,)", {"loss": "mse"}),
+    "numbers as classes": Wrong(DataError, "takes classes as whole numbers", {}, lambda X, y: (X, y.float())),
+    "negative class": Wrong(DataError, "class -1", {}, lambda X, y: (X, y - 1)),
+    "other lengths": Wrong(DataError, "expected as many rows in each", {}, lambda X, y: (X, y[1:])),
+    "no data": Wrong(DataError, "a int is no data", {}, lambda X, y: 5),
+    "unknown split": Wrong(DataError, "there is no split 'dove'", {}, lambda X, y: {"dove": (X, y)}),
+    "field of our models": Wrong(RecipeError, "hidden_size is of the recipes' models", {"hidden_size": 5}),
+    "two models": Wrong(RecipeError, "two models", {"model": nn.Linear(4, 3)}),
+    "no parameter": Wrong(
+        PorismError, "does not depend on any parameter", {}, task=nn.Linear(4, 3).requires_grad_(False)
+    ),
+    "no model": Wrong(RecipeError, "expected a torch.nn.Module or a function", {"model": 5}, task="supervised"),
+    "task without": Wrong(
+        RecipeError,
+        "sentiment takes no model of your own",
+        {"model": nn.Linear(4, 3), "loss": None},
+        lambda X, y: None,
+        "sentiment",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_cannot_be_trained_is_refused_and_writes_nothing(wrong: str, points: Data, tmp_path: Path) -> None:
+    error, words, options, data, task = WRONG[wrong]
+    with pytest.raises(error) as raised:
+        fit(nn.Linear(4, 3) if task == "a module" else task, data(*points), tmp_path / "run", **options)
+    assert words in str(raised.value)
+    assert not (tmp_path / "run").exists()

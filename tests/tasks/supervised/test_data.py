@@ -1,0 +1,76 @@
+"""Inputs and targets from files, and how they are split."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from porism.errors import DataError
+from porism.runs.recipe import with_fields
+from porism.tasks.supervised.data import load_data, own_data
+from porism.tasks.supervised.data.splits import split_positions
+from porism.tasks.supervised.recipes import RECIPES
+
+MLP = RECIPES["mlp"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_class_is_in_every_split_by_its_share(seed: int) -> None:
+    labels = torch.tensor([0] * 50 + [1] * 30 + [2] * 20)
+    found = split_positions(100, {"valid": 0.2, "test": 0.1}, seed, labels)
+    counts = {split: labels[positions].bincount(minlength=3).tolist() for split, positions in found.items()}
+    assert counts == {"train": [35, 21, 14], "valid": [10, 6, 4], "test": [5, 3, 2]}
+    assert sorted(torch.cat(list(found.values())).tolist()) == list(range(100))
+
+
+def test_three_examples_are_the_fewest() -> None:
+    assert {s: len(p) for s, p in split_positions(3, {"valid": 0.15, "test": 0.15}, 0).items()} == {
+        "train": 1,
+        "valid": 1,
+        "test": 1,
+    }
+    with pytest.raises(DataError, match="2 examples, expected at least 3"):
+        split_positions(2, {"valid": 0.15, "test": 0.15}, 0)
+
+
+def test_a_table_and_an_archive_hold_the_same(tmp_path: Path) -> None:
+    X, y = np.arange(40.0).reshape(20, 2), np.arange(20) % 2
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    rows = "\n".join(f"{a},{b},{label}" for (a, b), label in zip(X, y, strict=True))
+    (tmp_path / "data.csv").write_text(f"height,width,kind\n{rows}\n")
+    prints = {load_data(str(tmp_path / name), MLP).fingerprint() for name in ("data.npz", "data.csv")}
+    assert prints == {own_data((X, y), MLP).fingerprint()}
+
+
+def test_names_of_classes_come_from_the_table(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("".join(f"{n},{'dog' if n % 2 else 'cat'}\n" for n in range(20)))
+    assert load_data(str(tmp_path / "data.csv"), MLP).classes == ("cat", "dog")
+    with pytest.raises(DataError, match="targets are text, and mse takes numbers"):
+        load_data(str(tmp_path / "data.csv"), with_fields(MLP, {"loss": "mse"}))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("1,2,a\n1,b,a\n", "line 2: '1,b,a', expected 2 numbers and a target"),
+        ("1,2,a\n1,a\n", "line 2: '1,a', expected 2 numbers and a target"),
+        ("1,2,a\n1,nan,a\n", "line 2"),
+        ("a\nb\n", "expected 1 numbers and a target"),
+    ],
+)
+def test_a_bad_row_is_named_by_its_line(content: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(content)
+    with pytest.raises(DataError) as raised:
+        load_data(str(path), MLP)
+    assert words in str(raised.value)
+    assert str(path) in str(raised.value)
+
+
+def test_classes_of_text_have_one_number_in_all_splits() -> None:
+    X = torch.zeros(4, 1)
+    data = own_data({"train": (X, ["b", "c", "b", "c"]), "valid": (X, ["a", "a", "b", "c"])}, MLP)
+    assert data.classes == ("a", "b", "c")
+    targets = {split: examples.batch(torch.arange(4))[-1].tolist() for split, examples in data.splits.items()}
+    assert targets == {"train": [1, 2, 1, 2], "valid": [0, 0, 1, 2]}
