@@ -42,6 +42,10 @@ class TrainingError(PorismError, ArithmeticError):
     """Training cannot go on, for instance because the loss is no number."""
 
 
+class DivergedError(TrainingError):
+    """The numbers of a training are no longer finite, or far beyond those of an untrained model."""
+
+
 class ClaimError(PorismError, ValueError):
     """A claim of the ledger that cannot be decided as it is written."""
 

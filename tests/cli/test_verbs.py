@@ -15,6 +15,7 @@ from tests.cli.conftest import TINY, Say
 
 from porism.claims.claim import Finding
 from porism.claims.ledger import all_claims
+from porism.cli.compare import CompareCommand
 from porism.cli.verbs import VERBS
 from porism.layers.cases import LAYERS
 from porism.tasks.language.task import Language
@@ -69,6 +70,45 @@ def test_compare_makes_one_table_and_one_report(say: Say, text: Path) -> None:
     assert Path("both/elman/metrics.json").stat().st_mtime_ns == before
 
 
+def test_compare_gives_every_recipe_the_same_budget(say: Say, text: Path) -> None:
+    """elman alone has 12 epochs, attention 4: by default both may have 12, and the headline says so."""
+    small = [
+        "--set=hidden_size=8",
+        "--set=embedding_dim=8",
+        "--set=batch_size=4",
+        "--set=seq_len=5",
+        "--data",
+        str(text),
+    ]
+    commands = [
+        CompareCommand(task="language", recipes=["elman", "attention"], budget=budget)
+        for budget in ("equal", "own", "epochs=2")
+    ]
+    found = [command._requests(Language)[1] for command in commands]
+    assert [[recipe.epochs for *_, recipe in requests] for requests in found] == [[12, 12], [12, 4], [2, 2]]
+    completed = say(["compare", "language", "elman", "attention", "--budget=epochs=1", "--out", "both", *small])
+    assert completed.code == 0
+    assert "Equal budget: up to 1 epochs each." in " ".join(completed.out.split())
+    assert "--budget epochs=1" in Path("both/report.html").read_text(encoding="utf-8")
+    assert "--set epochs=1" in Path("both/elman/events.jsonl").read_text()
+
+
+def test_a_run_that_diverges_does_not_end_a_comparison(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = Experiment("rates", "Which rate?", ("elman",), values={"learning_rate": (1e12, 0.01)}, seeds=1)
+    monkeypatch.setattr(Language, "experiments", {"rates": rates})
+    command = ["compare", "language", "rates", "--out", "rates", "--data", str(text), *TINY]
+    completed = say(command, "--json")
+    assert completed.code == 0, completed.err
+    lost, kept = last_line(completed.out)["runs"]
+    assert "metrics" in kept
+    assert "training cannot go on" in lost["diverged"]
+    assert "diverged, so there is no number to compare." in completed.err
+    before = Path("rates/elman-learning_rate=1000000000000.0-seed-1/events.jsonl").read_bytes()
+    again = say(command, "--json", "--resume")
+    assert last_line(again.out)["runs"][0] == lost
+    assert Path("rates/elman-learning_rate=1000000000000.0-seed-1/events.jsonl").read_bytes() == before
+
+
 def test_compare_tells_means_over_seeds(say: Say, text: Path) -> None:
     command = [
         "compare",
@@ -99,7 +139,7 @@ def test_an_experiment_is_trained_and_concluded(say: Say, text: Path, monkeypatc
     completed = say(["compare", "language", "size-question", "--out", "sizes", "--data", str(text), *TINY])
     assert completed.code == 0
     assert "Does size help?" in completed.out
-    assert "is ahead of" in completed.out
+    assert "in pairs over 2 seeds" in " ".join(completed.out.split())
     assert len([path for path in Path("sizes").iterdir() if path.is_dir()]) == 8
     refused = say(["train", "language", "size-question"])
     assert refused.code == 2

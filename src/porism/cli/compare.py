@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from porism.cli.options import TrainingOptions, optional
-from porism.errors import RecipeError, RunError
+from porism.errors import DivergedError, RecipeError, RunError
 from porism.runs.run import new_folder
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class CompareCommand(TrainingOptions):
     $ porism compare language elman lstm
     $ porism compare language elman lstm --seeds 5       means and intervals over five seeds
     $ porism compare language elman lstm --epochs 4      the same for all of them
+    $ porism compare language elman lstm --budget seconds=60
     $ porism compare images pooling-question             an experiment: recipes, settings and seeds that answer it
     $ porism compare language table-01 table-02 --data ptb/ --out ptb-table
     $ porism compare language table-01 table-02 --data ptb/ --out ptb-table --resume
@@ -40,6 +41,9 @@ class CompareCommand(TrainingOptions):
     """The recipes' names, or the name of one experiment."""
     seeds: Annotated[int | None, optional("N", int)] = None
     """How many seeds each is trained from, counted from --seed. Left out: one, or as many as the experiment has."""
+    budget: Annotated[str, arg(metavar="equal|own|epochs=N|seconds=N|examples=N", help_behavior_hint="")] = "equal"
+    """How much training each may have. Left out: equal, as many epochs as the recipe with the most. Each stops earlier
+    only when it no longer improves on valid. own: what each recipe says."""
     out: Annotated[Path | None, optional("FOLDER", Path)] = None
     """The folder of the comparison, one run in it for each recipe and seed. Left out: a new one under runs/."""
     resume: Annotated[bool, optional()] = False
@@ -79,6 +83,8 @@ class CompareCommand(TrainingOptions):
         self._check_folder(kind, folder, requests)
         console = console_for(self.json, patient=True)
         results = [self._trained(kind, trial, recipe, folder / name, console) for name, trial, recipe in requests]
+        if all("metrics" not in result for result in results):
+            raise DivergedError(f"none of {len(results)} runs has a result: all diverged. {results[0]['diverged']}")
         report = write_report(paths, folder / "report.html", command=self._command(), experiment=experiment)
         self._tell(paths, experiment, console)
         tell(console, f"report: {report}")
@@ -102,12 +108,23 @@ class CompareCommand(TrainingOptions):
             raise RecipeError(f"{kind.name} has no recipe {unknown[0]!r}. {nearest(unknown[0], known)}")
         experiment = kind.experiments[chosen[0]] if chosen else None
         plan = experiment or Experiment("compare", "", tuple(dict.fromkeys(self.recipes)), seeds=1)
-        requests = []
-        for trial in plan.trials(self.seed_or_default, self.seeds):
-            recipe = override(pick(kind.recipes, trial.recipe, kind.name), [*trial.assignments, *self.set])
-            alone = experiment is None and (self.seeds or 1) == 1
-            requests.append((trial.recipe if alone else trial.folder, trial, recipe))
-        return experiment, requests
+        trials = list(plan.trials(self.seed_or_default, self.seeds))
+        recipes = [
+            override(pick(kind.recipes, trial.recipe, kind.name), [*trial.assignments, *self.set]) for trial in trials
+        ]
+        alone = experiment is None and (self.seeds or 1) == 1
+        names = [trial.recipe if alone else trial.folder for trial in trials]
+        return experiment, list(zip(names, trials, self._within_budget(kind, plan, recipes), strict=True))
+
+    def _within_budget(self, kind: "type[Task]", plan: "Experiment", recipes: "list[Recipe]") -> "list[Recipe]":
+        """The recipes with as much training as --budget allows; an experiment on epochs keeps those it sets."""
+        from porism.training.budget import apply_budget, examples_in_epoch, parse_budget
+
+        budget = parse_budget(self.budget)
+        if "epochs" in {**plan.over, **plan.values}:
+            return recipes
+        source = self.source(kind.name)
+        return apply_budget(recipes, budget, lambda recipe: examples_in_epoch(kind, recipe, source))
 
     def _check_folder(self, kind: "type[Task]", folder: Path, requests: "list[Request]") -> None:
         """Refuse runs in the folder that are others than requested, before anything is trained."""
@@ -126,14 +143,27 @@ class CompareCommand(TrainingOptions):
     def _trained(
         self, kind: "type[Task]", trial: "ExperimentRun", recipe: "Recipe", path: Path, console: "Console"
     ) -> dict[str, Any]:
+        from porism.cli.output import tell
+        from porism.runs.recipe import assignments, override
+        from porism.runs.record import read_run
         from porism.runs.run import RECIPE, RunFolder
 
         # Where runs are many, a page for each would take longer than some of them do.
         report = path.name == trial.recipe
-        if self.resume and (path / RECIPE).exists():
-            run = RunFolder.open(path)
-            return run.metrics() or self.train_on(run, console, report)
-        return self.train_new(kind, recipe, path, console, [*trial.assignments, *self.set], trial.seed, report)
+        try:
+            if self.resume and (path / RECIPE).exists():
+                run = RunFolder.open(path)
+                if (lost := read_run(path).diverged) is not None:
+                    raise DivergedError(lost)
+                return run.metrics() or self.train_on(run, console, report)
+            given = [*trial.assignments, *self.set]
+            given += assignments(override(kind.recipes[trial.recipe], given), recipe)
+            return self.train_new(kind, recipe, path, console, given, trial.seed, report)
+        except DivergedError as error:
+            # To a comparison that is an outcome: the other runs go on.
+            tell(console, f"{path.name} diverged: {error}")
+            facts = {"task": kind.name, "recipe": trial.recipe, "run": str(path), "seed": trial.seed}
+            return {**facts, "diverged": str(error)}
 
     def _tell(self, paths: list[Path], experiment: "Experiment | None", console: "Console") -> None:
         """The tables for a terminal: one row a run, or one a model where there are many runs of each."""
@@ -142,6 +172,7 @@ class CompareCommand(TrainingOptions):
         from porism.report.comparison import entries_of, group_runs
         from porism.report.experiment import answer
         from porism.report.seeds import has_seeds, seeds_table
+        from porism.report.summary import summarise
         from porism.report.table import costs_table, table
         from porism.runs.record import read_run
 
@@ -160,6 +191,9 @@ class CompareCommand(TrainingOptions):
             tell(console, experiment.about, style="bold")
             for sentence in answer(experiment, records).sentences:
                 tell(console, sentence)
+        else:
+            for group in groups:
+                tell(console, summarise(group))
 
     def go_on(self) -> str | None:
         """The command that goes on with the comparison, once it has a folder."""
@@ -174,6 +208,8 @@ class CompareCommand(TrainingOptions):
             words += ["--set", assignment]
         if (source := self.source(self.task)) is not None:
             words += ["--data", source]
+        if self.budget != "equal":
+            words += ["--budget", self.budget]
         if self.seeds is not None:
             words += ["--seeds", str(self.seeds)]
         if self.threads is not None:

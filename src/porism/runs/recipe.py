@@ -40,6 +40,8 @@ class Recipe:
     """One line for people who choose."""
     epochs: Count = 50
     """Passes over the training data."""
+    max_seconds: Positive | None = None
+    """Stop after this much training time, whatever is left of the epochs. Then two runs are not the same to the bit."""
     patience: Count = 3
     """Stop after this many validations without a better one."""
     restore_best_weights: bool = True

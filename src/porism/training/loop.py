@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from porism.errors import Interrupted, RunError, TrainingError
+from porism.errors import DivergedError, Interrupted, RecipeError, RunError
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe
@@ -59,7 +59,13 @@ class Training(TrainingState):
         """
         progress = progress or NoProgress()
         with self.only_writer(progress):
-            self._train(progress, checkpoint_every)
+            try:
+                self._train(progress, checkpoint_every)
+            except DivergedError as error:
+                # To a comparison that is an outcome, which --resume need not find again.
+                at = self.task.recipe.numbered(epoch=self.position.epoch)
+                self.run.append("diverge", **at, step=self.position.step, text=str(error))
+                raise
             if (best := self._take_best(progress)) is not None:
                 checkpoint.load_model(self.model, best)
 
@@ -67,6 +73,11 @@ class Training(TrainingState):
         recipe, at = self.task.recipe, self.position
         steps = len(self.task.batches(at.epoch, self.run.facts.seed))
         every = recipe.check_val_every_n_epoch
+        if recipe.max_seconds is not None and self.task.step(self.model) is not None:
+            raise RecipeError(
+                f"recipe {recipe.name}: max_seconds={recipe.max_seconds:g} cannot be: {self.task.name} trains it by a "
+                "step of its own, whose learning rate falls over epochs. Use --set max_seconds=none."
+            )
         step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
         title = f"{self.task.name} {recipe.name}"
         progress.begin(title, recipe.epochs, steps // every, (at.epoch - 1) * steps + at.step, self.task.unit)
@@ -88,8 +99,11 @@ class Training(TrainingState):
         since = saved = time.monotonic()
         while at.step < last:
             batch = tuple(x.to(self.device, non_blocking=True) for x in batches[at.step])
-            done = (at.epoch - 1) * len(batches) + at.step
-            optimizer.set_rate(self.optimizer, optimizer.rate_at(recipe, done, recipe.epochs * steps))
+            done, total = (at.epoch - 1) * len(batches) + at.step, recipe.epochs * steps
+            if recipe.max_seconds is not None:
+                # The learning rate falls over the time where that ends before the epochs do.
+                done = max(done, int(total * (at.seconds + time.monotonic() - since) / recipe.max_seconds))
+            optimizer.set_rate(self.optimizer, optimizer.rate_at(recipe, done, total))
             loss, carry = step(batch, carry)
             count = self.task.count(batch)
             loss_sum += loss.double() * count
@@ -110,6 +124,9 @@ class Training(TrainingState):
                 raise Interrupted(
                     f"stopped, and saved. Go on with: porism train --resume {shlex.quote(str(self.run.path))}"
                 )
+            if recipe.max_seconds is not None and at.seconds + now - since >= recipe.max_seconds:
+                at.loss = self._checked(loss_sum)
+                break
         self._spend(since)
 
     def _spend(self, since: float) -> None:
@@ -138,6 +155,8 @@ class Training(TrainingState):
         }
         if at.epoch - at.best_epoch >= recipe.patience:
             at.finished = f"no better for {recipe.epochs_at(at.epoch) - recipe.epochs_at(at.best_epoch)} epochs"
+        elif recipe.max_seconds is not None and at.seconds >= recipe.max_seconds:
+            at.finished = f"{recipe.max_seconds:g} seconds are over"
         elif at.epoch == recipe.validations:
             at.finished = "all epochs done"
         else:
@@ -189,18 +208,18 @@ class Training(TrainingState):
     def _refuse_not_finite(self, carry: Carry) -> None:
         """Keep what was saved before: a resume from numbers that are none would fail every time."""
         if name := self.first_not_finite(carry):
-            raise TrainingError(self._no_number(f"{name} is not finite"))
+            raise DivergedError(self._no_number(f"{name} is not finite"))
 
     def _metric(self, valid: dict[str, float]) -> float:
         value = valid[self.task.metric]
         if not math.isfinite(value):
-            raise TrainingError(self._no_number(f"{self.task.metric} on valid is {value}"))
+            raise DivergedError(self._no_number(f"{self.task.metric} on valid is {value}"))
         return value
 
     def _checked(self, loss_sum: Tensor) -> float:
         total = float(loss_sum)
         if not math.isfinite(total):
-            raise TrainingError(self._no_number(f"the loss is {total}"))
+            raise DivergedError(self._no_number(f"the loss is {total}"))
         return total
 
     def _no_number(self, what: str) -> str:

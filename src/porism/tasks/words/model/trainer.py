@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
-from porism.errors import MissingExtra, RecipeError, ShapeError, TrainingError
+from porism.errors import DivergedError, MissingExtra, RecipeError, ShapeError
 from porism.layers.operands import MOST, check_operands
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.noise import POWER, Noise
@@ -248,7 +248,7 @@ class Trainer:
         # The loss of vectors of zeros.
         at_zero = (1 + self.negatives) * math.log(2)
         if not finite or loss > MOST_LOSS * at_zero:
-            raise TrainingError(
+            raise DivergedError(
                 f"skipgram: training diverged within {self.done} tokens: the loss is {loss:.3g}, that of zeros "
                 f"{at_zero:.3g}. Start again with a rate below {self.rate:g}."
             )

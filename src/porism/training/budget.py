@@ -1,0 +1,101 @@
+"""How much training each model of a comparison may have.
+
+>>> equal = apply_budget([elman, attention], "equal")      # of 12 and of 4 epochs
+>>> [recipe.epochs for recipe in equal]
+[12, 12]
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from porism.errors import RecipeError, nearest
+from porism.runs.recipe import AnyRecipe, Recipe
+from porism.training.task import Task
+
+Budget = Mapping[str, float] | Literal["equal"] | None
+"""`equal`: as many examples as the recipe with the most; None: each recipe's own; or a number of one of `KINDS`."""
+KINDS = ("epochs", "seconds", "examples")
+WITHOUT_END = 1000
+"""Epochs of a training that time will end; its learning rate falls over the time then."""
+
+
+def parse_budget(text: str) -> Budget:
+    """The budget that a text names: equal, own, epochs=12, seconds=60 or examples=1000000.
+
+    >>> parse_budget("seconds=60")
+    {'seconds': 60.0}
+    """
+    if text in ("equal", "own"):
+        return "equal" if text == "equal" else None
+    kind, _, amount = text.partition("=")
+    try:
+        return _checked({kind: float(amount)})
+    except ValueError as error:
+        if isinstance(error, RecipeError):
+            raise
+        known = ["equal", "own", *(f"{kind}=N" for kind in KINDS)]
+        raise RecipeError(f"--budget takes {', '.join(known)}, got {text!r}. {nearest(text, known)}") from None
+
+
+def budget_text(budget: Budget) -> str:
+    """The text that `parse_budget` reads.
+
+    >>> budget_text({"seconds": 60})
+    'seconds=60'
+    """
+    if isinstance(budget, Mapping):
+        ((kind, amount),) = budget.items()
+        return f"{kind}={amount:g}"
+    return budget or "own"
+
+
+def apply_budget(
+    recipes: Sequence[AnyRecipe], budget: Budget, count_examples: Callable[[AnyRecipe], int] | None = None
+) -> list[AnyRecipe]:
+    """The recipes with as much training as the budget allows. Each still stops when it no longer improves on `valid`.
+
+    count_examples: how many a recipe sees in an epoch, for a budget of examples.
+    """
+    if budget is None or not recipes:
+        return list(recipes)
+    if budget == "equal":
+        most = max(recipe.epochs for recipe in recipes)
+        return [dataclasses.replace(recipe, epochs=most) for recipe in recipes]
+    ((kind, amount),) = _checked(budget).items()
+    if kind == "seconds":
+        return [dataclasses.replace(recipe, epochs=WITHOUT_END, max_seconds=amount) for recipe in recipes]
+    if kind == "epochs":
+        return [dataclasses.replace(recipe, epochs=int(amount)) for recipe in recipes]
+    if count_examples is None:
+        raise RecipeError("a budget of examples needs to know how many an epoch has. Give epochs instead.")
+    return [dataclasses.replace(recipe, epochs=_epochs(recipe, amount, count_examples(recipe))) for recipe in recipes]
+
+
+def examples_in_epoch(kind: type[Task], recipe: Recipe, source: str | None) -> int:
+    """How many examples a recipe sees in an epoch, in the task's unit: read from the data."""
+    task = kind.load(recipe, source)
+    # A pass may be of several epochs, with one validation at its end.
+    return sum(task.count(batch) for batch in task.batches(1, 1)) // recipe.check_val_every_n_epoch
+
+
+def _epochs(recipe: AnyRecipe, amount: float, examples: int) -> int:
+    """Whole epochs of a number of examples: none sees more than it may."""
+    if amount < examples:
+        raise RecipeError(
+            f"budget examples={amount:g} is less than one epoch of recipe {recipe.name}, which is {examples}. "
+            f"Give at least examples={examples}."
+        )
+    return int(amount // examples)
+
+
+def _checked(budget: Mapping[str, float]) -> Mapping[str, float]:
+    if len(budget) != 1 or (kind := next(iter(budget))) not in KINDS:
+        given = ", ".join(budget) or "nothing"
+        raise RecipeError(f"a budget is one of {', '.join(KINDS)}, got {given}. Write for instance epochs=12.")
+    amount = budget[kind]
+    if not math.isfinite(amount) or amount <= 0 or (kind == "epochs" and not float(amount).is_integer()):
+        expected = "a whole number from 1 on" if kind == "epochs" else "a number above 0"
+        raise RecipeError(f"budget {kind}={amount:g} cannot be: expected {expected}.")
+    return budget
