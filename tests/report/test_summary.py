@@ -170,6 +170,11 @@ def test_old_runs_of_words_are_apart_by_what_was_scored(write_run: WriteRun) -> 
     assert groups[1].place == "words on ptb (data ab12, vocabulary of 1,102 words, window=5)"
 
 
+def test_copies_of_training_examples_are_told(write_run: WriteRun) -> None:
+    run = write_run(metrics=metrics(150.0, examples={"train": 90, "test": 12}, copies={"test": 3}))
+    assert "Of 12 test examples 3 are in train too: copies are easily right." in summary_of(run)
+
+
 def test_a_run_that_diverged_is_named(write_run: WriteRun) -> None:
     lost = [start(), epoch(1, 301.2), {"event": "diverge", "time": 0.0, "text": "the loss is nan"}]
     text = summary_of(write_run("1", metrics=metrics(150.0)), write_run("2", recipe="b", events=lost))

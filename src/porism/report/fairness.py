@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from porism.report import numbers
-from porism.report.comparison import RunGroup
 from porism.report.seeds import SeedGroup
 from porism.report.templates import plain
 from porism.runs.record import RunRecord
@@ -14,10 +13,10 @@ NOT_SETTINGS = {"name", "description", "model", "epochs", "max_seconds"}
 """Fields that name the model, or its budget."""
 
 
-def fairness(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
+def fairness(models: Sequence[SeedGroup]) -> list[str]:
     """The budget, what differs beside the model, and who was still improving when it ended."""
     runs = [entry.record for model in models for entry in model.entries]
-    return [*_budget(models), *_differences(runs), *_improving(models), *_below_baseline(group, models)]
+    return [*_budget(models), *_differences(runs), *_improving(models)]
 
 
 def _budget(models: Sequence[SeedGroup]) -> list[str]:
@@ -84,7 +83,3 @@ def _improving(models: Sequence[SeedGroup]) -> list[str]:
         return []
     who = "All" if len(names) == len(models) and len(names) > 2 else ", ".join(names)
     return [f"Still improving on valid when the budget ended: {who.lower() if who == 'All' else who}."]
-
-
-def _below_baseline(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
-    return []

@@ -22,14 +22,14 @@ def summarise(group: RunGroup) -> str:
         sentences = [_alone(group, finished[0])]
     else:
         found = contest(group, finished)
-        sentences = [_compared(group, found), *fairness(group, found.models), *_costs(group, found.models)]
+        sentences = [_compared(group, found), *fairness(found.models), *_costs(group, found.models)]
         sentences += _trust(group, found)
     sentences += _against_published(group, finished)
     sentences += against_baselines(group)
     sentences += _against_limit(group, finished)
     if len(finished) == 1:
         sentences += _trust_alone(finished[0])
-    sentences += _diverged(models) + _left_out(group, models)
+    sentences += _diverged(models) + _left_out(group, models) + _copies(group, finished)
     return " ".join(sentences)
 
 
@@ -167,3 +167,13 @@ def _left_out(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     if unranked := [entry.name for entry in group.entries if entry.number not in known]:
         sentences.append(f"Not ranked for want of a final number: {', '.join(unranked)}.")
     return sentences
+
+
+def _copies(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
+    """Examples that a model was trained on and is tested on."""
+    metrics = models[0].entries[0].record.metrics
+    copies = metrics.copies.get(group.split, 0) if metrics else 0
+    if not metrics or not copies:
+        return []
+    examples = numbers.count(metrics.examples[group.split])
+    return [f"Of {examples} {group.split} examples {numbers.count(copies)} are in train too: copies are easily right."]

@@ -103,6 +103,8 @@ class Metrics:
     """The sha256 of what was scored: runs that share it can be compared. Empty in runs of 0.1."""
     examples: dict[str, int] = field(default_factory=dict)
     """How many there are in each split, where they can be told apart."""
+    copies: dict[str, int] = field(default_factory=dict)
+    """How many examples of a split are in train too."""
     facts: dict[str, int | float | str] = field(default_factory=dict)
     samples: tuple[PredictionRecord, ...] = ()
     hardware: dict[str, Any] = field(default_factory=dict)

@@ -189,7 +189,7 @@ def _results(training: Training) -> dict[str, Any]:
         "baselines": task.baselines(),
         "limit": task.limit(),
         "evaluation": task.evaluation_id(),
-        "examples": {split: len(ids) for split in task.splits if (ids := task.example_ids(split))},
+        **_example_counts(task),
         "cost": cost_table(task),
         "facts": task.facts(),
         "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in samples],
@@ -203,6 +203,16 @@ def _results(training: Training) -> dict[str, Any]:
     # Last, since a run that has metrics is done.
     training.run.write_metrics(result)
     return result
+
+
+def _example_counts(task: Task) -> dict[str, Any]:
+    """How many examples each split has, where they can be told apart, and how many of them are in train too."""
+    # Hashes, since an id may be a whole image.
+    ids = {split: [hash(one) for one in task.example_ids(split)] for split in task.splits}
+    known = {split: len(found) for split, found in ids.items() if found}
+    learned = set(ids["train"])
+    copies = {split: sum(one in learned for one in ids[split]) for split in known if split != "train"}
+    return {"examples": known, "copies": copies}
 
 
 def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:

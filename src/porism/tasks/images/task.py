@@ -133,7 +133,8 @@ class Images(Task):
         return [] if self.completes else outcomes(model, self.images.splits[split], self.recipe)
 
     def facts(self) -> dict[str, int | float | str]:
-        return receptive_field(self.recipe, self.shape).facts()
+        facts: dict[str, int | float | str] = dict(self._images.facts if self._images else {})
+        return facts | receptive_field(self.recipe, self.shape).facts()
 
     def cost(self) -> Terms:
         return model_cost(self.recipe)

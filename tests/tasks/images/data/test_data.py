@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.tasks.images.conftest import Arrays
+from tests.tasks.images.conftest import Arrays, idx_bytes
 
 from porism.errors import DataError, RecipeError
 from porism.tasks.images.data import CATALOGUE, ImageSet, Labelled, Shape, load_images
@@ -39,6 +39,15 @@ def test_idx_files_in_any_spelling(idx_folder: Path) -> None:
     assert {split: len(part.labels) for split, part in found.splits.items()} == {"train": 36, "valid": 4, "test": 8}
     # The last tenth of train is valid.
     assert found.splits["valid"].labels.tolist() == [36 % 3, 37 % 3, 38 % 3, 39 % 3]
+    assert found.facts["split"] == "valid is the last tenth of train"
+
+
+def test_idx_files_in_the_order_of_classes_have_all_of_them_in_valid(idx_folder: Path) -> None:
+    (idx_folder / "train-labels-idx1-ubyte").write_bytes(idx_bytes((np.arange(40) // 14).astype(np.uint8)))
+    found = load_images(str(idx_folder))
+    assert found.splits["valid"].labels.tolist() == [0, 1, 2]
+    assert found.splits["train"].labels.unique().tolist() == [0, 1, 2]
+    assert "the last tenth of each class" in found.facts["split"]
 
 
 def test_an_npz_with_its_own_splits(arrays: Arrays, write_npz: Callable[[Arrays], Path]) -> None:

@@ -162,6 +162,21 @@ def test_holding_out_loses_nothing(count: int) -> None:
     assert len(held) == -(-count // 10)
 
 
+def test_a_folder_is_held_out_as_a_whole() -> None:
+    """bob/001.wav and bob/002.wav are likely one speaker's, though the names do not say so."""
+    given = [Utterance(f"{n:03}", "a", Path(f"{name}/{n:03}.wav")) for name in "abcdefghij" for n in range(3)]
+    _, held, how = hold_out(given)
+    assert len(held) == 3
+    assert len({utterance.source.parent for utterance in held}) == 1  # type: ignore[union-attr]
+    assert how == "1 folders held out"
+    assert hold_out(given[:6])[2] == "drawn at random"
+
+
+def test_sentences_that_train_has_too_are_counted(lists: Lists) -> None:
+    recordings = load_recordings(str(lists({"train": ["a b", "c"], "dev": ["d"], "test": ["c", "e"]})))
+    assert recordings.facts["test sentences that are in train too"] == "1 of 2"
+
+
 def test_a_speaker_is_known_by_the_names_of_three_corpora() -> None:
     speakers = [speaker_of(name) for name in ("an251-fash-b", "cen1-fash-b", "84-121123-0000", "p225_001", "clip7")]
     assert speakers == ["fash", "fash", "84", "p225", None]

@@ -47,7 +47,7 @@ def read_folder(folder: Path, size: int | None = None) -> ImageSet:
     _check_disjoint(folder, by_split)
     colour = not all(is_grey(open_picture(file)) for files in by_split.values() for file in _all(files))
     splits = {split: _read(files, classes, colour, size) for split, files in by_split.items()}
-    return image_set(folder.name, classes, splits)
+    return image_set(folder.name, classes, splits, "" if len(apart) == 3 else "drawn at random by file in each class")
 
 
 def _split_folder(folder: Path, split: str) -> Path | None:

@@ -6,7 +6,9 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from porism.errors import DataError
 from porism.tasks.blocks.download import COMPRESSED, read_content
@@ -26,7 +28,10 @@ def read_idx_folder(folder: Path, name: str, classes: tuple[str, ...] | None = N
 
 
 def read_idx_files(files: Mapping[str, Path], name: str, classes: tuple[str, ...] | None = None) -> ImageSet:
-    """The four files. The last tenth of train, 5,000 images at most, is valid: the format knows no such split."""
+    """The four files. A tenth of train, 5,000 images at most, is valid: the format knows no such split.
+
+    It is the last tenth; or where train is in the order of its classes, the last tenth of each.
+    """
     read = {}
     for split, (images, labels) in FILES.items():
         known = None if classes is None else len(classes)
@@ -37,11 +42,26 @@ def read_idx_files(files: Mapping[str, Path], name: str, classes: tuple[str, ...
             f"{files[FILES['train'][0]]}: {len(read['train'].labels)} training images, expected at least 10, of which "
             "the last tenth is valid."
         )
-    train, valid = (Labelled(*(part[cut] for part in read["train"])) for cut in (slice(-held), slice(-held, None)))
+    is_valid, how_split = _held_out(read["train"].labels, held)
+    train, valid = (Labelled(*(part[cut] for part in read["train"])) for cut in (~is_valid, is_valid))
     if classes is None:
         most = max(int(part.labels.max()) for part in read.values())
         classes = tuple(str(number) for number in range(most + 1))
-    return image_set(name, classes, {"train": train, "valid": valid, "test": read["test"]})
+    return image_set(name, classes, {"train": train, "valid": valid, "test": read["test"]}, how_split)
+
+
+def _held_out(labels: Tensor, held: int) -> tuple[Tensor, str]:
+    """Which images of train are valid (N,), and how they were chosen."""
+    share = torch.bincount(labels).double() / len(labels)
+    by_chance = (len(labels) - 1) * float(1 - (share**2).sum())
+    if int((labels.diff() != 0).sum()) >= by_chance / 2:
+        return torch.arange(len(labels)) >= len(labels) - held, "valid is the last tenth of train"
+    # One class follows another: the last images would be of the last class alone.
+    is_valid = torch.zeros(len(labels), dtype=torch.bool)
+    for label in range(len(share)):
+        of_class = (labels == label).nonzero().squeeze(1)
+        is_valid[of_class[len(of_class) - round(len(of_class) * held / len(labels)) :]] = True
+    return is_valid, "valid is the last tenth of each class of train, which is in the order of its classes"
 
 
 def holds_idx(folder: Path) -> bool:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -47,6 +47,8 @@ class ImageSet:
     name: str
     classes: tuple[str, ...]
     splits: Mapping[str, Labelled]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """How the splits came about."""
 
     @property
     def shape(self) -> Shape:
@@ -104,10 +106,10 @@ def labelled(images: NDArray[np.generic], labels: NDArray[np.generic], classes: 
     return Labelled(pixels, torch.from_numpy(numbers))
 
 
-def image_set(name: str, classes: Sequence[str], splits: Mapping[str, Labelled]) -> ImageSet:
+def image_set(name: str, classes: Sequence[str], splits: Mapping[str, Labelled], how_split: str = "") -> ImageSet:
     """The set, once its splits are seen to hold images of one shape."""
     shapes = {split: tuple(splits[split].images.shape[1:]) for split in SPLITS}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{split} {shape}" for split, shape in shapes.items())
         raise DataError(f"{name}: images of different shapes (channels, rows, columns): {listed}. Expected one shape.")
-    return ImageSet(name, tuple(classes), splits)
+    return ImageSet(name, tuple(classes), splits, {"split": how_split} if how_split else {})

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -92,6 +93,9 @@ def recordings(name: str, splits: Mapping[str, Sequence[Utterance]], how_split: 
     made = Recordings(name, splits)
     facts: dict[str, int | float | str] = {"split": how_split}
     facts |= {f"{split} utterances": len(splits[split]) for split in SPLITS}
+    learned = {utterance.text for utterance in splits["train"]}
+    if known := sum(utterance.text in learned for utterance in splits["test"]):
+        facts["test sentences that are in train too"] = f"{known} of {len(splits['test'])}"
     if unknown := made.unknown():
         facts["unknown characters"] = ", ".join(f"{count} x {character}" for character, count in unknown.items())
     return Recordings(name, splits, facts)
@@ -149,11 +153,15 @@ SPEAKER = re.compile(r"[a-z]+\d+-(?P<an4>\w+)-b|(?P<librispeech>\d+)-\d+-\d+|(?P
 def hold_out(utterances: Sequence[Utterance]) -> tuple[list[Utterance], list[Utterance], str]:
     """Those kept, those held out (about a tenth, but one at least) and how, each in the order they came in.
 
-    No speaker is in both: a known voice is transcribed better than an unknown one.
+    No speaker is in both: a known voice is transcribed better than an unknown one. Where names do not tell the speaker,
+    recordings of one folder are kept together, since that is often one speaker's.
     """
     speakers = [speaker for utterance in utterances if (speaker := speaker_of(utterance.name))]
+    folders = [str(utterance.source.parent) for utterance in utterances if isinstance(utterance.source, Path)]
     by_speaker = len(speakers) == len(utterances) and len(set(speakers)) > 1
-    groups = speakers if by_speaker else [str(index) for index in range(len(utterances))]
+    by_folder = not by_speaker and len(folders) == len(utterances) and _are_small(folders)
+    each = [str(index) for index in range(len(utterances))]
+    groups = speakers if by_speaker else folders if by_folder else each
     order = sorted(set(groups))
     held: set[str] = set()
     for index in np.random.default_rng(SEED).permutation(len(order)):
@@ -162,7 +170,13 @@ def hold_out(utterances: Sequence[Utterance]) -> tuple[list[Utterance], list[Utt
         held.add(order[index])
     kept = [utterance for utterance, group in zip(utterances, groups, strict=True) if group not in held]
     out = [utterance for utterance, group in zip(utterances, groups, strict=True) if group in held]
-    return kept, out, f"{len(held)} speakers held out" if by_speaker else "drawn at random"
+    what = "speakers" if by_speaker else "folders"
+    return kept, out, f"{len(held)} {what} held out" if by_speaker or by_folder else "drawn at random"
+
+
+def _are_small(groups: Sequence[str]) -> bool:
+    """Whether groups can be held out as a whole: none has more than a fifth of all."""
+    return max(Counter(groups).values()) <= len(groups) / 5
 
 
 def speaker_of(name: str) -> str | None:
