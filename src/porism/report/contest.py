@@ -172,7 +172,7 @@ def reached(group: RunGroup, model: SeedGroup) -> str:
     if not model.entries:
         return f"{model.name} diverged in all of its {len(model.diverged)} seeds."
     over = len(model.entries)
-    among = "of one seed" if over == 1 else f"over {over} seeds, with the {100 * CONFIDENCE:.0f} % interval of the mean"
+    among = "of one seed" if over == 1 else f"over {over} seeds ({100 * CONFIDENCE:.0f} % interval of the mean)"
     found = model.over_seeds(group, group.split)
     number = numbers.with_margin(found.mean, found.margin) if found else numbers.MISSING
     lost = f" It diverged in {len(model.diverged)} further seeds, so it counts as the worst on valid." * bool(

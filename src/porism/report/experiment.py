@@ -1,12 +1,13 @@
 """What the runs of an experiment allow to conclude: settings that suit each recipe or value, and which is better."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from porism.report import numbers
 from porism.report.comparison import RunGroup, entries_of, group_runs
 from porism.report.contest import Contest, contest, correct, describe, reached
+from porism.report.fairness import fairness
 from porism.report.seeds import SeedGroup, models_of, seeds_text, trusted
 from porism.runs.record import RunRecord
 from porism.training.experiment import Experiment
@@ -31,10 +32,12 @@ class Answer:
 
 
 def sentences(found: Contest) -> list[str]:
-    """The answer of one contest: what is decided, then what each came to."""
+    """The answer of one contest: what is decided and how fair it was, then the leader beside each of the others."""
     if len(found.models) == 1:
         return [reached(found.group, found.models[0])]
-    return [_headline(found), *(describe(found.group, pair) for pair in found.comparisons)]
+    finished = [model for model in found.models if model.entries]
+    headline = " ".join([_headline(found), *(fairness(finished) if len(finished) > 1 else [])])
+    return [headline, *(describe(found.group, pair) for pair in found.comparisons)]
 
 
 def _headline(found: Contest) -> str:
@@ -42,15 +45,16 @@ def _headline(found: Contest) -> str:
     title = f"{found.title}: " if found.title else ""
     if not leader.entries:
         return f"{title}every one of the {len(found.models)} diverged."
-    among = f"{others} others" if others > 1 else "the other"
-    best = sum(pair.decided for pair in found.comparisons)
-    if found.leader_is_best:
-        verdict = f"it is better than {among}"
-    elif best:
-        verdict = f"it is better than {best} of the {others} others; about the rest these runs do not decide"
+    first = f"{title}{leader.name} is best of {len(found.models)} on valid"
+    better = [pair.second.name for pair in found.comparisons if pair.decided]
+    undecided = [pair.second.name for pair in found.comparisons if not pair.decided]
+    if not better:
+        among = "any of the others" if others > 1 else "the other"
+        verdict = f", but that it is better than {among} is not decided"
     else:
-        verdict = f"that it is better than {among} is not decided"
-    return f"{title}{leader.name} is best on valid, and {verdict}. {reached(found.group, leader)}"
+        verdict = f", and better than {', '.join(better)}"
+        verdict += f"; between it and {', '.join(undecided)} these runs do not decide" if undecided else ""
+    return f"{first}{verdict}. {reached(found.group, leader)}"
 
 
 @dataclass(frozen=True)
@@ -116,13 +120,19 @@ def _contests(experiment: Experiment, group: RunGroup) -> list[Contest]:
             by_value: dict[str, list[SeedGroup]] = {}
             for model in models:
                 by_value.setdefault(str(_run(model).fields.get(name)), []).append(model)
-            chosen = [_best_on_valid(group, settings) for settings in by_value.values()]
-            found.append(contest(group, chosen, ", ".join(filter(None, [name, *among, group.variant]))))
+            chosen = [_without(_best_on_valid(group, settings), f"{recipe} · ") for settings in by_value.values()]
+            title = [name] if len(experiment.values) > 1 else []
+            found.append(contest(group, chosen, ", ".join(filter(None, [*title, *among, group.variant]))))
     return found
 
 
 def _best_on_valid(group: RunGroup, models: Sequence[SeedGroup]) -> SeedGroup:
     return min(models, key=lambda model: model.loss_on_valid(group))
+
+
+def _without(model: SeedGroup, beginning: str) -> SeedGroup:
+    """The model under a name that does not repeat what the contest's title says."""
+    return replace(model, name=model.name.removeprefix(beginning))
 
 
 def _run(model: SeedGroup) -> RunRecord:

@@ -15,8 +15,7 @@ NOT_SETTINGS = {"name", "description", "model", "epochs", "max_seconds"}
 
 def fairness(models: Sequence[SeedGroup]) -> list[str]:
     """The budget, what differs beside the model, and who was still improving when it ended."""
-    runs = [entry.record for model in models for entry in model.entries]
-    return [*_budget(models), *_differences(runs), *_improving(models)]
+    return [*_budget(models), *_differences(models), *_improving(models)]
 
 
 def _budget(models: Sequence[SeedGroup]) -> list[str]:
@@ -54,12 +53,13 @@ def _epochs(model: SeedGroup) -> str | None:
     return least if least == most else f"{least} to {most}"
 
 
-def _differences(runs: Sequence[RunRecord]) -> list[str]:
-    """What differs beside the model: each recipe has the settings that suit it."""
+def _differences(models: Sequence[SeedGroup]) -> list[str]:
+    """What differs beside the model, and is not in its name: each recipe has the settings that suit it."""
+    runs, titles = _records(models), " ".join(model.name for model in models)
     names = dict.fromkeys(name for run in runs for name in run.fields if name not in NOT_SETTINGS)
     # A field that only some recipes have is part of their model.
     shared = [name for name in names if all(name in run.fields for run in runs)]
-    varied = [name for name in shared if len({repr(run.fields[name]) for run in runs}) > 1]
+    varied = [name for name in shared if f"{name}=" not in titles and len({repr(run.fields[name]) for run in runs}) > 1]
     if not varied:
         return []
     more = f" and {len(varied) - NAMED} more settings" if len(varied) > NAMED else ""

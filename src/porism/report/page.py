@@ -48,6 +48,7 @@ def page(
     groups = group_runs(entries)
     tasks = " and ".join(dict.fromkeys(group.task for group in groups)).capitalize()
     about = entries[0].name if len(entries) == 1 else f"{len(entries)} runs compared"
+    about = experiment.name if experiment else about
     with_seeds = has_seeds(groups)
     # Where runs are many, one of each model stands for all.
     shown_groups = [representatives(group) for group in groups] if with_seeds else groups
