@@ -34,11 +34,8 @@ INPUTS: Mapping[str, list[str]] = {
 SKIPPED: Mapping[str, set[str]] = {
     "language": {"splits"},  # a text that is cut into splits has no examples
     "words": {"splits"},
-    "sentiment": {"splits", "cost"},  # the same sentence may come twice; costs have letters of their own
-    "speech": {"embedded", "cost"},  # the recordings below were given; costs have letters of their own
-}
-EXPECTED: Mapping[str, dict[str, str]] = {
-    "language": {"cost": "terms by hand have a gradient of the first state, and no product for the sum of a bias"},
+    "sentiment": {"splits"},  # the same sentence may come twice
+    "speech": {"embedded"},  # the recordings below were given
 }
 
 
@@ -64,11 +61,8 @@ def test_a_task_keeps_the_contract(name: str, request: pytest.FixtureRequest) ->
         recipes=[override(kind.recipes[recipe], assignments)],
         data=data,
         inputs=INPUTS[name],
-        expected_failed_checks=EXPECTED.get(name),
     )
     assert {result.name for result in report.skipped} == SKIPPED.get(name, set()), str(report)
-    told_apart = {result.name for result in report.results if result.verdict == "expected"}
-    assert told_apart == set(EXPECTED.get(name, ()))
 
 
 def test_the_embedded_recordings_need_no_network() -> None:

@@ -1,7 +1,7 @@
 """porism.cost: names of layers, recipes, files and folders become modules here; the rest is in `porism.costing`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -11,10 +11,13 @@ import torch
 from torch import nn
 
 from porism.costing.cost import Cost
-from porism.costing.counting.conventions import Conventions
+from porism.costing.counting.conventions import DEFAULT_CONVENTIONS, Conventions
 from porism.costing.derive import Input, derive
+from porism.costing.subject import CostSubject
 from porism.errors import MissingExtra, PorismError, RecipeError, nearest
+from porism.runs.recipe import Recipe
 from porism.training.own_model import imported
+from porism.training.recipe_cost import recipe_cost
 
 
 def cost(
@@ -57,7 +60,7 @@ def cost(
     Nothing is allocated: all runs on torch's fake tensors, except where the code reads numbers.
     """
     return cost_of(
-        resolve(target, inputs) if isinstance(target, str) else NamedTarget("", target, inputs),
+        resolve(target, inputs) if isinstance(target, str) else NamedTarget(target, inputs),
         kwargs=kwargs,
         dtype=dtype,
         device=device,
@@ -69,15 +72,11 @@ def cost(
 
 
 @dataclass(frozen=True)
-class NamedTarget:
-    """What a name stands for: a module, function or factory with its inputs, and the sizes that go without saying."""
+class NamedTarget(CostSubject):
+    """What a name stands for: what is counted, and of a recipe the recipe."""
 
-    name: str
-    target: nn.Module | Callable[..., Any]
-    inputs: tuple[Any, ...]
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    multiples: Mapping[str, int] = field(default_factory=dict)
-    largest: Mapping[str, int] = field(default_factory=dict)
+    name: str = ""
+    recipe: Recipe | None = None
     drawing: Callable[[Mapping[str, int]], str] | None = None
     """Pictures at sizes, where there is something to draw."""
 
@@ -87,11 +86,31 @@ def cost_of(
     *,
     multiples: Mapping[str, int] | None = None,
     largest: Mapping[str, int] | None = None,
-    **options: Any,
+    conventions: Conventions = DEFAULT_CONVENTIONS,
+    kwargs: Mapping[str, Any] | None = None,
+    dtype: torch.dtype | None = None,
+    device: str = "cpu",
+    training: bool | None = None,
 ) -> Cost:
     """The cost of what a name stands for, under that name and with the sizes that go without saying."""
     multiples, largest = {**named.multiples, **(multiples or {})}, {**named.largest, **(largest or {})}
-    found = derive(named.target, *named.inputs, multiples=multiples, largest=largest, **options)
+    as_it_runs = not kwargs and dtype is None and device == "cpu" and training is None
+    if named.recipe is not None and as_it_runs:
+        subject = replace(named, multiples=multiples, largest=largest)
+        found = replace(recipe_cost(named.recipe, subject), conventions=conventions)
+    else:
+        found = derive(
+            named.target,
+            *named.inputs,
+            kwargs=kwargs,
+            dtype=dtype,
+            device=device,
+            training=training,
+            multiples=multiples,
+            largest=largest,
+            fixed=named.fixed,
+            conventions=conventions,
+        )
     sizes = {letter: size for letter, size in named.sizes.items() if letter in found.letters}
     return replace(found, name=named.name or found.name, sizes=sizes)
 
@@ -115,19 +134,22 @@ def resolve(name: str, inputs: Sequence[Any] = (), arguments: str = "") -> Named
     if ":" in name:
         if not inputs:
             raise RecipeError(f'cost: what goes into {name}? Name its sizes, for instance --input "B T D".')
-        return NamedTarget(name, _brought(name, arguments), tuple(inputs))
+        return NamedTarget(_brought(name, arguments), tuple(inputs), name=name)
     if inputs or arguments:
         raise RecipeError(f"cost: --input and --with are for package.module:factory, and {name} has its own.")
     if name in LAYERS:
         place = _cost_of(name)
         target, own_inputs = place.subject()
         limits = {"multiples": getattr(place, "MULTIPLES", {}), "largest": getattr(place, "LARGEST", {})}
-        return NamedTarget(name, target, own_inputs, **limits, drawing=getattr(place, "drawing", None))
+        return NamedTarget(target, own_inputs, **limits, name=name, drawing=getattr(place, "drawing", None))
     tasks = {task: find_task(task) for task in TASKS}
     recipes = {f"{task}/{recipe}": (found, recipe) for task, found in tasks.items() for recipe in found.recipes}
     if name in recipes:
-        task, recipe = recipes[name]
-        return NamedTarget(name, *task.subject(task.recipes[recipe]))
+        task, recipe_name = recipes[name]
+        recipe = task.recipes[recipe_name]
+        subject = CostSubject.of(task.subject(recipe))
+        known = {entry.name: getattr(subject, entry.name) for entry in fields(CostSubject)}
+        return NamedTarget(**known, name=name, recipe=recipe)
     raise RecipeError(
         f"cost: there is no layer and no recipe {name!r}. {nearest(name, [*LAYERS, *recipes])} "
         "For a module of yours write package.module:factory."
@@ -184,4 +206,4 @@ def _from_folder(name: str, inputs: Sequence[Any]) -> NamedTarget:
     vocabulary = getattr(config.get_text_config(), "vocab_size", None)
     if not inputs and vocabulary is None:
         raise RecipeError(f'cost: what goes into {name}? Name its sizes, for instance --input "B 3 224 224".')
-    return NamedTarget(name, model, tuple(inputs) or ({"input_ids": f"B T : int < {vocabulary}"},))
+    return NamedTarget(model, tuple(inputs) or ({"input_ids": f"B T : int < {vocabulary}"},), name=name)

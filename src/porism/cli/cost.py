@@ -74,6 +74,10 @@ class CostCommand:
         target = resolve(self.target, self._inputs(), self.arguments)
         if self.draw:
             return self._draw(target, sizes, console)
+        if target.recipe is not None:
+            # A size that no formula of the recipe is for stays a number in it.
+            target = target.at(sizes)
+            sizes = {letter: size for letter, size in sizes.items() if letter not in target.fixed}
         derived = self._derive(target, console)
         console.print(derived.table())
         if self.against:

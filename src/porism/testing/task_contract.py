@@ -271,16 +271,18 @@ def _parameters_by_formula(trial: TaskTrial) -> Outcome:
 
 def _flops_by_formula(trial: TaskTrial) -> Outcome:
     for task in trial.tasks:
-        factory, inputs, _ = task.subject(task.recipe)
-        target, letters = Target(factory, tuple(inputs)), task.letters()
+        letters = task.letters()
+        subject = task.cost_subject().at(letters)
+        target = Target(subject.target, tuple(subject.inputs))
         if unknown := [letter for letter in target.letters if letter not in letters]:
             raise Skip(f"subject has a letter {unknown[0]} that letters has not")
         counted = target.count({letter: letters[letter] for letter in target.letters})
         if counted.uncounted:
             raise Skip(f"there is no formula for {next(iter(counted.uncounted))}")
-        terms = task.cost().at(**letters)
-        # Of both passes together: a fused loss works out its gradient in the forward pass.
-        formula, number = terms["flops"] + terms["backward_flops"], counted.flops + counted.backward_flops
+        table = cost_table(task)
+        # Of both passes together: by hand, a fused loss may compute its gradient in either.
+        formula = round((table["flops"]["value"] + table["backward"]["value"]) * task.units())
+        number = counted.flops + counted.backward_flops
         if formula != number:
             raise Failure(f"recipe {task.recipe.name}: {formula:,} FLOPs of a step by formula, {number:,} counted")
     return HOLDS

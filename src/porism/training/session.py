@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from porism.costing.alphabet import factored
+from porism.costing.breakdown import terms_of
+from porism.costing.cost import Cost
 from porism.errors import DataError, PorismError, RunError, TrainingError
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
@@ -234,8 +236,8 @@ def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[st
 
 LONGEST_FORMULA = 100
 """Letters of text in which a total is shown without sizes put in."""
-
-
+LENGTHS = ("A", "T", "Y", "X")
+"""Letters that are put into a longer one: along these code has branches and steps, which fill a page."""
 COST_KEYS = {"backward_flops": "backward"}
 """Kinds of cost that metrics.json has under another name, as it had in 0.1."""
 
@@ -250,28 +252,27 @@ def cost_table(task: Task) -> dict[str, Any]:
     if task.brought.model is not None:
         return own_cost_table(task)
     cost, letters = task.cost(), task.letters()
+    terms, fixed = (terms_of(cost), dict(cost.fixed)) if isinstance(cost, Cost) else (cost, {})
 
     def row(formula: sympy.Expr, units: int) -> dict[str, Any]:
         value = formula.subs({symbol: letters[symbol.name] for symbol in formula.free_symbols}) / units
         return {"formula": str(formula), "value": int(value) if value.is_integer else float(value)}
 
-    kinds = {"parameters": 1, "flops": task.units(), "backward_flops": task.units()}
-
     def total(kind: str, units: int) -> dict[str, Any]:
-        """Formulas with branches or steps along a length fill a page in all letters; their terms have them."""
-        formula = cost.total(kind)
-        put_in = {
-            symbol: letters[symbol.name] for symbol in formula.free_symbols if symbol.name in ("A", "T", "Y", "X")
-        }
-        if len(str(formula)) <= LONGEST_FORMULA or not put_in:
-            return row(formula, units)
-        at = ", ".join(sorted(f"{symbol}={size}" for symbol, size in put_in.items()))
-        return {**row(formula, units), "formula": str(factored(formula.subs(put_in))), "at": at}
+        formula = cost.formula(kind) if isinstance(cost, Cost) else cost.total(kind)
+        found, put_in = row(formula, units), {} if kind == "parameters" else dict(fixed)
+        if len(str(formula)) > LONGEST_FORMULA:
+            lengths = {symbol: letters[symbol.name] for symbol in formula.free_symbols if symbol.name in LENGTHS}
+            found["formula"] = str(factored(formula.subs(lengths)))
+            put_in |= {symbol.name: size for symbol, size in lengths.items()}
+        at = ", ".join(f"{letter}={size}" for letter, size in sorted(put_in.items()))
+        return {**found, "at": at} if at else found
 
+    kinds = {"parameters": 1, "flops": task.units(), "backward_flops": task.units()}
     return {
         COST_KEYS.get(kind, kind): {
             **total(kind, units),
-            "terms": {name: row(formula, units) for name, formula in cost.terms(kind).items()},
+            "terms": {name: row(formula, units) for name, formula in terms.terms(kind).items()},
         }
         for kind, units in kinds.items()
     }

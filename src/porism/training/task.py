@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from torch import Tensor, nn
 
+from porism.costing.subject import CostSubject
 from porism.costing.terms import Terms
 from porism.errors import CostError, DataError, RecipeError
 from porism.runs.example_scores import ExampleScores
@@ -15,6 +16,9 @@ from porism.runs.recipe import Recipe
 from porism.training.experiment import Experiment
 from porism.training.optimizer import ParameterGroup
 from porism.training.own_model import DataInfo, OwnModel
+
+if TYPE_CHECKING:
+    from porism.costing.cost import Cost
 
 Batch = tuple[Tensor, ...]
 Carry = dict[str, Tensor]
@@ -231,13 +235,19 @@ class Task(ABC):
         """What sets models apart beside their cost: how far they see, how many steps wait for one another."""
         return {}
 
-    @abstractmethod
-    def cost(self) -> Terms:
-        """What the model costs, as named terms in the alphabet."""
+    def cost(self) -> "Cost | Terms":
+        """What the model costs at the sizes of `letters`: derived from its code, or named terms in the alphabet."""
+        from porism.training.recipe_cost import run_cost
+
+        return run_cost(self.recipe, self.cost_subject(), self.letters())
+
+    def cost_subject(self) -> CostSubject:
+        """What is counted of this task: as `subject`, where neither the data nor a pretrained model decide it."""
+        return CostSubject.of(self.subject(self.recipe))
 
     @abstractmethod
     def letters(self) -> dict[str, int]:
-        """The sizes of the letters of `cost`, for as many units as `units` says."""
+        """The sizes of the letters of `cost`, for as many units as `units` says. Others may be among them."""
 
     def units(self) -> int:
         """How many units the sizes of `letters` stand for."""
@@ -245,7 +255,7 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
+    def subject(cls, recipe: Recipe) -> CostSubject | tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
         """What `porism cost` counts of a recipe: model and loss at any sizes, the inputs, the recipe's own sizes."""
 
     def published(self) -> dict[str, dict[str, float]]:

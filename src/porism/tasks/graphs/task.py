@@ -1,6 +1,6 @@
 """The graphs task: semi-supervised classification of nodes."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.costing.terms import Terms
+from porism.costing.subject import CostSubject
 from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.runs.exhibits import AnyExhibit
@@ -23,7 +23,7 @@ from porism.tasks.graphs.exhibits.over_smoothing import smoothing
 from porism.tasks.graphs.metric import by_class, confusion_matrix
 from porism.tasks.graphs.model.base import GraphModel, consistency_loss, state_of_0_1
 from porism.tasks.graphs.model.build import build
-from porism.tasks.graphs.model.cost import model_cost, subject
+from porism.tasks.graphs.model.cost import subject, subject_on_dense
 from porism.tasks.graphs.predict import label_graph, label_node
 from porism.tasks.graphs.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, GraphRecipe
 from porism.training.experiment import Experiment
@@ -168,9 +168,8 @@ class Graphs(Task):
         data = self.data
         return {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "split": data.sizes(), **data.facts}
 
-    def cost(self) -> Terms:
-        first = self.recipe.hidden_size if self.recipe.num_layers > 1 else len(self.classes)
-        return model_cost(self.recipe, None if self._is_sparse() else (self.width, first))
+    def cost_subject(self) -> CostSubject:
+        return subject(self.recipe) if self._is_sparse() else subject_on_dense(self.recipe, self.letters())
 
     def letters(self) -> dict[str, int]:
         graph, x = self.data.graph, self.data.features
@@ -187,7 +186,7 @@ class Graphs(Task):
         return self.data.graph.num_nodes
 
     @classmethod
-    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
+    def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
 
     def published(self) -> dict[str, dict[str, float]]:

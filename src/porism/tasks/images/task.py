@@ -1,13 +1,11 @@
 """The image task: tell classes apart, or predict pixels."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
-from torch.nn import functional
 
-from porism.costing.terms import Terms
+from porism.costing.subject import CostSubject
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images
@@ -22,9 +20,9 @@ from porism.tasks.images.metric import (
     evaluate_pixels,
     outcomes,
 )
-from porism.tasks.images.model import build
 from porism.tasks.images.model.base import classification_loss
-from porism.tasks.images.model.cost import model_cost
+from porism.tasks.images.model.build import build
+from porism.tasks.images.model.cost import subject
 from porism.tasks.images.model.pixel_rnn import PixelRNN, pixel_loss
 from porism.tasks.images.model.receptive_field import receptive_field
 from porism.tasks.images.predict import check_options, classify, complete_picture, show_classes, show_pixels
@@ -136,18 +134,17 @@ class Images(Task):
         facts: dict[str, int | float | str] = dict(self._images.facts if self._images else {})
         return facts | receptive_field(self.recipe, self.shape).facts()
 
-    def cost(self) -> Terms:
-        return model_cost(self.recipe)
-
     def letters(self) -> dict[str, int]:
-        shape, recipe = self.shape, self.recipe
-        predicted = recipe.levels if self.completes else len(self.classes)
-        sizes = {"B": 1, "C": shape.channels, "Y": shape.rows, "X": shape.columns, "V": predicted}
-        return sizes if recipe.model in ("pooled", "strided") else sizes | {"H": recipe.hidden_size}
+        shape = self.shape
+        own = {"C": shape.channels, "Y": shape.rows, "X": shape.columns, "V": len(self.classes)}
+        return {**subject(self.recipe).sizes, **own}
+
+    def units(self) -> int:
+        return self.recipe.batch_size
 
     @classmethod
-    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
-        return _subject(_own(recipe))
+    def subject(cls, recipe: Recipe) -> CostSubject:
+        return subject(_own(recipe))
 
     def published(self) -> dict[str, dict[str, float]]:
         # By its sizes, since the file may have any name, and a part of it may have this one.
@@ -159,39 +156,3 @@ class Images(Task):
 def _own(recipe: Recipe) -> ImagesRecipe:
     assert isinstance(recipe, ImagesRecipe)
     return recipe
-
-
-class _Loss(nn.Module):
-    """A model with its loss, over classes or over the levels of every pixel."""
-
-    def __init__(self, recipe: ImagesRecipe, shape: Shape, classes: int) -> None:
-        super().__init__()
-        self.model = build(recipe, shape, classes)
-
-    def forward(self, images: Tensor, targets: Tensor) -> Tensor:
-        # An image is given and needs no gradient.
-        logits: Tensor = self.model(images.detach())
-        if logits.ndim > 2:
-            logits = logits.transpose(1, 2)  # B levels C Y X
-        return functional.cross_entropy(logits, targets)
-
-
-def _subject(recipe: ImagesRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
-    """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
-    sizes = {"B": recipe.batch_size}
-    match recipe.model:
-        case "pooled" | "strided":
-            return lambda C, Y, X, V: _Loss(recipe, Shape(C, Y, X), V), ("B C Y X", "B : int < V"), sizes
-        case "complete":
-            return (
-                lambda C, H, V: _Loss(replace(recipe, hidden_size=H, levels=V), Shape(C, 1, 1), 1),
-                ("B C Y X : int < V", "B C Y X : int < V"),
-                sizes | {"H": recipe.hidden_size, "V": recipe.levels},
-            )
-        case _:
-            # These nets are the same for images of any size, so any will do to build them.
-            return (
-                lambda C, H, V: _Loss(replace(recipe, hidden_size=H), Shape(C, 8, 8), V),
-                ("B C Y X", "B : int < V"),
-                sizes | {"H": recipe.hidden_size},
-            )

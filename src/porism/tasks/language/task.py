@@ -1,8 +1,7 @@
 """The language task: predict the next word."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 from zlib import crc32
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from porism.costing.terms import Terms
+from porism.costing.subject import CostSubject
 from porism.runs.example_scores import ExampleScores
 from porism.runs.recipe import Recipe
 from porism.tasks.language.baselines import baseline_cross_entropies
@@ -18,9 +17,9 @@ from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
 from porism.tasks.language.data.public import PTB_FINGERPRINT
 from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.metric import Perplexity
-from porism.tasks.language.model import build
 from porism.tasks.language.model.base import LanguageModel
-from porism.tasks.language.model.cost import model_cost
+from porism.tasks.language.model.build import build
+from porism.tasks.language.model.cost import subject
 from porism.tasks.language.predict import checked_options, generate_all
 from porism.tasks.language.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, LanguageRecipe
 from porism.training.experiment import Experiment
@@ -132,21 +131,16 @@ class Language(Task):
         seed = crc32(self.recipe.name.encode())
         return self.predict(model, [*known[:3], ""], {"temperature": 0.8, "max_new_tokens": 30, "seed": seed})
 
-    def cost(self) -> Terms:
-        return model_cost(self.recipe)
-
     def letters(self) -> dict[str, int]:
-        recipe = self.recipe
-        sizes = {"B": 1, "T": self.units(), "V": len(self.vocabulary), "H": recipe.hidden_size}
-        return sizes | ({"A": recipe.num_heads} if recipe.attends else {"D": recipe.embedding_dim})
+        return {**subject(self.recipe).sizes, "V": len(self.vocabulary)}
 
     def units(self) -> int:
-        # What a word costs that attends to others depends on how many there are: on the window it is in.
-        return self.recipe.seq_len if self.recipe.attends else 1
+        # What a word costs depends on how many there are in its window.
+        return self.recipe.batch_size * self.recipe.seq_len
 
     @classmethod
-    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
-        return _subject(_own(recipe))
+    def subject(cls, recipe: Recipe) -> CostSubject:
+        return subject(_own(recipe))
 
     def published(self) -> dict[str, dict[str, float]]:
         return PUBLISHED.get(self.recipe.name, {}) if self.fingerprint() == PTB_FINGERPRINT else {}
@@ -176,34 +170,3 @@ def _own(recipe: Recipe) -> LanguageRecipe:
 def _own_model(model: nn.Module) -> LanguageModel:
     assert isinstance(model, LanguageModel)
     return model
-
-
-class _Loss(nn.Module):
-    """A model with its loss, from a state of zeros."""
-
-    def __init__(self, recipe: LanguageRecipe, vocabulary: int) -> None:
-        super().__init__()
-        self.model = build(recipe, vocabulary)
-
-    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        loss, _carry = self.model.loss(tokens, targets, self.model.start(tokens.shape[1]))
-        return loss
-
-
-def _subject(recipe: LanguageRecipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
-    """The model and its loss at any sizes, the inputs, and the recipe's own sizes."""
-    inputs = ("T B : int < V", "T B : int < V")
-    sizes = {"B": recipe.batch_size, "T": recipe.seq_len, "D": recipe.embedding_dim, "H": recipe.hidden_size}
-    if recipe.attends:
-        # The heads' width is the letter that may be anything: then heads divide the width.
-        width = recipe.hidden_size // recipe.num_heads
-        sizes = {"B": recipe.batch_size, "T": recipe.seq_len, "A": recipe.num_heads, "D": width}
-        return (
-            lambda V, A, D: _Loss(replace(recipe, embedding_dim=A * D, hidden_size=A * D, num_heads=A), V),
-            inputs,
-            sizes,
-        )
-    if recipe.tie_weights:
-        del sizes["H"]
-        return lambda V, D: _Loss(replace(recipe, embedding_dim=D, hidden_size=D), V), inputs, sizes
-    return lambda V, D, H: _Loss(replace(recipe, embedding_dim=D, hidden_size=H), V), inputs, sizes

@@ -1,6 +1,6 @@
 """The sentiment task: is a text negative, neutral or positive?"""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.costing.terms import Terms
+from porism.costing.subject import CostSubject
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.blocks.texts import SPLITS
@@ -22,7 +22,7 @@ from porism.tasks.sentiment.exhibits.texts import text_exhibits
 from porism.tasks.sentiment.metric import evaluate, logits_of
 from porism.tasks.sentiment.model.base import Classifier
 from porism.tasks.sentiment.model.build import build
-from porism.tasks.sentiment.model.cost import model_cost, model_letters, subject
+from porism.tasks.sentiment.model.cost import subject
 from porism.tasks.sentiment.model.pretrained import (
     Pretrained,
     PretrainedEncoder,
@@ -205,14 +205,17 @@ class Sentiment(Task):
             facts["weights that were not in it, and are drawn"] = ", ".join(self._pretrained.new)
         return facts
 
-    def cost(self) -> Terms:
-        return model_cost(self.recipe, self._config, self.length)
+    def cost_subject(self) -> CostSubject:
+        return subject(self.recipe, self._config, self.length)
 
     def letters(self) -> dict[str, int]:
-        return model_letters(self.recipe, self._config, len(self.tokenizer), self.length)
+        return {"V": len(self.tokenizer), **self.cost_subject().sizes}
+
+    def units(self) -> int:
+        return self.recipe.batch_size
 
     @classmethod
-    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
+    def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
 
     def published(self) -> dict[str, dict[str, float]]:

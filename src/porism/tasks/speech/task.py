@@ -1,12 +1,13 @@
 """The speech task: transcribe recordings."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
 
-from porism.costing.terms import Terms
+from porism.costing.subject import CostSubject
 from porism.files import sha256_of_json
 from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
@@ -20,7 +21,7 @@ from porism.tasks.speech.error_kinds import words_in
 from porism.tasks.speech.exhibits.transcripts import exhibits
 from porism.tasks.speech.metric import evaluate, shares
 from porism.tasks.speech.model.base import SpeechModel, build, lowest_loss
-from porism.tasks.speech.model.cost import decoder_cost, encoder_cost, model_cost, subject
+from porism.tasks.speech.model.cost import subject
 from porism.tasks.speech.predict import search_for, transcribe, transcribe_file
 from porism.tasks.speech.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, SpeechRecipe
 from porism.training.experiment import Experiment
@@ -167,33 +168,26 @@ class Speech(Task):
         return sha256_of_json([self.fingerprint(), texts])
 
     def facts(self) -> dict[str, int | float | str]:
-        sizes = self.letters()
         facts: dict[str, int | float | str] = dict(self._recordings.facts if self._recordings else {})
         if self._recordings:
             facts |= reference_facts(self._recordings, self.recipe)
-        facts["encoder parameters"] = encoder_cost(self.recipe).at(**sizes)["parameters"]
-        facts["decoder parameters"] = decoder_cost(self.recipe).at(**sizes)["parameters"]
+        with torch.device("meta"):
+            model = self.build()
+        facts["encoder parameters"] = sum(parameter.numel() for parameter in model.encoder.parameters())
+        facts["decoder parameters"] = sum(parameter.numel() for parameter in model.decoder.parameters())
         # An LSTM takes its symbols one after the other even when all of them are given.
-        facts["parallel steps of the decoder in training"] = sizes["T"] if self.recipe.decoder == "lstm" else 1
+        facts["parallel steps of the decoder in training"] = self.letters()["T"] if self.recipe.decoder == "lstm" else 1
         return facts
 
-    def cost(self) -> Terms:
-        return model_cost(self.recipe)
-
     def letters(self) -> dict[str, int]:
-        recipe = self.recipe
-        return {
-            "B": 1,
-            "C": self.features.mels,
-            "X": self._assets["frames"],
-            "T": self._assets["length"],
-            "V": len(self._assets["symbols"]),
-            "H": recipe.hidden_size,
-            "A": recipe.num_heads,
-        }
+        own = {"X": self._assets["frames"], "T": self._assets["length"]}
+        return {**subject(self.recipe).sizes, **own}
+
+    def units(self) -> int:
+        return self.recipe.batch_size
 
     @classmethod
-    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
+    def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
 
     def published(self) -> dict[str, dict[str, float]]:

@@ -1,7 +1,7 @@
 """The words task: word vectors by skip-gram."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from porism.costing.terms import Terms
+from porism.costing.subject import CostSubject
 from porism.errors import DataError
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.noise import Noise
@@ -24,7 +24,7 @@ from porism.tasks.words.exhibits.estimators import EstimationError, estimation_e
 from porism.tasks.words.exhibits.word_map import check_available, word_map
 from porism.tasks.words.metric import cross_entropy, measure
 from porism.tasks.words.model.base import build
-from porism.tasks.words.model.cost import model_cost, pairs_a_word, subject
+from porism.tasks.words.model.cost import pairs_a_word, subject
 from porism.tasks.words.model.trainer import kept_share, kernel_step
 from porism.tasks.words.predict import answer
 from porism.tasks.words.recipes import DEFAULT, EXPERIMENTS, RECIPES, WordsRecipe
@@ -180,14 +180,11 @@ class Words(Task):
             facts["forgotten while counting"] = f"words seen {corpus.pruned} times or less, when memory was full"
         return facts
 
-    def cost(self) -> Terms:
-        return model_cost(self.recipe)
-
     def letters(self) -> dict[str, int]:
         return {"B": pairs_a_word(self.recipe), "V": len(self.vocabulary), "D": self.recipe.vector_size}
 
     @classmethod
-    def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
+    def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
 
     @cached_property

@@ -9,7 +9,7 @@ from porism.costing.counting.target import Target
 from porism.errors import DataError
 from porism.runs.recipe import override
 from porism.tasks.images.data import Shape
-from porism.tasks.images.model import build
+from porism.tasks.images.model.build import build
 from porism.tasks.images.model.cost import model_cost
 from porism.tasks.images.model.receptive_field import receptive_field
 from porism.tasks.images.recipes import EXPERIMENTS, RECIPES

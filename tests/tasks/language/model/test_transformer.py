@@ -9,8 +9,8 @@ from torch import Tensor
 from porism.costing.counting.target import Target
 from porism.errors import RecipeError
 from porism.tasks.language.data.vocabulary import Vocabulary
-from porism.tasks.language.model import build
 from porism.tasks.language.model.base import LanguageModel
+from porism.tasks.language.model.build import build
 from porism.tasks.language.model.cost import model_cost
 from porism.tasks.language.predict import generate
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe

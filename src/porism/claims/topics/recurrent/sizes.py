@@ -11,7 +11,7 @@ import torch
 from porism.claims.checks.compare import Case, compared
 from porism.claims.claim import Claim, Finding, Statement
 from porism.layers.recurrent.elman.naive import LanguageModelWeights
-from porism.tasks.language.model import build
+from porism.tasks.language.model.build import build
 from porism.tasks.language.model.recurrent import RecurrentModel
 from porism.tasks.language.recipes import TABLE
 

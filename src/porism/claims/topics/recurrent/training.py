@@ -14,9 +14,10 @@ from porism.claims.checks.compare import compared
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.runs.exhibits import Lines
 from porism.tasks.language.data import CATALOGUE
-from porism.tasks.language.model import build
-from porism.tasks.language.model.cost import model_cost
+from porism.tasks.language.model.build import build
+from porism.tasks.language.model.cost import subject
 from porism.tasks.language.recipes import PUBLISHED, TABLE, LanguageRecipe
+from porism.training.recipe_cost import recipe_cost
 
 PTB = "Penn Treebank: porism data fetch ptb, or a folder of your own with --data."
 TABLE_ON_PTB = f"porism compare language {' '.join(TABLE)} --data ptb --seeds 3"
@@ -117,8 +118,9 @@ def parameters_and_products(recipe: LanguageRecipe, V: int = 10_000) -> tuple[in
     """Of a model at the vocabulary of Penn Treebank: numbers that it learns, and multiplications for a word."""
     with torch.device("meta"):
         parameters = sum(parameter.numel() for parameter in build(recipe, V).parameters())
-    flops = model_cost(recipe).at(B=1, T=1, V=V, D=recipe.embedding_dim, H=recipe.hidden_size)["flops"]
-    return parameters, flops // 2
+    cost = recipe_cost(recipe, subject(recipe))
+    flops = cost.at(B=1, T=1, V=V, D=recipe.embedding_dim, H=recipe.hidden_size).flops
+    return parameters, int(flops) // 2
 
 
 def more_than_ten_times() -> Finding:

@@ -1,121 +1,73 @@
-"""What an image model costs, as named terms: C channels, Y x X pixels, V classes (or greys), H channels inside."""
+"""What is counted of an image model: B images of C channels, Y x X pixels, V classes, H channels inside."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 
-from sympy import Expr, ceiling, sympify
+from torch import Tensor, nn
+from torch.nn import functional
 
-from porism.costing.alphabet import B, C, H, V, X, Y
-from porism.costing.terms import Terms
-from porism.layers.recurrent.grid.cost import cost as grid_cost
-from porism.tasks.images.model.downsampling import CHANNELS, WIDTHS
+from porism.costing.subject import CostSubject
+from porism.tasks.images.data import Shape
+from porism.tasks.images.model.build import build
 from porism.tasks.images.model.residual import STAGES
 from porism.tasks.images.recipes import ImagesRecipe
 
+HALVINGS = 2
+"""Of rows and columns, in a net that pools or strides."""
+SMALL = 6
+"""Patches along a side up to which scans are counted: each diagonal takes its time, and all are alike."""
 
-def model_cost(recipe: ImagesRecipe) -> Terms:
-    """The cost of a whole model for B images.
 
-    >>> model_cost(RECIPES["pooled"]).at(B=1, C=1, Y=28, X=28, V=4)["flops"] // 2       # multiply-adds
-    445536
+class ModelWithLoss(nn.Module):
+    """A model with its loss, over classes or over the levels of every pixel."""
+
+    def __init__(self, recipe: ImagesRecipe, shape: Shape, classes: int) -> None:
+        super().__init__()
+        self.model = build(recipe, shape, classes)
+
+    def forward(self, images: Tensor, targets: Tensor) -> Tensor:
+        # An image is given and needs no gradient.
+        logits: Tensor = self.model(images.detach())
+        if logits.ndim > 2:
+            logits = logits.transpose(1, 2)  # B levels C Y X
+        return functional.cross_entropy(logits, targets)
+
+
+def subject(recipe: ImagesRecipe) -> CostSubject:
+    """The model and its loss at any sizes, the inputs, and the recipe's own sizes.
+
+    Formulas are for images that strides and patches divide: then they are short. A run on others has its rows and
+    columns as numbers in them.
     """
+    inputs = ("B C Y X", "B : int < V")
+    sizes = {"B": recipe.batch_size, "H": recipe.hidden_size}
     match recipe.model:
         case "pooled" | "strided":
-            return _downsampling(recipe.model == "pooled")
-        case "residual":
-            return _residual(recipe.num_layers)
-        case "grid" | "convolution":
-            return _stacked(recipe)
+            return CostSubject(
+                lambda C, Y, X, V: ModelWithLoss(recipe, Shape(C, Y, X), V),
+                inputs,
+                {"B": recipe.batch_size},
+                multiples=_both(2**HALVINGS),
+                sized_fields=("hidden_size",),
+            )
         case "complete":
-            return _completing(recipe)
-
-
-def _downsampling(pooled: bool) -> Terms:
-    first, second = CHANNELS
-    half, left = [ceiling(size / 2) for size in (Y, X)], [ceiling(size / 4) - 1 for size in (Y, X)]
-    seen_first = Y * X if pooled else half[0] * half[1]
-    seen_second = (half[0] - 2) * (half[1] - 2) if pooled else left[0] * left[1]
-    return (
-        _convolution("convolution 1", C, sympify(first), seen_first, is_first=True)
-        + _convolution("convolution 2", sympify(first), sympify(second), seen_second)
-        + _linear("linear 1", second * left[0] * left[1], sympify(WIDTHS[0]))
-        + _linear("linear 2", *map(sympify, WIDTHS))
-        + _linear("linear 3", sympify(WIDTHS[1]), V)
+            return CostSubject(
+                lambda C, H: ModelWithLoss(replace(recipe, hidden_size=H), Shape(C, 1, 1), 1),
+                (f"B C Y X : int < {recipe.levels}",) * 2,
+                sizes,
+                largest=_both(SMALL),
+                sized_fields=("hidden_size",),
+            )
+    step = 2 ** (STAGES - 1) if recipe.model == "residual" else recipe.patch_size
+    return CostSubject(
+        # These nets are the same for images of any size, so any will do to build them.
+        lambda C, H, V: ModelWithLoss(replace(recipe, hidden_size=H), Shape(C, 8, 8), V),
+        inputs,
+        sizes,
+        multiples=_both(step),
+        largest=_both(SMALL * step) if recipe.model == "grid" else {},
+        sized_fields=("hidden_size",),
     )
 
 
-def _residual(blocks: int) -> Terms:
-    total = _convolution("stem", C, H, Y * X, bias=False, is_first=True) + Terms(parameters={"stem norm": 2 * H})
-    for stage in range(STAGES):
-        name, width = f"stage {stage + 1}", H * 2**stage
-        pixels = ceiling(Y / 2**stage) * ceiling(X / 2**stage)
-        if stage:
-            before = width / 2
-            total += _convolution(f"{name} entry", before, width, pixels, bias=False)
-            total += _convolution(f"{name} shortcut", before, width, pixels, kernel=1, bias=False)
-        inner = _convolution(name, width, width, pixels, bias=False)
-        convolutions = 2 * blocks - (1 if stage else 0)
-        total += _times(convolutions, inner)
-        norms = 2 * blocks + (1 if stage else 0)
-        total += Terms(parameters={f"{name} norms": norms * 2 * width})
-    return total + _linear("head", H * 2 ** (STAGES - 1), V)
-
-
-def _stacked(recipe: ImagesRecipe) -> Terms:
-    rows, columns, incoming = ceiling(Y / recipe.patch_size), ceiling(X / recipe.patch_size), C * recipe.patch_size**2
-    total = Terms()
-    for layer in range(recipe.num_layers):
-        name, before = f"layer {layer + 1}", H if layer else incoming
-        if recipe.model == "convolution":
-            total += _convolution(name, before, H, rows * columns, is_first=not layer)
-        else:
-            scan = grid_cost(_cell(recipe), bias=True, directions=recipe.directions)
-            total += _placed(scan, {C: before, Y: rows, X: columns}, is_first=not layer).with_prefix(name)
-        total += Terms(parameters={f"{name}.norm": 2 * H})
-    return total + _linear("head", H, V)
-
-
-def _cell(recipe: ImagesRecipe) -> str:
-    return "lstm" if recipe.cell == "lstm" else "rnn"
-
-
-def _completing(recipe: ImagesRecipe) -> Terms:
-    total = Terms()
-    for layer in range(recipe.num_layers):
-        # Two scans, from the top left and from the top right.
-        scans = grid_cost(_cell(recipe), bias=True, directions=2)
-        total += _placed(scans, {C: H if layer else C + 1}, is_first=not layer).with_prefix(f"layer {layer + 1}")
-    wider = _convolution("wider", H, 2 * H, Y * X, kernel=1)
-    return total + wider + _convolution("readout", 2 * H, C * V, Y * X, kernel=1)
-
-
-def _convolution(
-    name: str, before: Expr, width: Expr, pixels: Expr, kernel: int = 3, bias: bool = True, is_first: bool = False
-) -> Terms:
-    """A kernel for each pair of channels at every pixel that comes out; nobody asks for the gradient of the image."""
-    product = 2 * B * pixels * kernel**2 * before * width
-    return Terms(
-        parameters={name: kernel**2 * before * width + (width if bias else 0)},
-        flops={name: product},
-        backward_flops={name: product if is_first else 2 * product},
-    )
-
-
-def _linear(name: str, before: Expr, width: Expr) -> Terms:
-    product = 2 * B * before * width
-    return Terms(parameters={name: before * width + width}, flops={name: product}, backward_flops={name: 2 * product})
-
-
-def _placed(scan: Terms, sizes: Mapping[Expr, Expr], is_first: bool) -> Terms:
-    """A layer's cost at its place in a net: with other sizes, its corners in one, without the gradient of the image."""
-    found: dict[str, dict[str, Expr]] = {kind: {} for kind in ("parameters", "flops", "backward_flops")}
-    for kind, terms in found.items():
-        for name, term in scan.terms(kind).items():
-            product = name.rpartition(".")[2]
-            if not (is_first and kind == "backward_flops" and product == "input"):
-                part = product.removesuffix(" weights")
-                terms[part] = terms.get(part, sympify(0)) + term.subs(sizes, simultaneous=True)
-    return Terms(**found)
-
-
-def _times(count: int, cost: Terms) -> Terms:
-    return Terms(**{kind: {name: count * term for name, term in cost.terms(kind).items()} for kind in Terms.kinds()})
+def _both(size: int) -> dict[str, int]:
+    return {"Y": size, "X": size} if size > 1 else {}

@@ -1,0 +1,208 @@
+"""Formulas that were derived once, kept in the cache folder: a recipe's take seconds, and hold until the code changes.
+
+A file is named for all that its formulas depend on: the source of layers, tasks and costing, the versions of torch and
+of what else is counted with, the kind of processor, the recipe and its letters. It is written whole or not at all; one
+that cannot be read is derived again and replaced, and a line says so.
+"""
+
+import json
+import platform
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import time
+from typing import Any
+
+import sympy
+import torch
+from sympy import Expr, Symbol
+
+from porism.costing.cost import Cost
+from porism.costing.counting.conventions import DEFAULT_CONVENTIONS
+from porism.costing.counting.target import Target
+from porism.costing.fitting.basis import symbol
+from porism.costing.fitting.interpolate import Fitted
+from porism.costing.module_row import ModuleRow
+from porism.costing.subject import CostSubject
+from porism.errors import RunError
+from porism.files import cache_folder, sha256, sha256_of_json, write_atomically
+
+FOLDER = "formulas"
+COUNTED_WITH = ("torch", "sympy", "numpy", "numba", "transformers")
+SOURCES = ("layers", "tasks", "costing")
+"""Folders of this package whose code decides a formula."""
+_IMPORTED = time()
+
+
+def cached(parts: Mapping[str, Any], subject: CostSubject, derive: Callable[[], Cost]) -> Cost:
+    """The cost of a subject under `parts`, plain JSON that tells it from all others: kept, or derived now and kept."""
+    source = _source()
+    if source is None:
+        return derive()
+    key = {"parts": parts, "source": source, "counted with": _versions()}
+    file = cache_folder() / FOLDER / f"{sha256_of_json(key)}.json"
+    if (found := _read(file, subject)) is not None:
+        return found
+    cost = derive()
+    _write(file, cost)
+    return cost
+
+
+@cache
+def _source() -> str | None:
+    """The checksum of the code as it was loaded; None where that cannot be told."""
+    package = Path(__file__).parent.parent
+    files = sorted(path for folder in SOURCES for path in (package / folder).rglob("*.py"))
+    if not files or any(path.stat().st_mtime > _IMPORTED for path in files):
+        return None  # in an archive, or edited since this process began
+    return sha256(b"".join(f"{path.relative_to(package)}\n".encode() + path.read_bytes() for path in files))
+
+
+@cache
+def _versions() -> dict[str, str]:
+    # Which kernels a CPU runs, and so what they keep, depends on its kind.
+    found = {"processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"}
+    for package in COUNTED_WITH:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = ""
+    return found
+
+
+def _write(file: Path, cost: Cost) -> None:
+    body = json.dumps(_to_json(cost), separators=(",", ":"))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, json.dumps({"sha256": sha256(body.encode()), "body": body}).encode())
+    except (OSError, RunError) as error:
+        warnings.warn(
+            f"cost: the formulas of {cost.name} cannot be kept in {file.parent}: {error.__cause__ or error}. "
+            "Let PORISM_DATA or XDG_CACHE_HOME name a folder that can be written.",
+            stacklevel=3,
+        )
+
+
+def _read(file: Path, subject: CostSubject) -> Cost | None:
+    try:
+        content = json.loads(file.read_bytes())
+        if sha256(content["body"].encode()) != content["sha256"]:
+            raise ValueError("its checksum is another one")
+        return _from_json(json.loads(content["body"]), subject)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        warnings.warn(f"cost: {file} cannot be read ({error}) and is derived again.", stacklevel=3)
+        return None
+
+
+def _to_json(cost: Cost) -> dict[str, Any]:
+    """Everything of a cost but what runs. Equal formulas of a stack of layers stand there once."""
+    fitted: dict[str, int] = {}
+
+    def place(one: Fitted) -> int:
+        plain = {
+            "formula": None if one.formula is None else tree_of(one.formula),
+            "checked": [dict(sizes) for sizes in one.checked],
+            "reason": one.reason,
+            "least": dict(one.least),
+            "ranges": {letter: list(ends) for letter, ends in one.ranges.items()},
+        }
+        return fitted.setdefault(json.dumps(plain), len(fitted))
+
+    rows = [[row.path, row.kind, {tally: place(one) for tally, one in row.fitted.items()}] for row in cost.rows]
+    target = cost.target
+    return {
+        "letters": list(cost.letters),
+        "fixed": dict(cost.fixed),
+        "multiples": dict(cost.multiples),
+        "rows": rows,
+        "fitted": [json.loads(plain) for plain in fitted],
+        "kinds": target.kinds,
+        "uncounted": target.uncounted,
+        "ahead": sorted(target.ahead),
+        "needs_numbers": target.needs_numbers,
+    }
+
+
+def _from_json(kept: Mapping[str, Any], subject: CostSubject) -> Cost:
+    target = Target(subject.target, subject.inputs)
+    target.kinds, target.uncounted = kept["kinds"], kept["uncounted"]
+    target.ahead, target.needs_numbers = set(kept["ahead"]), kept["needs_numbers"]
+    fitted = [
+        Fitted(
+            None if one["formula"] is None else formula_of(one["formula"]),
+            tuple(one["checked"]),
+            one["reason"],
+            one["least"],
+            {letter: (low, high) for letter, (low, high) in one["ranges"].items()},
+        )
+        for one in kept["fitted"]
+    ]
+    rows = tuple(
+        ModuleRow(path, kind, {tally: fitted[index] for tally, index in tallies.items()})
+        for path, kind, tallies in kept["rows"]
+    )
+    letters, fixed = tuple(kept["letters"]), kept["fixed"]
+    return Cost(target.name, target, letters, fixed, rows, DEFAULT_CONVENTIONS, kept["multiples"])
+
+
+_FUNCTIONS = {
+    kind.__name__: kind
+    for kind in (
+        *(sympy.Add, sympy.Mul, sympy.Pow, sympy.floor, sympy.ceiling, sympy.Min, sympy.Max, sympy.Piecewise),
+        *(sympy.StrictLessThan, sympy.LessThan, sympy.StrictGreaterThan, sympy.GreaterThan),
+        *(sympy.Equality, sympy.Unequality, sympy.And, sympy.Or, sympy.Not),
+    )
+}
+_AS_WRITTEN = (sympy.Add, sympy.Mul, sympy.Pow)
+"""Sums and products that sympy would multiply out: 2*(B + T) becomes 2*B + 2*T."""
+
+
+def tree_of(formula: Any) -> Any:
+    """A formula as plain JSON: a number, a letter, or a function's name and its arguments.
+
+    >>> tree_of(2 * B * (T + 1))
+    ['Mul', 2, 'B', ['Add', 1, 'T']]
+    """
+    match formula:
+        case sympy.Integer():
+            return int(formula)
+        case sympy.Rational():
+            return ["Rational", int(formula.p), int(formula.q)]
+        case Symbol():
+            return formula.name
+        case sympy.logic.boolalg.BooleanTrue() | sympy.logic.boolalg.BooleanFalse():
+            return bool(formula)
+        case sympy.functions.elementary.piecewise.ExprCondPair():
+            return ["Case", *map(tree_of, formula.args)]
+    name = type(formula).__name__
+    if name not in _FUNCTIONS:
+        raise TypeError(f"a formula with {name} cannot be kept")
+    return [name, *map(tree_of, formula.args)]
+
+
+def formula_of(tree: Any) -> Expr:
+    """The formula that `tree_of` wrote down. Nothing in it is evaluated as code.
+
+    >>> formula_of(['Mul', 2, 'B', ['Add', 1, 'T']])
+    2*B*(T + 1)
+    """
+    match tree:
+        case bool():
+            return sympy.true if tree else sympy.false
+        case int():
+            return sympy.Integer(tree)
+        case str():
+            return symbol(tree)
+        case ["Rational", int(above), int(below)]:
+            return sympy.Rational(above, below)
+        case ["Case", formula, condition]:
+            return sympy.Tuple(formula_of(formula), formula_of(condition))
+        case [str(name), *arguments] if name in _FUNCTIONS:
+            kind = _FUNCTIONS[name]
+            built = [formula_of(argument) for argument in arguments]
+            return kind(*built, evaluate=False) if kind in _AS_WRITTEN else kind(*built)
+    raise ValueError(f"{tree!r} is no formula")

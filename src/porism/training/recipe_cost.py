@@ -1,0 +1,65 @@
+"""What a recipe costs: derived from the code of its model and loss, once, and kept for as long as that code stays."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from torch import nn
+
+from porism.costing.cost import Cost
+from porism.costing.derive import derive
+from porism.costing.formula_cache import cached
+from porism.costing.subject import CostSubject
+from porism.runs.recipe import Recipe
+
+OF_TRAINING = frozenset(field.name for field in fields(Recipe))
+"""Fields that every recipe has: how it is trained, which no formula depends on."""
+
+
+def recipe_cost(recipe: Recipe, subject: CostSubject) -> Cost:
+    """The formulas of a recipe's model and loss. Those of recipes in this package are kept in the cache folder."""
+    if not _is_own(subject.target):
+        return _derive(subject)
+    parts = {
+        "task": recipe.task,
+        "fields": {
+            name: value
+            for name, value in asdict(recipe).items()
+            if name not in OF_TRAINING and name not in subject.sized_fields
+        },
+        "made of": dict(subject.made_of),
+        "multiples": dict(subject.multiples),
+        "largest": dict(subject.largest),
+        "fixed": dict(subject.fixed),
+    }
+    return cached(parts, subject, lambda: _derive(subject))
+
+
+def run_cost(recipe: Recipe, subject: CostSubject, sizes: Mapping[str, int]) -> Cost:
+    """The formulas of a recipe for a run of given sizes, which are counted once to see that the formulas hold there.
+
+    Sizes that no formula holds for stay numbers in it: rows and columns that a stride does not divide; all of them
+    where the count is another than the formula says.
+    """
+    subject = subject.at(sizes)
+    cost = recipe_cost(recipe, subject)
+    here = cost.at(**{letter: sizes[letter] for letter in cost.letters})
+    if all(here[kind].label != "counted" for kind in ("parameters", "flops", "backward_flops")):
+        return cost
+    return recipe_cost(recipe, replace(subject, fixed={**cost.fixed, **here.flops.sizes}, multiples={}, largest={}))
+
+
+def _derive(subject: CostSubject) -> Cost:
+    return derive(
+        subject.target,
+        *subject.inputs,
+        multiples=subject.multiples,
+        largest=subject.largest,
+        fixed=subject.fixed,
+    )
+
+
+def _is_own(target: nn.Module | Callable[..., Any]) -> bool:
+    """Is this code of the package? Others change without a word to the key."""
+    place = type(target).__module__ if isinstance(target, nn.Module) else getattr(target, "__module__", "")
+    return place.startswith("porism.")
