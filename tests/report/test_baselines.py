@@ -10,7 +10,7 @@ from porism.report.comparison import RunGroup, entries_of, group_runs
 from porism.report.page import page
 from porism.report.summary import summarise
 from porism.report.table import table
-from porism.runs.record import read_run
+from porism.runs.record import RunRecord, read_run
 
 BASELINES = {
     "unigram": {"valid": {"perplexity": 700.0}, "test": {"perplexity": 650.0}},
@@ -71,3 +71,17 @@ def test_runs_of_0_1_have_none(write_run: WriteRun) -> None:
     assert baselines_line(group) == ""
     assert "baseline" not in summarise(group)
     assert "Baselines" not in page([record])
+
+
+def test_runs_that_cut_the_text_differently_are_judged_by_bits_a_byte(write_run: WriteRun) -> None:
+    def run(name: str, perplexity: float, bits: float, fingerprint: str) -> RunRecord:
+        found = metrics(perplexity)
+        for scores in found["metrics"].values():
+            scores["bits_per_byte"] = bits
+        return read_run(write_run(name, metrics=found, fingerprint=fingerprint, tokenizer=name))
+
+    words, characters = run("words", 150.0, 2.0, "ab"), run("characters", 4.0, 2.5, "cd")
+    group = group_runs(entries_of([words, characters]))[0]
+    assert group.metric == "bits_per_byte"
+    assert group.ranked[0].record == words
+    assert group_runs(entries_of([words]))[0].metric == "perplexity"

@@ -64,6 +64,18 @@ def test_values_are_converted(task: str, old: dict[str, object], new: dict[str, 
     assert convert(task, old) == new
 
 
+def test_own_text_of_0_1_is_read_at_white_space(tmp_path: Path) -> None:
+    recipe = copied(OLD["language"], tmp_path / "run") / "recipe.toml"
+    facts, fields = read_recipe(recipe)
+    assert facts.source == "text.txt"
+    assert fields["tokenizer"] == "whitespace"
+    assert facts.overrides[-1] == "tokenizer=whitespace"
+    recipe.write_text(recipe.read_text().replace('"text.txt"', '"ptb"'))
+    facts, fields = read_recipe(recipe)
+    assert "tokenizer" not in fields
+    assert "tokenizer=whitespace" not in facts.overrides
+
+
 def test_dropout_drops_what_keep_did() -> None:
     x = torch.ones(1 << 14)
     for thousandths in range(1, 1000):

@@ -45,10 +45,15 @@ def measured(run: Path) -> dict[str, float]:
     return evaluate(task, session.trained_model(task, saved, torch.device("cpu")), "test")
 
 
+def of_0_1(metrics: dict[str, float]) -> dict[str, float]:
+    """Those that 0.1 had, too."""
+    return {name: value for name, value in metrics.items() if name != "bits_per_byte"}
+
+
 def test_it_loads_evaluates_and_predicts(run: Path) -> None:
     metrics = RunFolder.open(run).metrics()
     assert metrics is not None
-    assert measured(run) == pytest.approx(metrics["metrics"]["test"], rel=1e-5)
+    assert of_0_1(measured(run)) == pytest.approx(metrics["metrics"]["test"], rel=1e-5)
     assert main(["predict", str(run), "the cat"]) == 0
     assert not (run / ".lock").exists()
 
@@ -64,6 +69,7 @@ def test_finished_it_stays_as_it_is(run: Path) -> None:
     before = json.loads((run / "metrics.json").read_text())
     command = before["command"].replace("hidden", "hidden_size").replace("embedding", "embedding_dim")
     command = command.replace("batch", "batch_size").replace("steps", "seq_len")
+    command = command.replace(" --data", " --set tokenizer=whitespace --data")
     assert session.complete(resume(run)) == {**before, "run": str(run), "command": command}
     assert json.loads((run / "metrics.json").read_text()) == before
 
@@ -73,7 +79,7 @@ def test_it_is_resumed_and_what_is_written_from_there_has_checksums(half: Path) 
     result = session.complete(resume(half))
     assert result["best_epoch"] == before["best_epoch"]
     for split, values in before["metrics"].items():
-        assert result["metrics"][split] == pytest.approx(values, rel=1e-5)
+        assert of_0_1(result["metrics"][split]) == pytest.approx(values, rel=1e-5)
     assert [epoch.epoch for epoch in read_run(half).epochs] == [1, 2, 3]
     for name in ("recipe.toml", "events.jsonl", "metrics.json"):
         altered = copied(half, half.with_name("altered"))

@@ -124,6 +124,20 @@ def _variant(record: RunRecord) -> str:
     return ", ".join(filter(None, [f"data {record.facts.fingerprint[:8]}", vocabulary, *fields]))
 
 
+WHATEVER_FORM = {"perplexity": "bits_per_byte"}
+"""Metrics that depend on how a text is cut into tokens, and those that compare between runs that cut it differently."""
+
+
+def _metric(entries: list[Entry]) -> str | None:
+    """What finished runs are judged by. Where the data had other forms, by a metric that does not depend on them."""
+    finished = [entry.record for entry in entries if entry.record.metrics]
+    metric = next((record.metrics.metric for record in finished if record.metrics), None)
+    other = WHATEVER_FORM.get(metric or "")
+    forms = {record.facts.fingerprint for record in finished}
+    known = other and all(other in scores for r in finished if r.metrics for scores in r.metrics.metrics.values())
+    return other if len(forms) > 1 and known else metric
+
+
 def _group(entries: list[Entry], variant: str) -> RunGroup:
     facts = entries[0].record.facts
     finished = [entry.record.metrics for entry in entries if entry.record.metrics]
@@ -133,7 +147,7 @@ def _group(entries: list[Entry], variant: str) -> RunGroup:
     return RunGroup(
         task=facts.task,
         source=facts.source or "",
-        metric=finished[0].metric if finished else watched[0] if watched else "metric",
+        metric=_metric(entries) or (watched[0] if watched else "metric"),
         lower_is_better=finished[0].lower_is_better if finished else None,
         split="test" if "test" in splits else splits[-1] if splits else "valid",
         unit=next((metrics.unit.removesuffix("s") for metrics in finished if metrics.unit), "example"),

@@ -65,6 +65,9 @@ def columns(entries: Sequence[Entry]) -> list[Column]:
         made.append(column("metric", lambda _, group: TableCell(group.metric_name), numeric=False))
     made += [column(split, _score_on(split)) for split in splits_of(entry.record for entry in entries)]
     made += [
+        column(
+            "bits\nper byte", lambda entry, group: _score(entry.record.score(group.split, "bits_per_byte")), rank=10
+        ),
         column("published", lambda entry, group: _score(group.published(entry)), rank=1),
         column("difference", _apart(RunGroup.published), rank=6),
         column("limit", lambda entry, group: _score(group.limit(entry)), rank=8),
@@ -154,6 +157,11 @@ def _score_on(split: str) -> CellOf:
         return _score(value, best)
 
     return cell
+
+
+def _bits_per_byte(entry: Entry, group: RunGroup) -> TableCell:
+    """Of a language model: unlike perplexity, comparable between vocabularies."""
+    return _score(None if group.metric == "bits_per_byte" else entry.record.score(group.split, "bits_per_byte"))
 
 
 def _apart(reference_of: Callable[[RunGroup, Entry], float | None]) -> CellOf:

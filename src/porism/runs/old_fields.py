@@ -173,6 +173,20 @@ def convert(task: str, old: Fields) -> dict[str, Any]:
     return new
 
 
+KNOWN_DATA = {"language": ("manual", "synthetic", "ptb", "wikitext-2")}
+"""The data that 0.1 knew by name, where own data is read in another way today."""
+
+
+def reading_of_0_1(task: str, source: str | None) -> dict[str, Any]:
+    """The fields by which a run on own data reads it as 0.1 did.
+
+    >>> reading_of_0_1("language", "/home/ann/book.txt")
+    {'tokenizer': 'whitespace'}
+    """
+    own = task in KNOWN_DATA and source is not None and source not in KNOWN_DATA[task]
+    return {"language": {"tokenizer": "whitespace"}}[task] if own else {}
+
+
 def convert_overrides(task: str, overrides: Iterable[str], fields: Fields) -> list[str]:
     """What was set by `--set` in 0.1, as it is set now. fields: the run's, converted.
 

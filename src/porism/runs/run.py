@@ -24,7 +24,15 @@ from porism.runs.events import EVENTS, Events, read_events
 from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.lock import LOCK, Lock, is_lock
-from porism.runs.old_fields import EVERY, convert, convert_epochs, convert_lengths, convert_overrides
+from porism.runs.old_fields import (
+    EVERY,
+    assignment,
+    convert,
+    convert_epochs,
+    convert_lengths,
+    convert_overrides,
+    reading_of_0_1,
+)
 from porism.runs.recipe import Recipe, plain_value, to_fields
 from porism.runs.results import EXAMPLES, EXHIBITS, METRICS, OUTCOMES, encode_results, read_results
 
@@ -58,13 +66,13 @@ class RunFacts:
     def command(self) -> list[str]:
         """The words that repeat the run, with all that was decided for it."""
         words = ["porism", "train", self.task, self.recipe]
-        for assignment in self.overrides:
-            words += ["--set", assignment]
+        for override in self.overrides:
+            words += ["--set", override]
         if self.source is not None:
             words += ["--data", self.source]
         if self.model is not None:
             words += ["--model", self.model]
-        if not any(assignment.startswith("precision=") for assignment in self.overrides):
+        if not any(override.startswith("precision=") for override in self.overrides):
             words += ["--precision", self.precision]
         if self.device == "cpu":
             words += ["--threads", str(self.threads)]
@@ -320,8 +328,10 @@ class Written:
         """The same in the words of this version, to be read and not to be written."""
         if self.format >= FORMAT:
             return self
-        fields = convert(self.facts.task, self.fields)
+        reading = reading_of_0_1(self.facts.task, self.facts.source)
+        fields = convert(self.facts.task, self.fields) | reading
         overrides = convert_overrides(self.facts.task, self.facts.overrides, fields)
+        overrides += [assignment(name, value) for name, value in reading.items()]
         return dataclasses.replace(
             self, facts=dataclasses.replace(self.facts, overrides=overrides), fields=fields, format=FORMAT
         )

@@ -166,6 +166,9 @@ def complete(training: Training, progress: Progress | None = None, checkpoint_ev
     """
     progress = progress or NoProgress()
     with training.only_writer(progress):
+        if training.run.metrics() is None:
+            for note in training.task.notes():
+                progress.note(note)
         try:
             training.fit(progress, checkpoint_every)
         finally:

@@ -235,6 +235,10 @@ class Task(ABC):
         """What sets models apart beside their cost: how far they see, how many steps wait for one another."""
         return {}
 
+    def notes(self) -> Sequence[str]:
+        """What a user should know of the data before a training begins, a line each: its size, what is odd about it."""
+        return ()
+
     def cost(self) -> "Cost | Terms":
         """What the model costs at the sizes of `letters`: derived from its code, or named terms in the alphabet."""
         from porism.training.recipe_cost import run_cost

@@ -12,7 +12,7 @@ import pytest
 from porism.errors import DataError
 from porism.tasks.blocks.download import read_content
 from porism.tasks.blocks.memory import GIB, available_bytes, check_fits
-from porism.tasks.blocks.texts import read_words
+from porism.tasks.blocks.texts import read_lines
 from porism.tasks.words.data import load_corpus
 
 
@@ -54,7 +54,7 @@ def test_words_take_more_than_their_text(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "text.txt").write_text("a cat\n" * 100)
     monkeypatch.setattr("porism.tasks.blocks.memory.available_bytes", lambda: 6000.0)
     with pytest.raises(DataError, match=r"text.txt: its text as words takes .* Give less text. The words task"):
-        read_words(tmp_path / "text.txt")
+        read_lines(tmp_path / "text.txt")
     # They are read piece by piece.
     assert load_corpus(str(tmp_path / "text.txt")).words == 196
 

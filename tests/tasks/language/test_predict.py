@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from porism.errors import RecipeError
+from porism.tasks.language.data.tokenizer import Whitespace
 from porism.tasks.language.data.vocabulary import EOS, UNK, Vocabulary
 from porism.tasks.language.predict import checked_options, generate, generate_all, without, word_probabilities
 from porism.training.task import Carry
@@ -99,16 +100,18 @@ def test_the_seed_decides_and_the_global_random_state_is_left_alone() -> None:
 def test_prompts_and_sequences_have_random_numbers_of_their_own() -> None:
     model = Parrot(UNDECIDED)
     options = {"max_new_tokens": 12, "seed": 3}
-    twice = generate_all(model, VOCABULARY, ["in", "in"], num_return_sequences=2, **options)
+    twice = generate_all(model, VOCABULARY, Whitespace(), ["in", "in"], num_return_sequences=2, **options)
     assert [sample.prompt for sample in twice] == ["in"] * 4
     assert len({sample.output for sample in twice}) == 4
     # The first is what one prompt gives alone; another seed changes all of them.
     assert twice[0] == generate(model, VOCABULARY, "in", **options)  # type: ignore[arg-type]
-    assert twice == generate_all(model, VOCABULARY, ["in", "in"], num_return_sequences=2, **options)
-    other = generate_all(model, VOCABULARY, ["in", "in"], num_return_sequences=2, max_new_tokens=12, seed=4)
+    assert twice == generate_all(model, VOCABULARY, Whitespace(), ["in", "in"], num_return_sequences=2, **options)
+    other = generate_all(
+        model, VOCABULARY, Whitespace(), ["in", "in"], num_return_sequences=2, max_new_tokens=12, seed=4
+    )
     assert {sample.output for sample in other}.isdisjoint(sample.output for sample in twice)
     with pytest.raises(RecipeError, match="num_return_sequences is 0, expected at least 1"):
-        generate_all(model, VOCABULARY, ["in"], num_return_sequences=0)
+        generate_all(model, VOCABULARY, Whitespace(), ["in"], num_return_sequences=0)
 
 
 def test_options_go_by_the_names_of_today_and_by_those_of_0_1() -> None:

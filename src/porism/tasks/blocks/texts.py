@@ -1,4 +1,4 @@
-"""Text in files and folders, as every task on text takes it: words between white space, one `<eos>` a line."""
+"""Text in files and folders, as every task on text takes it: in UTF-8, lines that end in a newline."""
 
 import re
 from collections.abc import Sequence
@@ -19,25 +19,23 @@ SPLIT_NAMES = {"train": "train", "training": "train", "test": "test"} | dict.fro
 )
 
 BYTES_A_BYTE = 12
-"""Of memory for a byte of text, once it is a list of words."""
+"""Of memory for a byte of text, once it is a stream of numbers."""
 ZEROS_TELL = 16
 """Letters of a text that show whether they have two bytes each."""
 
 Item = TypeVar("Item")
 
 
-def read_words(path: Path) -> list[str]:
-    """All words of one file (`.txt`, `.txt.gz` or `.txt.xz` alike), with `<eos>` after each line."""
+def read_lines(path: Path) -> str:
+    """The text of one file (`.txt`, `.txt.gz` or `.txt.xz` alike), with a newline at the end of its last line, too."""
     content = read_content(path)
     check_fits(
         path, BYTES_A_BYTE * len(content), "its text as words", advice="Give less text. The words task reads in pieces."
     )
     text = decoded(content, str(path))
-    # Only "\n" ends a line: str.splitlines would also break at characters that corpora use inside a line.
-    words = [word for line in text.removesuffix("\n").split("\n") for word in (*line.split(), EOS)]
-    if all(word == EOS for word in words):
+    if not text.strip():
         raise DataError(f"{path}: empty, no word in it. Give a file with text.")
-    return words
+    return text.removesuffix("\n") + "\n"
 
 
 def text_files(folder: Path) -> list[Path]:

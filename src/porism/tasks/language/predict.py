@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from porism.errors import RecipeError, nearest
+from porism.tasks.language.data.tokenizer import Tokenizer, Whitespace
 from porism.tasks.language.data.vocabulary import UNK, Vocabulary
 from porism.training.task import Carry, Prediction
 
@@ -60,6 +61,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def generate_all(
     model: AutoregressiveModel,
     vocabulary: Vocabulary,
+    tokenizer: Tokenizer,
     prompts: Sequence[str],
     *,
     num_return_sequences: int = 1,
@@ -70,7 +72,7 @@ def generate_all(
     if num_return_sequences < 1:
         raise RecipeError(f"generate: num_return_sequences is {num_return_sequences}, expected at least 1.")
     return [
-        generate(model, vocabulary, prompt, seed=seed_of(seed, index, sequence), **options)
+        generate(model, vocabulary, prompt, tokenizer=tokenizer, seed=seed_of(seed, index, sequence), **options)
         for index, prompt in enumerate(prompts)
         for sequence in range(num_return_sequences)
     ]
@@ -92,6 +94,7 @@ def generate(
     vocabulary: Vocabulary,
     prompt: str,
     *,
+    tokenizer: Tokenizer | None = None,
     max_new_tokens: int = 50,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -99,8 +102,9 @@ def generate(
     seed: int = 0,
     allow_unk: bool = False,
 ) -> Prediction:
-    """Goes on from a prompt until the line ends (`<eos>`) or `max_new_tokens` words are out.
+    """Goes on from a prompt until the line ends (`<eos>`) or `max_new_tokens` tokens are out.
 
+    tokenizer: cuts the prompt and joins the answer; left out, at white space.
     The prompt is the beginning of a line: the model reads `<eos>` and then every word of it. An empty prompt leaves the
     line to the model. `<unk>` is never generated unless `allow_unk`, or unless it is the only token with a probability
     above 0. The same seed gives the same text; torch's own random state is left alone.
@@ -108,7 +112,8 @@ def generate(
     >>> generate(model, vocabulary, "in palo alto", temperature=0.8, top_k=50).output     # doctest: +SKIP
     """
     check_options(max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p)
-    known, notes = _recognise(prompt.split(), vocabulary)
+    tokenizer = tokenizer or Whitespace()
+    known, notes = _recognise(tokenizer.tokens(prompt), vocabulary)
     generator = torch.Generator().manual_seed(seed)
     banned = None if allow_unk else vocabulary.unk
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
@@ -130,9 +135,8 @@ def generate(
     finally:
         model.train(was_training)
     stopped = "length" if len(generated) == max_new_tokens else "end of line"
-    return Prediction(
-        prompt, " ".join(vocabulary.decode(generated)), notes, {"words": len(generated), "stopped": stopped}
-    )
+    output = tokenizer.text(vocabulary.decode(generated))
+    return Prediction(prompt, output, notes, {"words": len(generated), "stopped": stopped})
 
 
 def check_options(*, max_new_tokens: int, temperature: float, top_k: int | None, top_p: float | None) -> None:

@@ -21,6 +21,15 @@ class LanguageRecipe(Recipe):
     """A language model and how it is trained."""
 
     task: ClassVar[str] = "language"
+    tokenizer: Literal["auto", "whitespace", "words", "characters", "bytes", "bpe"] = "auto"
+    """How text is cut: at white space, into words and punctuation marks, or into smaller pieces. `auto` takes known
+    corpora as they are given, and your own text as words."""
+    lowercase: bool = False
+    """Read the text in lower case."""
+    min_count: Count | None = None
+    """Rarer tokens are unknown; none for 1 where the text brings its splits, and 2 elsewhere."""
+    max_vocab_size: Count | None = None
+    """Only the most frequent tokens are known; none for all where the text brings its splits, and 10,000 elsewhere."""
     model: Literal["elman", "lstm", "attention", "window", "taylor", "hybrid"] = "elman"
     """A recurrent net, or what attends: softmax over all previous words, over a window, the series, or both."""
     nonlinearity: Literal["sigmoid", "tanh", "relu"] = "sigmoid"

@@ -15,13 +15,15 @@ from porism.runs.recipe import Recipe
 from porism.tasks.language.baselines import baseline_cross_entropies
 from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
 from porism.tasks.language.data.public import PTB_FINGERPRINT
+from porism.tasks.language.data.text_facts import text_facts, text_notes
+from porism.tasks.language.data.tokenizer import Tokenizer, from_json
 from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.metric import Perplexity
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.model.build import build
 from porism.tasks.language.model.cost import subject
 from porism.tasks.language.predict import checked_options, generate_all
-from porism.tasks.language.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, LanguageRecipe
+from porism.tasks.language.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, WIDE, LanguageRecipe
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
@@ -48,29 +50,39 @@ class Language(Task):
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
     default_recipe: ClassVar[str] = DEFAULT
 
-    def __init__(self, recipe: LanguageRecipe, vocabulary: Vocabulary, corpus: Corpus | None = None) -> None:
+    def __init__(
+        self, recipe: LanguageRecipe, vocabulary: Vocabulary, tokenizer: Tokenizer, corpus: Corpus | None = None
+    ) -> None:
         self.recipe: LanguageRecipe = recipe
         self.vocabulary = vocabulary
+        self.tokenizer = tokenizer
         self._corpus = corpus
 
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
-        corpus = load_corpus(source)
-        task = cls(_own(recipe), corpus.vocabulary, corpus)
+        own = _own(recipe)
+        corpus = load_corpus(
+            source,
+            tokenizer=own.tokenizer,
+            lowercase=own.lowercase,
+            min_count=own.min_count,
+            max_vocab_size=own.max_vocab_size,
+        )
+        task = cls(own, corpus.vocabulary, corpus.tokenizer, corpus)
         for split in cls.splits:
             task._windows(split, recipe.batch_size if split == "train" else EVALUATION_ROWS, task.recipe.seq_len)
         return task
 
     @classmethod
     def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
-        return cls(_own(recipe), Vocabulary.from_json(assets["vocabulary"]))
+        return cls(_own(recipe), Vocabulary.from_json(assets["vocabulary"]), from_json(assets.get("tokenizer")))
 
     @property
     def corpus(self) -> Corpus:
         return loaded(self._corpus)
 
     def assets(self) -> dict[str, Any]:
-        return {"vocabulary": self.vocabulary.to_json()}
+        return {"vocabulary": self.vocabulary.to_json(), "tokenizer": self.tokenizer.to_json()}
 
     def fingerprint(self) -> str:
         return self.corpus.fingerprint()
@@ -102,7 +114,7 @@ class Language(Task):
         for tokens, targets in self._windows(split, EVALUATION_ROWS, net.evaluation_steps):
             loss, carry = net.loss(tokens.to(device), targets.to(device), carry)
             meter.add(loss.double() * targets.numel(), targets.numel())
-        return meter.metrics()
+        return self._with_bits(split, meter.metrics())
 
     def example_scores(self, model: nn.Module, split: str) -> ExampleScores:
         net = _own_model(model)
@@ -123,13 +135,21 @@ class Language(Task):
         )
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
-        return generate_all(_own_model(model), self.vocabulary, inputs, **checked_options(options))
+        return generate_all(_own_model(model), self.vocabulary, self.tokenizer, inputs, **checked_options(options))
 
     def show(self, model: nn.Module) -> list[Prediction]:
-        known = [prompt for prompt in PROMPTS if all(word in self.vocabulary for word in prompt.split())]
+        known = [
+            prompt for prompt in PROMPTS if all(token in self.vocabulary for token in self.tokenizer.tokens(prompt))
+        ]
         # A seed of the recipe's own: the same draws would make the texts of all models of a report alike.
         seed = crc32(self.recipe.name.encode())
         return self.predict(model, [*known[:3], ""], {"temperature": 0.8, "max_new_tokens": 30, "seed": seed})
+
+    def facts(self) -> dict[str, int | float | str]:
+        return text_facts(self.corpus) | self._published_facts()
+
+    def notes(self) -> Sequence[str]:
+        return text_notes(self.corpus)
 
     def letters(self) -> dict[str, int]:
         return {**subject(self.recipe).sizes, "V": len(self.vocabulary)}
@@ -149,7 +169,10 @@ class Language(Task):
         streams = {split: self.corpus.streams[split] for split in ("valid", "test")}
         found = baseline_cross_entropies(self.corpus.streams["train"], streams, len(self.vocabulary))
         return {
-            name: {split: {"perplexity": math.exp(nats), "cross_entropy": nats} for split, nats in splits.items()}
+            name: {
+                split: self._with_bits(split, {"perplexity": math.exp(nats), "cross_entropy": nats})
+                for split, nats in splits.items()
+            }
             for name, splits in found.items()
         }
 
@@ -157,6 +180,14 @@ class Language(Task):
         return {
             split: {"perplexity": math.exp(nats), "cross_entropy": nats} for split, nats in self.corpus.limits.items()
         }
+
+    def _with_bits(self, split: str, metrics: dict[str, float]) -> dict[str, float]:
+        return {**metrics, "bits_per_byte": self.corpus.bits_per_byte(split, metrics["cross_entropy"])}
+
+    def _published_facts(self) -> dict[str, str]:
+        if self.recipe.name not in WIDE or not self.published():
+            return {}
+        return {"published number": "of an evaluation that goes on training on the text it measures: no mark for this"}
 
     def _windows(self, split: str, batch: int, steps: int) -> Windows:
         return Windows(rows(self.corpus.streams[split], batch), steps)

@@ -89,12 +89,15 @@ def test_one_file_is_cut_at_line_ends(tmp_path: Path) -> None:
     assert words(corpus, "test") == f"{UNK} and and {EOS} {UNK} and and {EOS}"
 
 
-def test_one_long_line_is_cut_between_words(tmp_path: Path) -> None:
-    assert cut([str(n) for n in range(29)] + [EOS]) == {
+def test_one_long_line_is_cut_between_words() -> None:
+    parts = cut(" ".join(str(n) for n in range(29)) + "\n")
+    assert "".join(parts.values()) == " ".join(str(n) for n in range(29)) + "\n"
+    assert {split: part.split() for split, part in parts.items()} == {
         "train": [str(n) for n in range(24)],
         "valid": ["24", "25", "26"],
-        "test": ["27", "28", EOS],
+        "test": ["27", "28"],
     }
+    assert parts["test"].endswith("\n")
 
 
 def test_ten_files_are_held_out_whole(tmp_path: Path) -> None:
@@ -120,7 +123,7 @@ def test_own_text_meets_unknown_words_in_training(tmp_path: Path) -> None:
     source = write(tmp_path, {"own.txt": "".join(f"often word{n}\n" for n in range(30))}) + "/own.txt"
     assert load_corpus(source).vocabulary.words == (EOS, UNK, "often")
     assert len(load_corpus(source, min_count=1).vocabulary) == 27
-    assert len(load_corpus(source, min_count=1, max_words=7).vocabulary) == 7
+    assert len(load_corpus(source, min_count=1, max_vocab_size=7).vocabulary) == 7
 
 
 def test_own_text_is_capped_at_ten_thousand_words(tmp_path: Path) -> None:
@@ -206,9 +209,10 @@ def test_the_synthetic_corpus_brings_its_limits() -> None:
     assert corpus.entropy is not None
     assert set(corpus.limits) == set(SPLITS)
     with pytest.raises(
-        RecipeError, match=r"synthetic: min_count and max_words would change its entropy. Leave them out."
+        RecipeError,
+        match=r"synthetic: tokenizer, lowercase, min_count or max_vocab_size would change its entropy.",
     ):
-        load_corpus("synthetic", max_words=10)
+        load_corpus("synthetic", max_vocab_size=10)
 
 
 def test_the_fingerprint_sees_words_order_and_splits() -> None:

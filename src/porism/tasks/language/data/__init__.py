@@ -4,22 +4,20 @@
 >>> x, y = Windows(rows(corpus.streams["train"], batch=64), steps=10)[0]     # (10, 64) each
 """
 
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-
-from torch import Tensor
 
 from porism.errors import DataError, RecipeError, nearest
 from porism.tasks.blocks.download import DataSet
 from porism.tasks.blocks.texts import PUBLIC, SPLITS
+from porism.tasks.language.data.corpus import Corpus
 from porism.tasks.language.data.embedded import embedded
 from porism.tasks.language.data.files import Text, read_text
 from porism.tasks.language.data.public import read_public
 from porism.tasks.language.data.synthetic import synthetic
-from porism.tasks.language.data.vocabulary import Vocabulary
+from porism.tasks.language.data.text_size import given_size, text_sizes
+from porism.tasks.language.data.tokenizer import get_tokenizer
+from porism.tasks.language.data.vocabulary import EOS, UNK, Vocabulary
 from porism.tasks.language.data.windows import Windows, rows
 
 __all__ = ["CATALOGUE", "Corpus", "Vocabulary", "Windows", "load_corpus", "rows"]
@@ -34,55 +32,59 @@ DEFAULT_MIN_COUNT = 2
 DEFAULT_MAX_WORDS = 10_000
 
 
-@dataclass(frozen=True, eq=False)
-class Corpus:
-    """A vocabulary and three streams of its words' numbers, each a tensor (tokens,) of int64.
-
-    `entropy` is the source's entropy in nats per token, where it is known exactly. `limits` then has, for each split,
-    the cross-entropy of the true source on that very stream: on valid and test no model beats it but by chance.
-    """
-
-    name: str
-    vocabulary: Vocabulary
-    streams: Mapping[str, Tensor]
-    entropy: float | None = None
-    limits: Mapping[str, float] = field(default_factory=dict)
-
-    def fingerprint(self) -> str:
-        """The sha256 of vocabulary and streams: all that a model ever sees."""
-        digest = hashlib.sha256(json.dumps(self.vocabulary.to_json()).encode())
-        for split in SPLITS:
-            digest.update(f"\n{split} {len(self.streams[split])}\n".encode())
-            digest.update(self.streams[split].numpy().astype("<i8").tobytes())
-        return digest.hexdigest()
-
-
-def load_corpus(source: str | None = None, *, min_count: int | None = None, max_words: int | None = None) -> Corpus:
+def load_corpus(
+    source: str | None = None,
+    *,
+    tokenizer: str = "auto",
+    lowercase: bool = False,
+    min_count: int | None = None,
+    max_vocab_size: int | None = None,
+) -> Corpus:
     """The corpus of a name (`manual`, `synthetic`, `ptb`, `wikitext-2`) or of a path; None is the manual.
 
-    The vocabulary comes from the training split: words seen at least `min_count` times, and of those the `max_words`
-    most frequent. Left at None, a published split keeps all its words, so that its numbers compare; any other text
-    keeps up to 10,000 words seen twice or more, so that a model meets `<unk>` in training before it does in the test.
+    tokenizer: `whitespace`, `words`, `characters`, `bytes` or `bpe`. `auto` takes the tokens of a known corpus, or of
+        a folder that brings its splits, as they are given, and cuts any other text into words and punctuation marks.
+    min_count, max_vocab_size: the vocabulary comes from the training split: tokens seen at least `min_count` times,
+        and of those the `max_vocab_size` most frequent. Left at None, a published split keeps all its words, so that
+        its numbers compare; any other text keeps up to 10,000 tokens seen twice or more, so that a model meets
+        `<unk>` in training before it does in the test.
     """
     source = "manual" if source is None else source
     if source == "synthetic":
-        if min_count is not None or max_words is not None:
-            raise RecipeError("synthetic: min_count and max_words would change its entropy. Leave them out.")
+        if min_count is not None or max_vocab_size is not None or lowercase or tokenizer not in ("auto", "whitespace"):
+            raise RecipeError(
+                "synthetic: tokenizer, lowercase, min_count or max_vocab_size would change its entropy. Leave it out."
+            )
         drawn = synthetic()
-        return Corpus(source, drawn.vocabulary, drawn.streams, drawn.entropy, drawn.limits)
+        corpus = Corpus(source, drawn.vocabulary, drawn.streams, drawn.entropy, drawn.limits)
+        return replace(corpus, sizes={split: given_size(corpus.vocabulary, corpus.streams[split]) for split in SPLITS})
     text = _read(source)
+    if tokenizer == "auto":
+        tokenizer = "whitespace" if source in CATALOGUE or text.published_split else "words"
+    if not text.published_split or tokenizer == "bpe":
+        max_vocab_size = DEFAULT_MAX_WORDS if max_vocab_size is None else max_vocab_size
     if not text.published_split:
         min_count = DEFAULT_MIN_COUNT if min_count is None else min_count
-        max_words = DEFAULT_MAX_WORDS if max_words is None else max_words
+    made = get_tokenizer(
+        tokenizer, lowercase=lowercase, train=text.splits["train"], vocab_size=(max_vocab_size or DEFAULT_MAX_WORDS) - 2
+    )
+    if max_vocab_size is not None and max_vocab_size < len(made.alphabet()) + 2:
+        raise RecipeError(
+            f"max_vocab_size={max_vocab_size} cannot be: tokenizer={tokenizer} has {len(made.alphabet())} tokens of "
+            f"its own, and {EOS} and {UNK} come to them. Use --set max_vocab_size={len(made.alphabet()) + 2} or more."
+        )
+    vocabulary = Vocabulary.from_words(
+        made.stream(text.splits["train"]), min_count=min_count or 1, max_words=max_vocab_size, always=made.alphabet()
+    )
+    streams = {split: vocabulary.encode(made.stream(text.splits[split])) for split in SPLITS}
     for split in SPLITS:
-        if len(text.splits[split]) < 2:
+        if len(streams[split]) < 2:
             raise DataError(
-                f"{source}: the {split} split has {len(text.splits[split])} tokens, expected at least 2. "
-                "Give more text."
+                f"{source}: the {split} split has {len(streams[split])} tokens, expected at least 2. Give more text."
             )
-    vocabulary = Vocabulary.from_words(text.splits["train"], min_count=min_count or 1, max_words=max_words)
-    streams = {split: vocabulary.encode(text.splits[split]) for split in SPLITS}
-    return Corpus(source if source in CATALOGUE else Path(source).name, vocabulary, streams)
+    sizes = text_sizes(made, vocabulary, text.splits)
+    name = source if source in CATALOGUE else Path(source).name
+    return Corpus(name, vocabulary, streams, tokenizer=made, sizes=sizes)
 
 
 def _read(source: str) -> Text:

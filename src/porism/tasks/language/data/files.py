@@ -1,10 +1,11 @@
-"""A text's words by split, from a file or a folder."""
+"""A text by split, from a file or a folder."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from porism.tasks.blocks.texts import EOS, SPLITS, hold_out, read_words, split_files, text_files
+from porism.tasks.blocks.texts import SPLITS, hold_out, read_lines, split_files, text_files
 
 ENOUGH_TO_SPLIT = 10
 """From this many files, or lines, on a text is split between them; below, inside them."""
@@ -12,9 +13,9 @@ ENOUGH_TO_SPLIT = 10
 
 @dataclass(frozen=True)
 class Text:
-    """Words of each split, and whether somebody else drew the border between the splits."""
+    """The text of each split, every line ended by a newline, and whether somebody else drew the border between them."""
 
-    splits: dict[str, list[str]]
+    splits: dict[str, str]
     published_split: bool
 
 
@@ -25,7 +26,7 @@ def read_text(path: Path) -> Text:
     more other files, whole files are held out. Fewer, or a single file, are cut into 80, 10 and 10 % at line ends.
     """
     if not path.is_dir():
-        return Text(cut(read_words(path)), published_split=False)
+        return Text(cut(read_lines(path)), published_split=False)
     files = text_files(path)
     if named := split_files(path, files):
         return read_split_files(named)
@@ -37,17 +38,21 @@ def read_text(path: Path) -> Text:
 
 def read_split_files(files: dict[str, Path]) -> Text:
     """One file a split."""
-    return Text({split: read_words(files[split]) for split in SPLITS}, published_split=True)
+    return Text({split: read_lines(files[split]) for split in SPLITS}, published_split=True)
 
 
-def cut(words: list[str]) -> dict[str, list[str]]:
-    """80, 10 and 10 % in three blocks, cut at line ends; between words where there are fewer than ten lines."""
-    ends: Sequence[int] = [position for position, word in enumerate(words, start=1) if word == EOS]
+def cut(text: str) -> dict[str, str]:
+    """80, 10 and 10 % in three blocks, cut at line ends; between words where there are fewer than ten lines.
+
+    >>> cut("a b c d e f g h i j")["valid"]
+    ' i'
+    """
+    ends = [line.end() for line in re.finditer(r"\n", text)]
     if len(ends) < ENOUGH_TO_SPLIT:
-        ends = range(1, len(words) + 1)
+        ends = [word.end() for word in re.finditer(r"\S+|\n", text)]
     first, second = ends[len(ends) * 8 // 10 - 1], ends[len(ends) * 9 // 10 - 1]
-    return {"train": words[:first], "valid": words[first:second], "test": words[second:]}
+    return {"train": text[:first], "valid": text[first:second], "test": text[second:]}
 
 
-def _concatenate(files: Sequence[Path]) -> list[str]:
-    return [word for file in files for word in read_words(file)]
+def _concatenate(files: Sequence[Path]) -> str:
+    return "".join(read_lines(file) for file in files)

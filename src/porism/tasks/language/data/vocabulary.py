@@ -43,9 +43,12 @@ class Vocabulary:
                 raise DataError(f"vocabulary: {special} is not among its {len(self.words)} words. Add it.")
 
     @classmethod
-    def from_words(cls, words: Iterable[str], *, min_count: int = 1, max_words: int | None = None) -> Self:
+    def from_words(
+        cls, words: Iterable[str], *, min_count: int = 1, max_words: int | None = None, always: Iterable[str] = ()
+    ) -> Self:
         """Words seen at least `min_count` times, of those the `max_words` most frequent; ties in alphabetical order.
 
+        Words of `always` are in it however often they are seen.
         What is left out counts as `<unk>`, so `<unk>` takes its place in the order by how often a model will meet it.
         """
         if min_count < 1:
@@ -56,6 +59,7 @@ class Vocabulary:
         specials = {special: counts.pop(special, 0) for special in (EOS, UNK)}
         ranked = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))
         kept = {word: counts[word] for word in ranked[: None if max_words is None else max_words - len(specials)]}
+        kept |= {word: counts[word] for word in always}
         specials[UNK] += counts.total() - sum(kept.values())
         kept |= specials
         return cls(tuple(sorted(kept, key=lambda word: (-kept[word], word))))
