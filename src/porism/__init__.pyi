@@ -2,6 +2,8 @@ from porism import errors as errors
 from porism import functional as functional
 from porism import layers as layers
 from porism import testing as testing
+from porism.api.compare import Comparison as Comparison
+from porism.api.compare import compare as compare
 from porism.api.cost import cost as cost
 from porism.api.run import Run as Run
 from porism.api.run import load as load
@@ -33,6 +35,7 @@ __all__ = [
     "LSTM",
     "Attention",
     "AutoAttention",
+    "Comparison",
     "Cost",
     "Elman",
     "Graph",
@@ -51,6 +54,7 @@ __all__ = [
     "Terms",
     "WindowAttention",
     "attention",
+    "compare",
     "cost",
     "errors",
     "functional",

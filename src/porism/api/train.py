@@ -125,9 +125,14 @@ class Request:
             if model is not None:
                 raise RecipeError("two models: the first argument is a module, and model= is another. Give one.")
             task, model = "supervised", task
+        chosen = Settings.of(task, recipe, model, loss, metrics, {**batch_size_of(data), **fields})
+        return cls.with_settings(chosen, data, seed, device, threads)
+
+    @classmethod
+    def with_settings(cls, chosen: Settings, data: Any, seed: int, device: str, threads: int | None) -> "Request":
+        """The training of settings that are chosen, on data of any form."""
         check_seed(seed)
         check_threads(threads)
-        chosen = Settings.of(task, recipe, model, loss, metrics, {**_batch_size(data), **fields})
         in_file = data is None or isinstance(data, str | os.PathLike)
         source = whole_path(chosen.kind.name, None if data is None else os.fspath(data)) if in_file else None
         brought = chosen.bring(None if in_file else data)
@@ -170,7 +175,10 @@ class Request:
                 f"{folder} cannot go on as another run: {'; '.join(found)}. Leave these as they were, or choose "
                 "another out."
             )
-        return Run(folder, brought=self.brought)._go_on(self.recipe, progress, callbacks)
+        there = Run(folder, brought=self.brought)
+        if run.metrics() is not None and recipe_from(self.kind, run.fields) == self.recipe:
+            return there
+        return there._go_on(self.recipe, progress, callbacks)
 
     def try_out(self, told: Progress) -> Run:
         """One step and everything after it, in a folder that is deleted with the run."""
@@ -193,7 +201,7 @@ class Request:
         return run
 
 
-def _batch_size(data: Any) -> dict[str, int]:
+def batch_size_of(data: Any) -> dict[str, int]:
     """That of a DataLoader, where the data is one."""
     train = data.get("train") if isinstance(data, Mapping) else data
     return {"batch_size": train.batch_size} if isinstance(train, DataLoader) and train.batch_size else {}

@@ -1,0 +1,121 @@
+"""porism.compare: several models from the same seeds on the same data."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.api.conftest import Data, best_bits
+from torch import nn
+
+import porism
+from porism.errors import PorismError, RecipeError, RunError
+
+
+def small(info: Any) -> nn.Module:
+    return nn.Linear(info.num_features, info.num_classes)
+
+
+def large(info: Any) -> nn.Module:
+    return nn.Sequential(nn.Linear(info.num_features, 16), nn.ReLU(), nn.Linear(16, info.num_classes))
+
+
+OPTIONS: dict[str, Any] = {"loss": "cross_entropy", "epochs": 2, "threads": 1, "device": "cpu", "learning_rate": 0.02}
+
+
+@pytest.fixture(scope="module")
+def both(points: Data, tmp_path_factory: pytest.TempPathFactory) -> porism.Comparison:
+    models = {"mine": small, "wide one": large, "ours": "linear"}
+    return porism.compare("supervised", models, data=points, seeds=2, out=tmp_path_factory.mktemp("c") / "c", **OPTIONS)
+
+
+def test_every_model_has_a_run_of_every_seed(both: porism.Comparison) -> None:
+    folders = {run.path.name for run in both.runs}
+    assert folders == {f"{name}-seed-{seed}" for name in ("mine", "wide-one", "ours") for seed in (1, 2)}
+    records = both.to_records()
+    assert {(row["model"], row["parameters"]) for row in records} == {("mine", 15), ("wide-one", 131), ("ours", 15)}
+    assert all(
+        row["test_accuracy"] == run.metrics["test"]["accuracy"] for row, run in zip(records, both.runs, strict=True)
+    )
+    assert (both.path / "report.html").is_file()
+
+
+def test_a_model_of_ours_and_the_same_of_yours_begin_alike(both: porism.Comparison) -> None:
+    """One linear layer is drawn from the seed either way, and trained by the same recipe."""
+    mine, ours = (next(run for run in both.runs if run.path.name == f"{name}-seed-1") for name in ("mine", "ours"))
+    assert mine.metrics == ours.metrics
+
+
+def test_two_seeds_decide_nothing(both: porism.Comparison) -> None:
+    assert both.best is None
+    assert len(both.differences) == 3
+    assert not any(found.decided for found in both.differences)
+    assert all(found.low is not None and found.low <= found.lead for found in both.differences)
+
+
+def test_it_shows_itself(both: porism.Comparison) -> None:
+    assert repr(both) == "Comparison of mine and ours and wide-one by test accuracy: 6 runs"
+    assert "wide-one" in str(both)
+    assert both.table().row_count == 3
+    assert "<table>" in both._repr_html_()
+
+
+def test_a_decided_comparison_has_a_best(points: Data, tmp_path: Path) -> None:
+    def untrained(info: Any) -> nn.Module:
+        # It learns a bias alone.
+        made = nn.Linear(info.num_features, info.num_classes)
+        nn.init.zeros_(made.weight)
+        made.weight.requires_grad_(False)
+        return made
+
+    given = {**OPTIONS, "epochs": 4, "learning_rate": 0.2}
+    found = porism.compare({"mine": small, "bias": untrained}, data=points, seeds=5, out=tmp_path / "c", **given)
+    assert found.best is not None
+    assert found.best.recipe.name == "mine"
+    (only,) = found.differences
+    assert (only.first, only.second, only.decided) == ("mine", "bias", True)
+
+
+def test_what_is_done_is_kept(both: porism.Comparison, points: Data) -> None:
+    models = {"mine": small, "wide one": large, "ours": "linear"}
+    before = {run.path: (run.path / "metrics.json").stat().st_mtime_ns for run in both.runs}
+    again = porism.compare("supervised", models, data=points, seeds=2, out=both.path, resume=True, **OPTIONS)
+    assert {run.path: (run.path / "metrics.json").stat().st_mtime_ns for run in again.runs} == before
+    with pytest.raises(RunError, match="already holds a run. Add resume=True"):
+        porism.compare("supervised", models, data=points, seeds=2, out=both.path, **OPTIONS)
+
+
+def test_runs_are_taken_as_they_are_and_seeds_named(both: porism.Comparison, points: Data, tmp_path: Path) -> None:
+    done = both.runs[0]
+    found = porism.compare("supervised", [done, "linear"], data=points, seeds=[2], out=tmp_path / "c", **OPTIONS)
+    assert found.runs[-1] is done
+    ours = next(run for run in both.runs if run.path.name == "ours-seed-2")
+    assert best_bits(found.runs[0].path) == best_bits(ours.path)
+
+
+WRONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "none": ("which models? Choose from mlp, linear", {"models": []}),
+    "unknown": ("supervised has no recipe 'linera'. Did you mean linear?", {"models": ["linera"]}),
+    "drawn": (
+        "mine is a module, whose parameters are drawn already",
+        {"models": {"mine": nn.Linear(4, 3)}, "seeds": 2},
+    ),
+    "nameless": ("Give modules by name", {"models": [nn.Linear(4, 3)]}),
+    "twice": ("two have the same name", {"models": ["linear", "linear"]}),
+    "seeds": ("expected a number, or some that differ", {"models": ["linear"], "seeds": [1, 1]}),
+    "no seeds": ("seeds takes a whole number from 1", {"models": ["linear"], "seeds": 0}),
+    "field": ("has no field 'epoch'", {"models": ["linear"], "epoch": 1}),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_cannot_be_compared_is_refused(wrong: str, points: Data, tmp_path: Path) -> None:
+    words, given = WRONG[wrong]
+    with pytest.raises(PorismError) as raised:
+        porism.compare(**{"task": "supervised", "data": points, "out": tmp_path / "c", **given})
+    assert words in str(raised.value)
+    assert not (tmp_path / "c").exists()
+
+
+def test_models_are_given_once(points: Data) -> None:
+    with pytest.raises(RecipeError, match="models are given twice"):
+        porism.compare({"mine": small}, ["linear"], data=points)
