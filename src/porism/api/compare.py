@@ -91,10 +91,11 @@ class Comparison:
             Difference(
                 pair.first.name,
                 pair.second.name,
-                pair.lead.mean,
-                *((None, None) if pair.lead.margin is None else (pair.lead.low, pair.lead.high)),
-                pair.corrected,
-                pair.decided,
+                lead=pair.lead.mean,
+                low=None if pair.lead.margin is None else pair.lead.low,
+                high=None if pair.lead.margin is None else pair.lead.high,
+                p_value=pair.corrected,
+                decided=pair.decided,
             )
             for pair in (() if self._contest is None else self._contest.pairs)
             if pair.leads

@@ -26,6 +26,7 @@ from porism.training.loop import answering, evaluate
 from porism.training.own_cost import own_cost
 from porism.training.own_model import DataInfo, OwnModel
 from porism.training.progress import NoProgress
+from porism.training.recipe_cost import recipe_cost
 from porism.training.session import (
     NOTHING,
     best_checkpoint,
@@ -127,12 +128,10 @@ class Run:
     @cached_property
     def cost(self) -> "Cost":
         """What the model costs, as formulas: see `porism.cost`. Of a recipe with its loss, of your own module alone."""
-        from porism.api.cost import NamedTarget, cost_of
-
         with python_words():
             if self._folder.facts.model is not None:
                 return own_cost(self._answering_task)
-            return cost_of(NamedTarget(f"{self.task}/{self.recipe.name}", *self._kind.subject(self.recipe)))
+            return recipe_cost(self.recipe, self._answering_task.cost_subject())
 
     @cached_property
     def vectors(self) -> "KeyedVectors":
