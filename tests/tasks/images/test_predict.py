@@ -21,7 +21,8 @@ def test_the_chances_of_all_classes(digits_task: Make) -> None:
     task = digits_task("pooled")
     model = task.build().eval()
     (answer,) = task.predict(model, [SEVEN], {})
-    probs = answer.details["chances"]
+    probs = answer.details["probabilities"]
+    assert answer.details["chances"] == probs
     assert list(probs) == list(task.classes)
     assert sum(probs.values()) == pytest.approx(1)
     best = max(probs, key=probs.__getitem__)

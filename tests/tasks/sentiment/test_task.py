@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,19 @@ def test_padding_changes_nothing(name: str) -> None:
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(DataError, match="nowhere.csv: no such file or folder, and no reviews of that name"):
         Sentiment.load(RECIPES["attention"], "nowhere.csv")
+
+
+def test_encoders_with_different_tokenizers_are_different_data(tiny_bert: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(tiny_bert, tmp_path / "copy")
+    swapped = shutil.copytree(tiny_bert, tmp_path / "swapped")
+    path = swapped / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    words = tokenizer["model"]["vocab"]
+    words["good"], words["bad"] = words["bad"], words["good"]
+    path.write_text(json.dumps(tokenizer))
+
+    def fingerprint(encoder: Path) -> str:
+        recipe = override(RECIPES["bert"], [f"encoder={encoder}", "max_length=20"])
+        return Sentiment.load(recipe, None).fingerprint()
+
+    assert fingerprint(tiny_bert) == fingerprint(copy) != fingerprint(swapped)

@@ -27,9 +27,9 @@ def classify(model: nn.Module, path: str, shape: Shape, classes: Sequence[str], 
     device = next(model.parameters()).device
     probs = model(pixels[None].to(device).float() / recipe.divisor)[0].double().softmax(0).cpu()
     by_class = dict(zip(classes, probs.tolist(), strict=True))
-    return Prediction(
-        path, likeliest(probs, classes), notes, {"class": classes[int(probs.argmax())], "chances": by_class}
-    )
+    # The first is its name in every task, the second its name in 0.1.
+    details = {"class": classes[int(probs.argmax())], "probabilities": by_class, "chances": by_class}
+    return Prediction(path, likeliest(probs, classes), notes, details)
 
 
 @torch.no_grad()

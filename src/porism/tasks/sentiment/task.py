@@ -1,5 +1,7 @@
 """The sentiment task: is a text negative, neutral or positive?"""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -123,7 +125,12 @@ class Sentiment(Task):
         return {"tokenizer": self.tokenizer.to_json(), "classes": list(CLASSES), "length": self.length, **encoder}
 
     def fingerprint(self) -> str:
-        return self.reviews.fingerprint()
+        texts = self.reviews.fingerprint()
+        if self._pretrained is None:
+            return texts
+        # What a model sees of a text, its tokenizer decides, which lies in the encoder's folder and not in the recipe.
+        tokenizer = json.dumps(self.tokenizer.to_json(), sort_keys=True)
+        return hashlib.sha256(f"{texts} {tokenizer}".encode()).hexdigest()
 
     def build(self) -> Classifier:
         config = make_config(self._config) if self._config else None
