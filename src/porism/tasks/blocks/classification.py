@@ -1,4 +1,4 @@
-"""Accuracy, cross-entropy and confusion matrix of a classifier."""
+"""Accuracy, cross-entropy and confusion matrix of a classifier, and what a report shows of them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from porism.runs.exhibits import Matrix, Table
 
 MOST_SHOWN = 100
 """Classes in a matrix. Of thousands every pair would take gigabytes, and nobody would read it."""
@@ -57,6 +59,45 @@ def confusion(predicted: Tensor, labels: Tensor, classes: Sequence[str]) -> Conf
         if most == len(classes)
         else Confusion(names, [*names, "others"], counts)
     )
+
+
+def confusion_exhibits(predicted: Tensor, labels: Tensor, classes: Sequence[str], unit: str) -> tuple[Matrix, Table]:
+    """The confusion matrix of the test split, and recall and precision of each class. unit: `images`, `texts`."""
+    counted = confusion(predicted, labels, classes)
+    matrix = Matrix(
+        title="What was taken for what",
+        about=f"Test {unit}: the row is what it is, the column what the model says.",
+        rows=counted.rows,
+        columns=counted.columns,
+        counts=counted.counts.tolist(),
+    )
+    named = dict(zip(classes, torch.bincount(predicted, minlength=len(classes)).tolist(), strict=True))
+    there, right = counted.counts.sum(1).tolist(), counted.counts.diagonal().tolist()
+    table = Table(
+        title="Each class",
+        about=f"Recall: of the test {unit} of a class, how many the model finds. Precision: of those it names so, how "
+        "many are.",
+        columns=["class", unit, "recall", "precision"],
+        rows=[
+            [name, there[row], *(right[row] / whole if whole else "none" for whole in (there[row], named[name]))]
+            for row, name in enumerate(counted.rows)
+        ],
+    )
+    return matrix, table
+
+
+def surest_mistakes(probs: Tensor, labels: Tensor) -> list[int]:
+    """The examples that are taken for another class, those the model is surest of first.
+
+    >>> surest_mistakes(torch.tensor([[0.6, 0.4], [0.9, 0.1], [0.2, 0.8]]), torch.tensor([1, 1, 1]))
+    [1, 0]
+
+    Shapes: probs (N, V), labels (N,).
+    """
+    surest, predicted = probs.max(1)
+    wrong = (predicted != labels).nonzero().flatten()
+    order: list[int] = wrong[surest[wrong].argsort(descending=True, stable=True)].tolist()
+    return order
 
 
 def likeliest(probs: Tensor, classes: Sequence[str]) -> str:

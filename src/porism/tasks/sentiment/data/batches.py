@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from porism.tasks.blocks.batches import LazyBatches
+from porism.tasks.blocks.batches import LazyBatches, shuffled_batches
 from porism.tasks.blocks.padding import pad_sequences
 from porism.tasks.sentiment.data.reviews import Review
 from porism.tasks.sentiment.data.tokenizer import Tokenizer
@@ -56,12 +56,9 @@ class ReviewBatches(LazyBatches):
         self.examples, self.pad = examples, pad
         draw = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
         lengths = torch.tensor([len(example.ids) for example in examples])
-        cut = [
-            (rows, int(lengths[members].max()))
-            for members in lengths.argsort(stable=True).tensor_split(min(num_buckets, len(examples)))
-            for rows in members[torch.randperm(len(members), generator=draw)].split(batch_size)
-        ]
-        self.order = [cut[index] for index in torch.randperm(len(cut), generator=draw).tolist()]
+        buckets = lengths.argsort(stable=True).tensor_split(min(num_buckets, len(examples)))
+        longest = [int(lengths[members].max()) for members in buckets]
+        self.order = [(rows, longest[number]) for number, rows in shuffled_batches(buckets, batch_size, draw)]
 
     def __len__(self) -> int:
         return len(self.order)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from porism.runs.exhibits import AnyExhibit, Matrix, Table, WeighedText, WeighedTexts
-from porism.tasks.blocks.classification import Confusion, confusion
+from porism.runs.exhibits import AnyExhibit, Table, WeighedText, WeighedTexts
+from porism.tasks.blocks.classification import confusion_exhibits, surest_mistakes
 from porism.tasks.blocks.padding import is_padding
 from porism.tasks.sentiment.data.reviews import CLASSES, Reviews
 from porism.tasks.sentiment.data.tokenizer import Tokenizer
@@ -25,16 +25,8 @@ def prediction_exhibits(
     """What the model says of the test texts (logits (N, classes)), and of a few sentences."""
     probs = logits.double().softmax(1)
     labels = torch.tensor([review.label for review in reviews.splits["test"]])
-    counted = confusion(probs.argmax(1), labels, CLASSES)
     made: list[AnyExhibit] = [
-        Matrix(
-            title="What was taken for what",
-            about="Test texts: the row is what it is, the column what the model says.",
-            rows=counted.rows,
-            columns=counted.columns,
-            counts=counted.counts.tolist(),
-        ),
-        by_class(counted),
+        *confusion_exhibits(probs.argmax(1), labels, CLASSES, "texts"),
         accuracies(logits, reviews),
     ]
     if sentences:
@@ -58,22 +50,6 @@ def accuracies(logits: Tensor, reviews: Reviews) -> Table:
         about="",
         columns=["part", "accuracy"],
         rows=[[title, found[name]] for name, title in names.items() if name in found],
-    )
-
-
-def by_class(counted: Confusion) -> Table:
-    """Recall and precision of each class."""
-    there, named = counted.counts.sum(1).tolist(), counted.counts.sum(0).tolist()
-    right = counted.counts.diag().tolist()
-    return Table(
-        title="Each class",
-        about="Recall: of the test texts of a class, how many the model finds. Precision: of those it names so, how "
-        "many are.",
-        columns=["class", "texts", "recall", "precision"],
-        rows=[
-            [name, there[label], *(right[label] / whole[label] if whole[label] else "none" for whole in (there, named))]
-            for label, name in enumerate(counted.rows)
-        ],
     )
 
 
@@ -126,8 +102,7 @@ def weights_of_words(
 def mistakes(probs: Tensor, labels: Tensor, reviews: Reviews) -> Table:
     """The mistakes the model is surest of."""
     surest, predicted = probs.max(1)
-    wrong = (predicted != labels).nonzero().flatten()
-    worst = wrong[surest[wrong].argsort(descending=True, stable=True)][:MISTAKES].tolist()
+    wrong = surest_mistakes(probs, labels)
     test = reviews.splits["test"]
     return Table(
         title="The worst mistakes",
@@ -135,7 +110,7 @@ def mistakes(probs: Tensor, labels: Tensor, reviews: Reviews) -> Table:
         columns=["text", "is", "taken for", "probability"],
         rows=[
             [_cut(test[row].text), CLASSES[int(labels[row])], CLASSES[int(predicted[row])], float(surest[row])]
-            for row in worst
+            for row in wrong[:MISTAKES]
         ],
     )
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from porism.tasks.blocks.batches import LazyBatches
+from porism.tasks.blocks.batches import LazyBatches, shuffled_batches
 from porism.tasks.blocks.padding import pad_sequences
 from porism.tasks.speech.data.audio import Sound, resample
 from porism.tasks.speech.data.features import Features
@@ -89,12 +89,11 @@ class UtteranceBatches(LazyBatches):
         self.order: list[tuple[Bucket, Tensor, Tensor]] = []
         for _ in range(passes):
             speeds = torch.randint(len(self.examples[0].features), (len(self.examples),), generator=generator)
-            cut = [
-                (bucket, rows, speeds[rows])
-                for bucket in buckets.buckets
-                for rows in bucket.members[torch.randperm(len(bucket.members), generator=generator)].split(batch)
+            members = [bucket.members for bucket in buckets.buckets]
+            self.order += [
+                (buckets.buckets[number], rows, speeds[rows])
+                for number, rows in shuffled_batches(members, batch, generator)
             ]
-            self.order += [cut[index] for index in torch.randperm(len(cut), generator=generator).tolist()]
 
     def __len__(self) -> int:
         return len(self.order)
