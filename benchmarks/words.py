@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from porism.tasks.blocks.manual import manual
-from porism.tasks.blocks.texts import EOS, read_words
+from porism.tasks.blocks.texts import EOS, read_lines
+from porism.tasks.language.data.tokenizer import Whitespace
 from porism.tasks.words.data.evaluation_sets import SIMILARITIES, similarity
 from porism.tasks.words.model.trainer import END, Trainer
 from porism.tasks.words.recipes import RECIPES
@@ -202,7 +203,7 @@ def main(
     out: where to keep the result as JSON.
     """
     torch.set_num_threads(threads)
-    read = manual()["train"] if data is None else read_words(data)
+    read = manual()["train"] if data is None else list(Whitespace().stream(read_lines(data)))
     files = [judgements / name for name in SIMILARITIES] if judgements else []
     with tempfile.TemporaryDirectory() as folder:
         corpus = numbered(read[:words], Path(folder) / "text.txt")

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 import tyro
 
-from porism.tasks.blocks.texts import read_words
+from porism.tasks.blocks.texts import read_lines
+from porism.tasks.language.data.tokenizer import Whitespace
 from porism.tasks.words.data.evaluation_sets import SIMILARITIES, similarity
 from porism.tasks.words.model.trainer import Trainer
 from porism.training.device import hardware, versions
@@ -89,7 +90,7 @@ def main(
     judgements: a folder with wordsim353.tsv and simlex999.txt.
     """
     with tempfile.TemporaryDirectory() as folder:
-        corpus = numbered(read_words(data), Path(folder) / "text.txt")
+        corpus = numbered(list(Whitespace().stream(read_lines(data))), Path(folder) / "text.txt")
     # Compiled before the clock starts.
     for width in widths:
         trained(corpus, width, epochs=1, seed=0)

@@ -173,7 +173,10 @@ def convert(task: str, old: Fields) -> dict[str, Any]:
     return new
 
 
-KNOWN_DATA = {"language": ("manual", "synthetic", "ptb", "wikitext-2")}
+KNOWN_DATA = {
+    "language": ("manual", "synthetic", "ptb", "wikitext-2"),
+    "graphs": ("karate", "partition", "cora", "citeseer"),
+}
 """The data that 0.1 knew by name, where own data is read in another way today."""
 
 
@@ -184,7 +187,7 @@ def reading_of_0_1(task: str, source: str | None) -> dict[str, Any]:
     {'tokenizer': 'whitespace'}
     """
     own = task in KNOWN_DATA and source is not None and source not in KNOWN_DATA[task]
-    return {"language": {"tokenizer": "whitespace"}}[task] if own else {}
+    return {"language": {"tokenizer": "whitespace"}, "graphs": {"features": "given"}}[task] if own else {}
 
 
 def convert_overrides(task: str, overrides: Iterable[str], fields: Fields) -> list[str]:

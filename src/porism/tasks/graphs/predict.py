@@ -1,15 +1,33 @@
 """Predicted labels of nodes: of a new graph, or of the one the model was trained on."""
 
 from collections import Counter
+from difflib import get_close_matches
 
 from torch import Tensor
 
 from porism.errors import DataError
+from porism.tasks.blocks.messages import shown
 from porism.tasks.graphs.data.labelled_graph import UNKNOWN, LabelledGraph
 from porism.training.task import Prediction
 
 SHOWN = 8
 """Nodes in the text; all are in the details."""
+MOST_COMPARED, LONGEST_NAME = 2000, 100
+"""Limits of the search for a name similar to an unknown one."""
+
+
+def find_node(text: str, data: LabelledGraph) -> int | None:
+    """The node that a text names: by its name, or by its number where no name is one; None where it may be a file."""
+    if text in data.names:
+        return data.names.index(text)
+    is_number = text.isascii() and text.removeprefix("-").isdigit()
+    if is_number and not any(name.isdigit() for name in data.names):
+        return int(text)
+    if not data.names:
+        return None
+    close = get_close_matches(text[:LONGEST_NAME], data.names, n=1) if len(data.names) <= MOST_COMPARED else []
+    advice = f"Did you mean {shown(close[0])}?" if close else f"Its first is {shown(data.names[0])}."
+    raise DataError(f"{data.name} has no node {shown(text)}, and there is no such file. {advice}")
 
 
 def label_graph(prompt: str, logits: Tensor, data: LabelledGraph, classes: tuple[str, ...]) -> Prediction:
@@ -17,9 +35,14 @@ def label_graph(prompt: str, logits: Tensor, data: LabelledGraph, classes: tuple
     probs, predicted = logits.softmax(1).max(1)
     names = [classes[number] for number in predicted.tolist()]
     counts = ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
-    nodes = "; ".join(f"node {node}: {name}" for node, name in enumerate(names[:SHOWN]))
+    called = data.names or [f"node {node}" for node in range(len(names))]
+    nodes = "; ".join(f"{node}: {name}" for node, name in zip(called, names[:SHOWN], strict=False))
     more = f"; and {len(names) - SHOWN} more, all of them with --json" if len(names) > SHOWN else ""
-    details = {"labels": names, "probabilities": [round(prob, 6) for prob in probs.tolist()]}
+    details = {
+        **({"nodes": list(data.names)} if data.names else {}),
+        "labels": names,
+        "probabilities": [round(prob, 6) for prob in probs.tolist()],
+    }
     return Prediction(
         prompt, f"-> {len(names)} nodes: {counts}", (nodes + more, *_score(predicted, data, classes)), details
     )

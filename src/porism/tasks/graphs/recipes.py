@@ -20,7 +20,9 @@ class GraphRecipe(Recipe):
     model: Literal["gcn", "appnp"] = "gcn"
     """Graph convolutions in every layer, or propagation of the logits after the last."""
     normalization: Literal["sym", "rw", "softmax", "none"] = "sym"
-    """Of A + I."""
+    """Of A + I, or of A."""
+    add_self_loops: bool = True
+    """Propagate over A + I, so that a node hears itself; else over A, where it hears its neighbours alone."""
     hidden_size: Count = 16
     """Width of a hidden layer."""
     num_layers: Count = 2
@@ -39,8 +41,11 @@ class GraphRecipe(Recipe):
     """Weight of the consistency loss between these passes, on labelled nodes and others."""
     sharpening_temperature: Positive = 0.5
     """Of the mean prediction that the consistency loss has for its target: below 1 it is sharpened."""
+    features: Literal["auto", "given", "standardized", "one-hot"] = "auto"
+    """As they are given, each column less its mean over its standard deviation, or a column for each node in their
+    place. `auto` standardises the columns of your own tables and arrays, unless all are 0 or 1."""
     normalize_features: bool = True
-    """Divide each node's features by their sum."""
+    """Divide each node's features by their sum, where they are not standardised."""
     first_layer_weight_decay: NotNegative = 5e-4
     """Half of this times the sum of the first layer's squared weights is added to the loss; `weight_decay` is for all
     parameters."""
@@ -92,6 +97,15 @@ _NORMALISATIONS = tuple(
     )
 )
 
+_WITHOUT_LOOPS = tuple(
+    replace(recipe, name=f"{recipe.name}-no-loops", description=description, add_self_loops=False)
+    for recipe, description in zip(
+        _NORMALISATIONS[:2],
+        ("Kipf and Welling's net under D^-1/2 A D^-1/2: without self-loops", "the same net under D^-1 A"),
+        strict=True,
+    )
+)
+
 _SAMPLED = replace(
     _KIPF,
     name="sampled",
@@ -115,7 +129,9 @@ _BEST = replace(
     patience=31,
 )
 
-RECIPES: dict[str, GraphRecipe] = {recipe.name: recipe for recipe in (_GCN, _KIPF, _BEST, *_NORMALISATIONS, _SAMPLED)}
+RECIPES: dict[str, GraphRecipe] = {
+    recipe.name: recipe for recipe in (_GCN, _KIPF, _BEST, *_NORMALISATIONS, *_WITHOUT_LOOPS, _SAMPLED)
+}
 
 DEFAULT = "gcn"
 
@@ -126,7 +142,14 @@ EXPERIMENTS = {
         recipes=("row", "symmetric", "softmax", "none"),
         over={"learning_rate": (0.01, 0.003)},
         seeds=5,
-    )
+    ),
+    "self-loops-question": Experiment(
+        "self-loops-question",
+        "Should a node hear itself: A + I or A, under the symmetric and the row normalisation?",
+        recipes=("symmetric", "symmetric-no-loops", "row", "row-no-loops"),
+        over={"learning_rate": (0.01, 0.003)},
+        seeds=5,
+    ),
 }
 
 PUBLISHED = {"cora": 0.815, "citeseer": 0.703, "pubmed": 0.790}

@@ -15,7 +15,9 @@ from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.blocks.classification import accuracy_and_cross_entropy
 from porism.tasks.graphs.baselines import baseline_accuracies
-from porism.tasks.graphs.data import LabelledGraph, check_weights, load_graph, read_graph
+from porism.tasks.graphs.data import CATALOGUE, LabelledGraph, check_weights, load_graph, read_graph
+from porism.tasks.graphs.data.columns import Column
+from porism.tasks.graphs.data.features import FeatureScale, scale_of, with_features
 from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
 from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches, NeighborSampling
 from porism.tasks.graphs.exhibits.hidden_layer import hidden_map
@@ -24,7 +26,7 @@ from porism.tasks.graphs.metric import by_class, confusion_matrix
 from porism.tasks.graphs.model.base import GraphModel, consistency_loss, state_of_0_1
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import subject, subject_on_dense
-from porism.tasks.graphs.predict import label_graph, label_node
+from porism.tasks.graphs.predict import find_node, label_graph, label_node
 from porism.tasks.graphs.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, GraphRecipe
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Task
@@ -50,19 +52,24 @@ class Graphs(Task):
         self.classes: tuple[str, ...] = tuple(assets["classes"])
         self.width: int = assets["width"]
         self._assets = dict(assets)
+        self._scale = FeatureScale.from_json(assets["scale"]) if "scale" in assets else None
         self._data = data
         self._inputs: dict[torch.device, tuple[Features | Propagated, Graph]] = {}
 
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
-        data = load_graph(source, own.split, own.split_seed)
+        data = with_features(load_graph(source, own.split, own.split_seed), own.features)
         check_weights(data, own.normalization)
+        scale = scale_of(data, own.features)
         assets = {
             "classes": list(data.classes),
             "width": data.features.shape[1],
             "source": source,
             "fingerprint": data.fingerprint(),
+            **({"one_hot": True} if own.features == "one-hot" or (data.names and not data.columns) else {}),
+            **({"columns": [list(column) for column in data.columns]} if data.columns else {}),
+            **({"scale": scale.to_json()} if scale else {}),
         }
         return cls(own, assets, data)
 
@@ -76,6 +83,7 @@ class Graphs(Task):
         if self._data is None:
             source = self._assets["source"]
             data = load_graph(source, self.recipe.split, self.recipe.split_seed)
+            data = with_features(data, self.recipe.features)
             if data.fingerprint() != self._assets["fingerprint"]:
                 raise DataError(f"{source}: no longer the graph of the training. Restore it.")
             self._data = data
@@ -105,7 +113,7 @@ class Graphs(Task):
             num_neighbors=recipe.num_neighbors,
             seed=(seed << 32) + (epoch << 20),
         )
-        propagation = self.data.graph.propagation(recipe.normalization)
+        propagation = self.data.graph.propagation(recipe.normalization, recipe.add_self_loops)
         return NeighborBatches(propagation, self._features(), self.data.labels, nodes, sampling)
 
     def start(self, model: nn.Module) -> Carry:
@@ -166,7 +174,8 @@ class Graphs(Task):
 
     def facts(self) -> dict[str, int | float | str]:
         data = self.data
-        return {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "split": data.sizes(), **data.facts}
+        sizes = {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "split": data.sizes()}
+        return {**sizes, "features": self._features_told(), **data.facts}
 
     def cost_subject(self) -> CostSubject:
         return subject(self.recipe) if self._is_sparse() else subject_on_dense(self.recipe, self.letters())
@@ -175,7 +184,7 @@ class Graphs(Task):
         graph, x = self.data.graph, self.data.features
         sizes = {
             "N": graph.num_nodes,
-            "E": len(graph.neighbors().columns),
+            "E": len(graph.neighbors(self.recipe.add_self_loops).columns),
             "D": self.width,
             "H": self.recipe.hidden_size,
         }
@@ -202,11 +211,18 @@ class Graphs(Task):
     def limit(self) -> dict[str, dict[str, float]]:
         return {split: {"accuracy": share} for split, share in self.data.limits.items()}
 
+    def _features_told(self) -> str:
+        if self._scale is not None:
+            return f"{self.width}, {'standardised' if self._scale.mean is not None else 'scaled by their deviation'}"
+        return f"{self.width}, {'over their sum' if self.recipe.normalize_features else 'as given'}"
+
     def _is_sparse(self) -> bool:
         return isinstance(self.data.features, SparseFeatures)
 
     def _features(self, data: LabelledGraph | None = None) -> Features:
         x = (data or self.data).features
+        if self._scale is not None:
+            return self._scale(x)
         return row_normalised(x) if self.recipe.normalize_features else x
 
     def _inputs_on(self, net: GraphModel) -> tuple[Features | Propagated, Graph]:
@@ -229,9 +245,14 @@ class Graphs(Task):
         return logits.cpu()
 
     def _labelled(self, model: nn.Module, text: str) -> Prediction:
-        if text.isascii() and text.removeprefix("-").isdigit() and not Path(text).exists():
-            return label_node(text, int(text), self._logits(model), self.data)
-        data = read_graph(text)
+        # What is neither a file nor a graph's name is a node of the training graph, or nothing.
+        known = Path(text).exists() or text in CATALOGUE
+        if not known and (node := find_node(text, self.data)) is not None:
+            return label_node(text, node, self._logits(model), self.data)
+        if self._assets.get("one_hot"):
+            raise DataError(f"{text}: the model has one-hot nodes, so it knows those of its training graph alone.")
+        columns = [Column(name, kinds and tuple(kinds)) for name, kinds in self._assets.get("columns", ())]
+        data = read_graph(text, columns or None)
         if data.features.shape[1] != self.width:
             raise DataError(
                 f"{text}: nodes have {data.features.shape[1]} features, and the model was trained on {self.width}. "

@@ -15,6 +15,7 @@ from porism.errors import DataError
 from porism.layers.gcn import SparseFeatures
 from porism.runs.recipe import override
 from porism.tasks.graphs.data import CATALOGUE, from_object, load_graph, read_graph
+from porism.tasks.graphs.data.columns import Column
 from porism.tasks.graphs.data.labelled_graph import SPLITS
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
@@ -103,6 +104,38 @@ def test_two_tables_are_a_graph(tables: Writer) -> None:
     assert torch.as_tensor(data.features).tolist() == [[31, 0.5], [28, pytest.approx(0.1)], [7, 1]]
 
 
+def test_texts_become_columns_of_categories_and_nodes_without_features_are_one_hot(tables: Writer) -> None:
+    data = read_graph(str(tables("node,city,age\nann,Rome,31\nbob,Paris,28\ncarl,,7\n")))
+    assert torch.as_tensor(data.features).tolist() == [[0, 1, 31], [1, 0, 28], [0, 0, 7]]
+    assert data.names == ("ann", "bob", "carl")
+    assert data.columns == (Column("city", ("Paris", "Rome")), Column("age"))
+    bare = read_graph(str(tables("node,label\nann,red\nbob,\ncarl,blue\n")))
+    assert isinstance(bare.features, SparseFeatures)
+    assert torch.equal(bare.features.to_dense(), torch.eye(3))
+
+
+def test_another_graph_has_the_columns_of_the_training_in_its_order(tables: Writer) -> None:
+    columns = (Column("age"), Column("city", ("Paris", "Rome")))
+    data = read_graph(str(tables("node,city,age\nann,Rome,31\nbob,Rome,28\ncarl,,7\n")), columns)
+    assert torch.as_tensor(data.features).tolist() == [[31, 0, 1], [28, 0, 1], [7, 0, 0]]
+    for nodes, message in (
+        ("node,age\nann,31\n", "line 1: no column 'city', and the model was trained on it"),
+        ("node,age,city,f\nann,31,Rome,1\n", "line 1: a column 'f', and the model was trained without it"),
+        ("node,age,city\nann,31,Oslo\n", "line 2: city is 'Oslo', expected one that training had: Paris, Rome"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read_graph(str(tables(nodes, "source,target\n")), columns)
+
+
+def test_a_list_of_edges_alone_gets_a_line(tables: Writer) -> None:
+    folder = tables()
+    (folder / "nodes.csv").unlink()
+    with pytest.raises(DataError, match=r"edges.csv alone has no labels to learn. Give a folder with nodes.csv"):
+        read_graph(str(folder))
+    with pytest.raises(DataError, match=r"edges.csv: one table, and a graph takes two. Give a folder with nodes.csv"):
+        read_graph(str(folder / "edges.csv"))
+
+
 def test_edges_can_lead_one_way_and_have_weights(tables: Writer) -> None:
     data = read_graph(str(tables(edges="from,to,weight\nann,bob,2\n\nbob,carl,0.5\n")))
     # Who is written to hears.
@@ -119,9 +152,10 @@ def test_a_split_in_the_table_is_kept(tables: Writer) -> None:
     [
         ({"nodes": "node,f\na,1\na,2\n"}, "nodes.csv, line 3: node 'a' a second time"),
         ({"nodes": "node,f\na,1,2\n"}, "nodes.csv, line 2: 3 cells, expected 2"),
-        ({"nodes": "node,f\na,one\n"}, "nodes.csv, line 2: f is 'one', expected a number"),
+        ({"nodes": "node,f\na,1\nb,one\n"}, "nodes.csv, line 3: f is 'one', expected a number"),
+        ({"nodes": "node,f\na,one\nb,1\n"}, "nodes.csv, line 2: f is 'one', expected a number"),
+        ({"nodes": "node,f\na,\n"}, "nodes.csv, line 2: f is '', expected a number"),
         ({"nodes": "node,f\na,nan\n"}, "nodes.csv, line 2: f is 'nan', expected a number"),
-        ({"nodes": "node,label\na,1\n"}, "nodes.csv: no features, only node, label"),
         ({"nodes": "name,f\na,1\n"}, "nodes.csv, line 1: no column 'node' among name, f"),
         ({"nodes": "node,f\n"}, "nodes.csv: no node in it"),
         ({"nodes": ""}, "nodes.csv: empty. Its first line names the columns."),

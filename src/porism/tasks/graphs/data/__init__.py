@@ -4,6 +4,7 @@
 Graph(num_nodes=34, num_edges=156)
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,8 @@ from porism.errors import DataError, nearest
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.tasks.blocks.download import DataSet, data_folder
 from porism.tasks.blocks.labels import whole_labels
-from porism.tasks.graphs.data.csv import NODES, read_tables
+from porism.tasks.graphs.data.columns import Column
+from porism.tasks.graphs.data.csv import EDGES, NODES, read_tables
 from porism.tasks.graphs.data.embedded import karate
 from porism.tasks.graphs.data.labelled_graph import (
     SPLITS,
@@ -61,8 +63,11 @@ def load_graph(source: str | None = None, split: str = "public", seed: int = 0) 
     return split_randomly(data, seed) if split == "random" or not data.splits else data
 
 
-def read_graph(source: str | None = None) -> LabelledGraph:
-    """The graph as it is: perhaps without a split, perhaps without labels."""
+def read_graph(source: str | None = None, columns: Sequence[Column] | None = None) -> LabelledGraph:
+    """The graph as it is: perhaps without a split, perhaps without labels.
+
+    columns: of tables, those that a model was trained on.
+    """
     source = "karate" if source is None else source
     if source in CATALOGUE:
         return _read_named(source, data_folder())
@@ -71,7 +76,16 @@ def read_graph(source: str | None = None) -> LabelledGraph:
         raise DataError(
             f"{source}: no such file or folder, and no graph of that name. {nearest(source.lower(), list(CATALOGUE))}"
         )
-    return _read_folder(path) if path.is_dir() else read_npz(path)
+    if path.is_dir():
+        return _read_folder(path, columns)
+    if path.suffix in (".csv", ".txt", ".tsv", ".edges"):
+        raise DataError(f"{source}: one table, and a graph takes two. {TABLES}")
+    return read_npz(path)
+
+
+TABLES = (
+    f"Give a folder with {NODES} (columns node and label, then features if there are any) and {EDGES} (source,target)."
+)
 
 
 def check_weights(data: LabelledGraph, normalization: str) -> None:
@@ -92,9 +106,11 @@ def _read_named(name: str, _folder: Path) -> LabelledGraph:
     return embedded[name]() if name in embedded else read_public(name)
 
 
-def _read_folder(folder: Path) -> LabelledGraph:
+def _read_folder(folder: Path, columns: Sequence[Column] | None) -> LabelledGraph:
     if (folder / NODES).exists():
-        return read_tables(folder)
+        return read_tables(folder, columns)
+    if (folder / EDGES).exists():
+        raise DataError(f"{folder}: {EDGES} alone has no labels to learn. {TABLES}")
     graphs = planetoid_files(folder)
     if len(graphs) > 1:
         raise DataError(f"{folder}: files of {' and '.join(graphs)}. Put each graph into a folder of its own.")

@@ -1,16 +1,17 @@
 """Graphs as two tables of comma-separated values in a folder.
 
-`nodes.csv` has a header: `node`, then `label` and `split` if there are any, then the features. `edges.csv` has a header
-`source,target` or `source,target,weight`, and its edges count both ways; under `from,to` they count one way.
+`nodes.csv` has a header: `node`, then `label` and `split` if there are any, then the features: numbers, or texts, which
+become a column of 0 and 1 for each category. Without any, nodes are one-hot. `edges.csv` has a header `source,target`
+or `source,target,weight`, and its edges count both ways; under `from,to` they count one way.
 
-    node,label,split,age,score            source,target
-    ann,red,train,31,0.5                  ann,bob
-    bob,,,28,0.1                          bob,carl
+    node,label,split,age,city             source,target
+    ann,red,train,31,Rome                 ann,bob
+    bob,,,28,Paris                        bob,carl
 """
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,10 @@ from porism.layers.gcn import Graph
 from porism.tasks.blocks.download import read_content
 from porism.tasks.blocks.messages import one_line, shown
 from porism.tasks.blocks.texts import decoded
+from porism.tasks.graphs.data.columns import Column, encode, infer_columns
+from porism.tasks.graphs.data.columns import number as to_number
 from porism.tasks.graphs.data.edge_list import graph_of
-from porism.tasks.graphs.data.labelled_graph import SPLITS, UNKNOWN, LabelledGraph
+from porism.tasks.graphs.data.labelled_graph import SPLITS, UNKNOWN, LabelledGraph, one_hot_features
 from porism.tasks.graphs.data.npz import sparse_if_few
 
 if TYPE_CHECKING:
@@ -37,21 +40,26 @@ Row = tuple[str, dict[str, str]]
 """File and line, for messages, and its cells by the names of the columns."""
 
 
-def read_tables(folder: Path) -> LabelledGraph:
-    """The graph of a folder with nodes.csv and edges.csv. Nodes are numbered in the order of their file."""
+def read_tables(folder: Path, columns: Sequence[Column] | None = None) -> LabelledGraph:
+    """The graph of a folder with nodes.csv and edges.csv. Nodes are numbered in the order of their file.
+
+    columns: the features that a model was trained on, which this graph must have, too.
+    """
     header, rows = _read(folder / NODES, ("node",))
     names = [name for name in header if name not in ("node", "label", "split")]
-    if not names:
-        raise DataError(f"{folder / NODES}: no features, only {', '.join(header)}. Add a column of numbers for each.")
+    if columns is not None:
+        names = _same_columns(folder / NODES, names, [column.name for column in columns])
     number: dict[str, int] = {}
-    features: list[list[float]] = []
+    places: list[str] = []
+    features: list[list[str]] = []
     labels: list[str] = []
     splits: dict[str, list[int]] = {}
     for where, cells in rows:
         if cells["node"] in number:
             raise DataError(f"{where}: node {shown(cells['node'])} a second time. Every node has one line.")
         number[cells["node"]] = len(number)
-        features.append([_number(cells[name], where, name) for name in names])
+        places.append(where)
+        features.append([cells[name] for name in names])
         labels.append(cells.get("label", ""))
         if split := cells.get("split", ""):
             if split not in SPLITS:
@@ -63,15 +71,31 @@ def read_tables(folder: Path) -> LabelledGraph:
         raise DataError(f"{folder / NODES}: no node in the split {missing[0]}. Name all three, or none.")
     classes = tuple(sorted(set(labels) - {""}))
     known = {name: index for index, name in enumerate(classes)}
+    found = infer_columns(names, places, features) if columns is None else tuple(columns)
     return LabelledGraph(
         name=str(folder),
         graph=_graph(folder / EDGES, number),
-        features=sparse_if_few(torch.tensor(features)),
+        features=(
+            sparse_if_few(torch.tensor(encode(found, places, features))) if found else one_hot_features(len(number))
+        ),
         labels=torch.tensor([known.get(label, UNKNOWN) for label in labels]),
         classes=classes,
         splits={split: torch.tensor(members) for split, members in splits.items()},
         split_name="as the file says" if splits else "",
+        own_features=True,
+        names=tuple(number),
+        columns=found,
     )
+
+
+def _same_columns(path: Path, found: list[str], expected: list[str]) -> list[str]:
+    """The columns of the training in its order, or one line about the one that is missing or too many."""
+    for name, have, lack in (
+        *((name, "no", "was trained on it") for name in expected if name not in found),
+        *((name, "a", "was trained without it") for name in found if name not in expected),
+    ):
+        raise DataError(f"{path}, line 1: {have} column {shown(name)}, and the model {lack}. Give the same columns.")
+    return expected
 
 
 def _graph(path: Path, number: dict[str, int]) -> Graph:
@@ -90,7 +114,7 @@ def _graph(path: Path, number: dict[str, int]) -> Graph:
                     f"{where}: there is no node {shown(cells[end])} in {NODES}. {_suggestion(cells[end], number)}"
                 )
             ends.append(number[cells[end]])
-        weight = _number(cells["weight"], where, "weight") if "weight" in header else 1.0
+        weight = to_number(cells["weight"], where, "weight") if "weight" in header else 1.0
         one, other = ends
         # A repeated edge, or one in both directions, is one edge: the last line counts.
         edges[one, other] = weight
@@ -138,13 +162,3 @@ def _cells(table: "CsvReader", path: Path) -> Iterator[list[str]]:
         raise DataError(
             f"{path}, line {table.line_num}: {one_line(error)}. Look for a quotation mark that is not closed."
         ) from None
-
-
-def _number(text: str, where: str, column: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not abs(number) < float("inf"):
-        raise DataError(f"{where}: {column} is {shown(text)}, expected a number.")
-    return number

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from porism.layers.gcn.adjacency.csr import Csr, rows_of
 from porism.tasks.blocks.labels import UNKNOWN, check_class_count
 from porism.tasks.blocks.messages import shown
 from porism.tasks.blocks.splits import check_disjoint
+from porism.tasks.graphs.data.columns import Column
 
 __all__ = ["SPLITS", "UNKNOWN", "Features", "LabelledGraph", "numbered_classes", "one_hot_features"]
 
@@ -41,6 +42,12 @@ class LabelledGraph:
     """The best possible accuracy on each split, where the source of the graph is known well enough."""
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
     """Further facts about the source."""
+    own_features: bool = False
+    """Whether the features are a user's own columns, which may be of any size."""
+    names: tuple[str, ...] = ()
+    """Of the nodes, where they have any."""
+    columns: tuple[Column, ...] = ()
+    """Of the table that the features come from."""
 
     def __post_init__(self) -> None:
         nodes, rows = self.graph.num_nodes, self.features.shape[0]
@@ -77,6 +84,10 @@ class LabelledGraph:
                 unknown = int(members[self.labels[members] == UNKNOWN][0])
                 raise DataError(f"{self.name}: node {unknown} is in the {split} split and has no label. Label it.")
         check_disjoint(self.name, {split: members.tolist() for split, members in self.splits.items()}, "node")
+
+    def replaced_features(self, features: Features) -> "LabelledGraph":
+        """The same graph with other features, that belong to no column."""
+        return replace(self, features=features, columns=())
 
     def sizes(self) -> str:
         """

@@ -43,7 +43,8 @@ def read_npz(path: Path) -> LabelledGraph:
     graph = _graph(arrays, path, features.shape[0])
     labels = _labels(arrays, graph.num_nodes, path)
     classes = _classes(arrays, labels, path)
-    return LabelledGraph(str(path), graph, features, labels, classes, **_split(arrays, graph.num_nodes, path))
+    split = _split(arrays, graph.num_nodes, path)
+    return LabelledGraph(str(path), graph, features, labels, classes, own_features=True, **split)
 
 
 def _graph(arrays: Arrays, path: Path, nodes: int) -> Graph:

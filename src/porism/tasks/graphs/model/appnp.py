@@ -47,7 +47,7 @@ class APPNP(GraphModel):
         return (project(h, weight) if isinstance(h, SparseFeatures) else linear(h, weight)) + layer.bias
 
     def _propagate(self, own: Tensor, graph: Graph) -> Tensor:
-        propagation = graph.propagation(self.recipe.normalization, dtype=own.dtype)
+        propagation = graph.propagation(self.recipe.normalization, self.recipe.add_self_loops, own.dtype)
         z = own
         for _ in range(self.recipe.power_iterations):
             # (1 - a) Ahat z + a z[0]

@@ -24,7 +24,9 @@ class GraphModel(nn.Module):
         self.recipe = recipe
         widths = [width, *[recipe.hidden_size] * (recipe.num_layers - 1), classes]
         self.layers = nn.ModuleList(
-            GraphConvolution(in_width, out_width, normalization=recipe.normalization)
+            GraphConvolution(
+                in_width, out_width, normalization=recipe.normalization, add_self_loops=recipe.add_self_loops
+            )
             for in_width, out_width in pairwise(widths)
         )
 

@@ -23,5 +23,5 @@ class GCN(GraphModel):
     def prepare(self, x: Features, graph: Graph) -> Features | Propagated:
         """Dense features without dropout are propagated once for all steps. Sparse ones would become dense."""
         if isinstance(x, Tensor) and self.recipe.input_dropout == 0:
-            return Propagated.of(x, graph, self.recipe.normalization)
+            return Propagated.of(x, graph, self.recipe.normalization, self.recipe.add_self_loops)
         return x
