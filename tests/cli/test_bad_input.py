@@ -80,7 +80,7 @@ MISTAKES = [
     ("compare language elman --seeds 10000000000", "--seeds takes a whole number from 1 to 10000, got 10000000000"),
     ("evaluate nowhere", "nowhere is not a run"),
     ("predict folder hello", "folder is not a run"),
-    ("predict folder", "what is there to answer?"),
+    ("predict folder", "folder is not a run"),
     (
         "predict folder hello --set seed=99999999999999999999999",
         "--set seed=99999999999999999999999: a whole number has",

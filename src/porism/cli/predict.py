@@ -1,5 +1,6 @@
 """porism predict: let a trained model answer."""
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,28 @@ from tyro.conf import Positional, arg
 from porism.cli.options import Assignments, Json, optional
 from porism.errors import RecipeError
 
+OPTIONS = {
+    **{name: name for name in ("max_new_tokens", "temperature", "top_k", "top_p", "num_return_sequences", "seed")},
+    "topn": "count",
+    "export": "out",
+    "beam_size": "beam",
+}
+"""Options of the command line, and what the tasks call them."""
+EXAMPLES = {
+    "language": '"a function is"',
+    "images": "picture.png",
+    "graphs": "0",
+    "speech": "talk.wav",
+    "words": "function",
+    "sentiment": '"I love it"',
+    "supervised": "0.5,1.0",
+}
+FILES = {
+    "images": (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm"),
+    "speech": (".wav", ".flac", ".ogg", ".opus", ".mp3", ".sph"),
+}
+"""Tasks whose inputs are files, and how the names of these end."""
+
 
 @dataclass(kw_only=True)
 class PredictCommand:
@@ -17,12 +40,13 @@ class PredictCommand:
     classifies texts as negative, neutral or positive.
 
     $ porism predict runs/language-elman "a function is" "the object"
-    $ porism predict runs/language-elman "if" --set temperature=0.7 --set top_k=40 --set length=20
-    $ porism predict runs/images-grid-4 three.png
-    $ porism predict runs/words-small function --set count=5
+    $ porism predict runs/language-elman "if" --temperature 0.7 --top-k 40 --max-new-tokens 20
+    $ porism predict runs/language-elman - < beginnings.txt      a line each
+    $ porism predict runs/images-grid-4 three.png pictures/      a file, and all files of a folder
+    $ porism predict runs/words-small function --topn 5
     $ porism predict runs/words-small --analogy class instance function
-    $ porism predict runs/words-small --set out=vectors.bin      all vectors as word2vec's text (.txt) or binary (.bin)
-    $ porism predict runs/speech-joint talk.mp3 --set beam=8
+    $ porism predict runs/words-small --export vectors.bin       all vectors as word2vec's text (.txt) or binary (.bin)
+    $ porism predict runs/speech-joint talk.mp3 --beam-size 8
     $ porism predict runs/sentiment-attention "I love it"
     """
 
@@ -30,10 +54,28 @@ class PredictCommand:
     """The folder that porism train printed."""
     inputs: Annotated[Positional[list[str]], arg(metavar="INPUT...")]
     """What to answer: for a language model the beginnings of texts, for an image model files of pictures, for
-    word vectors words, for a speech model recordings (WAV, FLAC, OGG, MP3), for a sentiment model texts."""
+    word vectors words, for a speech model recordings (WAV, FLAC, OGG, MP3), for a sentiment model texts. - reads them
+    from standard input, one a line; a folder of pictures or recordings stands for its files."""
+    max_new_tokens: Annotated[int | None, optional("N", int)] = None
+    """Language: how many words or other tokens to write at most."""
+    temperature: Annotated[float | None, optional("X", float)] = None
+    """Language: below 1 the likelier words are drawn more often, 0 takes the likeliest."""
+    top_k: Annotated[int | None, optional("N", int)] = None
+    """Language: draw from the N likeliest."""
+    top_p: Annotated[float | None, optional("X", float)] = None
+    """Language: draw from the likeliest that together have this probability."""
+    num_return_sequences: Annotated[int | None, optional("N", int)] = None
+    """Language: how many continuations of each text."""
+    seed: Annotated[int | None, optional("N", int)] = None
+    """Language and completed images: what is drawn."""
+    topn: Annotated[int | None, optional("N", int)] = None
+    """Words: how many neighbours."""
+    export: Annotated[str | None, optional("FILE", str)] = None
+    """Words: write all vectors to a file."""
+    beam_size: Annotated[int | None, optional("N", int)] = None
+    """Speech: hypotheses of a beam search."""
     set: Assignments = field(default_factory=list)
-    """An option of the task; for language: length, temperature, top_k, top_p, seed; for completed images: out, rows,
-    seed; for words: count, out; for speech: search, beam, length."""
+    """The same as OPTION=VALUE; beside those above, for completed images: out, rows; for speech: search, length."""
     analogy: Annotated[bool, optional()] = False
     """For words: the first is to the second as the third is to what?"""
     device: Annotated[str, arg(metavar="auto|cpu|cuda")] = "cpu"
@@ -52,14 +94,16 @@ class PredictCommand:
         from porism.training.session import best_checkpoint, restore_task, trained_model
 
         options = self._options()
-        if not self.inputs and "out" not in options:
-            raise RecipeError('what is there to answer? Write porism predict RUN INPUT..., for instance "the object".')
-        console = console_for(self.json)
         run = RunFolder.open(self.folder)
+        inputs = [one for given in self.inputs for one in _expanded(given, run.facts.task)]
+        if not inputs and "out" not in options:
+            example = EXAMPLES.get(run.facts.task, "INPUT")
+            raise RecipeError(f"what is there to answer? Write for instance: porism predict {self.folder} {example}")
+        console = console_for(self.json)
         saved = best_checkpoint(run, ConsoleProgress(console))
         task = restore_task(find(run.facts.task), run, saved)
         model = trained_model(task, saved, choose_device(self.device))
-        samples = task.predict(model, self.inputs, options)
+        samples = task.predict(model, inputs, options)
         for sample in samples:
             tell(console, f"{sample.prompt} {sample.output}".strip())
             for note in sample.notes:
@@ -69,14 +113,37 @@ class PredictCommand:
         return 0
 
     def _options(self) -> dict[str, Any]:
-        from porism.runs.recipe import LARGEST, plain_value
+        from porism.runs.recipe import option_of, plain_value
 
         options: dict[str, Any] = {"analogy": True} if self.analogy else {}
+        for name, key in OPTIONS.items():
+            if (given := getattr(self, name)) is not None:
+                options[key] = _checked(option_of(name), given)
         for assignment in self.set:
             key, equals, value = assignment.partition("=")
             if not equals:
                 raise RecipeError(f"--set takes option=value, got {assignment!r}. Write for instance --set length=20.")
-            options[key] = plain_value(value)
-            if isinstance(options[key], int) and abs(options[key]) > LARGEST:
-                raise RecipeError(f"--set {key}={value}: a whole number has at most 64 bits. Choose a smaller one.")
+            if key in options:
+                raise RecipeError(f"{key} is set twice, also by --set {assignment}. Give it once.")
+            options[key] = _checked(f"--set {assignment}", plain_value(value))
         return options
+
+
+def _checked(given: str, value: Any) -> Any:
+    from porism.runs.recipe import LARGEST
+
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise RecipeError(f"{given}: a whole number has at most 64 bits. Choose a smaller one.")
+    return value
+
+
+def _expanded(given: str, task: str) -> list[str]:
+    """An input, the lines of standard input for `-`, or the files of a folder for tasks that read files."""
+    if given == "-":
+        return [line for line in (raw.rstrip("\r\n") for raw in sys.stdin) if line.strip()]
+    if task not in FILES or not Path(given).is_dir():
+        return [given]
+    files = sorted(path for path in Path(given).iterdir() if path.suffix.lower() in FILES[task])
+    if not files:
+        raise RecipeError(f"{given}: no files here that {task} reads: {', '.join(FILES[task])}. Name another folder.")
+    return [str(path) for path in files]

@@ -130,13 +130,31 @@ def answer(
     queries = [word if word in known or word.lower() not in known else word.lower() for word in queries]
     samples = _analogy(vectors, words, queries, count) if options.get("analogy") else []
     if not samples and queries:
-        similar = most_similar(vectors, words, queries, count)
-        samples = [_sample(word, near) for word, near in zip(queries, similar, strict=True)]
+        samples = _neighbours(vectors, words, queries, count)
     if "out" in options:
         path = Path(str(options["out"]))
         word2vec.save(path, words, vectors.numpy())
         samples.append(Prediction(str(path), f"-> {len(words)} vectors of width {vectors.shape[1]}"))
     return samples
+
+
+def _neighbours(vectors: Tensor, words: Sequence[str], queries: Sequence[str], count: int) -> list[Prediction]:
+    """An answer to each query. Of several, an unknown one has a note in its place; where none is known, refused."""
+    ids = word_ids(vectors, words)
+    unknown: dict[str, str] = {}
+    for query in dict.fromkeys(queries):
+        try:
+            id_of(query, ids, words)
+        except DataError as error:
+            if all(word not in ids for word in queries):
+                raise
+            unknown[query] = str(error)
+    known = [query for query in queries if query not in unknown]
+    found = dict(zip(known, most_similar(vectors, words, known, count), strict=True))
+    return [
+        Prediction(query, "", (unknown[query],)) if query in unknown else _sample(query, found[query])
+        for query in queries
+    ]
 
 
 def _analogy(vectors: Tensor, words: Sequence[str], queries: Sequence[str], count: int) -> list[Prediction]:

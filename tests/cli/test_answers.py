@@ -1,0 +1,86 @@
+"""porism evaluate and porism predict: several runs, standard input, folders, an example of the right task."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import TINY, Say
+
+from porism.cli import main
+
+
+def last_line(out: str) -> Any:
+    return json.loads(out.strip().splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of language and one of words, on one text."""
+    folder = tmp_path_factory.mktemp("answers")
+    text = folder / "text.txt"
+    text.write_text("the cat sees the dog\nthe dog hears the cat\n" * 60)
+    common = ["--data", str(text), "--device", "cpu", "--threads", "1"]
+    assert main(["train", "language", *common, *TINY, "--out", str(folder / "language")]) == 0
+    small = ["--vector-size", "4", "--min-count", "1", "--epochs", "1", "--validation-split", "0.1"]
+    assert main(["train", "words", *common, *small, "--out", str(folder / "words")]) == 0
+    return folder
+
+
+def test_several_runs_are_evaluated_at_once(say: Say, made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "language", tmp_path / "copy")
+    found = last_line(say("evaluate", made / "language", "copy", "--split", "valid", "--json").out)["runs"]
+    assert [Path(run["run"]).name for run in found] == ["language", "copy"]
+    assert found[0]["metrics"] == found[1]["metrics"]
+    assert "copy valid perplexity:" in say("evaluate", made / "language", "copy", "--split", "valid").out
+    assert "which runs?" in say("evaluate").err
+
+
+def test_no_input_is_answered_by_an_example_of_the_task(say: Say, made: Path) -> None:
+    assert say("predict", made / "words").err.endswith(f"porism predict {made / 'words'} function\n")
+    assert say("predict", made / "language").err.endswith('"a function is"\n')
+
+
+def test_a_hyphen_reads_lines(say: Say, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("the cat\n\nthe dog\n"))
+    found = last_line(say("predict", made / "language", "-", "a", "--max-new-tokens", "2", "--json").out)["predictions"]
+    assert [one["prompt"] for one in found] == ["the cat", "the dog", "a"]
+    assert all(len(one["output"].split()) <= 2 for one in found)
+
+
+def test_options_do_what_set_does(say: Say, made: Path) -> None:
+    words = ["predict", str(made / "language"), "the", "--json"]
+    by_option = say(words, "--max-new-tokens", "9", "--temperature", "2", "--top-k", "3", "--seed", "7")
+    by_set = say(words, "--set=max_new_tokens=9", "--set=temperature=2", "--set=top_k=3", "--set=seed=7")
+    assert by_option.out == by_set.out
+    assert last_line(say("predict", made / "words", "cat", "--topn", "2", "--json").out) == last_line(
+        say("predict", made / "words", "cat", "--set", "count=2", "--json").out
+    )
+    twice = say(words, "--seed", "1", "--set", "seed=2")
+    assert "seed is set twice, also by --set seed=2" in twice.err
+
+
+def test_one_unknown_word_leaves_the_answers_to_the_others(say: Say, made: Path) -> None:
+    first, second = last_line(say("predict", made / "words", "catt", "dog", "--json").out)["predictions"]
+    assert first["output"] == ""
+    assert "Did you mean cat?" in first["notes"][0]
+    assert len(second["details"]["neighbours"]) >= 3
+    refused = say("predict", made / "words", "catt")
+    assert (refused.code, "Did you mean cat?" in refused.err) == (2, True)
+
+
+def test_a_folder_of_pictures_is_its_files(say: Say, tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for shade in (10, 200):
+        pillow.new("L", (8, 8), shade).save(folder / f"{shade}.png")
+    (folder / "notes.txt").write_text("not a picture")
+    small = ["--hidden-size", "2", "--epochs", "1", "--batch-size", "256", "--out", "run", "--device", "cpu"]
+    assert say("train", "images", small).code == 0
+    found = last_line(say("predict", "run", folder, "--json").out)["predictions"]
+    assert [Path(one["prompt"]).name for one in found] == ["10.png", "200.png"]
+    (tmp_path / "empty").mkdir()
+    assert "no files here that images reads" in say("predict", "run", "empty").err
