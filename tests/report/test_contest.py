@@ -35,7 +35,7 @@ def record(
     scores: dict[str, dict[str, float | None]] = {"valid": {metric: valid}, "test": {metric: test}}
     return RunRecord(
         path=Path(f"{recipe}-{seed}"),
-        facts=RunFacts(task="images", recipe=recipe, seed=seed, threads=1, overrides=[], **known),  # type: ignore[arg-type]
+        facts=RunFacts(task="images", recipe=recipe, seed=seed, threads=1, overrides=[], **known),
         fields={"name": recipe},
         metrics=None if diverged else Metrics(metric, lower_is_better, scores),
         outcomes={"test": outcomes} if outcomes else {},

@@ -99,3 +99,29 @@ def test_a_score_reads_back_to_four_figures(value: float) -> None:
 )
 def test_brief(seconds: float | None, text: str) -> None:
     assert numbers.brief(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text"),
+    [
+        (0.032, 0.0318, 0.0322, "0.03200 (0.03180 to 0.03220)"),
+        (4.63, 3.9, 5.4, "4.63 (3.90 to 5.40)"),
+        (12.0, -31.0, 55.0, f"12 ({numbers.MINUS}31 to 55)"),
+        (3.0, 3.0, 3.0, "3.000 (3.000 to 3.000)"),
+    ],
+)
+def test_the_ends_of_an_interval_can_be_told_apart(value: float, low: float, high: float, text: str) -> None:
+    assert numbers.ranged(value, low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "margin", "text"),
+    [
+        (0.815, 0.0243, "0.815 ± 0.024"),
+        (0.8151, 0.0996, "0.82 ± 0.10"),
+        (101.0, 0.0, "101.0 ± 0.0"),
+        (5.0, None, "5.000"),
+    ],
+)
+def test_a_number_has_the_decimals_of_its_margin(value: float, margin: float | None, text: str) -> None:
+    assert numbers.with_margin(value, margin) == text

@@ -1,5 +1,6 @@
 """Runs of one model from several seeds, in one row."""
 
+import json
 from pathlib import Path
 
 from rich.console import Console
@@ -31,3 +32,16 @@ def test_a_single_seed_gets_no_such_table(write_run: WriteRun, tmp_path: Path) -
     run = write_run(metrics=metrics())
     assert not has_seeds(group_runs(entries_of([read_run(run)])))
     assert "Over seeds" not in write_report([run], tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_interval_says_what_it_covers(write_run: WriteRun, tmp_path: Path) -> None:
+    """Seeds differ by 0.001; 1,000 test nodes alone leave 0.025."""
+    paths = []
+    for seed, right in enumerate((815, 816, 814), 1):
+        splits = {"valid": {"accuracy": 0.8}, "test": {"accuracy": right / 1000}}
+        content = metrics(metrics=splits, metric="accuracy", lower_is_better=False, published={}, cost={})
+        paths.append(write_run(f"run-{seed}", task="graphs", seed=seed, metrics=content))
+        (paths[-1] / "outcomes.json").write_text(json.dumps({"test": "1" * right + "0" * (1000 - right)}))
+    page = write_report(paths, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "0.8150 ± 0.0025" in page
+    assert "on one split of the data and one test set; its 1,000 nodes alone leave a single run ± 0.025." in page

@@ -35,7 +35,9 @@ class Experiment:
 
     With `values`, what is compared are the values of each of these fields, recipe by recipe:
 
-    >>> Experiment("depth", "How deep?", ("plain",), values={"num_layers": (1, 2, 3)})
+    >>> depth = Experiment("depth", "How deep?", ("plain",), values={"num_layers": (1, 2, 3)})
+    >>> len(list(depth.trials(first_seed=1)))
+    15
     """
 
     name: str

@@ -51,24 +51,29 @@ SCORES_AT_ONCE = 2**24
 """Scores of words that are held together: 64 MiB."""
 
 
-@torch.no_grad()
 def cross_entropy(model: SkipGram, pairs: Tensor) -> float:
-    """Mean over pairs of -log p(j | i), in nats: log V for a uniform prediction.
+    """Mean over pairs of -log p(j | i), in nats: log V for a uniform prediction."""
+    return sum(float(block.sum()) for block in pair_losses(model, pairs)) / len(pairs) if len(pairs) else math.nan
+
+
+@torch.no_grad()
+def pair_losses(model: SkipGram, pairs: Tensor) -> list[Tensor]:
+    """-log p(j | i) of each pair, in nats, in blocks that fit into memory.
 
     Softmax models and nce predict p(j | i) = exp(s_j) / Z. The optimum of negative sampling is
     s_j = log(p(j | i) / q_j) - log m, with q the noise and m negatives, so that it predicts
     p(j | i) = q_j exp(s_j) / Z. One number for all estimators, whatever their own loss is.
 
-    Shapes: pairs (P, 2).
+    Shapes: pairs (P, 2) -> (P,) in all, in float64.
     """
     device = model.weight.device
     shift = torch.zeros(model.num_embeddings, device=device)
     if model.estimator == "negative":
         shift = model.noise.probabilities.log().to(device, shift.dtype)
-    total = 0.0
+    losses = []
     for block in pairs.split(max(1, SCORES_AT_ONCE // model.num_embeddings)):
         i, j = block.to(device).T
         # (P, D) (D, V) -> (P, V)
         scores = model.weight[i] @ model.context_weight.mT + shift
-        total += float((scores.logsumexp(1) - scores.gather(1, j[:, None]).squeeze(1)).double().sum())
-    return total / len(pairs) if len(pairs) else math.nan
+        losses.append((scores.logsumexp(1) - scores.gather(1, j[:, None]).squeeze(1)).double())
+    return losses

@@ -13,6 +13,7 @@ from porism.costing.subject import CostSubject
 from porism.errors import DataError
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.noise import Noise
+from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit, Table
 from porism.runs.recipe import Recipe
 from porism.tasks.words.data import load_corpus
@@ -22,7 +23,7 @@ from porism.tasks.words.data.evaluation_sets import evaluate
 from porism.tasks.words.data.vocabulary import WordCounts
 from porism.tasks.words.exhibits.estimators import EstimationError, estimation_errors, table
 from porism.tasks.words.exhibits.word_map import check_available, word_map
-from porism.tasks.words.metric import cross_entropy, measure
+from porism.tasks.words.metric import cross_entropy, measure, pair_losses
 from porism.tasks.words.model.base import build
 from porism.tasks.words.model.cost import pairs_a_word, subject
 from porism.tasks.words.model.trainer import kept_share, kernel_step
@@ -41,6 +42,8 @@ SHOWN = 4
 """Words whose neighbours are shown, and three times as many in the report's table."""
 FREQUENT = 1000
 """They are taken evenly from so many."""
+PAIRS_TOGETHER = 16
+"""Pairs that are resampled together."""
 EXACT = ("full", "uniform", "importance")
 """Estimators whose loss is that of the softmax."""
 
@@ -155,6 +158,16 @@ class Words(Task):
             error = next(error for error in self._errors(net) if error.estimator == self.recipe.estimator)
             metrics |= {"gradient_bias": error.bias, "gradient_deviation": error.deviation}
         return metrics
+
+    def example_scores(self, model: nn.Module, split: str) -> ExampleScores:
+        # They are in random order, so a few together are resampled as well as each by itself, and sooner.
+        groups = torch.cat(pair_losses(_own_model(model), self._pairs(split))).cpu().split(PAIRS_TOGETHER)
+        return ExampleScores(
+            metric=self.metric,
+            unit=f"{PAIRS_TOGETHER}-pair group",
+            numerators=[float(group.sum()) for group in groups],
+            denominators=[float(len(group)) for group in groups],
+        )
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         return answer(_vectors(model), self.vocabulary.words, inputs, options)
