@@ -19,13 +19,13 @@ def large(info: Any) -> nn.Module:
     return nn.Sequential(nn.Linear(info.num_features, 16), nn.ReLU(), nn.Linear(16, info.num_classes))
 
 
+MODELS: dict[str, Any] = {"mine": small, "wide one": large, "ours": "linear"}
 OPTIONS: dict[str, Any] = {"loss": "cross_entropy", "epochs": 2, "threads": 1, "device": "cpu", "learning_rate": 0.02}
 
 
 @pytest.fixture(scope="module")
 def both(points: Data, tmp_path_factory: pytest.TempPathFactory) -> porism.Comparison:
-    models = {"mine": small, "wide one": large, "ours": "linear"}
-    return porism.compare("supervised", models, data=points, seeds=2, out=tmp_path_factory.mktemp("c") / "c", **OPTIONS)
+    return porism.compare("supervised", MODELS, data=points, seeds=2, out=tmp_path_factory.mktemp("c") / "c", **OPTIONS)
 
 
 def test_every_model_has_a_run_of_every_seed(both: porism.Comparison) -> None:
@@ -76,12 +76,11 @@ def test_a_decided_comparison_has_a_best(points: Data, tmp_path: Path) -> None:
 
 
 def test_what_is_done_is_kept(both: porism.Comparison, points: Data) -> None:
-    models = {"mine": small, "wide one": large, "ours": "linear"}
     before = {run.path: (run.path / "metrics.json").stat().st_mtime_ns for run in both.runs}
-    again = porism.compare("supervised", models, data=points, seeds=2, out=both.path, resume=True, **OPTIONS)
+    again = porism.compare("supervised", MODELS, data=points, seeds=2, out=both.path, resume=True, **OPTIONS)
     assert {run.path: (run.path / "metrics.json").stat().st_mtime_ns for run in again.runs} == before
     with pytest.raises(RunError, match="already holds a run. Add resume=True"):
-        porism.compare("supervised", models, data=points, seeds=2, out=both.path, **OPTIONS)
+        porism.compare("supervised", MODELS, data=points, seeds=2, out=both.path, **OPTIONS)
 
 
 def test_runs_are_taken_as_they_are_and_seeds_named(both: porism.Comparison, points: Data, tmp_path: Path) -> None:

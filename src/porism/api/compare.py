@@ -89,8 +89,8 @@ class Comparison:
         """Every two models."""
         return [
             Difference(
-                pair.first.name,
-                pair.second.name,
+                first=pair.first.name,
+                second=pair.second.name,
                 lead=pair.lead.mean,
                 low=None if pair.lead.margin is None else pair.lead.low,
                 high=None if pair.lead.margin is None else pair.lead.high,

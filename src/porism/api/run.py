@@ -18,7 +18,7 @@ from porism.errors import RecipeError
 from porism.runs.lock import is_locked
 from porism.runs.recipe import Recipe, with_fields
 from porism.runs.record import RunRecord, read_run
-from porism.runs.run import IN_MEMORY, RunFolder
+from porism.runs.run import RunFolder
 from porism.tasks import find
 from porism.training.device import choose_device
 from porism.training.lengthen import LENGTHS
@@ -31,7 +31,6 @@ from porism.training.session import (
     NOTHING,
     best_checkpoint,
     load_task,
-    prepare,
     recipe_from,
     restore_task,
     trained_model,
@@ -223,12 +222,12 @@ class Run:
             return trained_model(self._answering_task, saved, choose_device(self._device))
 
     def _on_other_data(self, data: Any) -> Task:
-        """The run's task on other data, which must be of the same kind: the same words, classes and sizes."""
+        """The run's task on other data, which must be of the same kind: the same classes and sizes."""
         in_file = isinstance(data, str | os.PathLike)
-        source = whole_path(self.task, os.fspath(data)) if in_file else IN_MEMORY
-        brought = dataclasses.replace(self._brought, data=None if in_file else data)
-        other = prepare(self._kind, self.recipe, source, brought)
-        return self._answering_task.on_other_data(other)
+        source = whole_path(self.task, os.fspath(data)) if in_file else None
+        other = self._answering_task.on_other_data(source, None if in_file else data)
+        other.brought = self._answering_task.brought
+        return other
 
     def __repr__(self) -> str:
         facts, done = self._folder.facts, self._folder.metrics()

@@ -150,8 +150,8 @@ class Task(ABC):
         """The module that `adapt` was given, of a model; the model itself where it is the recipe's."""
         return model
 
-    def on_other_data(self, other: Self) -> Self:
-        """The task of the same recipe on other data, with what this one knows: its words, its classes."""
+    def on_other_data(self, source: str | None, data: Any) -> Self:
+        """The same task on other data, from a source or in memory, with what this one knows: its words, its classes."""
         raise DataError(f"{self.name} cannot be evaluated on other data than the run's own. Leave data out.")
 
     def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:

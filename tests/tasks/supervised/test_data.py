@@ -8,8 +8,8 @@ import torch
 
 from porism.errors import DataError
 from porism.runs.recipe import with_fields
+from porism.tasks.blocks.held_out import split_positions
 from porism.tasks.supervised.data import load_data, own_data
-from porism.tasks.supervised.data.splits import split_positions
 from porism.tasks.supervised.recipes import RECIPES
 
 MLP = RECIPES["mlp"]

@@ -61,12 +61,14 @@ def confusion(predicted: Tensor, labels: Tensor, classes: Sequence[str]) -> Conf
     )
 
 
-def confusion_exhibits(predicted: Tensor, labels: Tensor, classes: Sequence[str], unit: str) -> tuple[Matrix, Table]:
-    """The confusion matrix of the test split, and recall and precision of each class. unit: `images`, `texts`."""
+def confusion_exhibits(
+    predicted: Tensor, labels: Tensor, classes: Sequence[str], unit: str, split: str = "test"
+) -> tuple[Matrix, Table]:
+    """The confusion matrix of a split, and recall and precision of each class. unit: `images`, `texts`."""
     counted = confusion(predicted, labels, classes)
     matrix = Matrix(
         title="What was taken for what",
-        about=f"Test {unit}: the row is what it is, the column what the model says.",
+        about=f"{split.capitalize()} {unit}: the row is what it is, the column what the model says.",
         rows=counted.rows,
         columns=counted.columns,
         counts=counted.counts.tolist(),
@@ -75,8 +77,8 @@ def confusion_exhibits(predicted: Tensor, labels: Tensor, classes: Sequence[str]
     there, right = counted.counts.sum(1).tolist(), counted.counts.diagonal().tolist()
     table = Table(
         title="Each class",
-        about=f"Recall: of the test {unit} of a class, how many the model finds. Precision: of those it names so, how "
-        "many are.",
+        about=f"Recall: of the {split} {unit} of a class, how many the model finds. Precision: of those it names so, "
+        "how many are.",
         columns=["class", unit, "recall", "precision"],
         rows=[
             [name, there[row], *(right[row] / whole if whole else "none" for whole in (there[row], named[name]))]

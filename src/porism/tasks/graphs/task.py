@@ -1,6 +1,7 @@
 """The graphs task: semi-supervised classification of nodes."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,9 +14,18 @@ from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
+from porism.runs.run import IN_MEMORY
 from porism.tasks.blocks.classification import accuracy_and_cross_entropy
 from porism.tasks.graphs.baselines import baseline_accuracies
-from porism.tasks.graphs.data import CATALOGUE, LabelledGraph, check_weights, load_graph, read_graph
+from porism.tasks.graphs.data import (
+    CATALOGUE,
+    LabelledGraph,
+    check_weights,
+    from_object,
+    load_graph,
+    read_graph,
+    ready,
+)
 from porism.tasks.graphs.data.columns import Column
 from porism.tasks.graphs.data.features import FeatureScale, scale_of, with_features
 from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
@@ -26,9 +36,11 @@ from porism.tasks.graphs.metric import by_class, confusion_matrix
 from porism.tasks.graphs.model.base import GraphModel, consistency_loss, state_of_0_1
 from porism.tasks.graphs.model.build import build
 from porism.tasks.graphs.model.cost import subject, subject_on_dense
+from porism.tasks.graphs.model.own import OwnGraphModel, edges_of
 from porism.tasks.graphs.predict import find_node, label_graph, label_node
 from porism.tasks.graphs.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, GraphRecipe
 from porism.training.experiment import Experiment
+from porism.training.own_model import DataInfo
 from porism.training.task import Batch, Carry, Prediction, Task
 
 
@@ -45,6 +57,10 @@ class Graphs(Task):
     lower_is_better = False
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    fields_beside_model = (
+        *("num_augmentations", "consistency_weight", "sharpening_temperature", "normalize_features"),
+        *("check_val_every_n_epoch", "split", "split_seed"),
+    )
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(self, recipe: GraphRecipe, assets: Mapping[str, Any], data: LabelledGraph | None = None) -> None:
@@ -59,7 +75,16 @@ class Graphs(Task):
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
-        data = with_features(load_graph(source, own.split, own.split_seed), own.features)
+        return cls._of(own, load_graph(source, own.split, own.split_seed), source)
+
+    @classmethod
+    def from_data(cls, recipe: Recipe, data: Any) -> Self:
+        own = _own(recipe)
+        return cls._of(own, ready(from_object(data, name="data"), own.split, own.split_seed), IN_MEMORY)
+
+    @classmethod
+    def _of(cls, own: GraphRecipe, data: LabelledGraph, source: str | None) -> Self:
+        data = with_features(data, own.features)
         check_weights(data, own.normalization)
         scale = scale_of(data, own.features)
         assets = {
@@ -82,6 +107,11 @@ class Graphs(Task):
         """The graph that was trained on. A restored task reads it again from where it was."""
         if self._data is None:
             source = self._assets["source"]
+            if source == IN_MEMORY:
+                raise DataError(
+                    "the graph of this run was given in Python. Give it again: porism.train('graphs', data=..., "
+                    "out=..., resume=True)"
+                )
             data = load_graph(source, self.recipe.split, self.recipe.split_seed)
             data = with_features(data, self.recipe.features)
             if data.fingerprint() != self._assets["fingerprint"]:
@@ -101,6 +131,24 @@ class Graphs(Task):
 
     def build(self) -> GraphModel:
         return build(self.recipe, self.width, len(self.classes))
+
+    @classmethod
+    def for_own_model(cls, recipe: Recipe) -> Recipe:
+        # What is of the layers of our models: a module of the user's has its own.
+        return replace(_own(recipe), first_layer_weight_decay=0.0, num_neighbors=None)
+
+    def data_info(self) -> DataInfo:
+        return DataInfo(num_classes=len(self.classes), num_features=self.width)
+
+    def adapt(self, module: nn.Module) -> nn.Module:
+        return OwnGraphModel(module, len(self.classes))
+
+    def own_module(self, model: nn.Module) -> nn.Module:
+        return model.module if isinstance(model, OwnGraphModel) else model
+
+    def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:
+        x = self._features()
+        return (x.to_dense() if isinstance(x, SparseFeatures) else x, *edges_of(self.data.graph)), {}
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         recipe, nodes = self.recipe, self.data.splits["train"]
@@ -225,7 +273,7 @@ class Graphs(Task):
             return self._scale(x)
         return row_normalised(x) if self.recipe.normalize_features else x
 
-    def _inputs_on(self, net: GraphModel) -> tuple[Features | Propagated, Graph]:
+    def _inputs_on(self, net: GraphModel | OwnGraphModel) -> tuple[Features | Propagated, Graph]:
         """The inputs of the net on its device, moved there once."""
         device = _device(net)
         if device not in self._inputs:
@@ -234,7 +282,7 @@ class Graphs(Task):
                 self._inputs[device] = self._prepared(self.data, net)
         return self._inputs[device]
 
-    def _prepared(self, data: LabelledGraph, net: GraphModel) -> tuple[Features | Propagated, Graph]:
+    def _prepared(self, data: LabelledGraph, net: GraphModel | OwnGraphModel) -> tuple[Features | Propagated, Graph]:
         graph = data.graph.to(_device(net))
         return net.prepare(self._features(data).to(graph.device), graph), graph
 
@@ -267,8 +315,8 @@ def _own(recipe: Recipe) -> GraphRecipe:
     return recipe
 
 
-def _own_model(model: nn.Module) -> GraphModel:
-    assert isinstance(model, GraphModel)
+def _own_model(model: nn.Module) -> GraphModel | OwnGraphModel:
+    assert isinstance(model, GraphModel | OwnGraphModel)
     return model
 
 

@@ -62,20 +62,20 @@ def complete_picture(
 
 def show_classes(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count: int = 5) -> list[Prediction]:
     """The likeliest classes of the first test images."""
-    pixels, labels = (part[:count] for part in images.splits["test"])
+    pixels, labels = (part[:count] for part in images.splits[images.shown])
     probs = logits_of(model, pixels, recipe).softmax(1)
     return [
-        Prediction(f"test image {index}: {images.classes[label]}", likeliest(probs[index], images.classes))
+        Prediction(f"{images.shown} image {index}: {images.classes[label]}", likeliest(probs[index], images.classes))
         for index, label in enumerate(labels.tolist())
     ]
 
 
 def show_pixels(model: nn.Module, images: ImageSet, recipe: ImagesRecipe, count: int = 5) -> list[Prediction]:
     """Bits per dimension of the first test images."""
-    test = images.splits["test"]
+    test = images.splits[images.shown]
     return [
         Prediction(
-            f"test image {index}: {images.classes[int(test.labels[index])]}",
+            f"{images.shown} image {index}: {images.classes[int(test.labels[index])]}",
             f"{evaluate_pixels(model, test.images[index : index + 1], recipe):.3f} bits per dimension",
         )
         for index in range(min(count, len(test.labels)))

@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from porism.costing.subject import CostSubject
+from porism.errors import DataError, RecipeError
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
-from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images
+from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images, own_images
 from porism.tasks.images.data.batches import ImageBatches
 from porism.tasks.images.exhibits.completion import completion_exhibits
 from porism.tasks.images.exhibits.confusion import confusion_exhibits
@@ -28,6 +29,7 @@ from porism.tasks.images.model.receptive_field import receptive_field
 from porism.tasks.images.predict import check_options, classify, complete_picture, show_classes, show_pixels
 from porism.tasks.images.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, ImagesRecipe
 from porism.training.experiment import Experiment
+from porism.training.own_model import DataInfo
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
 
@@ -42,6 +44,10 @@ class Images(Task):
     unit: ClassVar[str] = "examples"
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    fields_beside_model = (
+        *("label_smoothing", "translate", "degrees", "scale", "horizontal_flip"),
+        *("divisor", "test_subset", "image_size"),
+    )
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(
@@ -54,11 +60,26 @@ class Images(Task):
         self.metric = BITS_PER_DIMENSION if self.completes else "accuracy"
         self.lower_is_better = self.completes
         self._images = images
+        if images is not None and "test" not in images.splits:
+            # Data that comes without a test split is trained and validated all the same.
+            self.splits = tuple(images.splits)  # type: ignore[misc]  # a ClassVar where all tasks have the three
 
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
-        images = load_images(source, size=own.image_size)
+        return cls._of(own, load_images(source, size=own.image_size))
+
+    @classmethod
+    def from_data(cls, recipe: Recipe, data: Any) -> Self:
+        own = _own(recipe)
+        if own.image_size is not None:
+            raise RecipeError(
+                f"image_size={own.image_size} is for a folder of pictures, and data is none. Leave it out."
+            )
+        return cls._of(own, own_images(data))
+
+    @classmethod
+    def _of(cls, own: ImagesRecipe, images: ImageSet) -> Self:
         if own.test_subset == "as-train":
             images = images.with_test_as_train()
         return cls(own, images.shape, images.classes, images)
@@ -82,6 +103,33 @@ class Images(Task):
 
     def build(self) -> nn.Module:
         return build(self.recipe, self.shape, len(self.classes))
+
+    @classmethod
+    def for_own_model(cls, recipe: Recipe) -> Recipe:
+        own = _own(recipe)
+        if own.model == "complete":
+            raise RecipeError(
+                f"recipe {own.name} predicts pixels, and a model of your own predicts classes. Take another."
+            )
+        return own
+
+    def data_info(self) -> DataInfo:
+        return DataInfo(num_classes=len(self.classes), in_channels=self.shape.channels)
+
+    def adapt(self, module: nn.Module) -> nn.Module:
+        return module
+
+    def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:
+        return (f"B {self.shape.channels} {self.shape.rows} {self.shape.columns}",), {"B": 1}
+
+    def on_other_data(self, source: str | None, data: Any) -> Self:
+        other = self.load(self.recipe, source) if data is None else self.from_data(self.recipe, data)
+        if (self.shape, self.classes) != (other.shape, other.classes):
+            raise DataError(
+                f"images are {other.shape} of {len(other.classes)} classes, and the run's {self.shape} of "
+                f"{len(self.classes)}. Give images of the same shape and classes."
+            )
+        return other
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         return ImageBatches(self.images.splits["train"], self.recipe.batch_size, seed, epoch)
@@ -132,7 +180,8 @@ class Images(Task):
 
     def facts(self) -> dict[str, int | float | str]:
         facts: dict[str, int | float | str] = dict(self._images.facts if self._images else {})
-        return facts | receptive_field(self.recipe, self.shape).facts()
+        # How far a model of the user's own sees is not known.
+        return facts if self.brought.model is not None else facts | receptive_field(self.recipe, self.shape).facts()
 
     def letters(self) -> dict[str, int]:
         shape = self.shape

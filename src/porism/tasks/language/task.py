@@ -13,22 +13,27 @@ from porism.costing.subject import CostSubject
 from porism.runs.example_scores import ExampleScores
 from porism.runs.recipe import Recipe
 from porism.tasks.language.baselines import baseline_cross_entropies
-from porism.tasks.language.data import Corpus, Windows, load_corpus, rows
+from porism.tasks.language.data import Corpus, Windows, corpus_of_texts, load_corpus, read_source, rows, text_of
 from porism.tasks.language.data.public import PTB_FINGERPRINT
 from porism.tasks.language.data.text_facts import text_facts, text_notes
+from porism.tasks.language.data.text_size import text_sizes
 from porism.tasks.language.data.tokenizer import Tokenizer, from_json
 from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.metric import Perplexity
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.model.build import build
 from porism.tasks.language.model.cost import subject
+from porism.tasks.language.model.own import OwnLanguageModel
 from porism.tasks.language.predict import checked_options, generate_all
 from porism.tasks.language.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, WIDE, LanguageRecipe
 from porism.training.experiment import Experiment
+from porism.training.own_model import DataInfo
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
 EVALUATION_ROWS = 10
 """Few rows, so that hardly a word is predicted without its context and hardly one falls into the remainder."""
+READING = ("tokenizer", "lowercase", "min_count", "max_vocab_size")
+"""Fields by which a text becomes tokens."""
 PASSAGE = 50
 """Words of a passage, over which the test text is resampled."""
 PROMPTS = ("in palo alto", "the latest news", "reporters", "unfortunately", "a function is", "the value of", "if the")
@@ -49,6 +54,7 @@ class Language(Task):
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
     default_recipe: ClassVar[str] = DEFAULT
+    fields_beside_model = ("seq_len", *READING)
 
     def __init__(
         self, recipe: LanguageRecipe, vocabulary: Vocabulary, tokenizer: Tokenizer, corpus: Corpus | None = None
@@ -60,17 +66,16 @@ class Language(Task):
 
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
-        own = _own(recipe)
-        corpus = load_corpus(
-            source,
-            tokenizer=own.tokenizer,
-            lowercase=own.lowercase,
-            min_count=own.min_count,
-            max_vocab_size=own.max_vocab_size,
-        )
+        return cls._of(_own(recipe), load_corpus(source, **_reading(_own(recipe))))
+
+    @classmethod
+    def from_data(cls, recipe: Recipe, data: Any) -> Self:
+        return cls._of(_own(recipe), corpus_of_texts(data, **_reading(_own(recipe))))
+
+    @classmethod
+    def _of(cls, own: LanguageRecipe, corpus: Corpus) -> Self:
         task = cls(own, corpus.vocabulary, corpus.tokenizer, corpus)
-        for split in cls.splits:
-            task._windows(split, recipe.batch_size if split == "train" else EVALUATION_ROWS, task.recipe.seq_len)
+        task._check_windows()
         return task
 
     @classmethod
@@ -89,6 +94,29 @@ class Language(Task):
 
     def build(self) -> LanguageModel:
         return build(self.recipe, len(self.vocabulary))
+
+    def data_info(self) -> DataInfo:
+        return DataInfo(vocab_size=len(self.vocabulary))
+
+    def adapt(self, module: nn.Module) -> nn.Module:
+        return OwnLanguageModel(self.recipe, len(self.vocabulary), module)
+
+    def own_module(self, model: nn.Module) -> nn.Module:
+        return model.module if isinstance(model, OwnLanguageModel) else model
+
+    def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:
+        return (f"T B : int < {len(self.vocabulary)}",), {"T": self.recipe.seq_len, "B": self.recipe.batch_size}
+
+    def on_other_data(self, source: str | None, data: Any) -> Self:
+        """Words that the model does not know are `<unk>`. A text without a split is measured whole, in every split."""
+        text = read_source(source) if data is None else text_of(data)
+        texts = text.splits
+        if not text.published_split:
+            texts = dict.fromkeys(self.splits, "".join(text.splits[split] for split in self.splits))
+        streams = {split: self.vocabulary.encode(self.tokenizer.stream(texts[split])) for split in self.splits}
+        sizes = text_sizes(self.tokenizer, self.vocabulary, texts)
+        corpus = Corpus("other data", self.vocabulary, streams, tokenizer=self.tokenizer, sizes=sizes)
+        return self._of(self.recipe, corpus)
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         # Windows come in the order of the text, since each starts from the state the one before ended in.
@@ -109,7 +137,7 @@ class Language(Task):
 
     def evaluate(self, model: nn.Module, split: str) -> dict[str, float]:
         net, meter = _own_model(model), Perplexity()
-        device = net.embedding.weight.device
+        device = next(net.parameters()).device
         carry = net.start(EVALUATION_ROWS)
         for tokens, targets in self._windows(split, EVALUATION_ROWS, net.evaluation_steps):
             loss, carry = net.loss(tokens.to(device), targets.to(device), carry)
@@ -118,7 +146,7 @@ class Language(Task):
 
     def example_scores(self, model: nn.Module, split: str) -> ExampleScores:
         net = _own_model(model)
-        device = net.embedding.weight.device
+        device = next(net.parameters()).device
         carry, nats = net.start(EVALUATION_ROWS), list[Tensor]()
         for tokens, targets in self._windows(split, EVALUATION_ROWS, net.evaluation_steps):
             logits, carry = net.logits(tokens.to(device), carry)
@@ -189,6 +217,11 @@ class Language(Task):
             return {}
         return {"published number": "of an evaluation that goes on training on the text it measures: no mark for this"}
 
+    def _check_windows(self) -> None:
+        """Refuse a split that is shorter than a window."""
+        for split in self.splits:
+            self._windows(split, self.recipe.batch_size if split == "train" else EVALUATION_ROWS, self.recipe.seq_len)
+
     def _windows(self, split: str, batch: int, steps: int) -> Windows:
         return Windows(rows(self.corpus.streams[split], batch), steps)
 
@@ -198,6 +231,11 @@ def _own(recipe: Recipe) -> LanguageRecipe:
     return recipe
 
 
-def _own_model(model: nn.Module) -> LanguageModel:
-    assert isinstance(model, LanguageModel)
+def _reading(recipe: LanguageRecipe) -> dict[str, Any]:
+    """How a text becomes tokens."""
+    return {name: getattr(recipe, name) for name in READING}
+
+
+def _own_model(model: nn.Module) -> LanguageModel | OwnLanguageModel:
+    assert isinstance(model, LanguageModel | OwnLanguageModel)
     return model

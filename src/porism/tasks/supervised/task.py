@@ -75,8 +75,10 @@ class Supervised(Task):
     def data(self) -> SupervisedData:
         return loaded(self._data)
 
-    def on_other_data(self, other: Self) -> Self:
-        if self.classes != other.classes and not set(other.classes) <= set(self.classes):
+    def on_other_data(self, source: str | None, data: Any) -> Self:
+        other = self.load(self.recipe, source) if data is None else self.from_data(self.recipe, data)
+        # The same names under the same numbers; of classes that are numbers the last ones may be missing.
+        if self.classes[: len(other.classes)] != other.classes:
             raise DataError(f"data: classes are {', '.join(other.classes)}, and the run's {', '.join(self.classes)}.")
         whole = {
             split: examples.whole if isinstance(examples, Chosen) else examples
@@ -84,9 +86,7 @@ class Supervised(Task):
         }
         # All of it where it has no split of its own: nothing of it was trained on.
         splits = whole if other.data.facts.get("split") == "as it came" else dict.fromkeys(whole, whole["train"])
-        task = type(self)(self.recipe, self._assets, SupervisedData(splits, self.classes))
-        task.brought = self.brought
-        return task
+        return type(self)(self.recipe, self._assets, SupervisedData(splits, self.classes))
 
     def assets(self) -> dict[str, Any]:
         return self._assets

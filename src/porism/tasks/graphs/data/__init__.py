@@ -42,6 +42,7 @@ __all__ = [
     "from_object",
     "load_graph",
     "read_graph",
+    "ready",
 ]
 
 CATALOGUE = {
@@ -57,7 +58,11 @@ def load_graph(source: str | None = None, split: str = "public", seed: int = 0) 
 
     split: `public` as the data says, where it says so, or `random` from the seed.
     """
-    data = read_graph(source)
+    return ready(read_graph(source), split, seed)
+
+
+def ready(data: LabelledGraph, split: str = "public", seed: int = 0) -> LabelledGraph:
+    """A graph with its split, to learn from."""
     if not data.classes:
         raise DataError(f"{data.name}: no node has a label, so no model can be trained. Add labels to some.")
     return split_randomly(data, seed) if split == "random" or not data.splits else data

@@ -13,10 +13,11 @@ from porism.tasks.images.data.class_folders import read_folder
 from porism.tasks.images.data.embedded import digits
 from porism.tasks.images.data.idx import holds_idx, read_idx_folder
 from porism.tasks.images.data.image_set import SPLITS, ImageSet, Labelled, Shape
+from porism.tasks.images.data.memory import own_images
 from porism.tasks.images.data.npz import read_npz
 from porism.tasks.images.data.public import PUBLIC, read_named
 
-__all__ = ["CATALOGUE", "SPLITS", "ImageBatches", "ImageSet", "Labelled", "Shape", "load_images"]
+__all__ = ["CATALOGUE", "SPLITS", "ImageBatches", "ImageSet", "Labelled", "Shape", "load_images", "own_images"]
 
 CATALOGUE = {
     "digits": DataSet("1,797 handwritten digits, 8 x 8, real scans: the default", "CC BY 4.0"),

@@ -51,13 +51,18 @@ class ImageSet:
     """How the splits came about."""
 
     @property
+    def shown(self) -> str:
+        """The split that the report shows: test, where there is one."""
+        return "test" if "test" in self.splits else "valid"
+
+    @property
     def shape(self) -> Shape:
         return Shape(*self.splits["train"].images.shape[1:])
 
     def fingerprint(self) -> str:
         """The sha256 of classes, images and labels: all that a model ever sees."""
         digest = hashlib.sha256(json.dumps(self.classes).encode())
-        for split in SPLITS:
+        for split in (split for split in SPLITS if split in self.splits):
             images, labels = self.splits[split]
             digest.update(f"\n{split} {tuple(images.shape)}\n".encode())
             digest.update(images.numpy().tobytes() + labels.numpy().astype("<i8").tobytes())
@@ -108,7 +113,7 @@ def labelled(images: NDArray[np.generic], labels: NDArray[np.generic], classes: 
 
 def image_set(name: str, classes: Sequence[str], splits: Mapping[str, Labelled], how_split: str = "") -> ImageSet:
     """The set, once its splits are seen to hold images of one shape."""
-    shapes = {split: tuple(splits[split].images.shape[1:]) for split in SPLITS}
+    shapes = {split: tuple(splits[split].images.shape[1:]) for split in SPLITS if split in splits}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{split} {shape}" for split, shape in shapes.items())
         raise DataError(f"{name}: images of different shapes (channels, rows, columns): {listed}. Expected one shape.")

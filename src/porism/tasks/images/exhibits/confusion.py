@@ -15,9 +15,11 @@ SHOWN = 16
 
 def confusion_exhibits(model: nn.Module, images: ImageSet, recipe: ImagesRecipe) -> list[AnyExhibit]:
     """The confusion matrix of the test split, each class's accuracy, and the worst mistakes."""
-    test = images.splits["test"]
+    test = images.splits[images.shown]
     probs = logits_of(model, test.images, recipe).softmax(1)
-    matrix, table = classification.confusion_exhibits(probs.argmax(1), test.labels, images.classes, "images")
+    matrix, table = classification.confusion_exhibits(
+        probs.argmax(1), test.labels, images.classes, "images", images.shown
+    )
     wrong = _wrong(probs, test, images.classes)
     return [matrix, table, *([wrong] if wrong.pictures else [])]
 

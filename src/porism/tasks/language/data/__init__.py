@@ -4,15 +4,18 @@
 >>> x, y = Windows(rows(corpus.streams["train"], batch=64), steps=10)[0]     # (10, 64) each
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from porism.errors import DataError, RecipeError, nearest
 from porism.tasks.blocks.download import DataSet
+from porism.tasks.blocks.in_memory import by_split
 from porism.tasks.blocks.texts import PUBLIC, SPLITS
 from porism.tasks.language.data.corpus import Corpus
 from porism.tasks.language.data.embedded import embedded
-from porism.tasks.language.data.files import Text, read_text
+from porism.tasks.language.data.files import Text, cut, read_text
 from porism.tasks.language.data.public import read_public
 from porism.tasks.language.data.synthetic import synthetic
 from porism.tasks.language.data.text_size import given_size, text_sizes
@@ -20,7 +23,17 @@ from porism.tasks.language.data.tokenizer import get_tokenizer
 from porism.tasks.language.data.vocabulary import EOS, UNK, Vocabulary
 from porism.tasks.language.data.windows import Windows, rows
 
-__all__ = ["CATALOGUE", "Corpus", "Vocabulary", "Windows", "load_corpus", "rows"]
+__all__ = [
+    "CATALOGUE",
+    "Corpus",
+    "Vocabulary",
+    "Windows",
+    "corpus_of_texts",
+    "load_corpus",
+    "read_source",
+    "rows",
+    "text_of",
+]
 
 CATALOGUE = {
     "manual": DataSet("the manual every Python carries, as help() shows it: the default", "PSF"),
@@ -58,9 +71,61 @@ def load_corpus(
         drawn = synthetic()
         corpus = Corpus(source, drawn.vocabulary, drawn.streams, drawn.entropy, drawn.limits)
         return replace(corpus, sizes={split: given_size(corpus.vocabulary, corpus.streams[split]) for split in SPLITS})
-    text = _read(source)
+    text = read_source(source)
+    if tokenizer == "auto" and source in CATALOGUE:
+        tokenizer = "whitespace"
+    name = source if source in CATALOGUE else Path(source).name
+    return _corpus(text, name, source, tokenizer, lowercase, min_count, max_vocab_size)
+
+
+def corpus_of_texts(
+    texts: Any,
+    *,
+    tokenizer: str = "auto",
+    lowercase: bool = False,
+    min_count: int | None = None,
+    max_vocab_size: int | None = None,
+) -> Corpus:
+    """The same of texts that are in memory: a list of them, which is split as a file is, or some for each split.
+
+    >>> corpus_of_texts(["the cat sat\\non the mat"] * 20).streams["train"].shape
+    torch.Size([128])
+    """
+    return _corpus(text_of(texts), "texts", "data", tokenizer, lowercase, min_count, max_vocab_size)
+
+
+def text_of(texts: Any) -> Text:
+    """Texts that are in memory, as a file has them."""
+    if not isinstance(texts, Mapping):
+        return Text(cut(_lines(texts, "data")), published_split=False)
+    parts = by_split(texts)
+    if missing := [split for split in SPLITS if split not in parts]:
+        raise DataError(f"data: no texts for {missing[0]}. Give train, valid and test, or a list to have it split.")
+    return Text({split: _lines(parts[split], split) for split in SPLITS}, published_split=True)
+
+
+def _lines(texts: Any, where: str) -> str:
+    """Every text ended by a newline."""
+    found = [texts] if isinstance(texts, str) else texts
+    if not isinstance(found, Sequence) or not all(isinstance(one, str) for one in found):
+        raise DataError(f"{where}: a {type(texts).__name__}, expected a path, a known name, or a list of texts.")
+    lines = "".join(one if one.endswith("\n") else f"{one}\n" for one in found)
+    if not lines.split():
+        raise DataError(f"{where}: empty, no word in it. Give some text.")
+    return lines
+
+
+def _corpus(
+    text: Text,
+    name: str,
+    source: str,
+    tokenizer: str,
+    lowercase: bool,
+    min_count: int | None,
+    max_vocab_size: int | None,
+) -> Corpus:
     if tokenizer == "auto":
-        tokenizer = "whitespace" if source in CATALOGUE or text.published_split else "words"
+        tokenizer = "whitespace" if text.published_split else "words"
     if not text.published_split or tokenizer == "bpe":
         max_vocab_size = DEFAULT_MAX_WORDS if max_vocab_size is None else max_vocab_size
     if not text.published_split:
@@ -83,12 +148,12 @@ def load_corpus(
                 f"{source}: the {split} split has {len(streams[split])} tokens, expected at least 2. Give more text."
             )
     sizes = text_sizes(made, vocabulary, text.splits)
-    name = source if source in CATALOGUE else Path(source).name
     return Corpus(name, vocabulary, streams, tokenizer=made, sizes=sizes)
 
 
-def _read(source: str) -> Text:
-    if source == "manual":
+def read_source(source: str | None) -> Text:
+    """The words of a name or of a path; None is the manual."""
+    if source is None or source == "manual":
         return embedded()
     if source in PUBLIC:
         return read_public(PUBLIC[source])

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from porism.errors import DataError, nearest
 from porism.tasks.blocks.download import DataSet
+from porism.tasks.blocks.held_out import split_positions
 from porism.tasks.blocks.in_memory import (
     Arrays,
     Chosen,
@@ -27,7 +28,6 @@ from porism.tasks.blocks.in_memory import (
 )
 from porism.tasks.supervised.data.embedded import CLASSES, rings
 from porism.tasks.supervised.data.files import read_examples
-from porism.tasks.supervised.data.splits import split_positions
 from porism.tasks.supervised.recipes import SupervisedRecipe
 
 __all__ = ["CATALOGUE", "SupervisedData", "load_data", "own_data"]
