@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and nothing else; everything goes into .venv.
 PYTHON  ?= python3
-RECIPES ?= elman attention window taylor hybrid
+RECIPES ?= elman-tied lstm-tied attention-tied
 BENCHES ?= $(wildcard benchmarks/*.py)
 
 BIN      := .venv/bin
@@ -16,7 +16,7 @@ PYTEST   := OMP_NUM_THREADS=1 PORISM_TESTS_WITHOUT="$(WITHOUT)" $(BIN)/python -m
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-run: .venv/.installed ## train five language models on the embedded text, compare them, write a report
+run: .venv/.installed ## train three language models on the embedded text, compare them, write a report
 	$(BIN)/porism compare language $(RECIPES)
 
 test: .venv/.installed-dev ## run the tests, shuffled, of sweeps a share: SEED=3 repeats, WITHOUT="numba" hides

@@ -4,9 +4,22 @@ import math
 from itertools import product
 from statistics import fmean, stdev
 
+import mpmath
+import numpy as np
 import pytest
 
-from porism.report.statistics import interval, mcnemar, student_quantile
+from porism.report.statistics import (
+    binomial_interval,
+    bootstrap_interval,
+    holm,
+    interval,
+    mcnemar,
+    paired_bootstrap,
+    resample,
+    student_quantile,
+    student_tail,
+    t_test,
+)
 
 
 @pytest.mark.parametrize(("degrees", "expected"), [(1, 12.706), (4, 2.776), (9, 2.262), (99, 1.984)])
@@ -54,3 +67,57 @@ def test_mcnemar_stands_large_test_sets() -> None:
 def test_answers_to_different_examples_are_not_compared() -> None:
     with pytest.raises(ValueError, match="shorter"):
         mcnemar("101", "10")
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 30, 199])
+@pytest.mark.parametrize("t", [0.0, 0.3, 2.776, 11.0])
+def test_student_tails_are_those_of_the_incomplete_beta_function(degrees: int, t: float) -> None:
+    expected = 0.5 * float(mpmath.betainc(degrees / 2, 0.5, 0, degrees / (degrees + t * t), regularized=True))
+    assert student_tail(t, degrees) == pytest.approx(expected, rel=1e-9, abs=1e-15)
+
+
+def test_the_paired_t_test() -> None:
+    """scipy.stats.ttest_1samp([0.3, 0.1, 0.4, -0.1, 0.2], 0) gives p = 0.10454."""
+    assert t_test([0.3, 0.1, 0.4, -0.1, 0.2]) == pytest.approx(0.10453999978, rel=1e-9)
+    assert t_test([-1.0, -2.0, -3.0]) == t_test([1.0, 2.0, 3.0])
+    assert t_test([1.0]) is None
+    assert t_test([0.0, 0.0]) == 1.0
+    assert t_test([3.0, 3.0]) == 0.0
+
+
+def test_holm_corrects_the_smallest_for_all_and_never_turns_the_order_round() -> None:
+    """By hand: 0.01 x 4, then 0.013 x 3 which is less, so as much as before, 0.03 x 2, 0.9."""
+    assert holm([0.03, 0.01, 0.9, 0.013]) == pytest.approx([0.06, 0.04, 0.9, 0.04])
+    assert holm([]) == []
+    assert holm([0.7, 0.6]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("right", "examples"), [(0, 5), (12, 12), (3, 7), (40, 63)])
+def test_the_ends_of_a_binomial_interval_leave_a_fortieth_on_either_side(right: int, examples: int) -> None:
+    def at_least(successes: int, share: float) -> float:
+        return sum(
+            math.comb(examples, k) * share**k * (1 - share) ** (examples - k) for k in range(successes, examples + 1)
+        )
+
+    low, high = binomial_interval(right, examples)
+    assert low == 0.0 if right == 0 else at_least(right, low) == pytest.approx(0.025)
+    assert high == 1.0 if right == examples else 1 - at_least(right + 1, high) == pytest.approx(0.025)
+
+
+def test_the_bootstrap_of_a_mean_agrees_with_its_standard_error() -> None:
+    values = np.random.default_rng(1).normal(2.0, 1.0, 400)
+    low, high = bootstrap_interval(resample(np.stack([values, np.ones(400)], 1)))
+    error = values.std() / 20
+    assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.1 * error)
+    assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.1 * error)
+
+
+@pytest.mark.parametrize(("apart", "clear"), [(0.0, False), (0.05, True)])
+def test_the_paired_bootstrap_sees_what_is_the_same_in_both(apart: float, clear: bool) -> None:
+    """Examples differ by far more than the models do: only in pairs is a difference seen."""
+    draw = np.random.default_rng(2)
+    hard = draw.normal(5.0, 3.0, 200)
+    models = [np.stack([hard + shift + draw.normal(0, 0.1, 200), np.ones(200)], 1) for shift in (0.0, apart)]
+    p = paired_bootstrap(*(resample(sums) for sums in models))
+    assert (p < 0.01) is clear
+    assert p == paired_bootstrap(*(resample(sums) for sums in reversed(models)))

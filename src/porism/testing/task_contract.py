@@ -89,6 +89,8 @@ def _fingerprint_is_of_data(trial: TaskTrial) -> Outcome:
         found = task.fingerprint()
         if found != again.fingerprint():
             raise Failure("the fingerprint of the same data is another one: no run could be resumed")
+        if task.evaluation_id() != again.evaluation_id():
+            raise Failure("evaluation_id of the same data and recipe is another one: no two runs could be compared")
         if len(found) != 64 or set(found) - set("0123456789abcdef"):
             raise Failure(f"the fingerprint is {found[:20]!r}..., expected a sha256 in 64 hexadecimal digits")
     return HOLDS
@@ -195,9 +197,23 @@ def _evaluating_changes_nothing(trial: TaskTrial) -> Outcome:
                 raise Failure(f"{name} on {split} is {first.get(name)} and then {again.get(name)}")
             if odd := [name for name, value in first.items() if not math.isfinite(value)]:
                 raise Failure(f"{odd[0]} on {split} is {first[odd[0]]}")
+        _examples_add_up(task, model, first)
         if task.metric not in evaluate(task, model, "valid"):
             raise Failure(f"evaluating valid does not tell {task.metric}, which picks the best epoch")
     return HOLDS
+
+
+def _examples_add_up(task: Task, model: nn.Module, measured: Mapping[str, float]) -> None:
+    """What single examples of the last split add to the metric is the metric."""
+    with answering(model):
+        scores = task.example_scores(model, task.splits[-1])
+    if scores is None:
+        return
+    if len(scores.numerators) != len(scores.denominators):
+        raise Failure(f"{len(scores.numerators)} numerators and {len(scores.denominators)} denominators of examples")
+    reported = measured.get(scores.metric)
+    if reported is None or not math.isclose(scores.value, reported, rel_tol=1e-5):
+        raise Failure(f"{scores.metric} is {reported}, but {scores.value} by example_scores")
 
 
 def _one_seed_one_result(trial: TaskTrial) -> Outcome:

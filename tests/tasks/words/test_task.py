@@ -36,6 +36,16 @@ def trained(*arguments: Any, **options: Any) -> torch.Tensor:
     return vectors(training)
 
 
+def test_what_is_scored_depends_on_vocabulary_and_pairs(grammar: Path) -> None:
+    """Numbers on other pairs, or among other words, are not comparable; how long a model trains changes neither."""
+    settings = ("epochs=1", "epochs=2", "min_count=500", "window=2", "sample=0.001", "vector_size=5")
+    tasks = [Words.load(override(RECIPES["small"], [*TINY, one]), str(grammar)) for one in settings]
+    usual, longer, *others, narrow = [task.evaluation_id() for task in tasks]
+    assert longer == usual == narrow
+    assert len({usual, *others}) == 4
+    assert len({task.fingerprint() for task in tasks}) == 1
+
+
 @pytest.mark.parametrize("recipe", ["small", "full", "sampled-softmax"])
 def test_words_of_one_kind_come_together(grammar: Path, tmp_path: Path, recipe: str) -> None:
     settings = [] if recipe == "small" else ["batch_size=200", "learning_rate=0.01"]

@@ -160,6 +160,43 @@ _ATTENTION = LanguageRecipe(
 )
 
 
+_ELMAN_TIED = replace(
+    _ELMAN,
+    name="elman-tied",
+    description="an Elman net with tied embeddings, for the embedded text in half a minute",
+    embedding_dim=192,
+    hidden_size=192,
+    tie_weights=True,
+    dropout=0.4,
+    variational_dropout=True,
+    learning_rate=0.005,
+    warmup_steps=100,
+    max_grad_norm=1.0,
+    epochs=8,
+)
+
+_LSTM_TIED = replace(
+    _ELMAN_TIED,
+    name="lstm-tied",
+    description="an LSTM with tied embeddings, for the embedded text",
+    model="lstm",
+    dropout=0.5,
+)
+
+_ATTENTION_TIED = replace(
+    _ATTENTION,
+    name="attention-tied",
+    description="two layers of softmax attention with tied embeddings, for the embedded text",
+    num_layers=2,
+    batch_size=16,
+    tie_weights=True,
+    variational_dropout=True,
+    warmup_steps=100,
+    max_grad_norm=1.0,
+    epochs=8,
+)
+
+
 def _mechanisms(softmax: LanguageRecipe, suffix: str, window: int) -> tuple[LanguageRecipe, ...]:
     """The same model and training with each way to attend, from softmax over all words."""
     ways = {
@@ -217,6 +254,7 @@ RECIPES: dict[str, LanguageRecipe] = {
     recipe.name: recipe
     for recipe in (
         *(_ELMAN, _LSTM, *_mechanisms(_ATTENTION, "", window=16)),
+        *(_ELMAN_TIED, _LSTM_TIED, _ATTENTION_TIED),
         *(*TABLE.values(), *WIDE.values(), _BEST, *_mechanisms(_LARGE_ATTENTION, "-ptb", window=16)),
     )
 }
