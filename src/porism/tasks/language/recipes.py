@@ -167,12 +167,12 @@ _ELMAN_TIED = replace(
     embedding_dim=192,
     hidden_size=192,
     tie_weights=True,
-    dropout=0.4,
+    dropout=0.3,
     variational_dropout=True,
     learning_rate=0.005,
     warmup_steps=100,
     max_grad_norm=1.0,
-    epochs=8,
+    epochs=6,
 )
 
 _LSTM_TIED = replace(
@@ -180,7 +180,7 @@ _LSTM_TIED = replace(
     name="lstm-tied",
     description="an LSTM with tied embeddings, for the embedded text",
     model="lstm",
-    dropout=0.5,
+    dropout=0.4,
 )
 
 _ATTENTION_TIED = replace(
@@ -193,7 +193,7 @@ _ATTENTION_TIED = replace(
     variational_dropout=True,
     warmup_steps=100,
     max_grad_norm=1.0,
-    epochs=8,
+    epochs=6,
 )
 
 
