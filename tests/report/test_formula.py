@@ -87,5 +87,12 @@ def test_what_is_set_is_what_was_meant(formula: sympy.Expr) -> None:
     assert eval(marks, {}, sizes) == formula.subs({D: 7, H: 63, V: 2})
 
 
+def test_branches_are_set_as_cases() -> None:
+    set_ = mathml("Piecewise((2*H, H >= V), (H*V, True))")
+    assert set_.startswith('<math><mrow><mo>{</mo><mtable columnalign="left"><mtr><mtd><mn>2</mn>')
+    assert "<mtext>if </mtext><mi>H</mi><mo>≥</mo><mi>V</mi>" in set_
+    assert "<mtext>else</mtext>" in set_
+
+
 def test_letters() -> None:
     assert letters("2*H*(D + H) + ceiling(T/W)") == {"H", "D", "T", "W", "ceiling"}

@@ -80,6 +80,9 @@ class CostCommand:
             sizes = {letter: size for letter, size in sizes.items() if letter not in target.fixed}
         derived = self._derive(target, console)
         console.print(derived.table())
+        if target.fixed:
+            numbers = ", ".join(f"{letter}={size}" for letter, size in target.fixed.items())
+            tell(console, f"at {numbers}, along which the code has steps; another size: --at")
         if self.against:
             result = derived.to_json() | {"against": self._compare(derived, sizes, console)}
         else:

@@ -25,8 +25,14 @@ def terms_of(cost: Cost) -> Terms:
 def _terms(cost: Cost, kind: str) -> NamedTerms:
     total = cost.formula(kind)
     own = {row.path: formula for row in cost.rows[1:] if (formula := _own(cost, row, kind)) is not None}
-    prefix = _shared_prefix([path for path, formula in own.items() if formula != 0])
-    rows = [TableRow(path.removeprefix(prefix), "", (formula,)) for path, formula in own.items() if formula != 0]
+    own = {path: formula for path, formula in own.items() if formula != 0}
+    prefix = _shared_prefix(list(own))
+    rows = [
+        TableRow(path.removeprefix(prefix), "", (formula,))
+        for path, formula in own.items()
+        # What wraps all the others does what no submodule does.
+        if not prefix.startswith(f"{path}.")
+    ]
     terms: NamedTerms = {}
     for row in folded(REST, rows):
         (formula,) = row.formulas
@@ -58,11 +64,11 @@ def _is_negative(formula: Expr) -> bool:
 
 
 def _shared_prefix(paths: list[str]) -> str:
-    """The submodules that all of these are inside of, with the dot after: `model.`."""
+    """The submodules that wrap all the others, with a dot after: `model.`."""
     shared = ""
-    while len(heads := {path.removeprefix(shared).partition(".")[0] for path in paths}) == 1:
-        deeper = f"{shared}{heads.pop()}."
-        if any(not path.startswith(deeper) for path in paths):
-            break
-        shared = deeper
-    return shared
+    while True:
+        inside = [path.removeprefix(shared) for path in paths if path.startswith(shared)]
+        heads = {path.partition(".")[0] for path in inside}
+        if len(heads) != 1 or len(inside) == 1:
+            return shared
+        shared += f"{heads.pop()}."

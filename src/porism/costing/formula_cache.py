@@ -38,16 +38,23 @@ _IMPORTED = time()
 
 def cached(parts: Mapping[str, Any], subject: CostSubject, derive: Callable[[], Cost]) -> Cost:
     """The cost of a subject under `parts`, plain JSON that tells it from all others: kept, or derived now and kept."""
-    source = _source()
-    if source is None:
+    file = file_of(parts)
+    if file is None:
         return derive()
-    key = {"parts": parts, "source": source, "counted with": _versions()}
-    file = cache_folder() / FOLDER / f"{sha256_of_json(key)}.json"
     if (found := _read(file, subject)) is not None:
         return found
     cost = derive()
     _write(file, cost)
     return cost
+
+
+def file_of(parts: Mapping[str, Any]) -> Path | None:
+    """Where the formulas of what `parts` tell are kept; None where the code they follow from cannot be told."""
+    source = _source()
+    if source is None:
+        return None
+    key = {"parts": parts, "source": source, "counted with": _versions()}
+    return cache_folder() / FOLDER / f"{sha256_of_json(key)}.json"
 
 
 @cache
@@ -91,7 +98,7 @@ def _read(file: Path, subject: CostSubject) -> Cost | None:
         if sha256(content["body"].encode()) != content["sha256"]:
             raise ValueError("its checksum is another one")
         return _from_json(json.loads(content["body"]), subject)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         warnings.warn(f"cost: {file} cannot be read ({error}) and is derived again.", stacklevel=3)

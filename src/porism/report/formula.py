@@ -5,6 +5,7 @@ import re
 from html import escape
 
 SIGNS = {ast.Add: "+", ast.Sub: "\N{MINUS SIGN}"}
+ORDERS = {ast.Lt: "&lt;", ast.LtE: "≤", ast.Gt: "&gt;", ast.GtE: "≥"}
 BRACKETS = {"ceiling": ("⌈", "⌉"), "floor": ("⌊", "⌋"), "Abs": ("|", "|")}
 SUM, PRODUCT, POWER, ATOM = range(4)
 """How tightly a formula holds together; a looser one inside a tighter one is put in brackets."""
@@ -67,11 +68,26 @@ def _set(node: ast.expr) -> tuple[str, int]:
         case ast.Call(func=ast.Name(id=name), args=[only], keywords=[]) if name in BRACKETS:
             opening, closing = BRACKETS[name]
             return f"<mrow><mo>{opening}</mo>{_set(only)[0]}<mo>{closing}</mo></mrow>", ATOM
+        case ast.Call(func=ast.Name(id="Piecewise"), args=cases, keywords=[]):
+            rows = "".join(f"<mtr>{_case(case)}</mtr>" for case in cases)
+            return f'<mrow><mo>{{</mo><mtable columnalign="left">{rows}</mtable></mrow>', ATOM
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
             listed = "<mo>,</mo>".join(_set(argument)[0] for argument in arguments)
             return f"<mi>{escape(name.lower())}</mi><mo>(</mo>{listed}<mo>)</mo>", ATOM
         case _:
             raise NotAFormula
+
+
+def _case(node: ast.expr) -> str:
+    """A row of a formula with branches: what holds, and where."""
+    match node:
+        case ast.Tuple(elts=[formula, ast.Constant(value=True)]):
+            condition = "<mtext>else</mtext>"
+        case ast.Tuple(elts=[formula, ast.Compare(left=left, ops=[sign], comparators=[right])]) if type(sign) in ORDERS:
+            condition = f"<mtext>if </mtext>{_set(left)[0]}<mo>{ORDERS[type(sign)]}</mo>{_set(right)[0]}"
+        case _:
+            raise NotAFormula
+    return f"<mtd>{_set(formula)[0]}</mtd><mtd>{condition}</mtd>"
 
 
 def _bracketed(node: ast.expr, tightness: int) -> str:

@@ -8,7 +8,7 @@ from torch import nn
 
 from porism.costing.cost import Cost
 from porism.costing.derive import derive
-from porism.costing.formula_cache import cached
+from porism.costing.formula_cache import cached, file_of
 from porism.costing.subject import CostSubject
 from porism.runs.recipe import Recipe
 
@@ -20,7 +20,18 @@ def recipe_cost(recipe: Recipe, subject: CostSubject) -> Cost:
     """The formulas of a recipe's model and loss. Those of recipes in this package are kept in the cache folder."""
     if not _is_own(subject.target):
         return _derive(subject)
-    parts = {
+    return cached(_parts(recipe, subject), subject, lambda: _derive(subject))
+
+
+def is_kept(recipe: Recipe, subject: CostSubject) -> bool:
+    """Whether these formulas are in the cache folder, so that nobody has to wait for them."""
+    file = file_of(_parts(recipe, subject)) if _is_own(subject.target) else None
+    return file is not None and file.is_file()
+
+
+def _parts(recipe: Recipe, subject: CostSubject) -> dict[str, Any]:
+    """What tells one recipe's formulas from another's."""
+    return {
         "task": recipe.task,
         "fields": {
             name: value
@@ -32,7 +43,6 @@ def recipe_cost(recipe: Recipe, subject: CostSubject) -> Cost:
         "largest": dict(subject.largest),
         "fixed": dict(subject.fixed),
     }
-    return cached(parts, subject, lambda: _derive(subject))
 
 
 def run_cost(recipe: Recipe, subject: CostSubject, sizes: Mapping[str, int]) -> Cost:
@@ -42,11 +52,16 @@ def run_cost(recipe: Recipe, subject: CostSubject, sizes: Mapping[str, int]) -> 
     where the count is another than the formula says.
     """
     subject = subject.at(sizes)
-    cost = recipe_cost(recipe, subject)
-    here = cost.at(**{letter: sizes[letter] for letter in cost.letters})
+    cost = _at(recipe_cost(recipe, subject), sizes)
+    here = cost.at()
     if all(here[kind].label != "counted" for kind in ("parameters", "flops", "backward_flops")):
         return cost
-    return recipe_cost(recipe, replace(subject, fixed={**cost.fixed, **here.flops.sizes}, multiples={}, largest={}))
+    numbers = replace(subject, fixed={**cost.fixed, **cost.sizes}, multiples={}, largest={})
+    return _at(recipe_cost(recipe, numbers), sizes)
+
+
+def _at(cost: Cost, sizes: Mapping[str, int]) -> Cost:
+    return replace(cost, sizes={letter: sizes[letter] for letter in cost.letters})
 
 
 def _derive(subject: CostSubject) -> Cost:

@@ -23,6 +23,7 @@ from porism.training.own_cost import own_cost_table
 from porism.training.own_model import OwnModel, imported
 from porism.training.position import check_best
 from porism.training.progress import NoProgress, Progress
+from porism.training.recipe_cost import is_kept
 from porism.training.task import Brought, Task
 
 NOTHING = Brought()
@@ -175,10 +176,10 @@ def complete(training: Training, progress: Progress | None = None, checkpoint_ev
             progress.close()
         if (done := training.run.metrics()) is not None:
             return {**done, "run": str(training.run.path)}
-        return _results(training)
+        return _results(training, progress)
 
 
-def _results(training: Training) -> dict[str, Any]:
+def _results(training: Training, progress: Progress) -> dict[str, Any]:
     task, model = training.task, training.model
     metrics = {split: evaluate(task, model, split) for split in task.splits}
     with answering(model):
@@ -195,7 +196,7 @@ def _results(training: Training) -> dict[str, Any]:
         "limit": task.limit(),
         "evaluation": task.evaluation_id(),
         **_example_counts(task),
-        "cost": cost_table(task),
+        "cost": _cost(task, progress),
         "facts": task.facts(),
         "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in samples],
         "hardware": hardware(training.device),
@@ -218,6 +219,18 @@ def _example_counts(task: Task) -> dict[str, Any]:
     learned = set(ids["train"])
     copies = {split: sum(one in learned for one in ids[split]) for split in known if split != "train"}
     return {"examples": known, "copies": copies}
+
+
+def _cost(task: Task, progress: Progress) -> dict[str, Any]:
+    """The cost as metrics.json has it. A model that cannot be counted is trained all the same, and a line says why."""
+    derives = task.brought.model is None and type(task).cost is Task.cost
+    try:
+        if derives and not is_kept(task.recipe, task.cost_subject().at(task.letters())):
+            progress.note("trained; now its cost is derived from the code, once for all runs of this model")
+        return cost_table(task)
+    except PorismError as error:
+        progress.note(f"the run has no cost: {error}")
+        return {}
 
 
 def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from tests.tasks.graphs.conftest import Writer
 from torch import Tensor
 
 from porism.costing.counting.count import count
-from porism.costing.counting.target import Target
 from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.runs.recipe import override
@@ -15,10 +14,11 @@ from porism.tasks.graphs.data import load_graph
 from porism.tasks.graphs.data.labelled_graph import row_normalised
 from porism.tasks.graphs.model.base import consistency_loss
 from porism.tasks.graphs.model.build import build
-from porism.tasks.graphs.model.cost import model_cost, subject
+from porism.tasks.graphs.model.cost import subject_on_dense
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
 from porism.training.loop import answering
+from porism.training.recipe_cost import run_cost
 
 N, D, V = 9, 6, 3
 
@@ -118,20 +118,8 @@ def test_rows_are_divided_by_their_sum(x: Tensor) -> None:
     assert torch.equal(row_normalised(torch.zeros(2, 2)), torch.zeros(2, 2))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("name", "layers"), [("kipf", 1), ("kipf", 2), ("kipf", 3), ("best", 2)])
-def test_the_cost_by_hand_is_what_is_counted(name: str, layers: int) -> None:
-    recipe = override(RECIPES[name], [f"num_layers={layers}", "power_iterations=4"])
-    factory, inputs, own = subject(recipe)
-    sizes = {**own, "N": 7, "E": 20, "D": 11, "M": 30, "V": 3}
-    counted = Target(factory, inputs, {}).quantities(sizes)
-    hand = model_cost(recipe).at(**sizes)
-    assert counted["parameters "] == hand["parameters"]
-    assert counted["flops "] == hand["flops"]
-    assert counted["backward_flops "] == hand["backward_flops"]
-
-
 @pytest.mark.parametrize("assignments", [[], ["hidden_size=5"], ["input_dropout=0"], ["model=appnp"]])
-def test_the_cost_on_dense_features_too(assignments: list[str], graph: Graph, x: Tensor) -> None:
+def test_on_dense_features_the_step_is_counted_that_runs(assignments: list[str], graph: Graph, x: Tensor) -> None:
     recipe = override(RECIPES["kipf"], ["hidden_size=2", *assignments])
     net = build(recipe, D, V)
     run = count(net, net.prepare(x, graph), graph)
@@ -143,8 +131,8 @@ def test_the_cost_on_dense_features_too(assignments: list[str], graph: Graph, x:
         "V": V,
         "K": recipe.power_iterations,
     }
-    hand = model_cost(recipe, (D, recipe.hidden_size)).at(**sizes)
-    assert (run.flops, run.backward_flops) == (hand["flops"], hand["backward_flops"])
+    found = run_cost(recipe, subject_on_dense(recipe, sizes), sizes).at()
+    assert (run.flops, run.backward_flops) == (found.flops, found.backward_flops)
 
 
 def test_settings_that_exclude_each_other_are_refused() -> None:

@@ -1,0 +1,138 @@
+"""Derived formulas that are kept: read back as they were, for the same code only, and never a damaged file's."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sympy import Expr, Piecewise, Rational, ceiling, floor
+from torch import nn
+
+from porism.costing import formula_cache
+from porism.costing.alphabet import B, D, E, H, T, W, factored
+from porism.costing.cost import Cost
+from porism.costing.derive import derive
+from porism.costing.formula_cache import cached, file_of, formula_of, tree_of
+from porism.costing.subject import CostSubject
+from porism.tasks.words.recipes import RECIPES
+from porism.training.recipe_cost import is_kept, recipe_cost
+
+PARTS = {"recipe": "two layers"}
+
+
+def two_layers(D: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(D, D), nn.Linear(D, 3))
+
+
+SUBJECT = CostSubject(two_layers, ("B D",))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("PORISM_DATA", str(tmp_path))
+    source = formula_cache._source
+    source.cache_clear()
+    yield tmp_path / formula_cache.FOLDER
+    source.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def derived() -> Cost:
+    return derive(two_layers, "B D")
+
+
+def never() -> Cost:
+    raise AssertionError("derived again")
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        factored(2 * E * H + 2 * T),
+        B * T * (D + 1) * Rational(3, 4),
+        floor(T / 2 + Rational(1, 2)) ** 2 * B,
+        ceiling(T / 4) + W,
+        Piecewise((T**2, T <= W), (T * W, True)),
+        Piecewise((2 * T, T < 5), (T * (W - 1), True)),
+        B - B,
+    ],
+    ids=str,
+)
+def test_a_formula_is_written_as_it_stands(formula: Expr) -> None:
+    again = formula_of(tree_of(formula))
+    assert again == formula
+    assert str(again) == str(formula)
+
+
+def test_a_formula_is_no_code() -> None:
+    with pytest.raises(ValueError, match="is no formula"):
+        formula_of(["__import__", "os"])
+
+
+def test_what_was_derived_once_is_read_back(derived: Cost) -> None:
+    first = cached(PARTS, SUBJECT, lambda: derived)
+    again = cached(PARTS, SUBJECT, never)
+    assert first is derived
+    assert repr(again) == repr(derived)
+    assert again.to_json() == derived.to_json()
+    assert again.valid == derived.valid
+    # It counts as the derived one does, far outside of the confirmed sizes.
+    assert again.at(B=1000, D=999).flops == derived.at(B=1000, D=999).flops
+
+
+@pytest.mark.parametrize("change", ["parts", "versions", "source"])
+def test_other_recipes_versions_and_sources_are_derived(
+    change: str, derived: Cost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached(PARTS, SUBJECT, lambda: derived)
+    other = {"recipe": "three layers"} if change == "parts" else PARTS
+    if change == "versions":
+        monkeypatch.setattr(formula_cache, "_versions", lambda: {"torch": "0.1"})
+    if change == "source":
+        monkeypatch.setattr(formula_cache, "_source", lambda: "0" * 64)
+    with pytest.raises(AssertionError, match="derived again"):
+        cached(other, SUBJECT, never)
+
+
+def test_code_that_was_edited_since_it_was_loaded_keeps_nothing(
+    derived: Cost, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formula_cache, "_IMPORTED", 0.0)
+    formula_cache._source.cache_clear()
+    assert file_of(PARTS) is None
+    cached(PARTS, SUBJECT, lambda: derived)
+    assert not folder.exists()
+
+
+def _cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def _changed(content: bytes) -> bytes:
+    return content.replace(b"flops", b"flopz")
+
+
+@pytest.mark.parametrize(
+    "damage", [_cut, _changed, lambda _: b"", lambda _: b"[1]"], ids=["cut", "changed", "empty", "list"]
+)
+def test_a_damaged_file_is_derived_again_and_replaced(damage: Callable[[bytes], bytes], derived: Cost) -> None:
+    cached(PARTS, SUBJECT, lambda: derived)
+    file = file_of(PARTS)
+    assert file is not None
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.warns(UserWarning, match="cannot be read .* and is derived again"):
+        assert cached(PARTS, SUBJECT, lambda: derived) is derived
+    assert repr(cached(PARTS, SUBJECT, never)) == repr(derived)
+
+
+def test_a_folder_that_cannot_be_written_is_no_failure(derived: Cost, folder: Path) -> None:
+    folder.write_text("a file, no folder")
+    with pytest.warns(UserWarning, match="the formulas of Sequential cannot be kept in"):
+        assert cached(PARTS, SUBJECT, lambda: derived) is derived
+
+
+def test_a_model_of_your_own_package_is_derived_each_time(folder: Path) -> None:
+    recipe: Any = RECIPES["small"]
+    assert recipe_cost(recipe, SUBJECT).flops == 2 * B * D * (D + 3)
+    assert not folder.exists()
+    assert not is_kept(recipe, SUBJECT)

@@ -1,0 +1,92 @@
+"""One formula for one recipe: the command line, a run and its report say the same, and it counts every parameter."""
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+import sympy
+import torch
+
+from porism.api import cost_of, resolve
+from porism.costing.counting.target import Target
+from porism.costing.fitting.basis import symbol
+from porism.costing.subject import CostSubject
+from porism.runs.recipe import override
+from porism.tasks import TASKS, find
+from porism.training.session import COST_KEYS, LONGEST_FORMULA, cost_table, count_parameters
+from porism.training.task import Task
+
+NEEDS_DOWNLOAD = ("sentiment/bert", "sentiment/bert-published")
+NAMES = [f"{task}/{recipe}" for task in TASKS for recipe in find(task).recipes]
+# The rows of a published table are one model in several sizes.
+SHIPPED = [name for name in NAMES if name not in NEEDS_DOWNLOAD and not name.startswith("language/table")]
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Callable[[str], Task]:
+    """Tasks on their embedded default, each read once."""
+
+    @cache
+    def load(name: str) -> Task:
+        kind = find(name)
+        return kind.load(kind.recipes[kind.default_recipe], None)
+
+    return load
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_run_says_what_the_command_line_says(name: str, loaded: Callable[[str], Task]) -> None:
+    task_name, _, recipe_name = name.partition("/")
+    read = loaded(task_name)
+    task = type(read).restore(read.recipes[recipe_name], read.assets())
+    table = cost_table(task)
+    # With the sizes of the data, as `--at` gives them.
+    told = cost_of(resolve(name).at(task.letters()))
+    for kind in ("parameters", "flops", "backward_flops"):
+        row = table[COST_KEYS.get(kind, kind)]
+        numbers = dict(pair.split("=") for pair in row.get("at", "").split(", ") if pair)
+        put_in = {symbol(letter): int(size) for letter, size in numbers.items()}
+        formula = told.formula(kind)
+        assert sympy.expand(formula.subs(put_in) - sympy.sympify(row["formula"], _letters(formula)).subs(put_in)) == 0
+        assert len(str(formula)) > LONGEST_FORMULA or row["formula"] == str(formula)
+        assert len(row["formula"]) <= 2 * LONGEST_FORMULA
+        assert row["value"] == pytest.approx(sum(term["value"] for term in row["terms"].values()))
+    with torch.device("meta"):  # nobody needs the numbers of large models
+        assert table["parameters"]["value"] == count_parameters(task.build())
+
+
+def _letters(formula: sympy.Expr) -> dict[str, sympy.Symbol]:
+    return {one.name: one for one in formula.free_symbols}
+
+
+@pytest.mark.parametrize("task_name", TASKS)
+def test_fields_that_letters_stand_for_change_no_count(task_name: str) -> None:
+    """The cache keeps one formula for all of them."""
+    kind = find(task_name)
+    recipe = kind.recipes[kind.default_recipe]
+    subject = CostSubject.of(kind.subject(recipe))
+    # Sizes that heads, strides and patches divide.
+    sizes = dict.fromkeys(_letters_of(subject), 8) | dict(subject.fixed)
+    other = override(recipe, [f"{field}={2 * getattr(recipe, field)}" for field in subject.sized_fields])
+    again = CostSubject.of(kind.subject(other))
+    assert _counted(again, sizes) == _counted(subject, sizes)
+    assert (again.multiples, again.largest) == (subject.multiples, subject.largest)
+
+
+def _letters_of(subject: CostSubject) -> tuple[str, ...]:
+    return Target(subject.target, subject.inputs).letters
+
+
+def _counted(subject: CostSubject, sizes: dict[str, int]) -> dict[str, int]:
+    return Target(subject.target, subject.inputs).quantities(sizes)
+
+
+def test_a_size_that_a_stride_does_not_divide_is_a_number_in_the_formula() -> None:
+    named = resolve("images/pooled")
+    odd = named.at({"Y": 9, "X": 13})
+    cost = cost_of(odd)
+    assert cost.letters == ("B", "C", "V")
+    assert cost.fixed == {"Y": 9, "X": 13}
+    counted = cost.target.quantities({"B": 3, "C": 2, "V": 5, "Y": 9, "X": 13})
+    assert cost.at(B=3, C=2, V=5).flops == counted["flops "]
