@@ -19,7 +19,7 @@ from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup
 from porism.report.examples import ExampleTest, compare_examples
 from porism.report.seeds import SeedGroup
-from porism.report.statistics import CONFIDENCE, SIGNIFICANCE, Interval, holm, interval, t_test
+from porism.runs.statistics import CONFIDENCE, SIGNIFICANCE, Interval, holm, interval, t_test
 
 LEAST_SEEDS = 5
 """From which on a difference can be decided. With two, Student's quantile is 12.7."""

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.report.comparison import Entry, RunGroup
-from porism.report.statistics import binomial_interval, bootstrap_interval, mcnemar, paired_bootstrap, resample
 from porism.runs.example_scores import ExampleScores
 from porism.runs.record import RunRecord
+from porism.runs.statistics import binomial_interval, bootstrap_interval, mcnemar, paired_bootstrap, resample
 
 AGREES = 1e-5
 """How far the metric of all examples may lie from the reported one, relatively: both are rounded on their way."""

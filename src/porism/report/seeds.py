@@ -11,7 +11,7 @@ from rich.table import Table
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup, splits_of
 from porism.report.examples import of_examples
-from porism.report.statistics import CONFIDENCE, Interval, interval
+from porism.runs.statistics import CONFIDENCE, Interval, interval
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from porism.report.statistics import (
+from porism.runs.statistics import (
     binomial_interval,
     bootstrap_interval,
     holm,
