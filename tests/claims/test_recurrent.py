@@ -52,8 +52,19 @@ def test_the_sum_without_the_word_itself_is_short_of_its_own_share() -> None:
     claim = next(claim for claim in CLAIMS if claim.id == "001-05")
     assert isinstance(claim, Claim)
     for step in BY_LABEL.values():
-        missing = derivative(step, "E", "alpha") - claim.stated(step.y, step.yhat)
-        assert torch.allclose(missing, step.y * step.yhat, rtol=0, atol=1e-15)
+        stated = torch.stack([claim.stated(step.y[0], step.yhat[0], k) for k in range(step.y.shape[1])])
+        missing = derivative(step, "E", "alpha")[0] - stated
+        assert torch.allclose(missing, (step.y * step.yhat)[0], rtol=0, atol=1e-15)
+
+
+def test_with_a_spread_label_the_two_forms_of_the_perplexity_differ() -> None:
+    """The condition that the sources state is needed: 000-02 and 000-03 are refused without it."""
+    y, yhat = predictions(1, seed=3), predictions(1)
+    claims = {claim.id: claim for claim in CLAIMS if isinstance(claim, Claim)}
+    both = claims["000-02"].stated(y, yhat)
+    assert abs(float(both[0] - measured_perplexity(y, yhat))) > 0.01
+    assert abs(float(both[0] - both[1])) > 0.01
+    assert abs(float(claims["000-03"].stated(y, yhat)) - nats(y, yhat)) > 0.01
 
 
 def test_cross_entropy_is_never_less_than_the_logarithm_of_the_inverse_probability() -> None:

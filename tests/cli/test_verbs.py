@@ -14,6 +14,8 @@ from tests.cli.child import Child
 from tests.cli.conftest import TINY, Say
 
 from porism.claims.claim import Finding
+from porism.claims.kept.experiments import EXPERIMENTS, KeptExperiment
+from porism.claims.kept.result import KeptRun
 from porism.claims.ledger import all_claims
 from porism.cli.compare import CompareCommand
 from porism.cli.verbs import VERBS
@@ -219,6 +221,56 @@ def test_check_leaves_with_1_when_a_claim_fails(say: Say, monkeypatch: pytest.Mo
     completed = say(["check", "claims", "--topic", "graphs"])
     assert completed.code == 1
     assert "1 failed" in completed.out
+
+
+def test_a_judge_that_raises_fails_its_claim_and_the_others_are_told(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(form: object) -> Finding:
+        raise KeyError("no such graph")
+
+    claims = dict(all_claims())
+    claims["000-24"] = dataclasses.replace(claims["000-24"], judge=judge)  # type: ignore[call-arg]
+    monkeypatch.setattr(sys.modules["porism.claims.ledger"], "all_claims", lambda: claims)
+    completed = say(["check", "claims", "--topic", "graphs", "--json"])
+    rows = {row["name"]: row for row in last_line(completed.out)["checks"]}
+    assert completed.code == 1
+    assert rows["000-24"]["evidence"] == "the check itself failed: KeyError: 'no such graph'"
+    assert {row["verdict"] for number, row in rows.items() if number != "000-24"} == {"pass"}
+
+
+def test_what_only_training_tells_is_open_and_counted_apart(say: Say) -> None:
+    completed = say(["check", "claims", "--id", "003-36", "--json"])
+    (row,) = last_line(completed.out)["checks"]
+    assert row.items() >= {"verdict": "open", "by": None, "answer": None, "ledger": "empirical"}.items()
+    assert row["side_fact"].startswith("438 and 431 right of 529")
+    assert "0 passed, 0 failed, 1 open" in completed.err
+
+
+def test_a_kept_result_is_made_anew(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [KeptRun({"T": T}, None, {"milliseconds": T**2 / 1e6}) for T in (4096, 8192)]
+    experiment = KeptExperiment("attention-speed", timed=lambda: runs)
+    monkeypatch.setattr("porism.claims.kept.experiments.EXPERIMENTS", {**EXPERIMENTS, experiment.name: experiment})
+    completed = say(["check", "claims", "--rerun", "002-07", "--out", "kept/attention-speed.json", "--json"])
+    assert last_line(completed.out)["answers"] == {"002-07a": True}
+    decided = last_line(say(["check", "claims", "--id", "002-07a", "--kept", "kept", "--json"]).out)["checks"][0]
+    assert decided.items() >= {"verdict": "pass", "by": "kept run", "answer": True}.items()
+    assert "17 ms for 4,096 tokens, 67 ms for 8,192 tokens" in decided["evidence"]
+    # Without --out it is told beside the one that is kept.
+    assert "67" in say(["check", "claims", "--rerun", "attention-speed"]).out
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("000-24", "claim 000-24 is decided by computation"),
+        ("000-32", "no run decides it. People have to read it."),
+        ("003-46", "kept result speech-errors is not made by one command"),
+        ("999-99", "there is no claim and no kept result '999-99'"),
+    ],
+)
+def test_what_no_run_decides_is_not_run(say: Say, name: str, message: str) -> None:
+    completed = say(["check", "claims", "--rerun", name])
+    assert completed.code == 2
+    assert message in completed.err
 
 
 def test_data_lists_what_is_known(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

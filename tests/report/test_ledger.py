@@ -12,9 +12,10 @@ from porism.runs.exhibits import Lines
 PLOT = Lines(title="Growth", x="n", y="sum", lines={"a": [(1.0, 1.0), (2.0, 4.0)]})
 ROWS = [
     Row("000-01", "graphs", "I", "Rows sum to one & more.", "wrong", "They do not.", ("d_i/2",), "pass", "2 | 1",
-        "equal", picture=PLOT),
-    Row("000-02", "graphs", "I", "It is so.", "holds", "", (), "fail", "equal", "3 is true"),
-    Row("000-03", "words", "II", "It trains.", "empirical", "", (), "open", "", "", "porism train words", "text8"),
+        "equal", check="computed", picture=PLOT),
+    Row("000-02", "graphs", "I", "It is so.", "holds", "", (), "fail", "equal", "3 is true", check="failed"),
+    Row("000-03", "words", "II", "It trains.", "empirical", "", (), "open", "", "", check="open: no run decides it yet",
+        kept="1 seed", side_fact="7 = 7", reason="Text8 stands in.", command="porism train words", needs="text8"),
 ]  # fmt: skip
 TOPICS = {"graphs": "Graphs", "words": "Words", "speech": "Speech"}
 
@@ -49,8 +50,12 @@ def test_filters_hide_what_is_not_chosen() -> None:
 
 def test_markdown_has_a_row_for_each() -> None:
     text = ledger_markdown(ROWS, TOPICS)
-    assert "| 000-01 | Rows sum to one & more. | wrong | They do not. | decided |" in text
-    assert "| 000-03 | It trains. | empirical | `porism train words` text8 | needs training |" in text
+    assert "| 000-01 | Rows sum to one & more. | wrong | They do not. | computed |" in text
+    assert (
+        "| 000-03 | It trains. | empirical | Text8 stands in. Kept run: 1 seed. `porism train words` text8 | open: "
+        in text
+    )
+    assert ledger_markdown(ROWS, TOPICS, "1 computed").count("Of these 1 computed.") == 1
     assert "| wrong | 1 |" in text
 
 

@@ -1,6 +1,7 @@
-"""The ledger: textbook statements, each with the check that decides it."""
+"""The ledger: textbook statements, each with the check that decides it, or with what could."""
 
-from porism.claims.claim import Claim, Empirical, Finding
-from porism.claims.ledger import TOPICS, Decision, all_claims, decide, read_ledger
+from porism.claims.claim import Claim, Empirical, Finding, Ruling
+from porism.claims.decide import Decision, decide
+from porism.claims.ledger import TOPICS, all_claims, read_ledger
 
-__all__ = ["TOPICS", "Claim", "Decision", "Empirical", "Finding", "all_claims", "decide", "read_ledger"]
+__all__ = ["TOPICS", "Claim", "Decision", "Empirical", "Finding", "Ruling", "all_claims", "decide", "read_ledger"]

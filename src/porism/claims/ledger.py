@@ -1,17 +1,14 @@
 """All claims, by id. Each topic is a module or a folder of `topics/` whose CLAIMS are listed here."""
 
 import importlib.util
-import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
 
-from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.errors import ClaimError, MissingExtra
+from porism.claims.claim import Statement
+from porism.errors import ClaimError, RecipeError, nearest
 
 TOPICS = {
     "recurrent": "Recurrent language models: gradients and perplexity",
@@ -34,6 +31,21 @@ def all_claims() -> dict[str, Statement]:
     """
     claims = [claim for topic in TOPICS for claim in import_module(f"porism.claims.topics.{topic}").CLAIMS]
     return _by_id(claims, "the ledger")
+
+
+def select(claims: Mapping[str, Statement], topic: str | None = None, number: str | None = None) -> list[Statement]:
+    """The claims of a topic, of a number, or all. The number of a statement that is listed in parts means all of them.
+
+    >>> [claim.id for claim in select(all_claims(), number="003-39")]
+    ['003-39a', '003-39b']
+    """
+    topics = list(dict.fromkeys(claim.topic for claim in claims.values()))
+    if topic is not None and topic not in topics:
+        raise RecipeError(f"the ledger has no topic {topic!r}. {nearest(topic, topics)}")
+    chosen = [claim for claim in claims.values() if number is None or number in (claim.id, claim.id.rstrip("abc"))]
+    if not chosen:
+        raise RecipeError(f"the ledger has no claim {number!r}. {nearest(str(number), list(claims))}")
+    return [claim for claim in chosen if topic in (None, claim.topic)]
 
 
 def read_ledger(path: Path) -> dict[str, Statement]:
@@ -60,57 +72,3 @@ def _by_id(claims: Iterable[Statement], place: str) -> dict[str, Statement]:
         if len(list(same)) > 1:
             raise ClaimError(f"{place} has claim {number} twice. Give one of them another id.")
     return {claim.id: claim for claim in ordered}
-
-
-Outcome = Literal["pass", "fail", "open"]
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What became of a claim.
-
-    outcome: `pass` where the judge found what the ledger says, `fail` where not, `open` where only training tells, or
-        where a package is missing.
-    stated, other: what was found for the statement, and for its rival or its correction.
-    missing: what to install, where that keeps the claim open.
-    """
-
-    claim: Statement
-    outcome: Outcome
-    stated: Finding | None
-    other: Finding | None
-    seconds: float
-    missing: str = ""
-
-
-def decide(claim: Statement) -> Decision:
-    """
-    >>> decide(all_claims()["000-24"]).outcome
-    'pass'
-    """
-    start = time.perf_counter()
-    try:
-        stated, other, right = _findings(claim)
-    except MissingExtra as error:
-        return Decision(claim, "open", None, None, time.perf_counter() - start, missing=str(error))
-    outcome: Outcome = "open" if stated is None else "pass" if right else "fail"
-    return Decision(claim, outcome, stated, other, time.perf_counter() - start)
-
-
-def _findings(claim: Statement) -> tuple[Finding | None, Finding | None, bool]:
-    """The findings, and whether they agree with the verdict."""
-    if isinstance(claim, Empirical):
-        known = claim.known() if claim.known else None
-        return known, None, known is not None and known.agrees
-    assert isinstance(claim, Claim)
-    stated = _judged(claim, claim.stated)
-    if claim.verdict == "holds":
-        other = _judged(claim, claim.rival)
-        return stated, other, stated.agrees and not other.agrees
-    other = _judged(claim, claim.corrected)
-    return stated, other, other.agrees and not stated.agrees
-
-
-def _judged(claim: Claim[Any], form: Any) -> Finding:
-    finding: Finding = claim.judge(form)
-    return finding

@@ -13,7 +13,7 @@ from porism.errors import RecipeError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from porism.claims.ledger import Decision
+    from porism.claims.decide import Decision
     from porism.testing.report import CheckResult
 
 What = Literal["gradients", "kernels", "claims", "all"]
@@ -29,6 +29,8 @@ class CheckCommand:
     $ porism check claims --id 000-24
     $ porism check claims --out ledger.html
     $ porism check claims --ledger my_claims.py
+    $ porism check claims --rerun 000-18 --out kept/heads-timing.json
+    $ porism check claims --kept kept/
     $ porism check all --json
     """
 
@@ -41,7 +43,11 @@ class CheckCommand:
     ledger: Annotated[Path | None, optional("FILE.py", Path)] = None
     """Claims of your own, in place of ours: a Python file that holds them as CLAIMS."""
     out: Annotated[Path | None, optional("FILE", Path)] = None
-    """Write the ledger to a file, .html to look at or .md."""
+    """Write the ledger to a file, .html to look at or .md; with --rerun the result, .json."""
+    rerun: Annotated[str | None, optional("ID", str)] = None
+    """Make the kept result that decides a claim anew by its command, into --out or beside the one that is kept."""
+    kept: Annotated[Path | None, optional("FOLDER", Path)] = None
+    """Kept results of your own, in place of those of the package."""
     seed: Annotated[int, arg(metavar="N")] = 0
     """Of the random inputs of gradients and kernels."""
     json: Json = False
@@ -52,12 +58,19 @@ class CheckCommand:
         from porism.training.limits import check_seed
 
         check_seed(self.seed)
-        if self.what not in ("claims", "all") and (self.topic or self.id or self.ledger or self.out):
+        claims_only = (self.topic, self.id, self.ledger, self.out, self.rerun, self.kept)
+        if self.what not in ("claims", "all") and any(claims_only):
             raise RecipeError(
-                f"--topic, --id, --ledger and --out are for claims, got {self.what}. Write porism check claims."
+                "--topic, --id, --ledger, --out, --rerun and --kept are for claims, "
+                f"got {self.what}. Write porism check claims."
             )
+        if self.rerun is not None:
+            from porism.cli.rerun import rerun
+
+            return rerun(self.rerun, self.out, self.json)
         console = console_for(self.json)
         rows: list[dict[str, Any]] = []
+        decisions: Sequence[Decision] = []
         if self.what in ("gradients", "all"):
             from porism.testing.gradients import gradients
 
@@ -67,29 +80,37 @@ class CheckCommand:
 
             rows += _compared(check_kernels(seed=self.seed), console)
         if self.what in ("claims", "all"):
-            rows += self._claims(console)
+            decisions = self._claims(console)
+            rows += [_plain(decision) for decision in decisions]
         counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("pass", "fail", "open")}
         still_open = f", {counts['open']} open" if counts["open"] else ""
         tell(console, f"{counts['pass']} passed, {counts['fail']} failed{still_open}")
+        if decisions:
+            from porism.claims.decide import tally
+
+            tell(console, f"claims: {tally(decisions)}")
         if self.json:
             print_json({"checks": rows, "passed": counts["pass"], "failed": counts["fail"], "open": counts["open"]})
         return 1 if counts["fail"] else 0
 
-    def _claims(self, console: "Console") -> list[dict[str, Any]]:
+    def _claims(self, console: "Console") -> "list[Decision]":
         from rich.progress import track
 
-        from porism.claims.ledger import decide
+        from porism.claims.decide import decide
+        from porism.claims.ledger import all_claims, read_ledger, select
         from porism.cli.output import tell
 
-        chosen = _chosen(self.topic, self.id, self.ledger)
+        claims = all_claims() if self.ledger is None else read_ledger(self.ledger)
+        chosen = select(claims, self.topic, self.id)
         decisions = [
-            decide(claim) for claim in track(chosen, "deciding", console=console, disable=not console.is_terminal)
+            decide(claim, self.kept)
+            for claim in track(chosen, "deciding", console=console, disable=not console.is_terminal)
         ]
         _print_decisions(decisions, console)
         if self.out:
             _write(decisions, self.out)
             tell(console, f"written to {self.out}")
-        return [_plain(decision) for decision in decisions]
+        return decisions
 
 
 def _compared(checks: "Sequence[CheckResult]", console: "Console") -> list[dict[str, Any]]:
@@ -102,35 +123,25 @@ def _compared(checks: "Sequence[CheckResult]", console: "Console") -> list[dict[
     return [{key: getattr(check, key) for key in ("name", "verdict", "measured", "tolerance")} for check in checks]
 
 
-def _chosen(topic: str | None, number: str | None, own: Path | None) -> list[Any]:
-    from porism.claims.ledger import all_claims, read_ledger
-    from porism.errors import nearest
-
-    claims = all_claims() if own is None else read_ledger(own)
-    topics = list(dict.fromkeys(claim.topic for claim in claims.values()))
-    if topic is not None and topic not in topics:
-        raise RecipeError(f"the ledger has no topic {topic!r}. {nearest(topic, topics)}")
-    if number is not None and number not in claims:
-        raise RecipeError(f"the ledger has no claim {number!r}. {nearest(number, list(claims))}")
-    return [claim for claim in claims.values() if topic in (None, claim.topic) and number in (None, claim.id)]
-
-
 def _print_decisions(decisions: "Sequence[Decision]", console: "Console") -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from porism.claims.decide import seen
+
     shown = Table("claim", "statement", "verdict", "check", "seen")
     for decision in decisions:
         claim = decision.claim
-        seen = decision.stated.evidence if decision.stated else decision.missing or getattr(claim, "command", "")
-        shown.add_row(claim.id, Text(claim.says), claim.verdict, decision.outcome, Text(seen))
+        shown.add_row(claim.id, Text(claim.says), claim.verdict, decision.word, Text(seen(decision)))
     console.print(shown)
 
 
 def _plain(decision: "Decision") -> dict[str, Any]:
     """As scripts read it: `measured` and `tolerance` are those of the form that is right."""
+    from porism.claims.decide import seen
+
     claim = decision.claim
-    right = decision.stated if claim.verdict in ("holds", "empirical") else decision.other
+    right = decision.known or (decision.stated if claim.verdict == "holds" else decision.other)
     return {
         "name": claim.id,
         "verdict": decision.outcome,
@@ -140,12 +151,16 @@ def _plain(decision: "Decision") -> dict[str, Any]:
         "says": claim.says,
         "ledger": claim.verdict,
         "precise": claim.precise,
-        "evidence": decision.stated.evidence if decision.stated else "",
+        "evidence": seen(decision),
+        "by": decision.by or None,
+        "answer": decision.answer,
+        "side_fact": decision.known.evidence if decision.known else None,
         "seconds": round(decision.seconds, 3),
     }
 
 
 def _write(decisions: "Sequence[Decision]", to: Path) -> None:
+    from porism.claims.decide import tally
     from porism.claims.ledger import TOPICS
     from porism.report.ledger import Row, write_ledger
 
@@ -156,12 +171,17 @@ def _write(decisions: "Sequence[Decision]", to: Path) -> None:
             Row(
                 claim.id, claim.topic, claim.where, claim.says, claim.verdict, claim.precise, claim.formulas,
                 decision.outcome,
-                stated=decision.stated.evidence if decision.stated else "",
+                stated=decision.stated.evidence if decision.stated else decision.why,
                 other=decision.other.evidence if decision.other else "",
+                check=decision.word,
+                kept=decision.kept,
+                side_fact=decision.known.evidence if decision.known else "",
+                reason=getattr(claim, "reason", ""),
                 command=getattr(claim, "command", ""),
                 needs=decision.missing or getattr(claim, "needs", ""),
                 picture=claim.picture() if claim.picture and to.suffix == ".html" else None,
             )
         )  # fmt: skip
     # A topic that is not ours is its own heading.
-    write_ledger(rows, {**TOPICS, **{row.topic: row.topic for row in rows if row.topic not in TOPICS}}, to)
+    topics = {**TOPICS, **{row.topic: row.topic for row in rows if row.topic not in TOPICS}}
+    write_ledger(rows, topics, to, counts=tally(decisions))

@@ -16,6 +16,9 @@ Case = tuple[str, Any, Any]
 ROUNDING = 1e-12
 """Relative error that float64 may bring."""
 
+ABOUT = 0.1
+"""What "about equal" means where a source does not say: within a tenth."""
+
 
 @dataclass(frozen=True)
 class Impossible:
@@ -42,12 +45,16 @@ def compared(cases: Iterable[Case], tolerance: float = ROUNDING) -> Finding:
     >>> compared([("at 2", 4.0, 2.0**2), ("at 3", 9.0, 3.0**2)]).agrees
     True
 
-    A form that gives another shape is infinitely far away, and one that gives no number too.
+    A form that gives another shape is infinitely far away, and one that gives no number too. Where a form has another
+    shape in every case in which it is wrong, the finding is not computable.
     """
-    worst, seen, evidence = -1.0, 0, ""
+    worst, seen, evidence, wrong = -1.0, 0, "", []
     for where, true, given in cases:
         seen += 1
         error = float("inf") if isinstance(given, Impossible) else difference(_tensor(true), _tensor(given))
+        # Not so small that it is rounding, nor NaN.
+        if not error <= tolerance:
+            wrong.append(isinstance(given, Impossible) or _tensor(true).shape != _tensor(given).shape)
         if error > worst:
             worst, evidence = error, f"{where}: {_comparison(true, given)}"
     if not seen:
@@ -57,7 +64,7 @@ def compared(cases: Iterable[Case], tolerance: float = ROUNDING) -> Finding:
         return Finding(
             worst, tolerance, f"equal in {seen} {plural}, to {worst:.0e}" if worst else f"equal in {seen} {plural}"
         )
-    return Finding(worst, tolerance, evidence)
+    return Finding(worst, tolerance, evidence, computable=not all(wrong))
 
 
 def counted_equal(cases: Iterable[tuple[str, int, Any]]) -> Finding:

@@ -16,6 +16,7 @@ from porism.layers.gcn.naive import adjacency
 from porism.runs.exhibits import Lines
 
 OfMatrix = Callable[[Tensor], Tensor]
+_AXES = {"rows": 1, "columns": 0}
 
 
 def random_edges(N: int = 12, chance: float = 0.3, seed: int = 1) -> Tensor:
@@ -74,11 +75,15 @@ def symmetric_entries(form: OfMatrix) -> Finding:
     return compared([("a random graph", propagation(edges, "sym"), form(adjacency(edges, 12, loop_weight=0)))])
 
 
-def with_lonely_node(form: OfMatrix) -> Finding:
-    """form(A) against row sums of the layer's D^-1 A without loops, on a graph in which node 12 has no edge."""
-    edges, N = random_edges(), 13
-    ahat = Graph(edges, num_nodes=N).to_dense("rw", add_self_loops=False, dtype=torch.float64)
-    return compared([("a graph with a lonely node", ahat.sum(1), form(adjacency(edges, N, loop_weight=0)))])
+def with_and_without_lonely_node(form: OfMatrix) -> Finding:
+    """form(A) against row sums of the layer's D^-1 A without loops, where every node has an edge and where not."""
+    edges = random_edges()
+
+    def sums(N: int) -> Tensor:
+        return Graph(edges, num_nodes=N).to_dense("rw", add_self_loops=False, dtype=torch.float64).sum(1)
+
+    kinds = {"a random graph": 12, "a graph with a lonely node": 13}
+    return compared((where, sums(N), form(adjacency(edges, N, loop_weight=0))) for where, N in kinds.items())
 
 
 def degrees(form: OfMatrix) -> Finding:
@@ -95,11 +100,11 @@ def degrees(form: OfMatrix) -> Finding:
     return compared((where, partners, form(A)) for where, A in kinds.items())
 
 
-def row_and_column_sums(form: OfMatrix) -> Finding:
-    """form(A + I) against the sums of the layer's D^-1 A along rows and down columns, (2, N)."""
+def sums_of_normalised(form: Callable[[Tensor, str], Tensor]) -> Finding:
+    """form(A + I, along) against the sums of the layer's D^-1 A along rows, and down columns."""
     edges = random_edges()
-    ahat = propagation(edges, "rw")
-    return compared([("a random graph", torch.stack([ahat.sum(1), ahat.sum(0)]), form(propagation(edges, "none")))])
+    ahat, A = propagation(edges, "rw"), propagation(edges, "none")
+    return compared((f"a random graph, {along}", ahat.sum(axis), form(A, along)) for along, axis in _AXES.items())
 
 
 def spectrum(form: OfMatrix) -> Finding:
@@ -110,9 +115,11 @@ def spectrum(form: OfMatrix) -> Finding:
 
 
 def softmax_rows(form: OfMatrix) -> Finding:
-    """form(A + I) against the layer's softmax over the neighbors."""
-    edges = random_edges()
-    return compared([("a random graph", propagation(edges, "softmax"), form(propagation(edges, "none")))])
+    """form(A + I) against the layer's softmax over the neighbors, also where all nodes are neighbours."""
+    kinds = {"a random graph": random_edges(), "all linked with all": random_edges(chance=1.0)}
+    return compared(
+        (where, propagation(edges, "softmax"), form(propagation(edges, "none"))) for where, edges in kinds.items()
+    )
 
 
 def _identity(A: Tensor) -> Tensor:
@@ -161,6 +168,7 @@ def _loops_by_identity(id: str, where: str, says: str) -> Claim[OfMatrix]:
         judge=with_loops,
         stated=lambda A: A + _identity(A),
         corrected=lambda A: A + _identity(A) * (A.diagonal() == 0),
+        assumed=lambda A: not bool(A.diagonal().any()),
     )
 
 
@@ -207,6 +215,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=row_sums("sym"),
         stated=lambda A: torch.ones(len(A)),
         corrected=_sums_of_symmetric,
+        right_where=lambda A: bool((A.sum(1) == A.sum(1)[0]).all()),
     ),
     _loops_by_identity("001-53", "3(c)", "Self-loops are added by A + I."),
     Claim(
@@ -219,17 +228,21 @@ CLAIMS: tuple[Statement, ...] = (
         judge=degrees,
         stated=lambda A: A.sum(1),
         corrected=lambda A: ((A != 0) | (A.T != 0)).sum(1),
+        assumed=lambda A: bool(((A == 0) | (A == 1)).all() and (A == A.T).all()),
     ),
     Claim(
         id="001-55",
         topic="graphs",
         where="3(d)",
-        says="Normalising A brings the degree of every node to one.",
-        verdict="imprecise",
-        precise="Rows of D^-1 A sum to one; its columns do not, and it is not symmetric.",
-        judge=row_and_column_sums,
-        stated=lambda A: torch.ones(2, len(A)),
-        corrected=lambda A: torch.stack([torch.ones(len(A), dtype=A.dtype), _column_sums(A)]),
+        says="Normalising A, its rows divided by their degrees, brings the degree of every node to one.",
+        verdict="holds under assumptions",
+        precise=(
+            "The degree is what a row sums to. The columns of D^-1 A sum to something else, and it is not symmetric."
+        ),
+        judge=sums_of_normalised,
+        stated=lambda A, along: torch.ones(len(A), dtype=A.dtype),
+        corrected=lambda A, along: torch.ones(len(A), dtype=A.dtype) if along == "rows" else _column_sums(A),
+        assumed=lambda A, along: along == "rows",
     ),
     Claim(
         id="001-56",
@@ -238,9 +251,10 @@ CLAIMS: tuple[Statement, ...] = (
         says="The rows of D^-1 A sum to one.",
         verdict="holds under assumptions",
         precise="Every node has an edge, as loops see to; the row of a lonely one is empty.",
-        judge=with_lonely_node,
+        judge=with_and_without_lonely_node,
         stated=lambda A: torch.ones(len(A)),
         corrected=lambda A: (A.sum(1) > 0).double(),
+        assumed=lambda A: bool((A.sum(1) > 0).all()),
     ),
     Claim(
         id="001-57",
@@ -269,5 +283,6 @@ CLAIMS: tuple[Statement, ...] = (
         judge=softmax_rows,
         stated=lambda A: A.softmax(1),
         corrected=lambda A: A.masked_fill(A == 0, -torch.inf).softmax(1),
+        right_where=lambda A: bool((A > 0).all()),
     ),
 )

@@ -3,8 +3,9 @@
 Patterns are those of the layer; how far a token sees is where its Jacobian is not zero.
 """
 
+import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from porism.claims.checks.compare import compared, counted_equal, slope
 from porism.claims.claim import Claim, Finding, Statement
 from porism.claims.topics.attention.orders import ONE_HEAD, grows_like
-from porism.claims.topics.attention.scalar import SINGLE, counts, operations
+from porism.claims.topics.attention.scalar import SINGLE, operations
 from porism.layers import WindowAttention
 from porism.layers.attention.pattern import CAUSAL, FULL, Kind, Pattern
 from porism.runs.exhibits import Lines
@@ -23,29 +24,37 @@ TOLERANCE = 0.01
 """On an exponent: at these lengths the start of the text, where windows are not full, still shows a little."""
 
 
-def pairs_before(form: Callable[[int], float]) -> Finding:
-    """form(T) against the pairs of the causal pattern: exponentials in a scalar run, and the layer's own count."""
-    scalar = ((f"T={T}", counts(T, 2, 1, 2, CAUSAL)["softmax"].exp, form(T)) for T in (1, 2, 3, 7))
-    return counted_equal([*scalar, *((f"T={T:,}", CAUSAL.num_pairs(T), form(T)) for T in (63, 4096))])
+GROWTH: dict[str, Callable[[int], int]] = {"W fixed": lambda T: 8, "W grows as T": lambda T: T // 8}
+"""Windows while T grows."""
 
 
-def work_in_windows(form: Callable[[int, int, int], float]) -> Finding:
-    """form(T, D, W) against the exponents of pairs times D, in sliding windows and in blocks."""
-    ways: dict[str, Callable[[int], tuple[int, int, int]]] = {
-        "T grows": lambda far: (far, 8, 8),
-        "T and W grow alike": lambda far: (far, 8, far // 8),
-        "T grows and W as its root": lambda far: (far, 8, int(far**0.5)),
-        "T and D grow alike": lambda far: (far, far, 8),
-    }
+def exponents_of_pairs(form: Callable[[str, str], float]) -> Finding:
+    """form(kind of pattern, growth of windows) against the exponent of T in the pairs that are looked at."""
 
-    def exponents(sizes: Callable[[int], tuple[int, int, int]], kind: Kind) -> tuple[float, float]:
-        def work(T: int, D: int, W: int) -> int:
-            return Pattern(kind, W).num_pairs(T) * D
+    def pairs(kind: Kind, growth: str, T: int) -> int:
+        return CAUSAL.num_pairs(T) if kind == "causal" else Pattern(kind, GROWTH[growth](T)).num_pairs(T)
 
-        return slope(lambda far: work(*sizes(far)), FAR), slope(lambda far: form(*sizes(far)), FAR)
+    kinds: tuple[Kind, ...] = ("causal", *WINDOWS)
+    return compared(
+        ((f"{kind}, {growth}", slope(partial(pairs, kind, growth), FAR), form(kind, growth))
+         for kind in kinds for growth in GROWTH),
+        TOLERANCE,
+    )  # fmt: skip
+
+
+def work_in_small_windows(form: Callable[[int, int, int], float]) -> Finding:
+    """form(T, D, W) against the exponents of pairs times D, in sliding windows and blocks that do not grow with T."""
+
+    def exponents(D: int, W: int, kind: Kind) -> tuple[float, float]:
+        pattern, stated = Pattern(kind, W), {T: form(T, D, W) for T in FAR}
+        # What is zero or less grows with no power.
+        grows = min(stated.values()) > 0
+        return slope(lambda T: pattern.num_pairs(T) * D, FAR), slope(stated.__getitem__, FAR) if grows else math.nan
 
     cases = (
-        (f"{kind}, as {way}: exponent", *exponents(sizes, kind)) for way, sizes in ways.items() for kind in WINDOWS
+        (f"{kind}, as T grows at D={D}, W={W}: exponent", *exponents(D, W, kind))
+        for D, W in ((8, 8), (64, 1), (2, 64))
+        for kind in WINDOWS
     )
     return compared(cases, TOLERANCE)
 
@@ -147,38 +156,43 @@ CLAIMS: tuple[Statement, ...] = (
         judge=grows_like({"a head": operations(SINGLE, "single")}, ONE_HEAD),
         stated=lambda T, D, A: T * T,
         corrected=lambda T, D, A: T * T * D + T * D * D,
+        assumed=lambda T, D, A: D == 8,
     ),
     Claim(
         id="004-10",
         topic="windows",
         where="2",
-        says="A token attends to all the tokens before it.",
+        says=(
+            "Of three patterns, all tokens before one, a sliding window and blocks, the last two make attention linear "
+            "in the length, and the first does not."
+        ),
         verdict="holds under assumptions",
         precise=(
-            "And to itself: the first one has no other token to attend to. This halves the pairs, and leaves them "
-            "quadratic; the source claims O(T) for its other two patterns alone."
+            "Windows and blocks do not grow with T. To attend to the tokens before, and to itself, halves the pairs, "
+            "and leaves them quadratic."
         ),
         formulas=("T*(T + 1)/2",),
         picture=_pairs_by_length,
-        judge=pairs_before,
-        stated=lambda T: T * (T - 1) // 2,
-        corrected=lambda T: T * (T + 1) // 2,
+        judge=exponents_of_pairs,
+        stated=lambda kind, growth: 2 if kind == "causal" else 1,
+        corrected=lambda kind, growth: 2 if kind == "causal" or growth == "W grows as T" else 1,
+        assumed=lambda kind, growth: growth == "W fixed",
     ),
     Claim(
         id="004-11",
         topic="windows",
         where="2",
         says="A sliding window, or blocks of one size, bring attention down to O(T) if the window is small.",
-        verdict="holds under assumptions",
+        verdict="holds",
         precise=(
-            "The window does not grow with T, nor the width: O(T W D). A sliding window that holds the token itself "
+            "Small is one that does not grow with T: O(T W D). A sliding window that holds the token itself "
             "shows T W - W (W - 1) / 2 pairs, blocks that divide T show T W."
         ),
         formulas=("T*W*D", "T*W - W*(W - 1)/2", "T*W"),
         picture=_weight_outside,
-        judge=work_in_windows,
+        judge=work_in_small_windows,
         stated=lambda T, D, W: T,
-        corrected=lambda T, D, W: T * W * D,
+        rival=lambda T, D, W: T * T,
     ),
     Claim(
         id="004-12",
@@ -195,5 +209,6 @@ CLAIMS: tuple[Statement, ...] = (
         judge=context,
         stated=lambda W, depth: (W, W),
         corrected=lambda W, depth: (depth * (W - 1) + 1, W),
+        assumed=lambda W, depth: depth == 1,
     ),
 )

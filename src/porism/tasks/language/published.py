@@ -67,3 +67,6 @@ PUBLISHED_SECONDS_RATIO = 10.0
 WITHOUT_SETTINGS = {"default": 300.0, "tuned": 200.0}
 """Perplexities of the second source whose settings it does not list: "a little over" the one, "about" the other. There
 can be no recipe for them."""
+
+PUBLISHED_ELSEWHERE = {**WITHOUT_SETTINGS, **{name: run.test for name, run in WIDE_RUNS.items()}}
+"""All test perplexities of the second source."""

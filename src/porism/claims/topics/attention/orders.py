@@ -1,6 +1,8 @@
 """How operations grow when sizes grow together: the exponents of a count beside those that a form has.
 
-A polynomial is of another's order where, and only where, both have the same exponent along every way to grow.
+A polynomial is of another's order where, and only where, both have the same exponent along every way to grow. O is an
+upper bound: a form that falls short along some way is refused for that, and one that only goes too far is said to be a
+bound that is not tight.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,8 +31,14 @@ HEADS: Ways = ONE_HEAD | {
     "T, D and A grow alike": (1, 1, 1),
     "T grows as D^2 and A as D": (2, 1, 1),
 }
-MORE_HEADS_THAN_WIDTH: Ways = HEADS | {"A grows, D does not": (0, 0, 1), "T and A grow, D does not": (1, 0, 1)}
+WIDE_HEADS: Ways = ONE_HEAD | {"A grows as the root of D": (0, 2, 1)}
+"""The width outgrows the number of heads, or both stay what they are."""
 LONG: Ways = {"T grows": (1, 0, 0), "T grows as D^2": (2, 1, 0), "T grows as D^3": (3, 1, 0)}
+LONG_HEADS: Ways = LONG | {"T grows as D^2 and A as D": (2, 1, 1)}
+WIDE: Ways = {"D grows": (0, 1, 0), "T and D grow alike": (1, 1, 0), "D grows as T^2": (1, 2, 0)}
+"""D is larger than T, or grows as fast."""
+
+LOOSE = "a bound, but not tight"
 
 FAR = (2**20, 2**40)
 TOLERANCE = 1e-3
@@ -41,19 +49,23 @@ def grows_like(counted: Mapping[str, Count], ways: Ways) -> Callable[[Order], Fi
     """form(T, D, A) against the exponents of what is counted, along each of the ways."""
 
     def judge(form: Order) -> Finding:
-        worst, evidence = -1.0, ""
+        short, beyond, evidence = -1.0, -1.0, {"short": "", "beyond": ""}
         for way, powers in ways.items():
             for place, (what, count) in enumerate(counted.items()):
                 true = _exponent(count, powers)
                 given = _exponent(partial(_part, form, place), powers)
-                if abs(true - given) > worst:
-                    worst = abs(true - given)
-                    evidence = f"{what}, as {way}: exponent {true:.3f} counted, {given:.3f} stated"
-        if worst <= TOLERANCE:
-            evidence = f"exponents equal along {len(ways)} ways to grow" + (
-                f", for each of {len(counted)} parts" if len(counted) > 1 else ""
-            )
-        return Finding(worst, TOLERANCE, evidence)
+                seen = f"{what}, as {way}: exponent {true:.3f} counted, {given:.3f} stated"
+                # Written so that a NaN is noticed.
+                if not true - given <= short:
+                    short, evidence["short"] = true - given, seen
+                if not given - true <= beyond:
+                    beyond, evidence["beyond"] = given - true, seen
+        if not short <= TOLERANCE:
+            return Finding(short, TOLERANCE, evidence["short"])
+        if not beyond <= TOLERANCE:
+            return Finding(beyond, TOLERANCE, f"{LOOSE}: {evidence['beyond']}")
+        parts = f", for each of {len(counted)} parts" if len(counted) > 1 else ""
+        return Finding(max(short, beyond), TOLERANCE, f"exponents equal along {len(ways)} ways to grow{parts}")
 
     return judge
 
@@ -61,7 +73,9 @@ def grows_like(counted: Mapping[str, Count], ways: Ways) -> Callable[[Order], Fi
 def _exponent(count: Callable[[int, int, int], float], powers: tuple[int, int, int]) -> float:
     # Powers of 2 throughout, so that heads divide the width.
     T, D, A = powers
-    return slope(lambda far: count(4 * far**T, 8 * far**D, 2 * far**A), FAR)
+    sizes = {far: count(4 * far**T, 8 * far**D, 2 * far**A) for far in FAR}
+    # What is zero or less grows with no power.
+    return slope(sizes.__getitem__, FAR) if min(sizes.values()) > 0 else float("nan")
 
 
 def _part(form: Order, place: int, T: int, D: int, A: int) -> float:

@@ -1,17 +1,21 @@
 """Which part of attention's products is whose: projections, the core over all pairs, W_O. Counted by `porism.cost`."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
-from itertools import count
 
 from sympy import Expr
 
-from porism.claims.checks.compare import compared, counted_equal, where
+from porism.claims.checks.compare import ABOUT, ROUNDING, answered
 from porism.claims.claim import Claim, Empirical, Finding, Statement
+from porism.claims.topics.attention.orders import WIDE, grows_like
+from porism.claims.topics.attention.scalar import SINGLE, operations
 from porism.costing.alphabet import SYMBOLS
 from porism.layers.attention.softmax.cost import cost
 from porism.runs.exhibits import Table
 from porism.tasks.language.recipes import RECIPES
+
+THIRD = Fraction(1, 3)
 
 NAMED = {
     "BERT, its longest text": (512, 768),
@@ -49,50 +53,40 @@ def projections_to_core(T: int, D: int) -> float:
     return projections / core
 
 
-def where_the_core_catches_up(form: Callable[[int, bool], float]) -> Finding:
-    """form(D, out_proj) against the first length at which the core takes as much as the projections, and W_O."""
-
-    def catches_up(T: int, D: int, out_proj: bool) -> bool:
-        around, core = around_and_core(T, D, out_proj)
-        return core >= around
-
-    def first(D: int, out_proj: bool) -> int:
-        return next(T for T in count(1) if catches_up(T, D, out_proj))
-
-    return counted_equal(
-        (f"D={D}, {'with' if out_proj else 'without'} W_O", first(D, out_proj), form(D, out_proj))
-        for D in (2, 7, 16)
-        for out_proj in (False, True)
-    )
+def operations_of_heads(T: int, D: int, A: int) -> float:
+    """All operations of A heads over those of a single head, both without W_O and so with as many parameters."""
+    return operations(SINGLE)(T, D, A) / operations(SINGLE, "single")(T, D, 1)
 
 
-def many_to_one(form: Callable[[int, int, int, bool], float]) -> Finding:
-    """form(T, D, A, out_proj) against FLOPs of A heads, with W_O or not, over those of one head without."""
-    cases = []
-    for T, D, A in ((1, 4, 2), (7, 6, 3), (63, 8, 8), (512, 768, 12)):
-        for out_proj in (False, True):
-            ratio = sum(flops(T, D, A, out_proj).values()) / sum(flops(T, D, 1, out_proj=False).values())
-            place = f"T={T}, D={D}, A={A}, {'with' if out_proj else 'without'} W_O"
-            cases.append((place, ratio, form(T, D, A, out_proj)))
-    return compared(cases)
+def cost_at_equal_parameters(form: Callable[[int, int, int], tuple[float, float]]) -> Finding:
+    """form(T, D, A), a span for the cost of A heads over that of one, against all operations, counted.
+
+    measured: how far a ratio lies outside of its span; a span that is wider than "about" allows says nothing.
+    """
+    worst, evidence = 0.0, "every ratio lies within its span"
+    for T, D, A in ((1, 4, 1), (1, 4, 2), (7, 6, 3), (63, 8, 8), (512, 768, 12)):
+        ratio, (low, high) = operations_of_heads(T, D, A), form(T, D, A)
+        outside = max(low - ratio, ratio - high)
+        if high - low > 2.001 * ABOUT:
+            outside = float("inf")
+        if not outside <= max(worst, ROUNDING):
+            worst, evidence = outside, f"T={T}, D={D}, A={A}: {ratio:.4g} is true, {low:.4g} to {high:.4g} stated"
+    return Finding(worst, ROUNDING, evidence)
 
 
-def what_combining_adds(form: Callable[[int, int], float]) -> Finding:
-    """form(T, D) against the FLOPs of W_O as a part of all others."""
+def combining_is_at_most(form: Callable[[int, int, float], bool]) -> Finding:
+    """form(T, D, part) against whether the FLOPs of W_O are at most that part of all others."""
 
     def share(T: int, D: int) -> float:
         parts = flops(T, D)
         return parts["output"] / (sum(parts.values()) - parts["output"])
 
-    sizes = ((1, 1), (7, 2), (2, 7), (64, 1024), (1024, 64))
-    return compared((f"T={T}, D={D}", share(T, D), form(T, D)) for T, D in sizes)
-
-
-def named_sizes() -> Finding:
-    """3 D / 2 T against what is counted for models that one meets."""
-    finding = compared((name, projections_to_core(T, D), 1.5 * D / T) for name, (T, D) in NAMED.items())
-    shown = "; ".join(f"{name} (T={T}, D={D}): {projections_to_core(T, D):.3g}" for name, (T, D) in NAMED.items())
-    return Finding(finding.measured, finding.tolerance, f"projections as a multiple of the core: {shown}")
+    sizes = ((1, 1), (7, 2), (2, 7), (64, 1024), (1024, 64), (1, 1000))
+    return answered(
+        (f"Is W_O at most {part} of the rest at T={T}, D={D}?", share(T, D) <= float(part), form(T, D, float(part)))
+        for T, D in sizes
+        for part in (THIRD, Fraction(1, 10))
+    )
 
 
 def _named_sizes() -> Table:
@@ -104,35 +98,39 @@ def _named_sizes() -> Table:
     )
 
 
+def _ratio_of_heads(T: int, D: int, A: int) -> float:
+    # Additions of the scores are T^2 fewer for each head, those of the softmax T (T - 1) more; T^2 more exp and div
+    single = 3 * T * D * (2 * D - 1) + T**2 * (2 * D - 1) + T * (3 * T - 1) + T * D * (2 * T - 1)
+    return (single + (A - 1) * (2 * T**2 - T)) / single
+
+
 CLAIMS: tuple[Statement, ...] = (
     Claim(
         id="000-11",
         topic="attention",
         where="I.2(b)",
         says="Where D is larger than T, attention could take O(T D^2) instead.",
-        verdict="holds under assumptions",
+        verdict="holds",
         precise=(
-            "The projections are 6 T D^2 FLOPs, or 8 T D^2 with W_O, the core 4 T^2 D. So they count for more up to "
-            "T = 3 D / 2, or T = 2 D with W_O, and not up to T = D."
+            "The projections are 6 T D^2 FLOPs, or 8 T D^2 with W_O, the core 4 T^2 D. So they count for more even up "
+            "to T = 3 D / 2, or T = 2 D with W_O."
         ),
         formulas=("6*T*D**2", "8*T*D**2", "4*T**2*D"),
-        judge=where_the_core_catches_up,
-        stated=lambda D, out_proj: D,
-        corrected=lambda D, out_proj: 2 * D if out_proj else -(-3 * D // 2),
+        judge=grows_like({"a single head": operations(SINGLE, "single")}, WIDE),
+        stated=lambda T, D, A: T * D * D,
+        # What it is where T is larger.
+        rival=lambda T, D, A: T * T * D,
     ),
     Empirical(
         id="000-12",
         topic="attention",
         where="I.2(b)",
         says="D is much smaller than T in most cases.",
-        precise=(
-            "It depends on the model and its texts, and a survey of what people run would have to tell. Some models "
-            "are in the table; where D is larger than 2 T / 3, the projections take more than the core."
-        ),
+        precise="Where D is larger than 2 T / 3, the projections take more than the core; the table has some models.",
         formulas=("3*D/(2*T)",),
         picture=_named_sizes,
-        command="porism cost attention --at B=1,T=512,A=12,D=64",
-        known=named_sizes,
+        way="not by training",
+        reason="It depends on the models and texts that people use: a survey of them would have to tell.",
     ),
     Claim(
         id="001-39",
@@ -141,18 +139,15 @@ CLAIMS: tuple[Statement, ...] = (
         says="As many parameters with several heads as with one: so they cost about the same.",
         verdict="imprecise",
         precise=(
-            "Equal numbers of parameters do not make equal cost, which depends on T and A too. Heads with a W_O take "
-            "(8 D + 4 T) / (6 D + 4 T) of the products of one head without, at most 4 / 3; they take as much where "
-            "both have it or neither."
+            "Equal numbers of parameters do not make equal cost: each head has a softmax of its own, of 3 T^2 - T "
+            "operations, which no parameter counts. In products of matrices alone they cost the same; with a W_O heads "
+            "take (8 D + 4 T) / (6 D + 4 T) of those of one head without, at most 4 / 3."
         ),
         formulas=("(8*D + 4*T)/(6*D + 4*T)",),
-        judge=many_to_one,
-        stated=lambda T, D, A, out_proj: 1.0,
-        corrected=where(
-            lambda T, D, A, out_proj: not out_proj,
-            lambda T, D, A, out_proj: 1.0,
-            lambda T, D, A, out_proj: (8 * D + 4 * T) / (6 * D + 4 * T),
-        ),
+        judge=cost_at_equal_parameters,
+        stated=lambda T, D, A: (1 - ABOUT, 1 + ABOUT),
+        corrected=lambda T, D, A: (_ratio_of_heads(T, D, A), _ratio_of_heads(T, D, A)),
+        right_where=lambda T, D, A: A == 1,
     ),
     Claim(
         id="001-51",
@@ -161,12 +156,13 @@ CLAIMS: tuple[Statement, ...] = (
         says="Beside O(T^2 D), the O(T D^2) for combining heads is not too expensive if D is not too large.",
         verdict="imprecise",
         precise=(
-            "It is 2 T D^2 on top of 6 T D^2 + 4 T^2 D FLOPs: less than a third for every D, and little where D is "
-            "much smaller than T."
+            "It is 2 T D^2 on top of 6 T D^2 + 4 T^2 D FLOPs: less than a third however large D is, and a tenth where "
+            "D is at most 2 T / 7."
         ),
         formulas=("D/(3*D + 2*T)",),
-        judge=what_combining_adds,
-        stated=lambda T, D: D / (2 * T),
-        corrected=lambda T, D: D / (3 * D + 2 * T),
+        judge=combining_is_at_most,
+        stated=lambda T, D, part: D <= T,
+        corrected=lambda T, D, part: part * (3 * D + 2 * T) >= D,
+        right_where=lambda T, D, part: D <= T and part == float(THIRD),
     ),
 )

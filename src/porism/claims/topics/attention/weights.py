@@ -38,6 +38,10 @@ def answers(form: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Finding:
     return compared(cases)
 
 
+def _over_sum_of_scores(S: Tensor) -> Tensor:
+    return S.exp() / S.sum(-1, keepdim=True)
+
+
 def _over_sum_of_powers(S: Tensor) -> Tensor:
     # exp(s_ij) / sum over k of exp(s_ik)
     return S.exp() / S.exp().sum(-1, keepdim=True)
@@ -56,19 +60,19 @@ CLAIMS: tuple[Statement, ...] = (
         ),
         formulas=("exp(s_ij)/sum(exp(s_ik))",),
         judge=weights_of(1),
-        stated=lambda S: S.exp() / S.sum(-1, keepdim=True),
+        stated=_over_sum_of_scores,
         corrected=_over_sum_of_powers,
     ),
     Claim(
         id="000-14",
         topic="attention",
         where="I.2(b), algorithm 2",
-        says="In each head the exponential of score i, j is divided by the sum of row j of the scores.",
+        says="In each head the exponential of score j, k is divided by the sum of row j of the scores.",
         verdict="wrong",
-        precise="It is divided by the sum of the exponentials, those of row i.",
-        formulas=("exp(s_ij)/sum(exp(s_ik))",),
+        precise="As in 000-09: it is divided by the sum of the exponentials of row j.",
+        formulas=("exp(s_jk)/sum(exp(s_jl))",),
         judge=weights_of(3),
-        stated=lambda S: S.exp() / S.sum(-1).unsqueeze(-2),
+        stated=_over_sum_of_scores,
         corrected=_over_sum_of_powers,
     ),
     Claim(

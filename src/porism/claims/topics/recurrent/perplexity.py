@@ -4,7 +4,7 @@ The truth is the layer's cross-entropy (`layers/readout`) and the task's own per
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import torch
@@ -46,41 +46,46 @@ def measured_perplexity(y: Tensor, yhat: Tensor) -> float:
     return meter.metrics()["perplexity"]
 
 
-HARD = {"one word": (one_word_each(1), predictions(1))}
-SOFT = {"a label spread over words": (predictions(1, seed=3), predictions(1))}
-MANY = {"21 words": (one_word_each(21), predictions(21))}
+WORDS = 21
+LABELS, PREDICTED = one_word_each(WORDS), predictions(WORDS)
+"""A text: labels that are one word each, and what was predicted, (T, V)."""
+
+
+def word_by_word() -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Label and prediction of every word of the text, (1, V) each."""
+    for t in range(WORDS):
+        yield f"word {t + 1}", LABELS[t : t + 1], PREDICTED[t : t + 1]
 
 
 def perplexity_of_a_word(form: OfPrediction) -> Finding:
-    """form(y, yhat) against the task's perplexity, for labels of one word and of several."""
-    return compared((where, measured_perplexity(*pair), form(*pair)) for where, pair in (HARD | SOFT).items())
+    """Both numbers of form(y, yhat) against the task's perplexity, for labels that are one word."""
+    return compared((where, [measured_perplexity(y, yhat)] * 2, form(y, yhat)) for where, y, yhat in word_by_word())
 
 
 def cross_entropy_of_a_word(form: OfPrediction) -> Finding:
-    """form(y, yhat) against the layer's cross-entropy, for labels of one word and of several."""
-    return compared((where, nats(*pair), form(*pair)) for where, pair in (HARD | SOFT).items())
+    """form(y, yhat) against the layer's cross-entropy, for labels that are one word."""
+    return compared((where, nats(y, yhat), form(y, yhat)) for where, y, yhat in word_by_word())
 
 
-def cross_entropy_from_perplexity(form: InBase) -> Finding:
-    """form(y, yhat, base) against the mean cross-entropy: one word and many, hard and soft labels, nats and bits."""
-    return compared(
-        (f"{where}, logarithms to base {base:.3g}", nats(*pair) / math.log(base), form(*pair, base))
-        for where, pair in (HARD | SOFT | MANY).items()
-        for base in (math.e, 2.0)
-    )
+def cross_entropy_from_perplexity(form: Callable[[Tensor], Tensor]) -> Finding:
+    """form(perplexity) against the layer's cross-entropy: of each word, and of a text.
+
+    A word's perplexity is one over its probability, that of a text the geometric mean of its words'.
+    """
+    words = [(where, nats(y, yhat), form(1 / yhat[y == 1].prod())) for where, y, yhat in word_by_word()]
+    of_text = (1 / PREDICTED[LABELS == 1]).prod() ** (1 / WORDS)
+    return compared([*words, (f"a text of {WORDS} words", nats(LABELS, PREDICTED), form(of_text))])
 
 
 def perplexity_in_a_base(form: InBase) -> Finding:
     """form(y, yhat, base) against the task's perplexity of many words, in several bases."""
-    ((y, yhat),) = MANY.values()
-    true = measured_perplexity(y, yhat)
-    return compared((f"base {base:.3g}", true, form(y, yhat, base)) for base in (2.0, math.e, 10.0, 0.5))
+    true = measured_perplexity(LABELS, PREDICTED)
+    return compared((f"base {base:.3g}", true, form(LABELS, PREDICTED, base)) for base in (2.0, math.e, 10.0, 0.5))
 
 
 def bases_that_work(form: Callable[[float], bool]) -> Finding:
     """form(base), whether a base may be used, against trying it: b to the cross-entropy in base b is the perplexity."""
-    ((y, yhat),) = MANY.values()
-    in_nats, perplexity = nats(y, yhat), measured_perplexity(y, yhat)
+    in_nats, perplexity = nats(LABELS, PREDICTED), measured_perplexity(LABELS, PREDICTED)
 
     def works(base: float) -> bool:
         try:
@@ -125,16 +130,20 @@ def _perplexity(id: str, where: str) -> Statement:
         id=id,
         topic="recurrent",
         where=where,
-        says="The perplexity of a word is one over the sum of y yhat, which is one over the probability it was given.",
-        verdict="holds under assumptions",
+        says=(
+            "With a one-hot label the perplexity of a word is one over the sum of y yhat, which is one over the "
+            "probability that the right word was given."
+        ),
+        verdict="holds",
         precise=(
-            "The label is one word. Where it is spread, the perplexity is the product of the inverse probabilities, "
-            "each to the power of its weight; the inverse of the mean probability is at most that."
+            "Where a label is spread over words, the perplexity is the product of the inverse probabilities, each to "
+            "the power of its weight; the inverse of the mean probability is at most that."
         ),
         formulas=("1/yhat_z",),
         judge=perplexity_of_a_word,
-        stated=lambda y, yhat: _inverse_probability(y, yhat).mean(),
-        corrected=lambda y, yhat: (yhat**-y).prod(),
+        stated=lambda y, yhat: torch.stack([_inverse_probability(y, yhat)[0], 1 / yhat[0, y.argmax()]]),
+        # Of the word that is likeliest, right or not.
+        rival=lambda y, yhat: torch.stack([_inverse_probability(y, yhat)[0], 1 / yhat.max()]),
     )
 
 
@@ -143,18 +152,19 @@ def _logarithm(id: str, where: str) -> Statement:
         id=id,
         topic="recurrent",
         where=where,
-        says="The cross-entropy is the logarithm of the perplexity.",
-        verdict="holds under assumptions",
+        says="With one-hot labels the cross-entropy is the logarithm of the perplexity.",
+        verdict="holds",
         precise=(
-            "One word as the label, one step, and the logarithm that the cross-entropy is measured with. With a spread "
-            "label the cross-entropy is larger, or equal where all words of the label are predicted alike. Over a text "
-            "it is the logarithm of the geometric mean of the words' perplexities, which is at most their mean."
+            "The natural logarithm, as in the cross-entropy. The perplexity of a text is the geometric mean of its "
+            "words', which is at most their mean. With a spread label the cross-entropy is larger than the logarithm "
+            "of 1 / sum y yhat, or equal where all words of the label are predicted alike."
         ),
         formulas=("log(PP)",),
         picture=_label_between_two_words,
         judge=cross_entropy_from_perplexity,
-        stated=lambda y, yhat, base: _inverse_probability(y, yhat).mean().log(),
-        corrected=lambda y, yhat, base: _weighted_logarithms(y, yhat).mean() / math.log(base),
+        stated=torch.log,
+        # In bits.
+        rival=torch.log2,
     )
 
 
@@ -164,13 +174,14 @@ CLAIMS: tuple[Statement, ...] = (
         id="000-03",
         topic="recurrent",
         where="I.1(c)",
-        says="The cross-entropy is -log of the probability of the right word.",
-        verdict="holds under assumptions",
-        precise="The label is one word. Where it is spread, the logarithms of all its words are weighed by it.",
+        says="With a one-hot label the cross-entropy is -log of the probability of the right word.",
+        verdict="holds",
+        precise="Where a label is spread over words, the logarithms of all its words are weighed by it.",
         formulas=("-log(yhat_z)",),
         judge=cross_entropy_of_a_word,
         stated=lambda y, yhat: -yhat[0, y.argmax()].log(),
-        corrected=lambda y, yhat: _weighted_logarithms(y, yhat).mean(),
+        # As if every word had a yes or no of its own.
+        rival=lambda y, yhat: -yhat[0, y.argmax()].log() - (1 - yhat[y == 0]).log().sum(),
     ),
     _logarithm("000-04", "I.1(c)"),
     _perplexity("001-28", "1(c)"),
@@ -197,5 +208,6 @@ CLAIMS: tuple[Statement, ...] = (
         judge=bases_that_work,
         stated=lambda base: base.is_integer(),
         corrected=lambda base: base > 0 and base != 1,
+        right_where=lambda base: base.is_integer() and base > 1,
     ),
 )

@@ -59,10 +59,21 @@ def terms_of_the_loss(words: Literal["same", "other"]) -> Callable[[OfLabel], Fi
     return judge
 
 
-def gradient_of_scores(form: OfLabel) -> Finding:
-    """form(y, yhat) against dE/dalpha for labels of all kinds."""
+def gradient_of_each_score(form: Callable[[Tensor, Tensor, int], Tensor]) -> Finding:
+    """form(y, yhat, k) against element k of dE/dalpha for labels of all kinds."""
     return compared(
-        (where, derivative(step, "E", "alpha"), form(step.y, step.yhat)) for where, step in BY_LABEL.items()
+        (f"{where}, word {k}", derivative(step, "E", "alpha")[0, k], form(step.y[0], step.yhat[0], k))
+        for where, step in BY_LABEL.items()
+        for k in range(step.y.shape[1])
+    )
+
+
+def gradient_where_labels_sum_to_one(form: OfLabel) -> Finding:
+    """form(y, yhat) against dE/dalpha for labels that sum to one, one-hot or not."""
+    return compared(
+        (where, derivative(step, "E", "alpha"), form(step.y, step.yhat))
+        for where, step in BY_LABEL.items()
+        if _sums_to_one(step.y)
     )
 
 
@@ -80,6 +91,10 @@ def labels_for_the_difference(form: Callable[[Tensor], bool]) -> Finding:
 
 def _is_one_word(y: Tensor) -> bool:
     return sorted(y[0].tolist()) == [0.0] * (y.shape[1] - 1) + [1.0]
+
+
+def _sums_to_one(y: Tensor) -> bool:
+    return abs(float(y.sum()) - 1) <= ROUNDING
 
 
 def _identity(row: Tensor) -> Tensor:
@@ -105,6 +120,8 @@ CLAIMS: tuple[Statement, ...] = (
         judge=derivative_of("alpha", "U"),
         stated=lambda s: s.h.T,
         corrected=lambda s: torch.einsum("i,jk->kij", s.h[0], _identity(s.alpha)),
+        right_where=lambda s: s.h.numel() == s.alpha.numel() == 1,
+        computable=False,
     ),
     Claim(
         id="001-03",
@@ -140,9 +157,10 @@ CLAIMS: tuple[Statement, ...] = (
             "the end of the derivation, yhat - y, is right all the same."
         ),
         formulas=("yhat_k*sum(y) - y_k",),
-        judge=gradient_of_scores,
-        stated=lambda y, yhat: -y + (y.sum() - y) * yhat,
-        corrected=lambda y, yhat: -y + y.sum() * yhat,
+        judge=gradient_of_each_score,
+        stated=lambda y, yhat, k: -y[k] + (y.sum() - y[k]) * yhat[k],
+        corrected=lambda y, yhat, k: -y[k] + y.sum() * yhat[k],
+        right_where=lambda y, yhat, k: y[k] == 0,
     ),
     Claim(
         id="001-06",
@@ -153,19 +171,21 @@ CLAIMS: tuple[Statement, ...] = (
         precise="They are not the same: a one-hot label sums to one, so do many others, and the sum alone is needed.",
         judge=labels_for_the_difference,
         stated=_is_one_word,
-        corrected=lambda y: abs(float(y.sum()) - 1) <= ROUNDING,
+        corrected=_sums_to_one,
+        right_where=lambda y: _is_one_word(y) or not _sums_to_one(y),
     ),
     Claim(
         id="001-07",
         topic="recurrent",
         where="1(b)",
-        says="The gradient of the cross-entropy by the scores is yhat - y.",
-        verdict="holds under assumptions",
-        precise="The label sums to one; otherwise yhat is taken as often as the label sums to.",
+        says="Where the label sums to one, the gradient of the cross-entropy by the scores is yhat - y.",
+        verdict="holds",
+        precise="Otherwise yhat is taken as often as the label sums to.",
         formulas=("yhat*sum(y) - y",),
-        judge=gradient_of_scores,
+        judge=gradient_where_labels_sum_to_one,
         stated=lambda y, yhat: yhat - y,
-        corrected=lambda y, yhat: y.sum() * yhat - y,
+        # Through the slope of the softmax once more.
+        rival=lambda y, yhat: (yhat - y) * yhat * (1 - yhat),
     ),
     Claim(
         id="001-08",
@@ -198,6 +218,7 @@ CLAIMS: tuple[Statement, ...] = (
         precise="Row k of such a derivative belongs to score k. Later losses, which reach the state too, are left out.",
         judge=derivatives_of(("E", "h"), ("alpha", "h")),
         stated=lambda s: ((s.yhat - s.y) @ s.U.T, s.U.T),
-        rival=lambda s: ((s.U @ (s.yhat - s.y).T), s.U),
+        # Through the softmax once more, though yhat - y has been through it.
+        rival=lambda s: ((s.yhat - s.y) @ _softmax_slope(s) @ s.U.T, _softmax_slope(s) @ s.U.T),
     ),
 )

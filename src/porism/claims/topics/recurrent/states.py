@@ -8,19 +8,25 @@ from torch import Tensor
 
 from porism.claims.checks.compare import Case, compared
 from porism.claims.claim import Claim, Finding, Statement
-from porism.claims.topics.recurrent.step import STEPS, ElmanStep, Formula, derivative, derivative_of, gradient_by
+from porism.claims.topics.recurrent.step import (
+    STEPS,
+    ElmanStep,
+    Formula,
+    derivative,
+    derivative_of,
+    gradient_by,
+    is_one_wide,
+)
 from porism.layers.recurrent.elman import naive
 from porism.layers.recurrent.elman.gradient import local_gradient, trace_back
 from porism.layers.recurrent.elman.naive import LanguageModelWeights
 from porism.runs.exhibits import Lines
 
 
-class ThroughTime(Protocol):
-    """The gradient of the loss at time t alone, with h[t-1] as a number that is given or as what the weights made."""
+class AtOneTime(Protocol):
+    """The gradient of the loss at time t alone, with h[t-1] as a number that is given."""
 
-    def __call__(
-        self, weights: LanguageModelWeights, x: Tensor, y: Tensor, t: int, given: bool
-    ) -> LanguageModelWeights: ...
+    def __call__(self, weights: LanguageModelWeights, x: Tensor, y: Tensor, t: int) -> LanguageModelWeights: ...
 
 
 def slope_of_the_sigmoid(form: Callable[[Tensor], Tensor]) -> Finding:
@@ -40,26 +46,16 @@ def sizes_of_gradients(form: Callable[[ElmanStep], dict[str, Tensor]]) -> Findin
     )
 
 
-def gradients_at_one_time(form: ThroughTime) -> Finding:
-    """form against autograd of E[t] by I, H and b1: with the state before given, and through all the steps before."""
-    weights, (x, y), t = random_weights(), random_words(T=8), 7
-    before = naive.elman(weights.L[x], weights.h0, weights.I, weights.H, weights.b1)[t - 1]
-
-    def with_state_given(at: LanguageModelWeights) -> Tensor:
-        return naive.language_model(at._replace(h0=before), x[t:], y[t:])
-
-    def from_the_start(at: LanguageModelWeights) -> Tensor:
-        return naive.language_model(at, x, y) - naive.language_model(at, x[:t], y[:t])
-
+def gradients_at_one_time(form: AtOneTime) -> Finding:
+    """form against autograd of E[t] by I, H and b1, with the state before given, for the first and for later steps."""
+    weights, (x, y) = random_weights(), random_words(T=8)
     cases: list[Case] = []
-    for loss, given, where in (
-        (with_state_given, True, "h[t-1] given"),
-        (from_the_start, False, "h[t-1] made by the weights"),
-    ):
+    for t in (1, 7):
+        before = naive.elman(weights.L[x], weights.h0, weights.I, weights.H, weights.b1)[t - 1]
         leaves = LanguageModelWeights(*(weight.clone().requires_grad_() for weight in weights))
-        loss(leaves).backward()
-        found = form(weights, x, y, t, given)
-        cases += [(f"d{name}, {where}", getattr(leaves, name).grad, getattr(found, name)) for name in ("I", "H", "b1")]
+        naive.language_model(leaves._replace(h0=before), x[t : t + 1], y[t : t + 1]).backward()
+        found = form(weights, x, y, t)
+        cases += [(f"d{name}, t={t}", getattr(leaves, name).grad, getattr(found, name)) for name in ("I", "H", "b1")]
     return compared(cases)
 
 
@@ -162,6 +158,8 @@ CLAIMS: tuple[Statement, ...] = (
         judge=derivative_of("h", "beta"),
         stated=lambda s: (1 - s.h) @ s.h.T,
         corrected=lambda s: _diagonal(s.slope),
+        right_where=is_one_wide,
+        computable=False,
     ),
     Claim(
         id="001-13",
@@ -173,6 +171,8 @@ CLAIMS: tuple[Statement, ...] = (
         judge=derivative_of("h", "I"),
         stated=lambda s: s.e.T @ (1 - s.h) @ s.h.T,
         corrected=lambda s: _selecting(s.e, s.slope),
+        right_where=is_one_wide,
+        computable=False,
     ),
     Claim(
         id="001-14",
@@ -188,6 +188,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=gradient_by("I"),
         stated=STATED["I"],
         corrected=lambda s: s.e.T @ s.delta,
+        right_where=is_one_wide,
     ),
     Claim(
         id="001-15",
@@ -199,6 +200,8 @@ CLAIMS: tuple[Statement, ...] = (
         judge=gradient_by("h"),
         stated=lambda s: s.U @ (s.yhat - s.y).T,
         corrected=lambda s: (s.U @ (s.yhat - s.y).T).T,
+        right_where=is_one_wide,
+        computable=False,
     ),
     Claim(
         id="001-16",
@@ -210,6 +213,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=derivative_of("h", "beta"),
         stated=_outer,
         corrected=lambda s: _outer(s).diag().diag(),
+        right_where=is_one_wide,
     ),
     Claim(
         id="001-17",
@@ -224,6 +228,8 @@ CLAIMS: tuple[Statement, ...] = (
         judge=derivative_of("beta", "H"),
         stated=lambda s: s.before,
         corrected=lambda s: _selecting(s.before, _all_ones(s)),
+        right_where=is_one_wide,
+        computable=False,
     ),
     Claim(
         id="001-18",
@@ -235,6 +241,8 @@ CLAIMS: tuple[Statement, ...] = (
         judge=derivative_of("h", "H"),
         stated=lambda s: s.before @ _outer(s),
         corrected=lambda s: _selecting(s.before, s.slope),
+        right_where=is_one_wide,
+        computable=False,
     ),
     Claim(
         id="001-19",
@@ -247,6 +255,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=gradient_by("H"),
         stated=STATED["H"],
         corrected=lambda s: s.before.T @ s.delta,
+        right_where=is_one_wide,
     ),
     Claim(
         id="001-20",
@@ -270,6 +279,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=gradient_by("beta"),
         stated=STATED["b1"],
         corrected=lambda s: s.delta,
+        right_where=is_one_wide,
     ),
     Claim(
         id="001-22",
@@ -282,6 +292,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=gradient_by("b1"),
         stated=STATED["b1"],
         corrected=lambda s: s.delta,
+        right_where=is_one_wide,
     ),
     Claim(
         id="001-23",
@@ -293,6 +304,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=derivative_of("beta", "before"),
         stated=lambda s: s.H,
         corrected=lambda s: s.H.T,
+        right_where=is_one_wide,
     ),
     Claim(
         id="001-24",
@@ -304,6 +316,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=derivative_of("h", "before"),
         stated=lambda s: _outer(s) @ s.H,
         corrected=lambda s: _diagonal(s.slope) @ s.H.T,
+        right_where=is_one_wide,
     ),
     Claim(
         id="001-25",
@@ -315,6 +328,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=gradient_by("before"),
         stated=STATED["before"],
         corrected=lambda s: s.delta @ s.H.T,
+        right_where=is_one_wide,
     ),
     Claim(
         id="001-26",
@@ -332,16 +346,20 @@ CLAIMS: tuple[Statement, ...] = (
         id="001-27",
         topic="recurrent",
         where="1(b)",
-        says="The gradients of the loss at time t by I, H and b1 are those of step t alone.",
-        verdict="holds under assumptions",
+        says=(
+            "For time step t only, with the state before as a constant, the gradients of the loss by I, H and b1 are "
+            "those of step t."
+        ),
+        verdict="holds",
         precise=(
-            "The state before is taken as given. It was made by the same weights, and in full every earlier step s "
-            "adds its own part, with the delta that is traced back from t to s. The source leaves out the gradient by "
-            "L: the row of the word that is read gets delta I^T."
+            "The state before was made by the same weights: in full every earlier step s adds its own part, with the "
+            "delta that is traced back from t to s. The source leaves out the gradient by L: the row of the word that "
+            "is read gets delta I^T."
         ),
         picture=_reach_of_a_loss,
         judge=gradients_at_one_time,
-        stated=lambda weights, x, y, t, given: local_gradient(weights, x, y, t),
-        corrected=lambda weights, x, y, t, given: (local_gradient if given else traced_gradient)(weights, x, y, t),
+        stated=local_gradient,
+        # Through all the steps before, as if the state were not given.
+        rival=traced_gradient,
     ),
 )

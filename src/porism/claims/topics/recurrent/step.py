@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from porism.claims.checks.compare import compared, tried
+from porism.claims.checks.compare import Impossible, compared, tried
 from porism.claims.claim import Finding
 from porism.layers.readout import naive
 from porism.layers.recurrent.elman.naive import ACTIVATIONS
@@ -80,8 +80,13 @@ def random_step(D: int, H: int, V: int, seed: int = 1) -> ElmanStep:
     return take(drawn | {"before": drawn["before"].sigmoid(), "y": label})
 
 
-STEPS = {f"D={D}, H={H}, V={V}": random_step(D, H, V) for D, H, V in [(3, 5, 7), (1, 1, 2), (7, 2, 3)]}
+STEPS = {f"D={D}, H={H}, V={V}": random_step(D, H, V) for D, H, V in [(3, 5, 7), (1, 1, 2), (7, 2, 3), (1, 1, 1)]}
 """At a width of one many a wrong formula is right: it stands here beside others."""
+
+
+def is_one_wide(step: ElmanStep) -> bool:
+    """Where a product of a column and a row, its diagonal and its transpose are all the same."""
+    return step.h.shape[1] == 1
 
 
 def derivative(step: ElmanStep, of: str, by: str) -> Tensor:
@@ -106,9 +111,18 @@ def derivative_of(of: str, by: str) -> Callable[[Formula], Finding]:
     """form(step) against the derivative of one quantity by another, at steps of several sizes."""
 
     def judge(form: Formula) -> Finding:
-        return compared((where, derivative(step, of, by), tried(form, step)) for where, step in STEPS.items())
+        return compared(
+            (where, *_as_one_number(derivative(step, of, by), tried(form, step))) for where, step in STEPS.items()
+        )
 
     return judge
+
+
+def _as_one_number(true: Tensor, given: Tensor | Impossible) -> tuple[Tensor, Tensor | Impossible]:
+    """A single number is the same with any number of indices."""
+    if isinstance(given, Tensor) and true.numel() == given.numel() == 1:
+        return true.flatten(), given.flatten()
+    return true, given
 
 
 def gradient_by(by: str) -> Callable[[Formula], Finding]:

@@ -41,15 +41,20 @@ class Inputs(NamedTuple):
         return softmax_attention(q, k, v, torch.ones(len(self.q), len(self.k), dtype=torch.bool), scale=1.0)[0, 0]
 
 
-def inputs(T: int, S: int, D: int = 3, H: int = 2) -> Inputs:
+def inputs(T: int, S: int, D: int = 3, H: int = 2, scale: float = 0.5) -> Inputs:
     draw = torch.Generator().manual_seed(1)
     q, k, v = (torch.randn(size, generator=draw, dtype=torch.float64) / 2 for size in ((T, D), (S, D), (S, H)))
+    q = q * (scale / 0.5)
     phi = feature_map("exact", 2, q.mT)
     return Inputs(q, k, v, phi(q.mT).mT, phi(k.mT).mT)
 
 
 # 10 features at D = 3: with as many keys Phi(K) is square.
 LENGTHS = {"5 queries, 7 keys": inputs(5, 7), "7 tokens": inputs(7, 7), "as many tokens as features": inputs(10, 10)}
+
+
+# Weights that are all one: there many a wrong form is right.
+ALL_ONE = {"queries of zero": inputs(5, 7, scale=0.0), "a query of zero and one key": inputs(1, 1, scale=0.0)}
 
 
 def row_sums(form: OfTwo) -> Finding:
@@ -62,7 +67,7 @@ def row_sums(form: OfTwo) -> Finding:
 def distance_from_softmax(form: Callable[[Inputs], float]) -> Finding:
     """How far apart exp(Q K^T) over its row sums and the layer's softmax are, against what form says they are."""
     worst, evidence = 0.0, "as far apart as stated"
-    for where, x in LENGTHS.items():
+    for where, x in (LENGTHS | ALL_ONE).items():
         powers = torch.exp(x.q @ x.k.mT)
         found, given = float((powers / powers.sum(1, keepdim=True) - x.softmax).abs().max()), form(x)
         if abs(found - given) > worst:
@@ -83,7 +88,8 @@ def answer_as_product(form: OfThree) -> Finding:
 def answer_of_rows(form: OfTwo) -> Finding:
     """form(Phi(Q) Phi(K)^T V, v), v the sums of weights, against the oracle's answer."""
     return compared(
-        (where, x.answer, form(x.phi_q @ (x.phi_k.mT @ x.v), x.phi_q @ x.phi_k.sum(0))) for where, x in LENGTHS.items()
+        (where, x.answer, form(x.phi_q @ (x.phi_k.mT @ x.v), x.phi_q @ x.phi_k.sum(0)))
+        for where, x in (LENGTHS | ALL_ONE).items()
     )
 
 
@@ -123,6 +129,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=distance_from_softmax,
         stated=_distance_of_series,
         corrected=lambda x: 0.0,
+        right_where=lambda x: not bool(x.q.any()),
     ),
     Claim(
         id="002-18",
@@ -146,7 +153,8 @@ CLAIMS: tuple[Statement, ...] = (
         verdict="holds",
         judge=weights_as_product,
         stated=lambda phi_q, phi_k: phi_q @ phi_k.mT,
-        rival=lambda phi_q, phi_k: phi_k @ phi_q.mT,
+        # The features of another query.
+        rival=lambda phi_q, phi_k: phi_q.roll(1, 0) @ phi_k.mT,
     ),
     Claim(
         id="003-28",
@@ -168,5 +176,6 @@ CLAIMS: tuple[Statement, ...] = (
         judge=answer_of_rows,
         stated=lambda rows, v: rows / (1 / v)[:, None],
         corrected=lambda rows, v: rows / v[:, None],
+        right_where=lambda rows, v: bool((v == 1).all()),
     ),
 )

@@ -39,7 +39,7 @@ def fewest_features(D: int, order: int) -> int:
 
 def features_of_order(form: OfSizes) -> Finding:
     """form(D, K) against the fewest features that give the series of order K, and, for large K, the layer's map."""
-    small = [(f"D={D}, K={K}", fewest_features(D, K), form(D, K)) for D, K in SIZES]
+    small = [(f"D={D}, K={K}", fewest_features(D, K), form(D, K)) for D, K in ((1, 0), (3, 0), *SIZES)]
     large = [(f"D={D}, K={K}", MAPS["exact"].size(K, D), form(D, K)) for D in (2, 7, 11) for K in (4, 7, 11)]
     return counted_equal(small + large)
 
@@ -47,6 +47,13 @@ def features_of_order(form: OfSizes) -> Finding:
 def features_of_terms(form: OfSizes) -> Finding:
     """form(D, n) against the fewest features that give the first n terms of the series."""
     return counted_equal((f"D={D}, {K + 1} terms", fewest_features(D, K), form(D, K + 1)) for D, K in SIZES)
+
+
+def features_of_order_and_terms(form: Callable[[int, int, str], int]) -> Finding:
+    """form(D, K, meaning) against the fewest features for the order K, and for the first K terms."""
+    of_order = [(f"D={D}, order {K}", fewest_features(D, K), form(D, K, "order")) for D, K in SIZES]
+    of_terms = [(f"D={D}, {K + 1} terms", fewest_features(D, K), form(D, K + 1, "terms")) for D, K in SIZES]
+    return counted_equal(of_order + of_terms)
 
 
 def features_of_second_order(form: Callable[[int], int]) -> Finding:
@@ -159,6 +166,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=features_of_second_order,
         stated=lambda D: 2 * D + 1,
         corrected=lambda D: comb(D + 2, 2),
+        right_where=lambda D: D == 1,
     ),
     Claim(
         id="002-13",
@@ -174,6 +182,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=features_of_terms,
         stated=lambda D, terms: (terms - 1) * D + 1,
         corrected=lambda D, terms: comb(D + terms - 1, terms - 1),
+        right_where=lambda D, terms: D == 1,
     ),
     Claim(
         id="003-15",
@@ -198,6 +207,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=coefficients_of_power,
         stated=lambda exponents: _multinomial(len(exponents), exponents),
         corrected=lambda exponents: _multinomial(sum(exponents), exponents),
+        right_where=lambda exponents: sum(exponents) == len(exponents),
     ),
     Claim(
         id="003-17",
@@ -244,6 +254,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=monomials_of_degree,
         stated=lambda D, K: len(tuples(K, K)),
         corrected=lambda D, K: len(tuples(K, D)),
+        right_where=lambda D, K: D == K,
     ),
     Claim(
         id="003-21",
@@ -257,6 +268,7 @@ CLAIMS: tuple[Statement, ...] = (
         # Nothing in it is summed over, so that one term is left.
         stated=lambda D, K: comb(K + D - 1, D - 1),
         corrected=lambda D, K: sum(comb(k + D - 1, D - 1) for k in range(K + 1)),
+        right_where=lambda D, K: K == 0,
     ),
     Claim(
         id="003-22",
@@ -269,8 +281,9 @@ CLAIMS: tuple[Statement, ...] = (
             "C(D + K - 1, K - 1), and fewer than three as well."
         ),
         formulas=("binomial(D + K - 1, K - 1)",),
-        judge=features_of_terms,
-        stated=lambda D, terms: comb(D + terms, terms),
-        corrected=lambda D, terms: comb(D + terms - 1, terms - 1),
+        judge=features_of_order_and_terms,
+        stated=lambda D, K, meaning: comb(D + K, K),
+        corrected=lambda D, K, meaning: comb(D + K, K) if meaning == "order" else comb(D + K - 1, K - 1),
+        right_where=lambda D, K, meaning: meaning == "order",
     ),
 )

@@ -1,10 +1,14 @@
 """The experiment that the source reports: two decoders on one encoder, trained on LJ Speech."""
 
+from porism.claims.kept.experiments import EXPERIMENTS
 from porism.tasks.speech.data.ljspeech import PUBLIC
 from porism.tasks.speech.recipes import PUBLISHED
 
-COMMAND = "porism compare speech lstm-ljspeech attention-ljspeech --data ljspeech --seeds 3"
+COMMAND = EXPERIMENTS["ljspeech-decoders"].command
 NEEDS = f"LJSpeech-1.1.tar.bz2, from {PUBLIC['ljspeech'].files['all'].url}, or: porism data fetch ljspeech"
+
+ON_AN4 = EXPERIMENTS["decoder-question"].command
+OTHER_DATA = "All of LJ Speech is not at hand: a smaller corpus, AN4, stands in for it."
 
 BEFORE, AFTER = (PUBLISHED[f"{decoder}-ljspeech"]["test"] for decoder in ("lstm", "attention"))
 """What was measured with the LSTM, and with attention."""

@@ -190,6 +190,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=unbiased_drawings,
         stated=lambda drawing: True,
         corrected=lambda drawing: drawing.knows_chances and not drawing.may_be_empty,
+        assumed=lambda drawing: drawing.knows_chances and not drawing.may_be_empty,
     ),
     Claim(
         id="004-24",
@@ -198,10 +199,10 @@ CLAIMS: tuple[Statement, ...] = (
         says="With a fixed number of words in the sample a step takes constant time.",
         verdict="wrong",
         precise=(
-            "Only where the sum Z over all words is known, O(m D). It changes with every step, and summing it takes "
-            "O(V D). With Z from the sample too, the estimate has a bias that falls like 1 / m, by q the probabilities "
-            "to be drawn: (1/m) sum_k yhat_k^2 / q_k (u_k - U yhat) to first order; and log Z is underestimated on "
-            "average."
+            "Only where the sum Z over all words is known, and with it yhat, as the source takes it: 2 m D + m "
+            "multiplications, whatever V. But it changes with every step, and summing it takes O(V D). With Z from "
+            "the sample too, the estimate has a bias that falls like 1 / m, by q the probabilities to be drawn: "
+            "(1/m) sum_k yhat_k^2 / q_k (u_k - U yhat) to first order; and log Z is underestimated on average."
         ),
         formulas=("V*D + m*(D + 1)",),
         picture=_bias_over_samples,
@@ -211,5 +212,7 @@ CLAIMS: tuple[Statement, ...] = (
             lambda V, D, m, knows_z: (m if knows_z else V) * D + m * (D + 1),
             first_order_bias,
         ),
+        # The cost where Z is known, which is the last that is said of a case.
+        right_where=lambda *case: case[-1] is True,
     ),
 )

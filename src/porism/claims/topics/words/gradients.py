@@ -17,7 +17,8 @@ OfPair = Callable[[Pair], Tensor]
 def by_word(form: OfPair) -> Finding:
     """form(pair) against dl/dv_i."""
     return compared(
-        (_at(V, D), by_autograd(V, D).words[:, random_pair(V, D).i], tried(form, random_pair(V, D))) for V, D in SIZES
+        (_at(V, D), by_autograd(V, D).words[:, random_pair(V, D).i], tried(form, random_pair(V, D)))
+        for V, D in (*SIZES, (1, 1))
     )
 
 
@@ -29,7 +30,8 @@ def by_contexts(form: OfPair) -> Finding:
 def by_own_context(form: OfPair) -> Finding:
     """form(pair) against dl/du_j, j being the context that was seen."""
     return compared(
-        (_at(V, D), by_autograd(V, D).U[:, random_pair(V, D).j], tried(form, random_pair(V, D))) for V, D in SIZES
+        (_at(V, D), by_autograd(V, D).U[:, random_pair(V, D).j], tried(form, random_pair(V, D)))
+        for V, D in (*SIZES, (1, 3))
     )
 
 
@@ -45,7 +47,7 @@ def by_another_context(form: Callable[[Pair, int], Tensor]) -> Finding:
 
 def cross_entropy(form: OfPair) -> Finding:
     """form(pair) against the layer's loss."""
-    pairs = [(_at(V, D), random_pair(V, D)) for V, D in SIZES]
+    pairs = [(_at(V, D), random_pair(V, D)) for V, D in (*SIZES, (1, 3))]
     return compared(
         (where, naive.loss(pair.v[None], pair.U.T, torch.tensor([pair.j])), form(pair)) for where, pair in pairs
     )
@@ -111,6 +113,8 @@ CLAIMS: tuple[Statement, ...] = (
         judge=cross_entropy,
         stated=_likelihood,
         corrected=lambda pair: -_likelihood(pair),
+        # There is nothing else to predict, and both are zero.
+        right_where=lambda pair: len(pair.y) == 1,
     ),
     Claim(
         id="004-14",
@@ -143,6 +147,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=by_word,
         stated=lambda pair: pair.u_j - pair.U @ torch.softmax(pair.U @ pair.v, 0),
         corrected=lambda pair: pair.u_j - pair.U @ torch.softmax(pair.U.T @ pair.v, 0),
+        right_where=lambda pair: pair.U.numel() == 1,
     ),
     Claim(
         id="004-17",
@@ -177,6 +182,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=by_own_context,
         stated=lambda pair: pair.v - pair.words @ pair.yhat,
         corrected=lambda pair: (1 - pair.yhat[pair.j]) * pair.v,
+        right_where=lambda pair: len(pair.y) == 1,
     ),
     Claim(
         id="004-20",
@@ -192,6 +198,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=multiplications,
         stated=lambda V, D, with_contexts: 2 * V * D,
         corrected=lambda V, D, with_contexts: 2 * V * D + (V * D if with_contexts else 0),
+        assumed=lambda V, D, with_contexts: not with_contexts,
     ),
     Claim(
         id="004-21",
@@ -203,6 +210,7 @@ CLAIMS: tuple[Statement, ...] = (
         judge=by_contexts,
         stated=lambda pair: pair.u_j - pair.U @ pair.yhat,
         corrected=lambda pair: torch.outer(pair.v, pair.y - pair.yhat),
+        computable=False,
     ),
     Claim(
         id="004-22",

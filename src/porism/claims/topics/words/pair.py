@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 def random_pair(V: int, D: int) -> Pair:
     draw = torch.Generator().manual_seed(V * D)
     words, U = (torch.randn(D, V, generator=draw, dtype=torch.float64) for _ in range(2))
-    return Pair(words, U, i=V // 2, j=1)
+    return Pair(words, U, i=V // 2, j=min(1, V - 1))
 
 
 class Derivatives(NamedTuple):

@@ -1,0 +1,122 @@
+"""How each kept result is made: recipes that `porism compare` trains, or times that are taken.
+
+>>> EXPERIMENTS["rate-question"].command
+'porism compare language rate-question --data ptb --seeds 3'
+"""
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from porism.claims.kept.result import KeptResult, KeptRun
+from porism.claims.kept.timing import attention_by_heads, attention_by_length
+from porism.errors import ClaimError
+from porism.runs.record import RunRecord, finite, read_run
+from porism.tasks.language.recipes import TABLE, WIDE
+
+EARLY = 5
+"""Epochs whose losses are kept one by one."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Recipes, or one experiment, as `porism compare` trains them."""
+
+    task: str
+    recipes: tuple[str, ...]
+    data: str = ""
+    seeds: int = 3
+    assignments: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """The command line."""
+        settings = [word for assignment in self.assignments for word in ("--set", assignment)]
+        data = ["--data", self.data] if self.data else []
+        return ["compare", self.task, *self.recipes, *settings, *data, "--seeds", str(self.seeds)]
+
+
+@dataclass(frozen=True)
+class KeptExperiment:
+    """What makes a kept result: comparisons one after the other, or a function that takes times."""
+
+    name: str
+    comparisons: tuple[Comparison, ...] = ()
+    timed: Callable[[], Iterable[KeptRun]] | None = None
+
+    @property
+    def command(self) -> str:
+        if self.timed is not None:
+            return f"porism check claims --rerun {self.name}"
+        return " && ".join(shlex.join(["porism", *comparison.words]) for comparison in self.comparisons)
+
+    @property
+    def data(self) -> str:
+        return self.comparisons[0].data if self.comparisons else ""
+
+
+def _compared(name: str, task: str, recipes: Sequence[str], data: str = "", seeds: int = 3) -> KeptExperiment:
+    return KeptExperiment(name, (Comparison(task, tuple(recipes), data, seeds),))
+
+
+EXPERIMENTS: Mapping[str, KeptExperiment] = {
+    experiment.name: experiment
+    for experiment in (
+        _compared("language-table", "language", tuple(TABLE), "ptb"),
+        _compared("language-widths", "language", tuple(WIDE), "ptb"),
+        _compared("steps-question", "language", ("steps-question",), "ptb"),
+        _compared("rate-question", "language", ("rate-question",), "ptb"),
+        _compared("pooling-question", "images", ("pooling-question",), "fashion-mnist", 5),
+        _compared("grid-question", "images", ("grid-question",), "", 5),
+        _compared("decoder-question", "speech", ("decoder-question",), "an4"),
+        _compared("ljspeech-decoders", "speech", ("lstm-ljspeech", "attention-ljspeech"), "ljspeech"),
+        KeptExperiment("attention-speed", timed=attention_by_length),
+        KeptExperiment("heads-timing", timed=attention_by_heads),
+    )
+}
+"""By the name of the result. `speech-errors` is not among them: it is counted in what the decoders of decoder-question
+write, a run with the numbers known_words, similarity, insertions, deletions, substitutions and swaps for each decoder
+and seed."""
+
+
+def kept_of_runs(experiment: KeptExperiment, folders: Sequence[Path]) -> KeptResult:
+    """The kept result of finished runs: what differs between their recipes, and what came out of each."""
+    records = [read_run(folder) for folder in folders]
+    if not records:
+        raise ClaimError(f"kept result {experiment.name}: no run was given. Name the folders of finished runs.")
+    unfinished = [record.path for record in records if record.metrics is None]
+    if unfinished:
+        raise ClaimError(f"{unfinished[0]} is not finished. Finish it with porism train --resume {unfinished[0]}.")
+    names = [
+        name for name in records[0].fields if len({str(record.fields.get(name)) for record in records}) > 1
+    ]  # fmt: skip
+    kept = [name for name in names if name not in ("name", "description")]
+    first = records[0].metrics
+    assert first is not None
+    return KeptResult(
+        experiment.name,
+        experiment.command,
+        experiment.data,
+        first.hardware,
+        first.versions,
+        tuple(_kept_run(record, kept) for record in records),
+    )
+
+
+def _kept_run(record: RunRecord, names: Sequence[str]) -> KeptRun:
+    metrics = record.metrics
+    assert metrics is not None
+    found = {f"{split}.{name}": value for split, scores in metrics.metrics.items() for name, value in scores.items()}
+    for epoch in record.epochs[:EARLY]:
+        found |= {f"valid.{name}@{epoch.epoch}": value for name, value in epoch.valid.items()}
+    best = record.best
+    found |= {
+        "epochs": record.epoch,
+        "best_epoch": best.epoch if best else None,
+        "seconds": sum(epoch.seconds for epoch in record.epochs),
+        "parameters": metrics.parameters,
+    }
+    numbers = {name: float(value) for name, value in found.items() if finite(value) is not None and value is not None}
+    settings = {name: record.fields[name] for name in names if isinstance(record.fields[name], str | int | float)}
+    return KeptRun({"recipe": record.facts.recipe, **settings}, record.facts.seed, numbers)

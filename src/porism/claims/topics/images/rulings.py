@@ -1,0 +1,80 @@
+"""What kept runs of image nets say: on any images, since those of the source are not at hand."""
+
+from collections.abc import Callable
+from statistics import fmean
+
+from porism.claims.claim import Ruling
+from porism.claims.kept.result import KeptResult, Setting
+from porism.claims.kept.rulings import Settings, larger, paired, shown, too_few_seeds
+from porism.runs.statistics import interval
+from porism.tasks.images.recipes import PUBLISHED_LEARNING_RATE
+
+VALID, TEST, TRAIN = "valid.accuracy", "test.accuracy", "train.accuracy"
+
+
+def best_rate(recipe: str) -> Callable[[KeptResult], Ruling]:
+    """Whether the published rate beats every other one on valid, seed by seed."""
+
+    def rule(result: KeptResult) -> Ruling:
+        rates = result.values("learning_rate")
+        if PUBLISHED_LEARNING_RATE not in rates or len(rates) < 2:
+            return Ruling(None, f"rates {rates}, without {PUBLISHED_LEARNING_RATE} or others beside it")
+        ours: Settings = {"recipe": recipe, "learning_rate": PUBLISHED_LEARNING_RATE}
+        others = [rate for rate in rates if rate != PUBLISHED_LEARNING_RATE]
+        settings: list[Settings] = [{"recipe": recipe, "learning_rate": rate} for rate in others]
+        if missing := too_few_seeds(result, ours, *settings):
+            return Ruling(None, missing)
+        found = {rate: paired(result, ours, other, VALID) for rate, other in zip(others, settings, strict=True)}
+        means = {rate: fmean(result.number({"recipe": recipe, "learning_rate": rate}, VALID)) for rate in rates}
+        seen = ", ".join(f"{rate}: {mean:.4f}" for rate, mean in means.items())
+        seen += "; more than " + ", ".join(f"{rate} by {shown(one)}" for rate, one in found.items())
+        if any(one.excludes_zero and one.mean < 0 for one in found.values()):
+            return Ruling(False, f"accuracy on valid by rate, {seen}")
+        best = all(one.excludes_zero and one.mean > 0 for one in found.values())
+        return Ruling(True if best else None, f"accuracy on valid by rate, {seen}")
+
+    return rule
+
+
+def tuned(result: KeptResult, recipe: str) -> Settings:
+    """A net at the rate that suits it best on valid, by the mean over seeds."""
+
+    def mean(rate: Setting) -> float:
+        return fmean(result.number({"recipe": recipe, "learning_rate": rate}, VALID))
+
+    return {"recipe": recipe, "learning_rate": max(result.values("learning_rate"), key=mean)}
+
+
+def strides_are_worse(result: KeptResult) -> Ruling:
+    """Whether the pooled net is better on test than the strided one, each at its best rate, seed by seed."""
+    return larger(
+        result, tuned(result, "pooled"), tuned(result, "strided"), TEST, "accuracy with pools less that with strides"
+    )
+
+
+def nets_differ(result: KeptResult) -> Ruling:
+    """Whether there is a difference at all. The nets differ in how they make images smaller, and in nothing else."""
+    ruling = strides_are_worse(result)
+    return Ruling(None if ruling.answer is None else True, ruling.evidence)
+
+
+def pools_overfit_less(result: KeptResult) -> Ruling:
+    """Whether the pooled net's accuracy falls less from train to test than the strided one's."""
+    pooled, strided = tuned(result, "pooled"), tuned(result, "strided")
+    if missing := too_few_seeds(result, pooled, strided):
+        return Ruling(None, missing)
+    gaps = {
+        name: {run.seed: run.numbers[TRAIN] - run.numbers[TEST] for run in result.chosen(settings)}
+        for name, settings in (("pooled", pooled), ("strided", strided))
+    }
+    seeds = sorted(gaps["pooled"].keys() & gaps["strided"].keys(), key=str)
+    found = interval([gaps["strided"][seed] - gaps["pooled"][seed] for seed in seeds])
+    means = ", ".join(f"{name} {fmean(gap.values()):.4f}" for name, gap in gaps.items())
+    answer = found.mean > 0 if found.excludes_zero else None
+    return Ruling(answer, f"accuracy on train less that on test: {means}; {shown(found)} between them")
+
+
+def grid_learns_less(result: KeptResult) -> Ruling:
+    """Whether the net on a grid fits its training data less than convolutions of the same parameters and epochs do."""
+    first, second = {"recipe": "convolution-equal"}, {"recipe": "grid-4"}
+    return larger(result, first, second, TRAIN, "accuracy on train of convolutions less that of walks over the grid")

@@ -1,0 +1,58 @@
+"""What kept runs of the two decoders say."""
+
+from collections.abc import Callable
+
+from porism.claims.claim import Ruling
+from porism.claims.kept.result import KeptResult
+from porism.claims.kept.rulings import Settings, both, is_about, larger, paired, shown, too_few_seeds
+from porism.runs.statistics import interval
+from porism.tasks.speech.recipes import PUBLISHED
+
+LSTM: Settings = {"recipe": "lstm"}
+ATTENTION: Settings = {"recipe": "attention"}
+FIRST, WIDEST = 1, 3
+"""Epochs: in the third the gap is said to be widest."""
+
+
+def reaches_published(recipe: str) -> Callable[[KeptResult], Ruling]:
+    """Whether every published number of a decoder is within a tenth of the mean over seeds."""
+
+    def rule(result: KeptResult) -> Ruling:
+        if missing := too_few_seeds(result, {"recipe": recipe}):
+            return Ruling(None, missing)
+        found = []
+        for metric, number in PUBLISHED[recipe]["test"].items():
+            values = result.number({"recipe": recipe}, f"test.{metric}")
+            found.append(Ruling(is_about(values, number), f"{metric} {shown(interval(values))}, {number} published"))
+        return both(*found)
+
+    return rule
+
+
+def lstm_is_lower_at_first(result: KeptResult) -> Ruling:
+    """Whether the LSTM's loss is lower in the first epochs, and attention gains on it after the third."""
+    if missing := too_few_seeds(result, LSTM, ATTENTION):
+        return Ruling(None, missing)
+    early = [
+        larger(result, ATTENTION, LSTM, f"valid.loss@{epoch}", f"loss of attention less the LSTM's in epoch {epoch}")
+        for epoch in (FIRST, 2, WIDEST)
+    ]
+    third, last = (paired(result, ATTENTION, LSTM, number) for number in (f"valid.loss@{WIDEST}", "valid.loss"))
+    gained = Ruling(last.mean < third.mean, f"{shown(last)} at the end")
+    return both(*early, gained)
+
+
+def lstm_writes_words_attention_is_closer(result: KeptResult) -> Ruling:
+    """Whether more of the LSTM's words exist, and attention's text is closer to the target."""
+    return both(
+        larger(result, LSTM, ATTENTION, "known_words", "share of words that exist, the LSTM's less attention's"),
+        larger(result, ATTENTION, LSTM, "similarity", "edit similarity, attention's less the LSTM's"),
+    )
+
+
+def errors_are_of_other_kinds(result: KeptResult) -> Ruling:
+    """Whether more of the LSTM's words exist although it replaces more characters: words that are whole and wrong."""
+    return both(
+        larger(result, LSTM, ATTENTION, "known_words", "share of words that exist, the LSTM's less attention's"),
+        larger(result, LSTM, ATTENTION, "substitutions", "replaced characters, the LSTM's less attention's"),
+    )

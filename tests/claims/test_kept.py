@@ -1,0 +1,277 @@
+"""Kept results are read with care, and decide what their seeds carry."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from porism.claims.claim import Empirical, Ruling
+from porism.claims.decide import decide
+from porism.claims.kept import rulings
+from porism.claims.kept.experiments import EXPERIMENTS
+from porism.claims.kept.result import KeptResult, KeptRun, decode_kept, encode_kept, kept_results, read_kept
+from porism.claims.kept.timing import longer_with_heads, quadratic_in_length
+from porism.claims.ledger import all_claims
+from porism.claims.topics.images import rulings as images
+from porism.claims.topics.recurrent import rulings as language
+from porism.claims.topics.speech import rulings as speech
+from porism.errors import ClaimError
+from porism.tasks import find
+from porism.tasks.language.published import PUBLISHED, PUBLISHED_EPOCHS, TABLE_RUNS
+
+EMPIRICAL = [claim for claim in all_claims().values() if isinstance(claim, Empirical)]
+ANSWERS = {"001-32": True, "002-07a": True}
+"""What the results in the package decide."""
+
+
+def result(*runs: tuple[dict[str, Any], list[dict[str, float]]], name: str = "test") -> KeptResult:
+    """Settings with the numbers of seed 1, 2, ..."""
+    found = [KeptRun(settings, seed, numbers) for settings, seeds in runs for seed, numbers in enumerate(seeds, 1)]
+    return KeptResult(name, "porism x", "digits", {"cpu": "a"}, {"porism": "0.2"}, tuple(found))
+
+
+def seeds(number: str, *values: float) -> list[dict[str, float]]:
+    return [{number: value} for value in values]
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    kept = result(({"recipe": "a", "learning_rate": 0.1}, seeds("test.accuracy", 0.5, 0.6)))
+    (tmp_path / "test.json").write_bytes(encode_kept(kept))
+    assert read_kept("test", tmp_path) == kept
+    assert read_kept("other", tmp_path) is None
+    assert kept.number({"recipe": "a"}, "test.accuracy") == [0.5, 0.6]
+    assert kept.seeds == 2
+    with pytest.raises(ClaimError, match="has no test.loss"):
+        kept.number({"recipe": "a"}, "test.loss")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"runs": []}, "holds no run"),
+        ({"extra": 1}, "not a kept result"),
+        ({"runs": [{"settings": {}, "seed": 1, "numbers": {}}] * 2}, "of seed 1 twice"),
+        ({"runs": [{"settings": {}, "seed": "1", "numbers": {}}]}, "not a kept result"),
+        ({"command": None}, "not a kept result"),
+    ],
+)
+def test_a_broken_result_is_refused(change: dict[str, Any], message: str) -> None:
+    whole = msgspec.to_builtins(result(({}, seeds("x", 1.0))))
+    with pytest.raises(ClaimError, match=message):
+        decode_kept(json.dumps(whole | change).encode(), "here")
+
+
+def test_numbers_that_are_not_finite_are_refused() -> None:
+    text = encode_kept(result(({}, seeds("x", 1.0)))).replace(b"1.0", b"1e999")
+    with pytest.raises(ClaimError, match="no finite number|not a kept result"):
+        decode_kept(text, "here")
+
+
+def test_all_results_of_the_package_decide_what_the_ledger_says() -> None:
+    found = {claim.id: decide(claim) for claim in EMPIRICAL}
+    assert {number: one.answer for number, one in found.items() if one.by} == ANSWERS
+    assert not [number for number, one in found.items() if one.outcome == "fail"]
+    used = {claim.kept for claim in EMPIRICAL}
+    assert set(kept_results()) <= used
+    for name in kept_results():
+        kept = read_kept(name)
+        assert kept is not None
+        assert kept.name == name
+        assert kept.command
+        assert {"porism", "python", "torch"} <= kept.versions.keys()
+
+
+def test_every_empirical_claim_says_how_it_could_be_decided() -> None:
+    for claim in EMPIRICAL:
+        if claim.way == "not by training":
+            assert claim.reason, claim.id
+        else:
+            assert claim.command, claim.id
+        if claim.way == "other data":
+            assert claim.reason, claim.id
+        if claim.kept:
+            assert claim.kept in {*EXPERIMENTS, "speech-errors"}, claim.id
+
+
+def test_experiments_name_what_the_tasks_have() -> None:
+    for experiment in EXPERIMENTS.values():
+        for comparison in experiment.comparisons:
+            task = find(comparison.task)
+            assert set(comparison.recipes) <= {*task.recipes, *task.experiments}, experiment.name
+
+
+def test_a_missing_result_leaves_a_claim_open(tmp_path: Path) -> None:
+    claim = all_claims()["001-32"]
+    decision = decide(claim, tmp_path)
+    assert (decision.outcome, decision.kept) == ("open", "no kept result language-table")
+
+
+def test_ranks() -> None:
+    assert rulings.rank_correlation([1, 2, 3, 4], [1, 2, 3, 4]) == 1
+    assert rulings.rank_correlation([1, 2, 3, 4], [4, 3, 2, 1]) == -1
+    # By hand: 1 - 6 (1 + 1) / (4 15).
+    assert rulings.rank_correlation([1, 2, 3, 4], [2, 1, 3, 4]) == pytest.approx(0.8)
+    assert rulings.rank_correlation([1, 1, 2], [1, 1, 2]) == pytest.approx(1)
+    assert rulings.chance_of_rank(range(8), range(8)) < 0.01
+    assert rulings.chance_of_rank(range(8), [3, 6, 1, 4, 7, 0, 5, 2]) > 0.05
+
+
+def test_about_is_a_tenth_with_the_interval() -> None:
+    assert rulings.is_about([200.0, 201.0, 199.0], 200) is True
+    assert rulings.is_about([300.0, 301.0, 299.0], 200) is False
+    assert rulings.is_about([150.0, 250.0, 200.0], 200) is None
+
+
+def table(change: dict[str, list[dict[str, float]]] | None = None, count: int = 3) -> KeptResult:
+    """The published table as if it were ours."""
+    rows = []
+    for name, published in ((name, PUBLISHED[name]) for name in TABLE_RUNS):
+        numbers = {f"{split}.perplexity": scores["perplexity"] for split, scores in published.items()}
+        epochs = {**dict.fromkeys(TABLE_RUNS, 20), "table-07": 5, **PUBLISHED_EPOCHS}[name]
+        rows.append(
+            ({"recipe": name}, (change or {}).get(name, [numbers | {"epochs": epochs + seed} for seed in (-1, 0, 1)]))
+        )
+    return result(*((settings, runs[:count]) for settings, runs in rows))
+
+
+def test_the_table_is_judged_by_its_order() -> None:
+    assert language.order_of_the_table(table()).answer is True
+    splits = ("train", "valid", "test")
+    turned = {
+        name: [{f"{split}.perplexity": 1 / PUBLISHED[name][split]["perplexity"] for split in splits}]
+        for name in TABLE_RUNS
+    }
+    assert language.order_of_the_table(table(turned)).answer is False
+
+
+def test_epochs_are_judged_over_seeds() -> None:
+    assert language.fewer_epochs_with_larger_rate(table()).answer is True
+    assert language.epochs_as_published(table()).answer is True
+    for rule in (language.fewer_epochs_with_larger_rate, language.epochs_as_published):
+        few = rule(table(count=1))
+        assert few.answer is None
+        assert "1 seed, where 3 are needed" in few.evidence
+    slow = {"table-09": seeds("epochs", 40, 41, 42), "table-10": seeds("epochs", 25, 26, 27)}
+    assert language.fewer_epochs_with_larger_rate(table(slow)).answer is False
+    assert language.epochs_as_published(table(slow)).answer is False
+
+
+WIDTHS = ({"embedding_dim": 256, "hidden_size": 512}, {"embedding_dim": 2048, "hidden_size": 4096})
+
+
+def widths(wide: float, widest: float, seconds: float) -> KeptResult:
+    def numbers(perplexity: float, seconds: float) -> list[dict[str, float]]:
+        return [{"test.perplexity": perplexity + e, "seconds": seconds, "epochs": 10} for e in (-1, 0, 1)]
+
+    return result((WIDTHS[0], numbers(wide, 10)), (WIDTHS[1], numbers(widest, seconds)))
+
+
+def test_widths() -> None:
+    about = language.perplexity_about(200.0)
+    assert [about(widths(wide, 140, 1)).answer for wide in (200, 164)] == [True, False]
+    rule = language.widest_is_better_and_slower
+    assert [rule(widths(164, 140, seconds)).answer for seconds in (120, 50)] == [True, False]
+    assert rule(widths(164, 180, 120)).answer is False
+
+
+def test_steps_rates_and_batches() -> None:
+    def steps(*perplexities: float) -> KeptResult:
+        lengths = zip((1, 3, 30), perplexities, strict=True)
+        return result(*(({"seq_len": n}, seeds("test.perplexity", p - 1, p, p + 1)) for n, p in lengths))
+
+    rule: Any = language.steps_make_little_difference
+    assert [rule(steps(900, 160, p)).answer for p in (162, 200)] == [True, False]
+
+    def rates(*perplexities: float) -> KeptResult:
+        grid = [(rate, batch) for rate in (0.001, 0.01) for batch in (64, 128)]
+        settings = [{"recipe": "a", "learning_rate": rate, "batch_size": batch} for rate, batch in grid]
+        both = zip(settings, perplexities, strict=True)
+        return result(*((one, seeds("test.perplexity", p - 1, p, p + 1)) for one, p in both))
+
+    rule = language.rate_and_batch_make_little_difference
+    assert rule(rates(160, 161, 162, 160)).answer is True
+    refused = rule(rates(160, 161, 200, 201))
+    assert refused.answer is False
+    assert "a, learning rate: 1.25 times, a, batch: 1.01 times" in refused.evidence
+
+
+def pooling(pooled: float, strided: float, gap: float = 0.05) -> KeptResult:
+    runs = []
+    for recipe, best, more in (("pooled", pooled, 0.0), ("strided", strided, gap)):
+        for rate, less in ((0.1, 0.2), (0.01, 0.0), (0.001, 0.1)):
+            accuracies = [best - less + e for e in (-0.001, 0.0, 0.001)]
+            numbers = [
+                {"valid.accuracy": a, "test.accuracy": a + e / 10, "train.accuracy": a + 0.05 + more + e}
+                for e, a in zip((0.0001, 0.0, 0.0002), accuracies, strict=True)
+            ]
+            runs.append(({"recipe": recipe, "learning_rate": rate}, numbers))
+    return result(*runs)
+
+
+def test_pools_and_strides() -> None:
+    assert images.best_rate("pooled")(pooling(0.9, 0.8)).answer is True
+    assert images.strides_are_worse(pooling(0.9, 0.8)).answer is True
+    assert images.strides_are_worse(pooling(0.8, 0.9)).answer is False
+    assert images.nets_differ(pooling(0.8, 0.9)).answer is True
+    even = pooling(0.9, 0.9)
+    assert images.strides_are_worse(even).answer is images.nets_differ(even).answer is None
+    assert images.pools_overfit_less(pooling(0.9, 0.8)).answer is True
+    assert images.pools_overfit_less(pooling(0.9, 0.8, gap=-0.05)).answer is False
+    others = {run.settings["learning_rate"]: run for run in pooling(0.9, 0.8).runs}
+    other_best = result(*(({"recipe": "pooled", "learning_rate": {0.1: 0.01, 0.01: 0.1}.get(float(rate), rate)},
+                           [run.numbers] * 3) for rate, run in others.items()))  # fmt: skip
+    assert images.best_rate("pooled")(other_best).answer is False
+
+
+def test_the_grid() -> None:
+    def nets(grid: float) -> KeptResult:
+        return result(
+            ({"recipe": "grid-4"}, seeds("train.accuracy", grid, grid + 0.01, grid + 0.02)),
+            ({"recipe": "convolution-equal"}, seeds("train.accuracy", 0.9, 0.911, 0.92)),
+        )
+
+    assert [images.grid_learns_less(nets(grid)).answer for grid in (0.5, 0.95)] == [True, False]
+
+
+def decoders(lstm: dict[str, float], attention: dict[str, float]) -> KeptResult:
+    wiggle = (0.999, 1.0, 1.0015)
+    return result(
+        *(
+            ({"recipe": name}, [{key: value * w**place for key, value in numbers.items()} for w in wiggle])
+            for place, (name, numbers) in enumerate({"lstm": lstm, "attention": attention}.items(), 1)
+        )
+    )
+
+
+def test_decoders() -> None:
+    early = {f"valid.loss@{epoch}": 3.0 for epoch in (1, 2, 3)}
+    lower = {f"valid.loss@{epoch}": 2.0 for epoch in (1, 2, 3)}
+    rule: Any = speech.lstm_is_lower_at_first
+    assert rule(decoders(lower | {"valid.loss": 1.5}, early | {"valid.loss": 1.2})).answer is True
+    assert rule(decoders(early | {"valid.loss": 1.5}, lower | {"valid.loss": 1.2})).answer is False
+    words = {"known_words": 0.9, "similarity": 0.5, "substitutions": 0.4}
+    close = {"known_words": 0.7, "similarity": 0.8, "substitutions": 0.1}
+    for rule in (speech.lstm_writes_words_attention_is_closer, speech.errors_are_of_other_kinds):
+        assert rule(decoders(words, close)).answer is True
+        assert rule(decoders(close, words)).answer is False
+
+
+def test_times() -> None:
+    def lengths(*times: float) -> KeptResult:
+        sizes = zip((1024, 4096, 8192), times, strict=True)
+        return result(*(({"T": T}, [{"milliseconds": time}]) for T, time in sizes))
+
+    assert [quadratic_in_length(lengths(1, 10, time)).answer for time in (39, 20)] == [True, False]
+    short = result(({"T": 64}, [{"milliseconds": 1}]), ({"T": 128}, [{"milliseconds": 4}]))
+    assert quadratic_in_length(short).answer is None
+
+    def heads(*factors: float) -> KeptResult:
+        turns = [1.0 + turn / 10 for turn in range(9)]
+        counts = zip((1, 2, 4), (1.0, *factors), strict=True)
+        return result(*(({"A": A}, seeds("milliseconds", *(f * turn for turn in turns))) for A, f in counts))
+
+    assert [longer_with_heads(heads(1.2, f)).answer for f in (1.5, 0.8)] == [True, False]
+    few = result(({"A": 1}, seeds("milliseconds", 1.0)), ({"A": 2}, seeds("milliseconds", 2.0)))
+    assert longer_with_heads(few) == Ruling(None, "1 turns, where 7 are needed")
