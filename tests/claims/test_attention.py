@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 import torch
-from sympy import sympify
 from torch import Tensor
 
 from porism.claims.checks.count import Maker, Matrix, Noted, Tally, product
 from porism.claims.ledger import all_claims
 from porism.claims.topics.attention.heads import block_by_block, side_by_side
-from porism.claims.topics.attention.orders import ONE_HEAD, grows_like
+from porism.claims.topics.attention.orders import LOOSE, ONE_HEAD, Ways, grows_like
 from porism.claims.topics.attention.products import strassen
-from porism.claims.topics.attention.scalar import PARTS, Part, Parts, counts, multi_head, operations
+from porism.claims.topics.attention.scalar import MULTI, PARTS, Part, Parts, counts, multi_head, operations
+from porism.claims.topics.attention.shares import around_and_core
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.softmax import naive
 
@@ -70,25 +70,27 @@ def test_formulas_hold_beyond_the_sizes_that_were_run(part: Part) -> None:
     assert operations([part], "single")(T, D, A) == sum(vars(counts(T, D, 1, D)[part]).values())
 
 
-@pytest.mark.parametrize(
-    ("claim", "parts", "kinds"),
-    [
-        ("000-08", [("projections",), ("scores",), ("softmax",)], ["mul", "mul", "exp"]),
-        ("001-40", [("values",)] * 2, ["mul", "add"]),
-        ("001-41", [("softmax",)] * 2, ["exp", "add"]),
-        ("001-45", [("output",)] * 2, ["mul", "add"]),
-        ("001-47", [("softmax",)] * 2, ["exp", "add"]),
-        ("002-02", [("scores",)] * 2, ["mul", "add"]),
-        ("003-08", [("scores", "scaling", "softmax", "values")] * 2, ["mul", "add"]),
-    ],
-)
-def test_formulas_on_the_page_are_the_counts(claim: str, parts: list[tuple[str, ...]], kinds: list[str]) -> None:
-    T, D = 7, 6
-    A = 3 if claim == "001-47" else 1
-    tallies = counts(T, D, A, D // A)
-    shown = [int(sympify(formula).subs({"T": T, "D": D, "A": A})) for formula in all_claims()[claim].formulas]
-    counted = [sum(getattr(tallies[part], kind) for part in some) for some, kind in zip(parts, kinds, strict=True)]
-    assert shown == counted
+@pytest.mark.parametrize(("out_proj", "at"), [(False, 1.5), (True, 2.0)])
+def test_the_core_catches_up_with_the_projections_where_the_ledger_says(out_proj: bool, at: float) -> None:
+    """The note of 000-11."""
+    for D in (2, 16):
+        before, then = (around_and_core(int(at * D) + more, D, out_proj) for more in (-1, 0))
+        assert before[0] > before[1]
+        assert then[0] <= then[1]
+
+
+def test_strassen_takes_fewer_operations_from_a_side_of_1024_on() -> None:
+    """The note of 001-52."""
+    strassens, schoolbooks = (all_claims()["001-52"].stated, all_claims()["001-52"].rival)  # type: ignore[attr-defined]
+    assert next(k for k in range(1, 40) if strassens(k) < schoolbooks(k)) == 10
+
+
+def test_more_heads_than_width_bring_the_softmax_forward() -> None:
+    """The note of 001-49: its order no longer bounds the work then, and the one with T^2 A and T D A does."""
+    ways: Ways = {"A grows, D does not": (0, 0, 1), "T and A grow, D does not": (1, 0, 1)}
+    judge = grows_like({"all heads": operations(MULTI)}, ways)
+    assert not judge(lambda T, D, A: T * T * D + T * D * D).agrees
+    assert judge(lambda T, D, A: T * T * A + T * D * A).agrees
 
 
 def test_seven_products_make_the_same_matrix() -> None:
@@ -108,8 +110,11 @@ def test_heads_combined_in_blocks_are_heads_side_by_side() -> None:
 def test_an_order_has_no_constants_and_no_lower_powers() -> None:
     judge = grows_like({"all": lambda T, D, A: 3 * T * T * D + 5 * T}, ONE_HEAD)
     assert judge(lambda T, D, A: T * T * D).agrees
-    for other in (lambda T, D, A: T * T, lambda T, D, A: T * D, lambda T, D, A: T * T * D + T * D * D):
+    for other in (lambda T, D, A: T * T, lambda T, D, A: T * D):
         assert not judge(other).agrees
+    # A true upper bound, which is told apart.
+    assert judge(lambda T, D, A: T * T * D + T * D * D).evidence.startswith(LOOSE)
+    assert not judge(lambda T, D, A: -T * T * D).agrees
 
 
 def test_an_order_is_told_for_each_part() -> None:

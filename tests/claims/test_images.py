@@ -1,14 +1,27 @@
 """What the claims on images are judged by is itself right."""
 
+from itertools import takewhile
+
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from porism.claims.checks.count import Noted, Tally
-from porism.claims.topics.images.downsampling import SHRINK, smallest_test_set, without_downsampling
-from porism.claims.topics.images.grid import GridWeights, influence, scalar_scan, scan_tally
+from porism.claims.topics.images.downsampling import (
+    OWN_LAYOUT,
+    SHRINK,
+    change_by_shift,
+    layout,
+    net,
+    numbers_in,
+    smallest_test_set,
+    without_downsampling,
+)
+from porism.claims.topics.images.grid import GridWeights, influence, scalar_scan, scan_tally, turns_of
 from porism.layers.recurrent.grid import naive
 from porism.layers.recurrent.grid.cost import cost
 from porism.layers.recurrent.grid.kernels.diagonals import diagonals
+from porism.tasks.images.recipes import PUBLISHED_PARAMETERS
 
 
 @pytest.mark.parametrize(("n", "C", "H"), [(1, 2, 3), (3, 1, 2)])
@@ -46,6 +59,43 @@ def test_the_layers_walk_takes_as_many_steps_as_states_have_to_wait() -> None:
 
 def test_the_net_without_downsampling_is_the_one_of_the_spec() -> None:
     assert sum(parameter.numel() for parameter in without_downsampling(28).parameters()) == 3_501_692
+
+
+def test_layouts_with_other_paddings_have_other_numbers_of_parameters() -> None:
+    """The note of 003-37: the layout was searched for, and is the only one of these that gives both nets the number."""
+    sizes = {
+        padding: [numbers_in(layout(pooled, padding)) for pooled in (True, False)]
+        for padding in ((0, 0), (0, 1), (1, 0), (1, 1))
+    }
+    assert [padding for padding, both in sizes.items() if both == [PUBLISHED_PARAMETERS] * 2] == [OWN_LAYOUT]
+    assert all(numbers_in(net(pooled, 28)) == PUBLISHED_PARAMETERS for pooled in (True, False))
+
+
+def test_pools_multiply_before_they_skip() -> None:
+    """The note of 003-38."""
+
+    def multiplied(pooled: bool) -> int:
+        convolutions = takewhile(lambda layer: not isinstance(layer, torch.nn.Flatten), net(pooled, 28))
+        with FlopCounterMode(display=False) as counter:
+            torch.nn.Sequential(*convolutions)(torch.zeros(1, 1, 28, 28, device="meta"))
+        return int(counter.get_total_flops() // 2)
+
+    assert [multiplied(True), multiplied(False)] == [222_336, 55_584]
+
+
+def test_how_far_noise_changes_when_it_moves() -> None:
+    """The notes of 003-39a. Two windows share two of four pixels: maxima correlate by 3/8, means by 1/2."""
+    changes = {way: change_by_shift(way, 1) for way in SHRINK}
+    assert changes == pytest.approx({"maxima": 1.25**0.5, "means": 1.0, "every second pixel": 2**0.5}, rel=0.01)
+    assert all(change_by_shift(way, 2) == 0 for way in SHRINK)
+
+
+def test_an_anti_diagonal_is_computed_at_once() -> None:
+    """The note of 004-08."""
+    for rows, columns in ((3, 3), (2, 4)):
+        turns = turns_of(influence(rows, columns).view(rows * columns, -1))
+        assert max(turns) == rows + columns - 1
+        assert max(turns.count(turn) for turn in turns) == min(rows, columns)
 
 
 def test_the_published_accuracies_tell_how_many_images_there_were() -> None:

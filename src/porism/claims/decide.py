@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from porism.claims.checks.compare import where
 from porism.claims.claim import Claim, Empirical, Finding, Ruling, Statement
 from porism.claims.kept.result import KeptResult, read_kept
 from porism.errors import MissingExtra
@@ -202,4 +203,4 @@ def mixed(condition: Callable[..., bool], stated: Any, corrected: Any) -> Any:
     if isinstance(stated, tuple):
         parts = (mixed(condition, one, other) for one, other in zip(stated, corrected, strict=True))
         return type(stated)._make(parts) if hasattr(stated, "_make") else tuple(parts)
-    return lambda *case: stated(*case) if condition(*case) else corrected(*case)
+    return where(condition, stated, corrected)
