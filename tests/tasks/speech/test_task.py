@@ -197,6 +197,7 @@ def test_the_question_is_about_the_decoder_alone() -> None:
         lstm.__class__(**{**attention.__dict__, "name": lstm.name, "description": lstm.description}), []
     )
     assert joint.ctc_weight > attention.ctc_weight == lstm.ctc_weight == 0
+    assert {recipe.guided_attention_weight for recipe in (lstm, attention, joint)} == {1.0}
 
 
 def test_a_recording_of_any_kind_is_transcribed(make: Callable[..., Speech], tmp_path: Path) -> None:

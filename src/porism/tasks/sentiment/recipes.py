@@ -123,8 +123,10 @@ _ATTENTION = SentimentRecipe(
 _WINDOW = replace(
     _ATTENTION,
     name="window",
-    description="the same with softmax attention over the 8 words before and after",
+    description="the same with softmax attention over a word and the 11 before and after it",
     model="window",
+    # In templates of valid a negation is up to 9 words before its opinion, in those of train at most 7.
+    window_size=12,
 )
 _TAYLOR = replace(
     _ATTENTION, name="taylor", description="the same with the exponential's series of order 2", model="taylor"
