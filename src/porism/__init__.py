@@ -37,10 +37,10 @@ _WHERE = {
     "attention": "porism.layers.attention.auto",
     "Comparison": "porism.api.compare",
     "Run": "porism.api.run",
-    "compare": "porism.api.compare",
+    "compare": "porism.api.typed",
     "cost": "porism.api.cost",
     "load": "porism.api.run",
-    "train": "porism.api.train",
+    "train": "porism.api.typed",
 }
 
 __all__ = [

@@ -3,11 +3,11 @@ from porism import functional as functional
 from porism import layers as layers
 from porism import testing as testing
 from porism.api.compare import Comparison as Comparison
-from porism.api.compare import compare as compare
 from porism.api.cost import cost as cost
 from porism.api.run import Run as Run
 from porism.api.run import load as load
-from porism.api.train import train as train
+from porism.api.typed import compare as compare
+from porism.api.typed import train as train
 from porism.costing.cost import Cost as Cost
 from porism.costing.quantity import Quantity as Quantity
 from porism.costing.terms import Terms as Terms

@@ -23,6 +23,12 @@ TINY: dict[str, Any] = {
 Data = tuple[Tensor, Tensor]
 
 
+@pytest.fixture(autouse=True)
+def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing the page of a run takes longer than these runs. Those of fixtures that several tests share have one."""
+    monkeypatch.setattr("porism.api.engine.write_report", lambda *_: None)
+
+
 @pytest.fixture(scope="session")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     return tiny_runs.write_text(tmp_path_factory.mktemp("text"))

@@ -9,6 +9,8 @@ from torch import nn
 
 import porism
 from porism.errors import PorismError, RecipeError, RunError
+from porism.runs.recipe import with_fields
+from porism.tasks.supervised.recipes import RECIPES
 
 
 def small(info: Any) -> nn.Module:
@@ -113,6 +115,32 @@ def test_what_cannot_be_compared_is_refused(wrong: str, points: Data, tmp_path: 
         porism.compare(**{"task": "supervised", "data": points, "out": tmp_path / "c", **given})
     assert words in str(raised.value)
     assert not (tmp_path / "c").exists()
+
+
+def test_every_model_may_train_as_long(points: Data, tmp_path: Path) -> None:
+    """Recipes of 3 and 5 epochs: by default both have 5."""
+    models = [with_fields(RECIPES[name], {"epochs": epochs}) for name, epochs in (("linear", 3), ("mlp", 5))]
+    given: dict[str, Any] = {"data": points, "threads": 1, "device": "cpu", "patience": 9}
+    budgets: dict[str, Any] = {"equal": "equal", "own": None, "examples": {"examples": 170}}
+    found = {
+        name: porism.compare("supervised", models, budget=budget, out=tmp_path / name, **given)
+        for name, budget in budgets.items()
+    }
+    epochs = {name: [run.recipe.epochs for run in one.runs] for name, one in found.items()}
+    # 84 of the 120 points train.
+    assert epochs == {"equal": [5, 5], "own": [3, 5], "examples": [2, 2]}
+    with pytest.raises(RecipeError, match="a budget is one of epochs, seconds, examples, got hours"):
+        porism.compare("supervised", models, budget={"hours": 1}, out=tmp_path / "wrong", **given)
+
+
+def test_a_run_that_diverges_is_an_outcome(points: Data, tmp_path: Path) -> None:
+    def explode(output: Any, target: Any) -> Any:
+        return output.sum() * float("inf") if output.shape[1] == 3 else output.square().mean()
+
+    models = {"stays": lambda info: nn.Linear(4, 2), "explodes": lambda info: nn.Linear(4, 3)}
+    found = porism.compare(models, data=points, out=tmp_path / "c", **{**OPTIONS, "loss": explode})
+    assert {run.recipe.name: run.status for run in found.runs} == {"stays": "finished", "explodes": "stopped"}
+    assert found.best is None
 
 
 def test_models_are_given_once(points: Data) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from porism.api.notebook import rows_html
 from porism.api.recipes import Settings, slug
 from porism.api.run import FilePath, Run
 from porism.api.train import Request, batch_size_of
-from porism.errors import RecipeError, RunError
+from porism.errors import DivergedError, RecipeError, RunError
 from porism.report.comparison import RunGroup, entries_of, group_runs
 from porism.report.contest import Contest, contest
 from porism.report.page import write_report
@@ -30,6 +30,7 @@ from porism.runs.recipe import Recipe
 from porism.runs.record import RunRecord, read_run
 from porism.runs.run import RECIPE, new_folder
 from porism.tasks import find
+from porism.training.budget import Budget, apply_budget
 from porism.training.experiment import Experiment
 from porism.training.limits import check_seed
 from porism.training.own_model import DataInfo, OwnModel
@@ -171,6 +172,7 @@ def compare(
     models: Sequence[str | Recipe | Run] | Mapping[str, Model] | str = (),
     *,
     seeds: int | Sequence[int] = 1,
+    budget: Budget = "equal",
     data: Any = None,
     loss: str | Function | None = None,
     metrics: Mapping[str, Function] | None = None,
@@ -198,10 +200,14 @@ def compare(
         that make them. The name of an experiment stands for its recipes, settings and seeds.
     seeds: how many each is trained from, counted from `seed`, or which. A module's parameters are drawn already: for
         several seeds give a function that makes it.
+    budget: how much training each may have. "equal": as many epochs as the recipe with the most; {"epochs": n},
+        {"seconds": n} or {"examples": n}; None: what each recipe says. Each stops earlier only when it no longer
+        improves on valid.
     out: the folder of the comparison, a run in it for each model and seed; None for a new one under runs/.
     resume: keep what is done in `out`, go on with what is not.
 
-    All else as in `porism.train`; fields are set in every recipe. Each model is trained as long as its recipe says.
+    All else as in `porism.train`; fields are set in every recipe. A run that diverges has no result, and the others go
+    on.
     """
     with python_words():
         if not isinstance(task, str):
@@ -211,18 +217,35 @@ def compare(
         plan = Plan.of(task, models, {**batch_size_of(data), **fields}, loss, metrics, seeds, seed)
         folder = new_folder(f"{task}-{plan.name}") if out is None else Path(out)
         told = listener(progress, callbacks)
-        runs = []
-        for name, settings, own_seed in plan.trainings:
-            request = Request.with_settings(settings, data, own_seed, device, threads)
-            there = (folder / name / RECIPE).is_file()
-            if there and not resume:
-                raise RunError(f"{folder / name} already holds a run. Add resume=True, or choose another out.")
-            runs.append(
-                request.go_on(folder / name, progress, callbacks) if there else request.train(folder / name, told)
-            )
+        requests = {
+            name: Request.with_settings(settings, data, own_seed, device, threads)
+            for name, settings, own_seed in plan.trainings
+        }
+        if taken := [name for name in requests if (folder / name / RECIPE).is_file() and not resume]:
+            raise RunError(f"{folder / taken[0]} already holds a run. Add resume=True, or choose another out.")
+        runs, lost = [], []
+        for (name, request), recipe in zip(requests.items(), _within(budget, plan, requests.values()), strict=True):
+            try:
+                runs.append(request.with_recipe(recipe).run(folder / name, told, report=plan.alone))
+            except DivergedError as error:
+                told.note(f"{name} diverged: {error}")
+                lost.append(error)
+                runs.append(Run(folder / name, brought=request.brought))
+        if len(lost) == len(runs) > 0:
+            raise DivergedError(f"none of {len(lost)} runs has a result: all diverged. {lost[0]}")
         found = Comparison([*runs, *plan.done], folder, plan.experiment)
         found.report()
         return found
+
+
+def _within(budget: Budget, plan: "Plan", requests: Iterable[Request]) -> list[Recipe]:
+    """The recipes with as much training as the budget allows; an experiment on epochs keeps those it sets."""
+    given = list(requests)
+    recipes = [request.recipe for request in given]
+    if plan.experiment is not None and "epochs" in {**plan.experiment.over, **plan.experiment.values}:
+        return recipes
+    examples = {id(request.recipe): request for request in given}
+    return apply_budget(recipes, budget, lambda recipe: examples[id(recipe)].examples_in_epoch())
 
 
 class Plan(NamedTuple):

@@ -25,7 +25,7 @@ from porism.training.lengthen import LENGTHS
 from porism.training.loop import answering, evaluate
 from porism.training.own_cost import own_cost
 from porism.training.own_model import DataInfo, OwnModel
-from porism.training.progress import NoProgress
+from porism.training.progress import NoProgress, Progress
 from porism.training.recipe_cost import recipe_cost
 from porism.training.session import (
     NOTHING,
@@ -184,14 +184,14 @@ class Run:
         with python_words():
             lengths = dict(zip(LENGTHS, (epochs, patience), strict=True))
             given = {name: value for name, value in lengths.items() if value is not None}
-            return self._go_on(with_fields(self.recipe, given), progress, callbacks)
+            return self.go_on(with_fields(self.recipe, given), listener(progress, callbacks))
 
-    def _go_on(self, recipe: Recipe, progress: bool | None, callbacks: Sequence[Callback]) -> "Run":
-        told = listener(progress, callbacks)
+    def go_on(self, recipe: Recipe, told: Progress, *, report: bool = True) -> "Run":
+        """Train on by its recipe, or by the same with other lengths, telling a listener."""
         threads = torch.get_num_threads()
         try:
             with going_on(self._folder, told, recipe, self._brought) as training:
-                finish(training, told)
+                finish(training, told, report=report)
         finally:
             torch.set_num_threads(threads)
         for name in ("model", "cost", "vectors", "_trained", "_answering_task", "_loaded_task"):

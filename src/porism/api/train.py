@@ -20,14 +20,14 @@ from porism.api.recipes import Settings
 from porism.api.run import FilePath, Run
 from porism.errors import RecipeError, RunError
 from porism.runs.difference import differences
-from porism.runs.recipe import Recipe, settings
+from porism.runs.recipe import Recipe, assignments, settings
 from porism.runs.run import IN_MEMORY, RECIPE, RunFolder, new_folder
 from porism.training.device import choose_device
 from porism.training.lengthen import LENGTHS
 from porism.training.limits import check_seed, check_threads
 from porism.training.own_model import DataInfo
 from porism.training.progress import Progress
-from porism.training.session import begin, recipe_from
+from porism.training.session import begin, load_task, prepare, recipe_from
 from porism.training.task import Brought, Function, Task
 
 
@@ -65,7 +65,7 @@ def train(
         a Data of PyTorch Geometric for graphs.
     model: a module of your own in a task, or a function of a DataInfo that makes one, so that its parameters come from
         the seed. language: tokens (T, B) -> logits (T, B, V); images: (B, C, Y, X) -> (B, classes); graphs:
-        (x, edge_index) -> (N, classes).
+        (x, edge_index) -> (N, classes). A text names it, as "net.py:Net", or is the recipe's field: "lstm".
     loss: of task supervised: "cross_entropy", "mse", "bce" (of logits), or a function of output and target. None where
         the output has a `.loss`, as those of transformers have.
     metrics: of task supervised: functions of all outputs and targets of a split, by name.
@@ -87,10 +87,9 @@ def train(
             return request.try_out(told)
         if resume and out is None:
             raise RecipeError("resume=True needs out=, the folder of the run to go on with.")
-        if resume and out is not None and (Path(out) / RECIPE).is_file():
-            return request.go_on(Path(out), progress, callbacks)
-        folder = new_folder(f"{request.kind.name}-{request.recipe.name}") if out is None else Path(out)
-        return request.train(folder, told)
+        if out is None:
+            return request.train(new_folder(f"{request.kind.name}-{request.recipe.name}"), told)
+        return request.run(Path(out), told) if resume else request.train(Path(out), told)
 
 
 @dataclass(frozen=True)
@@ -125,6 +124,9 @@ class Request:
             if model is not None:
                 raise RecipeError("two models: the first argument is a module, and model= is another. Give one.")
             task, model = "supervised", task
+        if isinstance(model, str) and ":" not in model:
+            # The field of that name, which says which of the recipes' models it is.
+            fields, model = {**fields, "model": model}, None
         chosen = Settings.of(task, recipe, model, loss, metrics, {**batch_size_of(data), **fields})
         return cls.with_settings(chosen, data, seed, device, threads)
 
@@ -137,6 +139,20 @@ class Request:
         source = whole_path(chosen.kind.name, None if data is None else os.fspath(data)) if in_file else None
         brought = chosen.bring(None if in_file else data)
         return cls(chosen.kind, chosen.recipe, chosen.overrides, source, brought, seed, device, threads)
+
+    def with_recipe(self, recipe: Recipe) -> "Request":
+        """The same by a recipe that differs in what it may spend."""
+        return replace(self, recipe=recipe, overrides=[*self.overrides, *assignments(self.recipe, recipe)])
+
+    def examples_in_epoch(self) -> int:
+        """How many examples it sees in an epoch, in the task's unit: read from the data."""
+        task = prepare(self.kind, self.recipe, self.source, self.brought)
+        return sum(task.count(batch) for batch in task.batches(1, 1)) // self.recipe.check_val_every_n_epoch
+
+    def run(self, folder: Path, told: Progress, *, report: bool = True) -> Run:
+        """The run in a folder where it stopped, or a new one where none is."""
+        there = (folder / RECIPE).is_file()
+        return self.go_on(folder, told, report=report) if there else self.train(folder, told, report=report)
 
     def train(self, folder: Path, told: Progress, *, report: bool = True) -> Run:
         """A new run."""
@@ -158,7 +174,7 @@ class Request:
             torch.set_num_threads(before)
         return Run(folder, brought=self.brought)
 
-    def go_on(self, folder: Path, progress: bool | None, callbacks: Sequence[Callback]) -> Run:
+    def go_on(self, folder: Path, told: Progress, *, report: bool = True) -> Run:
         """The run in a folder, which must be what is requested, but for how long it is trained."""
         run = RunFolder.open(folder)
         held = {"task": run.facts.task, "seed": run.facts.seed, "data": run.facts.source}
@@ -177,8 +193,9 @@ class Request:
             )
         there = Run(folder, brought=self.brought)
         if run.metrics() is not None and recipe_from(self.kind, run.fields) == self.recipe:
+            load_task(self.kind, run, self.brought)  # refuses other data than the run's
             return there
-        return there._go_on(self.recipe, progress, callbacks)
+        return there.go_on(self.recipe, told, report=report)
 
     def try_out(self, told: Progress) -> Run:
         """One step and everything after it, in a folder that is deleted with the run."""

@@ -16,8 +16,7 @@ FIRM = ("by formula", "counted", "extrapolated")
 
 def own_cost(task: Task) -> Cost:
     """Formulas of a fresh copy of the model, in the letters of the task's inputs."""
-    inputs, _ = task.own_inputs()
-    return derive(_module(task), *inputs, training=False)
+    return derive(_module(task), *task.own_inputs().inputs, training=False)
 
 
 def own_cost_table(task: Task) -> dict[str, Any]:
@@ -25,14 +24,14 @@ def own_cost_table(task: Task) -> dict[str, Any]:
     parameters = sum(p.numel() for p in _module(task).parameters())
     rows: dict[str, Any] = {"parameters": {"formula": str(parameters), "value": parameters, "terms": {}}}
     try:
-        cost, (_, sizes) = own_cost(task), task.own_inputs()
-        known: dict[str, Any] = {letter: size for letter, size in sizes.items() if letter in cost.letters}
+        cost, given = own_cost(task), task.own_inputs()
+        known: dict[str, Any] = {letter: size for letter, size in given.sizes.items() if letter in cost.letters}
         at = cost.at(**known)
     except Exception as error:  # the user's code, run on tensors without numbers, may fail with anything
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         return {**rows, **{kind: {"formula": f"unknown: {reason}", "value": None} for kind in ("flops", "backward")}}
     for key, kind in (("flops", "flops"), ("backward", "backward_flops")):
-        rows[key] = _row(cost, kind, at[kind], task.units())
+        rows[key] = _row(cost, kind, at[kind], given.units)
     return rows
 
 

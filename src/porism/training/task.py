@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from torch import Tensor, nn
 
@@ -61,6 +61,14 @@ class Brought:
     model: OwnModel | None = None
     loss: Function | None = None
     metrics: Mapping[str, Function] = field(default_factory=dict)
+
+
+class OwnInputs(NamedTuple):
+    """Inputs of a model of the user's own, and the sizes of their letters that stand for so many units."""
+
+    inputs: tuple[Any, ...]
+    sizes: Mapping[str, int]
+    units: int = 1
 
 
 Data = TypeVar("Data")
@@ -154,8 +162,8 @@ class Task(ABC):
         """The same task on other data, from a source or in memory, with what this one knows: its words, its classes."""
         raise DataError(f"{self.name} cannot be evaluated on other data than the run's own. Leave data out.")
 
-    def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:
-        """What the cost of a model of the user's own is counted on: its inputs, and the sizes of one step's letters."""
+    def own_inputs(self) -> "OwnInputs":
+        """What the cost of a model of the user's own is counted on."""
         raise CostError(f"{self.name} has no cost of a model of your own.")
 
     @abstractmethod

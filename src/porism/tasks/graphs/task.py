@@ -41,7 +41,7 @@ from porism.tasks.graphs.predict import find_node, label_graph, label_node
 from porism.tasks.graphs.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, GraphRecipe
 from porism.training.experiment import Experiment
 from porism.training.own_model import DataInfo
-from porism.training.task import Batch, Carry, Prediction, Task
+from porism.training.task import Batch, Carry, OwnInputs, Prediction, Task
 
 
 class Graphs(Task):
@@ -146,9 +146,10 @@ class Graphs(Task):
     def own_module(self, model: nn.Module) -> nn.Module:
         return model.module if isinstance(model, OwnGraphModel) else model
 
-    def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:
+    def own_inputs(self) -> OwnInputs:
         x = self._features()
-        return (x.to_dense() if isinstance(x, SparseFeatures) else x, *edges_of(self.data.graph)), {}
+        dense = x.to_dense() if isinstance(x, SparseFeatures) else x
+        return OwnInputs((dense, *edges_of(self.data.graph)), {}, self.data.graph.num_nodes)
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         recipe, nodes = self.recipe, self.data.splits["train"]

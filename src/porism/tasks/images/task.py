@@ -30,7 +30,7 @@ from porism.tasks.images.predict import check_options, classify, complete_pictur
 from porism.tasks.images.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, ImagesRecipe
 from porism.training.experiment import Experiment
 from porism.training.own_model import DataInfo
-from porism.training.task import Batch, Carry, Prediction, Task, loaded
+from porism.training.task import Batch, Carry, OwnInputs, Prediction, Task, loaded
 
 
 class Images(Task):
@@ -119,8 +119,8 @@ class Images(Task):
     def adapt(self, module: nn.Module) -> nn.Module:
         return module
 
-    def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:
-        return (f"B {self.shape.channels} {self.shape.rows} {self.shape.columns}",), {"B": 1}
+    def own_inputs(self) -> OwnInputs:
+        return OwnInputs((f"B {self.shape.channels} {self.shape.rows} {self.shape.columns}",), {"B": 1})
 
     def on_other_data(self, source: str | None, data: Any) -> Self:
         other = self.load(self.recipe, source) if data is None else self.from_data(self.recipe, data)

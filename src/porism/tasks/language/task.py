@@ -28,7 +28,7 @@ from porism.tasks.language.predict import checked_options, generate_all
 from porism.tasks.language.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, WIDE, LanguageRecipe
 from porism.training.experiment import Experiment
 from porism.training.own_model import DataInfo
-from porism.training.task import Batch, Carry, Prediction, Task, loaded
+from porism.training.task import Batch, Carry, OwnInputs, Prediction, Task, loaded
 
 EVALUATION_ROWS = 10
 """Few rows, so that hardly a word is predicted without its context and hardly one falls into the remainder."""
@@ -104,8 +104,9 @@ class Language(Task):
     def own_module(self, model: nn.Module) -> nn.Module:
         return model.module if isinstance(model, OwnLanguageModel) else model
 
-    def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:
-        return (f"T B : int < {len(self.vocabulary)}",), {"T": self.recipe.seq_len, "B": self.recipe.batch_size}
+    def own_inputs(self) -> OwnInputs:
+        steps = self.recipe.seq_len
+        return OwnInputs((f"T B : int < {len(self.vocabulary)}",), {"T": steps, "B": 1}, units=steps)
 
     def on_other_data(self, source: str | None, data: Any) -> Self:
         """Words that the model does not know are `<unk>`. A text without a split is measured whole, in every split."""

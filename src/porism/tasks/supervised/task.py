@@ -14,15 +14,15 @@ from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.blocks.in_memory import Chosen, Examples
-from porism.tasks.supervised.data import SupervisedData, load_data, own_data
+from porism.tasks.supervised.data import SupervisedData, load_data, own_data, targets_of
 from porism.tasks.supervised.exhibits.confusion import confusion_matrix
-from porism.tasks.supervised.metric import LOSSES, loss_name, loss_of, measure, own_metrics, selection_metric
+from porism.tasks.supervised.metric import LOSSES, baselines, loss_name, loss_of, measure, own_metrics, selection_metric
 from porism.tasks.supervised.model import build
 from porism.tasks.supervised.model.base import MLPWithLoss, model_cost
 from porism.tasks.supervised.predict import answers, check_options, read_inputs, shown_numbers
 from porism.tasks.supervised.recipes import DEFAULT, RECIPES, SupervisedRecipe
 from porism.training.own_model import DataInfo
-from porism.training.task import Batch, Carry, Prediction, Task, loaded
+from porism.training.task import Batch, Carry, OwnInputs, Prediction, Task, loaded
 
 EVALUATION_BATCH = 256
 SHOWN = 5
@@ -117,13 +117,13 @@ class Supervised(Task):
     def adapt(self, module: nn.Module) -> nn.Module:
         return module
 
-    def own_inputs(self) -> tuple[tuple[Any, ...], dict[str, int]]:
+    def own_inputs(self) -> OwnInputs:
         texts = [
             " ".join(["B", *map(str, one["shape"])]) + (f" : int < {one['bound']}" if one["bound"] else "")
             for one in self._assets["inputs"]
         ]
         names = self._assets["names"]
-        return (tuple(texts) if names is None else (dict(zip(names, texts, strict=True)),)), {"B": 1}
+        return OwnInputs(tuple(texts) if names is None else (dict(zip(names, texts, strict=True)),), {"B": 1})
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         return ExampleBatches(self.data.splits["train"], self.recipe.batch_size, seed, epoch)
@@ -209,6 +209,13 @@ class Supervised(Task):
     def letters(self) -> dict[str, int]:
         sizes = {"B": 1, "D": self._width(), "V": self._outputs()}
         return sizes if self.recipe.model == "linear" else sizes | {"H": self.recipe.hidden_size}
+
+    def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
+        if self.recipe.loss not in ("cross_entropy", "mse"):
+            return {}
+        targets = {split: targets_of(examples) for split, examples in self.data.splits.items()}
+        train = targets.pop("train")
+        return baselines(train, targets, self.recipe.loss, len(self.classes))
 
     @classmethod
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:

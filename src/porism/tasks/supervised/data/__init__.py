@@ -30,7 +30,7 @@ from porism.tasks.supervised.data.embedded import CLASSES, rings
 from porism.tasks.supervised.data.files import read_examples
 from porism.tasks.supervised.recipes import SupervisedRecipe
 
-__all__ = ["CATALOGUE", "SupervisedData", "load_data", "own_data"]
+__all__ = ["CATALOGUE", "SupervisedData", "load_data", "own_data", "targets_of"]
 
 CATALOGUE = {"rings": DataSet("600 points of three rings, which no line tells apart: the default", "none needed")}
 SPLITS = ("train", "valid", "test")
@@ -114,9 +114,9 @@ def _checked(splits: Mapping[str, Examples], recipe: SupervisedRecipe, facts: di
         if names:
             raise DataError(f'targets are text, and {recipe.loss} takes numbers. For classes use loss="cross_entropy".')
         for split, examples in splits.items():
-            _check_numbers(_targets(examples), recipe.loss, split)
+            _check_numbers(targets_of(examples), recipe.loss, split)
         return SupervisedData(splits, (), facts)
-    highest = max(_highest_class(_targets(examples), split) for split, examples in splits.items())
+    highest = max(_highest_class(targets_of(examples), split) for split, examples in splits.items())
     known = names or _names_of(splits["train"])
     if known and highest >= len(known):
         raise DataError(f"class {highest}, and the data names {len(known)} classes, 0 to {len(known) - 1}.")
@@ -153,7 +153,7 @@ def _whole(examples: Examples) -> Examples:
     return examples.whole if isinstance(examples, Chosen) else examples
 
 
-def _targets(examples: Examples) -> Tensor:
+def targets_of(examples: Examples) -> Tensor:
     """All targets of a split. Of a Dataset every example is read, since a class that nobody told of may be the last."""
     whole = _whole(examples)
     if isinstance(whole, Arrays):
