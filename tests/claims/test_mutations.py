@@ -160,9 +160,9 @@ PUBLISHED_NUMBERS: list[tuple[str, str, Any]] = [
 def test_a_published_number_that_is_changed_is_noticed(
     number: str, place: str, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module, _, keys = place.partition(".recipes.")
-    name, *path, last = keys.split(".")
-    numbers = getattr(import_module(f"{module}.recipes"), name)
+    module, _, keys = place.partition(".PUBLISHED")
+    name, *path, last = f"PUBLISHED{keys}".split(".")
+    numbers = getattr(import_module(module), name)
     for key in path:
         numbers = numbers[key]
     assert decide(all_claims()[number]).outcome != "fail"
