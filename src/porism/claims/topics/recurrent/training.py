@@ -103,7 +103,8 @@ Results = Mapping[str, Sequence[float]]
 def one_result_a_setting(form: Results) -> Finding:
     """How far results that are given for one setting lie apart, as a part of the highest: a tenth is about the same.
 
-    Every perplexity that the source states of a net of these widths has to have its place, and that of `wide` is the listed one's.
+    Every perplexity that the source states of a net of these widths has to have its place, and that of `wide` is the
+    listed one's.
     """
     stated = sorted([PUBLISHED_ELSEWHERE["tuned"], PUBLISHED_ELSEWHERE["wide"]])
     placed = sorted(result for results in form.values() for result in results)
