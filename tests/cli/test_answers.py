@@ -26,6 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["train", "language", *common, *TINY, "--out", str(folder / "language")]) == 0
     small = ["--vector-size", "4", "--min-count", "1", "--epochs", "1", "--validation-split", "0.1"]
     assert main(["train", "words", *common, *small, "--out", str(folder / "words")]) == 0
+    assert "note" not in (folder / "words/events.jsonl").read_text()
     return folder
 
 
@@ -84,3 +85,11 @@ def test_a_folder_of_pictures_is_its_files(say: Say, tmp_path: Path) -> None:
     assert [Path(one["prompt"]).name for one in found] == ["10.png", "200.png"]
     (tmp_path / "empty").mkdir()
     assert "no files here that images reads" in say("predict", "run", "empty").err
+
+
+def test_a_training_whose_bits_differ_says_so(say: Say, made: Path) -> None:
+    words = ["train", "words", "--data", str(made / "text.txt"), "--min-count", "1", "--epochs", "1", "--device", "cpu"]
+    told = say(words, "--validation-split", "0.1", "--vector-size", "4", "--threads", "2", "--out", "two").out
+    assert "note: two runs of one seed differ a little" in told
+    assert "two runs of one seed differ a little" in Path("two/events.jsonl").read_text()
+    assert "the last epoch counts, whichever is best on valid" in told

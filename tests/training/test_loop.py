@@ -25,6 +25,20 @@ def begin(recipe: LanguageRecipe, out: Path, text: str) -> Training:
     return session.begin(Language, recipe, out, source=text, device="cpu", seed=5, threads=1)
 
 
+class BestEpochs(NoProgress):
+    """Which epochs were told to be the best so far, and what else was told."""
+
+    def __init__(self) -> None:
+        self.best: list[bool] = []
+        self.notes: list[str] = []
+
+    def epoch(self, event: Mapping[str, Any]) -> None:
+        self.best.append(event["best"])
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
 def timeless(result: Mapping[str, Any]) -> dict[str, Any]:
     """A result without what a clock or a folder's name put in."""
     return {key: value for key, value in result.items() if key not in ("seconds", "tokens_per_second", "run")}
@@ -77,9 +91,13 @@ def test_patience_stops_and_the_best_epoch_counts(tiny: LanguageRecipe, text: st
 
 def test_the_final_epoch_counts_where_a_recipe_says_so(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
     settings = ["epochs=3", "patience=1", "learning_rate=0.3", "lr_scheduler=constant", "restore_best_weights=false"]
-    result = session.complete(begin(override(tiny, settings), tmp_path / "run", text))
+    told = BestEpochs()
+    result = session.complete(begin(override(tiny, settings), tmp_path / "run", text), told)
     events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
     curve = [event["valid"]["perplexity"] for event in events if event["event"] == "epoch"]
+    # People are told which one is best, though the last one counts.
+    assert told.best == [value == min(curve[: number + 1]) for number, value in enumerate(curve)]
+    assert "the last epoch counts, whichever is best on valid (restore_best_weights=false)" in told.notes
     # It is not the best one, and patience does not end it.
     assert curve[-1] > min(curve)
     assert result["best_epoch"] == result["epochs"] == 3

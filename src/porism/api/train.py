@@ -202,8 +202,8 @@ class Request:
         folder = tempfile.mkdtemp(prefix="porism-")
         try:
             run = Request(
-                _of_one_step(self.kind),
-                _for_one_epoch(self.recipe),
+                of_one_step(self.kind),
+                for_one_epoch(self.recipe),
                 self.overrides,
                 self.source,
                 self.brought,
@@ -224,7 +224,7 @@ def batch_size_of(data: Any) -> dict[str, int]:
     return {"batch_size": train.batch_size} if isinstance(train, DataLoader) and train.batch_size else {}
 
 
-def _of_one_step(kind: type[Task]) -> type[Task]:
+def of_one_step(kind: type[Task]) -> type[Task]:
     """The same task with the first batches of a pass, one an epoch."""
 
     def batches(self: Task, epoch: int, seed: int) -> Any:
@@ -234,5 +234,6 @@ def _of_one_step(kind: type[Task]) -> type[Task]:
     return type(kind.__name__, (kind,), {"batches": batches})
 
 
-def _for_one_epoch(recipe: Recipe) -> Recipe:
+def for_one_epoch(recipe: Recipe) -> Recipe:
+    """The same recipe for one epoch."""
     return replace(recipe, epochs=1)

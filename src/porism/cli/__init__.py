@@ -51,6 +51,13 @@ def _answer(words: list[str], debug: bool) -> int:
     except KeyboardInterrupt:
         _complain("porism: stopped at once. What was saved before is intact.", debug)
         return 130
+    except (MemoryError, RuntimeError) as error:
+        from porism.cli.memory import out_of_memory
+
+        if (told := out_of_memory(error)) is None:
+            raise
+        _complain(f"porism: {told}", debug)
+        return told.exit_code
     except SystemExit as leaving:  # after tyro's help
         return int(leaving.code or 0)
 
@@ -81,6 +88,8 @@ def _run(verb: str, words: list[str]) -> int:
     from porism.cli.stopping import going_on
 
     kind = getattr(import_module(f"porism.cli.{verb}"), f"{verb.capitalize()}Command")
+    if "quiet" not in kind.__dataclass_fields__:  # where there is no progress to leave out
+        words = [word for word in words if word != "--quiet"]
     # A verb that starts another program says which words are that program's.
     words, passed_on = kind.divide(words) if hasattr(kind, "divide") else (words, None)
     command = parse(kind, verb, words)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from porism.runs.recipe import Recipe
     from porism.runs.run import RunFacts, RunFolder
     from porism.training.loop import Training
+    from porism.training.own_model import OwnModel
     from porism.training.task import Task
 
 
@@ -44,13 +45,16 @@ class TrainingOptions:
     device: Annotated[str | None, optional("auto|cpu|cuda", str)] = None
     """Where to train. Left out: auto, which takes the GPU where there is one."""
     seed: Annotated[int | None, optional("N", int)] = None
-    """Two runs of one seed on one CPU give the same bits. Left out: 1."""
+    """Two runs of one seed on one CPU with as many threads give the same bits, but for words on several threads without
+    --deterministic. Left out: 1."""
     threads: Annotated[int | None, optional("N", int)] = None
     """Threads on a CPU, also of numba. Left out: all cores."""
     checkpoint_every: Annotated[float, arg(metavar="SECONDS")] = 60.0
     """Seconds between checkpoints within an epoch."""
     tensorboard: Annotated[bool, optional()] = False
     """Write curves for TensorBoard into the run's folder too."""
+    quiet: Annotated[bool, optional()] = False
+    """Print the result alone, no line an epoch."""
     json: Json = False
     """Print the result as one JSON line on standard output, all else on standard error."""
 
@@ -88,12 +92,14 @@ class TrainingOptions:
         overrides: Sequence[str],
         seed: int,
         report: bool = True,
+        model: "OwnModel | None" = None,
     ) -> dict[str, Any]:
         """Train a recipe into a new folder, write its report and return what metrics.json says.
 
-        overrides: the assignments that made the recipe what it is.
+        overrides: the assignments that made the recipe what it is. model: the user's own, in place of the recipe's.
         """
         from porism.training.session import begin
+        from porism.training.task import Brought
 
         training = begin(
             kind,
@@ -104,6 +110,7 @@ class TrainingOptions:
             seed=seed,
             threads=self.threads,
             overrides=overrides,
+            brought=Brought(model=model),
         )
         return self._complete(training, console, report)
 
@@ -129,10 +136,12 @@ class TrainingOptions:
         from porism.training.progress import ConsoleProgress, Progress, ProgressGroup, TensorBoardProgress
 
         path, facts = training.run.path, training.run.facts
-        listeners: list[Progress] = [ConsoleProgress(console)]
+        listeners: list[Progress] = [] if self.quiet else [ConsoleProgress(console)]
         if self.tensorboard:
             listeners.append(TensorBoardProgress(path / "tensorboard"))
         tell(console, f"{facts.task} {facts.recipe} on {where_and_how(facts)}: {path}")
+        if caution := training.task.caution(facts.device, facts.threads):
+            tell(console, f"note: {caution}")
         try:
             return finish(training, ProgressGroup(*listeners), self.checkpoint_every, report=report)
         except Interrupted as stopped:
@@ -154,3 +163,10 @@ def where_and_how(facts: "RunFacts") -> str:
     """
     threads = f" with {facts.threads} thread{'s' * (facts.threads > 1)}" if facts.device == "cpu" else ""
     return f"{facts.device} in {facts.precision}{threads}"
+
+
+def cores() -> int:
+    """The threads of a CPU that are taken where none are given."""
+    import torch
+
+    return torch.get_num_threads()

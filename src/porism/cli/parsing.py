@@ -12,7 +12,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes
 
 from porism.cli.fields import command_with_fields, given_fields, refuse_unknown_field
-from porism.cli.words import option_names
+from porism.cli.words import OWN_MODEL, option_names, own_model, without_option
 from porism.errors import PorismError
 from porism.runs.recipe import Recipe
 from porism.tasks import choices
@@ -25,10 +25,15 @@ def parse(kind: Any, verb: str, words: list[str]) -> Any:
     put into `set`, next to what --set was given.
     """
     recipes: Sequence[Recipe] = kind.recipes_named(words) if hasattr(kind, "recipes_named") else ()
+    own = own_model(words) if hasattr(kind, "own_model") else None
+    if own is not None:
+        words = without_option(words, OWN_MODEL)
     parsed = _parse(kind, verb, words, recipes)
     if not recipes:
         return parsed
     command = parsed.run
+    if own is not None:
+        command.own_model = own
     command.set = [*command.set, *given_fields(parsed.recipe, words, command.set)]
     return command
 

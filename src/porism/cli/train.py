@@ -3,14 +3,14 @@
 import dataclasses
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional
 
 from porism.cli.limits import check_path
-from porism.cli.options import TrainingOptions, optional
+from porism.cli.options import TrainingOptions, cores, optional, where_and_how
 from porism.errors import RecipeError, RunError
 from porism.runs.run import new_folder
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from porism.runs.recipe import Recipe
     from porism.runs.run import RunFolder
+    from porism.training.own_model import OwnModel
     from porism.training.task import Task
 
 
@@ -31,6 +32,8 @@ class TrainCommand(TrainingOptions):
     $ porism train language table-02 --data ptb/     a recipe on your own data
     $ porism train language elman --hidden-size 200 --epochs 5
     $ porism train language elman --help             every field of the recipe, with its value
+    $ porism train language elman --epochs 5 --show  what it would do
+    $ porism train images --model net.py:Net         a module of your own, or a function that makes one
     $ porism train --resume runs/language-elman      go on after Ctrl-C or a crash
     $ porism train --resume runs/language-elman --epochs 50      and for longer than it was begun for
     """
@@ -39,6 +42,12 @@ class TrainCommand(TrainingOptions):
     """What to learn: language, images, graphs, speech, words or sentiment."""
     recipe: Annotated[Positional[str | None], optional("RECIPE", str)] = None
     """A recipe's name, or the recipe.toml of an earlier run. Left out: the task's default."""
+    show: Annotated[bool, optional()] = False
+    """Print every field with its value and meaning, and what the run would do, and train nothing."""
+    fast_dev_run: Annotated[bool, optional()] = False
+    """One step of training and all that follows, to see that it works; nothing is kept."""
+    own_model: str | None = field(default=None, init=False)
+    """The module of --model FILE.py:Name, which takes the place of the recipe's."""
     recipes: Annotated[bool, optional()] = False
     """List the task's recipes instead of training."""
     out: Annotated[Path | None, optional("FOLDER", Path)] = None
@@ -51,7 +60,7 @@ class TrainCommand(TrainingOptions):
     def recipes_named(cls, words: Sequence[str]) -> "list[Recipe]":
         """The recipe whose fields the words may set, and whose values the help shows: the one that is named, that of
         the run which is resumed, or the task's default. None where no task is named."""
-        from porism.cli.words import field_options, name_of, option_value, positional_words, verb_options
+        from porism.cli.words import field_options, name_of, option_value, own_model, positional_words, verb_options
         from porism.runs.recipe import from_fields, pick
         from porism.runs.run import RunFolder, read_recipe
         from porism.tasks import choices
@@ -71,7 +80,7 @@ class TrainCommand(TrainingOptions):
         known = choices(task)
         default = known.recipes[known.default]
         _, *names = positional_words(words, flags | field_options(type(default)))
-        if not names or names[0] in known.experiments:
+        if not names or names[0] in known.experiments or (own_model(words) and names[0] not in known.recipes):
             return [default]
         if names[0].endswith(".toml"):
             check_path(names[0])
@@ -88,12 +97,19 @@ class TrainCommand(TrainingOptions):
         self.check()
         console = console_for(self.json, patient=True)
         if self.resume is not None:
+            if self.show or self.fast_dev_run or self.own_model:
+                raise RecipeError("--resume goes on with a run as it is. Leave --show, --fast-dev-run and --model out.")
             result = self._train_on(self.resume, console)
         else:
             self.check_new()
-            kind, recipe, overrides = self._requested()
-            self.out = self.out or new_folder(f"{kind.name}-{recipe.name}")
-            result = self.train_new(kind, recipe, self.out, console, overrides, self.seed_or_default)
+            kind, recipe, overrides, model = self._requested()
+            if self.fast_dev_run:
+                return self._try_out(kind, recipe, overrides, model, console)
+            out = self.out or new_folder(f"{kind.name}-{recipe.name}")
+            if self.show:
+                return self._show(kind, recipe, overrides, out)
+            self.out = out
+            result = self.train_new(kind, recipe, out, console, overrides, self.seed_or_default, model=model)
         folder = Path(result["run"])
         console.print(table([read_run(folder)], console.width))
         tell(console, f"report: {folder / 'report.html'}")
@@ -134,8 +150,8 @@ class TrainCommand(TrainingOptions):
 
         return RecipeError(f"which task? Write porism train TASK, with a task from: {', '.join(TASKS)}.")
 
-    def _requested(self) -> "tuple[type[Task], Recipe, list[str]]":
-        """The task, the recipe, and the assignments that make it of the one of its name."""
+    def _requested(self) -> "tuple[type[Task], Recipe, list[str], OwnModel | None]":
+        """The task, the recipe, the assignments that make it of the one of its name, and a model of the user's own."""
         from porism.runs.recipe import assignments, check_finite, override, pick
 
         kind = self._kind()
@@ -143,12 +159,87 @@ class TrainCommand(TrainingOptions):
             raise RecipeError(
                 f"{self.recipe} is an experiment, which takes several runs: porism compare {kind.name} {self.recipe}"
             )
+        if self.own_model is not None:
+            return self._with_own_model(kind, self.own_model)
         if not self._is_file():
-            return kind, override(pick(kind.recipes, self.recipe or kind.default_recipe, kind.name), self.set), self.set
+            base = pick(kind.recipes, self.recipe or kind.default_recipe, kind.name)
+            return kind, override(base, self.set), self.set, None
         recipe = override(self._recipe_of_file(kind), self.set)
         check_finite(recipe)
         known = kind.recipes.get(recipe.name)
-        return kind, recipe, self.set if known is None else assignments(known, recipe)
+        return kind, recipe, self.set if known is None else assignments(known, recipe), None
+
+    def _with_own_model(self, kind: "type[Task]", reference: str) -> "tuple[type[Task], Recipe, list[str], OwnModel]":
+        """The same for a module of the user's own, by the recipe's settings of training. Its run has its name."""
+        from porism.api.recipes import Settings
+        from porism.runs.recipe import assignments, fields_set
+
+        fields = fields_set(self.set)
+        loss = fields.pop("loss", None) if kind.name == "supervised" else None
+        named = self.recipe if self.recipe in kind.recipes or self._is_file() else None
+        chosen = Settings.of(kind.name, named, reference, None if loss == "model" else loss, None, fields)
+        assert chosen.model is not None
+        # By the default recipe, since the run's own name is that of the module.
+        base = kind.for_own_model(kind.recipes[kind.default_recipe])
+        return kind, chosen.recipe, assignments(base, chosen.recipe), chosen.model
+
+    def _try_out(
+        self, kind: "type[Task]", recipe: "Recipe", overrides: list[str], model: "OwnModel | None", console: "Console"
+    ) -> int:
+        """One step and all that follows, in a folder that is deleted."""
+        from tempfile import TemporaryDirectory
+
+        from porism.api.train import for_one_epoch, of_one_step
+        from porism.cli.output import print_json, tell
+
+        if self.out is not None:
+            raise RecipeError("--fast-dev-run keeps nothing: leave --out out.")
+        with TemporaryDirectory(prefix="porism-") as folder:
+            seed, path = self.seed_or_default, Path(folder) / "run"
+            one_step = of_one_step(kind), for_one_epoch(recipe)
+            result = self.train_new(*one_step, path, console, overrides, seed, model=model)
+        tell(console, f"{kind.name} {recipe.name} works: one step, its evaluation and its report. Nothing was kept.")
+        if self.json:
+            print_json({**result, "run": None})
+        return 0
+
+    def _show(self, kind: "type[Task]", recipe: "Recipe", overrides: list[str], out: Path) -> int:
+        """All fields, and what the run would do."""
+        from porism.cli.output import console_for, print_json, tell
+        from porism.cli.recipes import print_fields
+        from porism.runs.recipe import settings
+        from porism.runs.run import RunFacts
+        from porism.training.device import choose_device, choose_precision
+
+        device, console = choose_device(self.device_or_default), console_for(self.json)
+        facts = RunFacts(
+            task=kind.name,
+            recipe=recipe.name,
+            seed=self.seed_or_default,
+            device=str(device),
+            precision=choose_precision(recipe.precision, device),
+            threads=self.threads or cores(),
+            fingerprint="",
+            source=self.source(kind.name),
+            overrides=overrides,
+            model=self.own_model,
+        )
+        rows = print_fields(console, recipe)
+        ends = (
+            f"until {recipe.patience} validations bring nothing better"
+            if recipe.restore_best_weights
+            else "all of them"
+        )
+        tell(console, f"Trains {kind.name} {recipe.name} on {facts.source or 'the embedded data'}, seed {facts.seed}.")
+        tell(console, f"At most {recipe.epochs} epochs, {ends}, on {where_and_how(facts)}, into {out}.")
+        command = shlex.join(facts.command())
+        tell(console, f"The same again: {command}")
+        if self.json:
+            about = {"task": kind.name, "recipe": recipe.name, "run": str(out), "command": command}
+            texts = {row["field"]: row["meaning"] for row in rows}
+            print_json({**about, "seed": facts.seed, "device": facts.device, "precision": facts.precision,
+                        "threads": facts.threads, "fields": settings(recipe), "meanings": texts})  # fmt: skip
+        return 0
 
     def _is_file(self) -> bool:
         return self.recipe is not None and self.recipe.endswith(".toml")

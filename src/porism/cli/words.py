@@ -9,6 +9,7 @@ from tyro.conf import Positional
 from porism.runs.field_help import field_names, values
 from porism.runs.recipe import Recipe, option_of
 
+OWN_MODEL = "--model"
 _POSITIONAL = get_args(Positional[int])[1]
 
 
@@ -72,6 +73,31 @@ def option_value(words: Sequence[str], option: str) -> str | None:
         if word.startswith("--") and name_of(word) == option:
             value = word.partition("=")[2] if "=" in word else after
     return value
+
+
+def own_model(words: Sequence[str]) -> str | None:
+    """Where --model names a module of the user's own, by `FILE.py:Name` or `package.module:Name`; None for a recipe's.
+
+    >>> own_model(["images", "--model", "net.py:Net"]), own_model(["images", "--model", "pooled"])
+    ('net.py:Net', None)
+    """
+    value = option_value(words, OWN_MODEL)
+    return value if value is not None and ":" in value else None
+
+
+def without_option(words: Sequence[str], option: str) -> list[str]:
+    """The words without an option and its value.
+
+    >>> without_option(["a", "--model", "net.py:Net", "b"], "--model")
+    ['a', 'b']
+    """
+    kept, rest = [], iter(words)
+    for word in rest:
+        if not (word.startswith("--") and name_of(word) == option):
+            kept.append(word)
+        elif "=" not in word:
+            next(rest, None)
+    return kept
 
 
 def _named(field: Any) -> bool:

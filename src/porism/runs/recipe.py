@@ -99,13 +99,18 @@ def pick(recipes: Mapping[str, AnyRecipe], name: str, task: str) -> AnyRecipe:
 
 def override(recipe: AnyRecipe, assignments: Sequence[str]) -> AnyRecipe:
     """The recipe with some fields set from `field=value` texts. Numbers must be finite."""
+    return with_fields(recipe, fields_set(assignments))
+
+
+def fields_set(assignments: Sequence[str]) -> dict[str, Any]:
+    """The fields and plain values of `field=value` texts."""
     changes: dict[str, Any] = {}
     for text in assignments:
         key, equals, value = text.partition("=")
         if not equals:
             raise RecipeError(f"--set takes field=value, got {text!r}. Write for instance --set epochs=10.")
         changes[key] = plain_value(value)
-    return with_fields(recipe, changes)
+    return changes
 
 
 def with_fields(recipe: AnyRecipe, fields: Mapping[str, Any]) -> AnyRecipe:

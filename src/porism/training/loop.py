@@ -14,6 +14,7 @@ from porism.errors import DivergedError, Interrupted, RecipeError, RunError
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe
+from porism.runs.record import read_run
 from porism.runs.run import BEST, LAST
 from porism.training import optimizer
 from porism.training.interrupt import Interrupt
@@ -30,6 +31,9 @@ class Training(TrainingState):
     >>> training.resume()            # where there is something to resume
     >>> training.fit(progress)
     """
+
+    _values: list[float] | None = None
+    """Of all epochs on valid, where the last one counts and the best is only told."""
 
     def resume(self, progress: Progress | None = None) -> None:
         """Go back to the newest good checkpoint, or to the start where there is none yet.
@@ -81,6 +85,8 @@ class Training(TrainingState):
         step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
         title = f"{self.task.name} {recipe.name}"
         progress.begin(title, recipe.epochs, steps // every, (at.epoch - 1) * steps + at.step, self.task.unit)
+        if not recipe.restore_best_weights and not at.finished:
+            progress.note("the last epoch counts, whichever is best on valid (restore_best_weights=false)")
         with Interrupt() as interrupt:
             while not at.finished:
                 self._train_epoch(step, interrupt, progress, checkpoint_every)
@@ -140,7 +146,7 @@ class Training(TrainingState):
         valid = evaluate(self.task, self.model, "valid")
         value = self._metric(valid)
         better = at.best is None or (value < at.best if self.task.lower_is_better else value > at.best)
-        kept = better or not recipe.restore_best_weights
+        best, kept = self._is_best(value, better), better or not recipe.restore_best_weights
         if kept:
             at.best, at.best_epoch = value, at.epoch
             self.save_best(valid)
@@ -167,7 +173,20 @@ class Training(TrainingState):
         if at.finished:
             self.run.append("finish", **recipe.numbered(epochs=at.epoch), reason=at.finished)
         self._save_last({})
-        progress.epoch(event)
+        progress.epoch({**event, "best": best})
+
+    def _is_best(self, value: float, better: bool) -> bool:
+        """Whether the epoch that ends is the best so far. Where the last one counts, all earlier ones are asked."""
+        recipe, metric = self.task.recipe, self.task.metric
+        if recipe.restore_best_weights:
+            return better
+        if self._values is None:
+            done = recipe.epochs_at(self.position.epoch)
+            earlier = [epoch.valid.get(metric) for epoch in read_run(self.run.path).epochs if epoch.epoch < done]
+            self._values = [number for number in earlier if number is not None]
+        best = all(value < other if self.task.lower_is_better else value > other for other in self._values)
+        self._values.append(value)
+        return best
 
     def _take_best(self, progress: Progress) -> Checkpoint | None:
         """The checkpoint of the best epoch so far, put under its own name; None where it is lost, and was replaced."""

@@ -65,6 +65,8 @@ def begin(
     run = RunFolder.create(out, facts, recipe)
     try:
         run.append("start", command=facts.repeat(), recipe=run.recipe_sha256)
+        if caution := task.caution(facts.device, facts.threads):
+            run.append("note", text=caution)
         return Training(task, run, where)
     except BaseException:
         run.unlock()

@@ -197,6 +197,10 @@ class Task(ABC):
         """
         return state
 
+    def caution(self, device: str, threads: int) -> str:
+        """Why two runs of one seed differ where they do, and what would prevent it; empty where they do not."""
+        return ""
+
     @abstractmethod
     def count(self, batch: Batch) -> int:
         """How many units a batch holds."""

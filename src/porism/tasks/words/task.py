@@ -141,6 +141,14 @@ class Words(Task):
             return None
         return kernel_step(_own_model(model), self.recipe, self.vocabulary.frequencies, self.corpus.words)
 
+    def caution(self, device: str, threads: int) -> str:
+        if not self.recipe.by_kernel or self.recipe.deterministic or (device == "cpu" and threads == 1):
+            return ""
+        return (
+            "two runs of one seed differ a little, since threads update the same vectors without waiting for one "
+            "another. The same bits come of --threads 1 or --deterministic, both slower, on a CPU."
+        )
+
     def count(self, batch: Batch) -> int:
         return int(batch[-1][1])
 

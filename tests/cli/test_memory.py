@@ -1,0 +1,45 @@
+"""Where memory does not suffice, one line says how much was requested."""
+
+import numpy as np
+import pytest
+import torch
+from tests.cli.conftest import Say
+
+from porism.cli.memory import out_of_memory
+from porism.cli.recipes import RecipesCommand
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (torch.OutOfMemoryError("CUDA: Tried to allocate 20.00 GiB."), "the GPU does not suffice: 20.0 GiB"),
+        (MemoryError("Unable to allocate 1.50 TiB for an array with shape (9,)"), "memory does not suffice: 1.5 TiB"),
+        (MemoryError(), "memory does not suffice. Use smaller sizes"),
+    ],
+)  # fmt: skip
+def test_memory_errors_say_the_size(say: Say, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: str) -> None:
+    def run(self: RecipesCommand) -> int:
+        raise raised
+
+    monkeypatch.setattr(RecipesCommand, "run", run)
+    completed = say("recipes")
+    assert (completed.code, completed.err.count("\n")) == (2, 1)
+    assert completed.err.startswith(f"porism: {told}")
+
+
+def test_what_torch_and_numpy_say_is_understood() -> None:
+    with pytest.raises(RuntimeError) as of_torch:
+        torch.empty(2**50)
+    assert "4.0 PiB more were requested" in str(out_of_memory(of_torch.value))
+    with pytest.raises(MemoryError) as of_numpy:
+        np.empty(2**55)
+    assert "256.0 PiB more were requested" in str(out_of_memory(of_numpy.value))
+
+
+def test_another_error_stays_what_it_is(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(self: RecipesCommand) -> int:
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(RecipesCommand, "run", run)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        say("recipes")

@@ -1,0 +1,97 @@
+"""Before a training --show says what it would do and --fast-dev-run tries it; --model brings a module of one's own."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import TINY, Say
+
+NET = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(64, 10)
+
+    def forward(self, images):
+        return self.linear(images.flatten(1))
+
+def made(info):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, info.num_classes))
+"""
+
+
+def last_line(out: str) -> Any:
+    return json.loads(out.strip().splitlines()[-1])
+
+
+def test_show_says_what_the_run_would_do_and_trains_nothing(say: Say, text: Path) -> None:
+    words = [
+        "train",
+        "language",
+        "attention",
+        "--data",
+        str(text),
+        "--epochs",
+        "3",
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+    ]
+    shown = say(words, "--show").out
+    told = " ".join(shown.split())
+    assert "seq_len 40 INT Tokens of a window, through which the gradient runs back." in told
+    assert "At most 3 epochs, until 3 validations bring nothing better, on cpu in" in told
+    assert "into runs/language-attention." in told
+    assert not Path("runs").exists()
+    result = last_line(say(words, "--show", "--json").out)
+    assert (result["fields"]["epochs"], result["threads"], result["run"]) == (3, 1, "runs/language-attention")
+    again = last_line(say(shlex.split(result["command"])[1:], "--show", "--json").out)
+    assert {**again, "command": ""} == {**result, "command": "", "fields": {**result["fields"], "precision": "fp32"}}
+
+
+def test_fast_dev_run_tries_all_and_keeps_nothing(say: Say, text: Path) -> None:
+    tried = say("train", "language", "--data", text, TINY, "--fast-dev-run", "--quiet")
+    assert tried.code == 0
+    assert "language elman works: one step, its evaluation and its report. Nothing was kept." in tried.out
+    assert not Path("runs").exists()
+    assert "leave --out out" in say("train", "language", "--fast-dev-run", "--out", "run", "--data", text).err
+    broken = say("train", "language", "--data", "nowhere.txt", "--fast-dev-run")
+    assert (broken.code, "nowhere.txt" in broken.err) == (2, True)
+
+
+def test_quiet_leaves_the_epochs_out(say: Say, text: Path) -> None:
+    lines = say("train", "language", "--data", text, TINY, "--quiet").out
+    assert "epoch " not in lines
+    assert "report: " in lines
+    assert say("data", "list", "--quiet").code == 0
+
+
+def test_a_module_of_one_s_own_is_trained_in_a_task(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    words = ["train", "images", "--model", "net.py:made", "--epochs", "1", "--batch-size", "256", "--device", "cpu"]
+    result = last_line(say(words, "--json", "--quiet").out)
+    assert (result["recipe"], result["parameters"], result["run"]) == ("made", 650, "runs/images-made")
+    again = last_line(say(shlex.split(result["command"])[1:], "--json", "--quiet").out)
+    assert again["metrics"] == result["metrics"]
+    assert last_line(say("evaluate", "runs/images-made", "--json").out)["metrics"]["test"] == result["metrics"]["test"]
+    refused = say(words, "--hidden-size", "3")
+    assert (refused.code, "hidden_size is of the recipes' models" in refused.err) == (2, True)
+    assert "nothing.py" in say("train", "images", "--model", "nothing.py:Net").err
+
+
+def test_a_recipe_s_own_model_is_still_a_field(say: Say) -> None:
+    shown = last_line(say("train", "images", "--model", "pooled", "--show", "--json").out)
+    assert shown["fields"]["model"] == "pooled"
+    refused = say("train", "images", "--model", "pooledd")
+    assert "expected one of pooled" in refused.err
+
+
+@pytest.mark.parametrize("option", ["--show", "--fast-dev-run", "--model=net.py:Net"])
+def test_a_resumed_run_goes_on_as_it_is(say: Say, text: Path, option: str) -> None:
+    assert say("train", "language", "--data", text, TINY, "--out", "run", "--quiet").code == 0
+    assert "Leave --show, --fast-dev-run and --model out." in say("train", "--resume", "run", option).err
