@@ -90,7 +90,7 @@ def test_compare_gives_every_recipe_the_same_budget(say: Say, text: Path) -> Non
     assert [[recipe.epochs for *_, recipe in requests] for requests in found] == [[12, 12], [12, 4], [2, 2]]
     completed = say(["compare", "language", "elman", "attention", "--budget=epochs=1", "--out", "both", *small])
     assert completed.code == 0
-    assert "Equal budget: up to 1 epochs each." in " ".join(completed.out.split())
+    assert "Equal budget: up to 1 epoch each." in " ".join(completed.out.split())
     assert "--budget epochs=1" in Path("both/report.html").read_text(encoding="utf-8")
     assert "--set epochs=1" in Path("both/elman/events.jsonl").read_text()
 

@@ -43,7 +43,7 @@ def test_two_models(write_run: WriteRun, lower: bool, opening: str) -> None:
         write_run("2", recipe="b", metrics=metrics(150.0, lower_is_better=lower)),
     )
     assert text.startswith(opening)
-    assert "It has as many parameters and as many forward FLOPs per token." in text
+    assert " has as many parameters and as many forward FLOPs per token." in text
     assert "Published numbers bettered: 1 of 2." in text
     assert "One seed each" in text
 
@@ -54,7 +54,7 @@ def test_the_cost_of_being_best_and_the_smallest_are_named(write_run: WriteRun) 
         write_run("2", recipe="middle", metrics=metrics(150.0, parameters=2_000_000)),
         write_run("3", recipe="small", metrics=metrics(160.0, parameters=1_000_000)),
     )
-    assert "It has 1.5 times the parameters" in text
+    assert "big has 1.5 times the parameters" in text
     assert "The smallest, small, comes to 160.0 with 1,000,000 parameters." in text
 
 
@@ -113,6 +113,18 @@ def test_runs_on_another_kind_of_machine_are_another_model(write_run: WriteRun) 
     text = summary_of(*seeds(write_run, "a", 140), there)
     assert "of the next, a · bf16 on cuda" in text
     assert "Means over" not in text
+
+
+@pytest.mark.parametrize(("other", "verdict"), [("1" * 9 + "0" * 11, "does not find"), ("0" * 20, "finds")])
+def test_two_runs_are_compared_on_the_same_examples(write_run: WriteRun, other: str, verdict: str) -> None:
+    runs = []
+    for name, digits in (("a", "1" * 10 + "0" * 10), ("b", other)):
+        share = digits.count("1") / 20
+        splits = {"valid": {"accuracy": share}, "test": {"accuracy": share}}
+        content = metrics(metrics=splits, metric="accuracy", lower_is_better=False)
+        runs.append(write_run(name, task="images", recipe=name, metrics=content))
+        (runs[-1] / "outcomes.json").write_text(json.dumps({"test": digits}))
+    assert f"On the same 20 images McNemar's test {verdict} a to be the better." in summary_of(*runs)
 
 
 def test_few_test_examples_leave_a_wide_interval(write_run: WriteRun) -> None:

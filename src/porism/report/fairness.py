@@ -29,7 +29,7 @@ def _budget(models: Sequence[SeedGroup]) -> list[str]:
     if len(set(allowed.values())) == 1 and (epochs := next(iter(allowed.values()))):
         stopped = [f"{name} after {own}" for name, own in trained.items() if own and own != epochs]
         early = f"; {', '.join(stopped)} stopped, no longer improving on valid" if stopped else ""
-        return [f"Equal budget: up to {epochs} epochs each{early}."]
+        return [f"Equal budget: up to {epochs} {'epoch' if epochs == '1' else 'epochs'} each{early}."]
     listed = ", ".join(f"{epochs} epochs for {name}" for name, epochs in allowed.items() if epochs)
     return [f"Their budgets differ: {listed}, so this is no comparison of the models alone."] if listed else []
 

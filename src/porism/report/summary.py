@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from porism.report import numbers
 from porism.report.baselines import against_baselines
 from porism.report.comparison import RunGroup, machine
-from porism.report.contest import LEAST_SEEDS, Contest, contest, describe
+from porism.report.contest import LEAST_SEEDS, Contest, PairedComparison, contest, describe
 from porism.report.examples import of_examples
 from porism.report.fairness import fairness
 from porism.report.seeds import SeedGroup, models_of
+from porism.report.statistics import SIGNIFICANCE
 
 
 def summarise(group: RunGroup) -> str:
@@ -85,7 +86,7 @@ def _costs(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
         _ratio(best.flops, second.flops, f"forward FLOPs per {group.unit}"),
     )
     if costs := [ratio for ratio in ratios if ratio]:
-        sentences.append(f"It has {' and '.join(costs)}.")
+        sentences.append(f"Against {second.name}, {best.name} has {' and '.join(costs)}.")
     sized = [(model.parameters, model) for model in models if model.parameters is not None]
     smallest = min(sized, key=lambda pair: pair[0])[1] if sized else best
     # The second has just been set beside the best, and sizes that tie make none of them the smallest.
@@ -137,7 +138,8 @@ def _trust(group: RunGroup, found: Contest) -> list[str]:
     """What a reader must know before relying on a difference."""
     counts = [len(model.entries) for model in found.models]
     if max(counts) == 1 and any(pair.leads for pair in found.comparisons):
-        return [f"One seed each: whether this is chance is not decided; that takes {LEAST_SEEDS}."]
+        chance = f"One seed each: whether this is chance is not decided; that takes {LEAST_SEEDS}."
+        return [chance, *(_on_examples(pair) for pair in found.comparisons[:1] if pair.examples)]
     seeds = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     best, pairs = found.models[0], found.comparisons
     low, high = (numbers.score(end(best.scores)) for end in (min, max))
@@ -151,6 +153,14 @@ def _trust(group: RunGroup, found: Contest) -> list[str]:
     if len(machines) > 1:
         sentences.append(f"They were trained on different machines: {', '.join(sorted(machines))}.")
     return sentences
+
+
+def _on_examples(pair: PairedComparison) -> str:
+    """Whether the test set is large enough to tell two runs apart."""
+    test = pair.examples[0]
+    finds = "finds" if test.p_value < SIGNIFICANCE else "does not find"
+    examples = f"{numbers.count(test.examples)} {test.unit}s"
+    return f"On the same {examples} {test.name} {finds} {pair.first.name} to be the better."
 
 
 def _diverged(models: Sequence[SeedGroup]) -> list[str]:
