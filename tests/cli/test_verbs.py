@@ -41,6 +41,13 @@ def test_train_then_evaluate_predict_and_report(say: Say, text: Path) -> None:
     assert set(result["metrics"]) == {"train", "valid", "test"}
     assert set(result["metrics"]["test"]) == {"perplexity", "cross_entropy"}
     assert result["parameters"] == result["cost"]["parameters"]["value"]
+    told, written = (
+        last_line(say(["cost", "language/elman", "--json"]).out),
+        json.loads(Path("run/metrics.json").read_text()),
+    )
+    for kind in ("parameters", "flops", "backward"):
+        told_formula = told["backward_flops" if kind == "backward" else kind]
+        assert written["cost"][kind]["formula"] == told_formula
     for name in ("recipe.toml", "events.jsonl", "last", "best", "metrics.json", "report.html"):
         assert Path("run", name).exists(), name
     again = last_line(say(["evaluate", "run", "--json"]).out)

@@ -64,7 +64,7 @@ def derive(
     return Cost(counted.name, counted, tuple(letters), fixed, tuple(rows), conventions, limits.step)
 
 
-def find_fixed(target: Target, limits: Limits, given: Mapping[str, int]) -> dict[str, int]:
+def find_fixed(target: Target, limits: Limits, given: dict[str, int]) -> dict[str, int]:
     """The letters whose size the module has fixed: those it refuses at any other. Sizes of some are given."""
     first = limits.base(target.letters) | given
     # Sizes that something divides (heads, groups) are no proof that a letter is fixed.

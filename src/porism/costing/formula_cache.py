@@ -171,6 +171,7 @@ _AS_WRITTEN = (sympy.Add, sympy.Mul, sympy.Pow)
 def tree_of(formula: Any) -> Any:
     """A formula as plain JSON: a number, a letter, or a function's name and its arguments.
 
+    >>> from porism.costing.alphabet import B, T
     >>> tree_of(2 * B * (T + 1))
     ['Mul', 2, 'B', ['Add', 1, 'T']]
     """

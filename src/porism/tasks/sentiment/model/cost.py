@@ -15,8 +15,7 @@ from porism.tasks.sentiment.model.pretrained import known_config, make_config
 from porism.tasks.sentiment.recipes import SentimentRecipe
 
 RESIZED = ("bert", "roberta", "xlm-roberta", "camembert")
-"""Kinds of pretrained encoders that are built with other widths and vocabularies. Of others only the batch is a
-letter."""
+"""Kinds of pretrained encoders that are built with other widths. Of others only the batch is a letter."""
 MANY_POSITIONS = 256
 """Positions from which on an encoder takes all lengths that are counted. With fewer the length is a number."""
 OF_WORDS = ("hidden_size", "max_length")
@@ -45,16 +44,16 @@ def subject(recipe: SentimentRecipe, config: Mapping[str, Any] | None = None, le
 
 
 def _pretrained(recipe: SentimentRecipe, config: Any, sizes: Mapping[str, int]) -> CostSubject:
+    inputs = _inputs(str(config.vocab_size))
     made_of = {"config": {name: value for name, value in config.to_dict().items() if name != "transformers_version"}}
     if config.model_type not in RESIZED:
         with torch.device("meta"):
             model = ClassifierLoss(recipe, config.vocab_size, config)
-        inputs = _inputs(str(config.vocab_size))
         return CostSubject(model, inputs, sizes, fixed={"T": sizes["T"]}, sized_fields=OF_WORDS, made_of=made_of)
     return CostSubject(
-        lambda V, H: ClassifierLoss(recipe, V, _resized(config, V, H)),
-        _inputs("V"),
-        {**sizes, "V": config.vocab_size, "H": config.hidden_size},
+        lambda H: ClassifierLoss(recipe, config.vocab_size, _resized(config, H)),
+        inputs,
+        {**sizes, "H": config.hidden_size},
         multiples={"H": config.num_attention_heads},
         fixed={} if config.max_position_embeddings >= MANY_POSITIONS else {"T": sizes["T"]},
         sized_fields=OF_WORDS,
@@ -66,12 +65,11 @@ def _inputs(vocabulary: str) -> tuple[str, ...]:
     return f"B T : int < {vocabulary}", "B : int", f"B : int < {len(CLASSES)}"
 
 
-def _resized(config: Any, vocabulary: int, width: int) -> Any:
-    """The configuration with other sizes, the feed-forward net as many times as wide as before."""
+def _resized(config: Any, width: int) -> Any:
+    """The configuration with another width, the feed-forward net as many times as wide as before."""
     times, rest = divmod(config.intermediate_size, config.hidden_size)
     inner = config.intermediate_size if rest else times * width
-    changed = {"vocab_size": vocabulary, "hidden_size": width, "intermediate_size": inner}
-    return make_config({**config.to_dict(), **changed})
+    return make_config({**config.to_dict(), "hidden_size": width, "intermediate_size": inner})
 
 
 class ClassifierLoss(nn.Module):
