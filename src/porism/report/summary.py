@@ -9,7 +9,7 @@ from porism.report.contest import LEAST_SEEDS, Contest, PairedComparison, contes
 from porism.report.examples import of_examples
 from porism.report.fairness import fairness
 from porism.report.seeds import SeedGroup, models_of
-from porism.report.statistics import SIGNIFICANCE
+from porism.runs.statistics import SIGNIFICANCE
 
 
 def summarise(group: RunGroup) -> str:
