@@ -13,12 +13,13 @@ import torch
 from porism.errors import DataError, RecipeError
 from porism.runs.exhibits import Pictures, Sounds, Table
 from porism.runs.recipe import override
+from porism.tasks.speech.data.recordings import Recordings, Utterance
 from porism.tasks.speech.data.symbols import decode
 from porism.tasks.speech.exhibits.alignment import alignment, monotonicity
 from porism.tasks.speech.exhibits.transcripts import WIDEST
 from porism.tasks.speech.metric import measure
 from porism.tasks.speech.recipes import EXPERIMENTS, PUBLISHED_SPLIT, RECIPES
-from porism.tasks.speech.task import Speech
+from porism.tasks.speech.task import Speech, reference_facts
 from porism.training.loop import answering
 from porism.training.session import begin, complete
 
@@ -153,26 +154,30 @@ def test_the_published_protocol_pads_every_text(make: Callable[..., Speech]) -> 
     task = make("attention-ljspeech")
     assert {batch[2].shape[1] for batch in task.batches(1, 1)} == {99}
     assert task.published() == {}
+    task._recordings = Recordings(
+        "as many", {split: [Utterance("", "", Path())] * n for split, n in PUBLISHED_SPLIT.items()}
+    )
+    assert task.published()["test"]["jaccard"] == 0.764
+    task.recipe = override(task.recipe, ["scoring=whole"])
+    assert task.published() == {}
     assert sum(PUBLISHED_SPLIT.values()) == 13_100
     steps = -(-PUBLISHED_SPLIT["train"] // RECIPES["attention-ljspeech"].batch_size)
     assert RECIPES["attention-ljspeech"].warmup_steps == 2 * steps
 
 
-def test_whole_references_are_scored_unless_the_published_protocol_is_asked_for(
-    make: Callable[..., Speech], folder: Path
-) -> None:
-    whole, cut = (make("attention", "max_target_length=2", *changes) for changes in ([], ["scoring=published"]))
+def test_whole_references_are_scored_unless_the_published_protocol_is_asked_for(make: Callable[..., Speech]) -> None:
+    whole = make("attention", "max_target_length=2")
+    cut = Speech(override(whole.recipe, ["scoring=published"]), whole.assets(), whole.recordings)
     assert [example.text for example in whole.examples("test")] == list(TEXTS[:6])
     assert [example.text for example in cut.examples("test")] == [text[:2] for text in TEXTS[:6]]
-    # What the model is trained on is the same, and so is its loss.
-    assert all(
-        torch.equal(a.tokens, b.tokens) for a, b in zip(whole.examples("train"), cut.examples("train"), strict=True)
-    )
+    # What the model reads is the same, and so is its loss.
+    pairs = zip(whole.examples("test"), cut.examples("test"), strict=True)
+    assert all(torch.equal(ours.tokens, theirs.tokens) for ours, theirs in pairs)
     # aab, bab and abba of six texts with 15 characters.
-    told = {name: fact for name, fact in whole.facts().items() if name.startswith("test texts")}
-    assert told == {"test texts beyond 2 characters": "3 of 6, 26.7% of all characters, counted as errors"}
-    assert cut.facts()["test texts beyond 2 characters"] == "3 of 6, 26.7% of all characters, not scored"
-    assert "scored against" not in make("attention").facts()
+    beyond, copies = "test texts beyond 2 characters", "test sentences that are in train, too"
+    assert whole.facts()[beyond] == "3 of 6, 26.7% of all characters, counted as errors"
+    assert cut.facts()[beyond] == "3 of 6, 26.7% of all characters, not scored"
+    assert reference_facts(whole.recordings, override(whole.recipe, ["max_target_length=9"])) == {copies: "6 of 6"}
 
 
 def test_a_character_outside_the_alphabet_is_an_error(folder: Path, tmp_path: Path) -> None:
