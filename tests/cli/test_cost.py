@@ -97,6 +97,13 @@ def test_a_pattern_is_drawn_at_the_sizes_put_in(say: Say) -> None:
     assert f"sliding, window 3: 21 pairs\n{Pattern('sliding', window_size=3).draw(8)}" in pictures
 
 
+def test_attention_is_counted_as_textbooks_count_it_too(say: Say) -> None:
+    found = json.loads(say("cost", "attention", "--json").out)
+    assert found["parameters"] == "4*A*D*(A*D + 1)"
+    assert found["variants"]["attention-plain"]["parameters"] == "3*A**2*D**2"
+    assert json.loads(say("cost", "attention-plain", "--json").out)["flops"] == "2*A*B*D*T*(3*A*D + 2*T)"
+
+
 def test_drawing_counts_nothing(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     def count(*_: object, **__: object) -> None:
         raise AssertionError("a picture needs no count")
@@ -145,7 +152,7 @@ def test_every_layer_that_attends_can_be_drawn(say: Say, layer: str, marks: str,
         (["torch.nn:Tanh", "--input", "B T", "--at", "B"], "cost: --at takes letters with sizes, got 'B'"),
         (["torch.nn:Tanh", "--input", "B T", "--at", "Q=3"], "has no letter Q to set"),
         (["torch.nn:Tanh", "--input", "B T", "--at", "B=3"], "needs numbers for"),
-        (["elman", "--draw"], "cost: elman cannot be drawn. Choose from attention, hybrid, taylor, window."),
+        (["elman", "--draw"], "cost: elman cannot be drawn. Choose from attention, grid, hybrid, taylor, window."),
         (["language/lstm", "--draw"], "cost: language/lstm cannot be drawn. Choose from attention"),
         (["window", "--draw", "--at", "T=65"], "cost: T=65 does not fit a picture. Give T from 1 to 64"),
         (["window", "--draw", "--at", "B=2"], "cost: a picture has no letter B to set. It has T, W."),

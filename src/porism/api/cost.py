@@ -79,6 +79,10 @@ class NamedTarget(CostSubject):
     recipe: Recipe | None = None
     drawing: Callable[[Mapping[str, int]], str] | None = None
     """Pictures at sizes, where there is something to draw."""
+    about: str = ""
+    """What sets a variant apart."""
+    variants: tuple["NamedTarget", ...] = ()
+    """Other forms of it, to be shown beside it."""
 
 
 def cost_of(
@@ -140,8 +144,17 @@ def resolve(name: str, inputs: Sequence[Any] = (), arguments: str = "") -> Named
     if name in LAYERS:
         place = _cost_of(name)
         target, own_inputs = place.subject()
-        limits = {"multiples": getattr(place, "MULTIPLES", {}), "largest": getattr(place, "LARGEST", {})}
-        return NamedTarget(target, own_inputs, **limits, name=name, drawing=getattr(place, "drawing", None))
+        return NamedTarget(
+            target,
+            own_inputs,
+            multiples=getattr(place, "MULTIPLES", {}),
+            largest=getattr(place, "LARGEST", {}),
+            name=name,
+            drawing=getattr(place, "drawing", None),
+            variants=_variants(place),
+        )
+    if (variant := _known_variants().get(name)) is not None:
+        return variant
     tasks = {task: find_task(task) for task in TASKS}
     recipes = {f"{task}/{recipe}": (found, recipe) for task, found in tasks.items() for recipe in found.recipes}
     if name in recipes:
@@ -154,6 +167,18 @@ def resolve(name: str, inputs: Sequence[Any] = (), arguments: str = "") -> Named
         f"cost: there is no layer and no recipe {name!r}. {nearest(name, [*LAYERS, *recipes])} "
         "For a module of yours write package.module:factory."
     )
+
+
+def _variants(place: ModuleType) -> tuple[NamedTarget, ...]:
+    """Other forms of a layer, by names of their own."""
+    found = getattr(place, "variants", dict)()
+    return tuple(NamedTarget(target, inputs, name=name, about=about) for name, (about, target, inputs) in found.items())
+
+
+def _known_variants() -> dict[str, NamedTarget]:
+    from porism.layers.cases import LAYERS
+
+    return {variant.name: variant for layer in LAYERS for variant in _variants(_cost_of(layer))}
 
 
 def drawable() -> list[str]:

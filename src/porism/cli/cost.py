@@ -27,6 +27,7 @@ class CostCommand:
     $ porism cost mypackage.models:build --input "B T D"         a factory whose arguments are letters
     $ porism cost elman --against readout --at B=20,D=100,H=100  where one overtakes the other
     $ porism cost window --draw --at T=8,W=3                     which keys each query attends to
+    $ porism cost grid --draw --at Y=4,X=6                       which cells are computed at once
     """
 
     target: Annotated[Positional[str], arg(metavar="TARGET")]
@@ -47,7 +48,8 @@ class CostCommand:
     plot: Annotated[Path | None, optional("FILE.svg", Path)] = None
     """Write the picture of a comparison to a file, too."""
     draw: Annotated[bool, optional()] = False
-    """Draw which keys an attention layer attends to, at the T and W of --at. Nothing is counted then."""
+    """Draw which keys an attention layer attends to, at the T and W of --at, or the diagonals of a grid, at Y and X.
+    Nothing is counted then."""
     macs: Annotated[bool, optional()] = False
     """Count multiply-adds instead of floating-point operations."""
     causal_half: Annotated[bool, optional()] = False
@@ -83,11 +85,17 @@ class CostCommand:
         if target.fixed:
             numbers = ", ".join(f"{letter}={size}" for letter, size in target.fixed.items())
             tell(console, f"at {numbers}, along which the code has steps; another size: --at")
+        variants = {}
+        for variant in () if self.against else target.variants:
+            variants[variant.name] = self._derive(variant, console)
+            tell(console, f"{variant.name}, {variant.about}:")
+            console.print(variants[variant.name].table())
         if self.against:
             result = derived.to_json() | {"against": self._compare(derived, sizes, console)}
         else:
             sizes = {**derived.sizes, **sizes} if sizes or self.memory or self.measure else {}
             result = derived.to_json(**sizes) | self._numbers(derived, sizes, console)
+            result |= {"variants": {name: one.to_json() for name, one in variants.items()}} if variants else {}
         if self.json:
             print_json(result)
         return 0

@@ -223,7 +223,11 @@ class Graphs(Task):
 
     def facts(self) -> dict[str, int | float | str]:
         data = self.data
-        sizes = {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "split": data.sizes()}
+        sizes: dict[str, int | float | str] = {
+            "nodes": data.graph.num_nodes,
+            "edges": data.graph.num_edges,
+            "split": data.sizes(),
+        }
         return {**sizes, "features": self._features_told(), **data.facts}
 
     def cost_subject(self) -> CostSubject:

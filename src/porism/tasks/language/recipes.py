@@ -56,6 +56,9 @@ class LanguageRecipe(Recipe):
     """Words that are attended to exactly (window and hybrid)."""
     order: Count = 2
     """Of the exponential's series (taylor and hybrid)."""
+    feature_map: Literal["auto", "rolled", "exact", "ordered", "diagonal"] = "auto"
+    """Of the series (taylor): `auto` is rolled at order 2 and exact above, the same series as ordered; diagonal is a
+    surrogate without its cross terms."""
     weight_dropout: Part = 0.0
     """Probability to drop a recurrent weight in a window (Elman net)."""
     weight_init: Literal["xavier_uniform", "orthogonal"] = "xavier_uniform"
@@ -75,6 +78,16 @@ class LanguageRecipe(Recipe):
                 f"recipe {self.name}: weight_dropout={self.weight_dropout:g} is for model=elman only, got "
                 f"model={self.model}. Use --set weight_dropout=0."
             )
+        if self.model != "taylor" and self.feature_map != "auto":
+            raise RecipeError(
+                f"recipe {self.name}: feature_map={self.feature_map} is for model=taylor only, got "
+                f"model={self.model}. Use --set feature_map=auto."
+            )
+        if self.feature_map in ("rolled", "diagonal") and self.order != 2:
+            raise RecipeError(
+                f"recipe {self.name}: feature_map={self.feature_map} is of order 2, got order={self.order}. "
+                "Use --set feature_map=exact or --set order=2."
+            )
         if self.attends and self.embedding_dim != self.hidden_size:
             raise RecipeError(
                 f"recipe {self.name}: an attending model has one width, got embedding_dim={self.embedding_dim} and "
@@ -90,6 +103,11 @@ class LanguageRecipe(Recipe):
     def feedforward_width(self) -> int:
         """`dim_feedforward`, or its default."""
         return self.dim_feedforward or 2 * self.hidden_size
+
+    @property
+    def series_map(self) -> str:
+        """The feature map of the series: `feature_map`, or its default."""
+        return self.feature_map if self.feature_map != "auto" else "rolled" if self.order == 2 else "exact"
 
     @property
     def attends(self) -> bool:

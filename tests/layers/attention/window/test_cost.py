@@ -81,7 +81,12 @@ def test_drawing_shows_the_patterns_and_counts_their_pairs() -> None:
         "sliding, window 2, dilation 2: 12 pairs",
         "block, window 2: 13 pairs",
         "block, window 2, causal inside: 10 pairs",
+        "sliding windows in one picture, by the narrowest that has the pair: W=2 13 pairs, W=4 22, causal 28",
     ]
+    in_one = [row.split() for row in parts[-1].splitlines()[1:]]
+    for width, marks in ((2, "2"), (4, "24")):
+        drawn = [["■" if mark in marks else "·" for mark in row] for row in in_one]
+        assert "\n".join(" ".join(row) for row in drawn) == Pattern("sliding", window_size=width).draw(7)
     assert parts[1].split("\n", 1)[1] == Pattern("sliding", window_size=2).draw(7)
     assert len(drawing({}).split("\n\n")[0].splitlines()) == 9
     with pytest.raises(

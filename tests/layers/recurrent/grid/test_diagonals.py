@@ -3,6 +3,9 @@
 import pytest
 import torch
 
+from porism.costing.alphabet import X, Y
+from porism.errors import RecipeError
+from porism.layers.recurrent.grid.cost import drawing, parallel_steps
 from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS, by_diagonals, by_rows, diagonals, order
 
 SIZES = [(1, 1), (1, 7), (7, 1), (2, 2), (3, 5), (5, 3), (63, 2)]
@@ -47,3 +50,16 @@ def test_there_and_back(direction: str) -> None:
     first = image[:, -1 if vertical == "bottom" else 0, -1 if horizontal == "right" else 0]
     assert torch.equal(walked[:B], first)
     assert torch.equal(by_rows(walked, places, B, Y, X), image)
+
+
+def test_the_drawing_numbers_diagonals_and_counts_cells_at_once() -> None:
+    front, at_once = drawing({"Y": 3, "X": 5}).split("\n\n")
+    title, *rows = front.splitlines()
+    assert title == f"one direction, 3 x 5 cells: {parallel_steps().subs({Y: 3, X: 5})} steps, each a diagonal"
+    steps = [int(step) for row in rows for step in row.split()]
+    assert steps == [y + x + 1 for y in range(3) for x in range(5)]
+    bars = [line.count("■") for line in at_once.splitlines()[1:]]
+    assert bars == [steps.count(step) for step in range(1, 8)]
+    for letters, message in (({"T": 3}, "no letter T to set. It has Y, X"), ({"Y": 99}, "Y=99,X=6 does not fit")):
+        with pytest.raises(RecipeError, match=message):
+            drawing(letters)

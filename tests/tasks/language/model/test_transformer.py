@@ -71,6 +71,16 @@ def test_no_context_while_training_so_that_every_step_is_alike(name: str, tokens
     assert carry["context"].shape == (0, B)
 
 
+@pytest.mark.parametrize(
+    ("feature_map", "order"), [("rolled", 2), ("exact", 2), ("ordered", 2), ("diagonal", 2), ("exact", 4)]
+)
+def test_every_feature_map_of_the_series_trains(feature_map: str, order: int, tokens: Tensor) -> None:
+    model = build(small("taylor", feature_map=feature_map, order=order, dropout=0.0), V).double()
+    loss, _ = model.loss(tokens, tokens, model.start(B))
+    loss.backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
 def test_a_model_goes_on_from_a_prompt() -> None:
     vocabulary = Vocabulary(("<eos>", "<unk>", *"abcdefghi"))
     prediction = generate(model_of("taylor"), vocabulary, "a b", max_new_tokens=40)
@@ -82,6 +92,7 @@ def test_a_model_goes_on_from_a_prompt() -> None:
     [
         ({"embedding_dim": 4}, "got embedding_dim=4 and hidden_size=8. Use --set embedding_dim=8."),
         ({"num_heads": 3}, "hidden_size=8 does not split into 3 heads. Use --set num_heads=2."),
+        ({"feature_map": "exact"}, "feature_map=exact is for model=taylor only, got model=attention"),
         ({"weight_dropout": 0.5}, "weight_dropout=0.5 is for model=elman only, got model=attention"),
     ],
 )

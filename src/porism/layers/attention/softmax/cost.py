@@ -82,6 +82,17 @@ def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:
     return lambda A, D: Attention(A * D, A, batch_first=True), ("B T A*D",)
 
 
+def variants() -> dict[str, tuple[str, Callable[[int, int], nn.Module], tuple[str, ...]]]:
+    """What `porism cost attention` counts beside it: the form that textbooks count, 3 D^2 parameters for any heads."""
+    Attention = import_module(".layer", __package__).Attention
+
+    def plain(A: int, D: int) -> nn.Module:
+        made: nn.Module = Attention(A * D, A, bias=False, out_proj=False, batch_first=True)
+        return made
+
+    return {"attention-plain": ("without output projection and biases", plain, ("B T A*D",))}
+
+
 def drawing(letters: Mapping[str, int]) -> str:
     """What `porism cost attention --draw` shows: a row a query, a column a key.
 

@@ -41,6 +41,7 @@ def core(
     causal: bool = False,
     count: Expr = M,
     value_width: Expr = H,
+    products: int = 1,
 ) -> Terms:
     """The cost of `taylor_attention` on q (B, A, T, D), k (B, G, T, D) and v (B, G, T, H) with M features.
 
@@ -49,8 +50,8 @@ def core(
     >>> core().total("backward_flops") / core().total("flops")
     5/2
 
-    Full, or causal: then the pass goes through the length in spans, and a floor of T tells how many they are. The maps
-    that follow the series have this cost; the diagonal one, which takes two products for a masked weight, has more.
+    Full, or causal: then the pass goes through the length in spans, and a floor of T tells how many they are. A masked
+    weight takes one product where the map follows the series, and two of the diagonal map: of numbers and of squares.
     """
     groups = sympify(heads if num_kv_heads is None else num_kv_heads)
     heads = sympify(heads)
@@ -61,7 +62,7 @@ def core(
     # Pairs of a query with a key that the span's first query does not look at: all are computed, half are masked.
     masked = spans * LENGTH * (LENGTH - 1) + last * (last - 1) if causal else Integer(0)
     per_key, per_query = (2 * B * number * count * (value_width + 1) for number in (groups * summed, heads * T))
-    scores, values = (2 * B * heads * masked * width for width in (D, value_width + 1))
+    scores, values = (2 * B * heads * masked * width for width in (products * D, value_width + 1))
     return Terms(
         flops={"sum over keys": per_key, "read by queries": per_query}
         | ({"masked scores": scores, "masked values": values} if causal else {}),
@@ -108,12 +109,19 @@ def cost(
     """
     E = heads * D
     inner = 3 * E
+    map_name = choose_map(feature_map, order)
     layer = Terms(
         parameters={"projections": E * inner} | ({"biases": inner} if bias else {}),
         flops={"projections": 2 * B * T * E * inner},
         backward_flops={"projections": 2 * B * T * E * inner, "projections' weights": 2 * B * T * E * inner},
         saved={"x": B * T * E},
-    ) + core(heads, causal=causal, count=features(choose_map(feature_map, order), order), value_width=D)
+    ) + core(
+        heads,
+        causal=causal,
+        count=features(map_name, order),
+        value_width=D,
+        products=2 if map_name == "diagonal" else 1,
+    )
     if not out_proj:
         return layer
     # What W_O reads is the answer, which is kept already.

@@ -97,7 +97,36 @@ def drawing(letters: Mapping[str, int]) -> str:
         f"block, window {window}": Pattern("block", window),
         f"block, window {window}, causal inside": Pattern("block", window, is_causal=True),
     }
-    return "\n\n".join(picture(name, length, pattern) for name, pattern in patterns.items())
+    return "\n\n".join(
+        [*(picture(name, length, pattern) for name, pattern in patterns.items()), nested(length, window)]
+    )
+
+
+def nested(length: int, window: int) -> str:
+    """Sliding windows of W, 2 W, 4 W ... in one picture: where a number stands, that window and all wider ones attend.
+
+    >>> print(nested(5, 1))
+    sliding windows in one picture, by the narrowest that has the pair: W=1 5 pairs, W=2 9, W=4 14, causal 15
+    1 · · · ·
+    2 1 · · ·
+    4 2 1 · ·
+    4 4 2 1 ·
+    ■ 4 4 2 1
+    """
+    widths = [window]
+    while 2 * widths[-1] < length:
+        widths.append(2 * widths[-1])
+    masks = {f"W={width}": Pattern("sliding", width).mask(length, length) for width in widths}
+    masks["causal"] = CAUSAL.mask(length, length)
+    marks = [["·"] * length for _ in range(length)]
+    for name, mask in reversed(masks.items()):
+        for query, key in mask.nonzero().tolist():
+            marks[query][key] = name.removeprefix("W=") if name != "causal" else "■"
+    wide = len(str(widths[-1]))
+    counts = [f"{name} {int(mask.sum())}" for name, mask in masks.items()]
+    title = f"sliding windows in one picture, by the narrowest that has the pair: {counts[0]} pairs"
+    rows = (" ".join(f"{mark:>{wide}}" for mark in row) for row in marks)
+    return "\n".join([", ".join([title, *counts[1:]]), *rows])
 
 
 def work(request: RequestSizes) -> dict[str, float]:

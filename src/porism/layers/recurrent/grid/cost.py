@@ -1,17 +1,22 @@
 """What the layer costs. The README derives every term."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sympy import Expr
 from torch import nn
 
 from porism.costing.alphabet import B, C, H, X, Y
 from porism.costing.terms import Terms
+from porism.errors import RecipeError
 from porism.layers.recurrent.grid.kernels.cpu import GATES
 from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
 
 LARGEST = {"Y": 16, "X": 16}
 """Up to which the layer is counted: every diagonal is a diagonal of its own, so that more would take long."""
+
+PICTURE = {"Y": 4, "X": 6}
+"""The usual sizes of a drawing."""
+LARGEST_PICTURE = 30
 
 
 def cost(cell: str = "rnn", bias: bool = False, directions: int = 1) -> Terms:
@@ -52,6 +57,45 @@ def parallel_steps() -> Expr:
     X + Y - 1
     """
     return Y + X - 1
+
+
+def drawing(letters: Mapping[str, int]) -> str:
+    """What `porism cost grid --draw` shows: the step at which each cell can be computed, and how many are at once.
+
+    >>> print(drawing({"Y": 2, "X": 3}))
+    one direction, 2 x 3 cells: 4 steps, each a diagonal
+    1 2 3
+    2 3 4
+    <BLANKLINE>
+    cells at once, step by step: at most 2, 1.5 on average
+    1 ■
+    2 ■ ■
+    3 ■ ■
+    4 ■
+    """
+    unknown = [letter for letter in letters if letter not in PICTURE]
+    if unknown:
+        raise RecipeError(f"cost: a picture has no letter {unknown[0]} to set. It has {', '.join(PICTURE)}.")
+    rows, columns = ({**PICTURE, **letters}[letter] for letter in ("Y", "X"))
+    if not (1 <= rows <= LARGEST_PICTURE and 1 <= columns <= LARGEST_PICTURE):
+        raise RecipeError(
+            f"cost: Y={rows},X={columns} does not fit a picture. Give each from 1 to {LARGEST_PICTURE}, for instance "
+            "--at Y=4,X=6."
+        )
+    steps = rows + columns - 1
+    wide = len(str(steps))
+    front = [" ".join(f"{y + x + 1:>{wide}}" for x in range(columns)) for y in range(rows)]
+    at_once = [min(step, rows, columns, steps + 1 - step) for step in range(1, steps + 1)]
+    bars = [f"{step:>{wide}} {' '.join('■' * cells)}" for step, cells in enumerate(at_once, 1)]
+    return "\n".join(
+        [
+            f"one direction, {rows} x {columns} cells: {steps} steps, each a diagonal",
+            *front,
+            "",
+            f"cells at once, step by step: at most {max(at_once)}, {rows * columns / steps:.2g} on average",
+            *bars,
+        ]
+    )
 
 
 def subject() -> tuple[Callable[[int, int], nn.Module], tuple[str, ...]]:

@@ -87,7 +87,9 @@ def attention(recipe: LanguageRecipe) -> Heads:
             return WindowAttention(width, heads, window_size=recipe.window_size, qk_norm=True)
         case "taylor":
             # It is not to stand in for softmax but to be trained as it is: how far they are apart is no defect here.
-            return TaylorAttention(width, heads, order=recipe.order, qk_norm=True, warn_above=None)
+            return TaylorAttention(
+                width, heads, order=recipe.order, feature_map=recipe.series_map, qk_norm=True, warn_above=None
+            )
         case "hybrid":
             return HybridAttention(width, heads, window_size=recipe.window_size, order=recipe.order, qk_norm=True)
         case _:
