@@ -28,6 +28,14 @@ def test_a_budget_is_the_same_for_all(text: str, epochs: list[int]) -> None:
     assert budget_text(budget) == text
 
 
+def test_a_recipe_that_keeps_its_last_epoch_keeps_its_best_of_more() -> None:
+    """It was made for four: of twelve the last may be worse than one before. It does not stop early either way."""
+    last = Recipe(name="c", description="", epochs=4, restore_best_weights=False)
+    more, as_many = (apply_budget([RECIPES[0], last], budget)[1] for budget in ("equal", {"epochs": 4}))
+    assert (more.epochs, more.restore_best_weights, more.patience) == (12, True, 12)
+    assert as_many == last
+
+
 def test_time_ends_a_training_and_its_schedule(
     tiny: LanguageRecipe, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

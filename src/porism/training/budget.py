@@ -62,15 +62,26 @@ def apply_budget(
         return list(recipes)
     if budget == "equal":
         most = max(recipe.epochs for recipe in recipes)
-        return [dataclasses.replace(recipe, epochs=most) for recipe in recipes]
+        return [_with_epochs(recipe, most) for recipe in recipes]
     ((kind, amount),) = _checked(budget).items()
     if kind == "seconds":
-        return [dataclasses.replace(recipe, epochs=WITHOUT_END, max_seconds=amount) for recipe in recipes]
+        return [dataclasses.replace(_with_epochs(recipe, WITHOUT_END), max_seconds=amount) for recipe in recipes]
     if kind == "epochs":
-        return [dataclasses.replace(recipe, epochs=int(amount)) for recipe in recipes]
+        return [_with_epochs(recipe, int(amount)) for recipe in recipes]
     if count_examples is None:
         raise RecipeError("a budget of examples needs to know how many an epoch has. Give epochs instead.")
-    return [dataclasses.replace(recipe, epochs=_epochs(recipe, amount, count_examples(recipe))) for recipe in recipes]
+    return [_with_epochs(recipe, _epochs(recipe, amount, count_examples(recipe))) for recipe in recipes]
+
+
+def _with_epochs(recipe: AnyRecipe, epochs: int) -> AnyRecipe:
+    """The recipe with other epochs. One that keeps its last epoch keeps its best on `valid` where it gets more of them.
+
+    It was made for fewer: the last of many may be worse than one before.
+    """
+    changed = dataclasses.replace(recipe, epochs=epochs)
+    if recipe.restore_best_weights or epochs <= recipe.epochs:
+        return changed
+    return dataclasses.replace(changed, restore_best_weights=True, patience=changed.validations)
 
 
 def examples_in_epoch(kind: type[Task], recipe: Recipe, source: str | None) -> int:
