@@ -164,3 +164,14 @@ def test_a_mistake_is_one_line_and_exit_2(say: Say, words: list[str], message: s
     assert completed.code == 2
     assert message in completed.err
     assert completed.err.count("\n") == 1
+
+
+def test_a_letter_that_a_recipe_fixes_is_set_by_at_and_compared_along_by_nobody(say: Say) -> None:
+    completed = say(["cost", "language/hybrid", "--at", "T=3,H=8,V=9,B=2", "--json"])
+    assert completed.code == 0
+    assert "at T=3, along which the code has steps" in completed.err
+    result = json.loads(completed.out.splitlines()[-1])
+    assert result["fixed"] == {"T": 3}
+    refused = say(["cost", "language/hybrid", "--at", "T=3", "--against", "language/elman", "--along", "T"])
+    assert refused.code == 2
+    assert "T is 3 in the formulas of language/hybrid, so that nothing is compared along it" in refused.err

@@ -97,7 +97,7 @@ def test_other_recipes_versions_and_sources_are_derived(
 def test_code_that_was_edited_since_it_was_loaded_keeps_nothing(
     derived: Cost, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formula_cache, "_IMPORTED", 0.0)
+    monkeypatch.setattr(formula_cache, "_LOADED_AT", 0.0)
     formula_cache._source.cache_clear()
     assert file_of(PARTS) is None
     cached(PARTS, SUBJECT, lambda: derived)

@@ -76,10 +76,11 @@ class CostCommand:
         target = resolve(self.target, self._inputs(), self.arguments)
         if self.draw:
             return self._draw(target, sizes, console)
+        given = sizes
         if target.recipe is not None:
             # A size that no formula of the recipe is for stays a number in it.
-            target = target.at(sizes)
-            sizes = {letter: size for letter, size in sizes.items() if letter not in target.fixed}
+            target = target.at(given)
+            sizes = {letter: size for letter, size in given.items() if letter not in target.fixed}
         derived = self._derive(target, console)
         console.print(derived.table())
         if target.fixed:
@@ -91,7 +92,7 @@ class CostCommand:
             tell(console, f"{variant.name}, {variant.about}:")
             console.print(variants[variant.name].table())
         if self.against:
-            result = derived.to_json() | {"against": self._compare(derived, sizes, console)}
+            result = derived.to_json() | {"against": self._compare(derived, {**given, **target.fixed}, console)}
         else:
             sizes = {**derived.sizes, **sizes} if sizes or self.memory or self.measure else {}
             result = derived.to_json(**sizes) | self._numbers(derived, sizes, console)
@@ -190,8 +191,16 @@ class CostCommand:
     def _compare(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
         from porism.api.cost import resolve
 
-        other = self._derive(resolve(self.against, self._inputs() if ":" in self.against else ()), console)
+        against = resolve(self.against, self._inputs() if ":" in self.against else ())
+        if against.recipe is not None:
+            against = against.at(sizes)
+        other = self._derive(against, console)
         console.print(other.table())
+        # What is a number in the formulas of one is the same number in those of the other.
+        numbers = {**sizes, **against.fixed}
+        fixed = {**derived.fixed, **other.fixed}
+        letters = (*derived.letters, *other.letters)
+        sizes = {letter: size for letter, size in numbers.items() if letter in letters or letter not in fixed}
         crossovers = derived.crossovers(other, self.along, **sizes)
         for crossover in crossovers:
             tell(console, str(crossover))

@@ -4,3 +4,8 @@ Names are imported from the files that define them, so that a layer that uses on
 others: `costing.alphabet` has the letters, `costing.terms` the costs derived by hand, `costing.cost` what `porism.cost`
 returns, `costing.derive` how that is found.
 """
+
+from time import time
+
+LOADED_AT = time()
+"""Layers load this package first: what was edited later is not the code that runs."""

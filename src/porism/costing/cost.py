@@ -201,6 +201,12 @@ class Cost(CostFormulas):
         Letters on both sides alike need no size. The size found and the one before are counted where that does not take
         long; `.size` says how it is known.
         """
+        for one in (self, other):
+            if letter in one.fixed:
+                raise RecipeError(
+                    f"cost: {letter} is {one.fixed[letter]} in the formulas of {one.name}, so that nothing is compared "
+                    f"along it. Letters of {one.name}: {', '.join(one.letters) or 'none'}."
+                )
         known = tuple(dict.fromkeys((*self.letters, *other.letters)))
         for name in sizes:
             if name not in known:

@@ -10,9 +10,9 @@ import platform
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from time import time
 from typing import Any
 
 import sympy
@@ -33,7 +33,7 @@ FOLDER = "formulas"
 COUNTED_WITH = ("torch", "sympy", "numpy", "numba", "transformers")
 SOURCES = ("layers", "tasks", "costing")
 """Folders of this package whose code decides a formula."""
-_IMPORTED = time()
+_LOADED_AT: float = import_module("porism.costing").LOADED_AT
 
 
 def cached(parts: Mapping[str, Any], subject: CostSubject, derive: Callable[[], Cost]) -> Cost:
@@ -62,7 +62,7 @@ def _source() -> str | None:
     """The checksum of the code as it was loaded; None where that cannot be told."""
     package = Path(__file__).parent.parent
     files = sorted(path for folder in SOURCES for path in (package / folder).rglob("*.py"))
-    if not files or any(path.stat().st_mtime > _IMPORTED for path in files):
+    if not files or any(path.stat().st_mtime > _LOADED_AT for path in files):
         return None  # in an archive, or edited since this process began
     return sha256(b"".join(f"{path.relative_to(package)}\n".encode() + path.read_bytes() for path in files))
 
