@@ -58,7 +58,7 @@ def clocked(step: Step, device: str) -> float:
 def measure(T: int, batch: int, device: str, dtype: torch.dtype, turns: int) -> list[dict[str, float | int | str]]:
     """Milliseconds of every number of heads at one length, for ours and torch's."""
     x = torch.randn(batch, T, WIDTH, device=device, dtype=dtype)
-    mask = nn.Transformer.generate_square_subsequent_mask(T, device=device, dtype=dtype)
+    mask = nn.Transformer.generate_square_subsequent_mask(T, device=torch.device(device), dtype=dtype)
     timed: dict[tuple[str, int, str], Step] = {}
     for heads in HEADS:
         ours = Attention(WIDTH, heads, batch_first=True).to(device, dtype)

@@ -20,11 +20,13 @@ from porism.claims.topics.attention.scalar import CORE, SINGLE, Part, counts, op
 from porism.claims.topics.attention.shares import flops, projections_to_core
 from porism.claims.topics.graphs import propagation, star
 from porism.claims.topics.images.grid import steepest_from_corner
-from porism.claims.topics.recurrent.training import WIDE, parameters_and_products
+from porism.claims.topics.recurrent.training import parameters_and_products
 from porism.layers import Attention
 from porism.layers.attention.pattern import CAUSAL, Pattern
 from porism.layers.attention.taylor.feature_maps import MAPS
-from porism.tasks.speech.metric import SIMILARITIES, edit_distances
+from porism.tasks.language.recipes import WIDE
+from porism.tasks.speech.error_kinds import edit_distances
+from porism.tasks.speech.metric import SIMILARITIES
 
 FORMULAS = [(claim, formula) for claim in all_claims().values() for formula in claim.formulas]
 ALIASES = {"terms": "K", "depth": "L", "base": "b"}
@@ -69,7 +71,8 @@ def more_of(kind: str) -> Callable[[int, int], int]:
     def count(A: int, T: int) -> int:
         D = 4
         many, single = counts(T, D, A, D // A), counts(T, D, 1, D)
-        return abs(sum(getattr(many[part], kind) - getattr(single[part], kind) for part in SINGLE))
+        more: int = abs(sum(getattr(many[part], kind) - getattr(single[part], kind) for part in SINGLE))
+        return more
 
     return count
 
@@ -97,7 +100,7 @@ def form_of(number: str) -> Any:
 def of_text(D: int, H: int, V: int) -> int:
     from dataclasses import replace
 
-    return parameters_and_products(replace(WIDE, embedding_dim=D, hidden_size=H), V)[1]
+    return parameters_and_products(replace(WIDE["wide"], embedding_dim=D, hidden_size=H), V)[1]
 
 
 def edit_similarity(a: int, b: int, d: int) -> float:

@@ -22,7 +22,8 @@ class Tied(nn.Module):
         x = self.words(tokens)
         for layer in self.stack:
             x = layer(x)
-        return self.readout(x) @ x.new_ones(self.readout.out_features, 1)
+        y: Tensor = self.readout(x) @ x.new_ones(self.readout.out_features, 1)
+        return y
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

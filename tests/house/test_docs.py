@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.house.conftest import Plant
 
-from porism.cli import VERBS
+from porism.cli.verbs import VERBS
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")

@@ -7,7 +7,7 @@ import pytest
 import sympy
 import torch
 
-from porism.api import cost_of, resolve
+from porism.api.cost import cost_of, resolve
 from porism.costing.counting.target import Target
 from porism.costing.fitting.basis import symbol
 from porism.costing.subject import CostSubject

@@ -171,7 +171,7 @@ def resolve(name: str, inputs: Sequence[Any] = (), arguments: str = "") -> Named
 
 def _variants(place: ModuleType) -> tuple[NamedTarget, ...]:
     """Other forms of a layer, by names of their own."""
-    found = getattr(place, "variants", dict)()
+    found: dict[str, tuple[str, Any, tuple[Any, ...]]] = getattr(place, "variants", dict)()
     return tuple(NamedTarget(target, inputs, name=name, about=about) for name, (about, target, inputs) in found.items())
 
 
