@@ -20,6 +20,8 @@ from porism.claims.ledger import all_claims
 from porism.cli.compare import CompareCommand
 from porism.cli.verbs import VERBS
 from porism.layers.cases import LAYERS
+from porism.runs.recipe import to_fields
+from porism.tasks.graphs.task import Graphs
 from porism.tasks.language.task import Language
 from porism.training.experiment import Experiment
 
@@ -100,6 +102,12 @@ def test_compare_gives_every_recipe_the_same_budget(say: Say, text: Path) -> Non
     assert "Equal budget: up to 1 epoch each." in " ".join(completed.out.split())
     assert "--budget epochs=1" in Path("both/report.html").read_text(encoding="utf-8")
     assert "--set epochs=1" in Path("both/elman/events.jsonl").read_text()
+
+
+def test_compare_draws_a_split_for_each_seed_on_request() -> None:
+    command = CompareCommand(task="graphs", recipes=["gcn"], seeds=2, set=["split=random", "split_seed=seed"])
+    requests = command._requests(Graphs)[1]
+    assert [(trial.seed, to_fields(recipe)["split_seed"]) for _, trial, recipe in requests] == [(1, 1), (2, 2)]
 
 
 def test_a_run_that_diverges_does_not_end_a_comparison(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ from rich.console import Console
 from tests.report.conftest import WriteRun, metrics
 
 from porism.report.comparison import entries_of, group_runs
+from porism.report.contest import contest, describe
 from porism.report.page import write_report
-from porism.report.seeds import has_seeds, seeds_table
+from porism.report.seeds import has_seeds, models_of, seeds_table
 from porism.runs.record import read_run
 
 
@@ -45,3 +46,29 @@ def test_the_interval_says_what_it_covers(write_run: WriteRun, tmp_path: Path) -
     page = write_report(paths, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "0.8150 ± 0.0025" in page
     assert "on one split of the data and one test set; its 1,000 nodes alone leave a single run ± 0.025." in page
+
+
+def test_seeds_may_draw_the_split_too(write_run: WriteRun, tmp_path: Path) -> None:
+    """Then the data differs from seed to seed, and is the same for all models of one seed."""
+    paths = [
+        write_run(f"{name}-{seed}", recipe=name, seed=seed, fingerprint=f"{seed}" * 4, split="random", split_seed=seed,
+                  metrics=metrics(score + seed))
+        for name, score in (("a", 100.0), ("b", 110.0)) for seed in (1, 2, 3)
+    ]  # fmt: skip
+    (group,) = group_runs(entries_of([read_run(path) for path in paths]))
+    assert [(model.name, len(model.entries)) for model in models_of(group)] == [("a", 3), ("b", 3)]
+    page = write_report(paths, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Every seed drew its own split of the data: the intervals are of the mean over both." in page
+    assert "in pairs over 3 seeds" in page
+
+
+def test_seeds_on_other_splits_are_no_pairs(write_run: WriteRun) -> None:
+    paths = [
+        write_run(f"{name}-{seed}", recipe=name, seed=seed, fingerprint=f"{name}{seed}", split="random",
+                  split_seed=seed, metrics=metrics(100.0 + seed))
+        for name in "ab" for seed in (1, 2)
+    ]  # fmt: skip
+    (group,) = group_runs(entries_of([read_run(path) for path in paths]))
+    (pair,) = contest(group, models_of(group)).pairs
+    assert pair.leads == ()
+    assert describe(group, pair) == "a and b were scored on different examples, also from seed 1."

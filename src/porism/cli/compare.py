@@ -109,12 +109,15 @@ class CompareCommand(TrainingOptions):
         experiment = kind.experiments[chosen[0]] if chosen else None
         plan = experiment or Experiment("compare", "", tuple(dict.fromkeys(self.recipes)), seeds=1)
         trials = list(plan.trials(self.seed_or_default, self.seeds))
-        recipes = [
-            override(pick(kind.recipes, trial.recipe, kind.name), [*trial.assignments, *self.set]) for trial in trials
-        ]
+        recipes = [override(pick(kind.recipes, trial.recipe, kind.name), self._assignments(trial)) for trial in trials]
         alone = experiment is None and (self.seeds or 1) == 1
         names = [trial.recipe if alone else trial.folder for trial in trials]
         return experiment, list(zip(names, trials, self._within_budget(kind, plan, recipes), strict=True))
+
+    def _assignments(self, trial: "ExperimentRun") -> list[str]:
+        """What a run sets in its recipe. `split_seed=seed` draws a split for each seed, the same for all models."""
+        drawn = f"split_seed={trial.seed}"
+        return [drawn if text == "split_seed=seed" else text for text in (*trial.assignments, *self.set)]
 
     def _within_budget(self, kind: "type[Task]", plan: "Experiment", recipes: "list[Recipe]") -> "list[Recipe]":
         """The recipes with as much training as --budget allows; an experiment on epochs keeps those it sets."""
@@ -156,7 +159,7 @@ class CompareCommand(TrainingOptions):
                 if (lost := read_run(path).diverged) is not None:
                     raise DivergedError(lost)
                 return run.metrics() or self.train_on(run, console, report)
-            given = [*trial.assignments, *self.set]
+            given = self._assignments(trial)
             given += assignments(override(kind.recipes[trial.recipe], given), recipe)
             return self.train_new(kind, recipe, path, console, given, trial.seed, report)
         except DivergedError as error:

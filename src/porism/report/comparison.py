@@ -86,8 +86,13 @@ def group_runs(entries: Sequence[Entry]) -> list[RunGroup]:
     scored: dict[tuple[str, str, str], list[Entry]] = {}
     # What an unfinished run will be scored on is not known yet: it goes with the first that has its data.
     homes: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+    drawn = {entry.record.facts.seed for entry in entries if draws_split(entry.record)}
+    several_splits = len(drawn) > 1
     for entry in sorted(entries, key=lambda entry: entry.record.metrics is None):
-        facts, evaluation = entry.record.facts, _evaluation(entry.record)
+        facts, evaluation = entry.record.facts, evaluation_of(entry.record)
+        if several_splits and draws_split(entry.record):
+            # Pairs of one seed share their split.
+            evaluation = "drawn by seed"
         home = (facts.task, facts.source or "", facts.fingerprint)
         key = (*home[:2], evaluation) if evaluation else homes.get(home, home)
         homes.setdefault(home, key)
@@ -102,7 +107,7 @@ OLD_SCORED = {"words": ("window", "sample")}
 """Fields that decide which examples are scored, in runs of 0.1, which do not say on what they were."""
 
 
-def _evaluation(record: RunRecord) -> str:
+def evaluation_of(record: RunRecord) -> str:
     """What a finished run was scored on."""
     if record.metrics is None:
         return ""
@@ -165,9 +170,19 @@ def splits_of(records: Iterable[RunRecord]) -> list[str]:
 
 
 def differing(records: Sequence[RunRecord]) -> list[str]:
-    """The recipe's fields that are not the same in all runs."""
+    """The recipe's fields that are not the same in all runs; without a split that each seed draws."""
     names = dict.fromkeys(name for record in records for name in record.fields)
+    if all(draws_split(record) for record in records):
+        names.pop(SPLIT_SEED, None)
     return [name for name in names if len({repr(record.fields.get(name)) for record in records}) > 1]
+
+
+SPLIT_SEED = "split_seed"
+
+
+def draws_split(record: RunRecord) -> bool:
+    """Whether a run's split of the data was drawn from its seed, as `porism compare --set split_seed=seed` does."""
+    return record.fields.get("split") == "random" and record.fields.get(SPLIT_SEED) == record.facts.seed
 
 
 def entries_of(records: Sequence[RunRecord]) -> list[Entry]:

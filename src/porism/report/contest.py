@@ -16,7 +16,7 @@ from itertools import combinations
 from statistics import median
 
 from porism.report import numbers
-from porism.report.comparison import Entry, RunGroup
+from porism.report.comparison import Entry, RunGroup, evaluation_of
 from porism.report.examples import ExampleTest, compare_examples
 from porism.report.seeds import SeedGroup
 from porism.runs.statistics import CONFIDENCE, SIGNIFICANCE, Interval, holm, interval, t_test
@@ -97,7 +97,11 @@ def correct(contests: Sequence[Contest]) -> list[Contest]:
 
 def _pair(group: RunGroup, first: SeedGroup, second: SeedGroup) -> PairedComparison:
     theirs = second.by_seed
-    pairs = [(entry, theirs[seed]) for seed, entry in first.by_seed.items() if seed in theirs]
+    pairs = [
+        (entry, theirs[seed])
+        for seed, entry in first.by_seed.items()
+        if seed in theirs and evaluation_of(entry.record) == evaluation_of(theirs[seed].record)
+    ]
     tests = [compare_examples(group, *pair) for pair in pairs]
     known = [test for test in tests if test is not None]
     leads = tuple(_lead(group, *pair) for pair in pairs)
@@ -116,6 +120,8 @@ def describe(group: RunGroup, pair: PairedComparison) -> str:
     if lost := [model for model in (pair.first, pair.second) if not model.entries]:
         return f"{' and '.join(model.name for model in lost)} diverged, so there is no number to compare."
     if not pair.leads:
+        if first_seeds := sorted(pair.first.by_seed.keys() & pair.second.by_seed.keys()):
+            return f"{first} and {second} were scored on different examples, also from seed {first_seeds[0]}."
         seeds = " and ".join(f"{model.name} has {_listed(model.by_seed)}" for model in (pair.first, pair.second))
         return f"{first} and {second} have no seed in common: {seeds}. Train both from the same seeds."
     if len(pair.leads) == 1:

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from porism.report import numbers
-from porism.report.comparison import Entry, RunGroup, splits_of
+from porism.report.comparison import Entry, RunGroup, draws_split, splits_of
 from porism.report.examples import of_examples
 from porism.runs.statistics import CONFIDENCE, Interval, interval
 
@@ -144,6 +144,8 @@ def _title(group: RunGroup) -> str:
 
 def coverage(group: RunGroup) -> str:
     """What the intervals over seeds leave out: they are of one split of the data and one test set."""
+    if all(draws_split(entry.record) for entry in group.entries):
+        return "Every seed drew its own split of the data: the intervals are of the mean over both."
     text = "The intervals are of the mean over seeds, on one split of the data and one test set"
     found = [known for model in models_of(group) for entry in model.entries[:1] if (known := of_examples(group, entry))]
     if not found:

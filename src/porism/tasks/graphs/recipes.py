@@ -57,7 +57,7 @@ class GraphRecipe(Recipe):
     split: Literal["public", "random"] = "public"
     """Which nodes train, validate and test: as the data says, or drawn from `split_seed`."""
     split_seed: Whole = 0
-    """Of a random split, whatever the seed of the run."""
+    """Of a random split, whatever the seed of the run; `porism compare --set split_seed=seed` takes that of each."""
 
     def __post_init__(self) -> None:
         if self.model != "gcn" and self.num_neighbors:
