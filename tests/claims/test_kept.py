@@ -105,7 +105,7 @@ def test_experiments_name_what_the_tasks_have() -> None:
 def test_a_missing_result_leaves_a_claim_open(tmp_path: Path) -> None:
     claim = all_claims()["001-32"]
     decision = decide(claim, tmp_path)
-    assert (decision.outcome, decision.kept) == ("open", "no kept result language-table")
+    assert (decision.outcome, decision.kept) == ("open", "no result language-table is kept yet")
 
 
 def test_ranks() -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from tests.cli.child import Child
 from tests.cli.conftest import TINY, Say
+from tests.runs.tiny_runs import begin, write_text
 
 from porism.claims.claim import Finding
 from porism.claims.kept.experiments import EXPERIMENTS, KeptExperiment
-from porism.claims.kept.result import KeptRun
+from porism.claims.kept.result import KeptRun, read_kept
 from porism.claims.ledger import all_claims
 from porism.cli.compare import CompareCommand
 from porism.cli.verbs import VERBS
@@ -23,6 +24,7 @@ from porism.layers.cases import LAYERS
 from porism.runs.recipe import to_fields
 from porism.tasks.graphs.task import Graphs
 from porism.tasks.language.task import Language
+from porism.training import session
 from porism.training.experiment import Experiment
 
 TRAIN_KEYS = {
@@ -271,6 +273,30 @@ def test_a_kept_result_is_made_anew(say: Say, monkeypatch: pytest.MonkeyPatch) -
     assert "17 ms for 4,096 tokens, 67 ms for 8,192 tokens" in decided["evidence"]
     # Without --out it is told beside the one that is kept.
     assert "67" in say(["check", "claims", "--rerun", "attention-speed"]).out
+
+
+def test_a_kept_result_is_trained_anew(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def train(command: CompareCommand) -> int:
+        """In place of a whole comparison with its reports."""
+        assert (command.task, command.recipes, command.seeds) == ("language", ["table-02"], 3)
+        assert command.out is not None
+        widths = [word.replace("2048", "3").replace("4096", "4") for word in command.set]
+        session.complete(begin(command.out / "run", write_text(tmp_path), *widths))
+        return 0
+
+    monkeypatch.setattr(CompareCommand, "run", train)
+    completed = say(["check", "claims", "--rerun", "000-25", "--out", "language-widths.json"])
+    assert completed.code == 0
+    assert "000-25b: not decided. 1 seed, where 3 are needed" in " ".join(completed.out.split())
+    kept = read_kept("language-widths", Path())
+    assert kept is not None
+    assert [run.settings for run in kept.runs] == [
+        {"recipe": "elman", "embedding_dim": D, "hidden_size": H} for D, H in ((256, 512), (3, 4))
+    ]
+    for run in kept.runs:
+        assert run.seed == 5
+        assert {"test.perplexity", "valid.perplexity@1", "epochs", "best_epoch", "seconds"} <= run.numbers.keys()
+    assert (kept.data, kept.command) == ("ptb", EXPERIMENTS["language-widths"].command)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What the guides show is what the program says: their examples are run."""
 
 import doctest
+import re
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,6 @@ def test_the_ledger_is_what_the_program_writes(tmp_path: Path) -> None:
     assert main(["check", "claims", "--out", str(tmp_path / "ledger.md")]) == 0
     written = (tmp_path / "ledger.md").read_text()
     assert written == (DOCS / "ledger.md").read_text(), "write it anew: porism check claims --out docs/ledger.md"
+    counts = re.sub(r" \(.*?\)", "", next(line for line in written.splitlines() if " statements: " in line))
+    readme = " ".join((DOCS.parent / "README.md").read_text().split())
+    assert counts in readme, "README says other counts than the ledger"

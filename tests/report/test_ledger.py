@@ -51,10 +51,7 @@ def test_filters_hide_what_is_not_chosen() -> None:
 def test_markdown_has_a_row_for_each() -> None:
     text = ledger_markdown(ROWS, TOPICS)
     assert "| 000-01 | Rows sum to one & more. | wrong | They do not. | computed |" in text
-    assert (
-        "| 000-03 | It trains. | empirical | Text8 stands in. Kept run: 1 seed. `porism train words` text8 | open: "
-        in text
-    )
+    assert "| 000-03 | It trains. | empirical | Text8 stands in. 1 seed. `porism train words` text8 | open: " in text
     assert ledger_markdown(ROWS, TOPICS, "1 computed").count("Of these 1 computed.") == 1
     assert "| wrong | 1 |" in text
 

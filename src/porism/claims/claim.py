@@ -84,6 +84,8 @@ class Claim(Statement, Generic[Form]):
     right_where: Callable[..., bool] | None = None
     computable: bool = True
     """Not where the statement is refused for its shape: it cannot be computed, or has another size than the truth."""
+    published: bool = False
+    """Whether the judge goes by published numbers, and by kept runs beside them: nothing was computed for it."""
 
     def __post_init__(self) -> None:
         expected, other = ("rival", "corrected") if self.verdict == "holds" else ("corrected", "rival")

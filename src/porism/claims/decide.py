@@ -13,7 +13,7 @@ from porism.claims.kept.result import KeptResult, read_kept
 from porism.errors import MissingExtra
 
 Outcome = Literal["pass", "fail", "open"]
-By = Literal["computation", "kept run", ""]
+By = Literal["computation", "published numbers", "kept run", ""]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Decision:
             case "pass" if self.by == "kept run":
                 return f"kept run: {'holds' if self.answer else 'does not hold'}"
             case "pass":
-                return "computed"
+                return "computed" if self.by == "computation" else "by published numbers"
         if isinstance(self.claim, Empirical) and self.claim.way == "not by training":
             return "open: not for training to decide"
         return "open: a package is missing" if self.missing else "open: no run decides it yet"
@@ -67,7 +67,7 @@ def tally(decisions: Sequence[Decision]) -> str:
     '1 computed, 0 decided by kept runs, 0 open'
     """
     words = Counter(decision.word for decision in decisions)
-    computed, failed = words["computed"], words["failed"]
+    computed, published, failed = (words[word] for word in ("computed", "by published numbers", "failed"))
     kept = sum(decision.by == "kept run" for decision in decisions)
     undecidable = words["open: not for training to decide"]
     still_open = sum(decision.outcome == "open" for decision in decisions)
@@ -79,7 +79,8 @@ def tally(decisions: Sequence[Decision]) -> str:
         kinds.append(f"{still_open - undecidable} for want of a run, data or a package")
     if side_facts:
         kinds.append(f"{side_facts} of them with a side fact that was computed and decides nothing")
-    text = f"{computed} computed, {kept} decided by kept runs, {still_open} open"
+    by_published = f" {published} by published numbers," if published else ""
+    text = f"{computed} computed,{by_published} {kept} decided by kept runs, {still_open} open"
     return text + (f" ({', '.join(kinds)})" if kinds else "") + (f", {failed} failed" if failed else "")
 
 
@@ -134,7 +135,7 @@ def _ruling(claim: Empirical, folder: Path | None) -> Ruling:
         return Ruling(None, "")
     result = read_kept(claim.kept, folder)
     if result is None:
-        return Ruling(None, f"no kept result {claim.kept}")
+        return Ruling(None, f"no result {claim.kept} is kept yet")
     ruling = claim.rule(result)
     return replace(ruling, evidence=f"{ruling.evidence} ({_origin(result)})")
 
@@ -171,9 +172,8 @@ def _computed(claim: Claim[Any]) -> Decision:
                 f"of {cases.met + cases.unmet} cases {cases.met} meet the condition: there must be both kinds"
             )
     why = "; ".join(faults)
-    return Decision(
-        claim, "fail" if why else "pass", "" if why else "computation", stated, other, within=within, why=why
-    )
+    by: By = "" if why else "published numbers" if claim.published else "computation"
+    return Decision(claim, "fail" if why else "pass", by, stated, other, within=within, why=why)
 
 
 @dataclass

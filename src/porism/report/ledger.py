@@ -19,9 +19,9 @@ ABOUT = (
     "open. A side fact is something near it that was computed, and decides nothing."
 )
 ORDERS = (
-    "O is an upper bound, as the sources use it: a statement that something takes O(T^2 D) is refused where it takes "
-    "more, and not where it takes less. Where a source says that something is all of a cost, or adds up its parts, the "
-    "exponents have to be equal."
+    "O is an upper bound, as the sources use it: no statement is refused for a bound that is larger than what was "
+    "counted. Where such a statement holds, its exponents were found to be those that were counted, which is more than "
+    "it says."
 )
 
 
@@ -126,7 +126,7 @@ def _line(row: Row) -> str:
     right = [
         row.precise,
         row.reason,
-        row.kept and f"Kept run: {row.kept}.",
+        row.kept and f"{row.kept[:1].upper()}{row.kept[1:]}.",
         row.command and f"`{row.command}`",
         row.needs,
     ]

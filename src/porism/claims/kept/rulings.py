@@ -100,7 +100,7 @@ def both(*rulings: Ruling) -> Ruling:
     """True where all are, False where one is."""
     answers = [ruling.answer for ruling in rulings]
     answer = False if False in answers else None if None in answers else True
-    return Ruling(answer, "; ".join(ruling.evidence for ruling in rulings))
+    return Ruling(answer, "; ".join(dict.fromkeys(ruling.evidence for ruling in rulings)))
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
