@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import porism
 from porism.errors import DataError, PorismError, RecipeError, RunError, ShapeError
+from porism.runs.run import IN_MEMORY, RunFacts
 from porism.training.own_model import DataInfo
 
 
@@ -102,6 +104,19 @@ def test_a_function_draws_from_the_seed_and_is_found_again(points: Data, tmp_pat
     assert first.recipe.name == "make"
 
 
+def test_what_repeats_a_run_is_python_where_python_brought_something() -> None:
+    known: dict[str, Any] = {"task": "supervised", "recipe": "mlp", "seed": 0, "device": "cpu", "precision": "fp32"}
+    facts = RunFacts(**known, threads=2, fingerprint="", overrides=["epochs=3", "loss=function"])
+    command = "porism train supervised mlp --set epochs=3 --set loss=function"
+    assert facts.repeat().startswith(command)
+    end = "seed=0, device='cpu', threads=2, epochs=3, loss=...)"
+    in_memory = replace(facts, source=IN_MEMORY)
+    assert in_memory.repeat() == f"porism.train('supervised', 'mlp', data=..., {end}"
+    assert replace(in_memory, model=IN_MEMORY).repeat() == f"porism.train('supervised', data=..., model=..., {end}"
+    named = replace(facts, model="nets:make", overrides=["loss=model"])
+    assert named.repeat() == "porism.train('supervised', model='nets:make', seed=0, device='cpu', threads=2)"
+
+
 class Pairs(Dataset[tuple[Tensor, int]]):
     """Read one by one, and augmented at random."""
 
@@ -115,12 +130,32 @@ class Pairs(Dataset[tuple[Tensor, int]]):
         return self.points[0][index] + 0.01 * torch.randn(4), int(self.points[1][index])
 
 
+class Columns:
+    """What a datasets.Dataset is to us: columns by name, in torch's tensors when asked."""
+
+    column_names = ("label", "x")
+
+    def __init__(self, X: Tensor, y: Tensor, as_torch: bool = False) -> None:
+        self.X, self.y, self.as_torch = X, y, as_torch
+
+    def with_format(self, kind: str) -> "Columns":
+        return Columns(self.X, self.y, kind == "torch")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = {"label": self.y[index], "x": self.X[index]}
+        return row if self.as_torch else {name: value.tolist() for name, value in row.items()}
+
+
 FORMS: dict[str, Any] = {
     "arrays of numpy": lambda X, y: (X.double().numpy(), y.numpy()),
     "lists": lambda X, y: (X.tolist(), y.tolist()),
     "a TensorDataset": TensorDataset,
     "a Dataset": lambda X, y: Pairs((X, y)),
     "a DataLoader": lambda X, y: DataLoader(Pairs((X, y)), batch_size=16, shuffle=True),
+    "a datasets.Dataset": Columns,
     "a list of pairs": lambda X, y: list(zip(X, y, strict=True)),
     "by split": lambda X, y: {
         split: (X[some], y[some])
@@ -207,6 +242,7 @@ WRONG: dict[str, Wrong] = {
     "negative class": Wrong(DataError, "class -1", {}, lambda X, y: (X, y - 1)),
     "other lengths": Wrong(DataError, "expected as many rows in each", {}, lambda X, y: (X, y[1:])),
     "no data": Wrong(DataError, "a int is no data", {}, lambda X, y: 5),
+    "no target": Wrong(DataError, "examples are dicts of x, expected", {}, lambda X, y: [{"x": one} for one in X]),
     "unknown split": Wrong(DataError, "there is no split 'dove'", {}, lambda X, y: {"dove": (X, y)}),
     "field of our models": Wrong(RecipeError, "hidden_size is of the recipes' models", {"hidden_size": 5}),
     "two models": Wrong(RecipeError, "two models", {"model": nn.Linear(4, 3)}),

@@ -146,6 +146,15 @@ def test_a_graph_in_memory_and_a_model_of_your_own(tmp_path: Path) -> None:
         porism.load(run.path, model=Aggregate).evaluate()
 
 
+def test_words_have_vectors(text: str, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(Path(text).read_text() * 8)
+    given = {"vector_size": 8, "batch_size": 200, "validation_split": 0.1, **SHORT}
+    run = porism.train("words", "full", data=tmp_path / "text.txt", out=tmp_path / "run", **given)
+    assert run.vectors["cat"].shape == (8,)
+    (nearest,) = run.vectors.most_similar("cat", topn=1)
+    assert f"-> {nearest[0]} {nearest[1]:.3f}" in run.predict("cat")[0].output
+
+
 WRONG: dict[str, tuple[type[PorismError], str, dict[str, Any]]] = {
     "shape of language": (ShapeError, "expected (20, 16,", {"task": "language", "model": nn.Embedding(9000, 3)}),
     "shape of graphs": (

@@ -67,6 +67,7 @@ class ImagesFields(RecipeFields, total=False):
 
 class GraphsFields(RecipeFields, total=False):
     normalization: Literal["sym", "rw", "softmax", "none"]
+    add_self_loops: bool
     hidden_size: int
     num_layers: int
     dropout: float
@@ -76,6 +77,7 @@ class GraphsFields(RecipeFields, total=False):
     num_augmentations: int
     consistency_weight: float
     sharpening_temperature: float
+    features: Literal["auto", "given", "standardized", "one-hot"]
     normalize_features: bool
     first_layer_weight_decay: float
     check_val_every_n_epoch: int

@@ -70,8 +70,6 @@ class RunFacts:
             words += ["--set", override]
         if self.source is not None:
             words += ["--data", self.source]
-        if self.model is not None:
-            words += ["--model", self.model]
         if not any(override.startswith("precision=") for override in self.overrides):
             words += ["--precision", self.precision]
         if self.device == "cpu":
@@ -79,16 +77,21 @@ class RunFacts:
         return [*words, "--device", self.device, "--seed", str(self.seed)]
 
     def repeat(self) -> str:
-        """What repeats the run: a command, or in Python where data or model were given there."""
-        if IN_MEMORY not in (self.source, self.model):
+        """What repeats the run: a command, or in Python where data or a model were given there."""
+        if self.model is None and self.source != IN_MEMORY:
             return shlex.join(self.command())
+        threads = self.threads if self.device == "cpu" else None
         given: dict[str, Any] = {"data": self.source, "model": self.model, "seed": self.seed, "device": self.device}
+        given |= {"threads": threads, **{name: plain_value(value) for name, _, value in self._set()}}
+        # What the recipe says of a loss that has no name: a function, or that of the model's own output.
+        given |= {"loss": {"function": IN_MEMORY, "model": None}.get(given.get("loss", ""), given.get("loss"))}
         given = {name: value for name, value in given.items() if value is not None}
-        given |= {name: plain_value(value) for name, _, value in (text.partition("=") for text in self.overrides)}
-        given |= {"loss": IN_MEMORY} if given.get("loss") == "function" else {}
-        given.pop("loss", None) if given.get("loss") == "model" else None
         shown = [f"{name}={'...' if value == IN_MEMORY else repr(value)}" for name, value in given.items()]
-        return f"porism.train({', '.join([repr(self.task), *shown])})"
+        named = [repr(self.recipe)] if self.model is None else []
+        return f"porism.train({', '.join([repr(self.task), *named, *shown])})"
+
+    def _set(self) -> list[tuple[str, str, str]]:
+        return [text.partition("=") for text in self.overrides]
 
 
 class RunFolder:

@@ -7,7 +7,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,9 @@ __all__ = ["CATALOGUE", "SupervisedData", "load_data", "own_data", "targets_of"]
 CATALOGUE = {"rings": DataSet("600 points of three rings, which no line tells apart: the default", "none needed")}
 SPLITS = ("train", "valid", "test")
 READ_AT_ONCE = 256
+NAMED_LOSSES = ("cross_entropy", "mse", "bce")
+TARGETS = ("label", "labels", "target", "targets", "y")
+"""Usual names of the column that is predicted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +71,30 @@ def own_data(data: Any, recipe: SupervisedRecipe) -> SupervisedData:
     examples = {
         split: examples_of(parts[split], "data" if len(parts) == 1 else split) for split in SPLITS if split in parts
     }
+    if recipe.loss in NAMED_LOSSES:
+        examples = {split: _as_pairs(found, split) for split, found in examples.items()}
     if "valid" in examples:
         return _checked(examples, recipe, {"split": "as it came"})
     return split_up(examples["train"], recipe, test=examples.get("test"))
+
+
+def _as_pairs(examples: Examples, split: str) -> Examples:
+    """Examples that are dicts as inputs and, last, the target, by the usual names of its column."""
+    if examples.names is None or not isinstance(examples, Items):
+        return examples
+    found = [name for name in examples.names if name in TARGETS]
+    if len(found) != 1 or len(examples.names) < 2:
+        raise DataError(
+            f"{split}: examples are dicts of {', '.join(examples.names)}, expected inputs and one of "
+            f"{', '.join(TARGETS)}. Rename the column of the target, or give pairs of input and target."
+        )
+    order = [*(name for name in examples.names if name != found[0]), found[0]]
+
+    def collate(items: list[Any]) -> list[Any]:
+        batch = examples.collate(items)
+        return [batch[name] for name in order]
+
+    return replace(examples, names=None, collate=collate)
 
 
 def split_up(
@@ -101,14 +125,8 @@ def _labels(examples: Examples, recipe: SupervisedRecipe) -> Tensor | None:
 
 def _checked(splits: Mapping[str, Examples], recipe: SupervisedRecipe, facts: dict[str, str]) -> SupervisedData:
     """Targets as the loss takes them, the same in all splits."""
-    if recipe.loss not in ("cross_entropy", "mse", "bce"):
+    if recipe.loss not in NAMED_LOSSES:
         return SupervisedData(splits, (), facts)
-    for split, examples in splits.items():
-        if examples.names is not None:
-            raise DataError(
-                f"{split}: examples are dicts of {', '.join(examples.names)}. Give pairs of input and target, or "
-                "loss=None for a model whose output has a loss."
-            )
     splits, names = _numbered_alike(splits)
     if recipe.loss != "cross_entropy":
         if names:
