@@ -304,7 +304,6 @@ def test_a_kept_result_is_trained_anew(say: Say, monkeypatch: pytest.MonkeyPatch
     [
         ("000-24", "claim 000-24 is decided by computation"),
         ("000-32", "no run decides it. People have to read it."),
-        ("003-46", "kept result speech-errors is not made by one command"),
         ("999-99", "there is no claim and no kept result '999-99'"),
     ],
 )

@@ -71,8 +71,6 @@ def _found(name: str) -> "tuple[KeptExperiment, list[Empirical]]":
         if not results:
             raise ClaimError(f"claim {name}: no run decides it. {chosen[0].reason}")
         name = results[0]
-    if name not in EXPERIMENTS:
-        raise ClaimError(f"kept result {name} is not made by one command, see porism.claims.kept.experiments.")
     return EXPERIMENTS[name], [claim for claim in empirical if claim.kept == name]
 
 

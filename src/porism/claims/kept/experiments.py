@@ -68,16 +68,14 @@ EXPERIMENTS: Mapping[str, KeptExperiment] = {
         _compared("steps-question", "language", ("steps-question",), "ptb"),
         _compared("rate-question", "language", ("rate-question",), "ptb"),
         _compared("pooling-question", "images", ("pooling-question",), "fashion-mnist", 5),
-        _compared("grid-question", "images", ("grid-question",), "", 5),
+        _compared("grid-question", "images", ("grid-question",), "fashion-mnist", 5),
         _compared("decoder-question", "speech", ("decoder-question",), "an4"),
         _compared("ljspeech-decoders", "speech", ("lstm-ljspeech", "attention-ljspeech"), "ljspeech"),
         KeptExperiment("attention-speed", timed=attention_by_length),
         KeptExperiment("heads-timing", timed=attention_by_heads),
     )
 }
-"""By the name of the result. `speech-errors` is not among them: it is counted in what the decoders of decoder-question
-write, a run with the numbers known_words, similarity, insertions, deletions, substitutions and swaps for each decoder
-and seed."""
+"""By the name of the result."""
 
 
 def kept_of_runs(experiment: KeptExperiment, folders: Sequence[Path]) -> KeptResult:

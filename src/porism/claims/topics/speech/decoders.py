@@ -242,7 +242,7 @@ CLAIMS: tuple[Statement, ...] = (
         way="other data",
         reason=OTHER_DATA,
         command=ON_AN4,
-        kept="speech-errors",
+        kept="decoder-question",
         rule=rulings.lstm_writes_words_attention_is_closer,
     ),
 )

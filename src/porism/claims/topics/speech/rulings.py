@@ -5,11 +5,11 @@ from collections.abc import Callable
 from porism.claims.claim import Ruling
 from porism.claims.kept.result import KeptResult
 from porism.claims.kept.rulings import Settings, both, is_about, larger, paired, shown, too_few_seeds
+from porism.errors import ClaimError
 from porism.runs.statistics import interval
 from porism.tasks.speech.recipes import PUBLISHED
 
-LSTM: Settings = {"recipe": "lstm"}
-ATTENTION: Settings = {"recipe": "attention"}
+WORDS, SIMILARITY, REPLACED = "test.in_vocabulary_rate", "test.damerau_levenshtein", "test.substitution_rate"
 FIRST, WIDEST = 1, 3
 """Epochs: in the third the gap is said to be widest."""
 
@@ -29,30 +29,41 @@ def reaches_published(recipe: str) -> Callable[[KeptResult], Ruling]:
     return rule
 
 
+def decoder(result: KeptResult, name: str) -> Settings:
+    """The runs with this decoder, whatever else its recipe has: `lstm` or `lstm-guided`."""
+    recipes = [recipe for recipe in result.values("recipe") if str(recipe).split("-")[0] == name]
+    if len(recipes) != 1:
+        raise ClaimError(f"kept result {result.name}: {len(recipes)} recipes with the decoder {name}, expected one.")
+    return {"recipe": recipes[0]}
+
+
 def lstm_is_lower_at_first(result: KeptResult) -> Ruling:
     """Whether the LSTM's loss is lower in the first epochs, and attention gains on it after the third."""
-    if missing := too_few_seeds(result, LSTM, ATTENTION):
+    lstm, attention = decoder(result, "lstm"), decoder(result, "attention")
+    if missing := too_few_seeds(result, lstm, attention):
         return Ruling(None, missing)
     early = [
-        larger(result, ATTENTION, LSTM, f"valid.loss@{epoch}", f"loss of attention less the LSTM's in epoch {epoch}")
+        larger(result, attention, lstm, f"valid.loss@{epoch}", f"loss of attention less the LSTM's in epoch {epoch}")
         for epoch in (FIRST, 2, WIDEST)
     ]
-    third, last = (paired(result, ATTENTION, LSTM, number) for number in (f"valid.loss@{WIDEST}", "valid.loss"))
+    third, last = (paired(result, attention, lstm, number) for number in (f"valid.loss@{WIDEST}", "valid.loss"))
     gained = Ruling(last.mean < third.mean, f"{shown(last)} at the end")
     return both(*early, gained)
 
 
 def lstm_writes_words_attention_is_closer(result: KeptResult) -> Ruling:
     """Whether more of the LSTM's words exist, and attention's text is closer to the target."""
+    lstm, attention = decoder(result, "lstm"), decoder(result, "attention")
     return both(
-        larger(result, LSTM, ATTENTION, "known_words", "share of words that exist, the LSTM's less attention's"),
-        larger(result, ATTENTION, LSTM, "similarity", "edit similarity, attention's less the LSTM's"),
+        larger(result, lstm, attention, WORDS, "share of words that exist, the LSTM's less attention's"),
+        larger(result, attention, lstm, SIMILARITY, "edit similarity, attention's less the LSTM's"),
     )
 
 
 def errors_are_of_other_kinds(result: KeptResult) -> Ruling:
     """Whether more of the LSTM's words exist although it replaces more characters: words that are whole and wrong."""
+    lstm, attention = decoder(result, "lstm"), decoder(result, "attention")
     return both(
-        larger(result, LSTM, ATTENTION, "known_words", "share of words that exist, the LSTM's less attention's"),
-        larger(result, LSTM, ATTENTION, "substitutions", "replaced characters, the LSTM's less attention's"),
+        larger(result, lstm, attention, WORDS, "share of words that exist, the LSTM's less attention's"),
+        larger(result, lstm, attention, REPLACED, "replaced characters, the LSTM's less attention's"),
     )

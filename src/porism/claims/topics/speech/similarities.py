@@ -223,7 +223,7 @@ CLAIMS: tuple[Statement, ...] = (
         way="other data",
         reason=OTHER_DATA,
         command=ON_AN4,
-        kept="speech-errors",
+        kept="decoder-question",
         rule=rulings.errors_are_of_other_kinds,
     ),
 )
