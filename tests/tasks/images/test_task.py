@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.tasks.images.conftest import Arrays
 from torch import nn
 
 from porism.errors import RecipeError
@@ -140,7 +141,7 @@ def test_published_numbers_stand_beside_the_data_they_were_measured_on(digits_ta
 def test_the_published_protocol_runs_on_any_file_of_medmnist(tmp_path: Path) -> None:
     """Of OCTMNIST's shape and classes, with the first test images of each class in the shares of train."""
     draw = np.random.default_rng(1)
-    arrays: dict[str, np.ndarray] = {}
+    arrays: Arrays = {}
     for split, counts in (("train", [8, 4, 2, 10]), ("val", [2, 2, 2, 2]), ("test", [5, 5, 5, 5])):
         labels = np.repeat(np.arange(4), counts)[:, None]
         pixels = draw.integers(0, 256, (len(labels), 28, 28))
