@@ -138,7 +138,9 @@ def test_published_numbers_stand_beside_the_data_they_were_measured_on(digits_ta
     assert task.published()["test"]["accuracy"] == pytest.approx(438 / 529, abs=1e-4)
 
 
-def test_the_published_protocol_runs_on_any_file_of_medmnist(tmp_path: Path) -> None:
+def test_the_published_protocol_runs_on_any_file_of_medmnist(
+    write_npz: Callable[[Arrays], Path], tmp_path: Path
+) -> None:
     """Of OCTMNIST's shape and classes, with the first test images of each class in the shares of train."""
     draw = np.random.default_rng(1)
     arrays: Arrays = {}
@@ -146,9 +148,8 @@ def test_the_published_protocol_runs_on_any_file_of_medmnist(tmp_path: Path) -> 
         labels = np.repeat(np.arange(4), counts)[:, None]
         pixels = draw.integers(0, 256, (len(labels), 28, 28))
         arrays |= {f"{split}_images": pixels.astype(np.uint8), f"{split}_labels": labels.astype(np.uint8)}
-    np.savez(tmp_path / "octmnist.npz", **arrays)  # type: ignore[arg-type]
     recipe = override(RECIPES["pooled"], ["test_subset=as-train", "divisor=256", "epochs=1"])
-    result = complete(begin(Images, recipe, tmp_path / "run", source=str(tmp_path / "octmnist.npz"), device="cpu"))
+    result = complete(begin(Images, recipe, tmp_path / "run", source=str(write_npz(arrays)), device="cpu"))
     assert result["parameters"] == 224_892
     assert result["published"] == {}
     (matrix, *_) = read_run(tmp_path / "run").exhibits
