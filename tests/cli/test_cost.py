@@ -97,6 +97,17 @@ def test_a_pattern_is_drawn_at_the_sizes_put_in(say: Say) -> None:
     assert f"sliding, window 3: 21 pairs\n{Pattern('sliding', window_size=3).draw(8)}" in pictures
 
 
+def test_windows_of_several_widths_go_into_one_picture(say: Say, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = json.loads(say("cost", "window", "--plot", str(tmp_path / "w.svg"), "--at", "W=32", "--json").out)
+    assert list(found["formulas"]) == ["W = 32", "W = 128", "W = 512", "W = 2,048", "full attention"]
+    assert found["formulas"]["full attention"] == "256*T**2"
+    assert (tmp_path / "w.svg").read_text().count("<svg") == 1
+    refused = say("cost", "elman", "--plot", str(tmp_path / "e.svg"))
+    assert refused.code == 2
+    assert "--plot draws a comparison, so it needs --against OTHER" in refused.err
+
+
 def test_attention_is_counted_as_textbooks_count_it_too(say: Say) -> None:
     found = json.loads(say("cost", "attention", "--json").out)
     assert found["parameters"] == "4*A*D*(A*D + 1)"

@@ -79,6 +79,8 @@ class NamedTarget(CostSubject):
     recipe: Recipe | None = None
     drawing: Callable[[Mapping[str, int]], str] | None = None
     """Pictures at sizes, where there is something to draw."""
+    curves: Callable[[Mapping[str, int]], tuple[str, Mapping[str, Any]]] | None = None
+    """A title and formulas in T by name, where several go into one picture."""
     about: str = ""
     """What sets a variant apart."""
     variants: tuple["NamedTarget", ...] = ()
@@ -151,6 +153,7 @@ def resolve(name: str, inputs: Sequence[Any] = (), arguments: str = "") -> Named
             largest=getattr(place, "LARGEST", {}),
             name=name,
             drawing=getattr(place, "drawing", None),
+            curves=getattr(place, "curves", None),
             variants=_variants(place),
         )
     if (variant := _known_variants().get(name)) is not None:

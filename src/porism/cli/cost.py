@@ -46,7 +46,7 @@ class CostCommand:
     along: Annotated[str, arg(metavar="LETTER")] = "T"
     """The letter to go along in a comparison."""
     plot: Annotated[Path | None, optional("FILE.svg", Path)] = None
-    """Write the picture of a comparison to a file, too."""
+    """Write the picture of a comparison to a file, too; of window alone, several widths over T in one picture."""
     draw: Annotated[bool, optional()] = False
     """Draw which keys an attention layer attends to, at the T and W of --at, or the diagonals of a grid, at Y and X.
     Nothing is counted then."""
@@ -76,6 +76,8 @@ class CostCommand:
         target = resolve(self.target, self._inputs(), self.arguments)
         if self.draw:
             return self._draw(target, sizes, console)
+        if self.plot and not self.against:
+            return self._plot(target, sizes, self.plot, console)
         given = sizes
         if target.recipe is not None:
             # A size that no formula of the recipe is for stays a number in it.
@@ -142,6 +144,22 @@ class CostCommand:
         tell(console, drawing)
         if self.json:
             print_json({"drawing": drawing})
+        return 0
+
+    def _plot(self, target: "NamedTarget", sizes: dict[str, int], path: Path, console: "Console") -> int:
+        """Several formulas of one layer over T. Nothing is counted."""
+        from porism.costing.alphabet import T
+        from porism.costing.predicting.lines import plot_lines
+
+        if target.curves is None:
+            raise RecipeError(
+                "cost: --plot draws a comparison, so it needs --against OTHER; of window, several widths."
+            )
+        title, lines = target.curves(sizes)
+        plot_lines(path, T, title, lines, largest=2**15)
+        tell(console, f"picture: {path}")
+        if self.json:
+            print_json({"picture": str(path), "formulas": {name: str(formula) for name, formula in lines.items()}})
         return 0
 
     def _derive(self, target: "NamedTarget", console: "Console") -> "costing.Cost":

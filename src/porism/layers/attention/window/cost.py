@@ -10,6 +10,7 @@ from torch import nn
 
 from porism.costing.alphabet import A, T, W
 from porism.costing.terms import Terms
+from porism.errors import RecipeError
 from porism.layers.attention.method import transfers
 from porism.layers.attention.pattern import CAUSAL, Kind, Pattern, picture, sizes
 from porism.layers.attention.request import RequestSizes
@@ -100,6 +101,20 @@ def drawing(letters: Mapping[str, int]) -> str:
     return "\n\n".join(
         [*(picture(name, length, pattern) for name, pattern in patterns.items()), nested(length, window)]
     )
+
+
+def curves(letters: Mapping[str, int]) -> tuple[str, dict[str, Expr]]:
+    """What `porism cost window --plot FILE.svg` shows: the products of one head over T, for windows of W, 4 W, 16 W ...
+
+    >>> title, lines = curves({"W": 16, "D": 64})
+    >>> list(lines)
+    ['W = 16', 'W = 64', 'W = 256', 'W = 1,024', 'full attention']
+    """
+    if unknown := [letter for letter in letters if letter not in ("W", "D")]:
+        raise RecipeError(f"cost: this picture goes along T and has no letter {unknown[0]} to set. It has W, D.")
+    width, window = letters.get("D", 64), letters.get("W", 16)
+    lines = {f"W = {wide:,}": 4 * width * pairs("sliding", wide) for wide in (window * 4**power for power in range(4))}
+    return f"forward FLOPs of a head of width {width}", {**lines, "full attention": 4 * width * T**2}
 
 
 def nested(length: int, window: int) -> str:
