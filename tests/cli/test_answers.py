@@ -39,6 +39,19 @@ def test_several_runs_are_evaluated_at_once(say: Say, made: Path, tmp_path: Path
     assert "which runs?" in say("evaluate").err
 
 
+def test_a_run_is_measured_on_other_data_by_its_own_words(say: Say, made: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("the cow sees the dog\nthe dog hears the cow\n" * 60)
+    found = last_line(say("evaluate", made / "language", "--data", other, "--json").out)
+    own = last_line(say("evaluate", made / "language", "--json").out)
+    assert found["data"] == str(other)
+    assert found["parameters"] == own["parameters"]
+    assert found["metrics"]["test"]["perplexity"] != own["metrics"]["test"]["perplexity"]
+    # A text without a split of its own is measured whole.
+    valid = last_line(say("evaluate", made / "language", "--data", other, "--split", "valid", "--json").out)
+    assert valid["metrics"]["valid"] == found["metrics"]["test"]
+
+
 def test_no_input_is_answered_by_an_example_of_the_task(say: Say, made: Path) -> None:
     assert say("predict", made / "words").err.endswith(f"porism predict {made / 'words'} function\n")
     assert say("predict", made / "language").err.endswith('"a function is"\n')

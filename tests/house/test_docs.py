@@ -13,17 +13,18 @@ import pytest
 from tests.house.conftest import Plant
 
 from porism.cli.verbs import VERBS
+from porism.tasks import TASKS
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PROMPT = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(?:python3? -m )?(?=(?:porism|make)\b)")
-# Taken out of the words before the verb sees them, so no verb lists it.
-EVERYWHERE = {"--debug"}
+# Taken out of the words before the verb sees them, so not every verb lists them.
+EVERYWHERE = {"--debug", "--quiet"}
 SHELL_ENDS = {"|", "||", "&&", ";", ">", ">>", "<", "&"}
 
 Help = Callable[[str], str | None]
-"""The help text of a verb, or of the program for the empty string; None where there is no such verb."""
+"""The help text of a verb, of a verb with a task, or of the program for the empty string; None where there is none."""
 
 
 def commands(text: str, program: str) -> Iterator[list[str]]:
@@ -54,6 +55,8 @@ def unknown_commands(text: str, help_of: Help, targets: Iterable[str]) -> list[s
         if known is None:
             complaints.append(f"porism {verb}: no such verb")
             continue
+        if len(words) > 1 and words[1] in TASKS:  # where fields of its recipes are options
+            known += help_of(f"{verb} {words[1]}") or ""
         flags = {found[0] for word in words if (found := re.match(r"--?[a-z][\w-]*", word.strip("[]()")))}
         spoken = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", known))
         complaints += [f"porism {verb}: no flag {flag}" for flag in sorted(flags - spoken - EVERYWHERE)]
@@ -91,9 +94,9 @@ def help_of(repository: Path) -> Help:
 
     @functools.cache
     def ask(verb: str) -> str | None:
-        if verb not in ("", *VERBS):
+        if verb.partition(" ")[0] not in ("", *VERBS):
             return None
-        words = [sys.executable, "-m", "porism", *([verb] if verb else []), "--help"]
+        words = [sys.executable, "-m", "porism", *verb.split(), "--help"]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
         return done.stdout if done.returncode == 0 else None
 

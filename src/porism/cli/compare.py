@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg
 
 from porism.cli.options import TrainingOptions, optional
 from porism.errors import DivergedError, RecipeError, RunError
+from porism.runs.recipe import option_of
 from porism.runs.run import new_folder
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ class CompareCommand(TrainingOptions):
     """What to learn: language, images, graphs, speech, words or sentiment."""
     recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...|EXPERIMENT")]
     """The recipes' names, or the name of one experiment."""
-    seeds: Annotated[int | None, optional("N", int)] = None
-    """How many seeds each is trained from, counted from --seed. Left out: one, or as many as the experiment has."""
+    seeds: Annotated[str | None, optional("N|A,B,C", str)] = None
+    """How many seeds each is trained from, counted from --seed, or which: 1,2,5. Left out: one, or as many as the
+    experiment has."""
     budget: Annotated[str, arg(metavar="equal|own|epochs=N|seconds=N|examples=N", help_behavior_hint="")] = "equal"
     """How much training each may have. Left out: equal, as many epochs as the recipe with the most. Each stops earlier
     only when it no longer improves on valid. own: what each recipe says."""
@@ -75,7 +77,8 @@ class CompareCommand(TrainingOptions):
         if self.resume and self.out is None:
             raise RecipeError("--resume needs --out, the folder of the comparison to go on with.")
         self.check()
-        self.check_new(self.seeds)
+        seeds = read_seeds(self.seeds)
+        self.check_new(seeds if isinstance(seeds, int) else None)
         self._decide()
         experiment, requests = self._requests(kind)
         self.out = folder = self.out or new_folder(f"{self.task}-{experiment.name if experiment else 'compare'}")
@@ -108,11 +111,24 @@ class CompareCommand(TrainingOptions):
             raise RecipeError(f"{kind.name} has no recipe {unknown[0]!r}. {nearest(unknown[0], known)}")
         experiment = kind.experiments[chosen[0]] if chosen else None
         plan = experiment or Experiment("compare", "", tuple(dict.fromkeys(self.recipes)), seeds=1)
-        trials = list(plan.trials(self.seed_or_default, self.seeds))
+        if experiment is not None:
+            self._refuse_tried(experiment)
+        seeds = read_seeds(self.seeds)
+        if isinstance(seeds, list):
+            trials = [trial for seed in seeds for trial in plan.trials(seed, 1)]
+        else:
+            trials = list(plan.trials(self.seed_or_default, seeds))
         recipes = [override(pick(kind.recipes, trial.recipe, kind.name), self._assignments(trial)) for trial in trials]
-        alone = experiment is None and (self.seeds or 1) == 1
+        alone = experiment is None and len({trial.seed for trial in trials}) == 1
         names = [trial.recipe if alone else trial.folder for trial in trials]
         return experiment, list(zip(names, trials, self._within_budget(kind, plan, recipes), strict=True))
+
+    def _refuse_tried(self, experiment: "Experiment") -> None:
+        """Refuse to set a field whose values the experiment tries: its runs would not be what their folders say."""
+        tried = {**experiment.over, **experiment.values}
+        if both := [name for name in (text.partition("=")[0] for text in self.set) if name in tried]:
+            values = ", ".join(map(str, tried[both[0]]))
+            raise RecipeError(f"{experiment.name} tries {both[0]} itself ({values}). Leave {option_of(both[0])} out.")
 
     def _assignments(self, trial: "ExperimentRun") -> list[str]:
         """What a run sets in its recipe. `split_seed=seed` draws a split for each seed, the same for all models."""
@@ -214,7 +230,7 @@ class CompareCommand(TrainingOptions):
         if self.budget != "equal":
             words += ["--budget", self.budget]
         if self.seeds is not None:
-            words += ["--seeds", str(self.seeds)]
+            words += ["--seeds", self.seeds]
         if self.threads is not None:
             words += ["--threads", str(self.threads)]
         return shlex.join([*words, "--device", self.device_or_default, "--seed", str(self.seed_or_default)])
@@ -232,3 +248,26 @@ class CompareCommand(TrainingOptions):
         own = {recipe.precision for recipe in self.recipes_named([self.task, *self.recipes])}
         if own == {"auto"} and not any(assignment.startswith("precision=") for assignment in self.set):
             self.set = [*self.set, f"precision={choose_precision('auto', device)}"]
+
+
+def read_seeds(text: str | None) -> int | list[int] | None:
+    """What --seeds says: how many, or which.
+
+    >>> read_seeds("3"), read_seeds("1,2,5"), read_seeds(None)
+    (3, [1, 2, 5], None)
+    """
+    from porism.training.limits import check_seed
+
+    if text is None:
+        return None
+    try:
+        numbers = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise RecipeError(f"--seeds takes a whole number, or some with commas, got {text}. Use --seeds 3.") from None
+    if len(numbers) == 1:
+        return numbers[0]
+    for seed in numbers:
+        check_seed(seed)
+    if len(set(numbers)) < len(numbers):
+        raise RecipeError(f"--seeds {text} names a seed twice, which gives the same run twice. Name each once.")
+    return numbers

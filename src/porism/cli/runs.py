@@ -83,6 +83,7 @@ def _row(record: "RunRecord") -> dict[str, Any]:
 
     facts, metrics = record.facts, record.metrics
     status = "finished" if record.finished else "running" if is_locked(record.path) else "stopped"
+    status = "diverged" if record.diverged and status == "stopped" else status
     name = metrics.metric if metrics else next(iter(record.epochs[-1].valid), None) if record.epochs else None
     split = "test" if metrics and "test" in metrics.metrics else "valid"
     written = max(path.stat().st_mtime for path in record.path.iterdir() if not path.name.startswith("."))
