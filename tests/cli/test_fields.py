@@ -50,7 +50,9 @@ def test_the_help_lists_every_field_at_the_recipe_s_value(say: Say) -> None:
     assert "--max-grad-norm FLOAT|none Largest norm of the whole gradient. (default: none)" in words
     assert "--tie-weights, --no-tie-weights One matrix for the embedding and the projection. (default: false)" in words
     assert "elman (the default), lstm, attention" in words
+    assert words.startswith("usage: porism train language attention [-h] [OPTIONS] Train")
     of_default = " ".join(say("train", "language", "--help").out.replace("│", " ").split())
+    assert of_default.startswith("usage: porism train language [-h] [OPTIONS] RECIPE Train")
     assert "gradient runs back. (default: 20)" in of_default
     of_both = " ".join(say("compare", "language", "elman", "attention", "--help").out.replace("│", " ").split())
     assert "gradient runs back. (default: each recipe's own)" in of_both

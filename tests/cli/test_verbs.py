@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.cli.child import Child
@@ -23,7 +23,7 @@ from porism.cli.verbs import VERBS
 from porism.layers.cases import LAYERS
 from porism.runs.recipe import to_fields
 from porism.tasks.graphs.task import Graphs
-from porism.tasks.language.recipes import EXPERIMENTS
+from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.experiment import Experiment
 
@@ -107,14 +107,14 @@ def test_compare_gives_every_recipe_the_same_budget(say: Say, text: Path) -> Non
 
 
 def test_compare_draws_a_split_for_each_seed_on_request() -> None:
-    command = CompareCommand(task="graphs", recipes=["gcn"], seeds=2, set=["split=random", "split_seed=seed"])
+    command = CompareCommand(task="graphs", recipes=["gcn"], seeds="2", set=["split=random", "split_seed=seed"])
     requests = command._requests(Graphs)[1]
     assert [(trial.seed, to_fields(recipe)["split_seed"]) for _, trial, recipe in requests] == [(1, 1), (2, 2)]
 
 
 def test_a_run_that_diverges_does_not_end_a_comparison(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rates = Experiment("rates", "Which rate?", ("elman",), values={"learning_rate": (1e12, 0.01)}, seeds=1)
-    monkeypatch.setitem(EXPERIMENTS, "rates", rates)
+    monkeypatch.setitem(cast("dict[str, Experiment]", Language.experiments), "rates", rates)
     command = ["compare", "language", "rates", "--out", "rates", "--data", str(text), *TINY]
     completed = say(command, "--json")
     assert completed.code == 0, completed.err
@@ -152,7 +152,7 @@ def test_an_experiment_is_trained_and_concluded(say: Say, text: Path, monkeypatc
     experiment = Experiment(
         "size-question", "Does size help?", ("elman", "lstm"), {"learning_rate": (0.1, 0.01)}, seeds=2
     )
-    monkeypatch.setitem(EXPERIMENTS, experiment.name, experiment)
+    monkeypatch.setitem(cast("dict[str, Experiment]", Language.experiments), experiment.name, experiment)
     completed = say(["compare", "language", "size-question", "--out", "sizes", "--data", str(text), *TINY])
     assert completed.code == 0
     assert "Does size help?" in completed.out
@@ -276,7 +276,7 @@ def test_a_kept_result_is_made_anew(say: Say, monkeypatch: pytest.MonkeyPatch) -
 def test_a_kept_result_is_trained_anew(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def train(command: CompareCommand) -> int:
         """In place of a whole comparison with its reports."""
-        assert (command.task, command.recipes, command.seeds) == ("language", ["table-02"], 3)
+        assert (command.task, command.recipes, command.seeds) == ("language", ["table-02"], "3")
         assert command.out is not None
         widths = [word.replace("2048", "3").replace("4096", "4") for word in command.set]
         session.complete(begin(command.out / "run", write_text(tmp_path), *widths))

@@ -12,7 +12,15 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes
 
 from porism.cli.fields import command_with_fields, given_fields, refuse_unknown_field
-from porism.cli.words import OWN_MODEL, option_names, own_model, without_option
+from porism.cli.words import (
+    OWN_MODEL,
+    field_options,
+    option_names,
+    own_model,
+    positional_words,
+    verb_options,
+    without_option,
+)
 from porism.errors import PorismError
 from porism.runs.recipe import Recipe
 from porism.tasks import choices
@@ -42,7 +50,9 @@ def _parse(verb_kind: Any, verb: str, words: list[str], recipes: Sequence[Recipe
     kind = command_with_fields(verb_kind, recipes) if recipes else verb_kind
     captured = io.StringIO()
     config = (OmitArgPrefixes,) if recipes else (FlagCreatePairsOff,)
-    prog = f"porism {verb} {recipes[0].task} RECIPE" if recipes else f"porism {verb}"
+    # tyro lists the words that are still to come, so those that are there stand before them.
+    flags = {**verb_options(verb_kind), **(field_options(type(recipes[0])) if recipes else {})}
+    prog = " ".join(["porism", verb, *(positional_words(words, flags) if recipes else ())])
     try:
         with contextlib.redirect_stderr(captured):
             return tyro.cli(kind, prog=prog, description=_description(kind, recipes), args=words, config=config)

@@ -93,7 +93,7 @@ def _made(experiment: "KeptExperiment", json: bool) -> "KeptResult":
             recipes=list(comparison.recipes),
             set=list(comparison.assignments),
             data=comparison.data or None,
-            seeds=comparison.seeds,
+            seeds=str(comparison.seeds),
             out=folder,
             resume=True,
         ).run()
