@@ -43,6 +43,7 @@ class LanguageFields(RecipeFields, total=False):
     dim_feedforward: int | None
     window_size: int
     order: int
+    feature_map: Literal["auto", "rolled", "exact", "ordered", "diagonal"]
     weight_dropout: float
     weight_init: Literal["xavier_uniform", "orthogonal"]
     tie_weights: bool
