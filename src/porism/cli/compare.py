@@ -212,7 +212,7 @@ class CompareCommand(TrainingOptions):
                 tell(console, sentence)
         else:
             for group in groups:
-                tell(console, summarise(group))
+                tell(console, summarise(group, baselines=False))
 
     def go_on(self) -> str | None:
         """The command that goes on with the comparison, once it has a folder."""

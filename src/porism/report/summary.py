@@ -12,8 +12,11 @@ from porism.report.seeds import SeedGroup, models_of
 from porism.runs.statistics import SIGNIFICANCE
 
 
-def summarise(group: RunGroup) -> str:
-    """What the runs show, in a few sentences, and no more."""
+def summarise(group: RunGroup, baselines: bool = True) -> str:
+    """What the runs show, in a few sentences, and no more.
+
+    baselines: whether to set them beside; a table in the terminal has done so already.
+    """
     models = models_of(group)
     finished = [model for model in models if model.entries]
     if not finished:
@@ -26,7 +29,7 @@ def summarise(group: RunGroup) -> str:
         sentences = [_compared(group, found), *fairness(found.models), *_costs(group, found.models)]
         sentences += _trust(group, found)
     sentences += _against_published(group, finished)
-    sentences += against_baselines(group)
+    sentences += against_baselines(group) if baselines else []
     sentences += _against_limit(group, finished)
     if len(finished) == 1:
         sentences += _trust_alone(finished[0])
