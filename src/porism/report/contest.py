@@ -7,8 +7,8 @@ all pairs of models, since any of them could have come to lead: a model that is 
 Fewer than five seeds decide nothing.
 
 Among equal models one is called better in at most 5 % of experiments. With five seeds, a model that is better by one,
-two or three deviations of the seeds is found to be better than another in 23, 67 and 94 % of experiments of two recipes,
-in 5, 24 and 55 % of four and in 2, 9 and 26 % of seven: more recipes ask for more seeds.
+two or three deviations of the seeds is found to be better than another in 23, 67 and 94 % of experiments of two
+recipes, in 5, 24 and 55 % of four and in 2, 9 and 26 % of seven: more recipes ask for more seeds.
 """
 
 from collections.abc import Sequence
