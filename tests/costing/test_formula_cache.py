@@ -1,5 +1,6 @@
 """Derived formulas that are kept: read back as they were, for the same code only, and never a damaged file's."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,17 @@ def test_a_folder_that_cannot_be_written_is_no_failure(derived: Cost, folder: Pa
     folder.write_text("a file, no folder")
     with pytest.warns(UserWarning, match="the formulas of Sequential cannot be kept in"):
         assert cached(PARTS, SUBJECT, lambda: derived) is derived
+
+
+def test_the_oldest_files_are_forgotten(derived: Cost, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formula_cache, "MOST_KEPT", 2)
+    files = []
+    for number in range(4):
+        cached({"number": number}, SUBJECT, lambda: derived)
+        files.append(file_of({"number": number}))
+        assert files[-1] is not None
+        os.utime(files[-1], (number, number))
+    assert set(folder.iterdir()) == set(files[-2:])
 
 
 def test_a_model_of_your_own_package_is_derived_each_time(folder: Path) -> None:

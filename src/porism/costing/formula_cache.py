@@ -9,6 +9,7 @@ import json
 import platform
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -31,6 +32,8 @@ from porism.files import cache_folder, sha256, sha256_of_json, write_atomically
 
 FOLDER = "formulas"
 COUNTED_WITH = ("torch", "sympy", "numpy", "numba", "transformers")
+MOST_KEPT = 500
+"""Files of some 20 kB each."""
 SOURCES = ("layers", "tasks", "costing")
 """Folders of this package whose code decides a formula."""
 _LOADED_AT: float = import_module("porism.costing").LOADED_AT
@@ -84,12 +87,20 @@ def _write(file: Path, cost: Cost) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, json.dumps({"sha256": sha256(body.encode()), "body": body}).encode())
+        _forget_oldest(file.parent)
     except (OSError, RunError) as error:
         warnings.warn(
             f"cost: the formulas of {cost.name} cannot be kept in {file.parent}: {error.__cause__ or error}. "
             "Let PORISM_DATA or XDG_CACHE_HOME name a folder that can be written.",
             stacklevel=3,
         )
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Every change of the code has files of its own, and those of old code are read by nobody."""
+    with suppress(FileNotFoundError):  # another process may do the same
+        for file in sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-MOST_KEPT]:
+            file.unlink()
 
 
 def _read(file: Path, subject: CostSubject) -> Cost | None:
