@@ -43,11 +43,12 @@ def test_time_ends_a_training_and_its_schedule(
     looks = count()
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(looks) / 1000))
     (recipe,) = apply_budget([override(tiny, ["lr_scheduler=cosine", "patience=1000"])], {"seconds": 0.2})
-    result = session.complete(session.begin(Language, recipe, tmp_path / "run", source=text, device="cpu", threads=1))
+    training = session.begin(Language, recipe, tmp_path / "run", source=text, device="cpu", threads=1)
+    training.fit()
     events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
     assert events[-1]["reason"] == "0.2 seconds are over"
-    assert result["seconds"] >= 0.2
-    assert result["epochs"] < recipe.epochs
+    assert training.position.seconds >= 0.2
+    assert training.position.epoch < recipe.epochs
     rates = [event["learning_rate"] for event in events if event["event"] == "epoch"]
     assert rates[-1] < 0.1 * tiny.learning_rate
 
