@@ -31,6 +31,16 @@ def test_two_finished_runs_are_set_against_their_costs(write_run: WriteRun) -> N
     ]
 
 
+def test_no_accuracy_above_one_is_drawn(write_run: WriteRun) -> None:
+    scores = {"train": {"accuracy": 1.0}, "valid": {"accuracy": 0.99}, "test": {"accuracy": 0.995}}
+    found = metrics(metrics=scores, metric="accuracy", lower_is_better=False, published={})
+    folders = [write_run(name, recipe=name, metrics=found) for name in "ab"]
+    against_parameters = next(plot.svg for plot in drawn(*folders) if plot.title == "Test accuracy against parameters")
+    ticks = [float(text) for text in re.findall(r">(\d\.\d+)</text>", against_parameters)]
+    assert ticks
+    assert max(ticks) <= 1
+
+
 def test_many_runs_have_train_and_valid_apart(write_run: WriteRun) -> None:
     titles = [plot.title for plot in drawn(*(write_run(name, recipe=name) for name in "abcd"))]
     assert titles[::2] == ["Valid perplexity over epochs", "Train perplexity over epochs"]

@@ -178,7 +178,7 @@ def _scatter(group: RunGroup, costs: Mapping[int, float], what: str) -> Painter:
         if group.metric == "perplexity":
             axes.set_yscale("log")
             plain_ticks(axes.yaxis)
-        _widen_limits(axes, [score for _, score in points.values()])
+        _widen_limits(axes, [score for _, score in points.values()], is_share=group.lower_is_better is False)
         _number(axes, points)
 
     return paint
@@ -189,11 +189,15 @@ def _mark_limit(axes: "Axes", limit: float) -> None:
     axes.text(0.01, limit, "limit", transform=axes.get_yaxis_transform(), fontsize=9, va="bottom")
 
 
-def _widen_limits(axes: "Axes", scores: Sequence[float]) -> None:
+def _widen_limits(axes: "Axes", scores: Sequence[float], is_share: bool) -> None:
     """Keeps at least a tenth of the middle in view on either side, lest chance differences fill the plot."""
     middle = (min(scores) + max(scores)) / 2
     low, high = axes.get_ylim()
-    axes.set_ylim(min(low, middle - abs(middle) / 10), max(high, middle + abs(middle) / 10))
+    low, high = min(low, middle - abs(middle) / 10), max(high, middle + abs(middle) / 10)
+    if is_share and 0 <= min(scores) and max(scores) <= 1:
+        # Room for the point itself, and no more: there is no accuracy above 1.
+        high = min(high, 1 + (1 - low) / 20)
+    axes.set_ylim(low, high)
 
 
 def _number(axes: "Axes", points: Mapping[int, tuple[float, float]]) -> None:
