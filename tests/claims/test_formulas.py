@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product as every
 from typing import Any
 
@@ -24,7 +25,7 @@ from porism.claims.topics.recurrent.training import parameters_and_products
 from porism.layers import Attention
 from porism.layers.attention.pattern import CAUSAL, Pattern
 from porism.layers.attention.taylor.feature_maps import MAPS
-from porism.tasks.language.recipes import WIDE
+from porism.tasks.language.recipes import TABLE
 from porism.tasks.speech.error_kinds import edit_distances
 from porism.tasks.speech.metric import SIMILARITIES
 
@@ -98,9 +99,7 @@ def form_of(number: str) -> Any:
 
 
 def of_text(D: int, H: int, V: int) -> int:
-    from dataclasses import replace
-
-    return parameters_and_products(replace(WIDE["wide"], embedding_dim=D, hidden_size=H), V)[1]
+    return parameters_and_products(replace(TABLE["table-02"], embedding_dim=D, hidden_size=H), V)[1]
 
 
 def edit_similarity(a: int, b: int, d: int) -> float:

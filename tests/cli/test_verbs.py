@@ -276,10 +276,11 @@ def test_a_kept_result_is_made_anew(say: Say, monkeypatch: pytest.MonkeyPatch) -
 def test_a_kept_result_is_trained_anew(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def train(command: CompareCommand) -> int:
         """In place of a whole comparison with its reports."""
-        assert (command.task, command.recipes, command.seeds) == ("language", ["table-02"], "3")
+        assert (command.task, command.recipes, command.seeds) == ("language", ["wide", "widest"], "3")
         assert command.out is not None
-        widths = [word.replace("2048", "3").replace("4096", "4") for word in command.set]
-        session.complete(begin(command.out / "run", write_text(tmp_path), *widths))
+        for name, D, H in (("wide", 256, 512), ("widest", 3, 4)):
+            widths = (f"embedding_dim={D}", f"hidden_size={H}")
+            session.complete(begin(command.out / name, write_text(tmp_path), *widths))
         return 0
 
     monkeypatch.setattr(CompareCommand, "run", train)

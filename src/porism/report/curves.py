@@ -194,7 +194,7 @@ def _widen_limits(axes: "Axes", scores: Sequence[float], is_share: bool) -> None
     middle = (min(scores) + max(scores)) / 2
     low, high = axes.get_ylim()
     low, high = min(low, middle - abs(middle) / 10), max(high, middle + abs(middle) / 10)
-    if is_share and 0 <= min(scores) and max(scores) <= 1:
+    if is_share and min(scores) >= 0 and max(scores) <= 1:
         # Room for the point itself, and no more: there is no accuracy above 1.
         high = min(high, 1 + (1 - low) / 20)
     axes.set_ylim(low, high)
