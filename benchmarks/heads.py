@@ -7,7 +7,7 @@
 A layer of width A * D = 512 attends a text to itself, causal, with A = 1, 2, 4 .. 64 heads of width D = 512 / A, with
 its four projections. The formulas say: as many multiplications for every A, and A T^2 exponentials, so A times as many.
 Peer: torch's nn.MultiheadAttention with as many heads. All take turns within one run, so that the machine's noise meets
-them alike; a time is the least of all turns, forward and forward with backward: what else runs there only adds to it.
+them alike; a time is the least of all turns, forward and forward with backward. On a CPU it is what one thread worked.
 """
 
 import json
@@ -47,11 +47,15 @@ def steps(layer: nn.Module, x: Tensor, mask: Tensor | None) -> dict[str, Step]:
 
 
 def clocked(step: Step, device: str) -> float:
-    """Seconds of one step, once the device is done with it."""
+    """Seconds of one step: of a GPU until it is done; of a CPU those that one thread worked, whatever else runs."""
+    if device != "cuda":
+        began = time.process_time()
+        step()
+        return time.process_time() - began
+    torch.cuda.synchronize()
     began = time.perf_counter()
     step()
-    if device == "cuda":
-        torch.cuda.synchronize()
+    torch.cuda.synchronize()
     return time.perf_counter() - began
 
 
@@ -97,6 +101,7 @@ def main(
     out: Path = RESULT,
 ) -> None:
     """Measure all lengths and write them as JSON."""
+    torch.set_num_threads(1)
     rows = [row for T in lengths for row in measure(T, batch, device, getattr(torch, dtype), turns)]
     where = hardware(torch.device(device))
     result = {"hardware": where, "versions": versions(), "width": WIDTH, "batch": batch, "dtype": dtype, "rows": rows}

@@ -26,6 +26,7 @@ TABLES = {
     "series_gpu": attention.series_gpu,
     "window_gpu": attention.window_gpu,
     "decoding": attention.decoding,
+    "heads": attention.heads,
     "mechanism": attention.mechanism,
     "recurrent_gpu": layers.recurrent_gpu,
     "grid": layers.grid,

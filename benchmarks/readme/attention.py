@@ -155,3 +155,23 @@ def window_gpu(result: dict[str, Any]) -> list[str]:
         factor = row["full"]["both_ms"] / row["window"]["both_ms"]
         lines.append(f"| {row['T']:,} | {row['W']:,} | {times} | {factor:.1f} |")
     return lines
+
+
+def heads(result: dict[str, Any]) -> list[str]:
+    """Milliseconds by number of heads, and how they compare with one head."""
+    lines = [
+        machine(result),
+        f"{result['dtype']}, batch {result['batch']}, width {result['width']}, causal; ms forward / with backward.",
+        "",
+        "| T | heads | FLOPs, forward | exponentials | Porism | to one head | nn.MultiheadAttention | to one head |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    single = {row["T"]: row for row in result["rows"] if row["heads"] == 1}
+    for row in result["rows"]:
+        cells = []
+        for name in ("porism", "torch"):
+            forward, both = (row[f"{name}_{kind}_ms"] for kind in ("forward", "with_backward"))
+            cells += [f"{forward:.1f} / {both:.1f}", f"{both / single[row['T']][f'{name}_with_backward_ms']:.2f}"]
+        work = f"{row['flops']:,} | {row['exponentials']:,}"
+        lines.append(f"| {row['T']:,} | {row['heads']} | {work} | {' | '.join(cells)} |")
+    return lines

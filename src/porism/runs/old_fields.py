@@ -183,7 +183,7 @@ KNOWN_DATA = {
 def reading_of_0_1(task: str, source: str | None) -> dict[str, Any]:
     """The fields by which a run on own data reads it as 0.1 did.
 
-    >>> reading_of_0_1("language", "/home/ann/book.txt")
+    >>> reading_of_0_1("language", "book.txt")
     {'tokenizer': 'whitespace'}
     """
     own = task in KNOWN_DATA and source is not None and source not in KNOWN_DATA[task]

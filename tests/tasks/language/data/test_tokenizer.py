@@ -42,7 +42,7 @@ def test_lines_end_in_eos_and_lower_case_is_on_request() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n")))
-def test_characters_bytes_and_bpe_give_the_text_back(line: str) -> None:
+def test_characters_and_bytes_give_the_text_back(line: str) -> None:
     for name in ("characters", "bytes"):
         tokenizer = get_tokenizer(name)
         assert tokenizer.text(tokenizer.tokens(line)) == line
