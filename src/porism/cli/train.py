@@ -232,7 +232,7 @@ class TrainCommand(TrainingOptions):
         )
         tell(console, f"Trains {kind.name} {recipe.name} on {facts.source or 'the embedded data'}, seed {facts.seed}.")
         tell(console, f"At most {recipe.epochs} epochs, {ends}, on {where_and_how(facts)}, into {out}.")
-        command = shlex.join(facts.command())
+        command = facts.repeat()
         tell(console, f"The same again: {command}")
         if self.json:
             about = {"task": kind.name, "recipe": recipe.name, "run": str(out), "command": command}
