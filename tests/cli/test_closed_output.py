@@ -80,7 +80,8 @@ def test_a_comparison_whose_reader_leaves_goes_on_by_resume(say: Say, text: Path
     command = ["compare", "language", "elman", "--data", str(text), "--device", "cpu", "--out", "one", *TINY]
     code, shown = Child(command, tmp_path, close_output).end()
     assert code == 130
-    assert shown.endswith("Go on with: porism train --resume one/elman\n")
+    assert shown.endswith("--out one --resume\n")
+    assert "Go on with: porism compare language elman " in shown
     assert say(command, "--resume").code == 0
 
 

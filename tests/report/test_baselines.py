@@ -75,7 +75,7 @@ def test_runs_of_0_1_have_none(write_run: WriteRun) -> None:
 
 def test_runs_that_cut_the_text_differently_are_judged_by_bits_a_byte(write_run: WriteRun) -> None:
     def run(name: str, perplexity: float, bits: float, fingerprint: str) -> RunRecord:
-        found = metrics(perplexity)
+        found = metrics(perplexity, evaluation="one text")
         for scores in found["metrics"].values():
             scores["bits_per_byte"] = bits
         return read_run(write_run(name, metrics=found, fingerprint=fingerprint, tokenizer=name))

@@ -126,7 +126,8 @@ def test_a_run_that_validated_after_ten_passes_is_reported_in_passes(graphs: Pat
     assert [epoch.epoch for epoch in record.epochs] == [10, 20, 30, 40, 50]
     assert record.metrics is not None
     assert (record.metrics.epochs, record.metrics.best_epoch) == (50, 20)
-    command = "porism train graphs gcn --set epochs=50 --set hidden_size=4 --device cpu --seed 5"
+    settings = "--set epochs=50 --set hidden_size=4 --precision fp32 --threads 1"
+    command = f"porism train graphs gcn {settings} --device cpu --seed 5"
     assert record.command == record.metrics.command == command
 
 

@@ -32,8 +32,8 @@ def test_a_run_comes_back_from_its_folder(tmp_path: Path) -> None:
 
 
 def test_the_command_repeats_the_run() -> None:
-    words = ["porism", "train", "language", "elman", "--data", "a b.txt", "--device", "cpu", "--seed", "3"]
-    assert FACTS.command() == words
+    what = ["porism", "train", "language", "elman", "--data", "a b.txt"]
+    assert FACTS.command() == [*what, "--precision", "fp32", "--threads", "1", "--device", "cpu", "--seed", "3"]
 
 
 def test_a_torn_event_is_cut_off_before_the_next(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ class CountsInputGradient(Points):
 
 MISTAKES: dict[type[Points], tuple[str, str]] = {
     Misnamed: ("recipes", "recipe 'large' calls itself 'wide'"),
-    LosesNone: ("toml", "recipe small: limit=None comes back from TOML as 3"),
+    LosesNone: ("toml", "recipe small: limit is None, and a file cannot hold it"),
     Downloads: ("embedded", "asks the network"),
     SharesExamples: ("splits", "1 example is in train and test"),
     SplitsByChance: ("splits", "has other examples when the data is loaded again"),

@@ -109,6 +109,15 @@ def test_bits_a_byte_of_tokens_without_unknown_ones_are_their_nats(tmp_path: Pat
     assert corpus.bits_per_byte("test", math.log(256)) == pytest.approx(8)
 
 
+def test_one_text_is_one_evaluation_however_it_is_cut(tmp_path: Path) -> None:
+    source = write(tmp_path, PROSE)
+    words, letters = (load_corpus(source, tokenizer=name) for name in ("words", "characters"))
+    assert words.fingerprint() != letters.fingerprint()
+    assert words.text_id() == letters.text_id()
+    (tmp_path / "other").mkdir()
+    assert load_corpus(write(tmp_path / "other", PROSE.replace("a", "e"))).text_id() != words.text_id()
+
+
 def test_unknown_words_are_spelled(tmp_path: Path) -> None:
     source = write(tmp_path, "".join(f"often w{n}\n" for n in range(30)))
     few, many = load_corpus(source), load_corpus(source, tokenizer="characters", min_count=1)

@@ -39,6 +39,11 @@ class Corpus:
             digest.update(self.streams[split].numpy().astype("<i8").tobytes())
         return digest.hexdigest()
 
+    def text_id(self) -> str:
+        """What is scored, however it is cut into tokens: the texts by their sha256, else the fingerprint."""
+        texts = [self.sizes[split].sha256 for split in ("valid", "test") if split in self.sizes]
+        return " ".join(texts) if len(texts) == 2 and all(texts) else self.fingerprint()
+
     def unknown_share(self, split: str) -> float:
         """The share of `<unk>` in a split."""
         return float((self.streams[split] == self.vocabulary.unk).double().mean())

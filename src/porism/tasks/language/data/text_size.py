@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
 from torch import Tensor, tensor
 
@@ -28,10 +29,11 @@ ANY_CHARACTER = math.log(0x110000)
 
 @dataclass(frozen=True)
 class TextSize:
-    """Bytes of a text in UTF-8, and the nats that spell its unknown tokens."""
+    """Bytes of a text in UTF-8, the nats that spell its unknown tokens, and its sha256 where there is a text."""
 
     bytes: int
     spelling: float = 0.0
+    sha256: str = ""
 
 
 def text_sizes(tokenizer: Tokenizer, vocabulary: Vocabulary, texts: Mapping[str, str]) -> dict[str, TextSize]:
@@ -53,7 +55,10 @@ def text_sizes(tokenizer: Tokenizer, vocabulary: Vocabulary, texts: Mapping[str,
         other = nats[OTHER] + ANY_CHARACTER
         return sum(nats.get(character, other) for character in token) + nats[END]
 
-    return {split: TextSize(len(text.encode()), sum(map(spelled, unknown(text)))) for split, text in texts.items()}
+    return {
+        split: TextSize(len(text.encode()), sum(map(spelled, unknown(text))), sha256(text.encode()).hexdigest())
+        for split, text in texts.items()
+    }
 
 
 def given_size(vocabulary: Vocabulary, stream: Tensor) -> TextSize:
