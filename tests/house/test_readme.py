@@ -1,6 +1,7 @@
 """What the README shows in Python runs, gives what it says, and passes a strict type checker."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -49,6 +50,17 @@ def test_every_block_runs_and_gives_what_it_says(blocks: list[str]) -> None:
 
 def test_what_is_not_so_is_found() -> None:
     assert untrue(told("x = 3\nx + 1  # 4, and no more\nx + 2  # 4\nx  # a few\n", {})) == {"4": "5"}
+
+
+def test_what_is_said_of_other_counters_is_what_was_counted(repository: Path) -> None:
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    rows = json.loads((repository / "benchmarks/results/counters.json").read_bytes())["rows"]
+    (lstm,) = (row["forward"] for row in rows if row["case"] == "LSTM")
+    silent = [counter for counter, count in lstm["counts"].items() if count == 0]
+    assert silent == ["torch", "fvcore"]
+    assert lstm["counts"]["porism"] == lstm["hand"]
+    assert "torch's own FlopCounterMode and fvcore count 0" in text
+    assert f"{len(rows)} cases by {len(lstm['counts'])} counters" in text
 
 
 @pytest.mark.sweep(0)
