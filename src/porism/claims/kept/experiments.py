@@ -20,7 +20,7 @@ EARLY = 5
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedRecipes:
     """Recipes, or one experiment, as `porism compare` trains them."""
 
     task: str
@@ -42,7 +42,7 @@ class KeptExperiment:
     """What makes a kept result: comparisons one after the other, or a function that takes times."""
 
     name: str
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[ComparedRecipes, ...] = ()
     timed: Callable[[], Iterable[KeptRun]] | None = None
 
     @property
@@ -57,7 +57,7 @@ class KeptExperiment:
 
 
 def _compared(name: str, task: str, recipes: Sequence[str], data: str = "", seeds: int = 3) -> KeptExperiment:
-    return KeptExperiment(name, (Comparison(task, tuple(recipes), data, seeds),))
+    return KeptExperiment(name, (ComparedRecipes(task, tuple(recipes), data, seeds),))
 
 
 EXPERIMENTS: Mapping[str, KeptExperiment] = {

@@ -26,7 +26,7 @@ from porism.tasks.graphs.data import (
     read_graph,
     ready,
 )
-from porism.tasks.graphs.data.columns import Column
+from porism.tasks.graphs.data.columns import FeatureColumn
 from porism.tasks.graphs.data.features import FeatureScale, scale_of, with_features
 from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
 from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches, NeighborSampling
@@ -304,7 +304,7 @@ class Graphs(Task):
             return label_node(text, node, self._logits(model), self.data)
         if self._assets.get("one_hot"):
             raise DataError(f"{text}: the model has one-hot nodes, so it knows those of its training graph alone.")
-        columns = [Column(name, kinds and tuple(kinds)) for name, kinds in self._assets.get("columns", ())]
+        columns = [FeatureColumn(name, kinds and tuple(kinds)) for name, kinds in self._assets.get("columns", ())]
         data = read_graph(text, columns or None)
         if data.features.shape[1] != self.width:
             raise DataError(

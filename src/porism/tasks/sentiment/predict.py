@@ -10,13 +10,13 @@ from porism.errors import DataError, RecipeError
 from porism.tasks.blocks.classification import likeliest
 from porism.tasks.blocks.messages import shown
 from porism.tasks.sentiment.data.reviews import CLASSES
-from porism.tasks.sentiment.data.tokenizer import Tokenizer
+from porism.tasks.sentiment.data.tokenizer import ReviewTokenizer
 from porism.tasks.sentiment.model.base import Classifier
 from porism.training.task import Prediction
 
 
 @torch.no_grad()
-def classify(model: Classifier, tokenizer: Tokenizer, text: str, max_length: int) -> Prediction:
+def classify(model: Classifier, tokenizer: ReviewTokenizer, text: str, max_length: int) -> Prediction:
     """The class of a text; the details have the probabilities of all."""
     tokens, notes = encode_known(tokenizer, text, max_length)
     device = model.head.weight.device
@@ -27,7 +27,7 @@ def classify(model: Classifier, tokenizer: Tokenizer, text: str, max_length: int
     return Prediction(text, f"-> {likeliest(probs, CLASSES)}", notes, details)
 
 
-def encode_known(tokenizer: Tokenizer, text: str, max_length: int) -> tuple[Tensor, tuple[str, ...]]:
+def encode_known(tokenizer: ReviewTokenizer, text: str, max_length: int) -> tuple[Tensor, tuple[str, ...]]:
     """The ids (T,) of a text, and what to know about them. A text without a known word is refused."""
     if not text.strip():
         raise DataError('the text is empty. Give some words, for instance "I love it".')

@@ -18,7 +18,7 @@ from porism.tasks.blocks.texts import SPLITS
 from porism.tasks.sentiment.data import load_reviews
 from porism.tasks.sentiment.data.batches import ReviewBatches, TokenBatch, TokenizedReview, encode_reviews
 from porism.tasks.sentiment.data.reviews import CLASSES, Reviews, leakage
-from porism.tasks.sentiment.data.tokenizer import Tokenizer, WordTokenizer, read_tokenizer
+from porism.tasks.sentiment.data.tokenizer import ReviewTokenizer, WordTokenizer, read_tokenizer
 from porism.tasks.sentiment.exhibits.predictions import prediction_exhibits
 from porism.tasks.sentiment.exhibits.texts import text_exhibits
 from porism.tasks.sentiment.metric import evaluate, logits_of
@@ -61,7 +61,7 @@ class Sentiment(Task):
     def __init__(
         self,
         recipe: SentimentRecipe,
-        tokenizer: Tokenizer,
+        tokenizer: ReviewTokenizer,
         config: Mapping[str, Any] | None = None,
         *,
         length: int | None = None,

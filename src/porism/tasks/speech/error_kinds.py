@@ -83,7 +83,7 @@ def words_in(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-class WordCounts(NamedTuple):
+class TranscriptWords(NamedTuple):
     """Words of a hypothesis: all, those in the vocabulary; and the same of its wrong words alone."""
 
     words: int
@@ -92,15 +92,15 @@ class WordCounts(NamedTuple):
     wrong_known: int
 
 
-def count_words(reference: str, hypothesis: str, vocabulary: Collection[str]) -> WordCounts:
+def count_words(reference: str, hypothesis: str, vocabulary: Collection[str]) -> TranscriptWords:
     """A word is wrong if the shortest edit of the reference's words replaces or inserts it.
 
     >>> count_words("the red box", "the rod bux", vocabulary={"the", "red", "box", "rod"})
-    WordCounts(words=3, known=2, wrong=2, wrong_known=1)
+    TranscriptWords(words=3, known=2, wrong=2, wrong_known=1)
     """
     words = words_in(hypothesis)
     wrong = _wrong_words(words_in(reference), words)
-    return WordCounts(len(words), _known(words, vocabulary), len(wrong), _known(wrong, vocabulary))
+    return TranscriptWords(len(words), _known(words, vocabulary), len(wrong), _known(wrong, vocabulary))
 
 
 def _wrong_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[str]:

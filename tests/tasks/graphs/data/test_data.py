@@ -15,7 +15,7 @@ from porism.errors import DataError
 from porism.layers.gcn import SparseFeatures
 from porism.runs.recipe import override
 from porism.tasks.graphs.data import CATALOGUE, from_object, load_graph, read_graph
-from porism.tasks.graphs.data.columns import Column
+from porism.tasks.graphs.data.columns import FeatureColumn
 from porism.tasks.graphs.data.labelled_graph import SPLITS
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
@@ -108,14 +108,14 @@ def test_texts_become_columns_of_categories_and_nodes_without_features_are_one_h
     data = read_graph(str(tables("node,city,age\nann,Rome,31\nbob,Paris,28\ncarl,,7\n")))
     assert torch.as_tensor(data.features).tolist() == [[0, 1, 31], [1, 0, 28], [0, 0, 7]]
     assert data.names == ("ann", "bob", "carl")
-    assert data.columns == (Column("city", ("Paris", "Rome")), Column("age"))
+    assert data.columns == (FeatureColumn("city", ("Paris", "Rome")), FeatureColumn("age"))
     bare = read_graph(str(tables("node,label\nann,red\nbob,\ncarl,blue\n")))
     assert isinstance(bare.features, SparseFeatures)
     assert torch.equal(bare.features.to_dense(), torch.eye(3))
 
 
 def test_another_graph_has_the_columns_of_the_training_in_its_order(tables: Writer) -> None:
-    columns = (Column("age"), Column("city", ("Paris", "Rome")))
+    columns = (FeatureColumn("age"), FeatureColumn("city", ("Paris", "Rome")))
     data = read_graph(str(tables("node,city,age\nann,Rome,31\nbob,Rome,28\ncarl,,7\n")), columns)
     assert torch.as_tensor(data.features).tolist() == [[31, 0, 1], [28, 0, 1], [7, 0, 0]]
     for nodes, message in (

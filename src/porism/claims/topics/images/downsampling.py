@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import porism.claims.topics.images.rulings as rulings
 from porism.claims.checks.compare import answered, counted_equal
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.kept.experiments import EXPERIMENTS
-from porism.claims.topics.images import rulings
 from porism.tasks.images.data.image_set import Shape
 from porism.tasks.images.data.public import PUBLIC
 from porism.tasks.images.model.downsampling import CHANNELS, WIDTHS, Downsampling

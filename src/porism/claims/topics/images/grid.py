@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import porism.claims.topics.images.rulings as rulings
 from porism.claims.checks.compare import compared, counted_equal, tried
 from porism.claims.checks.count import Maker, Matrix, Noted, Tally, Vector, product, tallied
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.kept.experiments import EXPERIMENTS
-from porism.claims.topics.images import rulings
 from porism.layers.recurrent.grid import Grid, grid
 from porism.runs.exhibits import Lines
 

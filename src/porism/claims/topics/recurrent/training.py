@@ -12,11 +12,11 @@ from statistics import fmean
 
 import torch
 
+import porism.claims.topics.recurrent.rulings as rulings
 from porism.claims.checks.compare import ABOUT, compared
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.kept.experiments import EXPERIMENTS
 from porism.claims.kept.result import read_kept
-from porism.claims.topics.recurrent import rulings
 from porism.runs.exhibits import Lines
 from porism.tasks.language.model.build import build
 from porism.tasks.language.model.cost import subject

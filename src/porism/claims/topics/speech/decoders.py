@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import porism.claims.topics.speech.rulings as rulings
 from porism.claims.checks.compare import answered, compared
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.topics.speech import rulings
 from porism.claims.topics.speech.published import AFTER, BEFORE, COMMAND, NEEDS, ON_AN4, OTHER_DATA
 from porism.runs.exhibits import Lines
 from porism.tasks.speech.data.symbols import SYMBOLS

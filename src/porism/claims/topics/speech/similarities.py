@@ -6,9 +6,9 @@ from functools import cache
 
 import torch
 
+import porism.claims.topics.speech.rulings as rulings
 from porism.claims.checks.compare import answered, compared, counted_equal
 from porism.claims.claim import Claim, Empirical, Finding, Statement
-from porism.claims.topics.speech import rulings
 from porism.claims.topics.speech.published import ON_AN4, OTHER_DATA, gain, relative_gain
 from porism.tasks.speech.error_kinds import edit_distances
 from porism.tasks.speech.metric import SIMILARITIES, damerau_levenshtein

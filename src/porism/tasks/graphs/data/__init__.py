@@ -16,7 +16,7 @@ from porism.errors import DataError, nearest
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.tasks.blocks.download import DataSet, data_folder
 from porism.tasks.blocks.labels import whole_labels
-from porism.tasks.graphs.data.columns import Column
+from porism.tasks.graphs.data.columns import FeatureColumn
 from porism.tasks.graphs.data.csv import EDGES, NODES, read_tables
 from porism.tasks.graphs.data.embedded import karate
 from porism.tasks.graphs.data.labelled_graph import (
@@ -68,7 +68,7 @@ def ready(data: LabelledGraph, split: str = "public", seed: int = 0) -> Labelled
     return split_randomly(data, seed) if split == "random" or not data.splits else data
 
 
-def read_graph(source: str | None = None, columns: Sequence[Column] | None = None) -> LabelledGraph:
+def read_graph(source: str | None = None, columns: Sequence[FeatureColumn] | None = None) -> LabelledGraph:
     """The graph as it is: perhaps without a split, perhaps without labels.
 
     columns: of tables, those that a model was trained on.
@@ -111,7 +111,7 @@ def _read_named(name: str, _folder: Path) -> LabelledGraph:
     return embedded[name]() if name in embedded else read_public(name)
 
 
-def _read_folder(folder: Path, columns: Sequence[Column] | None) -> LabelledGraph:
+def _read_folder(folder: Path, columns: Sequence[FeatureColumn] | None) -> LabelledGraph:
     if (folder / NODES).exists():
         return read_tables(folder, columns)
     if (folder / EDGES).exists():

@@ -2,7 +2,7 @@
 
 >>> columns = infer_columns(["age", "city"], ["line 2", "line 3"], [["31", "Rome"], ["28", "Paris"]])
 >>> columns
-(Column(name='age', categories=None), Column(name='city', categories=('Paris', 'Rome')))
+(FeatureColumn(name='age', categories=None), FeatureColumn(name='city', categories=('Paris', 'Rome')))
 >>> encode(columns, ["line 2"], [["31", "Rome"]])
 [[31.0, 0.0, 1.0]]
 """
@@ -18,34 +18,36 @@ MOST_CATEGORIES = 1000
 """Different texts in one column: more are no categories."""
 
 
-class Column(NamedTuple):
+class FeatureColumn(NamedTuple):
     """A column's name, and its categories where it holds texts."""
 
     name: str
     categories: tuple[str, ...] | None = None
 
 
-def infer_columns(names: Sequence[str], places: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[Column, ...]:
+def infer_columns(
+    names: Sequence[str], places: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[FeatureColumn, ...]:
     """What the columns hold. One with numbers and texts is refused, with the place of the first that is no number."""
     return tuple(_column(name, places, [row[index] for row in rows]) for index, name in enumerate(names))
 
 
-def _column(name: str, places: Sequence[str], cells: Sequence[str]) -> Column:
+def _column(name: str, places: Sequence[str], cells: Sequence[str]) -> FeatureColumn:
     texts = [cell for cell in cells if cell]
     if not texts or any(_is_number(cell) for cell in texts):
         for place, cell in zip(places, cells, strict=True):
             number(cell, place, name)
-        return Column(name)
+        return FeatureColumn(name)
     categories = tuple(sorted(set(texts)))
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
             f"{places[0]}: {name} has {len(categories):,} different texts, expected at most {MOST_CATEGORIES:,} "
             "categories. Leave the column out, or group them."
         )
-    return Column(name, categories)
+    return FeatureColumn(name, categories)
 
 
-def encode(columns: Sequence[Column], places: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[float]]:
+def encode(columns: Sequence[FeatureColumn], places: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[float]]:
     """The features of each row: a number, or one of several that is 1. An empty text has none that is."""
     indices = [None if column.categories is None else _index(column.categories) for column in columns]
     features = []

@@ -24,7 +24,7 @@ from porism.layers.gcn import Graph
 from porism.tasks.blocks.download import read_content
 from porism.tasks.blocks.messages import one_line, shown
 from porism.tasks.blocks.texts import decoded
-from porism.tasks.graphs.data.columns import Column, encode, infer_columns
+from porism.tasks.graphs.data.columns import FeatureColumn, encode, infer_columns
 from porism.tasks.graphs.data.columns import number as to_number
 from porism.tasks.graphs.data.edge_list import graph_of
 from porism.tasks.graphs.data.labelled_graph import SPLITS, UNKNOWN, LabelledGraph, one_hot_features
@@ -40,7 +40,7 @@ Row = tuple[str, dict[str, str]]
 """File and line, for messages, and its cells by the names of the columns."""
 
 
-def read_tables(folder: Path, columns: Sequence[Column] | None = None) -> LabelledGraph:
+def read_tables(folder: Path, columns: Sequence[FeatureColumn] | None = None) -> LabelledGraph:
     """The graph of a folder with nodes.csv and edges.csv. Nodes are numbered in the order of their file.
 
     columns: the features that a model was trained on, which this graph must have, too.

@@ -14,7 +14,7 @@ from porism.layers.gcn.adjacency.csr import Csr, rows_of
 from porism.tasks.blocks.labels import UNKNOWN, check_class_count
 from porism.tasks.blocks.messages import shown
 from porism.tasks.blocks.splits import check_disjoint
-from porism.tasks.graphs.data.columns import Column
+from porism.tasks.graphs.data.columns import FeatureColumn
 
 __all__ = ["SPLITS", "UNKNOWN", "Features", "LabelledGraph", "numbered_classes", "one_hot_features"]
 
@@ -46,7 +46,7 @@ class LabelledGraph:
     """Whether the features are a user's own columns, which may be of any size."""
     names: tuple[str, ...] = ()
     """Of the nodes, where they have any."""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[FeatureColumn, ...] = ()
     """Of the table that the features come from."""
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ FEW_HOPS = 8
 """Up to which propagation is counted: all hops are alike."""
 
 
-class ModelWithLoss(nn.Module):
+class GraphModelWithLoss(nn.Module):
     """A net with its loss over all nodes."""
 
     def __init__(self, recipe: GraphRecipe, width: int, classes: int) -> None:
@@ -44,14 +44,14 @@ def subject(recipe: GraphRecipe) -> CostSubject:
     sizes = {"H": recipe.hidden_size}
     if recipe.model == "appnp":
         return CostSubject(
-            lambda D, H, V, K: ModelWithLoss(replace(recipe, hidden_size=H, power_iterations=K), D, V),
+            lambda D, H, V, K: GraphModelWithLoss(replace(recipe, hidden_size=H, power_iterations=K), D, V),
             inputs,
             sizes | {"K": recipe.power_iterations},
             largest={"K": FEW_HOPS},
             sized_fields=("hidden_size", "power_iterations"),
         )
     return CostSubject(
-        lambda D, H, V: ModelWithLoss(replace(recipe, hidden_size=H), D, V),
+        lambda D, H, V: GraphModelWithLoss(replace(recipe, hidden_size=H), D, V),
         inputs,
         sizes,
         sized_fields=("hidden_size",),

@@ -17,7 +17,7 @@ SMALL = 6
 """Patches along a side up to which scans are counted: each diagonal takes its time, and all are alike."""
 
 
-class ModelWithLoss(nn.Module):
+class ImageModelWithLoss(nn.Module):
     """A model with its loss, over classes or over the levels of every pixel."""
 
     def __init__(self, recipe: ImagesRecipe, shape: Shape, classes: int) -> None:
@@ -43,7 +43,7 @@ def subject(recipe: ImagesRecipe) -> CostSubject:
     match recipe.model:
         case "pooled" | "strided":
             return CostSubject(
-                lambda C, Y, X, V: ModelWithLoss(recipe, Shape(C, Y, X), V),
+                lambda C, Y, X, V: ImageModelWithLoss(recipe, Shape(C, Y, X), V),
                 inputs,
                 {"B": recipe.batch_size},
                 multiples=_both(2**HALVINGS),
@@ -51,7 +51,7 @@ def subject(recipe: ImagesRecipe) -> CostSubject:
             )
         case "complete":
             return CostSubject(
-                lambda C, H: ModelWithLoss(replace(recipe, hidden_size=H), Shape(C, 1, 1), 1),
+                lambda C, H: ImageModelWithLoss(replace(recipe, hidden_size=H), Shape(C, 1, 1), 1),
                 (f"B C Y X : int < {recipe.levels}",) * 2,
                 sizes,
                 largest=_both(SMALL),
@@ -60,7 +60,7 @@ def subject(recipe: ImagesRecipe) -> CostSubject:
     step = 2 ** (STAGES - 1) if recipe.model == "residual" else recipe.patch_size
     return CostSubject(
         # These nets are the same for images of any size, so any will do to build them.
-        lambda C, H, V: ModelWithLoss(replace(recipe, hidden_size=H), Shape(C, 8, 8), V),
+        lambda C, H, V: ImageModelWithLoss(replace(recipe, hidden_size=H), Shape(C, 8, 8), V),
         inputs,
         sizes,
         multiples=_both(step),

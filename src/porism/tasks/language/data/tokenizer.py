@@ -77,7 +77,7 @@ class Whitespace(Tokenizer):
         return " ".join(tokens)
 
 
-class Words(Tokenizer):
+class WordsAndMarks(Tokenizer):
     """Words, and each punctuation mark for itself; of Chinese and Japanese each character."""
 
     name = "words"
@@ -164,7 +164,7 @@ class Bpe(Tokenizer):
         return self.__dict__["_parsed"]
 
 
-_PLAIN: dict[str, type[Tokenizer]] = {kind.name: kind for kind in (Whitespace, Words, Characters, Bytes)}
+_PLAIN: dict[str, type[Tokenizer]] = {kind.name: kind for kind in (Whitespace, WordsAndMarks, Characters, Bytes)}
 
 
 def get_tokenizer(name: str, *, lowercase: bool = False, train: str = "", vocab_size: int = 10_000) -> Tokenizer:

@@ -9,7 +9,7 @@ from porism.tasks.language.model.build import build
 from porism.tasks.language.recipes import LanguageRecipe
 
 
-class ModelWithLoss(nn.Module):
+class LanguageModelWithLoss(nn.Module):
     """A model with its loss, from a state of zeros."""
 
     def __init__(self, recipe: LanguageRecipe, vocabulary: int) -> None:
@@ -28,7 +28,7 @@ def subject(recipe: LanguageRecipe) -> CostSubject:
     sized_fields = ("seq_len", "embedding_dim", "hidden_size")
     if recipe.attends:
         return CostSubject(
-            lambda V, H: ModelWithLoss(replace(recipe, embedding_dim=H, hidden_size=H), V),
+            lambda V, H: LanguageModelWithLoss(replace(recipe, embedding_dim=H, hidden_size=H), V),
             inputs,
             sizes,
             multiples={"H": width_step(recipe.model, recipe.hidden_size, recipe.num_heads)},
@@ -37,13 +37,13 @@ def subject(recipe: LanguageRecipe) -> CostSubject:
         )
     if recipe.tie_weights:
         return CostSubject(
-            lambda V, H: ModelWithLoss(replace(recipe, embedding_dim=H, hidden_size=H), V),
+            lambda V, H: LanguageModelWithLoss(replace(recipe, embedding_dim=H, hidden_size=H), V),
             inputs,
             sizes,
             sized_fields=sized_fields,
         )
     return CostSubject(
-        lambda V, D, H: ModelWithLoss(replace(recipe, embedding_dim=D, hidden_size=H), V),
+        lambda V, D, H: LanguageModelWithLoss(replace(recipe, embedding_dim=D, hidden_size=H), V),
         inputs,
         sizes | {"D": recipe.embedding_dim},
         sized_fields=sized_fields,

@@ -9,7 +9,7 @@ from torch import Tensor
 from porism.tasks.blocks.batches import LazyBatches, shuffled_batches
 from porism.tasks.blocks.padding import pad_sequences
 from porism.tasks.sentiment.data.reviews import Review
-from porism.tasks.sentiment.data.tokenizer import Tokenizer
+from porism.tasks.sentiment.data.tokenizer import ReviewTokenizer
 
 
 class TokenizedReview(NamedTuple):
@@ -28,7 +28,7 @@ class TokenBatch(NamedTuple):
     labels: Tensor
 
 
-def encode_reviews(reviews: Sequence[Review], tokenizer: Tokenizer, max_length: int) -> list[TokenizedReview]:
+def encode_reviews(reviews: Sequence[Review], tokenizer: ReviewTokenizer, max_length: int) -> list[TokenizedReview]:
     """The reviews as a model takes them."""
     encoded = (tokenizer.encode(review.text, max_length) for review in reviews)
     return [

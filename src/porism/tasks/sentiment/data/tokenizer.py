@@ -25,7 +25,7 @@ class Tokens(NamedTuple):
     whole: int
 
 
-class Tokenizer(ABC):
+class ReviewTokenizer(ABC):
     """What the task needs of a tokenizer."""
 
     pad: int
@@ -52,12 +52,12 @@ class Tokenizer(ABC):
         """Whether an id is that of a word or a part of one: no special token, no unknown word."""
 
 
-def read_tokenizer(saved: Mapping[str, Any]) -> Tokenizer:
+def read_tokenizer(saved: Mapping[str, Any]) -> ReviewTokenizer:
     """The tokenizer that `to_json` wrote."""
     return WordTokenizer.from_json(saved) if "words" in saved else PretrainedTokenizer.from_json(saved)
 
 
-class WordTokenizer(Tokenizer):
+class WordTokenizer(ReviewTokenizer):
     """Words and punctuation, most frequent first, after `[PAD]` and `[UNK]`.
 
     >>> tokenizer = WordTokenizer.from_texts(["Good, good soup!"], lowercase=True)
@@ -114,7 +114,7 @@ class WordTokenizer(Tokenizer):
         return id > self.unk
 
 
-class PretrainedTokenizer(Tokenizer):
+class PretrainedTokenizer(ReviewTokenizer):
     """The fast tokenizer of a pretrained encoder, from the text of its tokenizer.json."""
 
     def __init__(self, tokenizer: "FastTokenizer", pad: int, unk: int | None, special: Sequence[int]) -> None:

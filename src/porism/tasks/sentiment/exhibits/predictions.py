@@ -9,7 +9,7 @@ from porism.runs.exhibits import AnyExhibit, Table, WeighedText, WeighedTexts
 from porism.tasks.blocks.classification import confusion_exhibits, surest_mistakes
 from porism.tasks.blocks.padding import is_padding
 from porism.tasks.sentiment.data.reviews import CLASSES, Reviews
-from porism.tasks.sentiment.data.tokenizer import Tokenizer
+from porism.tasks.sentiment.data.tokenizer import ReviewTokenizer
 from porism.tasks.sentiment.metric import evaluate
 from porism.tasks.sentiment.model.base import Classifier
 from porism.tasks.sentiment.model.pretrained import PretrainedEncoder
@@ -20,7 +20,12 @@ LONGEST_SHOWN = 60
 
 
 def prediction_exhibits(
-    model: Classifier, tokenizer: Tokenizer, reviews: Reviews, logits: Tensor, max_length: int, sentences: Sequence[str]
+    model: Classifier,
+    tokenizer: ReviewTokenizer,
+    reviews: Reviews,
+    logits: Tensor,
+    max_length: int,
+    sentences: Sequence[str],
 ) -> list[AnyExhibit]:
     """What the model says of the test texts (logits (N, classes)), and of a few sentences."""
     probs = logits.double().softmax(1)
@@ -53,7 +58,7 @@ def accuracies(logits: Tensor, reviews: Reviews) -> Table:
     )
 
 
-def probabilities(model: Classifier, tokenizer: Tokenizer, sentences: Sequence[str], max_length: int) -> Table:
+def probabilities(model: Classifier, tokenizer: ReviewTokenizer, sentences: Sequence[str], max_length: int) -> Table:
     """The class of each sentence, with the probability of every class."""
     rows: list[list[str | int | float]] = []
     for sentence in sentences:
@@ -69,7 +74,7 @@ def probabilities(model: Classifier, tokenizer: Tokenizer, sentences: Sequence[s
 
 
 def weights_of_words(
-    model: Classifier, tokenizer: Tokenizer, sentences: Sequence[str], max_length: int
+    model: Classifier, tokenizer: ReviewTokenizer, sentences: Sequence[str], max_length: int
 ) -> WeighedTexts:
     """Which tokens the pooled output is made of."""
     texts = []
@@ -115,7 +120,7 @@ def mistakes(probs: Tensor, labels: Tensor, reviews: Reviews) -> Table:
     )
 
 
-def _tensors(model: Classifier, tokenizer: Tokenizer, sentence: str, max_length: int) -> tuple[Tensor, Tensor]:
+def _tensors(model: Classifier, tokenizer: ReviewTokenizer, sentence: str, max_length: int) -> tuple[Tensor, Tensor]:
     """Ids (1, T) and length (1,) of one text."""
     ids = tokenizer.encode(sentence, max_length).ids
     device = model.head.weight.device

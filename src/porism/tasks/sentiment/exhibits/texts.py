@@ -10,7 +10,7 @@ from porism.tasks.blocks.padding import is_padding
 from porism.tasks.blocks.texts import SPLITS
 from porism.tasks.sentiment.data.batches import TokenizedReview
 from porism.tasks.sentiment.data.reviews import CLASSES, Reviews
-from porism.tasks.sentiment.data.tokenizer import Tokenizer
+from porism.tasks.sentiment.data.tokenizer import ReviewTokenizer
 from porism.tasks.sentiment.model.base import Classifier
 
 MOST_BARS = 40
@@ -19,7 +19,7 @@ MOST_TOKENS = 40
 
 def text_exhibits(
     model: Classifier,
-    tokenizer: Tokenizer,
+    tokenizer: ReviewTokenizer,
     reviews: Reviews,
     examples: dict[str, list[TokenizedReview]],
     max_length: int,
@@ -71,7 +71,7 @@ def length_histogram(examples: dict[str, list[TokenizedReview]], max_length: int
     )
 
 
-def sentence_tokens(tokenizer: Tokenizer, sentence: str, max_length: int) -> Table:
+def sentence_tokens(tokenizer: ReviewTokenizer, sentence: str, max_length: int) -> Table:
     """A sentence as tokens and ids, and back."""
     found = tokenizer.encode(sentence, max_length)
     shown = min(len(found.ids), MOST_TOKENS)
@@ -86,7 +86,7 @@ def sentence_tokens(tokenizer: Tokenizer, sentence: str, max_length: int) -> Tab
     )
 
 
-def state_sizes(model: Classifier, tokenizer: Tokenizer, sentence: str, max_length: int) -> Table:
+def state_sizes(model: Classifier, tokenizer: ReviewTokenizer, sentence: str, max_length: int) -> Table:
     """The sizes of what the model makes of the sentence, step by step."""
     device = model.head.weight.device
     tokens = torch.tensor([tokenizer.encode(sentence, max_length).ids], device=device)

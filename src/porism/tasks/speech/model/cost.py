@@ -17,7 +17,7 @@ FEWEST = 6
 """Sizes that a formula takes to find and confirm. A shorter text is a number in it."""
 
 
-class ModelWithLoss(nn.Module):
+class SpeechModelWithLoss(nn.Module):
     """A model with its loss."""
 
     def __init__(self, recipe: SpeechRecipe) -> None:
@@ -42,7 +42,7 @@ def subject(recipe: SpeechRecipe) -> CostSubject:
     )
     longest = recipe.max_target_length + 1
     return CostSubject(
-        lambda H: ModelWithLoss(replace(recipe, hidden_size=H)),
+        lambda H: SpeechModelWithLoss(replace(recipe, hidden_size=H)),
         inputs,
         {"B": recipe.batch_size, "T": longest, "H": recipe.hidden_size},
         multiples={"H": recipe.num_heads, "X": recipe.subsampling},
