@@ -216,7 +216,7 @@ def compare(
             task, models = "supervised", task
         plan = Plan.of(task, models, {**batch_size_of(data), **fields}, loss, metrics, seeds, seed)
         folder = new_folder(f"{task}-{plan.name}") if out is None else Path(out)
-        told = listener(progress, callbacks)
+        reporter = listener(progress, callbacks)
         requests = {
             name: Request.with_settings(settings, data, own_seed, device, threads)
             for name, settings, own_seed in plan.trainings
@@ -226,9 +226,9 @@ def compare(
         runs, lost = [], []
         for (name, request), recipe in zip(requests.items(), _within(budget, plan, requests.values()), strict=True):
             try:
-                runs.append(request.with_recipe(recipe).run(folder / name, told, report=plan.alone))
+                runs.append(request.with_recipe(recipe).run(folder / name, reporter, report=plan.alone))
             except DivergedError as error:
-                told.note(f"{name} diverged: {error}")
+                reporter.note(f"{name} diverged: {error}")
                 lost.append(error)
                 runs.append(Run(folder / name, brought=request.brought))
         if len(lost) == len(runs) > 0:
@@ -274,10 +274,10 @@ class Plan(NamedTuple):
         given = [models] if isinstance(models, str) else models
         if not given:
             raise RecipeError(f"which models? Choose from {', '.join([*kind.recipes, *kind.experiments])}.")
-        if not isinstance(given, Mapping) and (asked := [name for name in given if name in kind.experiments]):
+        if not isinstance(given, Mapping) and (experiments := [name for name in given if name in kind.experiments]):
             if len(given) > 1:
-                raise RecipeError(f"{asked[0]} is an experiment, which names its own recipes. Give it alone.")
-            return cls._of_experiment(kind.experiments[str(asked[0])], task, fields, seeds, first_seed)
+                raise RecipeError(f"{experiments[0]} is an experiment, which names its own recipes. Give it alone.")
+            return cls._of_experiment(kind.experiments[str(experiments[0])], task, fields, seeds, first_seed)
         drawn_from = _seeds(seeds, first_seed)
         named = dict(given) if isinstance(given, Mapping) else {_name(one): one for one in given}
         if len({slug(name) for name in named}) < len(given):

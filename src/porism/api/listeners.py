@@ -1,4 +1,4 @@
-"""Who is told of a training that Python began: a terminal or notebook, and callbacks."""
+"""Listeners to a training that Python began: a terminal or notebook, and callbacks."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ class CallbackProgress(NoProgress):
 
 
 def listener(progress: bool | None, callbacks: Sequence[Callback]) -> Progress:
-    """What is told of every step and epoch.
+    """Listens to every step and epoch.
 
     progress: a bar and a line an epoch on standard error; None where somebody looks at it, on a terminal or in a
     notebook.

@@ -40,7 +40,7 @@ PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"--analogy (\w+) (\w+) (\w+)", r'predict(["\1", "\2", "\3"], analogy=True)'),
     (r"`?porism (train|compare|predict|evaluate|report)`?(?! \w+ --)", r"porism.\1"),
 )
-"""What is said otherwise in Python."""
+"""Words of the command line, and those that take their place in Python."""
 ASSIGNED = re.compile(r"--set\s+(\w+)=")
 OPTION_WITH_VALUE = re.compile(
     r"--([a-z][a-z-]*) (?!(?:and|or|are|is|takes|needs|with|to|in|for|lists|which|names|anew)\b)([\w./{}=-]+[\w/}])"

@@ -26,8 +26,8 @@ def rows_html(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]],
     """A table with a title, and sentences below it."""
     head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    said = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in below)
-    return f"<div><strong>{html.escape(title)}</strong><table><tr>{head}</tr>{body}</table>{said}</div>"
+    sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in below)
+    return f"<div><strong>{html.escape(title)}</strong><table><tr>{head}</tr>{body}</table>{sentences}</div>"
 
 
 def _curves(record: RunRecord) -> str:
@@ -47,9 +47,9 @@ def _curves(record: RunRecord) -> str:
         return f"{x:.1f},{y:.1f}"
 
     line = " ".join(place(epoch, value) for epoch, value in points)
-    said = f"{name.replace('_', ' ')} on valid, epochs {first} to {last}: {points[0][1]:.4g} to {points[-1][1]:.4g}"
+    label = f"{name.replace('_', ' ')} on valid, epochs {first} to {last}: {points[0][1]:.4g} to {points[-1][1]:.4g}"
     return (
-        f'<svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{html.escape(said)}">'
+        f'<svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{html.escape(label)}">'
         f'<polyline points="{line}" fill="none" stroke="currentColor" stroke-width="1.5"/></svg>'
-        f"<p>{html.escape(said)}</p>"
+        f"<p>{html.escape(label)}</p>"
     )

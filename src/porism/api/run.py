@@ -153,10 +153,10 @@ class Run:
         one example a row, or what its model takes.
         """
         with python_words(), answering(self._trained):
-            asked: Any = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
-            if isinstance(asked, Sequence):
-                asked = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in asked]
-            return self._answering_task.predict(self._trained, asked, options)
+            given: Any = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
+            if isinstance(given, Sequence):
+                given = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in given]
+            return self._answering_task.predict(self._trained, given, options)
 
     def evaluate(self, data: Any = None, *, split: str = "test") -> dict[str, float]:
         """The metrics on a split, or on other data. Nothing is updated: twice gives the same numbers."""
@@ -186,12 +186,12 @@ class Run:
             given = {name: value for name, value in lengths.items() if value is not None}
             return self.go_on(with_fields(self.recipe, given), listener(progress, callbacks))
 
-    def go_on(self, recipe: Recipe, told: Progress, *, report: bool = True) -> "Run":
+    def go_on(self, recipe: Recipe, reporter: Progress, *, report: bool = True) -> "Run":
         """Train on by its recipe, or by the same with other lengths, telling a listener."""
         threads = torch.get_num_threads()
         try:
-            with going_on(self._folder, told, recipe, self._brought) as training:
-                finish(training, told, report=report)
+            with going_on(self._folder, reporter, recipe, self._brought) as training:
+                finish(training, reporter, report=report)
         finally:
             torch.set_num_threads(threads)
         for name in ("model", "cost", "vectors", "_trained", "_answering_task", "_loaded_task"):

@@ -80,16 +80,16 @@ def train(
     """
     with python_words():
         request = Request.of(task, recipe, data, model, loss, metrics, fields, seed, device, threads)
-        told = listener(progress, callbacks)
+        reporter = listener(progress, callbacks)
         if fast_dev_run:
             if out is not None or resume:
                 raise RecipeError("fast_dev_run keeps nothing: leave out= and resume= out.")
-            return request.try_out(told)
+            return request.try_out(reporter)
         if resume and out is None:
             raise RecipeError("resume=True needs out=, the folder of the run to go on with.")
         if out is None:
-            return request.train(new_folder(f"{request.kind.name}-{request.recipe.name}"), told)
-        return request.run(Path(out), told) if resume else request.train(Path(out), told)
+            return request.train(new_folder(f"{request.kind.name}-{request.recipe.name}"), reporter)
+        return request.run(Path(out), reporter) if resume else request.train(Path(out), reporter)
 
 
 @dataclass(frozen=True)
@@ -149,12 +149,12 @@ class Request:
         task = prepare(self.kind, self.recipe, self.source, self.brought)
         return sum(task.count(batch) for batch in task.batches(1, 1)) // self.recipe.check_val_every_n_epoch
 
-    def run(self, folder: Path, told: Progress, *, report: bool = True) -> Run:
+    def run(self, folder: Path, reporter: Progress, *, report: bool = True) -> Run:
         """The run in a folder where it stopped, or a new one where none is."""
         there = (folder / RECIPE).is_file()
-        return self.go_on(folder, told, report=report) if there else self.train(folder, told, report=report)
+        return self.go_on(folder, reporter, report=report) if there else self.train(folder, reporter, report=report)
 
-    def train(self, folder: Path, told: Progress, *, report: bool = True) -> Run:
+    def train(self, folder: Path, reporter: Progress, *, report: bool = True) -> Run:
         """A new run."""
         before = torch.get_num_threads()
         try:
@@ -169,12 +169,12 @@ class Request:
                 overrides=self.overrides,
                 brought=self.brought,
             )
-            finish(training, told, report=report)
+            finish(training, reporter, report=report)
         finally:
             torch.set_num_threads(before)
         return Run(folder, brought=self.brought)
 
-    def go_on(self, folder: Path, told: Progress, *, report: bool = True) -> Run:
+    def go_on(self, folder: Path, reporter: Progress, *, report: bool = True) -> Run:
         """The run in a folder, which must be what is requested, but for how long it is trained."""
         run = RunFolder.open(folder)
         held = {"task": run.facts.task, "seed": run.facts.seed, "data": run.facts.source}
@@ -195,9 +195,9 @@ class Request:
         if run.metrics() is not None and recipe_from(self.kind, run.fields) == self.recipe:
             load_task(self.kind, run, self.brought)  # refuses other data than the run's
             return there
-        return there.go_on(self.recipe, told, report=report)
+        return there.go_on(self.recipe, reporter, report=report)
 
-    def try_out(self, told: Progress) -> Run:
+    def try_out(self, reporter: Progress) -> Run:
         """One step and everything after it, in a folder that is deleted with the run."""
         folder = tempfile.mkdtemp(prefix="porism-")
         try:
@@ -210,7 +210,7 @@ class Request:
                 self.seed,
                 self.device,
                 self.threads,
-            ).train(Path(folder) / "run", told)
+            ).train(Path(folder) / "run", reporter)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -54,10 +54,10 @@ def _answer(words: list[str], debug: bool) -> int:
     except (MemoryError, RuntimeError) as error:
         from porism.cli.memory import out_of_memory
 
-        if (told := out_of_memory(error)) is None:
+        if (line := out_of_memory(error)) is None:
             raise
-        _complain(f"porism: {told}", debug)
-        return told.exit_code
+        _complain(f"porism: {line}", debug)
+        return line.exit_code
     except SystemExit as leaving:  # after tyro's help
         return int(leaving.code or 0)
 

@@ -37,16 +37,16 @@ def against_baselines(group: RunGroup) -> list[str]:
     models = [(model, best) for model in models_of(group) if (best := _best(group, model)) is not None]
     if not models:
         return []
-    behind = [model.name for model, (_, score) in models if not _beats(group, model, score)]
+    not_better = [model.name for model, (_, score) in models if not _beats(group, model, score)]
     name, score = models[0][1]
     text = f"The best baseline, {name}, reaches {numbers.score(score)}"
     if len({best for _, best in models}) > 1:
         text = "Each model stands beside the best baseline on its own form of the data"
-    if not behind:
+    if not not_better:
         return [f"{text}; {f'{models[0][0].name} beats' if len(models) == 1 else 'all models beat'} it."]
-    if len(behind) == len(models) > 1:
+    if len(not_better) == len(models) > 1:
         return [f"{text}; no model beats it."]
-    return [f"{text}; {_listed(behind)} {'does' if len(behind) == 1 else 'do'} not beat it."]
+    return [f"{text}; {_listed(not_better)} {'does' if len(not_better) == 1 else 'do'} not beat it."]
 
 
 def baselines_line(group: RunGroup) -> str:

@@ -118,9 +118,9 @@ def word_probabilities(tables: Iterable[GramCounts], stream: Tensor, vocab_size:
     contexts = np.zeros(len(words), dtype=np.int64)  # the number of the k-gram before each word, -1 for none
     lower = np.full(len(words), 1 / vocab_size)
     for k, order in enumerate(tables, start=1):
-        wanted = contexts * vocab_size + words
-        places = np.searchsorted(order.keys, wanted).clip(max=len(order.keys) - 1)
-        grams = np.where((contexts >= 0) & (order.keys[places] == wanted), places, -1)
+        keys = contexts * vocab_size + words
+        positions = np.searchsorted(order.keys, keys).clip(max=len(order.keys) - 1)
+        grams = np.where((contexts >= 0) & (order.keys[positions] == keys), positions, -1)
         yield k, order.occurrences.probabilities(grams, contexts, lower)
         if order.continuations is not None:
             lower = order.continuations.probabilities(grams, contexts, lower)

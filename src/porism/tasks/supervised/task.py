@@ -183,9 +183,10 @@ class Supervised(Task):
             shown = self.predict(model, x, {})
         except DataError:
             return []
-        said = [self.classes[int(y)] if self.classes and y.dim() == 0 else shown_numbers(y) for y in target]
+        targets = [self.classes[int(y)] if self.classes and y.dim() == 0 else shown_numbers(y) for y in target]
         return [
-            replace(one, notes=(*one.notes, f"the target is {known}")) for one, known in zip(shown, said, strict=True)
+            replace(one, notes=(*one.notes, f"the target is {known}"))
+            for one, known in zip(shown, targets, strict=True)
         ]
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
