@@ -28,8 +28,8 @@ VOCABULARY = [
     Case(
         "Readout with its loss",
         lambda T, B, H, V: call(Readout(H, V).loss, asking(T, B, H), words(V, T, B)),
-        # The gradients are made on the way forward, the bias's by a product with ones, and the way back only scales.
-        3 * projected(T, H, V)[0] + 2 * B * T * V,
-        0,
+        # The gradients are made in the forward pass, the bias's by a product with ones. They count as backward.
+        projected(T, H, V)[0],
+        2 * projected(T, H, V)[0] + 2 * B * T * V,
     ),
 ]

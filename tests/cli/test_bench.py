@@ -103,7 +103,7 @@ def test_an_earlier_result_does_not_pass_for_this_ones(tell: Tell) -> None:
         (["tal_tales"], "porism: bench: there is no benchmark 'tal_tales'. Did you mean tall_tales?\n"),
         (["tables"], "porism: bench: there is no benchmark 'tables'."),
         (["zzz", "--json"], "porism: bench: there is no benchmark 'zzz'. Known: tall_tales.\n"),
-        (["--nonsense"], "porism: Unrecognized options: --nonsense. See porism bench --help.\n"),
+        (["--nonsense"], "porism: there is no option --nonsense. See porism bench --help.\n"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(tell: Tell, words: list[str], message: str) -> None:

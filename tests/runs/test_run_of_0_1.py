@@ -69,7 +69,8 @@ def test_finished_it_stays_as_it_is(run: Path) -> None:
     before = json.loads((run / "metrics.json").read_text())
     command = before["command"].replace("hidden", "hidden_size").replace("embedding", "embedding_dim")
     command = command.replace("batch", "batch_size").replace("steps", "seq_len")
-    command = command.replace(" --data", " --set tokenizer=whitespace --data")
+    command = command.replace(" --set precision=fp32", "").replace(" --data", " --set tokenizer=whitespace --data")
+    command = command.replace(" --device cpu", " --precision fp32 --threads 1 --device cpu")
     assert session.complete(resume(run)) == {**before, "run": str(run), "command": command}
     assert json.loads((run / "metrics.json").read_text()) == before
 

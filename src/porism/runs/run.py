@@ -67,11 +67,12 @@ class RunFacts:
         """The words that repeat the run, with all that was decided for it."""
         words = ["porism", "train", self.task, self.recipe]
         for override in self.overrides:
-            words += ["--set", override]
+            # What it came to stands below, also where `auto` was set.
+            if not override.startswith("precision="):
+                words += ["--set", override]
         if self.source is not None:
             words += ["--data", self.source]
-        if not any(override.startswith("precision=") for override in self.overrides):
-            words += ["--precision", self.precision]
+        words += ["--precision", self.precision]
         if self.device == "cpu":
             words += ["--threads", str(self.threads)]
         return [*words, "--device", self.device, "--seed", str(self.seed)]
