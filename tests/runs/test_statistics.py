@@ -104,6 +104,21 @@ def test_the_ends_of_a_binomial_interval_leave_a_fortieth_on_either_side(right: 
     assert high == 1.0 if right == examples else 1 - at_least(right + 1, high) == pytest.approx(0.025)
 
 
+@pytest.mark.parametrize(
+    ("right", "examples", "low", "high"),
+    [
+        (8721, 10_000, 0.8653956539013026, 0.8785868087340395),
+        (1000, 10_000, 0.09418721173378353, 0.10604689990359951),
+        (1, 10_000, 2.5317775934746866e-06, 0.0005570369979470473),
+        (0, 10_000, 0.0, 0.0003688199146187622),
+        (999_999, 1_000_000, 0.9999944283693448, 0.9999999746821924),
+    ],
+)
+def test_large_test_sets_have_their_binomial_interval(right: int, examples: int, low: float, high: float) -> None:
+    """The ends are those of scipy.stats.beta.ppf, where mpmath's incomplete beta function does not converge."""
+    assert binomial_interval(right, examples) == pytest.approx((low, high), rel=1e-9)
+
+
 def test_the_bootstrap_of_a_mean_agrees_with_its_standard_error() -> None:
     values = np.random.default_rng(1).normal(2.0, 1.0, 400)
     low, high = bootstrap_interval(resample(np.stack([values, np.ones(400)], 1)))

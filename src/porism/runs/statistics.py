@@ -139,17 +139,21 @@ def binomial_interval(right: int, examples: int) -> tuple[float, float]:
     >>> [round(end, 4) for end in binomial_interval(12, 12)]
     [0.7354, 1.0]
     """
-    from mpmath import betainc
+    counts = np.arange(examples + 1)
+    # Logarithms of the binomial coefficients, (N,): their ratio from one to the next is (N - k) / (k + 1).
+    steps = np.log(examples - counts[:-1]) - np.log1p(counts[:-1])
+    coefficients = np.concatenate(([0.0], np.cumsum(steps)))
 
-    def below(share: float, successes: int) -> float:
+    def at_least(successes: int, share: float) -> float:
         """P(at least `successes` right) where each is right with this probability."""
-        return float(betainc(successes, examples - successes + 1, 0, share, regularized=True))
+        terms = coefficients + counts * math.log(share) + (examples - counts) * math.log1p(-share)
+        return float(np.exp(terms[successes:]).sum())
 
     def solve(successes: int, probability: float) -> float:
         low, high = 0.0, 1.0
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (middle, high) if below(middle, successes) < probability else (low, middle)
+            low, high = (middle, high) if at_least(successes, middle) < probability else (low, middle)
         return high
 
     tail = SIGNIFICANCE / 2
