@@ -252,8 +252,8 @@ def test_a_judge_that_raises_fails_its_claim_and_the_others_are_told(say: Say, m
     assert {row["verdict"] for number, row in rows.items() if number != "000-24"} == {"pass"}
 
 
-def test_what_only_training_tells_is_open_and_counted_apart(say: Say) -> None:
-    completed = say(["check", "claims", "--id", "003-36", "--json"])
+def test_what_only_training_tells_is_open_and_counted_apart(say: Say, tmp_path: Path) -> None:
+    completed = say(["check", "claims", "--id", "003-36a", "--kept", str(tmp_path), "--json"])
     (row,) = last_line(completed.out)["checks"]
     assert row.items() >= {"verdict": "open", "by": None, "answer": None, "ledger": "empirical"}.items()
     assert row["side_fact"].startswith("438 and 431 right of 529")

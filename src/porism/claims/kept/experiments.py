@@ -13,6 +13,7 @@ from porism.claims.kept.result import KeptResult, KeptRun
 from porism.claims.kept.timing import attention_by_heads, attention_by_length
 from porism.errors import ClaimError
 from porism.runs.record import RunRecord, finite, read_run
+from porism.tasks.images.recipes import PUBLISHED_LEARNING_RATE
 from porism.tasks.language.recipes import TABLE, WIDE
 
 EARLY = 5
@@ -56,20 +57,31 @@ class KeptExperiment:
         return self.comparisons[0].data if self.comparisons else ""
 
 
-def _compared(name: str, task: str, recipes: Sequence[str], data: str = "", seeds: int = 3) -> KeptExperiment:
-    return KeptExperiment(name, (ComparedRecipes(task, tuple(recipes), data, seeds),))
+def _compared(
+    name: str, task: str, recipes: Sequence[str], data: str = "", seeds: int = 3, assignments: tuple[str, ...] = ()
+) -> KeptExperiment:
+    return KeptExperiment(name, (ComparedRecipes(task, tuple(recipes), data, seeds, assignments),))
 
 
 EXPERIMENTS: Mapping[str, KeptExperiment] = {
     experiment.name: experiment
     for experiment in (
-        _compared("language-table", "language", tuple(TABLE), "ptb"),
+        _compared("language-table", "language", tuple(TABLE), "ptb", 5),
         _compared("language-widths", "language", tuple(WIDE), "ptb"),
-        _compared("steps-question", "language", ("steps-question",), "ptb"),
+        _compared("steps-question", "language", ("steps-question",), "ptb", 5),
         _compared("rate-question", "language", ("rate-question",), "ptb"),
         _compared("pooling-question", "images", ("pooling-question",), "fashion-mnist", 5),
+        _compared(
+            "octmnist-accuracies",
+            "images",
+            ("pooled", "strided"),
+            "octmnist",
+            5,
+            ("test_subset=as-train", f"learning_rate={PUBLISHED_LEARNING_RATE}"),
+        ),
         _compared("grid-question", "images", ("grid-question",), "fashion-mnist", 5),
-        _compared("decoder-question", "speech", ("decoder-question",), "an4"),
+        # The recipes' epochs are for the embedded recordings: after as many of AN4 no decoder has learned anything.
+        _compared("decoder-question", "speech", ("decoder-question",), "an4", assignments=("epochs=60",)),
         _compared("ljspeech-decoders", "speech", ("lstm-ljspeech", "attention-ljspeech"), "ljspeech"),
         KeptExperiment("attention-speed", timed=attention_by_length),
         KeptExperiment("heads-timing", timed=attention_by_heads),

@@ -30,6 +30,9 @@ OTHER_DATA = (
     f"({PUBLIC['octmnist'].files['all'].url})."
 )
 
+ON_OCTMNIST = EXPERIMENTS["octmnist-accuracies"].command
+OCTMNIST = f"The source's images, OCTMNIST: {PUBLIC['octmnist'].files['all'].url}."
+
 NOWHERE = torch.device("meta")
 """Where nets have their sizes and no numbers: they are counted only."""
 
@@ -207,13 +210,10 @@ CLAIMS: tuple[Statement, ...] = (
         right_where=lambda stride, size: stride == 1,
     ),
     Empirical(
-        id="003-35",
+        id="003-35a",
         topic="images",
         where="2.1",
-        says=(
-            f"A learning rate of {PUBLISHED_LEARNING_RATE} does best, with an accuracy of "
-            f"{PUBLISHED['pooled']['test']['accuracy']:.4f} on test data."
-        ),
+        says=f"A learning rate of {PUBLISHED_LEARNING_RATE} does best.",
         way="other data",
         reason=OTHER_DATA,
         command=COMMAND,
@@ -221,10 +221,20 @@ CLAIMS: tuple[Statement, ...] = (
         rule=rulings.best_rate("pooled"),
     ),
     Empirical(
-        id="003-36",
+        id="003-35b",
+        topic="images",
+        where="2.1",
+        says=f"At that rate its accuracy on test data is {PUBLISHED['pooled']['test']['accuracy']:.4f}.",
+        command=ON_OCTMNIST,
+        needs=OCTMNIST,
+        kept="octmnist-accuracies",
+        rule=rulings.reaches_published("pooled"),
+    ),
+    Empirical(
+        id="003-36a",
         topic="images",
         where="2.2",
-        says=f"Without pools the net does slightly worse, with {PUBLISHED['strided']['test']['accuracy']:.4f}.",
+        says="Without pools the net does slightly worse.",
         precise=(
             f"Both accuracies fit a test set of {_IMAGES} images, the smallest that they fit: {_POOLED} and {_STRIDED} "
             "right. A difference of so few images is within chance; a paired test over several seeds decides."
@@ -235,6 +245,16 @@ CLAIMS: tuple[Statement, ...] = (
         kept="pooling-question",
         rule=rulings.strides_are_worse,
         known=difference_of_accuracies,
+    ),
+    Empirical(
+        id="003-36b",
+        topic="images",
+        where="2.2",
+        says=f"Without pools its accuracy is {PUBLISHED['strided']['test']['accuracy']:.4f}.",
+        command=ON_OCTMNIST,
+        needs=OCTMNIST,
+        kept="octmnist-accuracies",
+        rule=rulings.reaches_published("strided"),
     ),
     Claim(
         id="003-37",

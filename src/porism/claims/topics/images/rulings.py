@@ -5,9 +5,9 @@ from statistics import fmean
 
 from porism.claims.claim import Ruling
 from porism.claims.kept.result import KeptResult, Setting
-from porism.claims.kept.rulings import Settings, larger, paired, shown, too_few_seeds
+from porism.claims.kept.rulings import Settings, is_about, larger, paired, shown, too_few_seeds
 from porism.runs.statistics import interval
-from porism.tasks.images.recipes import PUBLISHED_LEARNING_RATE
+from porism.tasks.images.recipes import PUBLISHED, PUBLISHED_LEARNING_RATE
 
 VALID, TEST, TRAIN, LOSS = "valid.accuracy", "test.accuracy", "train.accuracy", "train.cross_entropy"
 
@@ -32,6 +32,18 @@ def best_rate(recipe: str) -> Callable[[KeptResult], Ruling]:
             return Ruling(False, f"accuracy on valid by rate, {seen}")
         best = all(one.excludes_zero and one.mean > 0 for one in found.values())
         return Ruling(True if best else None, f"accuracy on valid by rate, {seen}")
+
+    return rule
+
+
+def reaches_published(recipe: str) -> Callable[[KeptResult], Ruling]:
+    """Whether the published accuracy of a net is within a tenth of the mean over seeds, on the source's own images."""
+
+    def rule(result: KeptResult) -> Ruling:
+        if missing := too_few_seeds(result, {"recipe": recipe}):
+            return Ruling(None, missing)
+        number, values = PUBLISHED[recipe]["test"]["accuracy"], result.number({"recipe": recipe}, TEST)
+        return Ruling(is_about(values, number), f"test accuracy {shown(interval(values))}, {number} published")
 
     return rule
 
