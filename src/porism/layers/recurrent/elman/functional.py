@@ -253,14 +253,19 @@ def check_nonlinearity(nonlinearity: str) -> None:
 def _check(x: Tensor, h0: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor | None, nonlinearity: str) -> None:
     check_nonlinearity(nonlinearity)
     check_operands("elman", input=x, hx=h0, weight_ih=weight_ih, weight_hh=weight_hh, bias=bias)
-    if x.dim() != 3 or len(x) == 0:
-        raise ShapeError(f"elman: input is {tuple(x.shape)}, expected (T, B, D) with T from 1 on. Reshape it.")
-    if weight_hh.dim() != 2:
-        raise ShapeError(f"elman: weight_hh is {tuple(weight_hh.shape)}, expected (H, H). Reshape weight_hh.")
-    (_, B, D), H = x.shape, len(weight_hh)
-    expected = {"hx": (B, H), "weight_ih": (H, D), "weight_hh": (H, H), "bias": (H,)}
-    for (name, shape), part in zip(expected.items(), (h0, weight_ih, weight_hh, bias), strict=True):
-        if part is not None and tuple(part.shape) != shape:
+    shape, recurrent = x.shape, weight_hh.shape
+    if len(shape) != 3 or shape[0] == 0:
+        raise ShapeError(f"elman: input is {tuple(shape)}, expected (T, B, D) with T from 1 on. Reshape it.")
+    if len(recurrent) != 2:
+        raise ShapeError(f"elman: weight_hh is {tuple(recurrent)}, expected (H, H). Reshape weight_hh.")
+    (_, B, D), H = shape, recurrent[0]
+    for name, part, expected in (
+        ("hx", h0, (B, H)),
+        ("weight_ih", weight_ih, (H, D)),
+        ("weight_hh", weight_hh, (H, H)),
+        ("bias", bias, (H,)),
+    ):
+        if part is not None and part.shape != expected:
             raise ShapeError(
-                f"elman: {name} is {tuple(part.shape)}, expected {shape} for input {tuple(x.shape)}. Reshape {name}."
+                f"elman: {name} is {tuple(part.shape)}, expected {expected} for input {tuple(shape)}. Reshape {name}."
             )

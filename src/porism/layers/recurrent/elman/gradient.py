@@ -36,7 +36,7 @@ def back_through_time(
     """delta of every step, from the gradient dy that reaches every h[t] from outside the recurrence. All (T, B, H)."""
     slopes = slope(h, nonlinearity)
     delta = torch.empty_like(slopes)
-    *earlier, (delta_next, dy_last, slope_last) = zip(delta, dy, slopes, strict=True)
+    *earlier, (delta_next, dy_last, slope_last) = zip(delta.unbind(), dy.unbind(), slopes.unbind(), strict=True)
     # delta[T] = dy[T] * act'           delta[T+1] = 0, there is no step after the last
     torch.mul(dy_last, slope_last, out=delta_next)
     transposed = recurrent.mT

@@ -19,10 +19,11 @@ def forward(
     """h[0] to h[T], (T+1, B, H). `mask` (B, H) is multiplied into every h[t-1] on its way to the product."""
     # One product over all T B rows; it is not fed back, so it may be of a lower type.
     inputs = linear(x, weight_ih, bias).to(h0.dtype)
-    h = inputs.new_empty(len(x) + 1, *h0.shape)
-    h[0] = h0
+    h = inputs.new_empty(x.shape[0] + 1, *h0.shape)
+    steps = h.unbind()
+    steps[0].copy_(h0)
     activate, transposed = ACTIVATE[nonlinearity], weight_hh.mT
-    for inputs_t, h_previous, h_t in zip(inputs, h[:-1], h[1:], strict=True):
+    for inputs_t, h_previous, h_t in zip(inputs.unbind(), steps, steps[1:], strict=False):
         # h[t] = act(x[t] I + (m h[t-1]) H + b)
         kept = h_previous if mask is None else h_previous * mask
         activate(torch.addmm(inputs_t, kept, transposed, out=h_t))
