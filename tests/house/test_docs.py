@@ -1,17 +1,17 @@
 """What the documents say can be done: every command parses, every link leads somewhere."""
 
+import contextlib
 import functools
-import os
+import io
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.house.conftest import Plant
 
+from porism.cli import main
 from porism.cli.verbs import VERBS
 from porism.tasks import TASKS
 
@@ -87,18 +87,23 @@ def documents(root: Path) -> list[Path]:
     return sorted([*root.glob("*.md"), *below])
 
 
-@pytest.fixture(scope="module")
-def help_of(repository: Path) -> Help:
+@pytest.fixture
+def help_of(monkeypatch: pytest.MonkeyPatch) -> Help:
     """Asks the program itself."""
-    environment = {**os.environ, "PYTHONPATH": str(repository / "src"), "COLUMNS": "200", "NO_COLOR": "1"}
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
 
     @functools.cache
     def ask(verb: str) -> str | None:
         if verb.partition(" ")[0] not in ("", *VERBS):
             return None
-        words = [sys.executable, "-m", "porism", *verb.split(), "--help"]
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-        return done.stdout if done.returncode == 0 else None
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            try:
+                code = main([*verb.split(), "--help"])
+            except SystemExit as leaving:
+                code = int(leaving.code or 0)
+        return printed.getvalue() if code == 0 else None
 
     return ask
 
