@@ -9,7 +9,7 @@ import pytest
 
 MIB = 2**20
 ALLOWED = 1
-LARGER = 50
+LARGER = 20
 
 TRAIN = """
 import json, sys
@@ -43,7 +43,7 @@ print(json.dumps([*before, *after]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the most a process has held is known on Linux alone")
-def test_a_text_fifty_times_larger_than_memory_takes_no_more_than_a_small_one(tmp_path: Path) -> None:
+def test_a_text_twenty_times_larger_than_memory_takes_no_more_than_a_small_one(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="numba trains words")
     pytest.importorskip("sklearn", reason="scikit-learn draws their map")
     line = " ".join(f"word{number * number % 997}" for number in range(40)) + "\n"
@@ -57,6 +57,6 @@ def test_a_text_fifty_times_larger_than_memory_takes_no_more_than_a_small_one(tm
     done = subprocess.run([sys.executable, "-c", TRAIN, *sources], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     small_words, small_peak, large_words, large_peak = json.loads(done.stdout)
-    assert large_words > 40 * small_words
-    # The text alone would take 50 MiB, and as numbers 29. Of what is held out a larger text has more, to a limit.
+    assert large_words > 16 * small_words
+    # The text alone would take 20 MiB, and as numbers 12. Of what is held out a larger text has more, to a limit.
     assert large_peak - small_peak < 6 * ALLOWED * MIB
