@@ -74,16 +74,21 @@ def test_a_sweep_has_its_share() -> None:
 
 @pytest.mark.parametrize(
     ("options", "passed"),
-    [(["--seed=3"], 5), (["--whole"], 11), (["test_few.py::test_swept"], 10), (["-n2", "--seed=3"], 5)],
+    [(["--seed=3"], 5), (["--whole"], 11), (["test_few.py::test_swept"], 10), (["-p", "xdist", "-n2", "--seed=3"], 5)],
     ids=["a share", "whole", "named", "workers"],
 )
-def test_in_a_run(pytester: pytest.Pytester, repository: Any, options: list[str], passed: int) -> None:
-    if "-n2" in options:
-        pytest.importorskip("xdist")
+def test_in_a_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, repository: Any, options: list[str], passed: int
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # those of others take seconds to import
     pytester.makepyfile(test_few=FILE)
     pytester.makeini(f"[pytest]\npythonpath = {repository}\n")
-    words = [sys.executable, "-m", "pytest", "-p", "tests.selection", "-p", "no:cacheprovider", *options]
-    result = pytester.run(*words)
+    words = ["-p", "tests.selection", "-p", "no:cacheprovider", *options]
+    if "-n2" in options:
+        pytest.importorskip("xdist")
+        result = pytester.run(sys.executable, "-m", "pytest", *words)
+    else:
+        result = pytester.runpytest_inprocess(*words)
     result.assert_outcomes(passed=passed)
     seed = options[-1] if options[-1].startswith("--seed") else "--seed=*"
     result.stdout.fnmatch_lines([f"tests shuffled: {seed} --order=shuffled*"])
