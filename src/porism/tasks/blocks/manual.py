@@ -8,6 +8,8 @@ text. The topics differ a little from one Python to the next; the corpus's finge
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from sys import intern
 
 from porism.errors import DataError
 from porism.tasks.blocks.texts import EOS, hold_out
@@ -31,11 +33,19 @@ TOKEN = re.compile(
 def manual() -> dict[str, list[str]]:
     """The manual's words, split into train, valid and test by topic."""
     try:
-        from pydoc_data.topics import topics
+        import pydoc_data.topics  # noqa: F401
     except ImportError:
         raise DataError(
             "manual: this Python carries none (no module pydoc_data.topics). Use synthetic, or your own text."
         ) from None
+    return {split: list(words) for split, words in _split_manual().items()}
+
+
+@cache
+def _split_manual() -> dict[str, list[str]]:
+    """Read once by a process: a comparison loads the same text for every recipe."""
+    from pydoc_data.topics import topics
+
     return split_topics(topics)
 
 
@@ -69,4 +79,4 @@ def _without_rules(block: str) -> str:
 
 
 def _words(sentence: str) -> tuple[str, ...]:
-    return tuple("N" if match["number"] else match[0] for match in TOKEN.finditer(sentence.lower()))
+    return tuple("N" if match["number"] else intern(match[0]) for match in TOKEN.finditer(sentence.lower()))
