@@ -7,6 +7,7 @@ extras, or refuses in one line of its own. Where all packages are installed none
 
 import re
 import tomllib
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.interpreter import replace_names_once
 
 from porism.errors import MissingExtra
 
@@ -97,7 +99,10 @@ class Lazy:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self._module), name)
+        with warnings.catch_warnings():  # of what a package does when it is imported
+            warnings.simplefilter("ignore")
+            module = import_module(self._module)
+        return getattr(module, name)
 
 
 def lazy(module: str) -> Any:
@@ -111,6 +116,7 @@ def no_triton() -> str | None:
         return 'the kernels are written in Triton: pip install "porism[gpu]"'
     if torch.cuda.is_available():
         return None
+    replace_names_once()
     fault: str | None = import_module("porism.testing.interpreter").fault()
     return fault
 
