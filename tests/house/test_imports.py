@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,20 @@ DOORS = {"__init__": ("api", "costing", "functional", "layers", "testing", "vers
 MODULE_IN_A_STRING = re.compile(r"(porism(?:\.\w+)+)\.?")
 
 
+@cache
+def _statements(text: str) -> tuple[ast.AST, ...]:
+    """The imports of a Python file and its strings: each file is parsed once for all checks."""
+    kept = (ast.Import, ast.ImportFrom, ast.Constant)
+    return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, kept))
+
+
 def imported_names(file: Path, package: Path) -> Iterator[tuple[int, str]]:
     """Line and dotted name of every import of a file, wherever it stands, relative ones resolved.
 
     `from porism.costing import cost` yields `porism.costing.cost`, because what is imported may itself be a module.
     """
     here = ("porism", *file.relative_to(package).parent.parts)
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), filename=str(file))):
+    for node in _statements(file.read_text(encoding="utf-8")):
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, alias.name) for alias in names)
@@ -81,7 +89,7 @@ def upward_imports(package: Path) -> list[str]:
 def imported_modules(file: Path, package: Path) -> set[str]:
     """The modules of the package that a file imports by a statement, wherever it stands."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), filename=str(file))):
+    for node in _statements(file.read_text(encoding="utf-8")):
         match node:
             case ast.Import(names=names):
                 found |= {alias.name for alias in names}

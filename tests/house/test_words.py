@@ -13,6 +13,8 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(?:root|home|work)/")
 REGISTRY = re.compile(r"\b(?:pypi\.(?:org|python)|pythonhosted\.|download\.pytorch\.|jfrog\.|artifactory\.)")
 DRAWER = re.compile(r"(?:utils?|helpers?|misc|common)\.py")
 PICKLES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+SUSPECT = re.compile(rf"{'|'.join(PICKLES)}|\b(?:load|save)\b")
+"""Without one of these words in it a file need not be parsed."""
 
 
 def tracked_files(root: Path) -> list[Path]:
@@ -59,7 +61,8 @@ def pickles(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def pickling(files: Iterable[Path]) -> list[str]:
     """Every use of pickle in Python files, as `name:line: what`."""
-    trees = ((file, ast.parse(file.read_text(encoding="utf-8"), filename=str(file))) for file in files)
+    texts = ((file, file.read_text(encoding="utf-8")) for file in files)
+    trees = ((file, ast.parse(text, filename=str(file))) for file, text in texts if SUSPECT.search(text))
     return [f"{file.name}:{line}: {what}" for file, tree in trees for line, what in pickles(tree)]
 
 
