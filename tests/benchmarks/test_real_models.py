@@ -6,23 +6,24 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from sympy import Symbol, expand
+from tests import needs
 
+import real_models
 from porism.costing.alphabet import SYMBOLS, B, D, E, H, N, T
 from porism.costing.counting.target import Target
 
-transformers = pytest.importorskip("transformers", reason="the models are those of the transformers package")
-pytest.importorskip("torch_geometric", reason="the graph layers are those of PyTorch Geometric")
+if TYPE_CHECKING:
+    from real_model_cases import Case
 
-import real_models  # noqa: E402  after the checks above
-from real_model_cases import CASES, Case  # noqa: E402
-from real_model_cases.graphs import edges  # noqa: E402
-from real_model_cases.text import gpt2, llama  # noqa: E402
-
+# They take seconds to import, which only the process that runs these tests has to wait for.
+transformers, models, text, graphs = map(
+    needs.lazy, ("transformers", "real_model_cases", "real_model_cases.text", "real_model_cases.graphs")
+)
 L = Symbol("L", integer=True, positive=True)
 RESULT = json.loads((Path(real_models.__file__).parent / "results" / "real_models.json").read_text())
 
@@ -35,14 +36,14 @@ def quiet() -> Iterator[None]:
     transformers.logging.set_verbosity(before)
 
 
-def narrowed(case: Case, target: Any) -> Case:
+def narrowed(case: "Case", target: Any) -> "Case":
     """The same case in the letters B, T and D and with one layer, for the sake of time."""
     return replace(case, target=target, largest={})
 
 
 def test_gpt2() -> None:
     width = 3 * D
-    derived = narrowed(CASES["gpt2"], lambda D: gpt2(3, D, 50, 1)).derive()
+    derived = narrowed(models.CASES["gpt2"], lambda D: text.gpt2(3, D, 50, 1)).derive()
     # Words and 1,024 positions; 4 + 8 squares of the width, 13 widths of biases and norms in the layer; a last norm.
     assert expand(derived.parameters - ((50 + 1024) * width + 12 * width**2 + 13 * width + 2 * width)) == 0
     # A token meets every matrix, and every other token in the scores and in the sum of values.
@@ -56,7 +57,7 @@ def test_gpt2() -> None:
 
 def test_llama() -> None:
     width = 2 * D
-    derived = narrowed(CASES["llama"], lambda D: llama(2, D, 7, 50, 1)).derive()
+    derived = narrowed(models.CASES["llama"], lambda D: text.llama(2, D, 7, 50, 1)).derive()
     # Words in and out; four squares, three matrices of the feed-forward part and two norms in the layer; a last norm.
     matrices = 4 * width**2 + 3 * width * 7 + width * 50
     assert expand(derived.parameters - (matrices + width * 50 + 2 * width + width)) == 0
@@ -67,7 +68,7 @@ def test_llama() -> None:
 
 
 def test_gcnconv() -> None:
-    derived = CASES["gcnconv"].derive()
+    derived = models.CASES["gcnconv"].derive()
     assert expand(derived.parameters - (D * H + H)) == 0
     assert expand(derived.flops - 2 * N * D * H) == 0
     # The edges and a loop a node: a degree each, its root a node, two factors of it and their products for an edge...
@@ -79,8 +80,8 @@ def test_gcnconv() -> None:
 
 
 def test_a_number_of_layers_is_a_letter() -> None:
-    inputs = {"input_ids": "2 5 : int"}
-    derived = replace(CASES["llama"], target=lambda L: llama(2, 6, 7, 50, L), inputs=inputs, multiples={}).derive()
+    inputs, layers = {"input_ids": "2 5 : int"}, lambda L: text.llama(2, 6, 7, 50, L)
+    derived = replace(models.CASES["llama"], target=layers, inputs=inputs, multiples={}).derive()
     matrices = 4 * 12**2 + 3 * 12 * 7
     assert expand(derived.parameters - L * (matrices + 2 * 12) - 12 * (2 * 50 + 1)) == 0
     assert {row.path for row in derived.rows if row.path.count(".") == 2} >= {"model.layers.0", "model.layers.1"}
@@ -88,7 +89,7 @@ def test_a_number_of_layers_is_a_letter() -> None:
 
 
 def test_weights_that_are_looked_at_while_they_are_drawn_need_no_numbers() -> None:
-    vit = CASES["vit"]
+    vit = models.CASES["vit"]
     subject = Target(vit.target, (vit.inputs,))
     counted = subject.count({"B": 1, "P": 2, "A": 2, "D": 3, "H": 5, "L": 1})
     assert subject.needs_numbers == ""
@@ -97,7 +98,7 @@ def test_weights_that_are_looked_at_while_they_are_drawn_need_no_numbers() -> No
 
 
 def test_experts_in_two_bytes_need_no_numbers() -> None:
-    mixtral = CASES["mixtral"]
+    mixtral = models.CASES["mixtral"]
     subject = Target(mixtral.target, (mixtral.inputs,), dtype=mixtral.dtype)
     counted = subject.count({"B": 1, "T": 3, "A": 1, "D": 8, "H": 16, "V": 5, "G": 4, "L": 1})
     assert subject.needs_numbers == ""
@@ -108,7 +109,7 @@ def test_experts_in_two_bytes_need_no_numbers() -> None:
 
 def test_seven_billion_parameters_in_little_memory() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    case = CASES["llama-7b"]
+    case = models.CASES["llama-7b"]
     counted = Target(case.target(), (case.inputs,)).count({"B": 1, "T": 7})
     matrices = 32 * (4 * 4096**2 + 3 * 4096 * 11008) + 4096 * 32000
     assert counted.parameters.count == 6_738_415_616
@@ -119,7 +120,7 @@ def test_seven_billion_parameters_in_little_memory() -> None:
 
 def test_edges_make_no_loops() -> None:
     for nodes, count in [(2, 1), (2, 7), (7, 2), (7, 63)]:
-        source, target = edges(nodes, count)
+        source, target = graphs.edges(nodes, count)
         assert source.shape == target.shape == (count,)
         assert not torch.equal(source, target)
         assert int((source == target).sum()) == 0
@@ -127,8 +128,8 @@ def test_edges_make_no_loops() -> None:
 
 
 def test_the_result_has_every_model_and_no_failure() -> None:
-    assert [result["model"] for result in RESULT["results"]] == list(CASES)
-    assert [real_models.failures(result) for result in RESULT["results"]] == [[]] * len(CASES)
+    assert [result["model"] for result in RESULT["results"]] == list(models.CASES)
+    assert [real_models.failures(result) for result in RESULT["results"]] == [[]] * len(models.CASES)
     assert all(formula for result in RESULT["results"] for formula in result["formulas"].values())
 
 
@@ -152,7 +153,7 @@ def test_the_table_has_every_formula_and_what_stays_a_number() -> None:
 
 
 def test_every_letter_has_a_meaning_and_published_sizes() -> None:
-    for case in CASES.values():
+    for case in models.CASES.values():
         target = case.target if case.target.__code__.co_argcount else case.target()
         letters = Target(target, (case.inputs,), dtype=case.dtype).letters
         assert set(case.published) == set(letters)
