@@ -267,3 +267,32 @@ def test_what_cannot_be_trained_is_refused_and_writes_nothing(wrong: str, points
         fit(nn.Linear(4, 3) if task == "a module" else task, data(*points), tmp_path / "run", **options)
     assert words in str(raised.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_numbers_that_are_none_are_named_by_their_place_and_not_as_a_learning_rate(tmp_path: Path) -> None:
+    X, y = torch.randn(60, 4), torch.arange(60) % 3
+    X[37, 2] = float("nan")
+    named = r"the input at \[37, 2\] is nan, expected finite numbers. Remove or replace it: 1 of 240 are not finite"
+    own = {"data": (X, y), "loss": "cross_entropy", "epochs": 2, "progress": False}
+    # Ours refuse it when it is read. A module of yours may know what to do with it: asked when its loss is none.
+    with pytest.raises(DataError, match=f"data: {named}"):
+        porism.train("supervised", "linear", out=tmp_path / "ours", **own)
+    assert not (tmp_path / "ours").exists()
+    with pytest.raises(DataError, match=f"data: {named}"):
+        porism.train(nn.Linear(4, 3), out=tmp_path / "yours", **own)
+    knows = nn.Sequential(Filled(), nn.Linear(4, 3))
+    run = porism.train(knows, out=tmp_path / "knows", **own)
+    assert run.status == "finished"
+    items = [(x, int(label)) for x, label in zip(X, y, strict=True)]
+    with pytest.raises(DataError, match=r"train, from example 0 on: the tensor 0 at \[\d+, 2\] is nan"):
+        porism.train(nn.Linear(4, 3), out=tmp_path / "items", **{**own, "data": items})
+    plain = porism.train(nn.Linear(4, 3), out=tmp_path / "plain", **{**own, "data": (X[:30], y[:30]), "epochs": 1})
+    with pytest.raises(DataError, match=r"predict: the input at \[7, 2\] is nan"):
+        plain.predict(X[30:])
+
+
+class Filled(nn.Module):
+    """Zeros for missing numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.nan_to_num()

@@ -106,3 +106,19 @@ def test_a_training_whose_bits_differ_says_so(say: Say, made: Path) -> None:
     assert "note: two runs of one seed differ a little" in told
     assert "two runs of one seed differ a little" in Path("two/events.jsonl").read_text()
     assert "the last epoch counts, whichever is best on valid" in told
+
+
+def test_a_continuation_is_printed_as_one_text(say: Say, made: Path) -> None:
+    words = ["predict", str(made / "language"), "the", "--temperature", "0", "--max-new-tokens", "2"]
+    (found,) = last_line(say(words, "--json").out)["predictions"]
+    assert found["details"]["text"] == f"the {found['output']}"
+    assert say(words).out.splitlines()[0] == found["details"]["text"]
+
+
+def test_the_help_shows_what_each_task_takes(say: Say) -> None:
+    from porism.tasks import TASKS
+
+    shown = say("predict", "--help").out
+    for task in TASKS:
+        assert f"\n{task}: " in shown
+        assert f"$ porism predict runs/{task}-" in shown

@@ -10,13 +10,13 @@ from tyro.conf import Positional, arg
 from porism.cli.options import Assignments, Json, optional
 from porism.errors import RecipeError
 
-OPTIONS = {
-    **{name: name for name in ("max_new_tokens", "temperature", "top_k", "top_p", "num_return_sequences", "seed")},
-    "topn": "count",
-    "export": "out",
-    "beam_size": "beam",
-}
-"""Options of the command line, and what the tasks call them."""
+OPTIONS = (
+    *("max_new_tokens", "temperature", "top_k", "top_p", "num_return_sequences", "seed"),
+    *("topn", "export", "search", "beam_size", "ctc_weight", "length_bonus", "rows", "picture"),
+)
+"""Those that are handed to the task."""
+OWN_NAMES = {"picture": "out"}
+"""Where the task has another name: `out` is the run's folder elsewhere."""
 EXAMPLES = {
     "language": '"a function is"',
     "images": "picture.png",
@@ -35,27 +35,39 @@ FILES = {
 
 @dataclass(kw_only=True)
 class PredictCommand:
-    """Let a run's best model answer. A language model continues each text, an image model names what a picture shows,
-    word vectors list the words nearest to each, a speech model transcribes a recording, a sentiment model
-    classifies texts as negative, neutral or positive.
+    """Let a run's best model answer. What it takes depends on the task of the run:
 
+    language: beginnings of texts, which it continues
     $ porism predict runs/language-elman "a function is" "the object"
     $ porism predict runs/language-elman "if" --temperature 0.7 --top-k 40 --max-new-tokens 20
     $ porism predict runs/language-elman - < beginnings.txt      a line each
-    $ porism predict runs/images-grid-4 three.png pictures/      a file, and all files of a folder
+
+    images: files of pictures, and folders of them, which it classifies; recipe complete goes on with a picture
+    $ porism predict runs/images-grid-4 three.png pictures/
+    $ porism predict runs/images-complete three.png --picture whole.png --rows 4
+
+    graphs: nodes of the run's graph by name or number, or a new graph, all of whose nodes it labels
+    $ porism predict runs/graphs-gcn 8 my-graph/
+
+    words: words, whose most similar ones it lists
     $ porism predict runs/words-small function --topn 5
     $ porism predict runs/words-small --analogy class instance function
     $ porism predict runs/words-small --export vectors.bin       all vectors as word2vec's text (.txt) or binary (.bin)
-    $ porism predict runs/speech-joint talk.mp3 --beam-size 8
+
+    speech: recordings (WAV, FLAC, OGG, MP3), and folders of them, which it transcribes
+    $ porism predict runs/speech-joint talk.mp3 --beam-size 8 --ctc-weight 0.3
+
+    sentiment: texts, which it classifies as negative, neutral or positive
     $ porism predict runs/sentiment-attention "I love it"
+
+    supervised: the numbers of an example, with commas between them
+    $ porism predict runs/supervised-mlp 0.5,1.0
     """
 
     folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The folder that porism train printed."""
     inputs: Annotated[Positional[list[str]], arg(metavar="INPUT...")]
-    """What to answer: for a language model the beginnings of texts, for an image model files of pictures, for
-    word vectors words, for a speech model recordings (WAV, FLAC, OGG, MP3), for a sentiment model texts. - reads them
-    from standard input, one a line; a folder of pictures or recordings stands for its files."""
+    """What to answer, by the run's task: see above. - reads them from standard input, one a line."""
     max_new_tokens: Annotated[int | None, optional("N", int)] = None
     """Language: how many words or other tokens to write at most."""
     temperature: Annotated[float | None, optional("X", float)] = None
@@ -67,17 +79,27 @@ class PredictCommand:
     num_return_sequences: Annotated[int | None, optional("N", int)] = None
     """Language: how many continuations of each text."""
     seed: Annotated[int | None, optional("N", int)] = None
-    """Language and completed images: what is drawn."""
+    """Language and images-complete: what is drawn."""
     topn: Annotated[int | None, optional("N", int)] = None
     """Words: how many neighbours."""
     export: Annotated[str | None, optional("FILE", str)] = None
     """Words: write all vectors to a file."""
+    analogy: Annotated[bool, optional()] = False
+    """Words: the first is to the second as the third is to what?"""
+    search: Annotated[str | None, optional("greedy|ctc|beam", str)] = None
+    """Speech: how the transcript is searched for. Left out: as the recipe says."""
     beam_size: Annotated[int | None, optional("N", int)] = None
     """Speech: hypotheses of a beam search."""
+    ctc_weight: Annotated[float | None, optional("X", float)] = None
+    """Speech: weight of CTC's score in a beam search, beside the decoder's."""
+    length_bonus: Annotated[float | None, optional("X", float)] = None
+    """Speech: added in a beam search for every character, against transcripts that end too early."""
+    rows: Annotated[int | None, optional("N", int)] = None
+    """images-complete: how many rows of the picture are kept. Left out: half."""
+    picture: Annotated[str | None, optional("FILE", str)] = None
+    """images-complete: write the completed picture to a file."""
     set: Assignments = field(default_factory=list)
-    """The same as OPTION=VALUE; beside those above, for completed images: out, rows; for speech: search, length."""
-    analogy: Annotated[bool, optional()] = False
-    """For words: the first is to the second as the third is to what?"""
+    """An option of the above as OPTION=VALUE, as 0.1 had them: length=20."""
     device: Annotated[str, arg(metavar="auto|cpu|cuda")] = "cpu"
     """Where to compute."""
     json: Json = False
@@ -96,7 +118,7 @@ class PredictCommand:
         options = self._options()
         run = RunFolder.open(self.folder)
         inputs = [one for given in self.inputs for one in _expanded(given, run.facts.task)]
-        if not inputs and "out" not in options:
+        if not inputs and not options.keys() & {"export", "out"}:
             example = EXAMPLES.get(run.facts.task, "INPUT")
             raise RecipeError(f"what is there to answer? Write for instance: porism predict {self.folder} {example}")
         console = console_for(self.json)
@@ -105,7 +127,7 @@ class PredictCommand:
         model = trained_model(task, saved, choose_device(self.device))
         samples = task.predict(model, inputs, options)
         for sample in samples:
-            tell(console, f"{sample.prompt} {sample.output}".strip())
+            tell(console, sample.text)
             for note in sample.notes:
                 tell(console, f"  ({note})")
         if self.json:
@@ -116,9 +138,9 @@ class PredictCommand:
         from porism.runs.recipe import option_of, plain_value
 
         options: dict[str, Any] = {"analogy": True} if self.analogy else {}
-        for name, key in OPTIONS.items():
+        for name in OPTIONS:
             if (given := getattr(self, name)) is not None:
-                options[key] = _checked(option_of(name), given)
+                options[OWN_NAMES.get(name, name)] = _checked(option_of(name), given)
         for assignment in self.set:
             key, equals, value = assignment.partition("=")
             if not equals:

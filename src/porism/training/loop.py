@@ -227,17 +227,20 @@ class Training(TrainingState):
     def _refuse_not_finite(self, carry: Carry) -> None:
         """Keep what was saved before: a resume from numbers that are none would fail every time."""
         if name := self.first_not_finite(carry):
+            self.task.check_finite()
             raise DivergedError(self._no_number(f"{name} is not finite"))
 
     def _metric(self, valid: dict[str, float]) -> float:
         value = valid[self.task.metric]
         if not math.isfinite(value):
+            self.task.check_finite()
             raise DivergedError(self._no_number(f"{self.task.metric} on valid is {value}"))
         return value
 
     def _checked(self, loss_sum: Tensor) -> float:
         total = float(loss_sum)
         if not math.isfinite(total):
+            self.task.check_finite()
             raise DivergedError(self._no_number(f"the loss is {total}"))
         return total
 

@@ -42,6 +42,11 @@ class Prediction:
         return self.prompt
 
     @property
+    def text(self) -> str:
+        """Prompt and answer together: of a language model one text, as its tokenizer writes it."""
+        return str(self.details.get("text", f"{self.prompt} {self.output}".strip()))
+
+    @property
     def probabilities(self) -> Mapping[str, float] | None:
         """Of each class, where classes are told apart."""
         # A picture's stand under the name they had in 0.1, which scripts read from `porism predict --json`.
@@ -117,6 +122,11 @@ class Task(ABC):
     def from_data(cls, recipe: Recipe, data: Any) -> Self:
         """The task with data that is in memory: arrays, tensors, a Dataset, texts, a graph, or these by split."""
         raise DataError(f"{cls.name}: data is a {type(data).__name__}, expected a path or a known name.")
+
+    def check_finite(self) -> None:
+        """Refuse data with NaN or infinity in it, by its place. Called where a loss or a metric is no number, so that
+        the data is named and not the learning rate; all of it may be read for this."""
+        return
 
     @abstractmethod
     def assets(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def test_a_completed_picture_is_written_when_asked(digits_task: Make, tmp_path: 
     model = task.build().eval()
     (prediction,) = task.predict(model, [SEVEN], {})
     assert prediction.output.endswith(" bits per dimension")
-    assert "--set out=FILE.png" in prediction.notes[-1]
+    assert "--picture FILE.png" in prediction.notes[-1]
     out = tmp_path / "made.png"
     (made,) = task.predict(model, [SEVEN], {"out": str(out), "rows": 3})
     assert made.notes[-1] == f"completed from its first 3 rows: {out}"
@@ -112,3 +112,44 @@ def test_a_picture_that_cannot_be_written(digits_task: Make, tmp_path: Path) -> 
         task.predict(model, [SEVEN], {"out": str(tmp_path / "made.xyz"), "rows": 7})
     with pytest.raises(DataError, match="one file is written, and 2 pictures came"):
         task.predict(model, [SEVEN, SEVEN], {"out": "made.png"})
+
+
+def test_arrays_tensors_and_images_of_pillow_are_answered_as_their_files(digits_task: Make, tmp_path: Path) -> None:
+    task = digits_task("pooled")
+    model = task.build().eval()
+    images = task.images.splits["test"].images[:3]  # N 1 Y X
+    files = [str(tmp_path / f"{index}.png") for index in range(3)]
+    for file, image in zip(files, images, strict=True):
+        Image.fromarray(image[0].numpy()).save(file)
+    expected = [answer.details for answer in task.predict(model, files, {})]
+    for given in (
+        images,
+        images.numpy(),
+        images[:, 0],
+        [image[0] for image in images],
+        [Image.open(file) for file in files],
+        images.double() / 255,
+        [files[0], images[1], Image.fromarray(images[2, 0].numpy())],
+        images.permute(0, 2, 3, 1),
+    ):
+        assert [answer.details for answer in task.predict(model, given, {})] == expected
+    assert task.predict(model, images[0, 0], {})[0].details == expected[0]
+    assert task.predict(model, Image.fromarray(images[0, 0].numpy()), {})[0].input == "image 0"
+
+
+def test_an_array_of_another_size_is_resized_with_a_note_and_what_is_no_picture_refused(digits_task: Make) -> None:
+    task = digits_task("pooled")
+    model = task.build().eval()
+    (answer,) = task.predict(model, [np.zeros((30, 20, 3), np.uint8)], {})
+    assert answer.notes == ("read as grey", "resized from 30 x 20 to 8 x 8")
+    nan = np.full((8, 8), 0.5, np.float32)
+    nan[2, 5] = np.nan
+    for wrong, message in (
+        (nan, r"image 0: the pixel at \[0, 2, 5\] is nan, expected finite numbers"),
+        ([np.zeros((3, 9, 3))], r"which are its channels cannot be told"),
+        ([np.zeros(5)], r"image 0 is an array of \(5,\)"),
+        (np.zeros(5), r"an array of \(5,\), expected pictures of"),
+        (5, "a int is no picture"),
+    ):
+        with pytest.raises(DataError, match=message):
+            task.predict(model, wrong, {})

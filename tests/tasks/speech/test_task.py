@@ -234,11 +234,11 @@ def test_a_search_is_chosen_by_options(make: Callable[..., Speech], folder: Path
     task = make("joint")
     model = task.build().eval()
     file = [str(folder / "test0.wav")]
-    for options in ({"search": "ctc"}, {"beam": 3}, {"beam": 2, "length": 0.5}, {"search": "beam", "length": 1}):
+    for options in ({"search": "ctc"}, {"beam": 3}, {"beam_size": 2, "length_bonus": 0.5}, {"ctc_weight": 0.2}):
         assert task.predict(model, file, options)[0].prompt == file[0]
-    with pytest.raises(RecipeError, match=r"transcribing has no option 'bean'. Did you mean beam\?"):
-        task.predict(model, file, {"bean": 3})
-    with pytest.raises(RecipeError, match=r"transcribing: beam takes a whole number from 1 on, got 0"):
+    with pytest.raises(RecipeError, match=r"transcribing has no option 'bean_size'. Did you mean beam_size\?"):
+        task.predict(model, file, {"bean_size": 3})
+    with pytest.raises(RecipeError, match=r"transcribing: beam_size takes a whole number from 1 on, got 0"):
         task.predict(model, file, {"beam": 0})
     with pytest.raises(RecipeError, match=r"transcribing: search takes greedy, ctc or beam, got 'deep'"):
         task.predict(model, file, {"search": "deep"})

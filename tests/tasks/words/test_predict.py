@@ -14,7 +14,7 @@ VECTORS = torch.tensor([[2.0, 1, 0], [2, -1, 0], [0, 1, 0.1], [0, -1, 0.1], [0, 
 
 
 def test_the_nearest_words_with_their_cosines() -> None:
-    (sample,) = answer(VECTORS, WORDS, ["king"], {"count": 2})
+    (sample,) = answer(VECTORS, WORDS, ["king"], {"topn": 2})
     assert sample.prompt == "king"
     assert sample.output == "-> queen 0.600, man 0.445"
     assert [one["word"] for one in sample.details["neighbours"]] == ["queen", "man"]
@@ -43,7 +43,7 @@ def test_vectors_go_into_a_file(tmp_path: Path) -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(DataError, match="'quen' is not among the 5 words"):
         answer(VECTORS, WORDS, ["quen"], {})
-    with pytest.raises(RecipeError, match=r"words have no option 'coutn'. Did you mean count\?"):
-        answer(VECTORS, WORDS, ["king"], {"coutn": 3})
-    with pytest.raises(RecipeError, match="count is 0, expected a whole number from 1 on"):
+    with pytest.raises(RecipeError, match=r"words have no option 'topm'. Did you mean topn\?"):
+        answer(VECTORS, WORDS, ["king"], {"topm": 3})
+    with pytest.raises(RecipeError, match="topn is 0, expected a whole number from 1 on"):
         answer(VECTORS, WORDS, ["king"], {"count": 0})

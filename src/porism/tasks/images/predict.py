@@ -1,4 +1,4 @@
-"""From a picture in a file to its classes, or to its completion."""
+"""From a picture to its classes, or to its completion."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +9,9 @@ from torch import nn
 
 from porism.errors import DataError, RecipeError, nearest
 from porism.tasks.blocks.classification import likeliest
-from porism.tasks.images.data.image_files import fitting_picture, write_picture
+from porism.tasks.images.data.image_files import write_picture
 from porism.tasks.images.data.image_set import ImageSet, Shape
+from porism.tasks.images.data.prediction_inputs import Given
 from porism.tasks.images.metric import evaluate_pixels
 from porism.tasks.images.model.base import logits_of
 from porism.tasks.images.model.pixel_rnn import PixelRNN, complete, quantise
@@ -21,9 +22,9 @@ COMPLETING_OPTIONS = {"out": str, "rows": int, "seed": int}
 
 
 @torch.no_grad()
-def classify(model: nn.Module, path: str, shape: Shape, classes: Sequence[str], recipe: ImagesRecipe) -> Prediction:
+def classify(model: nn.Module, given: Given, classes: Sequence[str], recipe: ImagesRecipe) -> Prediction:
     """The classes a picture is likeliest of; the details have the probabilities of all."""
-    pixels, notes = fitting_picture(Path(path).expanduser(), shape)
+    path, pixels, notes = given
     device = next(model.parameters()).device
     probs = model(pixels[None].to(device).float() / recipe.divisor)[0].double().softmax(0).cpu()
     by_class = dict(zip(classes, probs.tolist(), strict=True))
@@ -35,7 +36,7 @@ def classify(model: nn.Module, path: str, shape: Shape, classes: Sequence[str], 
 @torch.no_grad()
 def complete_picture(
     model: PixelRNN,
-    path: str,
+    given: Given,
     shape: Shape,
     recipe: ImagesRecipe,
     *,
@@ -44,7 +45,7 @@ def complete_picture(
     seed: int = 0,
 ) -> Prediction:
     """Bits per dimension of a picture, and with `out` the file in which it is completed from its first `rows` rows."""
-    pixels, notes = fitting_picture(Path(path).expanduser(), shape)
+    path, pixels, notes = given
     levels = quantise(pixels[None], recipe.levels).to(next(model.parameters()).device)
     log_probs = model(levels).double().log_softmax(2)  # 1 C levels Y X
     bits = float(-log_probs.gather(2, levels[:, :, None]).mean() / torch.log(torch.tensor(2.0)))
@@ -52,7 +53,7 @@ def complete_picture(
     if not 0 <= rows <= shape.rows:
         raise RecipeError(f"completing an image: rows is {rows}, expected 0 to {shape.rows}, the rows that are given.")
     if out is None:
-        notes = (*notes, "write the picture with its lower half completed by --set out=FILE.png")
+        notes = (*notes, "write the picture with its lower half completed by --picture FILE.png (in Python out=)")
     else:
         made = complete(model, levels, rows, seed)[0].cpu()
         write_picture(Path(out).expanduser(), (made * 255 / (recipe.levels - 1)).round().to(torch.uint8))
@@ -93,6 +94,6 @@ def check_options(options: Mapping[str, Any], completing: bool, inputs: int) -> 
             )
         if not isinstance(value, known[key]):
             expected = "a file's name" if known[key] is str else "a whole number"
-            raise RecipeError(f"completing an image: {key} takes {expected}, got {value!r}. Write --set {key}=VALUE.")
+            raise RecipeError(f"completing an image: {key} takes {expected}, got {value!r}.")
     if "out" in options and inputs > 1:
         raise DataError(f"completing an image: one file is written, and {inputs} pictures came. Give one at a time.")

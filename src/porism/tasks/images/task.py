@@ -11,6 +11,7 @@ from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images, own_images
 from porism.tasks.images.data.batches import ImageBatches
+from porism.tasks.images.data.prediction_inputs import list_pictures, read_picture
 from porism.tasks.images.exhibits.completion import completion_exhibits
 from porism.tasks.images.exhibits.confusion import confusion_exhibits
 from porism.tasks.images.metric import (
@@ -159,11 +160,13 @@ class Images(Task):
             return {BITS_PER_DIMENSION: measured, **evaluate_peers(self.images, split, self.recipe)}
         return evaluate_classes(model, images, self.recipe)
 
-    def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
-        check_options(options, self.completes, len(inputs))
+    def predict(self, model: nn.Module, inputs: Any, options: Mapping[str, Any]) -> list[Prediction]:
+        pictures = list_pictures(inputs, self.shape)
+        check_options(options, self.completes, len(pictures))
+        given = (read_picture(one, index, self.shape) for index, one in enumerate(pictures))
         if isinstance(model, PixelRNN):
-            return [complete_picture(model, path, self.shape, self.recipe, **options) for path in inputs]
-        return [classify(model, path, self.shape, self.classes, self.recipe) for path in inputs]
+            return [complete_picture(model, one, self.shape, self.recipe, **options) for one in given]
+        return [classify(model, one, self.classes, self.recipe) for one in given]
 
     def show(self, model: nn.Module) -> list[Prediction]:
         if self.completes:

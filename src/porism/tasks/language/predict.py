@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from porism.errors import RecipeError, nearest
+from porism.tasks.blocks.prediction_options import renamed
 from porism.tasks.language.data.tokenizer import Tokenizer, Whitespace
 from porism.tasks.language.data.vocabulary import UNK, Vocabulary
 from porism.training.task import Carry, Prediction
@@ -45,16 +46,12 @@ class AutoregressiveModel(Protocol):
 
 def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """What a user sets, in today's names, or one line that says what cannot be."""
-    checked: dict[str, Any] = {}
-    for given, value in options.items():
-        key = OLD_OPTIONS.get(given, given)
+    checked = renamed(options, OLD_OPTIONS)
+    for key, value in checked.items():
         if key not in OPTIONS:
-            raise RecipeError(f"generating text has no option {given!r}. {nearest(given, list(OPTIONS))}")
+            raise RecipeError(f"generating text has no option {key!r}. {nearest(key, list(OPTIONS))}")
         if isinstance(value, bool) or not isinstance(value, OPTIONS[key]):
-            raise RecipeError(f"generating text: {given} takes a number, got {value!r}. Write --set {given}=NUMBER.")
-        if key in checked:
-            raise RecipeError(f"generating text: {key} is given twice, as {given} too. Leave one.")
-        checked[key] = value
+            raise RecipeError(f"generating text: {key} takes a number, got {value!r}.")
     return checked
 
 
@@ -135,8 +132,9 @@ def generate(
     finally:
         model.train(was_training)
     stopped = "length" if len(generated) == max_new_tokens else "end of line"
-    output = tokenizer.text(vocabulary.decode(generated))
-    return Prediction(prompt, output, notes, {"words": len(generated), "stopped": stopped})
+    said = vocabulary.decode(generated)
+    details = {"words": len(generated), "stopped": stopped, "text": tokenizer.continued(prompt, said)}
+    return Prediction(prompt, tokenizer.text(said), notes, details)
 
 
 def check_options(*, max_new_tokens: int, temperature: float, top_k: int | None, top_p: float | None) -> None:

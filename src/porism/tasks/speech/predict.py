@@ -1,5 +1,6 @@
 """Transcribing: from spectrograms, or a file of any length, to texts."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from porism.errors import RecipeError, nearest
+from porism.tasks.blocks.prediction_options import renamed
 from porism.tasks.speech.data.audio import Sound
 from porism.tasks.speech.data.batches import Example, collate
 from porism.tasks.speech.data.features import Features
@@ -59,8 +61,15 @@ def decode_batch(model: SpeechModel, encoded: EncodedBatch, search: Search) -> d
     return {index: decode(tokens) for index, tokens in zip(encoded.indices, hypotheses, strict=True)}
 
 
-OPTIONS = {"search": "greedy, ctc or beam", "beam": "a whole number from 1 on", "length": "a number"}
+OPTIONS = {
+    "search": "greedy, ctc or beam",
+    "beam_size": "a whole number from 1 on",
+    "ctc_weight": "a number from 0 to 1",
+    "length_bonus": "a number",
+}
 """Options of a transcription, with the values they take."""
+OLD_OPTIONS = {"beam": "beam_size", "length": "length_bonus"}
+"""Options under the names of 0.1."""
 
 
 def transcribe_file(model: SpeechModel, path: str, features: Features, search: Search, seconds: float) -> Prediction:
@@ -87,16 +96,12 @@ def transcribe_file(model: SpeechModel, path: str, features: Features, search: S
 
 def search_for(recipe: SpeechRecipe, options: Mapping[str, Any] | None = None) -> Search:
     """The recipe's search, changed by the options."""
-    options = options or {}
+    options = renamed(options or {}, OLD_OPTIONS)
     _check(options)
     search = Search(recipe.search, recipe.beam_size, recipe.decode_ctc_weight, recipe.length_bonus)
-    if options.keys() & {"beam", "length"}:
-        search = replace(
-            search,
-            kind="beam",
-            beam_size=options.get("beam", search.beam_size),
-            length_bonus=options.get("length", search.length_bonus),
-        )
+    of_beam = {name: value for name, value in options.items() if name != "search"}
+    if of_beam:
+        search = replace(search, kind="beam", **of_beam)
     return replace(search, kind=options["search"]) if "search" in options else search
 
 
@@ -106,11 +111,16 @@ def _check(options: Mapping[str, Any]) -> None:
             raise RecipeError(f"transcribing has no option {key!r}. {nearest(key, list(OPTIONS))}")
         fits = {
             "search": value in ("greedy", "ctc", "beam"),
-            "beam": isinstance(value, int) and value >= 1,
-            "length": isinstance(value, int | float),
+            "beam_size": _is_number(value) and isinstance(value, int) and value >= 1,
+            "ctc_weight": _is_number(value) and 0 <= value <= 1,
+            "length_bonus": _is_number(value),
         }
         if not fits[key]:
-            raise RecipeError(f"transcribing: {key} takes {OPTIONS[key]}, got {value!r}. Write --set {key}=VALUE.")
+            raise RecipeError(f"transcribing: {key} takes {OPTIONS[key]}, got {value!r}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _unlabelled(sound: Sound, features: Features) -> Example:

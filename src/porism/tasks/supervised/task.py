@@ -13,8 +13,9 @@ from porism.errors import DataError, RecipeError
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.blocks.batches import LazyBatches
+from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.in_memory import Chosen, Examples
-from porism.tasks.supervised.data import SupervisedData, load_data, own_data, targets_of
+from porism.tasks.supervised.data import OWN, SupervisedData, check_inputs, load_data, own_data, targets_of
 from porism.tasks.supervised.exhibits.confusion import confusion_matrix
 from porism.tasks.supervised.metric import LOSSES, baselines, loss_name, loss_of, measure, own_metrics, selection_metric
 from porism.tasks.supervised.model import build
@@ -69,7 +70,7 @@ class Supervised(Task):
 
     @classmethod
     def for_own_model(cls, recipe: Recipe) -> Recipe:
-        return replace(_own(recipe), model="own")
+        return replace(_own(recipe), model=OWN)
 
     @property
     def data(self) -> SupervisedData:
@@ -87,6 +88,10 @@ class Supervised(Task):
         # All of it where it has no split of its own: nothing of it was trained on.
         splits = whole if other.data.facts.get("split") == "as it came" else dict.fromkeys(whole, whole["train"])
         return type(self)(self.recipe, self._assets, SupervisedData(splits, self.classes))
+
+    def check_finite(self) -> None:
+        for split, examples in self.data.splits.items():
+            check_inputs(examples, split)
 
     def assets(self) -> dict[str, Any]:
         return self._assets
@@ -171,7 +176,10 @@ class Supervised(Task):
             outputs = [_plain(model(part.to(_device(model)))) for part in x.split(EVALUATION_BATCH)]
         if not all(isinstance(output, Tensor) for output in outputs):
             raise DataError("predict: the model's output is no tensor. Call run.model on the inputs.")
-        return answers(torch.cat([y for y in outputs if isinstance(y, Tensor)]), names, self.classes, self.recipe.loss)
+        found = torch.cat([y for y in outputs if isinstance(y, Tensor)])
+        if not found.isfinite().all():
+            check_finite(x, "predict", "input at")
+        return answers(found, names, self.classes, self.recipe.loss)
 
     def show(self, model: nn.Module) -> list[Prediction]:
         """Answers to the first examples of the last split, each with its target."""

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from porism.errors import DataError, RecipeError, ShapeError, nearest
+from porism.tasks.blocks.prediction_options import renamed
 from porism.tasks.words.data import word2vec
 from porism.training.task import Prediction
 
@@ -108,7 +109,9 @@ def closest_words(
 
 
 COUNT = 10
-OPTIONS = ("analogy", "count", "out")
+OPTIONS = ("analogy", "topn", "export")
+OLD_OPTIONS = {"count": "topn", "out": "export"}
+"""Options under the names of 0.1."""
 
 
 def answer(
@@ -116,23 +119,25 @@ def answer(
 ) -> list[Prediction]:
     """The neighbours of each query, or the answer to an analogy.
 
-    options: `analogy`, whether the queries are the words of one; `count` of neighbours; `out`, a file for all vectors.
+    options: `analogy`, whether the queries are the words of one; `topn`, how many neighbours; `export`, a file for all
+    vectors.
 
     Shapes: vectors (V, D), a row for each of `words`.
     """
+    options = renamed(options, OLD_OPTIONS)
     for name in options:
         if name not in OPTIONS:
             raise RecipeError(f"words have no option {name!r}. {nearest(name, OPTIONS)}")
-    count = options.get("count", COUNT)
-    if not isinstance(count, int) or count < 1:
-        raise RecipeError(f"words: count is {count!r}, expected a whole number from 1 on. Write --set count=NUMBER.")
+    count = options.get("topn", COUNT)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise RecipeError(f"words: topn is {count!r}, expected a whole number from 1 on.")
     known = set(words)
     queries = [word if word in known or word.lower() not in known else word.lower() for word in queries]
     samples = _analogy(vectors, words, queries, count) if options.get("analogy") else []
     if not samples and queries:
         samples = _neighbours(vectors, words, queries, count)
-    if "out" in options:
-        path = Path(str(options["out"]))
+    if "export" in options:
+        path = Path(str(options["export"]))
         word2vec.save(path, words, vectors.numpy())
         samples.append(Prediction(str(path), f"-> {len(words)} vectors of width {vectors.shape[1]}"))
     return samples

@@ -74,7 +74,10 @@ def test_sparse_features_stay_sparse(npz: Writer) -> None:
         ({"edge_index": None}, "no edges in it. Add an array edge_index"),
         ({"features": None}, "no features in it. Add an array features"),
         ({"features": np.zeros((0, 4))}, r"features are \(0, 4\) of float64, expected \(N, D\) of numbers"),
-        ({"features": np.array([[1.0], [np.nan], [2.0]])}, "a feature is not a finite number"),
+        (
+            {"features": np.array([[1.0], [np.nan], [2.0]])},
+            r"the feature of \[node, column\] \[1, 0\] is nan, expected",
+        ),
         ({"features": np.ones((2, 4))}, "runs from 0 to 2, and 2 nodes are numbered 0 to 1"),
         ({"edge_weight": np.array([1, np.nan, 1, 1])}, "the weight of edge 1 is nan, expected a number"),
         ({"labels": np.array([0, 1])}, "2 labels, and 3 rows of features"),

@@ -153,3 +153,25 @@ def test_much_that_is_unknown_is_warned_of(tmp_path: Path) -> None:
     assert told.startswith("tokens (words): train 72 (33.3 % <unk>), valid 9")
     assert warning.startswith("warning: 33.3 % of train is <unk>")
     assert len(text_notes(load_corpus())) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "line", "joined"),
+    [
+        ("characters", "a fun", "ction is", "a function is"),
+        ("characters", "a ", "b", "a b"),
+        ("bytes", "caf", "é", "café"),
+        ("bpe", "a fun", "ction is", "a function is"),
+        ("words", "Wait", ", he said", "Wait, he said"),
+        ("words", "he (", "she) said", "he (she) said"),
+        ("words", "the  function ", "is", "the  function is"),
+        ("whitespace", "the", ", function", "the , function"),
+        ("whitespace", "", "the", "the"),
+        ("words", "the", "", "the"),
+    ],
+)
+def test_a_continuation_joins_the_prompt_as_the_tokenizer_writes_texts(
+    name: str, prompt: str, line: str, joined: str
+) -> None:
+    tokenizer = get_tokenizer(name, train="a function is a function\n" * 9, vocab_size=300)
+    assert tokenizer.continued(prompt, tokenizer.tokens(line)) == joined

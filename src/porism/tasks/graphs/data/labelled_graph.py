@@ -11,6 +11,7 @@ from torch import Tensor
 from porism.errors import DataError
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.csr import Csr, rows_of
+from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.labels import UNKNOWN, check_class_count
 from porism.tasks.blocks.messages import shown
 from porism.tasks.blocks.splits import check_disjoint
@@ -56,9 +57,7 @@ class LabelledGraph:
                 f"{self.name}: {nodes} nodes, {rows} rows of features and {len(self.labels)} labels. "
                 "Give one row and one label for each node; -1 is the label of a node whose class is unknown."
             )
-        values = self.features.there.values if isinstance(self.features, SparseFeatures) else self.features
-        if not values.isfinite().all():
-            raise DataError(f"{self.name}: a feature is not a finite number. Leave it out, or set it to 0.")
+        _check_finite(self.features, self.name)
         if not ((self.labels >= UNKNOWN) & (self.labels < len(self.classes))).all():
             least, most = (int(end) for end in self.labels.aminmax())
             raise DataError(
@@ -149,3 +148,19 @@ def row_normalised(x: Features) -> Features:
     values, rows = x.there.values, rows_of(x.there.starts)
     sums = values.new_zeros(x.there.height).index_add(0, rows, values.abs())
     return x.with_values(values / torch.where(sums == 0, 1, sums)[rows])
+
+
+def _check_finite(features: Tensor | SparseFeatures, name: str) -> None:
+    """Refuse a feature that is NaN or infinite, by its node and column."""
+    if not isinstance(features, SparseFeatures):
+        return check_finite(features, name, "feature of [node, column]")
+    there = features.there
+    bad = (~there.values.isfinite()).nonzero()
+    if len(bad):
+        first = int(bad[0])
+        place = [int(rows_of(there.starts)[first]), int(there.columns[first])]
+        raise DataError(
+            f"{name}: the feature of [node, column] {place} is {there.values[first].item():g}, expected finite "
+            f"numbers. Remove or replace it: {len(bad):,} of {len(there.values):,} are not finite."
+        )
+    return None

@@ -62,10 +62,11 @@ def open_picture(path: Path) -> "Image":
     # A decoder can stumble over damaged bytes anywhere.
     except Exception as error:
         raise DataError(f"{path}: not a whole picture ({one_line(error)}). Copy or save it again.") from None
-    return _in_bytes(found, path)
+    return in_bytes(found, str(path))
 
 
-def _in_bytes(picture: "Image", path: Path) -> "Image":
+def in_bytes(picture: "Image", path: str) -> "Image":
+    """A picture of a byte a pixel and channel. path: what it is called in an error."""
     from PIL import Image
 
     if picture.mode in (*GREY_MODES, *COLOUR_MODES):
@@ -104,7 +105,11 @@ def pixels_of(picture: "Image", colour: bool, size: tuple[int, int] | None = Non
 
 def fitting_picture(path: Path, shape: Shape) -> Opened:
     """One picture made to fit what a model takes, with a note on each change."""
-    picture = open_picture(path)
+    return fitted(open_picture(path), shape)
+
+
+def fitted(picture: "Image", shape: Shape) -> Opened:
+    """The same of a picture that is decoded already, a byte a pixel and channel."""
     notes = []
     colour = shape.channels == 3
     if colour == is_grey(picture):

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from porism.errors import DataError
+from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.held_out import split_positions
 from porism.tasks.blocks.in_memory import Examples, by_split, examples_of
 from porism.tasks.blocks.labels import check_class_count
@@ -50,12 +51,14 @@ def _labelled(examples: Examples, where: str) -> Labelled:
         raise DataError(
             f"{where}: images are {tuple(images.shape)}, expected (N, rows, columns) or (N, C, rows, columns)."
         )
-    return Labelled(_bytes(images, where).contiguous(), labels.long())
+    return Labelled(to_bytes(images, where).contiguous(), labels.long())
 
 
-def _bytes(images: Tensor, where: str) -> Tensor:
+def to_bytes(images: Tensor, where: str) -> Tensor:
+    """Pixels from 0 to 255, of bytes or whole numbers as they are, of floats from 0 to 1."""
     if images.dtype == torch.uint8:
         return images
+    check_finite(images, where, "pixel at")
     low, high = (float(end) for end in images.aminmax())
     if images.is_floating_point() and low >= 0 and high <= 1:
         return (images * 255).round().to(torch.uint8)

@@ -60,6 +60,16 @@ class Tokenizer(ABC):
     def text(self, tokens: Sequence[str]) -> str:
         """The text that tokens stand for."""
 
+    def continued(self, prompt: str, tokens: Sequence[str]) -> str:
+        """A prompt and the tokens after it as one text. Here the tokens have their spaces themselves.
+
+        >>> get_tokenizer("characters").continued("a fun", ["c", "t"])
+        'a funct'
+        >>> get_tokenizer("words").continued("Wait", ["!", "he", "said"])
+        'Wait! he said'
+        """
+        return prompt + self.text(tokens)
+
     def to_json(self) -> dict[str, Any]:
         """What `from_json` makes the tokenizer of."""
         return {"name": self.name, "lowercase": self.lowercase}
@@ -76,6 +86,9 @@ class Whitespace(Tokenizer):
     def text(self, tokens: Sequence[str]) -> str:
         return " ".join(tokens)
 
+    def continued(self, prompt: str, tokens: Sequence[str]) -> str:
+        return " ".join(filter(None, (prompt.rstrip(), self.text(tokens))))
+
 
 class WordsAndMarks(Tokenizer):
     """Words, and each punctuation mark for itself; of Chinese and Japanese each character."""
@@ -87,6 +100,13 @@ class WordsAndMarks(Tokenizer):
 
     def text(self, tokens: Sequence[str]) -> str:
         return NO_SPACE.sub("", " ".join(tokens))
+
+    def continued(self, prompt: str, tokens: Sequence[str]) -> str:
+        before, after = prompt.rstrip(), self.text(tokens)
+        if not before or not after:
+            return before + after
+        # The prompt itself stays as it was typed: only the space where they meet is looked at.
+        return before + after if NO_SPACE.match(f"{before} {after}", len(before)) else f"{before} {after}"
 
 
 class Characters(Tokenizer):

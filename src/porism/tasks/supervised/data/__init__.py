@@ -16,6 +16,7 @@ from torch import Tensor
 
 from porism.errors import DataError, nearest
 from porism.tasks.blocks.download import DataSet
+from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.held_out import split_positions
 from porism.tasks.blocks.in_memory import (
     Arrays,
@@ -30,11 +31,13 @@ from porism.tasks.supervised.data.embedded import CLASSES, rings
 from porism.tasks.supervised.data.files import read_examples
 from porism.tasks.supervised.recipes import SupervisedRecipe
 
-__all__ = ["CATALOGUE", "SupervisedData", "load_data", "own_data", "targets_of"]
+__all__ = ["CATALOGUE", "OWN", "SupervisedData", "check_inputs", "load_data", "own_data", "targets_of"]
 
 CATALOGUE = {"rings": DataSet("600 points of three rings, which no line tells apart: the default", "none needed")}
 SPLITS = ("train", "valid", "test")
 READ_AT_ONCE = 256
+OWN = "own"
+"""What the recipe calls a model of the user's own."""
 NAMED_LOSSES = ("cross_entropy", "mse", "bce")
 TARGETS = ("label", "labels", "target", "targets", "y")
 """Usual names of the column that is predicted."""
@@ -128,6 +131,10 @@ def _checked(splits: Mapping[str, Examples], recipe: SupervisedRecipe, facts: di
     if recipe.loss not in NAMED_LOSSES:
         return SupervisedData(splits, (), facts)
     splits, names = _numbered_alike(splits)
+    if recipe.model != OWN:
+        # A module of the user's own may know what to do with a missing number; ours do not.
+        for split, examples in splits.items():
+            check_inputs(examples, split, read_items=False)
     if recipe.loss != "cross_entropy":
         if names:
             raise DataError(f'targets are text, and {recipe.loss} takes numbers. For classes use loss="cross_entropy".')
@@ -191,8 +198,27 @@ def _highest_class(target: Tensor, split: str) -> int:
     return int(target.max())
 
 
+def check_inputs(examples: Examples, split: str, *, read_items: bool = True) -> None:
+    """Refuse inputs that are NaN or infinite, by the number of the example. read_items: of a Dataset too, all of it."""
+    whole = _whole(examples)
+    if isinstance(whole, Arrays):
+        for number, x in enumerate(whole.tensors[:-1]):
+            # By the row that the user gave, whichever split it came to.
+            check_finite(x, "data" if whole is not examples else split, _called("input", number, whole))
+    elif read_items:
+        with fixed_randomness():
+            for some in torch.arange(len(examples)).split(READ_AT_ONCE):
+                for number, x in enumerate(examples.batch(some)):
+                    check_finite(x, f"{split}, from example {int(some[0])} on", _called("tensor", number, examples))
+
+
+def _called(what: str, number: int, examples: Examples) -> str:
+    if examples.names is not None:
+        return f"{examples.names[number]} at"
+    return f"{what} at" if isinstance(examples, Arrays) and len(examples.tensors) == 2 else f"{what} {number} at"
+
+
 def _check_numbers(target: Tensor, loss: str, split: str) -> None:
-    if not bool(target.double().isfinite().all()):
-        raise DataError(f"{split}: a target is not a finite number. Leave such examples out.")
+    check_finite(target, split, "target at")
     if loss == "bce" and not bool(((target >= 0) & (target <= 1)).all()):
         raise DataError(f"{split}: targets from {float(target.min()):g} to {float(target.max()):g}, expected 0 to 1.")
