@@ -1,17 +1,86 @@
 """One base class, few leaves.
 
 Every message is one line that says what is wrong, what came, what was expected and what to do. The command line prints
-it without a traceback and leaves with the class's exit code.
+it without a traceback and leaves with the class's exit code. What to do may have other words in Python than on the
+command line: an error carries both.
+
+>>> error = RecipeError("epochs=0 cannot be.", advise("Use {} or more.", fields(epochs=1)))
+>>> str(error), error.in_python
+('epochs=0 cannot be. Use --set epochs=1 or more.', 'epochs=0 cannot be. Use epochs=1 or more.')
 """
 
+import json
+import shlex
 from collections.abc import Sequence
 from difflib import SequenceMatcher, get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Advice(NamedTuple):
+    """What to do, in the words of the command line and in those of Python."""
+
+    command_line: str
+    python: str
+
+
+def fields(**values: Any) -> Advice:
+    """Fields of a recipe, set.
+
+    >>> fields(tie_weights=False, epochs=3)
+    Advice(command_line='--set tie_weights=false --set epochs=3', python='tie_weights=False, epochs=3')
+    """
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+    return Advice(
+        " ".join(f"--set {name}={'none' if text == 'null' else text}" for name, text in texts.items()),
+        ", ".join(f"{name}={value!r}" for name, value in values.items()),
+    )
+
+
+def option(name: str, value: str | None = None) -> Advice:
+    """An option of the command line, which is an argument in Python.
+
+    >>> option("out"), option("image_size", "32")
+    (Advice(command_line='--out', python='out'), Advice(command_line='--image-size 32', python='image_size=32'))
+    """
+    flag = "--" + name.replace("_", "-")
+    return Advice(flag, name) if value is None else Advice(f"{flag} {value}", f"{name}={value}")
+
+
+def resuming(run: Path) -> Advice:
+    """What goes on with a run that stopped."""
+    return Advice(f"porism train --resume {shlex.quote(str(run))}", f"porism.load({str(run)!r}).resume()")
+
+
+def advise(template: str, *words: Advice) -> Advice:
+    """A sentence with a `{}` for each thing whose words differ.
+
+    >>> advise("Choose another {}.", option("out"))
+    Advice(command_line='Choose another --out.', python='Choose another out.')
+    """
+    on_command_line, in_python = [one.command_line for one in words], [one.python for one in words]
+    return Advice(template.format(*on_command_line), template.format(*in_python))
 
 
 class PorismError(Exception):
-    """Something a user can put right."""
+    """Something a user can put right.
+
+    problem: what is wrong, and what to do where that is the same everywhere. advice: what to do, where it is not.
+    """
 
     exit_code = 2
+
+    def __init__(self, problem: str = "", advice: Advice | None = None) -> None:
+        self.problem, self.advice = problem, advice
+        super().__init__(self._with("" if advice is None else advice.command_line))
+
+    @property
+    def in_python(self) -> str:
+        """The message for somebody who called a function."""
+        return self._with("" if self.advice is None else self.advice.python)
+
+    def _with(self, advice: str) -> str:
+        return " ".join(filter(None, (self.problem, advice)))
 
 
 class ShapeError(PorismError, ValueError):

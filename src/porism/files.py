@@ -5,13 +5,12 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from porism.errors import RunError
+from porism.errors import RunError, advise, option, resuming
 
 FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
 """What a system says when a disk, a quota or a file is full; not every system knows all three."""
@@ -102,11 +101,12 @@ def cannot_write(target: Path, error: OSError, size: int) -> RunError:
         there = next(parent for parent in target.absolute().parents if parent.exists())
         return RunError(
             f"the disk is full: {target} needs {size:,} bytes, {shutil.disk_usage(there).free:,} are free. "
-            f"What was saved before is intact; make room, then go on with: "
-            f"porism train --resume {shlex.quote(str(target.parent))}"
+            "What was saved before is intact; make room,",
+            advise("then go on with: {}", resuming(target.parent)),
         )
     return RunError(
-        f"{target} cannot be written: {error.strerror}. Choose another folder with --out, or make this one writable."
+        f"{target} cannot be written: {error.strerror}.",
+        advise("Choose another folder with {}, or make this one writable.", option("out")),
     )
 
 

@@ -109,12 +109,21 @@ def test_what_repeats_a_run_is_python_where_python_brought_something() -> None:
     facts = RunFacts(**known, threads=2, fingerprint="", overrides=["epochs=3", "loss=function"])
     command = "porism train supervised mlp --set epochs=3 --set loss=function"
     assert facts.repeat().startswith(command)
-    end = "seed=0, device='cpu', threads=2, epochs=3, loss=...)"
+    end = "seed=0, device='cpu', threads=2, precision='fp32', epochs=3, loss=...)"
     in_memory = replace(facts, source=IN_MEMORY)
     assert in_memory.repeat() == f"porism.train('supervised', 'mlp', data=..., {end}"
     assert replace(in_memory, model=IN_MEMORY).repeat() == f"porism.train('supervised', data=..., model=..., {end}"
     named = replace(facts, model="nets:make", overrides=["loss=model"])
-    assert named.repeat() == "porism.train('supervised', model='nets:make', seed=0, device='cpu', threads=2)"
+    told = "seed=0, device='cpu', threads=2, precision='fp32'"
+    assert named.repeat() == f"porism.train('supervised', model='nets:make', {told})"
+    # What was set to none or false is set to that again.
+    unset = replace(named, overrides=["max_grad_norm=none", "restore_best_weights=false"])
+    assert unset.call().endswith(f"{told}, max_grad_norm=None, restore_best_weights=False)")
+    # From a file the command line finds it too.
+    in_file = replace(named, model="/home/nets.py:make")
+    assert in_file.repeat().startswith("porism train supervised --model /home/nets.py:make --set loss=model --pre")
+    assert in_file.call() == named.call().replace("nets:make", "/home/nets.py:make")
+    assert replace(in_file, overrides=["loss=function"]).repeat().endswith("loss=...)")
 
 
 class Pairs(Dataset[tuple[Tensor, int]]):
@@ -273,7 +282,7 @@ def test_numbers_that_are_none_are_named_by_their_place_and_not_as_a_learning_ra
     X, y = torch.randn(60, 4), torch.arange(60) % 3
     X[37, 2] = float("nan")
     named = r"the input at \[37, 2\] is nan, expected finite numbers. Remove or replace it: 1 of 240 are not finite"
-    own = {"data": (X, y), "loss": "cross_entropy", "epochs": 2, "progress": False}
+    own: dict[str, Any] = {"data": (X, y), "loss": "cross_entropy", "epochs": 2, "progress": False}
     # Ours refuse it when it is read. A module of yours may know what to do with it: asked when its loss is none.
     with pytest.raises(DataError, match=f"data: {named}"):
         porism.train("supervised", "linear", out=tmp_path / "ours", **own)

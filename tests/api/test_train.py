@@ -11,7 +11,6 @@ import torch
 from tests.api.conftest import TINY, best_bits
 
 import porism
-from porism.api.messages import in_python
 from porism.cli import main
 from porism.errors import Interrupted, PorismError, RecipeError, RunError
 from porism.training.interrupt import ask_to_stop
@@ -121,7 +120,7 @@ WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "old field": (RecipeError, "keep is now dropout: dropout=0.1", {"keep": 0.9}),
     "value": (RecipeError, "epochs=0 cannot be", {"epochs": 0}),
     "infinite": (RecipeError, "learning_rate=inf cannot be", {"learning_rate": float("inf")}),
-    "device": (PorismError, "there is no device 'tpu'. Use device=auto, cpu or cuda.", {"device": "tpu"}),
+    "device": (PorismError, 'there is no device \'tpu\'. Use device="auto", "cpu" or "cuda".', {"device": "tpu"}),
     "seed": (RecipeError, "seed takes a whole number from 0", {"seed": -1}),
     "threads": (RecipeError, "threads takes a whole number from 1", {"threads": 0}),
     "loss": (RecipeError, "loss= is of task supervised; language has its own", {"loss": "mse"}),
@@ -147,22 +146,27 @@ def test_what_is_wrong_is_said_in_one_line_of_python(
 def test_a_folder_that_is_taken_says_how_to_go_on(trained: porism.Run, text: str) -> None:
     with pytest.raises(RunError) as raised:
         porism.train("language", data=text, out=trained.path, **TINY)
-    assert f'porism.load("{trained.path}").resume()' in str(raised.value)
+    assert f"{trained.path} already holds a run. Go on with it by porism.load({str(trained.path)!r}).resume()" in str(
+        raised.value
+    )
+    with pytest.raises(RunError) as raised:
+        porism.train("language", data=text, out=trained.path, seed=7, **{**TINY, "epochs": 9})
+    assert f"{trained.path} already holds another run: seed is 1, requested 7; epochs is " in str(raised.value)
+    assert "requested 9. Choose another out, or go on with that one by: porism.load(" in str(raised.value)
     with pytest.raises(RunError, match="is not a run"):
         porism.load(trained.path.parent)
 
 
-def _messages() -> list[str]:
-    """Every text outside of the command line that names an option, with its holes filled."""
+def _problems() -> list[str]:
+    """What every error outside of the command line says is wrong: the first thing it is given, its holes filled."""
     found = []
     for file in sorted(SOURCE.rglob("*.py")):
-        if {"cli", "claims", "kernels"} & set(file.relative_to(SOURCE).parts) or file.name == "messages.py":
+        if {"cli", "claims", "kernels"} & set(file.relative_to(SOURCE).parts):
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Raise) and node.exc is not None:
-                parts = [part for part in ast.walk(node.exc) if isinstance(part, ast.Constant | ast.JoinedStr)]
-                texts = [_filled(part) for part in parts]
-                found += [text for text in texts if re.search(r"(?<![\w-])--[a-z]", text)]
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                texts = [_filled(part) for part in [node.exc.args[0]] if isinstance(part, ast.Constant | ast.JoinedStr)]
+                found += texts
     return found
 
 
@@ -171,7 +175,7 @@ def _filled(part: ast.Constant | ast.JoinedStr) -> str:
     return "".join(str(one.value) if isinstance(one, ast.Constant) else "3" for one in values)
 
 
-def test_no_message_names_an_option_in_python() -> None:
-    messages = _messages()
-    assert len(messages) > 30
-    assert [text for text in map(in_python, messages) if re.search(r"(?<![\w-])--[a-z]", text)] == []
+def test_an_error_names_options_in_its_advice_alone_which_has_both_words() -> None:
+    problems = _problems()
+    assert len(problems) > 300
+    assert [text for text in problems if re.search(r"(?<![\w-])--[a-z]|porism (train|predict|compare) ", text)] == []

@@ -173,7 +173,7 @@ def test_without_tensorboard_no_run_is_begun(say: Say, text: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     completed = say("train", "language", "--data", text, "--out", "run", "--tensorboard", TINY)
     assert completed.code == 2
-    assert "--tensorboard needs a package" in completed.err
+    assert "TensorBoard needs a package" in completed.err
     assert not Path("run").exists()
 
 

@@ -137,5 +137,5 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.touch()
     for path, found in [(tmp_path / "gone", "does not exist"), (tmp_path, "has no recipe.toml"), (file, "is not a")]:
-        with pytest.raises(RunError, match=f"{found}.*expected a run's folder. Name one that `porism train` wrote"):
+        with pytest.raises(RunError, match=f"{found}.*expected a run's folder. Name one that a training wrote"):
             read_run(path)

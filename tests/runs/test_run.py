@@ -53,9 +53,7 @@ def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        RunError, match="is not a run: it has no recipe.toml. Give the folder that porism train printed"
-    ):
+    with pytest.raises(RunError, match="is not a run: it has no recipe.toml. Give the folder that a training printed"):
         RunFolder.open(tmp_path)
     with pytest.raises(RunError, match="There is no such folder"):
         RunFolder.open(tmp_path / "nothing")

@@ -83,5 +83,5 @@ def test_tensorboard_finds_the_curves(tmp_path: Path) -> None:
 
 def test_without_tensorboard_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(MissingExtra, match=r'--tensorboard needs a package: pip install "porism\[tensorboard\]"\.'):
+    with pytest.raises(MissingExtra, match=r'TensorBoard needs a package: pip install "porism\[tensorboard\]"\.'):
         TensorBoardProgress(tmp_path)

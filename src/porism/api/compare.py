@@ -232,7 +232,9 @@ def compare(
                 lost.append(error)
                 runs.append(Run(folder / name, brought=request.brought))
         if len(lost) == len(runs) > 0:
-            raise DivergedError(f"none of {len(lost)} runs has a result: all diverged. {lost[0]}")
+            raise DivergedError(
+                f"none of {len(lost)} runs has a result: all diverged. {lost[0].problem}", lost[0].advice
+            )
         found = Comparison([*runs, *plan.done], folder, plan.experiment)
         found.report()
         return found

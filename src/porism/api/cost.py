@@ -14,10 +14,12 @@ from porism.costing.cost import Cost
 from porism.costing.counting.conventions import DEFAULT_CONVENTIONS, Conventions
 from porism.costing.derive import Input, derive
 from porism.costing.subject import CostSubject
-from porism.errors import MissingExtra, PorismError, RecipeError, nearest
+from porism.errors import Advice, MissingExtra, PorismError, RecipeError, nearest
 from porism.runs.recipe import Recipe
 from porism.training.own_model import imported
 from porism.training.recipe_cost import recipe_cost
+
+NAMED_SIZES = Advice('for instance --input "B T D".', 'for instance "B T D".')
 
 
 def cost(
@@ -139,10 +141,12 @@ def resolve(name: str, inputs: Sequence[Any] = (), arguments: str = "") -> Named
         return _from_folder(name, inputs)
     if ":" in name:
         if not inputs:
-            raise RecipeError(f'cost: what goes into {name}? Name its sizes, for instance --input "B T D".')
+            raise RecipeError(f"cost: what goes into {name}? Name its sizes,", NAMED_SIZES)
         return NamedTarget(_brought(name, arguments), tuple(inputs), name=name)
     if inputs or arguments:
-        raise RecipeError(f"cost: --input and --with are for package.module:factory, and {name} has its own.")
+        given = Advice("cost: --input and --with", "cost: inputs")
+        own = f"are for package.module:factory, and {name} has its own."
+        raise RecipeError(advice=Advice(*(f"{words} {own}" for words in given)))
     if name in LAYERS:
         place = _cost_of(name)
         target, own_inputs = place.subject()
@@ -233,5 +237,5 @@ def _from_folder(name: str, inputs: Sequence[Any]) -> NamedTarget:
         raise RecipeError(f"cost: the model of {folder} cannot be made: {reason}") from error
     vocabulary = getattr(config.get_text_config(), "vocab_size", None)
     if not inputs and vocabulary is None:
-        raise RecipeError(f'cost: what goes into {name}? Name its sizes, for instance --input "B 3 224 224".')
+        raise RecipeError(f"cost: what goes into {name}? Name its sizes,", NAMED_SIZES)
     return NamedTarget(model, tuple(inputs) or ({"input_ids": f"B T : int < {vocabulary}"},), name=name)

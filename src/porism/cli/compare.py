@@ -152,12 +152,13 @@ class CompareCommand(TrainingOptions):
         from porism.training.reuse import Circumstances, Found, check_found
 
         there = [request for request in requests if (folder / request[0] / RECIPE).exists()]
+        now = Circumstances(kind, self.source(kind.name), choose_device(self.device_or_default), self.threads)
+        # Where they differ, no command that resumes them may be told.
+        check_found([Found(RunFolder.open(folder / name), recipe, trial.seed) for name, trial, recipe in there], now)
         if there and not self.resume:
             raise RunError(
                 f"{folder / there[0][0]} already holds a run. Choose another --out, or go on with: {self.go_on()}"
             )
-        now = Circumstances(kind, self.source(kind.name), choose_device(self.device_or_default), self.threads)
-        check_found([Found(RunFolder.open(folder / name), recipe, trial.seed) for name, trial, recipe in there], now)
 
     def _trained(
         self, kind: "type[Task]", trial: "ExperimentRun", recipe: "Recipe", path: Path, console: "Console"

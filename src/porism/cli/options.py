@@ -146,7 +146,7 @@ class TrainingOptions:
             return finish(training, ProgressGroup(*listeners), self.checkpoint_every, report=report)
         except Interrupted as stopped:
             if why := lost(console):
-                raise Interrupted(f"{why}: {stopped}") from stopped
+                raise Interrupted(f"{why}: {stopped.problem}", stopped.advice) from stopped
             raise
 
     def source(self, task: str) -> str | None:

@@ -172,16 +172,14 @@ class TrainCommand(TrainingOptions):
     def _with_own_model(self, kind: "type[Task]", reference: str) -> "tuple[type[Task], Recipe, list[str], OwnModel]":
         """The same for a module of the user's own, by the recipe's settings of training. Its run has its name."""
         from porism.api.recipes import Settings
-        from porism.runs.recipe import assignments, fields_set
+        from porism.runs.recipe import fields_set
 
         fields = fields_set(self.set)
         loss = fields.pop("loss", None) if kind.name == "supervised" else None
         named = self.recipe if self.recipe in kind.recipes or self._is_file() else None
         chosen = Settings.of(kind.name, named, reference, None if loss == "model" else loss, None, fields)
         assert chosen.model is not None
-        # By the default recipe, since the run's own name is that of the module.
-        base = kind.for_own_model(kind.recipes[kind.default_recipe])
-        return kind, chosen.recipe, assignments(base, chosen.recipe), chosen.model
+        return kind, chosen.recipe, list(chosen.overrides), chosen.model
 
     def _try_out(
         self, kind: "type[Task]", recipe: "Recipe", overrides: list[str], model: "OwnModel | None", console: "Console"

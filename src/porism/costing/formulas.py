@@ -9,7 +9,7 @@ from porism.costing.counting.conventions import Conventions
 from porism.costing.counting.target import Target
 from porism.costing.fitting.interpolate import Fitted
 from porism.costing.module_row import KINDS, ModuleRow, tallies_of
-from porism.errors import CostError, RecipeError
+from porism.errors import Advice, CostError, RecipeError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,8 +75,8 @@ class CostFormulas:
         formula = self.formula_or_none(kind)
         if formula is None:
             raise CostError(
-                f"cost: no formula was found for the {self.titles[kind]} of {self.name}: {self._reason(kind)}. "
-                "Numbers can be counted: give sizes to .at or --at."
+                f"cost: no formula was found for the {self.titles[kind]} of {self.name}: {self._reason(kind)}.",
+                Advice("Numbers can be counted: give sizes to --at.", "Numbers can be counted: give sizes to .at."),
             )
         return formula
 

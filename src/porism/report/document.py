@@ -4,7 +4,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from porism.errors import RunError
+from porism.errors import Advice, RunError
 from porism.files import own_temporary
 
 
@@ -22,6 +22,9 @@ def write(text: str, to: Path) -> Path:
     return to
 
 
+MOVE = Advice("Move it, or choose another place with --out.", "Move it, or choose another path.")
+
+
 def refuse_foreign(to: Path) -> None:
     """Refuse to write over a page that is not one of ours."""
     opening = _opening()
@@ -31,7 +34,7 @@ def refuse_foreign(to: Path) -> None:
     except OSError:
         return
     if beginning not in (b"", opening):
-        raise RunError(f"{to} is not a report that porism wrote. Move it, or choose another place with --out.")
+        raise RunError(f"{to} is not a report that porism wrote.", MOVE)
 
 
 @cache

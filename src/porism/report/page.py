@@ -31,7 +31,7 @@ def write_report(
     PosixPath('report.html')
     """
     if not runs:
-        raise RunError("no run to report on; expected at least one folder. Name one that `porism train` wrote.")
+        raise RunError("no run to report on; expected at least one folder. Name one that a training wrote.")
     refuse_foreign(to)
     text = page([read_run(run) for run in dict.fromkeys(runs)], title, command, experiment)
     return write(text, to)

@@ -8,7 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from porism.errors import RecipeError
+from porism.errors import Advice, RecipeError, advise
+from porism.errors import fields as new_fields
 
 Fields = Mapping[str, Any]
 EVERY = "check_val_every_n_epoch"
@@ -206,8 +207,8 @@ def convert_lengths(old: Fields, epochs: int, patience: int) -> dict[str, int]:
     passes = old.get("passes", 1)
     if epochs % passes:
         raise RecipeError(
-            f"epochs={epochs} cannot be: the run is validated after {passes} epochs each. "
-            f"Use --set epochs={-(-epochs // passes) * passes}."
+            f"epochs={epochs} cannot be: the run is validated after {passes} epochs each.",
+            advise("Use {}.", new_fields(epochs=-(-epochs // passes) * passes)),
         )
     return {"epochs": epochs // passes, "patience": patience - 1}
 
@@ -226,10 +227,12 @@ def refuse_old(task: str, key: str, value: Any, fields: Fields) -> None:
         return
     known = {old: fields[new.name] for old, new in renamed(task).items() if new.name in fields}
     try:
-        now = f": {as_option(change.name, change.value(value, known))}"
+        now = change.value(value, known)
     except TypeError:
-        now = ""
-    raise RecipeError(f"{key} is now {change.name}{now}")
+        raise RecipeError(f"{key} is now {change.name}") from None
+    raise RecipeError(
+        f"{key} is now {change.name}:", Advice(as_option(change.name, now), new_fields(**{change.name: now}).python)
+    )
 
 
 def assignment(name: str, value: Any) -> str:

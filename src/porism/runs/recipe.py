@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_ori
 
 import msgspec
 
-from porism.errors import RecipeError, nearest
+from porism.errors import Advice, RecipeError, advise, nearest, option
 from porism.runs.old_fields import EVERY, assignment, refuse_old
 
 LARGEST = 2**63 - 1
@@ -108,7 +108,12 @@ def fields_set(assignments: Sequence[str]) -> dict[str, Any]:
     for text in assignments:
         key, equals, value = text.partition("=")
         if not equals:
-            raise RecipeError(f"--set takes field=value, got {text!r}. Write for instance --set epochs=10.")
+            raise RecipeError(
+                advice=Advice(
+                    f"--set takes field=value, got {text!r}. Write for instance --set epochs=10.",
+                    f"{text!r} sets no field. Write for instance epochs=10.",
+                )
+            )
         changes[key] = plain_value(value)
     return changes
 
@@ -137,8 +142,8 @@ def check_finite(recipe: Recipe, fields: Iterable[str] | None = None) -> None:
         value = getattr(recipe, name)
         if isinstance(value, float) and not math.isfinite(value):
             raise RecipeError(
-                f"recipe {recipe.name}: {name}={value:g} cannot be: expected a finite number. "
-                f"Set it with {option_of(name)}."
+                f"recipe {recipe.name}: {name}={value:g} cannot be: expected a finite number.",
+                advise("Set it with {}.", option(name)),
             )
 
 
@@ -184,9 +189,9 @@ def from_fields(kind: type[AnyRecipe], fields: Mapping[str, Any]) -> AnyRecipe:
         expected, _, path = str(error).partition(" - at `$.")
         key = path.rstrip("`")
         problem = f"{key}={fields.get(key)} cannot be" if key else "a field is missing"
-        advice = f" Set it with {option_of(key)}." if key else ""
         expected = _choices(kind, key) or expected[:1].lower() + expected[1:].replace("`", "").replace("null", "none")
-        raise RecipeError(f"recipe {fields.get('name', '')}: {problem}: {expected}.{advice}") from error
+        advice = advise("Set it with {}.", option(key)) if key else None
+        raise RecipeError(f"recipe {fields.get('name', '')}: {problem}: {expected}.", advice) from error
 
 
 def _choices(kind: type[Recipe], key: str) -> str:

@@ -198,7 +198,7 @@ def read_run(path: Path) -> RunRecord:
     recipe_file = path / "recipe.toml"
     if not recipe_file.is_file():
         found = "has no recipe.toml" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
-        raise RunError(f"{path} {found}; expected a run's folder. Name one that `porism train` wrote.")
+        raise RunError(f"{path} {found}; expected a run's folder. Name one that a training wrote.")
     written = decode_recipe(read_bytes(recipe_file), recipe_file)
     refuse_other_recipe(path, written)
     now = written.converted()

@@ -1,7 +1,6 @@
 """What came of a run: metrics.json, with checksums of its own content and of the files it stands for."""
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from porism.errors import RunError
+from porism.errors import RunError, advise, resuming
 from porism.files import read_bytes, sha256, sha256_of_json
 
 METRICS, EXHIBITS, OUTCOMES, EXAMPLES = "metrics.json", "exhibits.json", "outcomes.json", "examples.json"
@@ -81,6 +80,6 @@ def damaged(path: Path, why: str, line: int | None = None) -> RunError:
     """What to tell of results that cannot be trusted."""
     place = f"{path}, line {line}" if line else f"{path}"
     return RunError(
-        f"{place}: {why}. Bring it back as it was, or delete {path.parent / METRICS} and have the results written anew "
-        f"with: porism train --resume {shlex.quote(str(path.parent))}"
+        f"{place}: {why}. Bring it back as it was, or delete {path.parent / METRICS} and have the results written anew",
+        advise("with: {}", resuming(path.parent)),
     )

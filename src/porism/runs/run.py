@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from porism.errors import RunError
+from porism.errors import Advice, RunError, advise, option, resuming
 from porism.files import LITTER, cannot_write, is_temporary, read_bytes, sha256, sha256_of_json, write_atomically
 from porism.runs.checkpoint_state import states
 from porism.runs.events import EVENTS, Events, read_events
@@ -38,6 +38,7 @@ from porism.runs.results import EXAMPLES, EXHIBITS, METRICS, OUTCOMES, encode_re
 
 RECIPE = "recipe.toml"
 LAST, BEST = "last", "best"
+ANOTHER = advise("Choose another {}.", option("out"))
 IN_MEMORY = "<memory>"
 """The source of data, or the place of a model, that was given in Python and has no name."""
 FORMAT, SEALED = 3, 2
@@ -65,7 +66,10 @@ class RunFacts:
 
     def command(self) -> list[str]:
         """The words that repeat the run, with all that was decided for it."""
-        words = ["porism", "train", self.task, self.recipe]
+        words = ["porism", "train", self.task]
+        # A run with a model of the user's own has that one's name for its recipe's, and sets all that differs from the
+        # task's default.
+        words += [self.recipe] if self.model is None else ["--model", self.model]
         for override in self.overrides:
             # What it came to stands below, also where `auto` was set.
             if not override.startswith("precision="):
@@ -78,21 +82,42 @@ class RunFacts:
         return [*words, "--device", self.device, "--seed", str(self.seed)]
 
     def repeat(self) -> str:
-        """What repeats the run: a command, or in Python where data or a model were given there."""
-        if self.model is None and self.source != IN_MEMORY:
-            return shlex.join(self.command())
+        """What repeats the run: a command, or in Python where data, a model or a loss were given there."""
+        return shlex.join(self.command()) if self._is_command else self.call()
+
+    @property
+    def _is_command(self) -> bool:
+        from_file = self.model is None or ".py:" in self.model
+        by_function = self.model is not None and "loss=function" in self.overrides
+        return from_file and self.source != IN_MEMORY and not by_function
+
+    def repeating(self) -> Advice:
+        """What repeats the run, for either door."""
+        return Advice(self.repeat(), self.call())
+
+    def call(self) -> str:
+        """What repeats the run in Python."""
         threads = self.threads if self.device == "cpu" else None
         given: dict[str, Any] = {"data": self.source, "model": self.model, "seed": self.seed, "device": self.device}
-        given |= {"threads": threads, **{name: plain_value(value) for name, _, value in self._set()}}
-        # What the recipe says of a loss that has no name: a function, or that of the model's own output.
-        given |= {"loss": {"function": IN_MEMORY, "model": None}.get(given.get("loss", ""), given.get("loss"))}
+        given |= {"threads": threads, "precision": self.precision}
         given = {name: value for name, value in given.items() if value is not None}
+        given |= {name: _python_value(text) for name, _, text in self._set() if name != "precision"}
+        # What the recipe says of a loss that has no name: a function, or that of the model's own output.
+        if given.get("loss") == "function":
+            given["loss"] = IN_MEMORY
+        elif given.get("loss") == "model":
+            del given["loss"]
         shown = [f"{name}={'...' if value == IN_MEMORY else repr(value)}" for name, value in given.items()]
         named = [repr(self.recipe)] if self.model is None else []
         return f"porism.train({', '.join([repr(self.task), *named, *shown])})"
 
     def _set(self) -> list[tuple[str, str, str]]:
         return [text.partition("=") for text in self.overrides]
+
+
+def _python_value(text: str) -> Any:
+    """What a text of `--set` is in Python."""
+    return {"true": True, "false": False}.get(text, plain_value(text))
 
 
 class RunFolder:
@@ -115,7 +140,7 @@ class RunFolder:
         except OSError as error:
             raise cannot_write(path, error, 0) from error
         except ValueError as error:
-            raise RunError(f"{str(path)!r} cannot be the name of a folder: {error}. Choose another --out.") from error
+            raise RunError(f"{str(path)!r} cannot be the name of a folder: {error}.", ANOTHER) from error
         run = cls(path, Written(facts=facts, fields=to_fields(recipe), format=FORMAT))
         run.lock()
         try:
@@ -135,8 +160,9 @@ class RunFolder:
         except OSError as error:
             raise RunError(f"{path} cannot be read: {error.strerror}.") from error
         if not found:
-            advice = "Give the folder that porism train printed" if path.exists() else "There is no such folder"
-            raise RunError(f"{path} is not a run: it has no {RECIPE}. {advice}; runs are made by porism train.")
+            there = "Give the folder that a training printed" if path.exists() else "There is no such folder"
+            made = advise("runs are made by {}.", Advice("porism train", "porism.train()"))
+            raise RunError(f"{path} is not a run: it has no {RECIPE}. {there};", made)
         written = decode_recipe(read_bytes(path / RECIPE), path / RECIPE)
         refuse_other_recipe(path, written)
         return cls(path, written)
@@ -243,22 +269,36 @@ def refuse_taken(path: Path) -> None:
     try:
         for place in (path, *path.parents):
             if place.is_symlink() and not place.exists():
-                raise RunError(f"{place} is a link to {place.readlink()}, which is not there. Choose another --out.")
+                raise RunError(f"{place} is a link to {place.readlink()}, which is not there.", ANOTHER)
         if not path.exists():
             return
         if not path.is_dir():
-            raise RunError(f"{path} is a file, and a run is a folder. Choose another --out.")
+            raise RunError(f"{path} is a file, and a run is a folder.", ANOTHER)
         names = {entry.name for entry in path.iterdir()}
     except OSError as error:
         raise cannot_write(path, error, 0) from error
     if RECIPE in names:
-        raise RunError(f"{path} already holds a run. Go on with it by --resume {path}, or choose another --out.")
+        raise already_there(path)
     # What is left where a new run was stopped before it had its recipe.
     ours = {name for name in names if name == LOCK or is_temporary(name, RECIPE)} if is_lock(path / LOCK) else set()
     if foreign := sorted(names - ours - set(LITTER)):
         raise RunError(
-            f"{path} is not empty and no run: it holds {foreign[0]}. Choose a new or an empty folder with --out."
+            f"{path} is not empty and no run: it holds {foreign[0]}.",
+            advise("Choose a new or an empty folder with {}.", option("out")),
         )
+
+
+def already_there(path: Path, differing: Sequence[str] = ()) -> RunError:
+    """That a folder holds a run already. differing: what of it is not what is requested now, in words."""
+    if differing:
+        return RunError(
+            f"{path} already holds another run: {'; '.join(differing)}.",
+            advise("Choose another {}, or go on with that one by: {}", option("out"), resuming(path)),
+        )
+    said = Advice(f"--resume {path}", f"porism.load({str(path)!r}).resume()")
+    return RunError(
+        f"{path} already holds a run.", advise("Go on with it by {}, or choose another {}.", said, option("out"))
+    )
 
 
 def refuse_other_recipe(path: Path, written: "Written") -> None:
@@ -268,7 +308,8 @@ def refuse_other_recipe(path: Path, written: "Written") -> None:
         if isinstance(recorded, str) and recorded not in checksums:
             raise RunError(
                 f"{path / RECIPE} was changed since {witness} was written: its sha256 begins {checksums[0][:12]}, "
-                f"{recorded[:12]} was recorded. Bring the old one back, or start a new run with --out."
+                f"{recorded[:12]} was recorded.",
+                advise("Bring the old one back, or start a new run with {}.", option("out")),
             )
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from porism.errors import RecipeError, nearest
+from porism.errors import Advice, RecipeError, advise, nearest, option
 from porism.runs.recipe import AnyRecipe, Recipe
 from porism.training.task import Task
 
@@ -36,7 +36,9 @@ def parse_budget(text: str) -> Budget:
         if isinstance(error, RecipeError):
             raise
         known = ["equal", "own", *(f"{kind}=N" for kind in KINDS)]
-        raise RecipeError(f"--budget takes {', '.join(known)}, got {text!r}. {nearest(text, known)}") from None
+        takes = advise("{} takes", option("budget"))
+        said = f"{', '.join(known)}, got {text!r}. {nearest(text, known)}"
+        raise RecipeError(advice=Advice(*(f"{words} {said}" for words in takes))) from None
 
 
 def budget_text(budget: Budget) -> str:

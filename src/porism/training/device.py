@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
-from porism.errors import DeviceError
+from porism.errors import Advice, DeviceError
 from porism.version import __version__
+
+USABLE = Advice("Use --device auto, cpu or cuda.", 'Use device="auto", "cpu" or "cuda".')
 
 
 def choose_device(requested: str) -> torch.device:
@@ -18,13 +20,14 @@ def choose_device(requested: str) -> torch.device:
     try:
         device = torch.device(requested)
     except RuntimeError:
-        raise DeviceError(f"there is no device {requested!r}. Use --device auto, cpu or cuda.") from None
+        raise DeviceError(f"there is no device {requested!r}.", USABLE) from None
     if device.type not in ("cpu", "cuda"):
-        raise DeviceError(f"device {requested!r} is not supported. Use --device auto, cpu or cuda.")
+        raise DeviceError(f"device {requested!r} is not supported.", USABLE)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         found = torch.cuda.device_count()
         raise DeviceError(
-            f"device {requested!r} is not there: torch sees {found} CUDA devices. Use --device cpu or auto."
+            f"device {requested!r} is not there: torch sees {found} CUDA devices.",
+            Advice("Use --device cpu or auto.", 'Use device="cpu" or "auto".'),
         )
     return device
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, advise
 from porism.runs.recipe import Recipe
 from porism.runs.results import EXAMPLES, EXHIBITS, METRICS, OUTCOMES
 from porism.runs.run import RunFacts
@@ -57,10 +57,11 @@ def _check(training: "Training", recipe: Recipe) -> None:
         )
     begun = (at.epoch, at.step) != (1, 0)
     if recipe.epochs != before.epochs and recipe.lr_scheduler != "constant" and begun:
-        command = _facts(run.facts, [f"epochs={recipe.epochs}"]).repeat()
+        longer = _facts(run.facts, [f"epochs={recipe.epochs}"])
         raise RecipeError(
             f"{run.path}: epochs={recipe.epochs} cannot be: by lr_scheduler={recipe.lr_scheduler} the learning rates "
-            f"so far came from epochs={before.epochs}. Start a new run with: {command}"
+            f"so far came from epochs={before.epochs}.",
+            advise("Start a new run with: {}", longer.repeating()),
         )
 
 

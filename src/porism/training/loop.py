@@ -1,7 +1,6 @@
 """The one training loop: epochs, early stopping, checkpoints within an epoch."""
 
 import math
-import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from porism.errors import DivergedError, Interrupted, RecipeError, RunError
+from porism.errors import DivergedError, Interrupted, RecipeError, RunError, advise, fields, resuming
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe
@@ -80,7 +79,8 @@ class Training(TrainingState):
         if recipe.max_seconds is not None and self.task.step(self.model) is not None:
             raise RecipeError(
                 f"recipe {recipe.name}: max_seconds={recipe.max_seconds:g} cannot be: {self.task.name} trains it by a "
-                "step of its own, whose learning rate falls over epochs. Use --set max_seconds=none."
+                "step of its own, whose learning rate falls over epochs.",
+                advise("Use {}.", fields(max_seconds=None)),
             )
         step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
         title = f"{self.task.name} {recipe.name}"
@@ -127,9 +127,7 @@ class Training(TrainingState):
                 since = saved = time.monotonic()
             if interrupt.requested:
                 self.run.append("interrupt", **recipe.numbered(epoch=at.epoch), step=at.step)
-                raise Interrupted(
-                    f"stopped, and saved. Go on with: porism train --resume {shlex.quote(str(self.run.path))}"
-                )
+                raise Interrupted("stopped, and saved.", advise("Go on with: {}", resuming(self.run.path)))
             if recipe.max_seconds is not None and at.seconds + now - since >= recipe.max_seconds:
                 at.loss = self._checked(loss_sum)
                 break
@@ -204,8 +202,10 @@ class Training(TrainingState):
         """Let the model at hand be the best if an epoch has just ended with it, else leave it to the epochs to come."""
         at = self.position
         if self.run.metrics() is not None:
-            command = self.run.facts.repeat()
-            raise RunError(f"{lost} {self.has_finished} To have its model too, repeat it with: {command}") from lost
+            raise RunError(
+                f"{lost} {self.has_finished}",
+                advise("To have its model too, repeat it with: {}", self.run.facts.repeating()),
+            ) from lost
         best_epoch, ended = at.best_epoch, at.epoch if at.finished else at.epoch - 1
         at.best, at.best_epoch = None, 0
         if at.finished or at.step == 0:
@@ -228,31 +228,33 @@ class Training(TrainingState):
         """Keep what was saved before: a resume from numbers that are none would fail every time."""
         if name := self.first_not_finite(carry):
             self.task.check_finite()
-            raise DivergedError(self._no_number(f"{name} is not finite"))
+            raise self._no_number(f"{name} is not finite")
 
     def _metric(self, valid: dict[str, float]) -> float:
         value = valid[self.task.metric]
         if not math.isfinite(value):
             self.task.check_finite()
-            raise DivergedError(self._no_number(f"{self.task.metric} on valid is {value}"))
+            raise self._no_number(f"{self.task.metric} on valid is {value}")
         return value
 
     def _checked(self, loss_sum: Tensor) -> float:
         total = float(loss_sum)
         if not math.isfinite(total):
             self.task.check_finite()
-            raise DivergedError(self._no_number(f"the loss is {total}"))
+            raise self._no_number(f"the loss is {total}")
         return total
 
-    def _no_number(self, what: str) -> str:
+    def _no_number(self, what: str) -> DivergedError:
         at, recipe = self.position, self.task.recipe
         saved = checkpoint.exists(self.run.path / LAST)
         kept = f"What was saved before is intact in {self.run.path}" if saved else "Nothing was saved yet"
         bounded = recipe.max_grad_norm is not None and math.isfinite(recipe.max_grad_norm)
-        clip = "" if bounded else " or --set max_grad_norm=1"
-        return (
+        smaller = float(f"{self._smaller_rate():g}")
+        instead = [fields(learning_rate=smaller), *([] if bounded else [fields(max_grad_norm=1)])]
+        return DivergedError(
             f"{what} in {self._stretch()}, step {at.step}, at learning_rate {recipe.learning_rate:g}: training cannot "
-            f"go on. {kept}; start a new run with --set learning_rate={self._smaller_rate():g}{clip}."
+            f"go on. {kept};",
+            advise(f"start a new run with {' or '.join(['{}'] * len(instead))}.", *instead),
         )
 
     def _stretch(self) -> str:

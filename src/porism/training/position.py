@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from porism.errors import RunError
+from porism.errors import RunError, advise
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint, Files, files_of
 from porism.runs.events import EventRecord
@@ -147,8 +147,10 @@ class TrainingState:
         try:
             saved, warning = checkpoint.load(self.run.path / LAST, partial(check_last, parameters=self._parameters()))
         except RunError as error:
-            command = self.run.facts.repeat()
-            raise RunError(f"{error} There is no good one before it; start a new run. This was: {command}") from error
+            raise RunError(
+                f"{error} There is no good one before it; start a new run.",
+                advise("This was: {}", self.run.facts.repeating()),
+            ) from error
         checkpoint.load_model(self.model, saved)
         memory = self.task.optimizer_state(saved.parts["optimizer"], saved.parts["model"])
         optimizer.load_state(self.optimizer, memory)

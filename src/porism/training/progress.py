@@ -108,7 +108,7 @@ def summary_writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise MissingExtra('--tensorboard needs a package: pip install "porism[tensorboard]".') from error
+        raise MissingExtra('TensorBoard needs a package: pip install "porism[tensorboard]".') from error
     return SummaryWriter
 
 

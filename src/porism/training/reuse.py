@@ -2,16 +2,17 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from porism.errors import RunError
+from porism.errors import RunError, advise, option
 from porism.runs.difference import EMBEDDED, differences, facts_of
-from porism.runs.recipe import Recipe, settings
-from porism.runs.run import RunFolder
+from porism.runs.recipe import Recipe, from_fields, settings
+from porism.runs.run import RECIPE, RunFolder, already_there
 from porism.training.device import choose_precision
-from porism.training.session import recipe_from
 from porism.training.task import Task
 
 NAMED = 3
@@ -52,6 +53,17 @@ class Circumstances(NamedTuple):
         return requested | settings(found.recipe) | {"precision": precision}
 
 
+def refuse_other_run(path: Path, recipe: Recipe, seed: int, now: Circumstances) -> None:
+    """Refuse a folder for a new run that holds another one, with what differs: to resume it would give that one."""
+    if not (path / RECIPE).is_file():
+        return
+    differing = []
+    with suppress(RunError):  # of a run that is damaged only that it is there is told
+        differing = settings_that_differ(Found(RunFolder.open(path), recipe, seed), now)
+    if differing:
+        raise already_there(path, differing)
+
+
 def check_found(runs: Sequence[Found], now: Circumstances) -> None:
     """Refuse runs that are others than requested, run by run, and results that are damaged."""
     # Reading the data takes long, so it is compared where all else is the same.
@@ -59,8 +71,8 @@ def check_found(runs: Sequence[Found], now: Circumstances) -> None:
     if others:
         more = f" and {len(others) - NAMED} more runs" if len(others) > NAMED else ""
         raise RunError(
-            f"not what is requested: {'; '.join(others[:NAMED])}{more}. "
-            "Choose another --out, or repeat the command that began the comparison."
+            f"not what is requested: {'; '.join(others[:NAMED])}{more}.",
+            advise("Choose another {}, or repeat what began the comparison.", option("out")),
         )
     for found in runs:
         found.run.metrics()
@@ -68,12 +80,17 @@ def check_found(runs: Sequence[Found], now: Circumstances) -> None:
 
 def _by_recipe(runs: Sequence[Found], now: Circumstances) -> Iterator[str]:
     for found in runs:
-        run = found.run
-        held = facts_of(run)
-        if held["task"] == now.kind.name:
-            held = settings(recipe_from(now.kind, run.fields)) | held
-        if differing := differences(held, {name: value for name, value in now.of(found).items() if name in held}):
-            yield f"{run.path}: {', '.join(differing)}"
+        if differing := settings_that_differ(found, now):
+            yield f"{found.run.path}: {', '.join(differing)}"
+
+
+def settings_that_differ(found: Found, now: Circumstances) -> list[str]:
+    """What of a run, its data aside, is not what is requested now."""
+    run, kind = found.run, now.kind
+    held = facts_of(run)
+    if held["task"] == kind.name:
+        held = settings(from_fields(type(kind.recipes[kind.default_recipe]), run.fields)) | held
+    return differences(held, {name: value for name, value in now.of(found).items() if name in held})
 
 
 def _by_data(runs: Sequence[Found], now: Circumstances) -> Iterator[str]:

@@ -24,6 +24,7 @@ from porism.training.own_model import OwnModel, imported
 from porism.training.position import check_best
 from porism.training.progress import NoProgress, Progress
 from porism.training.recipe_cost import is_kept
+from porism.training.reuse import Circumstances, refuse_other_run
 from porism.training.task import Brought, Task
 
 NOTHING = Brought()
@@ -45,8 +46,10 @@ def begin(
 
     brought: what the user gives in Python; its data stands in for that of `source`.
     """
-    refuse_taken(out)
     where = choose_device(device)
+    now = Circumstances(kind, source if brought.data is None else IN_MEMORY, where, threads)
+    refuse_other_run(out, recipe, seed, now)
+    refuse_taken(out)
     task = prepare(kind, recipe, source, brought)
     if brought.model is not None:
         try_one_step(task, where, seed)

@@ -34,7 +34,7 @@ def test_every_node_of_a_new_graph_gets_a_label(trained: Trained, npz: Writer) -
     assert sample.prompt == path
     assert sample.output == "-> 9 nodes: 9 blue"
     assert sample.notes == (
-        "; ".join(f"node {node}: blue" for node in range(8)) + "; and 1 more, all of them with --json",
+        "; ".join(f"node {node}: blue" for node in range(8)) + "; and 1 more, all of them in the details (--json)",
     )
     assert sample.details["labels"] == ["blue"] * 9
     assert sample.details["probabilities"] == pytest.approx([1 / (1 + np.exp(-3))] * 9, abs=1e-6)
@@ -70,7 +70,7 @@ def test_a_training_graph_that_has_changed_is_not_taken_for_the_old_one(trained:
 
 def test_there_are_no_options(trained: Trained) -> None:
     task, net = trained
-    with pytest.raises(RecipeError, match="labelling nodes has no option 'temperature'. Leave out --set."):
+    with pytest.raises(RecipeError, match="labelling nodes has no option 'temperature'. It takes none."):
         task.predict(net, ["0"], {"temperature": 1})
 
 

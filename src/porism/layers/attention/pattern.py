@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from porism.errors import RecipeError, ShapeError
+from porism.errors import Advice, RecipeError, ShapeError, advise
 from porism.layers.operands import check_whole
 
 Kind = Literal["full", "causal", "sliding", "block", "block-causal"]
@@ -195,6 +195,7 @@ def sizes(letters: Mapping[str, int], **usual: int) -> list[int]:
     if not 1 <= found["T"] <= _LARGEST:
         fit = ",".join(f"{letter}={size}" for letter, size in usual.items())
         raise RecipeError(
-            f"cost: T={found['T']} does not fit a picture. Give T from 1 to {_LARGEST}, for instance --at {fit}."
+            f"cost: T={found['T']} does not fit a picture. Give T from 1 to {_LARGEST},",
+            advise("for instance {}.", Advice(f"--at {fit}", fit)),
         )
     return list(found.values())

@@ -7,7 +7,7 @@ DataError: scans.npz: train_images takes 7,451 GiB, and 22 GiB of memory are fre
 import os
 from pathlib import Path
 
-from porism.errors import DataError
+from porism.errors import Advice, DataError, advise
 
 GIB = 2**30
 
@@ -17,13 +17,15 @@ def available_bytes() -> float:
     return max(0.0, min(_of_machine(), _of_container(), _under_limit()))
 
 
-def check_fits(where: Path | str, needed: int, what: str, *, taken: int = 0, advice: str = "Give less data.") -> None:
+def check_fits(
+    where: Path | str, needed: int, what: str, *, taken: int = 0, advice: Advice | str = "Give less data."
+) -> None:
     """Refuses what needs more memory than is left. `taken` bytes of it are in memory already."""
     available = available_bytes() + taken
     if needed > available:
         raise DataError(
-            f"{where}: {what} takes {needed / GIB:,.3g} GiB, and {available / GIB:,.3g} GiB of memory are free. "
-            + advice
+            f"{where}: {what} takes {needed / GIB:,.3g} GiB, and {available / GIB:,.3g} GiB of memory are free.",
+            advise(advice) if isinstance(advice, str) else advice,
         )
 
 

@@ -37,7 +37,7 @@ def label_graph(prompt: str, logits: Tensor, data: LabelledGraph, classes: tuple
     counts = ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
     called = data.names or [f"node {node}" for node in range(len(names))]
     nodes = "; ".join(f"{node}: {name}" for node, name in zip(called, names[:SHOWN], strict=False))
-    more = f"; and {len(names) - SHOWN} more, all of them with --json" if len(names) > SHOWN else ""
+    more = f"; and {len(names) - SHOWN} more, all of them in the details (--json)" if len(names) > SHOWN else ""
     details = {
         **({"nodes": list(data.names)} if data.names else {}),
         "labels": names,

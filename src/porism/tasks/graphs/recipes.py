@@ -7,7 +7,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, NotNegative, Part, Positive, Recipe, Share, Whole
 from porism.training.experiment import Experiment
 
@@ -63,12 +63,14 @@ class GraphRecipe(Recipe):
         if self.model != "gcn" and self.num_neighbors:
             raise RecipeError(
                 f"recipe {self.name}: num_neighbors={self.num_neighbors} samples neighbours in each layer, and "
-                f"model={self.model} propagates after them. Use --set num_neighbors=none or --set model=gcn."
+                f"model={self.model} propagates after them.",
+                advise("Use {} or {}.", fields(num_neighbors=None), fields(model="gcn")),
             )
         if self.consistency_weight and self.num_augmentations == 1:
             raise RecipeError(
                 f"recipe {self.name}: consistency_weight={self.consistency_weight:g} needs two forward passes or more, "
-                "got num_augmentations=1. Use --set num_augmentations=2 or --set consistency_weight=0."
+                "got num_augmentations=1.",
+                advise("Use {} or {}.", fields(num_augmentations=2), fields(consistency_weight=0)),
             )
 
 

@@ -201,7 +201,7 @@ class Graphs(Task):
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
         if options:
-            raise RecipeError(f"labelling nodes has no option {next(iter(options))!r}. Leave out --set.")
+            raise RecipeError(f"labelling nodes has no option {next(iter(options))!r}. It takes none.")
         return [self._labelled(model, text) for text in inputs]
 
     def show(self, model: nn.Module) -> list[Prediction]:

@@ -8,7 +8,7 @@ ones to begin with, and the best; and the experiments over many settings.
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, Part, Recipe
 from porism.tasks.language.published import PUBLISHED, TABLE_RUNS, WIDE_RUNS, PublishedRun
 from porism.training.experiment import Experiment
@@ -70,33 +70,36 @@ class LanguageRecipe(Recipe):
         if self.tie_weights and self.embedding_dim != self.hidden_size:
             raise RecipeError(
                 f"recipe {self.name}: tie_weights needs embedding_dim and hidden_size of one size, got "
-                f"{self.embedding_dim} and {self.hidden_size}. Use --set "
-                f"embedding_dim={self.hidden_size} or --set tie_weights=false."
+                f"{self.embedding_dim} and {self.hidden_size}.",
+                advise("Use {} or {}.", fields(embedding_dim=self.hidden_size), fields(tie_weights=False)),
             )
         if self.model != "elman" and self.weight_dropout > 0:
             raise RecipeError(
                 f"recipe {self.name}: weight_dropout={self.weight_dropout:g} is for model=elman only, got "
-                f"model={self.model}. Use --set weight_dropout=0."
+                f"model={self.model}.",
+                advise("Use {}.", fields(weight_dropout=0)),
             )
         if self.model != "taylor" and self.feature_map != "auto":
             raise RecipeError(
-                f"recipe {self.name}: feature_map={self.feature_map} is for model=taylor only, got "
-                f"model={self.model}. Use --set feature_map=auto."
+                f"recipe {self.name}: feature_map={self.feature_map} is for model=taylor only, got model={self.model}.",
+                advise("Use {}.", fields(feature_map="auto")),
             )
         if self.feature_map in ("rolled", "diagonal") and self.order != 2:
             raise RecipeError(
-                f"recipe {self.name}: feature_map={self.feature_map} is of order 2, got order={self.order}. "
-                "Use --set feature_map=exact or --set order=2."
+                f"recipe {self.name}: feature_map={self.feature_map} is of order 2, got order={self.order}.",
+                advise("Use {} or {}.", fields(feature_map="exact"), fields(order=2)),
             )
         if self.attends and self.embedding_dim != self.hidden_size:
             raise RecipeError(
                 f"recipe {self.name}: an attending model has one width, got embedding_dim={self.embedding_dim} and "
-                f"hidden_size={self.hidden_size}. Use --set embedding_dim={self.hidden_size}."
+                f"hidden_size={self.hidden_size}.",
+                advise("Use {}.", fields(embedding_dim=self.hidden_size)),
             )
         if self.attends and self.hidden_size % self.num_heads:
+            most = max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)
             raise RecipeError(
-                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads. "
-                f"Use --set num_heads={max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)}."
+                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads.",
+                advise("Use {}.", fields(num_heads=most)),
             )
 
     @property

@@ -7,7 +7,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, Part, Recipe, Share, Whole
 from porism.training.experiment import Experiment
 
@@ -69,31 +69,39 @@ class SentimentRecipe(Recipe):
     def __post_init__(self) -> None:
         if self.is_pretrained and not self.encoder:
             raise RecipeError(
-                f"recipe {self.name}: model=pretrained needs an encoder. Use --set encoder=NAME, a name on the Hugging "
-                "Face hub or a folder that save_pretrained wrote."
+                f"recipe {self.name}: model=pretrained needs an encoder.",
+                advise(
+                    "Use {}, a name on the Hugging Face hub or a folder that save_pretrained wrote.",
+                    fields(encoder="NAME"),
+                ),
             )
         if self.encoder and not self.is_pretrained:
             raise RecipeError(
-                f"recipe {self.name}: encoder={self.encoder} is for model=pretrained, got model={self.model}. Use "
-                "--set model=pretrained, or the recipe bert."
+                f"recipe {self.name}: encoder={self.encoder} is for model=pretrained, got model={self.model}.",
+                advise("Use {}, or the recipe bert.", fields(model="pretrained")),
             )
         if self.word_dropout and self.is_pretrained:
-            raise RecipeError(f"recipe {self.name}: word_dropout is for encoders of our own. Use --set word_dropout=0.")
-        if not self.is_pretrained and self.hidden_size % self.num_heads:
             raise RecipeError(
-                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads. "
-                f"Use --set num_heads={max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)}."
+                f"recipe {self.name}: word_dropout is for encoders of our own.",
+                advise("Use {}.", fields(word_dropout=0)),
+            )
+        if not self.is_pretrained and self.hidden_size % self.num_heads:
+            most = max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)
+            raise RecipeError(
+                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads.",
+                advise("Use {}.", fields(num_heads=most)),
             )
         if not self.is_pretrained and self.num_frozen_layers > self.num_layers:
             raise RecipeError(
                 f"recipe {self.name}: num_frozen_layers={self.num_frozen_layers}, and there are {self.num_layers} "
-                f"layers. Use --set num_frozen_layers={self.num_layers} or fewer."
+                "layers.",
+                advise("Use {} or fewer.", fields(num_frozen_layers=self.num_layers)),
             )
         if not 0 < self.validation_split + self.test_split < 1 or not self.validation_split or not self.test_split:
             raise RecipeError(
                 f"recipe {self.name}: validation_split={self.validation_split:g} and test_split={self.test_split:g}, "
-                "expected shares above 0 that leave texts for train. Use --set validation_split=0.05 --set "
-                "test_split=0.05."
+                "expected shares above 0 that leave texts for train.",
+                advise("Use {}.", fields(validation_split=0.05, test_split=0.05)),
             )
 
     @property

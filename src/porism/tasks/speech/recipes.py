@@ -7,7 +7,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, NotNegative, Part, Recipe, Whole
 from porism.training.experiment import Experiment
 
@@ -79,14 +79,15 @@ class SpeechRecipe(Recipe):
 
     def __post_init__(self) -> None:
         if self.hidden_size % self.num_heads:
+            most = max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)
             raise RecipeError(
-                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads. "
-                f"Use --set num_heads={max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)}."
+                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads.",
+                advise("Use {}.", fields(num_heads=most)),
             )
         if not self.ctc_weight and (self.search == "ctc" or self.decode_ctc_weight):
             raise RecipeError(
-                f"recipe {self.name}: a search by CTC needs a model with CTC, got ctc_weight=0. "
-                "Use --set ctc_weight=0.3."
+                f"recipe {self.name}: a search by CTC needs a model with CTC, got ctc_weight=0.",
+                advise("Use {}.", fields(ctc_weight=0.3)),
             )
 
     @property

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from porism.errors import DataError, RecipeError, ShapeError, nearest
+from porism.errors import Advice, DataError, RecipeError, ShapeError, nearest
 from porism.tasks.blocks.prediction_options import renamed
 from porism.tasks.words.data import word2vec
 from porism.training.task import Prediction
@@ -165,8 +165,11 @@ def _neighbours(vectors: Tensor, words: Sequence[str], queries: Sequence[str], c
 def _analogy(vectors: Tensor, words: Sequence[str], queries: Sequence[str], count: int) -> list[Prediction]:
     if len(queries) != 3:
         raise RecipeError(
-            f"an analogy takes three words, got {len(queries)}: write --analogy man king woman for "
-            "'man is to king as woman is to what?'"
+            f"an analogy takes three words, got {len(queries)}:",
+            Advice(
+                "write --analogy man king woman for 'man is to king as woman is to what?'",
+                'write predict(["man", "king", "woman"], analogy=True) for "man is to king as woman is to what?"',
+            ),
         )
     a, b, c = queries
     return [_sample(f"{a} is to {b} as {c} is to", analogy(vectors, words, a, b, c, count))]

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, NotNegative, Recipe
 from porism.training.experiment import Experiment
 
@@ -51,13 +51,15 @@ class WordsRecipe(Recipe):
             if self.deterministic:
                 raise RecipeError(
                     f"recipe {self.name}: deterministic is for estimator=negative with optimizer=sgd, got "
-                    f"{self.estimator} with {self.optimizer}. Use --set deterministic=false."
+                    f"{self.estimator} with {self.optimizer}.",
+                    advise("Use {}.", fields(deterministic=False)),
                 )
             return
         if self.lr_scheduler == "cosine" or self.warmup_steps or self.weight_decay or self.max_grad_norm is not None:
             raise RecipeError(
                 f"recipe {self.name}: negative sampling with optimizer=sgd takes lr_scheduler=linear or constant, and "
-                "no warmup_steps, weight_decay or max_grad_norm. Leave them, or use --set optimizer=adam."
+                "no warmup_steps, weight_decay or max_grad_norm.",
+                advise("Leave them, or use {}.", fields(optimizer="adam")),
             )
 
     @property

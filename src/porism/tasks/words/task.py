@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from porism.costing.subject import CostSubject
-from porism.errors import DataError
+from porism.errors import DataError, advise, fields
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.noise import Noise
 from porism.runs.example_scores import ExampleScores
@@ -85,8 +85,8 @@ class Words(Task):
         for split in ("valid", "test"):
             if not len(task._pairs(split)):
                 raise DataError(
-                    f"{corpus.name}: no pair of known words in what is held out for {split}. "
-                    "Give more text, or hold out more with --set validation_split=0.1."
+                    f"{corpus.name}: no pair of known words in what is held out for {split}.",
+                    advise("Give more text, or hold out more with {}.", fields(validation_split=0.1)),
                 )
         return task
 
@@ -146,7 +146,7 @@ class Words(Task):
             return ""
         return (
             "two runs of one seed differ a little, since threads update the same vectors without waiting for one "
-            "another. The same bits come of --threads 1 or --deterministic, both slower, on a CPU."
+            "another. The same bits come of threads=1 or deterministic=true, both slower, on a CPU."
         )
 
     def count(self, batch: Batch) -> int:

@@ -7,7 +7,7 @@ from torch import nn
 
 from porism.costing.alphabet import B, C, H, X, Y
 from porism.costing.terms import Terms
-from porism.errors import RecipeError
+from porism.errors import Advice, RecipeError
 from porism.layers.recurrent.grid.kernels.cpu import GATES
 from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
 
@@ -79,8 +79,8 @@ def drawing(letters: Mapping[str, int]) -> str:
     rows, columns = ({**PICTURE, **letters}[letter] for letter in ("Y", "X"))
     if not (1 <= rows <= LARGEST_PICTURE and 1 <= columns <= LARGEST_PICTURE):
         raise RecipeError(
-            f"cost: Y={rows},X={columns} does not fit a picture. Give each from 1 to {LARGEST_PICTURE}, for instance "
-            "--at Y=4,X=6."
+            f"cost: Y={rows},X={columns} does not fit a picture. Give each from 1 to {LARGEST_PICTURE},",
+            Advice("for instance --at Y=4,X=6.", "for instance Y=4, X=6."),
         )
     steps = rows + columns - 1
     wide = len(str(steps))

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from porism.errors import DataError, nearest
+from porism.errors import DataError, advise, fields, nearest
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.tasks.blocks.download import DataSet, data_folder
 from porism.tasks.blocks.labels import whole_labels
@@ -100,7 +100,8 @@ def check_weights(data: LabelledGraph, normalization: str) -> None:
     if negative and normalization in ("rw", "sym"):
         raise DataError(
             f"{data.name}: {negative} of {data.graph.num_edges} edges have a weight below 0, and {normalization} "
-            "divides by the sum of weights. Use --set normalization=softmax, or leave them out."
+            "divides by the sum of weights.",
+            advise("Use {}, or leave them out.", fields(normalization="softmax")),
         )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.errors import DataError
+from porism.errors import DataError, advise, fields
 from porism.tasks.blocks.download import readable
 from porism.tasks.blocks.memory import check_fits
 from porism.tasks.blocks.splits import check_disjoint, file_identity
@@ -114,8 +114,8 @@ def _read(files: Files, classes: Sequence[str], colour: bool, size: int | None) 
         if pixels and (rows, columns) != pixels[0].shape[:2]:
             first_rows, first_columns = pixels[0].shape[:2]
             raise DataError(
-                f"{file}: {rows} x {columns}, the ones before are {first_rows} x {first_columns}. "
-                f"Resize all with --set image_size={min(first_rows, first_columns)}."
+                f"{file}: {rows} x {columns}, the ones before are {first_rows} x {first_columns}.",
+                advise("Resize all with {}.", fields(image_size=min(first_rows, first_columns))),
             )
         pixels.append(pixels_of(picture, colour, expected))
     labels = [classes.index(name) for name, of_class in files.items() for _ in of_class]
@@ -126,4 +126,6 @@ def _check_memory(first: Path, count: int, rows: int, columns: int, colour: bool
     # They are read one by one, and then put into one array.
     needed = 2 * count * rows * columns * (3 if colour else 1)
     what = f"reading {count} pictures of {rows} x {columns}"
-    check_fits(first.parent, needed, what, advice="Make them smaller with --set image_size=32, or give fewer.")
+    check_fits(
+        first.parent, needed, what, advice=advise("Make them smaller with {}, or give fewer.", fields(image_size=32))
+    )

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from porism.errors import DataError
+from porism.errors import DataError, advise, fields
 from porism.tasks.blocks.labels import whole_labels
 
 SPLITS = ("train", "valid", "test")
@@ -83,7 +83,10 @@ class ImageSet:
         rank = torch.stack([(labels == label).cumsum(0) for label in range(len(self.classes))], 1)  # N V, from 1
         kept = rank.gather(1, labels[:, None]).squeeze(1) <= expected[labels]
         if not kept.any():
-            raise DataError(f"{self.name}: no test images can be chosen as in train. Use --set test_subset=whole.")
+            raise DataError(
+                f"{self.name}: no test images can be chosen as in train.",
+                advise("Use {}.", fields(test_subset="whole")),
+            )
         test = Labelled(self.splits["test"].images[kept], labels[kept])
         return replace(self, splits={**self.splits, "test": test})
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from porism.errors import DataError, RecipeError, nearest
+from porism.errors import DataError, RecipeError, advise, fields, nearest
 from porism.tasks.blocks.download import DataSet
 from porism.tasks.blocks.in_memory import by_split
 from porism.tasks.blocks.texts import PUBLIC, SPLITS
@@ -136,7 +136,8 @@ def _corpus(
     if max_vocab_size is not None and max_vocab_size < len(made.alphabet()) + 2:
         raise RecipeError(
             f"max_vocab_size={max_vocab_size} cannot be: tokenizer={tokenizer} has {len(made.alphabet())} tokens of "
-            f"its own, and {EOS} and {UNK} come to them. Use --set max_vocab_size={len(made.alphabet()) + 2} or more."
+            f"its own, and {EOS} and {UNK} come to them.",
+            advise("Use {} or more.", fields(max_vocab_size=len(made.alphabet()) + 2)),
         )
     vocabulary = Vocabulary.from_words(
         made.stream(text.splits["train"]), min_count=min_count or 1, max_words=max_vocab_size, always=made.alphabet()

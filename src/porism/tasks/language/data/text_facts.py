@@ -29,7 +29,7 @@ def text_notes(corpus: Corpus) -> list[str]:
     if (share := corpus.unknown_share(worst)) > MANY_UNKNOWN:
         notes.append(
             f"warning: {_percent(share)} of {worst} is <unk>, which counts as one easy token: perplexity tells little, "
-            "bits per byte more. Try --set tokenizer=bpe or characters, lowercase=true, or a larger max_vocab_size."
+            "bits per byte more. Try tokenizer=bpe or characters, lowercase=true, or a larger max_vocab_size."
         )
     return notes
 

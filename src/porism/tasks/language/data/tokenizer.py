@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from porism.errors import MissingExtra
+from porism.errors import MissingExtra, advise, fields
 from porism.tasks.blocks.texts import EOS
 
 IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -209,7 +209,7 @@ def _tokenizers() -> Any:
         from tokenizers import decoders, models, pre_tokenizers, trainers  # noqa: F401  # loads them
     except ImportError:
         raise MissingExtra(
-            'tokenizer=bpe needs tokenizers, which is not installed: pip install "porism[text]", or use --set '
-            "tokenizer=characters"
+            'tokenizer=bpe needs tokenizers, which is not installed: pip install "porism[text]",',
+            advise("or use {}", fields(tokenizer="characters")),
         ) from None
     return tokenizers

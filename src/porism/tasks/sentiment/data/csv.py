@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from porism.errors import DataError, nearest
+from porism.errors import DataError, advise, fields, nearest
 from porism.tasks.blocks.download import COMPRESSED, check_unpacked, open_content, readable
 from porism.tasks.blocks.memory import check_fits
 from porism.tasks.blocks.messages import one_line, shown
@@ -132,7 +132,7 @@ def _find_columns(path: Path, header: Sequence[str], text: str | None, score: st
 def _find_column(path: Path, header: Sequence[str], what: str, given: str | None, usual: Sequence[str]) -> int:
     """The column of a name that was given, else the only one with a usual name."""
     listed = ", ".join(shown(name) for name in header[:20]) + (", ..." if len(header) > 20 else "")
-    option = f"--set {what}_column=NAME"
+    named = fields(**{f"{what}_column": "NAME"})
     if given is not None:
         found = [place for place, name in enumerate(header) if name == given]
         if len(found) == 1:
@@ -145,9 +145,10 @@ def _find_column(path: Path, header: Sequence[str], what: str, given: str | None
         return found[0]
     if found:
         several = " and ".join(shown(header[place]) for place in found)
-        raise DataError(f"{path}: {several} could each be the column of the {what}. Say which: {option}.")
+        raise DataError(f"{path}: {several} could each be the column of the {what}.", advise("Say which: {}.", named))
     raise DataError(
-        f"{path}: no column for the {what}, looked for {', '.join(usual)}. Its columns: {listed}. Name one: {option}."
+        f"{path}: no column for the {what}, looked for {', '.join(usual)}. Its columns: {listed}.",
+        advise("Name one: {}.", named),
     )
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 import torch
 
-from porism.errors import DataError
+from porism.errors import DataError, advise, fields
 from porism.tasks.blocks.texts import SPLITS
 
 CLASSES = ("negative", "neutral", "positive")
@@ -141,8 +141,8 @@ def random_split(rows: Sequence[Review], valid: float, test: float, name: str) -
     sizes = {"train": len(rows) - held, "valid": held - tested, "test": tested}
     if min(sizes.values()) < 1:
         raise DataError(
-            f"{name}: {len(rows)} texts, too few to hold out {valid:g} for valid and {test:g} for test. "
-            "Give more texts, or larger shares with --set validation_split=0.2 --set test_split=0.2."
+            f"{name}: {len(rows)} texts, too few to hold out {valid:g} for valid and {test:g} for test.",
+            advise("Give more texts, or larger shares with {}.", fields(validation_split=0.2, test_split=0.2)),
         )
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(SPLIT_SEED)).split(list(sizes.values()))
     return {split: [rows[index] for index in part.tolist()] for split, part in zip(sizes, order, strict=True)}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from porism.errors import DataError, MissingExtra
+from porism.errors import DataError, MissingExtra, advise, fields
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as FastTokenizer
@@ -82,8 +82,8 @@ class WordTokenizer(ReviewTokenizer):
         words = [PAD, UNK, *(word for word in ranked if word not in (PAD, UNK))][:max_vocab_size]
         if len(words) < 3:
             raise DataError(
-                f"sentiment: no word of the training texts is seen {min_count} times, or max_vocab_size is too small. "
-                "Use --set min_count=1, or give more texts."
+                f"sentiment: no word of the training texts is seen {min_count} times, or max_vocab_size is too small.",
+                advise("Use {}, or give more texts.", fields(min_count=1)),
             )
         return cls(words, lowercase)
 

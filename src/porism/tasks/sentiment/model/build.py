@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, advise, fields
 from porism.tasks.sentiment.data.reviews import CLASSES
 from porism.tasks.sentiment.model.base import Classifier, TextEncoder
 from porism.tasks.sentiment.model.encoder import AttentionEncoder
@@ -28,7 +28,8 @@ def build(
         if recipe.num_frozen_layers > count:
             raise RecipeError(
                 f"recipe {recipe.name}: num_frozen_layers={recipe.num_frozen_layers}, and the encoder has {count} "
-                f"layers. Use --set num_frozen_layers={count} or fewer."
+                "layers.",
+                advise("Use {} or fewer.", fields(num_frozen_layers=count)),
             )
         model.freeze(recipe.num_frozen_layers)
     return model

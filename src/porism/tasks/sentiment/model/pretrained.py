@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from porism.errors import DataError, RecipeError
+from porism.errors import DataError, RecipeError, advise, fields
 from porism.tasks.blocks.messages import one_line
 from porism.tasks.sentiment.data.tokenizer import PretrainedTokenizer, missing_transformers
 from porism.tasks.sentiment.model.base import Encoded, TextEncoder
@@ -166,9 +166,11 @@ def _is_cached(name: str) -> bool:
 def _check_hub(name: str) -> None:
     """Says in one line that the hub cannot be reached, where transformers would try for half a minute."""
     hub = os.environ.get("HF_ENDPOINT", HUB)
-    advice = "Give a local folder with --set encoder=FOLDER, or train a recipe that needs none, such as attention."
+    advice = advise(
+        "Give a local folder with {}, or train a recipe that needs none, such as attention.", fields(encoder="FOLDER")
+    )
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON"):
-        raise DataError(f"encoder {name}: not on this machine, and HF_HUB_OFFLINE is set. {advice}")
+        raise DataError(f"encoder {name}: not on this machine, and HF_HUB_OFFLINE is set.", advice)
     try:
         urllib.request.urlopen(urllib.request.Request(hub, method="HEAD"), timeout=TIMEOUT_SECONDS).close()
     except urllib.error.HTTPError as answered:
@@ -176,7 +178,7 @@ def _check_hub(name: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(
-            f"encoder {name}: not on this machine, and {hub} cannot be reached ({reason}). {advice}"
+            f"encoder {name}: not on this machine, and {hub} cannot be reached ({reason}).", advice
         ) from None
 
 
@@ -234,7 +236,8 @@ def _check_fit(name: str, config: Any, tokenizer: PretrainedTokenizer, max_lengt
     most = min(positions - offset, longest)
     if max_length > most:
         raise RecipeError(
-            f"encoder {name}: {most} positions, got max_length={max_length}. Use --set max_length={most}."
+            f"encoder {name}: {most} positions, got max_length={max_length}.",
+            advise("Use {}.", fields(max_length=most)),
         )
     if max_length <= tokenizer.special_tokens:
         least = tokenizer.special_tokens + 1

@@ -56,7 +56,7 @@ def read_sound(path: Path, rate: int = RATE, longest: float = LONGEST_SECONDS) -
             if sum(map(len, kept)) > longest * rate:
                 raise DataError(
                     f"{path}: longer than {longest:g} s, the most that is taken as one utterance. Cut it into "
-                    "utterances to train on it; porism predict transcribes it in segments."
+                    "utterances to train on it; to predict, it is transcribed in segments."
                 )
         return Sound(torch.cat(kept), rate, notes)
 

@@ -38,19 +38,22 @@ def speak(utterances: Sequence[SynthesisInput]) -> list[bytes]:
 
     >>> (hello,) = speak([SynthesisInput("hello", "en-us", speed=180, pitch=50)])
     """
-    from porism.errors import DataError, MissingExtra
+    from porism.errors import DataError, MissingExtra, advise, option
 
     if find_spec("espeakng_loader") is None:
         raise MissingExtra(
-            "the embedded recordings need espeakng-loader, which is not installed: "
-            'pip install "porism[audio]". Or give recordings of your own with --data.'
+            'the embedded recordings need espeakng-loader, which is not installed: pip install "porism[audio]".',
+            advise("Or give recordings of your own with {}.", option("data")),
         )
     request = json.dumps([asdict(utterance) for utterance in utterances]).encode()
     # -P: no file beside this one may shadow a module of Python's.
     done = subprocess.run([sys.executable, "-P", __file__], input=request, capture_output=True, check=False)
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise DataError(f"espeak-ng could not speak ({lines[-1]}). Install espeakng-loader anew, or give --data.")
+        raise DataError(
+            f"espeak-ng could not speak ({lines[-1]}).",
+            advise("Install espeakng-loader anew, or give {}.", option("data")),
+        )
     return _unpack(done.stdout)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, advise, fields
 from porism.tasks.speech.data.symbols import CTC_BLANK, EOS, PAD, UNKNOWN
 from porism.tasks.speech.model.ctc import ctc_loss
 from porism.tasks.speech.model.decoders import AttentionDecoder, Decoder, LSTMDecoder
@@ -39,8 +39,8 @@ class SpeechModel(nn.Module):
         """Log-probabilities of each symbol at each state (B, S, V); padding stands for the blank."""
         if self.head is None:
             raise RecipeError(
-                f"recipe {self.recipe.name}: this model has no CTC. Train it with --set ctc_weight=0.3, or "
-                "search without."
+                f"recipe {self.recipe.name}: this model has no CTC.",
+                advise("Train it with {}, or search without.", fields(ctc_weight=0.3)),
             )
         log_probs: Tensor = self.head(encoder_out.states).float().log_softmax(2)
         return log_probs

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -36,7 +36,7 @@ __all__ = ["CATALOGUE", "OWN", "SupervisedData", "check_inputs", "load_data", "o
 CATALOGUE = {"rings": DataSet("600 points of three rings, which no line tells apart: the default", "none needed")}
 SPLITS = ("train", "valid", "test")
 READ_AT_ONCE = 256
-OWN = "own"
+OWN: Literal["own"] = "own"
 """What the recipe calls a model of the user's own."""
 NAMED_LOSSES = ("cross_entropy", "mse", "bce")
 TARGETS = ("label", "labels", "target", "targets", "y")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.errors import DataError, MissingExtra
+from porism.errors import DataError, MissingExtra, advise, fields
 from porism.tasks.words.model.trainer import END
 
 EMPTY = -1
@@ -155,7 +155,8 @@ class WordCounts:
             few = "only one word comes" if often else "no word comes"
             raise DataError(
                 f"{source}: {few} {least_count} times or more; the most frequent, {words[top].decode()!r}, comes "
-                f"{counts[top]} times. Use --set min_count=1, or give more text."
+                f"{counts[top]} times.",
+                advise("Use {}, or give more text.", fields(min_count=1)),
             )
         often.sort(key=lambda number: (-counts[number], words[number]))
         return cls(tuple(words[number].decode() for number in often), tuple(counts[often].tolist()))
