@@ -3,26 +3,29 @@
     python benchmarks/decoding.py                                     two threads of this CPU, fp32, a minute
     python benchmarks/decoding.py --device cuda --out result.json
 
-Peer: softmax attention with its cache, which grows. A text is decoded token by token by each mechanism: the time of a
-token among the first hundred, in which a window fills up, the second and the last, the bytes of the state, and the
-largest difference to what one pass over the whole text gives. Leaves with 1 where time or state of the window, the
-series or the hybrid grow after the first hundred, or where decoding and the whole pass differ.
+Peer: softmax attention over a cache, ours, which grows, and torch's scaled_dot_product_attention over one that is
+allocated in full before. A text is decoded token by token by all of them in turns: the time of a token among the first
+hundred, in which a window fills up, the second and the last, the bytes of the state, and the largest difference to what
+one pass over the whole text gives. Leaves with 1 where time or state of the window, the series or the hybrid grow after
+the first hundred, or where decoding and the whole pass differ.
 """
 
-import json
+import random
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import tyro
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
+from kept import Kept, machine
 from porism.costing.predicting.clock import wait_for
 from porism.layers import Pattern, hybrid_attention, softmax_attention, taylor_attention, window_attention
 from porism.layers.attention.hybrid import hybrid_decode
@@ -31,7 +34,7 @@ from porism.layers.attention.softmax import softmax_decode
 from porism.layers.attention.taylor import taylor_decode
 from porism.layers.attention.window import window_decode
 from porism.testing.gradients import relative_error
-from porism.training.device import hardware, versions
+from turns import spread, times_faster
 
 RESULT = Path(__file__).parent / "results" / "decoding.json"
 A, D, H, W = 8, 16, 64, 64
@@ -53,7 +56,31 @@ class Mechanism:
     grows: bool = False
 
 
+class FullCache(NamedTuple):
+    """Keys and values of all tokens to come, (1, A, T, D) and (1, A, T, H), and how many are there."""
+
+    keys: Tensor
+    values: Tensor
+    length: int
+
+
+def torch_decode(q: Tensor, k: Tensor, v: Tensor, state: FullCache | None, tokens: int) -> tuple[Tensor, FullCache]:
+    """A step of decoding as users of torch write it: keys and values are written in place."""
+    if state is None:
+        state = FullCache(*(x.new_empty(*x.shape[:2], tokens, x.shape[3]) for x in (k, v)), 0)
+    end = state.length + 1
+    state.keys[:, :, state.length : end], state.values[:, :, state.length : end] = k, v
+    out = scaled_dot_product_attention(q, state.keys[:, :, :end], state.values[:, :, :end])
+    return out, state._replace(length=end)
+
+
+def torch_attention(q: Tensor, k: Tensor, v: Tensor, **_: int) -> Tensor:
+    return scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+TORCH = "softmax, torch"
 MECHANISMS = {
+    TORCH: Mechanism(torch_attention, torch_decode, {}, grows=True),
     "softmax": Mechanism(partial(softmax_attention, pattern=CAUSAL), softmax_decode, {}, grows=True),
     "window": Mechanism(window_attention, window_decode, {"pattern": Pattern("sliding", window_size=W)}),
     "series": Mechanism(partial(taylor_attention, pattern=CAUSAL), taylor_decode, {"order": 2}),
@@ -88,31 +115,42 @@ def decoded(mechanism: Mechanism, operands: list[Tensor]) -> tuple[Tensor, list[
     return torch.cat(answers, 2), seconds, sizes
 
 
-def measured(name: str, tokens: int, repeats: int, device: torch.device) -> dict[str, Any]:
-    mechanism = MECHANISMS[name]
-    differences = {}
-    for dtype in MOST_DIFFERENCE:
-        operands = drawn(tokens, getattr(torch, dtype), device)
-        whole = mechanism.attend(*operands, **mechanism.options)
-        differences[dtype] = relative_error(decoded(mechanism, operands)[0], whole)
-    runs = [decoded(mechanism, drawn(tokens, torch.float32, device)) for _ in range(repeats)]
-    sizes = runs[0][2]
-    # A token's time is the least of several: whatever else runs on the machine only ever adds.
-    seconds = [min(times) for times in zip(*(run[1] for run in runs), strict=True)]
-    first, second, last = (
-        statistics.mean(seconds[part]) for part in (slice(PART), slice(PART, 2 * PART), slice(-PART, None))
-    )
-    return {
-        "mechanism": name,
-        "grows": mechanism.grows,
-        "first_us": round(first * 1e6, 1),
-        "second_us": round(second * 1e6, 1),
-        "last_us": round(last * 1e6, 1),
-        "growth": round(last / second, 3),
-        "early_bytes": sizes[PART - 1],
-        "last_bytes": sizes[-1],
-        "differences": differences,
+def difference(mechanism: Mechanism, tokens: int, dtype: str, device: torch.device) -> float:
+    """The largest difference of decoding to one pass over the whole text."""
+    operands = drawn(tokens, getattr(torch, dtype), device)
+    return relative_error(decoded(mechanism, operands)[0], mechanism.attend(*operands, **mechanism.options))
+
+
+def measured(tokens: int, turns: int, device: torch.device) -> list[dict[str, Any]]:
+    """All mechanisms in turns."""
+    ways = {
+        name: replace(one, options={"tokens": tokens}) if name == TORCH else one for name, one in MECHANISMS.items()
     }
+    operands, draw = drawn(tokens, torch.float32, device), random.Random(0)
+    runs: dict[str, list[list[float]]] = {name: [] for name in ways}
+    sizes = {}
+    for turn in range(turns + 1):
+        for name in draw.sample(list(ways), len(ways)):
+            _, seconds, sizes[name] = decoded(ways[name], operands)
+            if turn:  # the first one warms up
+                runs[name].append(seconds)
+    rows = []
+    for name, mechanism in ways.items():
+        ends = {"first_us": slice(PART), "second_us": slice(PART, 2 * PART), "last_us": slice(-PART, None)}
+        # The median of a part's tokens in each turn: what else runs on the machine hits single tokens.
+        times = {end: [1e6 * statistics.median(run[part]) for run in runs[name]] for end, part in ends.items()}
+        rows.append(
+            {
+                "mechanism": name,
+                "grows": mechanism.grows,
+                **{end: spread(taken) for end, taken in times.items()},
+                "growth": times_faster(times["second_us"], times["last_us"])["median"],
+                "early_bytes": sizes[name][PART - 1],
+                "last_bytes": sizes[name][-1],
+                "differences": {dtype: difference(mechanism, tokens, dtype, device) for dtype in MOST_DIFFERENCE},
+            }
+        )
+    return rows
 
 
 def failures(row: dict[str, Any]) -> list[str]:
@@ -130,24 +168,23 @@ def failures(row: dict[str, Any]) -> list[str]:
 
 
 @torch.no_grad()
-def main(tokens: int = 1000, repeats: int = 5, threads: int = 2, device: str = "cpu", out: Path = RESULT) -> None:
+def main(
+    tokens: int = 1000, turns: int = 7, threads: int = 2, device: str = "cpu", resume: bool = False, out: Path = RESULT
+) -> None:
     """Decode, print and keep.
 
     tokens: the length of the text.
-    repeats: how often it is decoded for the times.
+    turns: how often it is decoded for the times.
+    resume: keep the result that is there.
     out: where to keep the result as JSON.
     """
     if tokens < 3 * PART:
         sys.exit(f"{tokens} tokens have no first, second and last {PART}. Decode {3 * PART} or more.")
     torch.set_num_threads(threads)
     place = torch.device(device)
-    rows = []
-    for name in MECHANISMS:
-        rows.append(measured(name, tokens, repeats, place))
-        print(rows[-1], flush=True)
-    sizes = {"T": tokens, "A": A, "D": D, "H": H, "W": W}
-    machine = {"hardware": hardware(place), "versions": versions()}
-    out.write_text(json.dumps({**machine, "sizes": sizes, "part": PART, "results": rows}, indent=1) + "\n")
+    settings = {"T": tokens, "A": A, "D": D, "H": H, "W": W, "part": PART, "turns": turns, "threads": threads}
+    kept = Kept(out, machine(place), settings, resume)
+    rows = kept.part("mechanisms", lambda: measured(tokens, turns, place))
     if wrong := [text for row in rows for text in failures(row)]:
         sys.exit("\n".join(wrong))
 

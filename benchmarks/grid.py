@@ -1,36 +1,39 @@
-"""How much faster is a scan by diagonals than one pixel by pixel, and does an image cost what its diagonals cost?
+"""How much faster is the grid net than its scan in plain torch, and does an image cost what its diagonals cost?
 
-    python benchmarks/grid.py                                     two threads of this CPU, half a minute
-    python benchmarks/grid.py --device cuda --out result.json     on a GPU, bf16 and fp32
+    python benchmarks/grid.py                                     two threads of this CPU
+    python benchmarks/grid.py --device cuda --out benchmarks/results/grid_cuda.json     on a GPU, bf16 and fp32
 
-Peer: the loop over pixels in torch, differentiated by autograd (`layers/grid/naive.py`). Forward and backward; both
-take turns within one run, so that the machine's noise meets them alike; a time is the median over turns. On a GPU times
-are those of CUDA events, of squares of several sizes too, for which a diagonal's time is given. Before anything is
-timed both ways are held against each other; leaves with 1 where they differ.
+Peers: the scan by diagonals that a competent user writes in torch and leaves to autograd (a skewed image, one step a
+diagonal), the same under torch.compile, on a GPU also captured in a CUDA graph, and the loop over pixels
+(`layers/recurrent/grid/naive.py`). Forward and backward; all take turns within one run. Before anything is timed all
+ways are held against the loop in float32; leaves with 1 where they differ. A diagonal's time is given for squares of
+several sizes.
 """
 
-import json
 import statistics
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import tyro
 from torch import Tensor
+from torch.nn.functional import linear, pad
 
+from kept import Kept, machine
 from porism.layers.recurrent.grid import grid, naive
 from porism.layers.recurrent.grid.cost import cost
 from porism.testing.gradients import relative_error
-from porism.training.device import choose_device, hardware, versions
+from porism.training.device import choose_device
+from turns import Step, captured, in_turns, spread, times_faster
 
 RESULT = Path(__file__).parent / "results" / "grid.json"
 MOST_DIFFERENCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
 WARM_UP = 2
-
-Step = Callable[[], list[Tensor]]
+LARGEST_COMPILED = 28
+"""The compiler unrolls the loop: beyond this side it takes minutes."""
 
 
 def leaves(B: int, C: int, H: int, side: int, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
@@ -56,76 +59,95 @@ def pixel_by_pixel(x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top
     return naive.grid(x, weight_in.mT, weight_left.mT, weight_top.mT)
 
 
-def milliseconds(step: Step, device: torch.device) -> float:
-    if device.type == "cuda":
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        step()
-        end.record()
-        end.synchronize()
-        return float(start.elapsed_time(end))
-    begin = time.perf_counter()
-    step()
-    return 1e3 * (time.perf_counter() - begin)
+def diagonals_in_torch(x: Tensor, weight_in: Tensor, weight_left: Tensor, weight_top: Tensor) -> Tensor:
+    """h[j, i] of a diagonal i + j = n from those of n - 1, all rows at once: (B, C, Y, X) -> (B, H, Y, X).
+
+    The image is skewed, so that a diagonal is a column: row j is shifted by j to the right.
+    """
+    B, _, Y, X = x.shape
+    inputs = linear(x.permute(0, 2, 3, 1), weight_in)  # B Y X H
+    H = inputs.shape[-1]
+    skewed = pad(inputs, (0, 0, 0, Y)).reshape(B, -1, H)[:, : Y * (X + Y - 1)].reshape(B, Y, X + Y - 1, H)
+    inside = pad(x.new_ones(Y, X), (0, Y)).reshape(-1)[: Y * (X + Y - 1)].reshape(Y, X + Y - 1, 1)
+    weights = torch.cat([weight_left, weight_top], 1)
+    h, states = x.new_zeros(B, Y, H), []
+    for column, within in zip(skewed.unbind(2), inside.unbind(1), strict=True):
+        above = pad(h[:, :-1], (0, 0, 1, 0))
+        h = torch.sigmoid(column + linear(torch.cat([h, above], 2), weights)) * within
+        states.append(h)
+    whole = pad(torch.stack(states, 2).reshape(B, -1, H), (0, 0, 0, Y))
+    return whole.reshape(B, Y, X + Y, H)[:, :, :X].permute(0, 3, 1, 2)
 
 
-def medians(steps: dict[str, Step], turns: int, device: torch.device) -> dict[str, float]:
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(turns + WARM_UP):
-        for name, step in steps.items():
-            taken = milliseconds(step, device)
-            if turn >= WARM_UP:
-                times[name].append(taken)
-    return {name: statistics.median(kept) for name, kept in times.items()}
+def ways(parts: list[Tensor], dy: Tensor, side: int, pixels: bool) -> tuple[dict[str, Step], dict[str, str]]:
+    """What is compared at one size, compiled and captured before the clock starts; and what cannot be, and why."""
+    steps = {"ours": passes(grid, parts, dy), "diagonals in torch": passes(diagonals_in_torch, parts, dy)}
+    refused = {}
+    if side <= LARGEST_COMPILED:
+        torch._dynamo.reset()
+        steps["diagonals in torch, compiled"] = passes(torch.compile(diagonals_in_torch), parts, dy)
+    if pixels:
+        steps["pixel by pixel"] = passes(pixel_by_pixel, parts, dy)
+    if dy.is_cuda:
+        for name in [name for name in steps if name != "pixel by pixel"]:
+            try:
+                steps[f"{name}, captured"] = captured(steps[name])
+            except Exception as error:
+                refused[f"{name}, captured"] = f"{type(error).__name__}: {error}"[:200]
+    return steps, refused
 
 
 def measured(
-    B: int, C: int, H: int, side: int, dtype: torch.dtype, device: torch.device, turns: int, against: bool
+    B: int, C: int, H: int, side: int, dtype: torch.dtype, device: torch.device, turns: int, pixels: bool
 ) -> dict[str, Any]:
-    """One size: both ways, or the diagonals alone where pixels would take too long."""
+    """One size: all ways, or without the loop over pixels where that would take too long."""
     parts = leaves(B, C, H, side, dtype, device)
     dy = torch.randn(B, H, side, side, generator=torch.Generator().manual_seed(1)).to(device, dtype)
-    steps = {"diagonals": passes(grid, parts, dy)}
+    steps, refused = ways(parts, dy, side, pixels)
     row: dict[str, Any] = {"B": B, "C": C, "H": H, "Y": side, "X": side, "dtype": str(dtype).removeprefix("torch.")}
-    if against:
-        steps["pixels"] = passes(pixel_by_pixel, parts, dy)
-        exact = [part.detach().float().requires_grad_() for part in parts]
-        both = steps["diagonals"](), passes(pixel_by_pixel, exact, dy.float())()
-        row["difference"] = max(relative_error(one.float(), other) for one, other in zip(*both, strict=True))
-    times = medians(steps, turns, device)
-    row |= {f"{name}_ms": round(taken, 3) for name, taken in times.items()}
-    row["ms_a_diagonal"] = round(times["diagonals"] / (2 * side - 1), 5)
+    exact = [part.detach().float().requires_grad_() for part in parts]
+    expected = passes(pixel_by_pixel if pixels else diagonals_in_torch, exact, dy.float())()
+    row["difference"] = {
+        name: max(relative_error(one.float(), other) for one, other in zip(step(), expected, strict=True))
+        for name, step in steps.items()
+        if "captured" not in name  # a replay gives nothing back
+    }
+    times = in_turns(steps, turns, WARM_UP)
+    row |= {"ms": {name: spread(taken) for name, taken in times.items()}, "refused": refused}
+    row["compared"] = {}
+    for mode in ("", ", captured"):
+        peers = [name for name in times if name[:4] != "ours" and name.endswith(", captured") == bool(mode)]
+        if "ours" + mode in times and peers:
+            best = min(peers, key=lambda name: statistics.median(times[name]))
+            faster = times_faster(times["ours" + mode], times[best])
+            row["compared"]["ours" + mode] = {"best_peer": best, "times_faster": faster}
+    ours = statistics.median(times["ours"])
+    row["ms_a_diagonal"] = round(ours / (2 * side - 1), 5)
     work = cost().at(B=B, C=C, H=H, Y=side, X=side)
-    row["gflops_a_second"] = round((work["flops"] + work["backward_flops"]) / times["diagonals"] / 1e6, 1)
-    if against:
-        row["times_faster"] = round(times["pixels"] / times["diagonals"], 2)
-    print(json.dumps(row), flush=True)
+    row["gflops_a_second"] = round((work["flops"] + work["backward_flops"]) / ours / 1e6, 1)
     return row
 
 
-def main(turns: int = 7, threads: int = 2, device: str = "cpu", out: Path = RESULT) -> None:
+def main(turns: int = 7, threads: int = 2, device: str = "cpu", resume: bool = False, out: Path = RESULT) -> None:
     """Check, measure, print and keep.
 
     turns: how often each way is timed at each size.
+    resume: keep the parts that the result has, and measure the others.
     out: where to keep the result as JSON.
     """
     torch.set_num_threads(threads)
     place = choose_device(device)
+    sizes = [(32, H, 28, torch.float32) for H in (32, 64, 128)]
     if place.type == "cuda":
         types = (torch.bfloat16, torch.float32)
-        rows = [measured(128, 1, 128, 28, dtype, place, turns, against=True) for dtype in types]
-        rows += [
-            measured(B, 1, 128, side, dtype, place, turns, against=False)
-            for dtype in types
-            for B in (1, 8, 32)
-            for side in (64, 128, 256)
-        ]
-    else:
-        rows = [measured(32, 1, H, 28, torch.float32, place, turns, against=True) for H in (32, 64, 128)]
-    machine = {"hardware": hardware(place), "versions": versions(), "threads": threads}
-    out.write_text(json.dumps({**machine, "results": rows}, indent=1) + "\n")
-    if wrong := [row for row in rows if row.get("difference", 0.0) > MOST_DIFFERENCE[getattr(torch, row["dtype"])]]:
-        sys.exit(f"The two ways differ by {wrong[0]['difference']:.1e} in {wrong[0]['dtype']}.")
+        sizes = [(128, 128, 28, dtype) for dtype in types]
+        sizes += [(B, 128, side, dtype) for dtype in types for B in (1, 8, 32) for side in (64, 128, 256)]
+    kept = Kept(out, machine(place), {"threads": threads, "turns": turns}, resume)
+    for B, H, side, dtype in sizes:
+        name = f"B={B}, H={H}, {side} x {side}, {str(dtype).removeprefix('torch.')}"
+        row = kept.part(name, partial(measured, B, 1, H, side, dtype, place, turns, pixels=side == 28))
+        if (worst := max(row["difference"].values())) > MOST_DIFFERENCE[dtype]:
+            sys.exit(f"{name}: the ways differ by {worst:.1e}.")
 
 
 if __name__ == "__main__":

@@ -7,27 +7,27 @@
 A layer of width A * D = 512 attends a text to itself, causal, with A = 1, 2, 4 .. 64 heads of width D = 512 / A, with
 its four projections. The formulas say: as many multiplications for every A, and A T^2 exponentials, so A times as many.
 Peer: torch's nn.MultiheadAttention with as many heads. All take turns within one run, so that the machine's noise meets
-them alike; a time is the least of all turns, forward and forward with backward. On a CPU it is what one thread worked.
+them alike: medians, forward and forward with backward. On a CPU a time is what one thread worked.
 """
 
-import json
 import time
-from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import torch
 import tyro
 from torch import Tensor, nn
 
+from kept import Kept, machine
 from porism import Attention
 from porism.layers.attention.softmax.cost import cost
-from porism.training.device import hardware, versions
+from turns import Step, in_turns, milliseconds, spread, times_faster
 
 WIDTH = 512
 HEADS = (1, 2, 4, 8, 16, 32, 64)
 RESULT = Path(__file__).parent / "results" / "heads.json"
-
-Step = Callable[[], None]
 
 
 def steps(layer: nn.Module, x: Tensor, mask: Tensor | None) -> dict[str, Step]:
@@ -46,69 +46,55 @@ def steps(layer: nn.Module, x: Tensor, mask: Tensor | None) -> dict[str, Step]:
     return {"forward": forward, "with_backward": both}
 
 
-def clocked(step: Step, device: str) -> float:
-    """Seconds of one step: of a GPU until it is done; of a CPU those that one thread worked, whatever else runs."""
-    if device != "cuda":
-        began = time.process_time()
-        step()
-        return time.process_time() - began
-    torch.cuda.synchronize()
-    began = time.perf_counter()
+def worked(step: Step) -> float:
+    """Milliseconds that one thread of a CPU worked, whatever else runs."""
+    began = time.process_time()
     step()
-    torch.cuda.synchronize()
-    return time.perf_counter() - began
+    return 1e3 * (time.process_time() - began)
 
 
-def measure(T: int, batch: int, device: str, dtype: torch.dtype, turns: int) -> list[dict[str, float | int | str]]:
+def measured(T: int, batch: int, device: str, dtype: torch.dtype, turns: int) -> list[dict[str, Any]]:
     """Milliseconds of every number of heads at one length, for ours and torch's."""
     x = torch.randn(batch, T, WIDTH, device=device, dtype=dtype)
     mask = nn.Transformer.generate_square_subsequent_mask(T, device=torch.device(device), dtype=dtype)
-    timed: dict[tuple[str, int, str], Step] = {}
+    timed: dict[str, Step] = {}
     for heads in HEADS:
         ours = Attention(WIDTH, heads, batch_first=True).to(device, dtype)
         theirs = nn.MultiheadAttention(WIDTH, heads, batch_first=True).to(device, dtype)
         for name, layer, masked in (("porism", ours, None), ("torch", theirs, mask)):
-            timed |= {(name, heads, kind): step for kind, step in steps(layer, x, masked).items()}
-    seconds: dict[tuple[str, int, str], list[float]] = {key: [] for key in timed}
-    for turn in range(turns + 1):
-        for key, step in timed.items():
-            took = clocked(step, device)
-            if turn:  # the first turn warms up
-                seconds[key].append(took)
-    rows: list[dict[str, float | int | str]] = []
+            timed |= {f"{name}, {heads}, {kind}": step for kind, step in steps(layer, x, masked).items()}
+    times = in_turns(timed, turns, clock=milliseconds if device == "cuda" else worked)
+    rows = []
     for heads in HEADS:
         sizes = {"A": heads, "B": batch, "D": WIDTH // heads, "T": T}
-        row: dict[str, float | int | str] = {
-            "T": T,
-            "heads": heads,
-            "head_width": WIDTH // heads,
-            "flops": cost().at(**sizes)["flops"],
-            "exponentials": batch * heads * T * T,
-        }
-        for name in ("porism", "torch"):
-            for kind in ("forward", "with_backward"):
-                row[f"{name}_{kind}_ms"] = round(1e3 * min(seconds[name, heads, kind]), 3)
+        row: dict[str, Any] = {"T": T, "heads": heads, "head_width": WIDTH // heads}
+        row |= {"flops": cost().at(**sizes)["flops"], "exponentials": batch * heads * T * T}
+        for name, kind in product(("porism", "torch"), ("forward", "with_backward")):
+            own, single = times[f"{name}, {heads}, {kind}"], times[f"{name}, 1, {kind}"]
+            row[f"{name}_{kind}_ms"] = spread(own)
+            row[f"{name}_{kind}_to_one_head"] = times_faster(single, own)
         rows.append(row)
     return rows
 
 
 def main(
-    lengths: tuple[int, ...] = (128, 1024),
-    batch: int = 4,
+    lengths: tuple[int, ...] = (128, 512, 1024),
+    batch: int = 1,
     device: str = "cpu",
     dtype: str = "float32",
-    turns: int = 15,
+    turns: int = 9,
+    resume: bool = False,
     out: Path = RESULT,
 ) -> None:
-    """Measure all lengths and write them as JSON."""
+    """Measure all lengths and write them as JSON.
+
+    resume: keep the parts that the result has, and measure the others.
+    """
     torch.set_num_threads(1)
-    rows = [row for T in lengths for row in measure(T, batch, device, getattr(torch, dtype), turns)]
-    where = hardware(torch.device(device))
-    result = {"hardware": where, "versions": versions(), "width": WIDTH, "batch": batch, "dtype": dtype, "rows": rows}
-    out.write_text(json.dumps(result, indent=1) + "\n")
-    for row in rows:
-        times = ", ".join(f"{key.removesuffix('_ms')} {row[key]}" for key in row if key.endswith("_ms"))
-        print(f"T={row['T']} A={row['heads']}: {times}")
+    settings = {"width": WIDTH, "batch": batch, "dtype": dtype, "turns": turns, "threads": 1}
+    kept = Kept(out, machine(torch.device(device)), settings, resume)
+    for T in lengths:
+        kept.part(f"T={T}", partial(measured, T, batch, device, getattr(torch, dtype), turns))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ in the same run: that series, and torch's scaled_dot_product_attention (FlashAtt
 timed the kernels are held against float64 at an odd length, and two runs against each other, bit for bit.
 """
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -18,11 +17,11 @@ import torch
 import tyro
 from torch import Tensor
 
+from kept import Kept, machine
 from porism.layers.attention.hybrid import hybrid_attention, naive
 from porism.layers.attention.hybrid.kernels import triton as kernels
 from porism.layers.attention.pattern import CAUSAL
-from porism.training.device import hardware, versions
-from series_gpu import HEADS, TOKENS, VALUES, WORST_ERROR, error, full, inputs, series, timed
+from series_gpu import HEADS, TOKENS, VALUES, WORST_ERROR, Attend, compared, error, full, inputs, series
 
 RESULT = Path(__file__).parent / "results" / "hybrid_gpu.json"
 
@@ -35,43 +34,55 @@ def exact_hybrid(q: Tensor, k: Tensor, v: Tensor, W: int) -> Tensor:
     return naive.hybrid_attention(q, k, v, window_size=W, pattern=CAUSAL)
 
 
+def measured(T: int, widths: tuple[int, ...], windows: tuple[int, ...], turns: int) -> dict[str, Any]:
+    ways: dict[str, tuple[Attend, list[Tensor]]] = {"full": (full, inputs(T, TOKENS // T, VALUES))}
+    for D in widths:
+        leaves = inputs(T, TOKENS // T, D)
+        ways[f"series D={D}"] = (series, leaves)
+        ways |= {f"hybrid D={D} W={W}": (partial(hybrid, W=W), leaves) for W in windows}
+    return {"T": T, **compared(ways, turns)}
+
+
 def main(
-    widths: tuple[int, ...] = (16, 64),
+    widths: tuple[int, ...] = (64, 16),
     windows: tuple[int, ...] = (64, 256),
     lengths: tuple[int, ...] = (2048, 8192, 32768, 65536),
-    turns: int = 30,
+    turns: int = 20,
+    resume: bool = False,
     out: Path = RESULT,
 ) -> None:
     """Check, measure, print and keep.
 
     widths: those of queries and keys.
+    resume: keep the parts that the result has, and measure the others.
     """
     if not torch.cuda.is_available():
         sys.exit("This benchmark needs a GPU.")
     if kernels.kernel_in_use(inputs(1, 1, 16)[0]) != "triton":
         sys.exit("There are no kernels for this GPU.")
-    errors = {
-        str(dtype).removeprefix("torch."): {
-            # Long enough for keys beyond the window and its chunk.
-            f"D={D} W={W}": error(partial(hybrid, W=W), partial(exact_hybrid, W=W), D, dtype, T=2049)
-            for D in widths
-            for W in windows
-        }
-        for dtype in (torch.bfloat16, torch.float32)
+    settings = {
+        "heads": HEADS,
+        "values": VALUES,
+        "tokens": TOKENS,
+        "widths": widths,
+        "windows": windows,
+        "turns": turns,
     }
-    print(json.dumps(errors), flush=True)
-    rows = []
+    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), settings, resume)
+    errors = kept.part(
+        "errors",
+        lambda: {
+            str(dtype).removeprefix("torch."): {
+                # Long enough for keys beyond the window and its chunk.
+                f"D={D} W={W}": error(partial(hybrid, W=W), partial(exact_hybrid, W=W), D, dtype, T=2049)
+                for D in widths
+                for W in windows
+            }
+            for dtype in (torch.bfloat16, torch.float32)
+        },
+    )
     for T in lengths:
-        row: dict[str, Any] = {"T": T, "full": timed(full, inputs(T, TOKENS // T, 64), max(5, turns // 3))}
-        for D in widths:
-            leaves = inputs(T, TOKENS // T, D)
-            row[f"series D={D}"] = timed(series, leaves, turns)
-            row |= {f"hybrid D={D} W={W}": timed(partial(hybrid, W=W), leaves, turns) for W in windows}
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-    machine = {"hardware": hardware(torch.device("cuda")), "versions": versions()}
-    kept = {**machine, "heads": HEADS, "values": VALUES, "tokens": TOKENS, "errors": errors}
-    out.write_text(json.dumps({**kept, "results": rows}, indent=1) + "\n")
+        kept.part(f"T={T}", partial(measured, T, widths, windows, turns))
     for name, by_size in errors.items():
         if (worst := max(by_size.values())) > WORST_ERROR[name]:
             sys.exit(f"The error in {name} is {worst:.1e}, expected {WORST_ERROR[name]:.0e} at most.")

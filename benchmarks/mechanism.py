@@ -2,38 +2,36 @@
 
     python benchmarks/mechanism.py                                        two threads of this CPU, fp32
     python benchmarks/mechanism.py --refresh                              calibrate the device anew before
+    python benchmarks/mechanism.py --only sliding --resume                some cases, added to what is there
 
 Peer: the best of the mechanisms that it chooses among. Thirty sizes, forward with backward: every mechanism that
-computes what is requested and "auto" itself take turns, and the medians are compared. The device is calibrated at other
-sizes. Leaves with 1 where "auto" takes more than 1.10 times as long as the best. On a machine that does other things
-two runs of the same call differ by more than that, so a case above it is measured once more before it counts.
+computes what is requested and "auto" itself take turns, each case once, and the medians are compared. How far two
+times of the same call differ stands beside it: "auto" calls what it chose, so their ratio is noise and dispatch. The
+device is calibrated at other sizes. Leaves with 1 where "auto" takes more than 1.10 times as long as the best in three
+turns of four.
 """
 
-import json
-import random
-import statistics
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 import tyro
 from torch import Tensor
 
+from kept import Kept, machine
 from porism.costing.predicting.calibration import kept_file
 from porism.layers import Pattern, choose_attention
 from porism.layers.attention.auto import attention
-from porism.training.device import hardware, versions
+from turns import Step, in_turns, spread, times_faster
 
+RESULT = Path(__file__).parent / "results" / "mechanism.json"
 WORST = 1.10
 HOPELESS = 2.0
 """A mechanism that took so many times as long as the fastest in the first turn is in no further one."""
-SECONDS, FEWEST, MOST = 1.5, 5, 100
-"""Of turns for a case."""
-
 FULL, CAUSAL = Pattern(), Pattern("causal")
 
 
@@ -103,83 +101,69 @@ def cases() -> list[Case]:
     ]
 
 
-def step(case: Case, mechanism: str, leaves: tuple[Tensor, Tensor, Tensor]) -> Callable[[], float]:
-    """One forward and backward pass, timed."""
+def step(case: Case, mechanism: str, leaves: tuple[Tensor, Tensor, Tensor]) -> Step:
+    """One forward and backward pass."""
     gradient = torch.ones(*case.sizes[:3], case.sizes[4])
     needed: dict[str, Any] = dict(case.allowed) if mechanism in ("auto", "hybrid") else {}
     if mechanism.endswith("taylor"):
         needed["order"] = case.allowed["order"]
 
-    def run() -> float:
-        start = time.perf_counter()
+    def run() -> None:
         y = attention(*leaves, mechanism=mechanism, pattern=case.pattern, **needed)
         torch.autograd.grad(y, leaves, gradient)
-        return time.perf_counter() - start
 
     return run
 
 
-def warmed_up(run: Callable[[], float]) -> float:
-    """A first time. What is fast has to be run twice for it."""
-    seconds = run()
-    return seconds if seconds > SECONDS else min(seconds, run())
-
-
-def judged(case: Case) -> dict[str, Any]:
-    """Medians of all mechanisms that compute the same, and of "auto", in turns."""
-    leaves, draws = case.make(), random.Random(0)
+def judged(case: Case, turns: int) -> dict[str, Any]:
+    """All mechanisms that compute the same, and "auto", in turns."""
+    leaves = case.make()
     choice = choose_attention(*leaves, pattern=case.pattern, **case.allowed)
     steps = {name: step(case, name, leaves) for name in ("auto", *choice.flops)}
-    first = {name: warmed_up(run) for name, run in steps.items()}
-    racing = [name for name, took in first.items() if name == "auto" or took <= HOPELESS * min(first.values())]
-    found: dict[str, list[float]] = {name: [] for name in racing}
-    start = time.perf_counter()
-    while len(found["auto"]) < FEWEST or (time.perf_counter() < start + SECONDS and len(found["auto"]) < MOST):
-        # In another order every time: what ran before leaves caches and the allocator in another state.
-        for name in draws.sample(racing, len(racing)):
-            found[name].append(steps[name]())
-    medians = {name: statistics.median(found.get(name, [first[name]])) for name in steps}
-    best = min(choice.flops, key=lambda name: medians[name])
+    first = {name: taken[0] for name, taken in in_turns(steps, 1).items()}
+    racing = {
+        name: run
+        for name, run in steps.items()
+        if name in ("auto", choice.name) or first[name] <= HOPELESS * min(first.values())
+    }
+    times = in_turns(racing, turns)
+    best = min((name for name in racing if name != "auto"), key=lambda name: median(times[name]))
     return {
         "case": case.name,
         "calibrated": choice.calibrated,
         "chosen": choice.name,
         "best": best,
-        "ratio": round(medians["auto"] / medians[best], 3),
-        "measured_ms": {name: round(1e3 * seconds, 3) for name, seconds in medians.items()},
+        "ratio": times_faster(times[best], times["auto"]),
+        "same_call": times_faster(times[choice.name], times["auto"]),
+        "measured_ms": {name: spread(times[name] if name in times else [first[name]]) for name in steps},
         "predicted_ms": {name: round(1e3 * seconds, 3) for name, seconds in choice.seconds.items()},
     }
 
 
-def main(threads: int = 2, only: str = "", refresh: bool = False, out: Path | None = None) -> None:
+def main(
+    turns: int = 9, threads: int = 2, only: str = "", refresh: bool = False, resume: bool = False, out: Path = RESULT
+) -> None:
     """Choose, measure, print and keep.
 
-    only: the cases whose name holds this text; no result is kept then.
+    only: the cases whose name holds this text.
     refresh: calibrate the device again.
-    out: where to keep the result as JSON, instead of benchmarks/results.
+    resume: keep the parts that the result has, and measure the others.
+    out: where to keep the result as JSON.
     """
     torch.set_num_threads(threads)
-    chosen = [case for case in cases() if only in case.name]
+    place = torch.device("cpu")
     if refresh:
-        kept_file("mechanisms", torch.device("cpu"), torch.float32, threads).unlink(missing_ok=True)
-    rows = []
-    for case in chosen:
-        row = judged(case)
-        if row["ratio"] > WORST:
-            row = min(row, judged(case), key=lambda found: found["ratio"])
-        rows.append(row)
-        print(f"{row['case']:52} {row['chosen']:13} best {row['best']:13} {row['ratio']:.2f}  {row['measured_ms']}")
-    worst = max(row["ratio"] for row in rows)
-    right = sum(row["chosen"] == row["best"] for row in rows)
+        kept_file("mechanisms", place, torch.float32, threads).unlink(missing_ok=True)
+    kept = Kept(out, machine(place), {"turns": turns, "threads": threads}, resume)
+    for case in cases():
+        if only in case.name:
+            kept.part(case.name, partial(judged, case, turns))
+    rows = list(kept.result["parts"].values())
     if disturbed := sum("disturbed" in row["calibrated"] for row in rows):
         print(f"other work disturbed the calibration of {disturbed} cases")
+    right, worst = sum(row["chosen"] == row["best"] for row in rows), max(row["ratio"]["median"] for row in rows)
     print(f"{len(rows)} cases, the best one chosen in {right}, at worst {worst:.2f} times its time")
-    if not only:
-        place = torch.device("cpu")
-        result = {"hardware": hardware(place), "versions": versions(), "worst": worst, "right": right, "results": rows}
-        file = out or Path(__file__).parent / "results" / "mechanism.json"
-        file.write_text(json.dumps(result, indent=1) + "\n")
-    if worst > WORST:
+    if any(row["ratio"]["low"] > WORST for row in rows):
         sys.exit(1)
 
 

@@ -1,18 +1,18 @@
-"""How fast are recurrent nets on a GPU, against cuDNN?
+"""How fast are recurrent nets on a GPU, against cuDNN and against the loop of the same net?
 
     python benchmarks/recurrent_gpu.py                       writes results/recurrent_gpu.json
     python benchmarks/recurrent_gpu.py --out result.json
 
-Elman with a sigmoid beside nn.RNN with a tanh, since cuDNN has no sigmoid, and LSTM beside nn.LSTM: one layer, input as
-wide as the state, forward, and forward with backward to input and weights. Milliseconds by CUDA events, medians; of
-eager calls, and of the same captured in a CUDA graph, where the time of Python is left out. Before they are timed both
-layers are held against float64: layers that are too wide for a kernel of ours go through cuDNN, which computes in TF32.
+Elman with a sigmoid beside its loop in torch, and beside nn.RNN with a tanh, the nearest net that cuDNN has (it has no
+sigmoid); LSTM beside nn.LSTM. One layer, input as wide as the state, forward, and forward with backward to input and
+weights; bfloat16, float32 in full precision on both sides, and float32 where cuDNN may compute in TF32. All take turns,
+eagerly (milliseconds by the clock, with the time of Python) and captured in a CUDA graph (without it). Before they are
+timed both layers are held against float64.
 """
 
-import json
-import statistics
 import sys
-from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,17 @@ import torch
 import tyro
 from torch import Tensor, nn
 
+from kept import Kept, machine
 from porism import LSTM, Elman
 from porism.layers.recurrent.elman import naive as elman_loop
 from porism.layers.recurrent.elman.functional import runs_on_chip
 from porism.layers.recurrent.lstm import naive as lstm_loop
-from porism.training.device import hardware, versions
+from turns import Step, captured, in_turns, in_turns_on_gpu, spread, times_faster
 
 RESULT = Path(__file__).parent / "results" / "recurrent_gpu.json"
 SIZES = ((256, 10, 200), (64, 35, 512), (16, 1024, 768))  # B, T, H
+PRECISIONS = ("bfloat16", "float32", "TF32")
+PEERS = (("elman", "sigmoid loop"), ("elman", "nn.RNN tanh"), ("lstm", "nn.LSTM"))
 WORST_ERROR = {torch.bfloat16: 3e-2, torch.float32: 5e-6}
 
 
@@ -54,34 +57,24 @@ def error(layer: Elman | LSTM, T: int, B: int) -> float:
     return max(float((one.double() - other).norm() / other.norm()) for one, other in pairs)
 
 
-def milliseconds(step: Callable[[], Any], turns: int) -> float:
-    """One step, of as many as take some milliseconds, so that the clock is not what is measured."""
-    times: list[float] = []
-    for turn in range(turns + 3):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        for _ in range(10):
-            step()
-        end.record()
-        end.synchronize()
-        if turn >= 3:
-            times.append(start.elapsed_time(end) / 10)
-    return statistics.median(times)
+class SigmoidLoop(nn.Module):
+    """The Elman net as people write it where no kernel has its activation."""
+
+    def __init__(self, width: int, **options: Any) -> None:
+        super().__init__()
+        self.input, self.recurrent = nn.Linear(width, width, **options), nn.Linear(width, width, bias=False, **options)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.zeros_like(x[0])
+        states = []
+        for step in self.input(x):
+            h = torch.sigmoid(step + self.recurrent(h))
+            states.append(h)
+        return torch.stack(states), h
 
 
-def captured(step: Callable[[], Any]) -> Callable[[], Any]:
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
-
-
-def measured(layer: nn.Module, x: Tensor, dy: Tensor, turns: int) -> dict[str, float]:
+def passes(layer: nn.Module, x: Tensor, dy: Tensor) -> dict[str, Step]:
+    """Forward alone, and with backward to input and weights."""
     leaves = [x, *layer.parameters()]
 
     def both() -> None:
@@ -91,48 +84,55 @@ def measured(layer: nn.Module, x: Tensor, dy: Tensor, turns: int) -> dict[str, f
     def forward() -> None:
         layer(x)
 
-    times = {"forward_ms": forward, "both_ms": both}
-    found = {name: milliseconds(step, turns) for name, step in times.items()}
-    found |= {f"captured_{name}": milliseconds(captured(step), turns) for name, step in times.items()}
-    return {name: round(value, 4) for name, value in found.items()}
+    return {"forward": forward, "both": both}
 
 
-def main(turns: int = 10, out: Path = RESULT) -> None:
-    """Check, measure, print and keep."""
+def measured(B: int, T: int, H: int, precision: str, turns: int) -> dict[str, Any]:
+    """All layers at one size and precision, in turns."""
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "TF32"
+    torch.manual_seed(0)
+    options: dict[str, Any] = {"device": "cuda", "dtype": dtype}
+    layers = {
+        "elman": Elman(H, H, **options),
+        "sigmoid loop": SigmoidLoop(H, **options),
+        "nn.RNN tanh": nn.RNN(H, H, **options),
+        "lstm": LSTM(H, H, **options),
+        "nn.LSTM": nn.LSTM(H, H, **options),
+    }
+    x, dy = (torch.randn(T, B, H, **options) for _ in range(2))
+    x.requires_grad_()
+    row: dict[str, Any] = {"B": B, "T": T, "H": H, "precision": precision, "errors": {}, "kernels": {}, "ms": {}}
+    for name, layer in layers.items():
+        if isinstance(layer, Elman | LSTM):
+            row["errors"][name] = float(f"{error(layer, min(T, 64), B):.2g}")
+            on_chip = isinstance(layer, Elman) and runs_on_chip(x, layer.get_parameter("weight_hh_l0"))
+            row["kernels"][name] = "all steps in one" if on_chip else "cuDNN"
+            assert not on_chip or row["errors"][name] <= WORST_ERROR[dtype], row
+    for kind in ("forward", "both"):
+        eager = {name: passes(layer, x, dy)[kind] for name, layer in layers.items()}
+        for mode, times in (
+            ("eager", in_turns(eager, turns, warm_up=3)),
+            ("captured", in_turns_on_gpu({name: captured(step) for name, step in eager.items()}, turns)),
+        ):
+            for name, taken in times.items():
+                row["ms"].setdefault(name, {})[f"{mode}, {kind}"] = spread(taken)
+            for ours, peer in PEERS:
+                found = row.setdefault("times_faster", {}).setdefault(f"{ours} / {peer}", {})
+                found[f"{mode}, {kind}"] = times_faster(times[ours], times[peer])
+    return row
+
+
+def main(turns: int = 10, resume: bool = False, out: Path = RESULT) -> None:
+    """Check, measure, print and keep.
+
+    resume: keep the parts that the result has, and measure the others.
+    """
     if not torch.cuda.is_available():
         sys.exit("This benchmark needs a GPU.")
-    rows = []
-    for B, T, H in SIZES:
-        for dtype in (torch.bfloat16, torch.float32):
-            torch.manual_seed(0)
-            options: dict[str, Any] = {"device": "cuda", "dtype": dtype}
-            layers = {
-                "elman": Elman(H, H, **options),
-                "nn.RNN tanh": nn.RNN(H, H, **options),
-                "lstm": LSTM(H, H, **options),
-                "nn.LSTM": nn.LSTM(H, H, **options),
-            }
-            x = torch.randn(T, B, H, **options).requires_grad_()
-            dy = torch.randn(T, B, H, **options)
-            for name, layer in layers.items():
-                row: dict[str, Any] = {
-                    "B": B,
-                    "T": T,
-                    "H": H,
-                    "dtype": str(dtype)[6:],
-                    "layer": name,
-                    "kernel": "cuDNN",
-                }
-                if isinstance(layer, Elman | LSTM):
-                    row["error"] = float(f"{error(layer, min(T, 64), B):.2g}")
-                    if isinstance(layer, Elman) and runs_on_chip(x, layer.get_parameter("weight_hh_l0")):
-                        row["kernel"] = "all steps in one"
-                        assert row["error"] <= WORST_ERROR[dtype], row
-                row |= measured(layer, x, dy, turns)
-                rows.append(row)
-                print(json.dumps(row), flush=True)
-    machine = {"hardware": hardware(torch.device("cuda")), "versions": versions()}
-    out.write_text(json.dumps({**machine, "results": rows}, indent=1) + "\n")
+    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), {"turns": turns}, resume)
+    for (B, T, H), precision in product(SIZES, PRECISIONS):
+        kept.part(f"B={B}, T={T}, H={H}, {precision}", partial(measured, B, T, H, precision, turns))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
-"""How fast is the series of order 2 on a GPU, and from which length on does it beat full attention?
+"""How fast is the series of order 2 on a GPU, and from which length on does it beat full attention of the same width?
 
     python benchmarks/series_gpu.py                          writes results/series_gpu.json
-    python benchmarks/series_gpu.py --widths 16 --lengths 8192 --out result.json
+    python benchmarks/series_gpu.py --lengths 131072 --resume
 
-Peer: torch's scaled_dot_product_attention (FlashAttention) at width 64 in the same run. bfloat16, causal, 16 heads,
-values of width 64, 65,536 tokens in all; milliseconds by CUDA events, medians of calls that are queued one after the
-other. Before anything is timed the kernels are held against float64 at an odd length, and two runs against each other,
-bit for bit. Decoding is a captured graph of one step for a batch of 64.
+Peer: torch's scaled_dot_product_attention (FlashAttention) at width 64, in turns. The series stands beside it with
+queries and keys of the same width, and of 32 and 16, which are narrower models. bfloat16, causal, 16 heads, values of
+width 64, 65,536 tokens in all; milliseconds of the GPU by CUDA events. Before anything is timed the kernels are held
+against float64 at an odd length, and two runs against each other, bit for bit. Decoding is a captured graph of one step
+for a batch of 64.
 """
 
-import json
-import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,16 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from kept import Kept, machine
 from porism.layers.attention.pattern import CAUSAL
 from porism.layers.attention.taylor import TaylorState, naive, taylor_attention, taylor_decode
 from porism.layers.attention.taylor.kernels import triton as kernels
-from porism.training.device import hardware, versions
+from turns import Step, in_turns_on_gpu, spread, times_faster
 
 RESULT = Path(__file__).parent / "results" / "series_gpu.json"
 HEADS, VALUES, TOKENS = 16, 64, 65_536
 WORST_ERROR = {"bfloat16": 1e-2, "float32": 1e-5}
 
-Step = Callable[[], Any]
 Attend = Callable[..., Tensor]
 
 
@@ -70,29 +70,33 @@ def error(attend: Attend, oracle: Attend, D: int, dtype: torch.dtype, T: int = 1
     return max(float((one.double() - other).norm() / other.norm()) for one, other in zip(found, expected, strict=True))
 
 
-def milliseconds(step: Step, turns: int) -> float:
-    """The median of calls that are queued without waiting, so that the GPU is timed and not the host."""
-    events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(turns)]
-    for _ in range(3):
-        step()
-    for start, end in events:
-        start.record()
-        step()
-        end.record()
-    torch.cuda.synchronize()
-    times: list[float] = [start.elapsed_time(end) for start, end in events]
-    return statistics.median(times)
-
-
-def timed(attend: Attend, leaves: list[Tensor], turns: int) -> dict[str, float]:
+def passes(attend: Attend, leaves: list[Tensor]) -> dict[str, Step]:
+    """Forward alone, and with backward."""
     weights = torch.ones(*leaves[0].shape[:3], VALUES, device="cuda", dtype=leaves[0].dtype)
-    with torch.no_grad():
-        forward = milliseconds(lambda: attend(*leaves), turns)
-    both = milliseconds(lambda: torch.autograd.grad(attend(*leaves), leaves, weights), turns)
-    return {"forward_ms": round(forward, 4), "both_ms": round(both, 4)}
+
+    @torch.no_grad()
+    def forward() -> None:
+        attend(*leaves)
+
+    def both() -> None:
+        torch.autograd.grad(attend(*leaves), leaves, weights)
+
+    return {"forward": forward, "both": both}
 
 
-def decoding(D: int, turns: int, B: int = 64) -> float:
+def compared(ways: dict[str, tuple[Attend, list[Tensor]]], turns: int) -> dict[str, Any]:
+    """All ways in turns, each on its own operands, and how many times faster than full attention each is."""
+    steps = {name: passes(attend, leaves) for name, (attend, leaves) in ways.items()}
+    row: dict[str, Any] = {"ms": {name: {} for name in ways}, "times_faster": {name: {} for name in ways}}
+    for kind in ("forward", "both"):
+        times = in_turns_on_gpu({name: found[kind] for name, found in steps.items()}, turns)
+        for name, taken in times.items():
+            row["ms"][name][kind] = spread(taken)
+            row["times_faster"][name][kind] = times_faster(taken, times["full"])
+    return row
+
+
+def decoding(D: int, turns: int, B: int = 64) -> dict[str, float]:
     """Microseconds of one step, as a captured graph."""
     q, k, v = (x.detach() for x in inputs(1, B, D))
     M = 1 + D + (D // 2 + 1) * D
@@ -106,40 +110,44 @@ def decoding(D: int, turns: int, B: int = 64) -> float:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             taylor_decode(q, k, v, state)
-    return round(1e3 * milliseconds(graph.replay, turns), 2)
+    return spread([1e3 * taken for taken in in_turns_on_gpu({"step": graph.replay}, turns)["step"]])
+
+
+def measured(T: int, widths: tuple[int, ...], turns: int) -> dict[str, Any]:
+    ways = {f"series D={D}": (series, inputs(T, TOKENS // T, D)) for D in widths}
+    return {"T": T, **compared({"full": (full, inputs(T, TOKENS // T, VALUES)), **ways}, turns)}
 
 
 def main(
-    widths: tuple[int, ...] = (16, 32, 64),
+    widths: tuple[int, ...] = (64, 32, 16),
     lengths: tuple[int, ...] = (2048, 8192, 32768, 65536),
-    turns: int = 30,
+    turns: int = 20,
+    resume: bool = False,
     out: Path = RESULT,
 ) -> None:
     """Check, measure, print and keep.
 
     widths: those of queries and keys.
+    resume: keep the parts that the result has, and measure the others.
     """
     if not torch.cuda.is_available():
         sys.exit("This benchmark needs a GPU.")
     if kernels.kernel_in_use(inputs(1, 1, 16)[0]) != "triton":
         sys.exit("There are no kernels for this GPU.")
+    settings = {"heads": HEADS, "values": VALUES, "tokens": TOKENS, "widths": widths, "turns": turns}
+    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), settings, resume)
     checked = {torch.bfloat16: widths, torch.float32: (16,)}
-    errors = {
-        str(dtype).removeprefix("torch."): {D: error(series, exact_series, D, dtype) for D in some}
-        for dtype, some in checked.items()
-    }
-    print(json.dumps(errors), flush=True)
-    rows = []
+    errors = kept.part(
+        "errors",
+        lambda: {
+            str(dtype).removeprefix("torch."): {f"D={D}": error(series, exact_series, D, dtype) for D in some}
+            for dtype, some in checked.items()
+        },
+    )
     for T in lengths:
-        row: dict[str, Any] = {"T": T, "full": timed(full, inputs(T, TOKENS // T, 64), max(5, turns // 3))}
-        row |= {f"series D={D}": timed(series, inputs(T, TOKENS // T, D), turns) for D in widths}
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-    decoded = {D: decoding(D, 10 * turns) for D in widths}
-    print(json.dumps({"decoding_us": decoded}), flush=True)
-    machine = {"hardware": hardware(torch.device("cuda")), "versions": versions()}
-    kept = {**machine, "heads": HEADS, "values": VALUES, "tokens": TOKENS, "errors": errors}
-    out.write_text(json.dumps({**kept, "results": rows, "decoding_us": decoded}, indent=1) + "\n")
+        kept.part(f"T={T}", partial(measured, T, widths, turns))
+    for D in widths:
+        kept.part(f"decoding D={D}", partial(decoding, D, 10 * turns))
     for dtype, by_width in errors.items():
         if (worst := max(by_width.values())) > WORST_ERROR[dtype]:
             sys.exit(f"The error in {dtype} is {worst:.1e}, expected {WORST_ERROR[dtype]:.0e} at most.")

@@ -42,10 +42,12 @@ def test_bytes_are_those_of_storages_each_counted_once() -> None:
     assert decoding.bytes_of((x, (torch.zeros(3),))) == 52
 
 
-@pytest.mark.parametrize("name", decoding.MECHANISMS)
-def test_a_mechanism_is_measured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_mechanisms_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "PART", 3)
-    row = decoding.measured(name, 9, 1, torch.device("cpu"))
-    assert row["differences"].keys() == {"float64", "float32"}
-    assert row["differences"]["float64"] < 1e-12
-    assert row["early_bytes"] < row["last_bytes"] or name == "series"
+    rows = decoding.measured(9, 1, torch.device("cpu"))
+    assert [row["mechanism"] for row in rows] == list(decoding.MECHANISMS)
+    for row in rows:
+        assert row["differences"].keys() == {"float64", "float32"}
+        assert row["differences"]["float64"] < 1e-12
+        # The series has all of its state at once, and torch's cache is allocated in full.
+        assert row["early_bytes"] < row["last_bytes"] or row["mechanism"] in ("series", decoding.TORCH)
