@@ -10,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from trained import keep, table
+from trained import check_seeds, keep, table
 
 RECIPES = ("pooled-clothes", "grid-4-clothes", "convolutional-clothes")
 
@@ -25,15 +25,17 @@ def main(
     recipes: tuple[str, ...] = RECIPES,
     data: str = "fashion-mnist",
     device: str = "auto",
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
     runs: Path = Path("runs/images-table"),
     out: Path = Path("benchmarks/results/images_table.json"),
 ) -> None:
     """Train what is not there yet, then write the report beside the runs and the table as JSON.
 
     data: Fashion-MNIST by its name, or the folder of its four idx files.
-    runs: the folder of the comparison, one run in it for each recipe.
+    runs: the folder of the comparison, one run for each recipe and seed; the same command goes on.
     """
-    keep(table("images", recipes, data, device, runs, row), out, runs)
+    check_seeds(seeds)
+    keep(table("images", recipes, data, device, seeds, runs, row), out, runs)
 
 
 if __name__ == "__main__":

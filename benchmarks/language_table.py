@@ -14,7 +14,7 @@ from typing import Any
 import tyro
 
 from porism.tasks.language.recipes import TABLE
-from trained import keep, table
+from trained import check_seeds, keep, table
 
 RECIPES = (*TABLE, "elman-best")
 
@@ -36,6 +36,7 @@ def main(
     recipes: tuple[str, ...] = RECIPES,
     data: str = "ptb",
     device: str = "auto",
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
     runs: Path = Path("runs/language-table"),
     out: Path = Path("benchmarks/results/language_table.json"),
 ) -> None:
@@ -43,9 +44,10 @@ def main(
 
     recipes: some of them only, or others.
     data: Penn Treebank.
-    runs: the folder of the comparison, one run in it for each recipe.
+    runs: the folder of the comparison, one run for each recipe and seed; the same command goes on.
     """
-    keep(table("language", recipes, data, device, runs, row), out, runs)
+    check_seeds(seeds)
+    keep(table("language", recipes, data, device, seeds, runs, row), out, runs)
 
 
 if __name__ == "__main__":

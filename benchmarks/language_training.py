@@ -1,38 +1,45 @@
 """How much faster does Porism train a sigmoid Elman language model than the plain PyTorch loop, at the same quality?
 
-    python benchmarks/language_training.py --data ptb/                     both rows, two threads, one epoch
-    python benchmarks/language_training.py --data ptb/ --rows table-02 --steps 100
+    python benchmarks/language_training.py --data ptb/                     all rows, types and loops, two threads
+    python benchmarks/language_training.py --data ptb/ --rows table-02 --steps 60
+    python benchmarks/language_training.py --data ptb/ --quality           one epoch each, and what it reaches
 
-Peer: the loop a competent user writes with nn.Embedding, nn.Linear, F.cross_entropy and torch.optim.Adam in fp32: the
-same model, start, batch, dropout and optimizer. The two take turns within one run, some steps each, so that the
-machine's noise meets both alike; the rate is the median over turns. Porism's side is its own training loop with all it
-does.
+Peers: the loop a competent user writes with nn.Embedding, nn.Linear, F.cross_entropy and fused Adam, as it stands and
+with its step under torch.compile; the same model, start, batch, dropout and optimizer. In fp32 on both sides, then in
+bf16 on both (theirs under autocast) where the CPU has matrix units for it, as Porism takes it by itself. They take
+turns within one run, some steps each; the rate is the median over turns. Porism's side is its own training loop
+with all it does.
 """
 
-import json
 import math
-import platform
 import statistics
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
 import tyro
 from torch import Tensor, nn
 from torch.nn import functional
 
+from kept import Kept, machine
 from porism.runs.recipe import override
 from porism.tasks.language.data import Windows, rows
 from porism.tasks.language.model.recurrent import EVALUATION_STEPS
-from porism.tasks.language.recipes import RECIPES, LanguageRecipe
+from porism.tasks.language.recipes import RECIPES
 from porism.tasks.language.task import EVALUATION_ROWS, Language
-from porism.training.device import hardware, versions
+from porism.training.device import cpu_has_amx
 from porism.training.progress import NoProgress
 from porism.training.session import begin
+from turns import spread, times_faster
 
+RESULT = Path(__file__).parent / "results" / "language_training.json"
 TURN = 10
 """Steps of one side before the other takes over."""
 
@@ -60,9 +67,9 @@ class PlainModel(nn.Module):
 class PlainLoop:
     """One epoch of the plain loop, a step at a time."""
 
-    def __init__(self, task: Language, start: nn.Module) -> None:
+    def __init__(self, task: Language, start: nn.Module, precision: str, compiled: bool) -> None:
         recipe = task.recipe
-        self.task, self.hidden = task, recipe.hidden_size
+        self.task, self.hidden, self.bf16 = task, recipe.hidden_size, precision == "bf16"
         self.model = PlainModel(len(task.vocabulary), recipe.embedding_dim, recipe.hidden_size, recipe.dropout)
         # The same start for both.
         ours = dict(start.named_parameters())
@@ -75,14 +82,19 @@ class PlainLoop:
             "output.bias": "readout.bias",
         }
         self.model.load_state_dict({theirs: ours[name].detach().clone() for theirs, name in names.items()})
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=recipe.learning_rate)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=recipe.learning_rate, fused=True)
+        self.loss = torch.compile(self._loss, dynamic=False) if compiled else self._loss
+
+    def _loss(self, tokens: Tensor, targets: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+            logits, state = self.model(tokens, state)
+            return functional.cross_entropy(logits.flatten(0, 1), targets.flatten()), state
 
     def steps(self) -> Iterator[int]:
         """Train, yielding the tokens of each step."""
         state = torch.zeros(self.task.recipe.batch_size, self.hidden)
         for tokens, targets in self.task.batches(1, 1):
-            logits, state = self.model(tokens, state.detach())
-            loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+            loss, state = self.loss(tokens, targets, state.detach().float())
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
@@ -102,12 +114,11 @@ class PlainLoop:
 
 @dataclass
 class Turns(NoProgress):
-    """Hears of every step of Porism's loop, and after each turn lets the plain loop take the same number."""
+    """Hears of every step of Porism's loop, and after each turn lets the plain loops take the same number."""
 
-    plain: Iterator[int]
+    plain: dict[str, Iterator[int]]
     most: int | None
-    ours: list[float] = field(default_factory=list)
-    theirs: list[float] = field(default_factory=list)
+    seconds_a_token: dict[str, list[float]]
     units: int = 0
     done: int = 0
     since: float = field(default_factory=time.perf_counter)
@@ -117,67 +128,80 @@ class Turns(NoProgress):
         self.done += 1
         if self.done % TURN:
             return
-        self.ours.append(self.units / (time.perf_counter() - self.since))
-        start = time.perf_counter()
-        tokens = sum(next(self.plain, 0) for _ in range(TURN))
-        self.theirs.append(tokens / (time.perf_counter() - start))
+        self.seconds_a_token["porism"].append((time.perf_counter() - self.since) / self.units)
+        for name, steps in self.plain.items():
+            start = time.perf_counter()
+            tokens = sum(next(steps, 0) for _ in range(TURN))
+            self.seconds_a_token[name].append((time.perf_counter() - start) / tokens)
         if self.most is not None and self.done >= self.most:
             raise StopIteration
         self.units, self.since = 0, time.perf_counter()
 
 
-def measure(recipe: LanguageRecipe, data: str, most: int | None) -> dict[str, object]:
-    """One recipe, both sides."""
+def measured(row: str, precision: str, data: str, most: int | None) -> dict[str, Any]:
+    """One recipe in one type, all sides. The first turn warms up."""
+    recipe = override(RECIPES[row], ["epochs=1", f"precision={precision}"])
+    torch._dynamo.reset()
     with tempfile.TemporaryDirectory() as folder:
         training = begin(Language, recipe, Path(folder) / "run", source=data, device="cpu", seed=1)
         task = training.task
         assert isinstance(task, Language)
-        plain = PlainLoop(task, training.model)
-        turns = Turns(plain.steps(), most)
+        loops = {
+            name: PlainLoop(task, training.model, precision, compiled=name == "compiled")
+            for name in ("plain", "compiled")
+        }
+        turns = Turns(
+            {name: loop.steps() for name, loop in loops.items()}, most, {name: [] for name in ("porism", *loops)}
+        )
         quality: dict[str, float] = {}
         try:
             training.fit(turns)
         except StopIteration:
             pass
         else:
-            for _ in turns.plain:
-                pass
-            theirs, ours = plain.valid_perplexity(), training.position.best
-            assert ours is not None
-            quality = {"valid_perplexity": ours, "plain_valid_perplexity": theirs, "perplexity_ratio": ours / theirs}
-    ours_rate, plain_rate = statistics.median(turns.ours[1:]), statistics.median(turns.theirs[1:])
+            for steps in turns.plain.values():
+                deque(steps, maxlen=0)
+            assert training.position.best is not None
+            quality = {"porism": training.position.best}
+            quality |= {name: loop.valid_perplexity() for name, loop in loops.items()}
+    times = {name: taken[1:] for name, taken in turns.seconds_a_token.items()}
+    best = min(loops, key=lambda name: statistics.median(times[name]))
     return {
-        "recipe": recipe.name,
+        "recipe": row,
         "precision": training.run.facts.precision,
-        "tokens_per_second": round(ours_rate),
-        "plain_tokens_per_second": round(plain_rate),
-        "ratio": round(ours_rate / plain_rate, 2),
-        "turns": len(turns.ours),
-        **quality,
+        "tokens_per_second": {name: spread([1 / taken for taken in found]) for name, found in times.items()},
+        "best_peer": best,
+        "times_faster": times_faster(times["porism"], times[best]),
+        "valid_perplexity": quality,
     }
 
 
 def main(
     data: str,
     rows: tuple[str, ...] = ("table-02", "table-12"),
+    precisions: tuple[Literal["fp32", "bf16"], ...] | None = None,
     threads: int = 2,
-    steps: int | None = None,
-    precision: str = "auto",
-    out: Path | None = None,
+    steps: int = 150,
+    quality: bool = False,
+    resume: bool = False,
+    out: Path = RESULT,
 ) -> None:
     """Measure, print and keep.
 
     data: Penn Treebank, or any other text.
-    steps: stop after so many steps, for a quick look without the comparison of quality.
+    precisions: of the products on both sides; fp32, and bf16 where the CPU has units for it (elsewhere it is emulated).
+    steps: stop after so many steps of each side.
+    quality: go on to the end of the epoch, and compare what is reached; some minutes a row and type.
+    resume: keep the parts that the result has, and measure the others.
     out: where to keep the result as JSON.
     """
     torch.set_num_threads(threads)
-    results = [measure(override(RECIPES[row], ["epochs=1", f"precision={precision}"]), data, steps) for row in rows]
-    for result in results:
-        print(json.dumps(result))
-    if out is not None:
-        machine = {"hardware": hardware(torch.device("cpu")), "versions": versions(), "machine": platform.machine()}
-        out.write_text(json.dumps({**machine, "results": results}, indent=1) + "\n")
+    settings = {"threads": threads, "steps": None if quality else steps, "turn": TURN, "optimizer": "Adam, fused"}
+    made_on = machine(torch.device("cpu"))
+    made_on["hardware"]["bf16_units"] = cpu_has_amx()
+    kept = Kept(out, made_on, settings, resume)
+    for row, precision in product(rows, precisions or (("fp32", "bf16") if cpu_has_amx() else ("fp32",))):
+        kept.part(f"{row}, {precision}", partial(measured, row, precision, data, settings["steps"]))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from trained import keep, table
+from trained import check_seeds, keep, table
 
 RECIPES = ("an4-lstm", "an4-attention", "an4-best")
 METRICS = ("cer", "wer")
@@ -26,15 +26,17 @@ def main(
     data: str,
     recipes: tuple[str, ...] = RECIPES,
     device: str = "auto",
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
     runs: Path = Path("runs/speech-table"),
     out: Path = Path("benchmarks/results/speech_table.json"),
 ) -> None:
     """Train what is not there yet, then write the report beside the runs and the table as JSON.
 
     data: the folder of AN4.
-    runs: the folder of the comparison, one run in it for each recipe.
+    runs: the folder of the comparison, one run for each recipe and seed; the same command goes on.
     """
-    keep(table("speech", recipes, data, device, runs, row), out, runs)
+    check_seeds(seeds)
+    keep(table("speech", recipes, data, device, seeds, runs, row), out, runs)
 
 
 if __name__ == "__main__":

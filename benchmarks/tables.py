@@ -6,24 +6,30 @@ python benchmarks/tables.py --check    fail when they are not what results/ says
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tyro
 
 import real_models
+from kept import RULES
 from readme import attention, cost, images, language, layers, words
+from readme.first_rules import OLD, old_table
 
 HERE = Path(__file__).parent
 
-TABLES = {
+TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "counters": cost.counters,
+    "counters_cuda": cost.counters_by_device,
     "real_models": lambda result: real_models.markdown(result).splitlines(),
     "roofline_cpu": cost.roofline,
     "roofline_cuda": cost.roofline,
     "roofline_cuda_bf16": cost.roofline,
     "attention_error": attention.attention_error,
     "attention_speed": attention.attention_speed,
-    "series_gpu": attention.series_gpu,
+    "series_gpu": attention.against_full,
+    "hybrid_gpu": attention.against_full,
     "window_gpu": attention.window_gpu,
     "decoding": attention.decoding,
     "heads": attention.heads,
@@ -43,15 +49,23 @@ TABLES = {
 """The name of a result to the lines that README.md shows of it."""
 
 
+def lines_of(name: str, make: Callable[[dict[str, Any]], list[str]], file: Path) -> list[str]:
+    """The table, with a line above it where its result was made under earlier rules."""
+    if not file.exists():
+        return ["*Not measured yet.*"]
+    result = json.loads(file.read_text())
+    return old_table(name, result) if name in OLD and result.get("rules") != RULES else make(result)
+
+
 def written(text: str) -> str:
     """The text with every table between its two marks made anew."""
     for name, make in TABLES.items():
-        result = json.loads((HERE / "results" / f"{name}.json").read_text())
+        file = HERE / "results" / f"{name}.json"
         start, end = f"<!-- {name} -->\n", "\n<!-- end -->"
         if text.count(start) != 1:
             raise SystemExit(f"README.md has {text.count(start)} sections for {name}, expected 1.")
         before, _, rest = text.partition(start)
-        text = before + start + "\n".join(make(result)) + end + rest.partition(end)[2]
+        text = before + start + "\n".join(lines_of(name, make, file)) + end + rest.partition(end)[2]
     return text
 
 

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from readme.place import machine
+from readme.place import measured_on, rows_and_columns, shown
+
+QUARTILES = "Medians, with quartiles in brackets"
 
 
 def attention_error(result: dict[str, Any]) -> list[str]:
@@ -17,7 +19,7 @@ def attention_error(result: dict[str, Any]) -> list[str]:
             numbers = " / ".join(f"{row[kind][name]:.2g}" for name in ("hybrid", "window", "series"))
             remark = "" if row["hybrid_is_closest"][kind] else " †"
             cells.setdefault(f"W = {row['W']}, order {row['order']}", {})[f"{row['deviation']:g}"] = numbers + remark
-        lines += ["", *grid(f"{kind}, T = {longest}: hybrid / window / series", cells)]
+        lines += ["", *rows_and_columns(f"{kind}, T = {longest}: hybrid / window / series", cells)]
     tally: dict[str, dict[str, str]] = {}
     for part in dict.fromkeys(row["T"] // row["W"] for row in rows):
         settings = [row["hybrid_is_closest"] for row in rows if row["T"] // row["W"] == part]
@@ -25,7 +27,7 @@ def attention_error(result: dict[str, Any]) -> list[str]:
             holds = sum(setting[kind] for setting in settings)
             tally.setdefault(f"W = T / {part}", {})[kind] = f"{holds} of {len(settings)}"
     lengths = ", ".join(str(length) for length in dict.fromkeys(row["T"] for row in rows))
-    lines += ["", *grid(f"settings in which the hybrid is closest, T = {lengths}", tally)]
+    lines += ["", *rows_and_columns(f"settings in which the hybrid is closest, T = {lengths}", tally)]
     return [*lines, "", *series_warnings(result)]
 
 
@@ -41,137 +43,181 @@ def series_warnings(result: dict[str, Any]) -> list[str]:
         right = sum(row["rightly"] for row in of_setting)
         cell = f"{below:.2f} and {above:.2f}, {right} of {len(of_setting)} right"
         cells.setdefault(setting, {})[f"T = {one['T']}"] = cell
-    return grid(f"the error passes {100 * result['limit']:.0f} % between deviations", cells)
+    return rows_and_columns(f"the error passes {100 * result['limit']:.0f} % between deviations", cells)
 
 
-def decoding(result: dict[str, Any]) -> list[str]:
-    part, tokens = result["part"], result["sizes"]["T"]
-    sizes = ", ".join(f"{letter} = {size}" for letter, size in result["sizes"].items())
-    lines = [
-        f"{machine(result)} float32, {sizes}, order 2.",
-        "",
-        f"| mechanism | µs a token, first {part} | second | last | last / second | bytes of state after {part} | "
-        f"after {tokens:,} | difference to one pass, float32 | float64 |",
-        f"|---|{'---:|' * 8}",
-    ]
-    for row in result["results"]:
-        times = " | ".join(f"{row[part]:,.0f}" for part in ("first_us", "second_us", "last_us"))
-        differences = " | ".join(f"{row['differences'][dtype]:.0e}" for dtype in ("float32", "float64"))
-        states = f"{row['early_bytes']:,} | {row['last_bytes']:,}"
-        lines.append(f"| {row['mechanism']} | {times} | {row['growth']:.2f} | {states} | {differences} |")
-    return lines
-
-
-def grid(corner: str, cells: dict[str, dict[str, str]]) -> list[str]:
-    """A table of rows by name, each with the same columns by name."""
-    columns = list(next(iter(cells.values())))
-    rows = [f"| {name} | {' | '.join(row[column] for column in columns)} |" for name, row in cells.items()]
-    return [f"| {corner} | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}", *rows]
-
-
-def mechanism(result: dict[str, Any]) -> list[str]:
-    """What was chosen and what was best, case by case."""
-    rows = result["results"]
-    lines = [
-        f"{machine(result)} Forward and backward, fp32. The best was chosen in {result['right']} of {len(rows)} cases; "
-        f"at worst the choice took {result['worst']:.2f} times as long.",
-        "",
-        "| case | chosen | ms | best | ms | ratio |",
-        "|---|---|---:|---|---:|---:|",
-    ]
-    for row in rows:
-        took, best = (row["measured_ms"][name] for name in ("auto", row["best"]))
-        lines.append(
-            f"| {row['case']} | {row['chosen']} | {took:,.1f} | {row['best']} | {best:,.1f} | {row['ratio']:.2f} |"
-        )
-    return lines
+def parts(result: dict[str, Any], field: str = "T") -> list[dict[str, Any]]:
+    """Those that are measured sizes, by size."""
+    rows = [part for part in result["parts"].values() if isinstance(part, dict) and field in part]
+    return sorted(rows, key=lambda row: (row["T"], row.get("W", 0)))
 
 
 def attention_speed(result: dict[str, Any]) -> list[str]:
-    names = [key.removesuffix("_ms") for key in result["results"][0] if key.endswith("_ms")]
-    memory = ", ".join(f"{name} {found['peak_bytes'] / 2**30:.2f} GiB" for name, found in result["memory"].items())
+    settings, rows = result["settings"], parts(result)
+    equal = f"Queries, keys and values of width {settings['width']} for all."
     lines = [
-        f"{machine(result)} At T = {result['longest']:,} a pass forward and backward peaks at: {memory}.",
+        f"{measured_on(result)} fp32, {settings['heads']} heads, a window of {settings['window']} keys, forward and "
+        f"backward, {settings['turns']} turns. {QUARTILES}.",
         "",
-        f"| T | {' | '.join(f'{name}, ms' for name in names)} | dense mask / window | "
-        "local-attention / window | full / series |",
-        f"|---:|{'---:|' * (len(names) + 3)}",
+        *rows_and_columns(
+            "T",
+            {
+                f"{row['T']:,}": {
+                    "window: times faster than its best peer": shown(row["window"]["times_faster"]),
+                    "which": row["window"]["best_peer"],
+                    "series: times faster than full attention": shown(row["series"]["times_faster"]),
+                }
+                for row in rows
+            },
+        ),
+        "",
+        f"{equal} Below 1 ours is slower. Milliseconds, the series with keys of {settings['narrow']}, which is another "
+        "model, beside them:",
+        "",
+        *rows_and_columns(
+            "T", {f"{row['T']:,}": {name: shown(taken) for name, taken in row["ms"].items()} for row in rows}
+        ),
     ]
-    ratios = ("window_over_dense_mask", "window_over_local_attention", "series_over_full")
-    for row in result["results"]:
-        times = " | ".join(f"{row[f'{name}_ms']:,.1f}" for name in names)
-        lines.append(f"| {row['T']:,} | {times} | {' | '.join(f'{row.get(ratio, 0):.1f}' for ratio in ratios)} |")
-    return lines
+    memory = [
+        f"{name.removeprefix('memory: ')}: {found['peak_bytes'] / 2**30:.2f} GiB"
+        for name, found in result["parts"].items()
+        if name.startswith("memory")
+    ]
+    return [*lines, "", f"Peak memory of one pass: {'; '.join(memory)}."] if memory else lines
 
 
-def series_gpu(result: dict[str, Any]) -> list[str]:
-    """Times at every length and width, and from which length on each width beats full attention."""
-    rows = result["results"]
-    ways = [name for name in rows[0] if name != "T"]
-    errors = ", ".join(f"{number} {max(by_width.values()):.1e}" for number, by_width in result["errors"].items())
-    steps = ", ".join(f"D = {width} {time:.0f} µs" for width, time in result["decoding_us"].items())
+def against_full(result: dict[str, Any]) -> list[str]:
+    """series_gpu and hybrid_gpu: at the width of full attention first, then all widths."""
+    settings, rows = result["settings"], parts(result)
+    errors = ", ".join(f"{name} {max(found.values()):.1e}" for name, found in result["parts"]["errors"].items())
+    ways = [name for name in rows[0]["ms"] if name != "full"]
+    equal = [way for way in ways if f"D={settings['values']}" in way]
     lines = [
-        f"{machine(result)} bfloat16, causal, {result['heads']} heads, values of width {result['values']}, "
-        f"{result['tokens']:,} tokens in all, milliseconds. Largest error against float64: {errors}. "
-        f"One decoded token for a batch of 64: {steps}.",
-        "",
-        f"| T | {' | '.join(f'{way}, forward | with backward' for way in ways)} |",
-        f"|---:|{'---:|---:|' * len(ways)}",
+        f"{measured_on(result)} bfloat16, causal, {settings['heads']} heads, values of width {settings['values']}, "
+        f"{settings['tokens']:,} tokens in all, {settings['turns']} turns. {QUARTILES}. Largest error against float64: "
+        f"{errors}.",
     ]
-    for row in rows:
-        times = " | ".join(f"{row[way]['forward_ms']:.2f} | {row[way]['both_ms']:.2f}" for way in ways)
-        lines.append(f"| {row['T']:,} | {times} |")
-    return [*lines, "", *_wins(rows, ways[0], ways[1:])]
-
-
-def _wins(rows: list[dict[str, Any]], peer: str, ways: list[str]) -> list[str]:
-    """The shortest length measured from which on a way is faster than its peer at all lengths, in both passes."""
-    cells: dict[str, dict[str, str]] = {}
-    longest = rows[-1]
-    for way in ways:
-        slower = [row["T"] for row in rows if row[way]["both_ms"] >= row[peer]["both_ms"]]
-        faster = [row["T"] for row in rows if row["T"] > max(slower, default=0)]
-        factor = longest[peer]["both_ms"] / longest[way]["both_ms"]
-        cells[way] = {
-            f"beats {peer} attention from T on": f"{faster[0]:,}" if faster else "never",
-            f"factor at T = {longest['T']:,}": f"{factor:.1f}",
+    for title, chosen in (
+        (f"times faster than full attention of the same width {settings['values']}, forward and backward", equal),
+        ("narrower queries and keys, another model", [way for way in ways if way not in equal]),
+    ):
+        cells = {f"{row['T']:,}": {way: shown(row["times_faster"][way]["both"]) for way in chosen} for row in rows}
+        lines += ["", *rows_and_columns(f"T; {title}", cells)]
+    times = {
+        f"{row['T']:,}": {
+            f"{way}, {label}": shown(taken[kind])
+            for way, taken in row["ms"].items()
+            for kind, label in (("forward", "forward"), ("both", "with backward"))
         }
-    return grid("forward with backward", cells)
+        for row in rows
+    }
+    lines += ["", *rows_and_columns("T; milliseconds", times)]
+    steps = [
+        f"{name.removeprefix('decoding ')} {shown(found)} µs"
+        for name, found in result["parts"].items()
+        if name.startswith("decoding")
+    ]
+    return [*lines, "", f"One decoded token for a batch of 64: {', '.join(steps)}."] if steps else lines
 
 
 def window_gpu(result: dict[str, Any]) -> list[str]:
-    rows = result["results"]
-    ways = [name for name, times in rows[0].items() if isinstance(times, dict)]
-    errors = ", ".join(f"{number} {error:.1e}" for number, error in result["errors"].items())
-    lines = [
-        f"{machine(result)} bfloat16, {result['heads']} heads of width {result['width']}, {result['tokens']:,} tokens "
-        f"in all, milliseconds. Largest error against float64: {errors}.",
+    settings, rows = result["settings"], parts(result, "W")
+    errors = ", ".join(f"{number} {error:.1e}" for number, error in result["parts"]["errors"].items())
+    heads = {
+        f"{row['T']:,}, {row['W']:,}": {
+            "times faster than the best kernel for the window, forward": shown(
+                row["compared"]["forward"]["times_faster"]
+            ),
+            "with backward": shown(row["compared"]["both"]["times_faster"]),
+            "which": row["compared"]["both"]["best_peer"],
+            "than full attention, with backward": shown(row["compared"]["both"]["times_faster_than_full"]),
+        }
+        for row in rows
+    }
+    times = {
+        f"{row['T']:,}, {row['W']:,}": {
+            f"{way}, {label}": shown(taken[kind])
+            for way, taken in row["ms"].items()
+            for kind, label in (("forward", "forward"), ("both", "with backward"))
+        }
+        for row in rows
+    }
+    return [
+        f"{measured_on(result)} bfloat16, {settings['heads']} heads of width {settings['width']}, "
+        f"{settings['tokens']:,} tokens in all, FlexAttention compiled ({settings['flex_mode']}), {settings['turns']} "
+        f"turns. {QUARTILES}. Largest error against float64: {errors}.",
         "",
-        f"| T | W | {' | '.join(f'{way}, forward | with backward' for way in ways)} | full / window |",
-        f"|---:|---:|{'---:|---:|' * len(ways)}---:|",
+        *rows_and_columns("T, W", heads),
+        "",
+        *rows_and_columns("T, W; milliseconds", times),
     ]
-    for row in rows:
-        times = " | ".join(f"{row[way]['forward_ms']:.2f} | {row[way]['both_ms']:.2f}" for way in ways)
-        factor = row["full"]["both_ms"] / row["window"]["both_ms"]
-        lines.append(f"| {row['T']:,} | {row['W']:,} | {times} | {factor:.1f} |")
-    return lines
+
+
+def decoding(result: dict[str, Any]) -> list[str]:
+    settings = result["settings"]
+    part, tokens = settings["part"], settings["T"]
+    sizes = ", ".join(f"{letter} = {settings[letter]}" for letter in "TADHW")
+    cells = {
+        row["mechanism"]: {
+            f"µs a token, first {part}": shown(row["first_us"]),
+            "second": shown(row["second_us"]),
+            "last": shown(row["last_us"]),
+            "last / second": f"{row['growth']:.2f}",
+            f"bytes of state after {part}": f"{row['early_bytes']:,}",
+            f"after {tokens:,}": f"{row['last_bytes']:,}",
+            "difference to one pass, float32": f"{row['differences']['float32']:.0e}",
+            "float64": f"{row['differences']['float64']:.0e}",
+        }
+        for row in result["parts"]["mechanisms"]
+    }
+    return [
+        f"{measured_on(result)} float32, {sizes}, order 2, {settings['turns']} turns. {QUARTILES}.",
+        "",
+        *rows_and_columns("mechanism", cells),
+    ]
 
 
 def heads(result: dict[str, Any]) -> list[str]:
     """Milliseconds by number of heads, and how they compare with one head."""
-    lines = [
-        machine(result),
-        f"{result['dtype']}, batch {result['batch']}, width {result['width']}, causal; ms forward / with backward.",
+    settings = result["settings"]
+    cells = {}
+    for row in (row for rows in result["parts"].values() for row in rows):
+        cells[f"{row['T']:,}, {row['heads']}"] = {
+            "Porism, to one head": shown(row["porism_with_backward_to_one_head"]),
+            "nn.MultiheadAttention, to one head": shown(row["torch_with_backward_to_one_head"]),
+            "FLOPs, forward": f"{row['flops']:,}",
+            "exponentials": f"{row['exponentials']:,}",
+            "Porism, ms": shown(row["porism_with_backward_ms"]),
+            "nn.MultiheadAttention, ms": shown(row["torch_with_backward_ms"]),
+        }
+    return [
+        f"{measured_on(result)} {settings['dtype']}, batch {settings['batch']}, width {settings['width']}, causal, "
+        f"forward and backward, {settings['turns']} turns. {QUARTILES}.",
         "",
-        "| T | heads | FLOPs, forward | exponentials | Porism | to one head | nn.MultiheadAttention | to one head |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+        *rows_and_columns("T, heads", cells),
     ]
-    single = {row["T"]: row for row in result["rows"] if row["heads"] == 1}
-    for row in result["rows"]:
-        cells = []
-        for name in ("porism", "torch"):
-            forward, both = (row[f"{name}_{kind}_ms"] for kind in ("forward", "with_backward"))
-            cells += [f"{forward:.1f} / {both:.1f}", f"{both / single[row['T']][f'{name}_with_backward_ms']:.2f}"]
-        work = f"{row['flops']:,} | {row['exponentials']:,}"
-        lines.append(f"| {row['T']:,} | {row['heads']} | {work} | {' | '.join(cells)} |")
-    return lines
+
+
+def mechanism(result: dict[str, Any]) -> list[str]:
+    """What was chosen and what was best, case by case."""
+    rows = list(result["parts"].values())
+    right, same = [row for row in rows if row["chosen"] == row["best"]], [row["same_call"]["median"] for row in rows]
+    worst = max(row["ratio"]["median"] for row in rows)
+    cells = {
+        row["case"]: {
+            "auto / best": shown(row["ratio"]),
+            "chosen": row["chosen"],
+            "ms": shown(row["measured_ms"]["auto"]),
+            "best": row["best"],
+            "best, ms": shown(row["measured_ms"][row["best"]]),
+        }
+        for row in rows
+    }
+    return [
+        f"{measured_on(result)} Forward and backward, fp32, {result['settings']['turns']} turns, each case measured "
+        f"once. {QUARTILES}. The best was chosen in {len(right)} of {len(rows)} cases; at worst the choice took {worst:.2f} "
+        f"times as long. The same call made directly and by auto differs by factors from {min(same):.2f} to "
+        f"{max(same):.2f}: that much is noise and dispatch.",
+        "",
+        *rows_and_columns("case", cells),
+    ]

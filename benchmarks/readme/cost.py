@@ -2,24 +2,24 @@
 
 from typing import Any
 
-from readme.place import machine
+from readme.place import measured_on
 
 
 def counters(result: dict[str, Any]) -> list[str]:
-    """The tally first, then every case: the forward pass by all counters, the backward pass by those that count it."""
-    rows, tally = result["rows"], result["tally"]
+    """The tallies, then every case: the forward pass by all counters, the backward pass by those that count it."""
+    rows = result["rows"]
     forward, backward = (list(rows[0][passed]["ratios"]) for passed in ("forward", "backward"))
     packages = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if name != "porism")
-    lines = [
-        f"Counted with {packages}.",
-        "",
-        f"| counter, {len(rows)} cases | forward exact | off by two times or more | backward exact | off |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    for name in forward:
-        there, back = tally["forward"][name], tally["backward"].get(name, {"exact": "-", "off_by_two": "-"})
-        lines.append(f"| {name} | {there['exact']} | {there['off_by_two']} | {back['exact']} | {back['off_by_two']} |")
-    heads = ["case", "forward", *forward, "backward", *(f"{name}, back" for name in backward)]
+    lines = [f"Counted on {result['hardware']['gpu'] or 'a CPU'} with {packages}."]
+    for which, title in (("alike", "cases that every convention counts alike"), ("all", "all cases")):
+        tally = result["tally"][which]
+        heads = ["forward exact", "off by two times or more", "backward exact", "off"]
+        lines += ["", f"| {tally['cases']} {title} | {' | '.join(heads)} |", "|---|---:|---:|---:|---:|"]
+        for name in forward:
+            there, back = tally["forward"][name], tally["backward"].get(name, {"exact": "-", "off_by_two": "-"})
+            numbers = there["exact"], there["off_by_two"], back["exact"], back["off_by_two"]
+            lines.append(f"| {name} | {' | '.join(map(str, numbers))} |")
+    heads = ["case", "conventions differ", "forward", *forward, "backward", *(f"{name}, back" for name in backward)]
     lines += ["", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in rows:
         cells = [
@@ -27,8 +27,14 @@ def counters(result: dict[str, Any]) -> list[str]:
             for passed in ("forward", "backward")
             for cell in (row[passed]["formula"], *row[passed]["ratios"].values())
         ]
-        lines.append(f"| {' | '.join([row['case'], *cells])} |")
+        lines.append(f"| {' | '.join([row['case'], row['convention'], *cells])} |")
     return lines
+
+
+def counters_by_device(result: dict[str, Any]) -> list[str]:
+    """On another device: the tallies alone, the cases are in the JSON."""
+    lines = counters(result)
+    return lines[: lines.index("", lines.index("", lines.index("") + 1) + 1)]
 
 
 def roofline(result: dict[str, Any]) -> list[str]:
@@ -38,7 +44,7 @@ def roofline(result: dict[str, Any]) -> list[str]:
     for found in result["results"]:
         layers.setdefault(found["layer"], {})[found["size"]] = found
     lines = [
-        f"{machine(result)} {result['dtype']}, median error {100 * result['median_error']:.1f} %, "
+        f"{measured_on(result)} {result['dtype']}, median error {100 * result['median_error']:.1f} %, "
         f"every case within {result['worst_factor']:.2f} times.",
         "",
         f"| predicted / measured (bound by) | {' | '.join(sizes)} |",

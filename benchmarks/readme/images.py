@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from readme.place import machine
+from readme.place import measured_on, rows_and_columns
+from trained import by_recipe, mean_and_deviation
 
 
 def images_table(result: dict[str, Any]) -> list[str]:
-    lines = [
-        machine(result),
-        "",
-        "| recipe | parameters | epochs | seconds | train | valid | test |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for row in result["rows"]:
-        measured = " | ".join(f"{row['accuracy'][split]:.4f}" for split in ("train", "valid", "test"))
-        lines.append(
-            f"| {row['recipe']} | {row['parameters']:,} | {row['epochs']} | {row['seconds']:.1f} | {measured} |"
-        )
-    return lines
+    cells = {}
+    for recipe, rows in by_recipe(result["rows"]).items():
+        accuracy = {
+            split: mean_and_deviation([row["accuracy"][split] for row in rows], 4)
+            for split in ("train", "valid", "test")
+        }
+        effort = {name: mean_and_deviation([row[name] for row in rows], 1) for name in ("epochs", "seconds")}
+        cells[recipe] = {**accuracy, "seeds": str(len(rows)), "parameters": f"{rows[0]['parameters']:,}", **effort}
+    return [measured_on(result), "", *rows_and_columns("mean and deviation over seeds", cells)]

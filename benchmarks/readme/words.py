@@ -2,48 +2,55 @@
 
 from typing import Any
 
-from readme.place import machine
+from readme.attention import QUARTILES
+from readme.place import measured_on, rows_and_columns, shown
+from trained import mean_and_deviation
+from turns import spread
 
 
 def words(result: dict[str, Any]) -> list[str]:
-    sizes = result["sizes"]
-    lines = [
-        f"{machine(result)} gensim {result['versions']['gensim']}. {sizes['words']:,} words, {sizes['vocabulary']:,} "
-        "of them different.",
-        "",
-        "| width | gensim, words/s | Porism | times faster | the same bits on every run | times slower for that |",
-        "|---:|---:|---:|---:|---:|---:|",
-    ]
-    for row in result["speed"]:
-        rates = row["words_per_second"]
-        lines.append(
-            f"| {row['width']} | {rates['peer']:,} | {rates['ours']:,} | {row['speed_up']:.1f} | "
-            f"{rates['ours, deterministic']:,} | {row['slow_down']:.1f} |"
-        )
-    ways = [way for way in next(iter(result["quality"].values())) if way != "pairs"]
-    titles = {
-        "peer": "gensim",
-        "ours": "Porism",
-        "ours, deterministic": "the same bits",
-        "peer, our rate": "gensim at our rate",
+    settings, parts = result["settings"], result["parts"]
+    speeds = {
+        str(part["width"]): {
+            "times faster, both from text": shown(part["times_faster"]),
+            "from numbered words": shown(part["times_faster_from_numbers"]),
+            "times slower for the same bits on every run": shown(part["same_bits_slower"]),
+            **{f"{way}, words/s": shown(rate) for way, rate in part["words_per_second"].items()},
+        }
+        for name, part in parts.items()
+        if name.startswith("speed")
     }
-    lines += ["", f"| after {sizes['epochs']} passes | pairs | " + " | ".join(titles[way] for way in ways) + " |"]
-    lines.append("|---|---:|" + "---:|" * len(ways))
-    for name, found in result["quality"].items():
-        lines.append(f"| {name} | {found['pairs']} | " + " | ".join(f"{found[way]:.3f}" for way in ways) + " |")
-    return lines
+    lines = [
+        f"{measured_on(result)} {settings['words']:,} words, {settings['vocabulary']:,} of them different, "
+        f"{settings['threads']} threads, {settings['turns']} turns. {QUARTILES}.",
+        "",
+        *rows_and_columns("width", speeds),
+    ]
+    seeds = [part for name, part in parts.items() if name.startswith("quality")]
+    if not seeds:
+        return lines
+    cells = {
+        f"{name}, {seeds[0][name]['pairs']} pairs": {
+            way: mean_and_deviation([seed[name][way] for seed in seeds], 3) for way in seeds[0][name] if way != "pairs"
+        }
+        for name in seeds[0]
+    }
+    title = f"after {settings['epochs']} passes, mean and deviation over {len(seeds)} seeds"
+    return [*lines, "", *rows_and_columns(title, cells)]
 
 
 def words_gpu(result: dict[str, Any]) -> list[str]:
-    sizes = result["sizes"]
-    names = list(result["rows"][0]["quality"])
-    lines = [
-        f"{machine(result)} {sizes['words']:,} words, {sizes['epochs']} passes, {sizes['seeds']} seeds.",
+    settings, seeds = result["settings"], list(result["parts"].values())
+    cells = {}
+    for width in seeds[0]:
+        rates = [rate for seed in seeds for rate in seed[width]["words_per_second"]]
+        cells[width] = {"words/s": shown(spread(rates))} | {
+            name: mean_and_deviation([seed[width]["quality"][name] for seed in seeds], 3)
+            for name in seeds[0][width]["quality"]
+        }
+    return [
+        f"{measured_on(result)} {settings['words']:,} words, {settings['epochs']} passes, {len(seeds)} seeds. "
+        f"{QUARTILES} of speed, mean and deviation of quality.",
         "",
-        "| width | words/s | " + " | ".join(names) + " |",
-        "|---:|---:|" + "---:|" * len(names),
+        *rows_and_columns("", cells),
     ]
-    for row in result["rows"]:
-        quality = " | ".join(f"{row['quality'][name]:.3f}" for name in names)
-        lines.append(f"| {row['width']} | {row['words_per_second']:,} | {quality} |")
-    return lines

@@ -158,11 +158,26 @@ def test_the_run_fails_unless_ours_is_exact(
     check_installed()
     monkeypatch.setattr(counters, "CASES", [case])
     monkeypatch.setattr(counters, "COUNTERS", (PORISM, PEERS[0]))
-    assert counters.main(tmp_path / "result.json") == code
+    assert counters.main(out=tmp_path / "result.json") == code
     result = json.loads((tmp_path / "result.json").read_text())
-    assert result["tally"]["forward"].keys() == {"porism", "torch"}
+    assert result["tally"]["all"]["forward"].keys() == {"porism", "torch"}
     assert result["versions"].keys() >= {"torch", "fvcore", "ultralytics-thop"}
-    assert "porism, of 1: forward exact in" in capsys.readouterr().out
+    assert "porism, of 1 (all): forward exact in" in capsys.readouterr().out
+
+
+def test_the_tally_without_conventions_leaves_out_their_cases() -> None:
+    names = {case.name for case in CASES}
+    assert names >= counters.CONVENTIONS.keys()
+    result = json.loads(counters.RESULT.read_text())
+    out = {row["case"] for row in result["rows"] if row["convention"]}
+    assert {"fft", "CTC loss", "Elman", "SDPA", "LayerNorm"} <= out
+    assert {"Linear", "LSTM", "Conv2d", "sparse.mm, CSR"} <= names - out
+    assert result["tally"] == counters.tallies(result["rows"])
+    assert result["tally"]["alike"]["cases"] == len(names - out)
+
+
+def test_no_tally_of_nothing() -> None:
+    assert counters.tally([], "forward") == {}
 
 
 def test_a_peer_counts_as_off_from_half_and_from_double() -> None:
