@@ -215,8 +215,8 @@ def mechanism(result: dict[str, Any]) -> list[str]:
     }
     return [
         f"{measured_on(result)} Forward and backward, fp32, {result['settings']['turns']} turns, each case measured "
-        f"once. {QUARTILES}. The best was chosen in {len(right)} of {len(rows)} cases; at worst the choice took {worst:.2f} "
-        f"times as long. The same call made directly and by auto differs by factors from {min(same):.2f} to "
+        f"once. {QUARTILES}. The best was chosen in {len(right)} of {len(rows)} cases; at worst the choice took "
+        f"{worst:.2f} times as long. The same call made directly and by auto differs by factors of {min(same):.2f} to "
         f"{max(same):.2f}: that much is noise and dispatch.",
         "",
         *rows_and_columns("case", cells),

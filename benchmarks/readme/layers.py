@@ -22,8 +22,8 @@ def recurrent_gpu(result: dict[str, Any]) -> list[str]:
             }
     return [
         f"{measured_on(result)} {result['settings']['turns']} turns. {QUARTILES}. Error is the largest against "
-        "float64, of states and gradients over 64 steps. float32 is full precision on both sides; under TF32 cuDNN and matrix "
-        "products may round to it, as cuDNN does by default.",
+        "float64, of states and gradients over 64 steps. float32 is full precision on both sides; under TF32 cuDNN and "
+        "matrix products may round to it, as cuDNN does by default.",
         "",
         *rows_and_columns("B, T, H; precision; the peer's time / ours", faster),
         "",
@@ -82,7 +82,7 @@ def _large(parts: dict[str, Any]) -> list[str]:
     peers = [found for way, found in ways.items() if way.startswith("peer")]
     fastest = min((found["seconds"]["median"] for found in peers), default=None)
     smallest = min((found["peak_bytes"] for found in peers), default=None)
-    cells = {}
+    cells: dict[str, dict[str, str]] = {}
     for way, found in ways.items():
         cells[way] = {}
         if fastest and smallest and way.startswith("ours"):

@@ -1,5 +1,6 @@
 """Results are kept part by part, and ways are timed in turns."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,9 @@ PARTS: dict[str, dict[str, Any]] = {
         "a": {"Y": 2, "X": 2, "B": 1, "H": 3, "dtype": "bfloat16", "ms_a_diagonal": 0.1, "ms": {"ours": TIME},
               "compared": {"ours, captured": FASTER}},
     },
-    "words_gpu": {f"seed {seed}": {"width 9": {"words_per_second": [9, 8], "quality": {"sim": 0.4}}} for seed in (1, 2)},
+    "words_gpu": {
+        f"seed {seed}": {"width 9": {"words_per_second": [9, 8], "quality": {"sim": 0.4}}} for seed in (1, 2)
+    },
 }  # fmt: skip
 ROWS: dict[str, list[dict[str, Any]]] = {
     "language_table": [{**ROW, "recipe": "a", "perplexity": SPLITS}, {**ROW, "recipe": "a", "perplexity": SPLITS}],
@@ -102,9 +105,7 @@ def test_a_new_result_has_a_table_with_its_spread(name: str, tmp_path: Path) -> 
     assert lines[0].startswith("Measured on 2 threads of c, torch 2, peer not installed.")
     assert any("(0.9 to 1.1)" in line or "±" in line or "one seed" in line for line in lines)
     rows = [line for line in lines if line.startswith("|")]
-    assert all(
-        line.count("|") == other.count("|") for line, other in zip(rows, rows[1:], strict=False) if "---" in other
-    )
+    assert all(line.count("|") == other.count("|") for line, other in itertools.pairwise(rows) if "---" in other)
 
 
 def test_a_result_of_earlier_rules_says_so() -> None:
