@@ -181,6 +181,7 @@ def compare(
     seed: int = 1,
     device: str = "auto",
     threads: int | None = None,
+    baselines: bool = True,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
     **fields: Any,
@@ -218,7 +219,7 @@ def compare(
         folder = new_folder(f"{task}-{plan.name}") if out is None else Path(out)
         reporter = listener(progress, callbacks)
         requests = {
-            name: Request.with_settings(settings, data, own_seed, device, threads)
+            name: Request.with_settings(settings, data, own_seed, device, threads, baselines)
             for name, settings, own_seed in plan.trainings
         }
         if taken := [name for name in requests if (folder / name / RECIPE).is_file() and not resume]:

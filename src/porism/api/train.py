@@ -44,6 +44,7 @@ def train(
     seed: int = 1,
     device: str = "auto",
     threads: int | None = None,
+    baselines: bool = True,
     fast_dev_run: bool = False,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
@@ -72,6 +73,7 @@ def train(
     out: the folder of the run, which must be new or empty; None for a new one under runs/.
     resume: go on with the run in `out`, which must be the same but for epochs and patience; a new one where none is.
     seed: two runs of one seed on one CPU, with as many threads, give the same bits.
+    baselines: whether simple models are measured on the same data too, such as logistic regression or n-grams.
     fast_dev_run: one step, and everything after it, to see that it works; the run's folder is temporary.
     progress: a bar and a line an epoch on standard error. None: on a terminal and in a notebook.
     callbacks: functions that are called after each epoch with its line of `run.history`.
@@ -79,7 +81,7 @@ def train(
     Ctrl-C stops after the step, with a checkpoint: `porism.errors.Interrupted` says how to go on.
     """
     with python_words():
-        request = Request.of(task, recipe, data, model, loss, metrics, fields, seed, device, threads)
+        request = Request.of(task, recipe, data, model, loss, metrics, fields, seed, device, threads, baselines)
         reporter = listener(progress, callbacks)
         if fast_dev_run:
             if out is not None or resume:
@@ -105,6 +107,7 @@ class Request:
     seed: int
     device: str
     threads: int | None
+    baselines: bool = True
 
     @classmethod
     def of(
@@ -119,6 +122,7 @@ class Request:
         seed: int,
         device: str,
         threads: int | None,
+        baselines: bool = True,
     ) -> "Request":
         if isinstance(task, nn.Module):
             if model is not None:
@@ -128,17 +132,19 @@ class Request:
             # The field of that name, which says which of the recipes' models it is.
             fields, model = {**fields, "model": model}, None
         chosen = Settings.of(task, recipe, model, loss, metrics, {**batch_size_of(data), **fields})
-        return cls.with_settings(chosen, data, seed, device, threads)
+        return cls.with_settings(chosen, data, seed, device, threads, baselines)
 
     @classmethod
-    def with_settings(cls, chosen: Settings, data: Any, seed: int, device: str, threads: int | None) -> "Request":
+    def with_settings(
+        cls, chosen: Settings, data: Any, seed: int, device: str, threads: int | None, baselines: bool = True
+    ) -> "Request":
         """The training of settings that are chosen, on data of any form."""
         check_seed(seed)
         check_threads(threads)
         in_file = data is None or isinstance(data, str | os.PathLike)
         source = whole_path(chosen.kind.name, None if data is None else os.fspath(data)) if in_file else None
         brought = chosen.bring(None if in_file else data)
-        return cls(chosen.kind, chosen.recipe, chosen.overrides, source, brought, seed, device, threads)
+        return cls(chosen.kind, chosen.recipe, chosen.overrides, source, brought, seed, device, threads, baselines)
 
     def with_recipe(self, recipe: Recipe) -> "Request":
         """The same by a recipe that differs in what it may spend."""
@@ -168,6 +174,7 @@ class Request:
                 threads=self.threads,
                 overrides=self.overrides,
                 brought=self.brought,
+                baselines=self.baselines,
             )
             finish(training, reporter, report=report)
         finally:
@@ -201,16 +208,8 @@ class Request:
         """One step and everything after it, in a folder that is deleted with the run."""
         folder = tempfile.mkdtemp(prefix="porism-")
         try:
-            run = Request(
-                of_one_step(self.kind),
-                for_one_epoch(self.recipe),
-                self.overrides,
-                self.source,
-                self.brought,
-                self.seed,
-                self.device,
-                self.threads,
-            ).train(Path(folder) / "run", reporter)
+            one_step = replace(self, kind=of_one_step(self.kind), recipe=for_one_epoch(self.recipe))
+            run = one_step.train(Path(folder) / "run", reporter)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

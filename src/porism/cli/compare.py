@@ -234,6 +234,8 @@ class CompareCommand(TrainingOptions):
             words += ["--seeds", self.seeds]
         if self.threads is not None:
             words += ["--threads", str(self.threads)]
+        if not self.baselines:
+            words.append("--no-baselines")
         return shlex.join([*words, "--device", self.device_or_default, "--seed", str(self.seed_or_default)])
 
     def _decide(self) -> None:

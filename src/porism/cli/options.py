@@ -51,6 +51,8 @@ class TrainingOptions:
     """Threads on a CPU, also of numba. Left out: all cores."""
     checkpoint_every: Annotated[float, arg(metavar="SECONDS")] = 60.0
     """Seconds between checkpoints within an epoch."""
+    baselines: Annotated[bool, optional()] = True
+    """Measure simple models on the same data too, such as logistic regression or n-grams."""
     tensorboard: Annotated[bool, optional()] = False
     """Write curves for TensorBoard into the run's folder too."""
     quiet: Annotated[bool, optional()] = False
@@ -111,6 +113,7 @@ class TrainingOptions:
             threads=self.threads,
             overrides=overrides,
             brought=Brought(model=model),
+            baselines=self.baselines,
         )
         return self._complete(training, console, report)
 

@@ -221,6 +221,7 @@ class TrainCommand(TrainingOptions):
             source=self.source(kind.name),
             overrides=overrides,
             model=self.own_model,
+            baselines=None if self.baselines else False,
         )
         rows = print_fields(console, recipe)
         ends = (
@@ -289,5 +290,7 @@ class TrainCommand(TrainingOptions):
             given["device"] = str(choose_device(self.device))
         if self.out is not None and self.out.resolve() != run.path.resolve():
             given["folder"] = str(self.out)
-        held = facts_of(run) | {"folder": str(run.path)}
+        if not self.baselines:
+            given["baselines"] = False
+        held = facts_of(run) | {"folder": str(run.path), "baselines": run.facts.baselines is not False}
         return differences(held, {name: value for name, value in given.items() if value is not None})

@@ -24,7 +24,10 @@ def name_of(word: str) -> str:
 
 def verb_options(kind: Any) -> dict[str, bool]:
     """The options of a verb's dataclass, and whether each is a flag, which takes no value."""
-    return {option_of(field.name): _bare(field.type) is bool for field in dataclasses.fields(kind) if _named(field)}
+    fields = [field for field in dataclasses.fields(kind) if _named(field)]
+    # What is done unless it is switched off.
+    off = {option_of(f"no_{field.name}"): True for field in fields if field.default is True}
+    return {option_of(field.name): _bare(field.type) is bool for field in fields} | off
 
 
 def field_options(kind: type[Recipe]) -> dict[str, bool]:

@@ -52,10 +52,15 @@ def against_baselines(group: RunGroup) -> list[str]:
 def baselines_line(group: RunGroup) -> str:
     """For a terminal: the baselines' numbers on the split that counts, and the sentence about them."""
     known = [(row.name, row.scores[group.split]) for row in baseline_rows(group) if group.split in row.scores]
-    if not known:
-        return ""
     reached = ", ".join(f"{name} {numbers.score(score)}" for name, score in known)
-    return " ".join([f"Baselines on {group.split}: {reached}.", *against_baselines(group)])
+    sentences = [f"Baselines on {group.split}: {reached}.", *against_baselines(group)] if known else []
+    return " ".join([*sentences, *baseline_notes(group)])
+
+
+def baseline_notes(group: RunGroup) -> list[str]:
+    """What to know of the baselines of a group, each line once."""
+    lines = [entry.record.metrics.baseline_notes for entry in group.entries if entry.record.metrics]
+    return list(dict.fromkeys(line for notes in lines for line in notes))
 
 
 def _scores(group: RunGroup, entry: Entry) -> dict[str, dict[str, float]]:

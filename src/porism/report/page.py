@@ -5,6 +5,7 @@ from pathlib import Path
 
 from porism.errors import RunError
 from porism.report import sections
+from porism.report.baselines import baseline_notes
 from porism.report.comparison import entries_of, group_runs
 from porism.report.curves import CROWD
 from porism.report.document import refuse_foreign, write
@@ -74,6 +75,7 @@ def page(
         recipes=sections.recipes(shown),
         CROWD=CROWD,
         answer_table=answer_table,
+        baseline_notes=baseline_notes,
         contest_sentences=sentences,
         cost_title=sections.cost_title,
         judged_by=judged_by,

@@ -97,6 +97,8 @@ class Metrics:
     published: dict[str, Scores] = field(default_factory=dict)
     baselines: dict[str, dict[str, Scores]] = field(default_factory=dict)
     """A simple model's name to its scores by split."""
+    baseline_notes: tuple[str, ...] = ()
+    """Which of them are left out and why, and which saw a part of the data."""
     limit: dict[str, Scores] = field(default_factory=dict)
     cost: dict[str, CostRecord] = field(default_factory=dict)
     evaluation: str = ""

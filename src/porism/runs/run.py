@@ -63,6 +63,8 @@ class RunFacts:
     overrides: list[str] = dataclasses.field(default_factory=list)
     model: str | None = None
     """Where the user's own model comes from, as `package.module:name`."""
+    baselines: bool | None = None
+    """False where no baselines are measured beside it. None, which files leave out, where they are."""
 
     def command(self) -> list[str]:
         """The words that repeat the run, with all that was decided for it."""
@@ -79,6 +81,8 @@ class RunFacts:
         words += ["--precision", self.precision]
         if self.device == "cpu":
             words += ["--threads", str(self.threads)]
+        if self.baselines is False:
+            words.append("--no-baselines")
         return [*words, "--device", self.device, "--seed", str(self.seed)]
 
     def repeat(self) -> str:
@@ -99,7 +103,7 @@ class RunFacts:
         """What repeats the run in Python."""
         threads = self.threads if self.device == "cpu" else None
         given: dict[str, Any] = {"data": self.source, "model": self.model, "seed": self.seed, "device": self.device}
-        given |= {"threads": threads, "precision": self.precision}
+        given |= {"threads": threads, "precision": self.precision, "baselines": self.baselines}
         given = {name: value for name, value in given.items() if value is not None}
         given |= {name: _python_value(text) for name, _, text in self._set() if name != "precision"}
         # What the recipe says of a loss that has no name: a function, or that of the model's own output.

@@ -17,6 +17,7 @@ from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe, from_fields
 from porism.runs.run import BEST, IN_MEMORY, RunFacts, RunFolder, refuse_taken
+from porism.training.baselines import baselines_of
 from porism.training.device import choose_device, choose_precision, hardware, versions
 from porism.training.loop import Training, answering, evaluate
 from porism.training.own_cost import own_cost_table
@@ -41,10 +42,12 @@ def begin(
     threads: int | None = None,
     overrides: Sequence[str] = (),
     brought: Brought = NOTHING,
+    baselines: bool = True,
 ) -> Training:
     """A new run in the folder `out`.
 
     brought: what the user gives in Python; its data stands in for that of `source`.
+    baselines: whether simple models are measured beside it.
     """
     where = choose_device(device)
     now = Circumstances(kind, source if brought.data is None else IN_MEMORY, where, threads)
@@ -64,6 +67,7 @@ def begin(
         fingerprint=task.fingerprint(),
         overrides=list(overrides),
         model=None if brought.model is None else brought.model.reference,
+        baselines=None if baselines else False,
     )
     run = RunFolder.create(out, facts, recipe)
     try:
@@ -197,7 +201,7 @@ def _results(training: Training, progress: Progress) -> dict[str, Any]:
         "metric": task.metric,
         "lower_is_better": task.lower_is_better,
         "published": task.published(),
-        "baselines": task.baselines(),
+        **_baselines(training),
         "limit": task.limit(),
         "evaluation": task.evaluation_id(),
         **_example_counts(task),
@@ -214,6 +218,15 @@ def _results(training: Training, progress: Progress) -> dict[str, Any]:
     # Last, since a run that has metrics is done.
     training.run.write_metrics(result)
     return result
+
+
+def _baselines(training: Training) -> dict[str, Any]:
+    """What simple models reach and what to know of them, as metrics.json has it; nothing where they are unwanted."""
+    task = training.task
+    if training.run.facts.baselines is False:
+        return {"baselines": {}}
+    found = baselines_of(task)
+    return {"baselines": found, **({"baseline_notes": notes} if (notes := list(task.baseline_notes())) else {})}
 
 
 def _example_counts(task: Task) -> dict[str, Any]:

@@ -292,6 +292,14 @@ class Task(ABC):
         """What simple models reach on this data, such as the most frequent class: name to split to metrics."""
         return {}
 
+    def baseline_notes(self) -> Sequence[str]:
+        """What to know of the baselines, a line each: which are left out and why, which saw a part of the data."""
+        return ()
+
+    def baselines_key(self) -> Hashable:
+        """What decides the baselines: tasks of one kind that share it share them."""
+        return self.fingerprint(), self.evaluation_id()
+
     def limit(self) -> dict[str, dict[str, float]]:
         """The best any model can do on this data, where that is known: split to metrics."""
         return {}

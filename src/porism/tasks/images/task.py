@@ -9,6 +9,7 @@ from porism.costing.subject import CostSubject
 from porism.errors import DataError, RecipeError
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
+from porism.tasks.images.baselines import baseline_metrics, baseline_notes, pixel_baselines
 from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images, own_images
 from porism.tasks.images.data.batches import ImageBatches
 from porism.tasks.images.data.prediction_inputs import list_pictures, read_picture
@@ -203,6 +204,15 @@ class Images(Task):
         sizes = {split: len(images.labels) for split, images in self.images.splits.items()}
         comparable = sizes == PUBLISHED_SPLIT and self.recipe.test_subset == "as-train"
         return PUBLISHED.get(self.recipe.name, {}) if comparable else {}
+
+    def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
+        return pixel_baselines(self.images, self.recipe) if self.completes else baseline_metrics(self.images)
+
+    def baseline_notes(self) -> Sequence[str]:
+        return () if self.completes else baseline_notes(self.images)
+
+    def baselines_key(self) -> Hashable:
+        return super().baselines_key(), self.recipe.levels if self.completes else None
 
 
 def _own(recipe: Recipe) -> ImagesRecipe:

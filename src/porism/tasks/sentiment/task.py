@@ -15,6 +15,7 @@ from porism.costing.subject import CostSubject
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.tasks.blocks.texts import SPLITS
+from porism.tasks.sentiment.baselines import baseline_metrics, baseline_notes
 from porism.tasks.sentiment.data import load_reviews
 from porism.tasks.sentiment.data.batches import ReviewBatches, TokenBatch, TokenizedReview, encode_reviews
 from porism.tasks.sentiment.data.reviews import CLASSES, Reviews, leakage
@@ -234,6 +235,12 @@ class Sentiment(Task):
         base = RECIPES["bert-published"]
         same = replace(recipe, encoder=base.encoder, text_column=None, score_column=None, epochs=base.epochs) == base
         return PUBLISHED.get(recipe.epochs, {}) if same and same_data else {}
+
+    def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
+        return baseline_metrics(self.reviews)
+
+    def baseline_notes(self) -> Sequence[str]:
+        return baseline_notes(self.reviews)
 
     def _logits(self, model: nn.Module, split: str) -> Tensor:
         return logits_of(_own_model(model), self.examples[split], self.tokenizer.pad)

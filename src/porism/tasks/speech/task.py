@@ -12,6 +12,7 @@ from porism.files import sha256_of_json
 from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
+from porism.tasks.speech.baselines import baseline_metrics
 from porism.tasks.speech.data import Recordings, load_recordings
 from porism.tasks.speech.data.augment import mask_frequencies, mask_times
 from porism.tasks.speech.data.batches import Buckets, Example, UtteranceBatches, examples
@@ -194,6 +195,10 @@ class Speech(Task):
         sizes = {split: len(utterances) for split, utterances in self.recordings.splits.items()}
         comparable = sizes == PUBLISHED_SPLIT and self.recipe.scoring == "published"
         return PUBLISHED.get(self.recipe.name, {}) if comparable else {}
+
+    def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
+        texts = {split: [example.text for example in self.examples(split)] for split in self.splits}
+        return baseline_metrics(texts, self.vocabulary)
 
     def limit(self) -> dict[str, dict[str, float]]:
         return {split: {"loss": lowest_loss(self.recipe, len(SYMBOLS))} for split in self.splits}

@@ -226,6 +226,9 @@ class Supervised(Task):
         train = targets.pop("train")
         return baselines(train, targets, self.recipe.loss, len(self.classes))
 
+    def baselines_key(self) -> Hashable:
+        return super().baselines_key(), self.recipe.loss
+
     @classmethod
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
         own, inputs = _own(recipe), ("B D : data", "B : int < V")

@@ -1,7 +1,7 @@
 """The words task: word vectors by skip-gram."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,6 +16,7 @@ from porism.layers.skipgram.noise import Noise
 from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit, Table
 from porism.runs.recipe import Recipe
+from porism.tasks.words.baselines import WordsData, baseline_metrics, baseline_notes
 from porism.tasks.words.data import load_corpus
 from porism.tasks.words.data.batches import Chunks, CorpusPass, Pairs, draw_pairs, seeded_generator
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
@@ -207,6 +208,18 @@ class Words(Task):
     @classmethod
     def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
+
+    def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
+        pairs = {split: self._pairs(split) for split in ("valid", "test")}
+        return baseline_metrics(WordsData(self.corpus, self._chunks, self._keep, pairs), self.recipe)
+
+    def baseline_notes(self) -> Sequence[str]:
+        return baseline_notes(self.corpus, self.recipe)
+
+    def baselines_key(self) -> Hashable:
+        # gensim is trained by these, and PPMI is as wide.
+        recipe = self.recipe
+        return super().baselines_key(), recipe.vector_size, recipe.negative, recipe.epochs, recipe.evaluation_data
 
     @cached_property
     def _chunks(self) -> Chunks:
