@@ -64,6 +64,33 @@ def test_fast_dev_run_tries_all_and_keeps_nothing(say: Say, text: Path) -> None:
     assert (broken.code, "nowhere.txt" in broken.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--tune", "0"], "--tune takes minutes above 0, got 0."),
+        (["--tune=-2"], "--tune takes minutes above 0, got -2."),
+        (["--tune", "0.00001"], "--tune 1e-05 is shorter than one trial: 1 epochs of elman"),
+        (["--tune", "1", "--show"], "--tune is for a new run. Leave --resume, --show and --fast-dev-run out."),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused_in_a_line(say: Say, text: Path, words: list[str], line: str) -> None:
+    refused = say("train", "language", "--data", text, TINY, words)
+    assert refused.code == 2
+    assert refused.err.startswith(f"porism: {line}")
+    assert refused.err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_baselines_are_left_out_on_request_and_when_it_is_repeated(say: Say, text: Path) -> None:
+    alone = last_line(say("train", "language", "--data", text, TINY, "--no-baselines", "--json").out)
+    assert alone["baselines"] == {}
+    assert "--no-baselines" in alone["command"]
+    assert last_line(say("train", "language", "--data", text, TINY, "--json").out)["baselines"]
+    assert (
+        "baselines is True, requested False" in say("train", "--resume", "runs/language-elman-2", "--no-baselines").err
+    )
+
+
 def test_quiet_leaves_the_epochs_out(say: Say, text: Path) -> None:
     lines = say("train", "language", "--data", text, TINY, "--quiet").out
     assert "epoch " not in lines

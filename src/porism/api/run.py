@@ -19,6 +19,7 @@ from porism.runs.lock import is_locked
 from porism.runs.recipe import Recipe, with_fields
 from porism.runs.record import RunRecord, read_run
 from porism.runs.run import RunFolder
+from porism.runs.tuning import Tuning
 from porism.tasks import find
 from porism.training.device import choose_device
 from porism.training.lengthen import LENGTHS
@@ -102,6 +103,11 @@ class Run:
         if self._folder.metrics() is not None:
             return "finished"
         return "running" if is_locked(self.path) else "stopped"
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """The search before its training, with every trial; None where there was none, or it has not finished."""
+        return read_run(self.path).tuning
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:

@@ -21,7 +21,8 @@ from porism.api.run import FilePath, Run
 from porism.errors import RecipeError, RunError
 from porism.runs.difference import differences
 from porism.runs.recipe import Recipe, assignments, settings
-from porism.runs.run import IN_MEMORY, RECIPE, RunFolder, new_folder
+from porism.runs.run import IN_MEMORY, RECIPE, RunFolder, new_folder, refuse_taken
+from porism.runs.tuning import Tuning
 from porism.training.device import choose_device
 from porism.training.lengthen import LENGTHS
 from porism.training.limits import check_seed, check_threads
@@ -29,6 +30,7 @@ from porism.training.own_model import DataInfo
 from porism.training.progress import Progress
 from porism.training.session import begin, load_task, prepare, recipe_from
 from porism.training.task import Brought, Function, Task
+from porism.training.tuning import Search, check_minutes
 
 
 def train(
@@ -45,6 +47,7 @@ def train(
     device: str = "auto",
     threads: int | None = None,
     baselines: bool = True,
+    tune: float | None = None,
     fast_dev_run: bool = False,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
@@ -74,6 +77,8 @@ def train(
     resume: go on with the run in `out`, which must be the same but for epochs and patience; a new one where none is.
     seed: two runs of one seed on one CPU, with as many threads, give the same bits.
     baselines: whether simple models are measured on the same data too, such as logistic regression or n-grams.
+    tune: minutes to search before the training, on valid: the learning rate first, then what the task names in its
+        tuning.py; fields that you give stay. `run.tuning` has every trial.
     fast_dev_run: one step, and everything after it, to see that it works; the run's folder is temporary.
     progress: a bar and a line an epoch on standard error. None: on a terminal and in a notebook.
     callbacks: functions that are called after each epoch with its line of `run.history`.
@@ -83,6 +88,13 @@ def train(
     with python_words():
         request = Request.of(task, recipe, data, model, loss, metrics, fields, seed, device, threads, baselines)
         reporter = listener(progress, callbacks)
+        if tune is not None:
+            check_minutes(tune)
+            if fast_dev_run or resume:
+                raise RecipeError("tune= is for a new run: leave fast_dev_run= and resume= out.")
+            folder = new_folder(f"{request.kind.name}-{request.recipe.name}") if out is None else Path(out)
+            refuse_taken(folder)
+            return request.tuned(tune, reporter).train(folder, reporter)
         if fast_dev_run:
             if out is not None or resume:
                 raise RecipeError("fast_dev_run keeps nothing: leave out= and resume= out.")
@@ -108,6 +120,8 @@ class Request:
     device: str
     threads: int | None
     baselines: bool = True
+    tuning: Tuning | None = None
+    """The search that has chosen the recipe."""
 
     @classmethod
     def of(
@@ -150,6 +164,13 @@ class Request:
         """The same by a recipe that differs in what it may spend."""
         return replace(self, recipe=recipe, overrides=[*self.overrides, *assignments(self.recipe, recipe)])
 
+    def tuned(self, minutes: float, reporter: Progress) -> "Request":
+        """The same by the recipe that a search on valid chooses. Fields that are set stay."""
+        fixed = [text.partition("=")[0] for text in self.overrides]
+        same = (self.source, self.device, self.seed, self.threads, self.brought, fixed)
+        chosen, tuning = Search(self.kind, self.recipe, minutes, *same).run(reporter.note)
+        return replace(self.with_recipe(chosen), tuning=tuning)
+
     def examples_in_epoch(self) -> int:
         """How many examples it sees in an epoch, in the task's unit: read from the data."""
         task = prepare(self.kind, self.recipe, self.source, self.brought)
@@ -175,6 +196,7 @@ class Request:
                 overrides=self.overrides,
                 brought=self.brought,
                 baselines=self.baselines,
+                tuning=self.tuning,
             )
             finish(training, reporter, report=report)
         finally:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from porism.runs.recipe import Recipe
     from porism.runs.run import RunFacts, RunFolder
+    from porism.runs.tuning import Tuning
     from porism.training.loop import Training
     from porism.training.own_model import OwnModel
     from porism.training.task import Task
@@ -95,10 +96,12 @@ class TrainingOptions:
         seed: int,
         report: bool = True,
         model: "OwnModel | None" = None,
+        tuning: "Tuning | None" = None,
     ) -> dict[str, Any]:
         """Train a recipe into a new folder, write its report and return what metrics.json says.
 
         overrides: the assignments that made the recipe what it is. model: the user's own, in place of the recipe's.
+        tuning: the search that has chosen the recipe.
         """
         from porism.training.session import begin
         from porism.training.task import Brought
@@ -114,6 +117,7 @@ class TrainingOptions:
             overrides=overrides,
             brought=Brought(model=model),
             baselines=self.baselines,
+            tuning=tuning,
         )
         return self._complete(training, console, report)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from porism.runs.recipe import Recipe
     from porism.runs.run import RunFolder
+    from porism.runs.tuning import Tuning
     from porism.training.own_model import OwnModel
     from porism.training.task import Task
 
@@ -33,6 +34,7 @@ class TrainCommand(TrainingOptions):
     $ porism train language elman --hidden-size 200 --epochs 5
     $ porism train language elman --help             every field of the recipe, with its value
     $ porism train language elman --epochs 5 --show  what it would do
+    $ porism train images --data pictures/ --tune 5  search on valid for five minutes, then train what it chose
     $ porism train images --model net.py:Net         a module of your own, or a function that makes one
     $ porism train --resume runs/language-elman      go on after Ctrl-C or a crash
     $ porism train --resume runs/language-elman --epochs 50      and for longer than it was begun for
@@ -46,6 +48,9 @@ class TrainCommand(TrainingOptions):
     """Print every field with its value and meaning, and what the run would do, and train nothing."""
     fast_dev_run: Annotated[bool, optional()] = False
     """One step of training and all that follows, to see that it works; nothing is kept."""
+    tune: Annotated[float | None, optional("MINUTES", float)] = None
+    """Search for so many minutes before, on valid: the learning rate first, then what the task can tune. Fields that
+    are given stay as they are."""
     own_model: str | None = field(default=None, init=False)
     """The module of --model FILE.py:Name, which takes the place of the recipe's."""
     recipes: Annotated[bool, optional()] = False
@@ -96,6 +101,7 @@ class TrainCommand(TrainingOptions):
             return self._list_recipes()
         self.check()
         console = console_for(self.json, patient=True)
+        self._check_tune()
         if self.resume is not None:
             if self.show or self.fast_dev_run or self.own_model:
                 raise RecipeError("--resume goes on with a run as it is. Leave --show, --fast-dev-run and --model out.")
@@ -108,14 +114,61 @@ class TrainCommand(TrainingOptions):
             out = self.out or new_folder(f"{kind.name}-{recipe.name}")
             if self.show:
                 return self._show(kind, recipe, overrides, out)
-            self.out = out
-            result = self.train_new(kind, recipe, out, console, overrides, self.seed_or_default, model=model)
+            self.out, tuning = out, None
+            if self.tune is not None:
+                recipe, overrides, tuning = self._tuned(kind, recipe, overrides, model, console, out)
+            result = self.train_new(kind, recipe, out, console, overrides, self.seed_or_default, True, model, tuning)
+            if tuning is not None:
+                result = {**result, "tuning": dataclasses.asdict(tuning)}
         folder = Path(result["run"])
         console.print(table([read_run(folder)], console.width))
         tell(console, f"report: {folder / 'report.html'}")
         if self.json:
             print_json(result)
         return 0
+
+    def _check_tune(self) -> None:
+        """Refuse a search that cannot be, before anything is read."""
+        if self.tune is None:
+            return
+        from porism.training.tuning import check_minutes
+
+        check_minutes(self.tune)
+        if self.resume is not None or self.show or self.fast_dev_run:
+            raise RecipeError("--tune is for a new run. Leave --resume, --show and --fast-dev-run out.")
+
+    def _tuned(
+        self,
+        kind: "type[Task]",
+        recipe: "Recipe",
+        overrides: list[str],
+        model: "OwnModel | None",
+        console: "Console",
+        out: Path,
+    ) -> "tuple[Recipe, list[str], Tuning]":
+        """The recipe that a search chooses, the assignments that make it, and the search."""
+        from porism.cli.output import tell
+        from porism.runs.recipe import assignments
+        from porism.runs.run import refuse_taken
+        from porism.training.task import Brought
+        from porism.training.tuning import Search
+
+        assert self.tune is not None
+        refuse_taken(out)
+        search = Search(
+            kind,
+            recipe,
+            self.tune,
+            source=self.source(kind.name),
+            device=self.device_or_default,
+            seed=self.seed_or_default,
+            threads=self.threads,
+            brought=Brought(model=model),
+            fixed=[text.partition("=")[0] for text in overrides],
+        )
+        tell(console, f"tuning {kind.name} {recipe.name} on valid for {self.tune:g} minutes")
+        chosen, tuning = search.run(lambda line: tell(console, line))
+        return chosen, [*overrides, *assignments(recipe, chosen)], tuning
 
     def go_on(self) -> str | None:
         """The command that goes on with the run, once there is one."""

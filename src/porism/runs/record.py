@@ -22,6 +22,7 @@ from porism.runs.exhibits import AnyExhibit
 from porism.runs.old_fields import EVERY, convert_epochs
 from porism.runs.results import EXAMPLES, EXHIBITS, METRICS, OUTCOMES, Results, read_results
 from porism.runs.run import LAST, RunFacts, Written, decode_recipe, refuse_other_recipe
+from porism.runs.tuning import TUNING, Tuning
 
 Scores = dict[str, float | None]
 """A metric's name to its value; None or no finite number where training went astray."""
@@ -157,6 +158,8 @@ class RunRecord:
     """A split to a digit an example: 1 where the model was right."""
     examples: dict[str, ExampleScores] = field(default_factory=dict)
     """A split to what each of its examples adds to the metric."""
+    tuning: Tuning | None = None
+    """What was tried on valid before the training."""
     diverged: str | None = None
     """Why training could not go on: its numbers were no longer finite."""
 
@@ -222,6 +225,7 @@ def read_run(path: Path) -> RunRecord:
         exhibits=_attached(beside, EXHIBITS, tuple[AnyExhibit, ...], ()),
         outcomes=_attached(beside, OUTCOMES, dict[str, str], {}),
         examples=_attached(beside, EXAMPLES, dict[str, ExampleScores], {}),
+        tuning=_tuning(beside, path / TUNING),
     )
     for line in events.lines:
         place = f"{events.path}, line {line.number}"
@@ -275,6 +279,11 @@ def _metrics(results: Results | None, written: Written, file: Path) -> Metrics |
             raw = {**raw, "unit": key.removesuffix("_per_second"), "rate": raw[key]}
             break
     return _shaped(raw, Metrics, f"{file}")
+
+
+def _tuning(results: Results | None, file: Path) -> Tuning | None:
+    found = _attached(results, TUNING, dict[str, Any], {})
+    return _shaped(found, Tuning, f"{file}") if found else None
 
 
 def _attached(results: Results | None, name: str, kind: type[T], absent: T) -> T:

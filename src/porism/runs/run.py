@@ -35,6 +35,7 @@ from porism.runs.old_fields import (
 )
 from porism.runs.recipe import Recipe, plain_value, to_fields
 from porism.runs.results import EXAMPLES, EXHIBITS, METRICS, OUTCOMES, encode_results, read_results
+from porism.runs.tuning import TUNING, Tuning
 
 RECIPE = "recipe.toml"
 LAST, BEST = "last", "best"
@@ -228,8 +229,16 @@ class RunFolder:
         """Add one line to the events."""
         self.events.append(event, **facts)
 
+    def write_tuning(self, tuning: Tuning) -> None:
+        """Write what was tried before the training. Its checksum stands in the events, and with the results."""
+        content = json.dumps(dataclasses.asdict(tuning), indent=1).encode()
+        write_atomically(self.path / TUNING, content)
+        self.append("tune", file=TUNING, content=sha256(content))
+
     def write_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Write the results."""
+        if (self.path / TUNING).is_file():
+            self._attached[TUNING] = sha256(read_bytes(self.path / TUNING))
         attached = {RECIPE: self.recipe_sha256, EVENTS: self.events.sha256, **self._attached}
         write_atomically(self.path / METRICS, encode_results(metrics, attached))
 

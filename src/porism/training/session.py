@@ -17,6 +17,7 @@ from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe, from_fields
 from porism.runs.run import BEST, IN_MEMORY, RunFacts, RunFolder, refuse_taken
+from porism.runs.tuning import Tuning
 from porism.training.baselines import baselines_of
 from porism.training.device import choose_device, choose_precision, hardware, versions
 from porism.training.loop import Training, answering, evaluate
@@ -43,11 +44,13 @@ def begin(
     overrides: Sequence[str] = (),
     brought: Brought = NOTHING,
     baselines: bool = True,
+    tuning: Tuning | None = None,
 ) -> Training:
     """A new run in the folder `out`.
 
     brought: what the user gives in Python; its data stands in for that of `source`.
     baselines: whether simple models are measured beside it.
+    tuning: the search that has chosen the recipe, to be kept with the run.
     """
     where = choose_device(device)
     now = Circumstances(kind, source if brought.data is None else IN_MEMORY, where, threads)
@@ -72,6 +75,8 @@ def begin(
     run = RunFolder.create(out, facts, recipe)
     try:
         run.append("start", command=facts.repeat(), recipe=run.recipe_sha256)
+        if tuning is not None:
+            run.write_tuning(tuning)
         if caution := task.caution(facts.device, facts.threads):
             run.append("note", text=caution)
         return Training(task, run, where)

@@ -13,6 +13,7 @@ from porism.errors import CostError, DataError, RecipeError
 from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
+from porism.runs.tuning import RATES, Space
 from porism.training.experiment import Experiment
 from porism.training.optimizer import ParameterGroup
 from porism.training.own_model import DataInfo, OwnModel
@@ -101,6 +102,8 @@ class Task(ABC):
     splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
     recipes: ClassVar[Mapping[str, Recipe]]
     default_recipe: ClassVar[str]
+    tunable: ClassVar[Space] = {"learning_rate": RATES}
+    """What a search before the training may set."""
     experiments: ClassVar[Mapping[str, Experiment]] = {}
     """Comparisons of several recipes, by name."""
     fields_beside_model: ClassVar[tuple[str, ...]] = ()

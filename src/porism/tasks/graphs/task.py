@@ -15,6 +15,7 @@ from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.runs.run import IN_MEMORY
+from porism.runs.tuning import Space
 from porism.tasks.blocks.classification import accuracy_and_cross_entropy
 from porism.tasks.graphs.baselines import baseline_accuracies
 from porism.tasks.graphs.data import (
@@ -39,6 +40,7 @@ from porism.tasks.graphs.model.cost import subject, subject_on_dense
 from porism.tasks.graphs.model.own import OwnGraphModel, edges_of
 from porism.tasks.graphs.predict import find_node, label_graph, label_node
 from porism.tasks.graphs.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, GraphRecipe
+from porism.tasks.graphs.tuning import SPACE
 from porism.training.experiment import Experiment
 from porism.training.own_model import DataInfo
 from porism.training.task import Batch, Carry, OwnInputs, Prediction, Task
@@ -57,6 +59,7 @@ class Graphs(Task):
     lower_is_better = False
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    tunable: ClassVar[Space] = SPACE
     fields_beside_model = (
         *("num_augmentations", "consistency_weight", "sharpening_temperature", "normalize_features"),
         *("check_val_every_n_epoch", "split", "split_seed"),

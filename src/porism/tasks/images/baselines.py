@@ -74,9 +74,9 @@ def pixel_baselines(images: ImageSet, recipe: ImagesRecipe) -> dict[str, dict[st
 
 def pixels(images: Tensor) -> Features:
     """Pixels from 0 to 1, of large images averaged. (N, C, Y, X) bytes -> (N, C * Y * X)."""
-    sizes = [min(side, LARGEST_SIDE) for side in images.shape[2:]]
+    sizes = (min(images.shape[2], LARGEST_SIDE), min(images.shape[3], LARGEST_SIDE))
     shown = images.float() / 255
-    smaller = functional.adaptive_avg_pool2d(shown, sizes) if list(images.shape[2:]) != sizes else shown
+    smaller = functional.adaptive_avg_pool2d(shown, sizes) if tuple(images.shape[2:]) != sizes else shown
     return np.asarray(smaller.flatten(1).numpy())
 
 
@@ -90,9 +90,9 @@ def hog(images: Tensor) -> Features:
     bins = torch.arange(BINS).view(1, -1, 1, 1)
     distance = (place - bins).abs()
     shares = (1 - torch.minimum(distance, BINS - distance)).clamp(min=0)  # N BINS Y X
-    grid = [max(1, min(MOST_CELLS, side // 2)) for side in images.shape[2:]]
-    cells = functional.adaptive_avg_pool2d(shares * strength, grid)
-    if min(grid) > 1:
+    rows, columns = (max(1, min(MOST_CELLS, side // 2)) for side in images.shape[2:])
+    cells = functional.adaptive_avg_pool2d(shares * strength, (rows, columns))
+    if min(rows, columns) > 1:
         # Each block of 2 x 2 cells, by its own length.
         cells = functional.unfold(cells, 2).transpose(1, 2)  # N blocks 4 * BINS
         cells = functional.normalize(cells, dim=2, eps=1e-3)

@@ -9,6 +9,7 @@ from porism.costing.subject import CostSubject
 from porism.errors import DataError, RecipeError
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
+from porism.runs.tuning import Space
 from porism.tasks.images.baselines import baseline_metrics, baseline_notes, pixel_baselines
 from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images, own_images
 from porism.tasks.images.data.batches import ImageBatches
@@ -30,6 +31,7 @@ from porism.tasks.images.model.pixel_rnn import PixelRNN, pixel_loss
 from porism.tasks.images.model.receptive_field import receptive_field
 from porism.tasks.images.predict import check_options, classify, complete_picture, show_classes, show_pixels
 from porism.tasks.images.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, ImagesRecipe
+from porism.tasks.images.tuning import SPACE
 from porism.training.experiment import Experiment
 from porism.training.own_model import DataInfo
 from porism.training.task import Batch, Carry, OwnInputs, Prediction, Task, loaded
@@ -46,6 +48,7 @@ class Images(Task):
     unit: ClassVar[str] = "examples"
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    tunable: ClassVar[Space] = SPACE
     fields_beside_model = (
         *("label_smoothing", "translate", "degrees", "scale", "horizontal_flip"),
         *("divisor", "test_subset", "image_size"),

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from porism.costing.subject import CostSubject
 from porism.runs.example_scores import ExampleScores
 from porism.runs.recipe import Recipe
+from porism.runs.tuning import Space
 from porism.tasks.language.baselines import baseline_cross_entropies
 from porism.tasks.language.data import Corpus, Windows, corpus_of_texts, load_corpus, read_source, rows, text_of
 from porism.tasks.language.data.public import PTB_FINGERPRINT
@@ -26,6 +27,7 @@ from porism.tasks.language.model.cost import subject
 from porism.tasks.language.model.own import OwnLanguageModel
 from porism.tasks.language.predict import checked_options, generate_all
 from porism.tasks.language.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, WIDE, LanguageRecipe
+from porism.tasks.language.tuning import SPACE
 from porism.training.experiment import Experiment
 from porism.training.own_model import DataInfo
 from porism.training.task import Batch, Carry, OwnInputs, Prediction, Task, loaded
@@ -54,6 +56,7 @@ class Language(Task):
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
     default_recipe: ClassVar[str] = DEFAULT
+    tunable: ClassVar[Space] = SPACE
     fields_beside_model = ("seq_len", *READING)
 
     def __init__(

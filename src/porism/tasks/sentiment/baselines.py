@@ -88,7 +88,7 @@ def _counter(train: Sequence[Review], longest: int) -> Callable[[list[str]], Any
     except ValueError:
         # An empty vocabulary.
         return None
-    return vectorizer.transform
+    return lambda texts: vectorizer.transform(texts)
 
 
 def _part(reviews: Sequence[Review]) -> Sequence[Review]:

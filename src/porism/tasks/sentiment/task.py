@@ -14,6 +14,7 @@ from torch.nn import functional
 from porism.costing.subject import CostSubject
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
+from porism.runs.tuning import Space
 from porism.tasks.blocks.texts import SPLITS
 from porism.tasks.sentiment.baselines import baseline_metrics, baseline_notes
 from porism.tasks.sentiment.data import load_reviews
@@ -35,6 +36,7 @@ from porism.tasks.sentiment.model.pretrained import (
 )
 from porism.tasks.sentiment.predict import check_options, classify
 from porism.tasks.sentiment.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, PUBLISHED_ROWS, RECIPES, SentimentRecipe
+from porism.tasks.sentiment.tuning import SPACE
 from porism.training.experiment import Experiment
 from porism.training.optimizer import ParameterGroup
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
@@ -57,6 +59,7 @@ class Sentiment(Task):
     lower_is_better = False
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    tunable: ClassVar[Space] = SPACE
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(

@@ -12,6 +12,7 @@ from porism.files import sha256_of_json
 from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
+from porism.runs.tuning import Space
 from porism.tasks.speech.baselines import baseline_metrics
 from porism.tasks.speech.data import Recordings, load_recordings
 from porism.tasks.speech.data.augment import mask_frequencies, mask_times
@@ -25,6 +26,7 @@ from porism.tasks.speech.model.base import SpeechModel, build, lowest_loss
 from porism.tasks.speech.model.cost import subject
 from porism.tasks.speech.predict import search_for, transcribe, transcribe_file
 from porism.tasks.speech.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, PUBLISHED_SPLIT, RECIPES, SpeechRecipe
+from porism.tasks.speech.tuning import SPACE
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Task, loaded
 
@@ -44,6 +46,7 @@ class Speech(Task):
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    tunable: ClassVar[Space] = SPACE
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(self, recipe: SpeechRecipe, assets: Mapping[str, Any], recordings: Recordings | None = None) -> None:

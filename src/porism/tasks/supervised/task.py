@@ -12,6 +12,7 @@ from porism.costing.terms import Terms
 from porism.errors import DataError, RecipeError
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
+from porism.runs.tuning import Space
 from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.in_memory import Chosen, Examples
@@ -22,6 +23,7 @@ from porism.tasks.supervised.model import build
 from porism.tasks.supervised.model.base import MLPWithLoss, model_cost
 from porism.tasks.supervised.predict import answers, check_options, read_inputs, shown_numbers
 from porism.tasks.supervised.recipes import DEFAULT, RECIPES, SupervisedRecipe
+from porism.tasks.supervised.tuning import SPACE
 from porism.training.own_model import DataInfo
 from porism.training.task import Batch, Carry, OwnInputs, Prediction, Task, loaded
 
@@ -40,6 +42,7 @@ class Supervised(Task):
     unit: ClassVar[str] = "examples"
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    tunable: ClassVar[Space] = SPACE
     fields_beside_model = ("loss", "validation_split", "test_split", "split_seed")
 
     def __init__(self, recipe: Recipe, assets: Mapping[str, Any], data: SupervisedData | None = None) -> None:

@@ -16,6 +16,7 @@ from porism.layers.skipgram.noise import Noise
 from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit, Table
 from porism.runs.recipe import Recipe
+from porism.runs.tuning import Space
 from porism.tasks.words.baselines import WordsData, baseline_metrics, baseline_notes
 from porism.tasks.words.data import load_corpus
 from porism.tasks.words.data.batches import Chunks, CorpusPass, Pairs, draw_pairs, seeded_generator
@@ -30,6 +31,7 @@ from porism.tasks.words.model.cost import pairs_a_word, subject
 from porism.tasks.words.model.trainer import kept_share, kernel_step
 from porism.tasks.words.predict import answer
 from porism.tasks.words.recipes import DEFAULT, EXPERIMENTS, RECIPES, WordsRecipe
+from porism.tasks.words.tuning import SPACE
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Step, Task, loaded
 
@@ -62,6 +64,7 @@ class Words(Task):
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    tunable: ClassVar[Space] = SPACE
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
     def __init__(self, recipe: WordsRecipe, vocabulary: WordCounts, corpus: StreamedCorpus | None = None) -> None:
