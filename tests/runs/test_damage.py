@@ -174,13 +174,16 @@ def mutations(run: Path, names: list[str], count: int, seed: int) -> Iterator[st
         path.write_bytes(content)
 
 
-def test_200_mutations_of_a_finished_run_are_refused_or_change_nothing(finished: Path, tmp_path: Path) -> None:
+def test_mutations_of_a_finished_run_are_refused_or_change_nothing(
+    finished: Path, tmp_path: Path, is_whole: bool
+) -> None:
+    count = 200 if is_whole else 4 * len(FILES)
     run = copied(finished, tmp_path / "run")
     readers: list[Callable[[Path], Any]] = [opened, reported, completed]
     expected = [read(run) for read in readers]
     everything = {name: (run / name).read_bytes() for name in tiny_runs.files(run)}
     refused = 0
-    for what in mutations(run, FILES, 200, seed=3):
+    for what in mutations(run, FILES, count, seed=3):
         for read, right in zip(readers, expected, strict=True):
             found = outcome(lambda: read(run))  # noqa: B023
             assert isinstance(found, PorismError) or found == right, what
@@ -188,15 +191,17 @@ def test_200_mutations_of_a_finished_run_are_refused_or_change_nothing(finished:
         # Nobody has written over it.
         assert tiny_runs.files(run) == sorted(everything), what
     assert {name: (run / name).read_bytes() for name in tiny_runs.files(run)} == everything
-    assert refused > 200
+    assert refused > count
 
 
-def test_mutations_of_a_run_on_its_way_are_refused_or_it_ends_as_it_would(half: Path, tmp_path: Path) -> None:
+def test_mutations_of_a_run_on_its_way_are_refused_or_it_ends_as_it_would(
+    half: Path, tmp_path: Path, is_whole: bool
+) -> None:
     names = [name for name in FILES if (half / name).exists()]
     right = completed(copied(half, tmp_path / "straight"))
     run = copied(half, tmp_path / "run")
     record = reported(run)
-    for what in mutations(run, names, 40, seed=4):
+    for what in mutations(run, names, 40 if is_whole else len(names), seed=4):
         found = outcome(lambda: reported(run))
         assert isinstance(found, PorismError) or found == record, what
         result = outcome(lambda: completed(copied(run, tmp_path / "resumed")))
