@@ -51,6 +51,7 @@ if torch.cuda.is_available():
 
 
 # torch.compile itself calls what torch deprecates, and torch's own kernel for softmax attention has no rule for vmap.
+@pytest.mark.sweep(4)
 @pytest.mark.filterwarnings("ignore:There is a performance drop because we have not yet implemented:UserWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", LAYERS)

@@ -144,7 +144,7 @@ KEPT = (*FORMULAS, *(name for name in LAYERS if name != "lstm" or not FUSED_ON_C
 """Not the LSTM on x86: the fused kernel that torch takes there keeps a workspace, which fake tensors do not have."""
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", KEPT)
 def test_the_formula_gives_the_bytes_that_autograd_keeps_on_a_cpu(name: str) -> None:
     if name in FORMULAS:

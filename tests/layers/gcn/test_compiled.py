@@ -71,6 +71,7 @@ def test_a_graph_that_a_module_holds_may_be_replaced() -> None:
         assert_same(with_gradients(fast(x), module), with_gradients(module(x), module))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("kind", "dynamic"), [("dense", None), ("sparse", None), ("propagated", None), ("dense", True)], ids=str
 )

@@ -33,6 +33,7 @@ def _fixed_seed() -> None:
     torch.manual_seed(0)
 
 
+@pytest.mark.sweep(12, each="N")
 @pytest.mark.parametrize("N", [1, 2, 7, 63])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("loop_weight", LOOPS)
@@ -244,6 +245,7 @@ def test_a_cached_layer_never_answers_for_another_graph() -> None:
     assert relative_error(layer(x.float(), edges, weights), plain(x.float(), edges, weights)) <= 1e-6
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])

@@ -41,6 +41,7 @@ def largest_error(actual: list[Tensor], expected: list[Tensor]) -> float:
     return max(relative_error(a, b) for a, b in zip(actual, expected, strict=True))
 
 
+@pytest.mark.sweep(6, each="N")
 @pytest.mark.parametrize("N", SIZES)
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("self_loops", [True, False], ids=["loops", "no loops"])

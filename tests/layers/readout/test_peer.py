@@ -96,6 +96,7 @@ def test_an_ignored_index_is_one_whatever_the_targets_are_kept_in(dtype: torch.d
             linear_cross_entropy(h, weight, torch.where(target == 3, 156, 0).to(dtype))
 
 
+@pytest.mark.sweep(2)
 @each_option
 def test_compiles_with_rows_that_are_ignored(options: dict[str, Any]) -> None:
     h, weight, bias, target = drawn(**options)

@@ -74,6 +74,7 @@ def test_out_of_range(estimator: str) -> None:
     assert all(torch.equal(now, before[name]) for name, now in ours.state_dict().items())
 
 
+@pytest.mark.sweep(2)
 @compiling
 @each_estimator
 def test_out_of_range_compiled(estimator: str) -> None:

@@ -24,6 +24,7 @@ def on_device(made: Trainer) -> Trainer:
     return made
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("width", [1, 7, 63])
 @pytest.mark.parametrize(("window", "negatives", "draws"), [(5, 5, 2), (1, 1, 1), (2, 7, 3)])
 def test_one_walk_equals_plain_python(

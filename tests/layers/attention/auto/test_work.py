@@ -38,6 +38,7 @@ def asked(name: str, pattern: Pattern) -> RequestSizes:
     return COUNTED._replace(pattern=pattern, window_size=40 if name == "hybrid" else None)
 
 
+@pytest.mark.sweep(1, each="name")
 @pytest.mark.parametrize(
     ("name", "pattern"),
     [

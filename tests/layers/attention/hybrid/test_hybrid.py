@@ -47,6 +47,7 @@ def assert_equals_naive(operands: list[Any], **options: Any) -> None:
     assert_equal(found, wanted, operands)
 
 
+@pytest.mark.sweep(2, each="T")
 @pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=lambda pattern: pattern.kind)
 @pytest.mark.parametrize("window", [1, 2, 5, 64])
 @pytest.mark.parametrize("T", [1, 2, 7, 63, 64, 65, 257])
@@ -57,6 +58,7 @@ def test_equals_the_oracle_with_all_gradients(T: int, window: int, pattern: Patt
     assert_equals_naive(draw(T, A=6, H=1), window_size=window, pattern=pattern, key_padding_mask=padding, order=4)
 
 
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=lambda pattern: pattern.kind)
 @pytest.mark.parametrize("window", [1, 3, 4, 11])
 @pytest.mark.parametrize(("T", "S", "offset"), [(23, 23, 0), (9, 30, 0), (30, 9, 0), (5, 30, 17), (30, 30, -7)])
@@ -196,6 +198,7 @@ def test_no_answer_is_further_off_than_the_weights_allow(order: int) -> None:
     assert (by_values <= by_weights.sum(-1, keepdim=True) / 2 + 1e-12).all()
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("T", "window"), [(7, 3), (128, 3), (129, 64), (300, 1), (300, 200), (520, 140)])
 def test_cost_equals_the_count_over_many_spans(T: int, window: int, causal: bool) -> None:

@@ -64,6 +64,7 @@ def test_a_window_as_long_as_the_text_is_softmax_at_any_logits(
         assert_close(found, wanted, given, exact, tolerance)
 
 
+@pytest.mark.sweep(20)
 @each_dtype
 @each_pattern
 @pytest.mark.parametrize("padded", [False, True], ids=["", "padded"])
@@ -83,6 +84,7 @@ def test_any_window_equals_the_oracle_at_any_logits(
             assert_close(found, wanted, given, exact, tolerance)
 
 
+@pytest.mark.sweep(10)
 @each_dtype
 @pytest.mark.parametrize("padded", [False, True], ids=["", "padded"])
 @pytest.mark.parametrize("level", LEVELS)

@@ -20,6 +20,7 @@ def test_the_number_of_features(map: str, order: int) -> None:
         assert features(map, order, Integer(width)) == MAPS[map].size(order, width)
 
 
+@pytest.mark.sweep(1, each="length")
 @pytest.mark.parametrize("length", [1, 2, 7, 255, 256, 257, 258, 512, 600])
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_a_layer_costs_what_is_counted(length: int, causal: bool) -> None:

@@ -24,6 +24,7 @@ def draw(T: int = 300, D: int = 1) -> list[Any]:
     return [x.float().double().requires_grad_() for x in (q, k, v)]
 
 
+@pytest.mark.sweep(4, each="scale")
 @each_pattern
 @pytest.mark.parametrize("order", [2, 4])
 @pytest.mark.parametrize("scale", [1e4, -1e4, 100.0, 1e-4, -0.5, 0.0])

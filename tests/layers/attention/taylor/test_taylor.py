@@ -50,6 +50,7 @@ def padding_of(S: int) -> Tensor:
     return torch.stack([torch.ones(S).bool(), torch.rand(S) < 0.4])
 
 
+@pytest.mark.sweep(2, each="T")
 @each_pattern
 @pytest.mark.parametrize("T", [1, 2, 7, 63, 64, 65, 257])
 def test_equals_the_oracle_forward_and_backward(pattern: Pattern, T: int) -> None:

@@ -32,6 +32,7 @@ LENGTHS = (1, 2, 7, 31, 32, 33, 63, 64, 65, 97, 257)
 HOLDS = [(T, *kind) for T in LENGTHS for kind in KINDS if kind[2] == 0 or kind[1] + kind[2] < T]
 
 
+@pytest.mark.sweep(2, each="T")
 @pytest.mark.parametrize(("T", "kind", "W", "ahead"), HOLDS)
 def test_the_formula_equals_the_count(T: int, kind: Kind, W: int, ahead: int) -> None:
     layer = WindowAttention(12, 3, pattern=Pattern(kind, W, ahead), batch_first=True, num_kv_heads=1)

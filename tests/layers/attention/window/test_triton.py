@@ -127,7 +127,7 @@ def test_bfloat16() -> None:
 
 
 def test_the_same_bits_on_every_run() -> None:
-    given = [x.to(DEVICE).requires_grad_() for x in operands(33, 33)]
+    given = [x.to(DEVICE).requires_grad_() for x in operands(33, 33, 1, 1)]
 
     def run() -> list[Any]:
         out = window_attention(*given, pattern=Pattern("sliding", window_size=9))

@@ -66,6 +66,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
+@pytest.mark.sweep(1, each="pattern")
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 def test_equals_the_oracle(pattern: Pattern) -> None:
@@ -74,6 +75,7 @@ def test_equals_the_oracle(pattern: Pattern) -> None:
         assert_equals_oracle(*operands(2, 4, 2, T, T, 3, 5), pattern, key_padding_mask=torch.rand(2, T) < 0.4)
 
 
+@pytest.mark.sweep(2, each="pattern")
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @pytest.mark.parametrize(("T", "S", "offset"), [(7, 65, 0), (65, 7, 0), (65, 70, 5), (2, 257, 255), (63, 64, 33)])
@@ -334,6 +336,7 @@ def test_what_is_saved_is_not_kept_by_a_watch() -> None:
     assert operation.watch._counter.untyped_storage().nbytes() == 0
 
 
+@pytest.mark.sweep(2, each="pattern")
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @pytest.mark.parametrize(("B", "T", "S"), [(0, 40, 40), (2, 0, 40), (2, 40, 0), (0, 0, 0)])
