@@ -7,8 +7,9 @@ BIN      := .venv/bin
 INSTALL  := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 REQUIRES := pyproject.toml constraints.txt
 # A worker that is done takes from the other's end, so that both end together and files mostly stay with one.
-PYTEST   := OMP_NUM_THREADS=1 PORISM_TESTS_WITHOUT="$(WITHOUT)" $(BIN)/python -m pytest -n 2 --dist=worksteal \
-            $(if $(SEED),--seed=$(SEED))
+# Bytecode is kept even where the environment says otherwise: a worker collects in 15 s with it and in 27 s without.
+PYTEST   := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PORISM_TESTS_WITHOUT="$(WITHOUT)" \
+            $(BIN)/python -m pytest -n 2 --dist=worksteal $(if $(SEED),--seed=$(SEED))
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all lint wheel bench clean

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
+from tests import needs
 
 from porism.runs.recipe import override
 from porism.tasks import TASKS, find
 from porism.testing import check_task
+
+soundfile = needs.lazy("soundfile")
 
 FILES = Path(__file__).parents[1] / "tasks"
 SMALL: Mapping[str, tuple[str, list[str]]] = {
@@ -31,12 +33,26 @@ INPUTS: Mapping[str, list[str]] = {
     "sentiment": ["it is not bad", "the camera is okay"],
     "supervised": ["0.5,-0.1", "0,0"],
 }
+GIVEN = ("language", "sentiment", "speech")
+"""Tasks that get small data: to load theirs, or to evaluate all of it again and again, takes seconds."""
 SKIPPED: Mapping[str, set[str]] = {
-    "language": {"splits"},  # a text that is cut into splits has no examples
+    "language": {"splits", "embedded"},  # a text that is cut into splits has no examples
     "words": {"splits"},
-    "sentiment": {"splits"},  # the same sentence may come twice
-    "speech": {"embedded"},  # the recordings below were given
+    "sentiment": {"splits", "embedded"},  # the same sentence may come twice
+    "speech": {"embedded"},
 }
+WORDS = ("the", "object", "is", "a", "function", "it", "not", "bad", "camera", "okay", "good", "very")
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """A text of 300 lines, and 300 reviews."""
+    folder, draw = tmp_path_factory.mktemp("given"), np.random.default_rng(0)
+    lines = [" ".join(draw.choice(WORDS, 8)) for _ in range(300)]
+    (folder / "text.txt").write_text("".join(f"{line}\n" for line in lines))
+    rows = [f"{line},{5 if ' good' in line else 1 if ' bad' in line else 3}\n" for line in lines]
+    (folder / "reviews.csv").write_text("content,score\n" + "".join(rows))
+    return {"language": folder / "text.txt", "sentiment": folder / "reviews.csv"}
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +69,9 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_keeps_the_contract(name: str, request: pytest.FixtureRequest) -> None:
-    kind = find(name)
-    data = request.getfixturevalue("recordings") if name == "speech" else None
+    kind, data = find(name), None
+    if name in GIVEN:
+        data = request.getfixturevalue("recordings") if name == "speech" else request.getfixturevalue("given")[name]
     recipe, assignments = SMALL[name]
     report = check_task(
         kind,
@@ -65,6 +82,8 @@ def test_a_task_keeps_the_contract(name: str, request: pytest.FixtureRequest) ->
     assert {result.name for result in report.skipped} == SKIPPED.get(name, set()), str(report)
 
 
-def test_the_embedded_recordings_need_no_network() -> None:
-    pytest.importorskip("espeakng_loader", reason="the embedded recordings are spoken by it")
-    check_task("speech", checks=["embedded"])
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_embedded_data_need_no_network(name: str) -> None:
+    if name == "speech":
+        pytest.importorskip("espeakng_loader", reason="the embedded recordings are spoken by it")
+    check_task(name, checks=["embedded"])
