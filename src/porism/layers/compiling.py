@@ -1,4 +1,4 @@
-"""torch.compile told about a function, without loading the compiler."""
+"""Marks on functions for torch.compile, made without loading the compiler."""
 
 from collections.abc import Callable
 from functools import wraps

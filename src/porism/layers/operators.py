@@ -1,7 +1,7 @@
 """Operators that torch knows by name: one for eager and compiled code, whole for torch.compile and torch.export.
 
 `register` gives an operator its CPU kernel for every device, what it returns for tensors without numbers, and its FLOPs
-for torch's own counter. Counting by `porism.cost` looks through it into the CPU kernel's code.
+for torch's own counter. Counting by `porism.cost` goes through it into the CPU kernel's code.
 
 `differentiate` gives it a gradient: an autograd Function around it, which saves what the backward pass needs, and which
 `call` takes where a gradient is requested. The backward pass is an operator too, in a Function of its own, so that a

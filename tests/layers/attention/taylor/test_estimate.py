@@ -12,7 +12,7 @@ from porism.costing.counting.count import count
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.request import AttentionRequest
 from porism.layers.attention.taylor import SeriesWarning, TaylorAttention, series_error, taylor_attention
-from porism.layers.attention.taylor.error import Watch, _places
+from porism.layers.attention.taylor.error import Watch, _positions
 
 LIMIT = 0.05
 
@@ -144,14 +144,14 @@ def test_it_looks_at_no_more_queries_than_it_takes() -> None:
 @pytest.mark.parametrize("T", [0, 1, 2, 63, 1000, 131072])
 @pytest.mark.parametrize("most", [0, 1, 7, 256, 2000])
 def test_the_queries_looked_at_stand_for_all(T: int, most: int, alike: bool) -> None:
-    places, weight = _places(T, most, alike)
-    assert len(places) <= max(1, most)
+    positions, weight = _positions(T, most, alike)
+    assert len(positions) <= max(1, most)
     assert float(weight.sum()) == pytest.approx(T)
-    assert places.tolist() == sorted(set(places.tolist()))
-    assert all(0 <= place < T for place in places)
+    assert positions.tolist() == sorted(set(positions.tolist()))
+    assert all(0 <= place < T for place in positions)
     # Where the first ones matter most, they all are among them if there are enough of any.
     if not alike and most >= 256:
-        assert set(range(min(T, 8))) <= set(places.tolist())
+        assert set(range(min(T, 8))) <= set(positions.tolist())
 
 
 def test_an_empty_text_has_no_error() -> None:

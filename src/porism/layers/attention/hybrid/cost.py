@@ -27,13 +27,13 @@ def pairs(window_size: int, causal: bool = False, length: Expr | int = T) -> Exp
     (3121280, 4145408)
     """
     before, last = _spans(length)
-    # A span's keys are its own, and window - 1 on each side that is looked at: fewer where the text starts or ends.
-    behind = _reached(before, window_size)
+    # A span's keys are its own, and window - 1 on each side that is attended to: fewer where the text starts or ends.
+    reached = _reached(before, window_size)
     own = before * LENGTH**2 + last**2
-    first_spans = LENGTH * behind + last * Min(before * LENGTH, window_size - 1)
+    first_spans = LENGTH * reached + last * Min(before * LENGTH, window_size - 1)
     if causal:
         return own + first_spans
-    # Ahead of a span lie as many keys as behind the one that is as far from the other end.
+    # Ahead of a span lie as many keys as before the one that is as far from the other end.
     return own + first_spans + LENGTH * _left(before, last, window_size)
 
 
@@ -45,7 +45,7 @@ def _spans(length: Expr | int) -> tuple[Expr, Expr]:
 
 def _reached(spans: Expr, window_size: int) -> Expr:
     """The sum of min(b * LENGTH, window - 1) over the spans b = 0 ... spans - 1."""
-    short = (window_size - 1) // LENGTH + 1  # as many start less than a window behind the text's start
+    short = (window_size - 1) // LENGTH + 1  # as many start less than a window after the text's start
     few = Min(spans, short)
     return LENGTH * few * (few - 1) / 2 + (spans - few) * (window_size - 1)
 
@@ -78,7 +78,7 @@ def core(
     groups, heads = (sympify(number) for number in (heads if num_kv_heads is None else num_kv_heads, heads))
     M = features("rolled" if order == 2 else "exact", order, sympify(width))
     spans, _ = _spans(length)
-    # Behind: spans that start a window or more after the text's start read; the last one has all others' far keys.
+    # Past keys: spans that start a window or more after the text's start read; the last one has all others' far keys.
     readers = Max(0, length - -(-window_size // LENGTH) * LENGTH)
     summed = Max(0, spans * LENGTH - window_size + 1)
     if not causal:
@@ -177,9 +177,9 @@ def drawing(letters: Mapping[str, int]) -> str:
     ▒ ▒ ■ ■
     """
     length, window = sizes(letters, T=8, W=3)
-    both_sides, behind = Pattern("sliding", window, lookahead=window - 1), Pattern("sliding", window)
+    both_sides, past = Pattern("sliding", window, lookahead=window - 1), Pattern("sliding", window)
     full = picture(f"full, window {window}", length, both_sides, FULL)
-    return f"{full}\n\n{picture(f'causal, window {window}', length, behind, CAUSAL)}"
+    return f"{full}\n\n{picture(f'causal, window {window}', length, past, CAUSAL)}"
 
 
 def work(request: RequestSizes) -> dict[str, float]:

@@ -19,8 +19,8 @@ def exponential(logits: Tensor) -> Tensor:
 def attend(q: Tensor, k: Tensor, v: Tensor, weight: Weight, mask: Tensor, scale: float | None = None) -> Tensor:
     """o[i] = sum over j of w[i, j] v[j] / sum over j of w[i, j], with w = weight(scale q k^T) where mask is True.
 
-    q (B, A, T, D), k (B, G, S, D), v (B, G, S, H), mask fit for (B, A, T, S) -> (B, A, T, H). A query that looks at no
-    key, or whose weights are all 0, gives 0.
+    q (B, A, T, D), k (B, G, S, D), v (B, G, S, H), mask fit for (B, A, T, S) -> (B, A, T, H). A query that attends to
+    no key, or whose weights are all 0, gives 0.
     """
     A, G = q.shape[1], k.shape[1]
     k, v = (x.repeat_interleave(A // G, dim=1) for x in (k, v))

@@ -26,7 +26,7 @@ from porism.layers.attention.taylor.feature_maps import feature_map as build_map
 from porism.layers.operands import check_whole
 
 PAIRS, MOST_PAIRS = 2**20, 2**26
-"""Pairs of query and key that a measurement looks at, at most: at first, and where the error is near to a limit. One
+"""Pairs of query and key that a measurement reads, at most: at first, and where the error is near to a limit. One
 query of every head is looked at even if it has more."""
 
 CLEAR, FEW = 4.0, 256
@@ -64,7 +64,7 @@ def series_error(
 
     With a `limit`, four times as many are looked at, again and again, until there is no doubt on which side of it the
     error over all queries lies, or MOST_PAIRS is reached. An error that sits in a few queries unlike all others can
-    hide from a sample; where all are looked at, nothing can.
+    hide from a sample; where all are read, none can.
 
     Shapes: query (B, A, T, D), key (B, G, S, D), value (B, G, S, H).
     """
@@ -166,7 +166,7 @@ class _Question(NamedTuple):
         (B, A, T, _), S = self.q.shape, self.k.shape[2]
         texts = _spread(B, pairs // max(1, A * S)).to(self.q.device)
         row = max(1, len(texts) * A * S)
-        queries, weight = _places(T, pairs // row, alike=self.pattern.kind == "full")
+        queries, weight = _positions(T, pairs // row, alike=self.pattern.kind == "full")
         parts = [self._norms(texts, few) for few in queries.to(self.q.device).split(max(1, PAIRS // row))]
         difference, answer = (torch.cat(norms, -1) for norms in zip(*parts, strict=True))
         return _Sample(difference, answer, weight.to(difference) * B / max(1, len(texts)))
@@ -194,21 +194,21 @@ class _Question(NamedTuple):
         return difference.square().sum(-1), softmax.square().sum(-1)
 
 
-def _places(T: int, most: int, alike: bool) -> tuple[Tensor, Tensor]:
+def _positions(T: int, most: int, alike: bool) -> tuple[Tensor, Tensor]:
     """Some of the positions 0 ... T - 1, at most so many, and how many each of them stands for.
 
-    Spread evenly where all are alike. Else the first few matter most: they look at the fewest keys, so that their
+    Spread evenly where all are alike. Else the first few matter most: they attend to the fewest keys, so that their
     answers are the largest. Then every octave, 0 ... n, n ... 2n, 2n ... 4n, gets as many, the first one all its own.
     """
     octaves = 1
     while not alike and octaves < most and (most // octaves) << (octaves - 1) < T:
         octaves += 1
-    places, weights = [], []
+    positions, weights = [], []
     for start, stop in pairwise([0, *(-(-T >> octave) for octave in reversed(range(octaves)))]):
         some = _spread(stop - start, most // octaves)
-        places.append(start + some)
+        positions.append(start + some)
         weights.append(torch.full((len(some),), (stop - start) / max(1, len(some))))
-    return torch.cat(places), torch.cat(weights)
+    return torch.cat(positions), torch.cat(weights)
 
 
 def _spread(count: int, most: int) -> Tensor:

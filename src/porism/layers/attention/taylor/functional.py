@@ -114,7 +114,7 @@ def taylor_attention(
     - `offset`: the position of the first query
     - `order`: K, even; an odd one needs `allow_odd`, since its weights can turn negative
     - `feature_map`: "rolled" (order 2, the fastest), "exact" (any order, the fewest features), "ordered" or "diagonal",
-      which books give; see taylor/feature_maps.py. Unless told otherwise rolled at order 2 and exact above
+      which books give; see taylor/feature_maps.py. By default rolled at order 2 and exact above
     - `initial_state`: sums over keys before these, which every query attends to too; `output_final_state` asks for
       those sums after these
 

@@ -79,7 +79,7 @@ def gradient(
     `kept` are the weights that dropout kept, as `Cut.draw` drew them; None where it dropped none.
     """
     if pattern.dilation > 1:
-        # Tokens only change their places, and so do their gradients.
+        # Tokens only change their positions, and so do their gradients.
         apart = Interleaved(pattern, q.shape[2], k.shape[2], offset)
         operands = apart.queries(dO), apart.queries(q), apart.keys(k), apart.keys(v)
         padding = apart.padding(key_padding, k)

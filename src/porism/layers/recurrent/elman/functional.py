@@ -78,7 +78,7 @@ def states(
 def _takes_cudnn(x: Tensor, weight_hh: Tensor, mask: Tensor | None) -> bool:
     """Nets on a GPU that are too wide for our kernel. cuDNN is built for single precision and below.
 
-    Compiled code calls the operator, which looks at sizes and devices when it runs.
+    Compiled code calls the operator, which reads sizes and devices when it runs.
     """
     if not x.is_cuda or weight_hh.dtype == torch.float64 or mask is not None or torch.compiler.is_compiling():
         return False

@@ -25,7 +25,7 @@ from porism.layers.skipgram.kernels.lanes import LINE, STRIDE, ask_for, load, mu
 BINS = 1024
 """Of the tables of sigmoid and softplus up to MAX_SCORE. Between two entries a straight line is off by 3e-6."""
 
-# The last entry is never reached: a score of MAX_SCORE looks for the one after its own.
+# The last entry is never reached: a score of MAX_SCORE reads the one after its own.
 _EDGES = np.arange(BINS + 2) * (2 * MAX_SCORE / BINS) - MAX_SCORE
 SIGMOID = (1 / (1 + np.exp(-_EDGES))).astype(np.float32)
 SOFTPLUS = np.log1p(np.exp(_EDGES)).astype(np.float32)
@@ -238,7 +238,7 @@ def shared_memory(
     for part in numba.prange(parts):
         start, end = length * part // parts, length * (part + 1) // parts
         slope = (last_rate - first_rate) / np.float32(max(1, end - start))
-        # The next word's rows are chosen, and asked for, while this one's are at work.
+        # The next word's rows are chosen, and prefetched, while this one's are at work.
         rows, sizes = np.empty((2, 2 * window + negatives), np.int64), np.zeros(2, np.int64)
         c = np.empty(2 * window + negatives, np.float32)
         dv = changes + step * part

@@ -95,11 +95,11 @@ def _walk(
     offset = tl.where(r < WINDOW, -distance, distance)
     draw = tl.where(is_negative, r - 2 * WINDOW + 1, 0).to(tl.uint64)
     origin = tl.load(seed).to(tl.uint64)
-    nothing = tl.zeros([], dtype=tl.int64)
-    count = nothing
+    zero = tl.zeros([], dtype=tl.int64)
+    count = zero
     loss = tl.zeros([], dtype=tl.float64)
     for at in range(start, end):
-        t = nothing + at
+        t = zero + at
         word = tl.load(kept + t).to(tl.int64)
         state = _mixed(origin + t.to(tl.uint64) * _INCREMENT) + _INCREMENT
         # None around the end of a sentence.

@@ -133,8 +133,8 @@ class Sights:
             none_before = counts.view(self._operands.B, self._operands.G, 1, 1, 1) == 0
             if alone == slice(0, n):
                 return none_before
-        places = torch.arange(place, place + n, device=self._operands.k.device)[:, None]
-        inside = (places >= start) & (places < stop)
+        positions = torch.arange(place, place + n, device=self._operands.k.device)[:, None]
+        inside = (positions >= start) & (positions < stop)
         return inside if none_before is None else inside & none_before
 
     @cached_property

@@ -47,17 +47,17 @@ class Operands:
         # Most texts are padded after their end, and one look is cheaper than many small operations.
         if has_values(self.kept) and bool(self.kept[:, 0].all()):
             return 0
-        return torch.where(self.kept, self._places, BEYOND).amin(1)
+        return torch.where(self.kept, self._positions, BEYOND).amin(1)
 
     @property
     def last_key(self) -> int | Tensor:
         """The place of the last such key; -1 if all are padding."""
         if self.kept is None or self.S == 0:
             return self.S - 1
-        return torch.where(self.kept, self._places, -1).amax(1)
+        return torch.where(self.kept, self._positions, -1).amax(1)
 
     @property
-    def _places(self) -> Tensor:
+    def _positions(self) -> Tensor:
         return torch.arange(self.S, device=self.k.device)
 
     def keys_in(self, state: Tensor) -> Tensor:
@@ -165,11 +165,11 @@ class Division:
 
     def _blind(self, queries: slice) -> Tensor | None:
         """True for a query that sees no key, (N, R n, 1); None where every query sees one."""
-        places = queries.start + self._offset, queries.stop + self._offset
-        if isinstance(self._start, int) and places[0] >= self._start:
+        positions = queries.start + self._offset, queries.stop + self._offset
+        if isinstance(self._start, int) and positions[0] >= self._start:
             return None
-        B, G, R, n = self._operands.B, self._operands.G, self._operands.R, places[1] - places[0]
-        blind = torch.arange(*places, device=self._operands.k.device) < self._start
+        B, G, R, n = self._operands.B, self._operands.G, self._operands.R, positions[1] - positions[0]
+        blind = torch.arange(*positions, device=self._operands.k.device) < self._start
         if self._first is not None:
             blind = blind & (self._operands.keys_in(self._first) == 0).view(B, G, 1, 1)
         return blind.expand(B, G, R, n).reshape(B * G, R * n, 1)

@@ -134,7 +134,7 @@ def _run(
     """Fills `out`, whose first state, or last on the way back, is given. `weight` is (from, to)."""
     T, B, H = inputs.shape
     found = launch(B, weight)
-    assert found is not None, "the caller looks whether there is room"
+    assert found is not None, "callers check that there is room"
     weight = weight.resolve_neg()
     inputs, states = as_read(inputs), as_read(states)
     mask = inputs if mask is None else as_read(mask)

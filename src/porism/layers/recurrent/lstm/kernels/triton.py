@@ -189,5 +189,5 @@ def back_through_time(
 
 def _found(B: int, weight_hh: Tensor, back: bool) -> ScanLaunch:
     found = launch(B, weight_hh, back)
-    assert found is not None, "the caller looks whether there is room"
+    assert found is not None, "callers check that there is room"
     return found

@@ -32,9 +32,9 @@ def serves(settings: "HybridSettings", q: Tensor, k: Tensor, v: Tensor, first: T
     So is a scale of 0 or less, with which the largest logit is not that of the largest product.
     """
     T, (*_, S, H) = q.shape[2], v.shape
-    looks = settings.causal and settings.offset == 0 and T == S and settings.scale > 0
+    has_pattern = settings.causal and settings.offset == 0 and T == S and settings.scale > 0
     alone = first is None and not settings.return_state
-    return looks and alone and min(q.numel(), v.numel()) > 0 and kernel_in_use(q, H, settings.order) == "triton"
+    return has_pattern and alone and min(q.numel(), v.numel()) > 0 and kernel_in_use(q, H, settings.order) == "triton"
 
 
 def forward(settings: "HybridSettings", q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> "Passed":

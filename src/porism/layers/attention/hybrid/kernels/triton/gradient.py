@@ -261,8 +261,8 @@ def reach_keys(
     du = tl.zeros((KEYS, H_TILE), tl.float32)
     # Queries from this chunk on are far from all these keys.
     chunk = tl.cdiv(block * KEYS + KEYS - 1 + window, CHUNK)
-    # Places are counted from the first of these keys. Up to `near` no query is far from any of them, and from `far` on
-    # every query is far from all.
+    # Positions are counted from the first of these keys. Up to `near` no query is far from any of them, and from `far`
+    # on every query is far from all.
     near = tl.minimum(window // QUERIES * QUERIES, length)
     far = tl.minimum(tl.cdiv(KEYS - 1 + window, QUERIES) * QUERIES, length)
     stop = tl.minimum(chunk * CHUNK - block * KEYS, length)

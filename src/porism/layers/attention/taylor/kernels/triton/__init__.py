@@ -32,8 +32,13 @@ def kernel_in_use(q: Tensor, H: int = 64, order: int = 2, map: str = "rolled") -
 def serves(settings: "SeriesSettings", q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether there are kernels for this pass. Block-causal patterns and offsets are torch's."""
     T, (*_, S, H) = q.shape[2], v.shape
-    looks = settings.pattern == FULL or (settings.pattern == CAUSAL and settings.offset == 0 and T == S)
-    return looks and min(q.numel(), v.numel()) > 0 and _has_sizes(q, H, settings.order, settings.map) and available(q)
+    has_pattern = settings.pattern == FULL or (settings.pattern == CAUSAL and settings.offset == 0 and T == S)
+    return (
+        has_pattern
+        and min(q.numel(), v.numel()) > 0
+        and _has_sizes(q, H, settings.order, settings.map)
+        and available(q)
+    )
 
 
 def forward(
