@@ -43,7 +43,7 @@ def test_a_phone_never_scrolls_sideways(write_run: WriteRun, tmp_path: Path, run
         "--dump-dom",
         f"{tmp_path / 'phone.html'}",
     ]
-    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
     width = re.search(r"<title>(\d+)</title>", output)
     assert width is not None, output[:200]
     assert int(width.group(1)) <= 375
