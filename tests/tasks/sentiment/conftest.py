@@ -20,6 +20,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as transformers' own classes save it: two layers of BERT, 16 wide, and its tokenizer."""
     transformers = pytest.importorskip("transformers", reason="the folder is one of the transformers package")
+    pytest.importorskip("tokenizers", reason="its tokenizer is one of the tokenizers package")
     folder: Path = tmp_path_factory.mktemp("tiny-bert")
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]) + "\n")
     torch.manual_seed(3)
