@@ -229,7 +229,7 @@ def test_trials_that_were_altered_are_found(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [{"resume": True}, {"fast_dev_run": True}])
 def test_python_refuses_to_tune_what_is_no_new_run(more: dict[str, bool], tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="is for a new run"):
-        porism.train("supervised", tune=1, out=tmp_path / "run", **more)  # type: ignore[arg-type]
+        porism.train("supervised", tune=1, out=tmp_path / "run", **more)  # type: ignore[call-overload]
 
 
 def test_a_taken_folder_is_refused_before_the_search(run: Any) -> None:

@@ -20,8 +20,8 @@ STRENGTHS = (0.01, 0.1, 1.0, 10.0)
 """C of scikit-learn, the inverse of the weight of the squared weights; of equal accuracies on valid the smallest."""
 ITERATIONS = 100
 """Of L-BFGS at most: where it has not converged by then, a smaller C has."""
-SMALLEST = -50.0
-"""Log-probability: below it a number may be 0, whose logarithm is none."""
+SMALLEST = 1e-20
+"""Probability: that of a class may be 0, whose logarithm is no number."""
 
 Labels = NDArray[np.int64]
 
@@ -48,9 +48,9 @@ class FittedClassifier:
 
     def log_probs(self, inputs: Any) -> Tensor:
         """inputs (N, features), dense or sparse -> (N, classes), in float64."""
-        known = torch.from_numpy(np.asarray(self.model.predict_log_proba(inputs), dtype=np.float64))
+        known = torch.from_numpy(np.asarray(self.model.predict_proba(inputs), dtype=np.float64))
         found = torch.full((len(known), self.classes), self.floor, dtype=torch.float64)
-        found[:, torch.from_numpy(np.asarray(self.model.classes_, dtype=np.int64))] = known.clamp(min=SMALLEST)
+        found[:, torch.from_numpy(np.asarray(self.model.classes_, dtype=np.int64))] = known.clamp(min=SMALLEST).log()
         return found
 
     def accuracy(self, inputs: Any, labels: Labels) -> float:

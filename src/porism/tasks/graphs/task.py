@@ -17,7 +17,7 @@ from porism.runs.recipe import Recipe
 from porism.runs.run import IN_MEMORY
 from porism.runs.tuning import Space
 from porism.tasks.blocks.classification import accuracy_and_cross_entropy
-from porism.tasks.graphs.baselines import baseline_accuracies
+from porism.tasks.graphs.baselines import baseline_accuracies, baseline_notes
 from porism.tasks.graphs.data import (
     CATALOGUE,
     LabelledGraph,
@@ -263,6 +263,9 @@ class Graphs(Task):
             name: {split: {"accuracy": share} for split, share in splits.items()}
             for name, splits in baseline_accuracies(self.data).items()
         }
+
+    def baseline_notes(self) -> Sequence[str]:
+        return baseline_notes(self.data)
 
     def limit(self) -> dict[str, dict[str, float]]:
         return {split: {"accuracy": share} for split, share in self.data.limits.items()}
