@@ -120,9 +120,9 @@ def test_what_repeats_a_run_is_python_where_python_brought_something() -> None:
     unset = replace(named, overrides=["max_grad_norm=none", "restore_best_weights=false"])
     assert unset.call().endswith(f"{told}, max_grad_norm=None, restore_best_weights=False)")
     # From a file the command line finds it too.
-    in_file = replace(named, model="/home/nets.py:make")
-    assert in_file.repeat().startswith("porism train supervised --model /home/nets.py:make --set loss=model --pre")
-    assert in_file.call() == named.call().replace("nets:make", "/home/nets.py:make")
+    in_file = replace(named, model="/models/nets.py:make")
+    assert in_file.repeat().startswith("porism train supervised --model /models/nets.py:make --set loss=model --pre")
+    assert in_file.call() == named.call().replace("nets:make", "/models/nets.py:make")
     assert replace(in_file, overrides=["loss=function"]).repeat().endswith("loss=...)")
 
 

@@ -65,6 +65,7 @@ class ImagesFields(RecipeFields, total=False):
     levels: int
     test_subset: Literal["whole", "as-train"]
     image_size: int | None
+    skip_broken: bool
 
 class GraphsFields(RecipeFields, total=False):
     normalization: Literal["sym", "rw", "softmax", "none"]

@@ -53,6 +53,8 @@ class ImagesRecipe(Recipe):
     """The test split as it comes, or its first images of each class, in the shares that the classes have in train."""
     image_size: Count | None = None
     """Rows and columns to which the pictures of a folder are resized."""
+    skip_broken: bool = False
+    """Leave out the files of a folder of pictures that cannot be read, and say which; else they are refused."""
 
     def __post_init__(self) -> None:
         augments = self.translate or self.degrees or self.scale or self.horizontal_flip

@@ -51,7 +51,7 @@ class Images(Task):
     tunable: ClassVar[Space] = SPACE
     fields_beside_model = (
         *("label_smoothing", "translate", "degrees", "scale", "horizontal_flip"),
-        *("divisor", "test_subset", "image_size"),
+        *("divisor", "test_subset", "image_size", "skip_broken"),
     )
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
@@ -72,7 +72,7 @@ class Images(Task):
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
-        return cls._of(own, load_images(source, size=own.image_size))
+        return cls._of(own, load_images(source, size=own.image_size, skip_broken=own.skip_broken))
 
     @classmethod
     def from_data(cls, recipe: Recipe, data: Any) -> Self:

@@ -115,6 +115,24 @@ def test_pictures_that_are_not(class_folder: Path) -> None:
             load_images(str(class_folder))
 
 
+def test_all_files_that_are_no_pictures_are_named_at_once_and_left_out_on_request(class_folder: Path) -> None:
+    whole = load_images(str(class_folder))
+    (class_folder / "cat" / "notes.txt").write_text("hello")
+    with pytest.raises(DataError, match="notes.txt: not a picture.* Or leave such files out with .*skip_broken=true"):
+        load_images(str(class_folder))
+    (class_folder / "cat" / "aa.png").write_bytes(b"PNG")
+    with pytest.raises(DataError, match="2 files of .* cannot be read: cat/aa.png, cat/notes.txt. Or leave"):
+        load_images(str(class_folder))
+    skipped = load_images(str(class_folder), skip_broken=True)
+    assert skipped.facts["left out"] == "2 files that cannot be read: cat/aa.png, cat/notes.txt"
+    assert skipped.fingerprint() == whole.fingerprint()
+    assert "left out" not in whole.facts
+    for file in (class_folder / "cat").iterdir():
+        file.write_bytes(b"")
+    with pytest.raises(DataError, match="class cat has no picture that can be read"):
+        load_images(str(class_folder), skip_broken=True)
+
+
 def test_folders_without_what_they_need(class_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty: 0 subfolders, expected two or more, a class each"):

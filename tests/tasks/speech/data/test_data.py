@@ -135,6 +135,29 @@ def test_lists_as_they_are(lists: Lists) -> None:
     assert recordings.facts["split"] == "as listed"
 
 
+def test_a_text_beside_each_recording(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    for number in range(12):
+        file = sound(folder / "clips" / f"{number:02d}.wav", seed=number)
+        file.with_suffix(".txt").write_text(f"number\n{number}\n")
+    recordings = load_recordings(str(folder))
+    assert [len(recordings.splits[split]) for split in SPLITS] == [9, 1, 2]
+    assert {u.name: u.text for split in SPLITS for u in recordings.splits[split]}["07"] == "number 7"
+    assert recordings.facts["split"] == "test drawn at random, valid drawn at random"
+    for number, split in enumerate(("train", "dev", "test")):
+        file = sound(tmp_path / "split" / split / f"{split}.flac", seed=number)
+        file.with_suffix(".txt").write_text(split)
+    apart = load_recordings(str(tmp_path / "split"))
+    assert [apart.splits[split][0].text for split in SPLITS] == ["train", "dev", "test"]
+    assert apart.facts["split"] == "by folder"
+    sound(tmp_path / "split" / "more.wav", seed=9)
+    with pytest.raises(DataError, match=r"more.wav: beside the folders of the splits"):
+        load_recordings(str(tmp_path / "split"))
+    (folder / "clips" / "03.txt").unlink()
+    with pytest.raises(DataError, match=r"03.wav: no 03.txt beside it. Write its transcript there"):
+        load_recordings(str(folder))
+
+
 def test_valid_is_held_out_where_no_list_says(lists: Lists) -> None:
     folder = lists({"train": [f"w {n}" for n in range(30)], "test": ["z"]})
     recordings = load_recordings(str(folder))

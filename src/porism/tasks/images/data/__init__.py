@@ -26,11 +26,11 @@ CATALOGUE = {
 """Image sets known by name. Anything else is a path."""
 
 
-def load_images(source: str | None = None, *, size: int | None = None) -> ImageSet:
+def load_images(source: str | None = None, *, size: int | None = None, skip_broken: bool = False) -> ImageSet:
     """The images of a name (`digits`, `mnist`, `fashion-mnist`, `octmnist`) or of a path; None is the digits.
 
     A path is an .npz as MedMNIST has, a folder of idx files, or a folder of pictures with a subfolder a class, which
-    may be resized to `size` x `size`.
+    may be resized to `size` x `size`; `skip_broken` leaves out what cannot be read there.
     """
     source = "digits" if source is None else source
     path = Path(source).expanduser()
@@ -42,7 +42,7 @@ def load_images(source: str | None = None, *, size: int | None = None) -> ImageS
     if source in PUBLIC:
         return read_named(source)
     if of_pictures:
-        return read_folder(path, size)
+        return read_folder(path, size, skip_broken)
     if path.is_dir():
         return read_idx_folder(path, path.name)
     if path.suffix == ".npz" and path.exists():

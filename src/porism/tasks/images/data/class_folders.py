@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.errors import DataError, advise, fields
+from porism.errors import MOST_NAMED, DataError, advise, fields
 from porism.tasks.blocks.download import readable
 from porism.tasks.blocks.memory import check_fits
 from porism.tasks.blocks.splits import check_disjoint, file_identity
@@ -25,17 +26,22 @@ Files = dict[str, list[Path]]
 """The pictures of each class."""
 
 
-def read_folder(folder: Path, size: int | None = None) -> ImageSet:
+def read_folder(folder: Path, size: int | None = None, skip_broken: bool = False) -> ImageSet:
     """Pictures of one size, or all resized to `size` x `size`; grey if all are, else in colour.
 
     A folder that holds train, valid (or val) and test is split so. Otherwise a tenth of each class is test and a tenth
     is valid, drawn by a fixed seed from the files in the order of their names.
+
+    skip_broken: files that are no pictures that can be read are left out, and named among the facts; else all of them
+    are refused at once.
     """
     apart = {split: path for split in SPLITS if (path := _split_folder(folder, split))}
     if "train" in apart and len(apart) < len(SPLITS):
         lost = next(split for split in SPLITS if split not in apart)
         raise DataError(f"{folder}: it holds train, but no folder {lost}. Add it, or put the classes side by side.")
-    by_split = {s: _by_class(path) for s, path in apart.items()} if len(apart) == 3 else _drawn(_by_class(folder))
+    found = {s: _by_class(path) for s, path in apart.items()} if len(apart) == 3 else {"": _by_class(folder)}
+    opened = _opened(folder, found, skip_broken)
+    by_split = opened.files if len(apart) == 3 else _drawn(opened.files[""])
     classes = sorted(by_split["train"])
     for split, files in by_split.items():
         if strange := sorted(set(files) - set(classes)):
@@ -45,9 +51,46 @@ def read_folder(folder: Path, size: int | None = None) -> ImageSet:
                 f"{folder}: no pictures for {split}. Give at least {HELD_OUT} of a class, or three folders."
             )
     _check_disjoint(folder, by_split)
-    colour = not all(is_grey(open_picture(file)) for files in by_split.values() for file in _all(files))
-    splits = {split: _read(files, classes, colour, size) for split, files in by_split.items()}
-    return image_set(folder.name, classes, splits, "" if len(apart) == 3 else "drawn at random by file in each class")
+    splits = {split: _read(files, classes, opened.colour, size) for split, files in by_split.items()}
+    drawn = "" if len(apart) == 3 else "drawn at random by file in each class"
+    return image_set(folder.name, classes, splits, drawn, opened.left_out)
+
+
+class Opened(NamedTuple):
+    """The pictures of each split that can be read, whether one is in colour, and what is left out, in words."""
+
+    files: dict[str, Files]
+    colour: bool
+    left_out: str
+
+
+def _opened(folder: Path, by_split: dict[str, Files], skip_broken: bool) -> Opened:
+    """Every picture opened once. What cannot be read is refused, or left out."""
+    colour = False
+    broken: dict[str, DataError] = {}
+    kept: dict[str, Files] = {}
+    for split, by_class in by_split.items():
+        kept[split] = {name: [] for name in by_class}
+        for name, files in by_class.items():
+            for file in files:
+                try:
+                    colour = not is_grey(open_picture(file)) or colour
+                    kept[split][name].append(file)
+                except DataError as error:
+                    broken[str(file.relative_to(folder))] = error
+            if not kept[split][name] and skip_broken:
+                raise DataError(f"{folder}: class {name} has no picture that can be read. Add some, or take it away.")
+    if not broken:
+        return Opened(kept, colour, "")
+    first, others = next(iter(broken.values())), len(broken) > 1
+    more = [f"{len(broken) - MOST_NAMED} more"] if len(broken) > MOST_NAMED else []
+    named = ", ".join([*list(broken)[:MOST_NAMED], *more])
+    if not skip_broken:
+        raise DataError(
+            f"{first} {len(broken)} files of {folder} cannot be read: {named}." if others else str(first),
+            advise("Or leave such files out with {}.", fields(skip_broken=True)),
+        )
+    return Opened(kept, colour, f"{len(broken)} files that cannot be read: {named}")
 
 
 def _split_folder(folder: Path, split: str) -> Path | None:

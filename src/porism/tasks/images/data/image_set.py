@@ -114,10 +114,13 @@ def labelled(images: NDArray[np.generic], labels: NDArray[np.generic], classes: 
     return Labelled(pixels, torch.from_numpy(numbers))
 
 
-def image_set(name: str, classes: Sequence[str], splits: Mapping[str, Labelled], how_split: str = "") -> ImageSet:
+def image_set(
+    name: str, classes: Sequence[str], splits: Mapping[str, Labelled], how_split: str = "", left_out: str = ""
+) -> ImageSet:
     """The set, once its splits are seen to hold images of one shape."""
     shapes = {split: tuple(splits[split].images.shape[1:]) for split in SPLITS if split in splits}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{split} {shape}" for split, shape in shapes.items())
         raise DataError(f"{name}: images of different shapes (channels, rows, columns): {listed}. Expected one shape.")
-    return ImageSet(name, tuple(classes), splits, {"split": how_split} if how_split else {})
+    facts = {"split": how_split, "left out": left_out}
+    return ImageSet(name, tuple(classes), splits, {fact: told for fact, told in facts.items() if told})

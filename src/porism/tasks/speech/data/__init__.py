@@ -12,6 +12,7 @@ from porism.tasks.speech.data.an4 import TRANSCRIPTS, read_an4
 from porism.tasks.speech.data.embedded import NAME, embedded_recordings
 from porism.tasks.speech.data.lists import list_of, read_lists, read_single_list
 from porism.tasks.speech.data.ljspeech import METADATA, PUBLIC, read_ljspeech, read_public_ljspeech
+from porism.tasks.speech.data.pairs import holds_pairs, read_pairs
 from porism.tasks.speech.data.recordings import SPLITS, Recordings, Utterance
 from porism.tasks.speech.data.symbols import check_characters
 
@@ -27,8 +28,9 @@ CATALOGUE = {
 def load_recordings(source: str | None = None, *, strict: bool = False) -> Recordings:
     """The recordings of a name (`spoken`, `ljspeech`) or of a path; None is `spoken`.
 
-    A path is a folder laid out as LJ Speech, as CMU's AN4 or with lists (train.tsv, test.tsv), or one list. `strict`
-    refuses a transcript with a character that is not in the alphabet, which otherwise counts as unknown.
+    A path is a folder laid out as LJ Speech, as CMU's AN4, with lists (train.tsv, test.tsv) or with a text beside each
+    recording, or one list. `strict` refuses a transcript with a character that is not in the alphabet, which otherwise
+    counts as unknown.
     """
     recordings = _read(NAME if source is None else source)
     if strict:
@@ -62,7 +64,10 @@ def _read_folder(folder: Path) -> Recordings:
         return read_an4(folder)
     if list_of(folder, "train"):
         return read_lists(folder)
+    if holds_pairs(folder):
+        return read_pairs(folder)
     raise DataError(
-        f"{folder}: no transcripts in this folder. Put {METADATA} and wavs/ as in LJ Speech into it, "
-        f"{TRANSCRIPTS['train']} as in AN4, or train.tsv and test.tsv with a path, a tab and a transcript a line."
+        f"{folder}: no transcripts in this folder. Put a NAME.txt beside each NAME.wav, {METADATA} and wavs/ as in LJ "
+        f"Speech, {TRANSCRIPTS['train']} as in AN4, or train.tsv and test.tsv with a path, a tab and a transcript a "
+        "line."
     )
