@@ -60,7 +60,10 @@ def test_what_is_said_of_other_counters_is_what_was_counted(repository: Path) ->
     assert silent == ["torch", "fvcore"]
     assert lstm["counts"]["porism"] == lstm["hand"]
     assert "torch's own FlopCounterMode and fvcore count 0" in text
-    assert f"{len(rows)} cases by {len(lstm['counts'])} counters" in text
+    assert len(lstm["counts"]) == 7
+    alike = sum(not row["convention"] for row in rows)
+    assert f"[six counters and ours on {len(rows)} cases]" in text
+    assert f"the {alike} cases apart that every convention counts alike" in text
 
 
 @pytest.mark.sweep(0)
