@@ -14,8 +14,8 @@ from typing import Any
 @cache
 def replace_names_once() -> None:
     """Leaves the names alone where they are replaced already. Does nothing where this Triton is built otherwise."""
-    interpreter = import_module("triton.runtime.interpreter")
-    language = import_module("triton.language")
+    interpreter: Any = import_module("triton.runtime.interpreter")
+    language: Any = import_module("triton.language")
     replace_names = getattr(interpreter, "_patch_lang", None)
     if replace_names is None or not hasattr(language.core, "is_builtin"):
         return

@@ -43,6 +43,7 @@ def test_ours_equals_the_hand_count(case: Case, sizes: dict[str, int]) -> None:
     assert_exact(case, run(case, sizes), sizes)
 
 
+@pytest.mark.sweep(24)
 @pytest.mark.parametrize("case", [case for case in CASES if not case.needs_values], ids=lambda case: case.name)
 def test_shapes_alone_give_the_hand_count(case: Case) -> None:
     with FakeTensorMode(allow_non_fake_inputs=True):

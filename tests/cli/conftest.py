@@ -20,6 +20,14 @@ class Said:
 Say = Callable[..., Said]
 
 
+@pytest.fixture(autouse=True)
+def _no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a page take longer than these trainings, and tests/report draws them."""
+    if "matplotlib" not in needs.missing():
+        for module in ("curves", "exhibits"):
+            monkeypatch.setattr(f"porism.report.{module}.draw", lambda *_, **__: "<svg></svg>")
+
+
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Say:
     """Runs a porism command in an empty folder."""

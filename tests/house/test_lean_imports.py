@@ -75,6 +75,7 @@ except SystemExit as leaving:
 """
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 def test_a_layer_stands_alone(modules_of: dict[str, list[str]], layer: str) -> None:

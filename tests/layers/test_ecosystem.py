@@ -133,6 +133,7 @@ def test_jacrev(name: str) -> None:
     assert relative_error(found, wanted) <= GRADIENT
 
 
+@pytest.mark.sweep(4)
 @layers()
 def test_compile(name: str) -> None:
     torch.compiler.reset()

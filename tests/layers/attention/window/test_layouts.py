@@ -69,6 +69,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("porism.layers.attention.window.kernels.blocks._CACHE_BYTES", 2**14)
 
 
+@pytest.mark.sweep(5, each="layout")
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize(
@@ -147,6 +148,7 @@ def test_any_layouts_patterns_offsets_and_scales(seed: int) -> None:
         assert_equals_oracle(found, operands, incoming, mask, scale)
 
 
+@pytest.mark.sweep(2, each="layout")
 @pytest.mark.parametrize("function", [softmax_decode, window_decode], ids=["softmax", "window"])
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("scale", [None, -0.5, 0.0])

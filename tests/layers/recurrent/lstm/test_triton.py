@@ -67,6 +67,7 @@ def errors(leaves: list[Tensor], mask: Tensor | None = None) -> list[float]:
     return [relative_error(one.double(), other) for one, other in pairs]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_is_as_near_to_float64_as_the_loop(
