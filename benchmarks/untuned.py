@@ -47,6 +47,9 @@ class Row:
     baseline: str
     baseline_value: float | None
     epochs: tuple[int, ...]
+    """That were trained, one a seed."""
+    most_epochs: int
+    """Of the recipe: fewer where --seconds were over, or valid no longer improved."""
     seconds: float
     report: str
     """What the report says of the first seed."""
@@ -82,7 +85,7 @@ def measured(task: str, data: str, folder: Path, seeds: int, fields: dict[str, A
             runs.append(porism.train(task, recipe, data=data, out=out, seed=seed, progress=False, **given, **more))
         except PorismError as error:
             # It diverged, or the data cannot be read: the others are measured all the same.
-            return Row(task, data, recipe, "", False, (), "", None, (), 0.0, f"{error}")
+            return Row(task, data, recipe, "", False, (), "", None, (), 0, 0.0, f"{error}")
     group = group_runs(entries_of([read_run(runs[0].path)]))[0]
     found = json.loads((runs[0].path / "metrics.json").read_text())
     scores = {
@@ -101,6 +104,7 @@ def measured(task: str, data: str, folder: Path, seeds: int, fields: dict[str, A
         name,
         scores.get(name),
         tuple(int(run.history[-1]["epoch"]) for run in runs),
+        runs[0].recipe.epochs,
         float(found["seconds"]),
         " ".join(against_baselines(group)),
     )
@@ -108,12 +112,15 @@ def measured(task: str, data: str, folder: Path, seeds: int, fields: dict[str, A
 
 def table(rows: list[Row]) -> Table:
     """One row a set of data."""
-    made = Table("task", "data", "default recipe", "test", "best baseline", "test ", "better", "the report says")
+    made = Table(
+        "task", "data", "default recipe", "epochs", "test", "best baseline", "test ", "better", "the report says"
+    )
     for row in rows:
         value = f"{row.metric} {row.value:.4g}" if row.values else "none"
         baseline = "" if row.baseline_value is None else f"{row.baseline_value:.4g}"
         made.add_row(
-            *(row.task, Path(row.data).name, row.recipe, value, row.baseline, baseline, row.winner, row.report)
+            *(row.task, Path(row.data).name, row.recipe, f"{min(row.epochs, default=0)} of {row.most_epochs}", value),
+            *(row.baseline, baseline, row.winner, row.report),
         )
     return made
 

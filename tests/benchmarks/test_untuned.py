@@ -7,7 +7,9 @@ from porism.errors import RecipeError
 
 
 def row(values: tuple[float, ...], baseline: float | None, lower: bool = False) -> untuned.Row:
-    return untuned.Row("images", "a/pictures", "grid-4", "accuracy", lower, values, "HOG", baseline, (3,), 1.0, "says")
+    return untuned.Row(
+        "images", "a/pictures", "grid-4", "accuracy", lower, values, "HOG", baseline, (3,), 5, 1.0, "says"
+    )
 
 
 @pytest.mark.parametrize(
