@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def record(
     **facts: str,
 ) -> RunRecord:
     """A run in memory. Keywords that are not named are its circumstances."""
-    known = {"source": "data", "device": "cpu", "precision": "fp32", "fingerprint": "ab12"} | facts
+    known: dict[str, Any] = {"source": "data", "device": "cpu", "precision": "fp32", "fingerprint": "ab12", **facts}
     scores: dict[str, dict[str, float | None]] = {"valid": {metric: valid}, "test": {metric: test}}
     return RunRecord(
         path=Path(f"{recipe}-{seed}"),

@@ -32,9 +32,9 @@ def test_labels_go_to_the_nearer_nodes_and_the_majority_to_those_that_none_reach
     found = propagated_labels(data)
     assert found is not None
     assert found.tolist() == [1, 1, 1, 0, 0, 0, 0]
-    found = baseline_accuracies(data)
-    assert found["majority class"] == {"valid": 0.5, "test": 0.5}
-    assert found["label propagation"] == {"valid": 1.0, "test": 1.0}
+    scores = baseline_accuracies(data)
+    assert scores["majority class"] == {"valid": 0.5, "test": 0.5}
+    assert scores["label propagation"] == {"valid": 1.0, "test": 1.0}
 
 
 def test_features_tell_nodes_apart_that_no_edge_reaches() -> None:

@@ -56,7 +56,7 @@ def test_counts_are_those_of_the_pairs(task: Words) -> None:
 
 
 def test_pmi_of_independent_words_is_zero() -> None:
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 
     independent = np.outer([1.0, 3.0], [2.0, 5.0])
     assert positive_pmi(csr_matrix(independent)).toarray() == pytest.approx(np.zeros((2, 2)))

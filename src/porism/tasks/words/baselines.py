@@ -97,7 +97,7 @@ def baseline_notes(corpus: StreamedCorpus, recipe: WordsRecipe) -> list[str]:
 
 def count_pairs(data: WordsData, window: int) -> Any:
     """How often each word has each context, of pairs drawn as for training: sparse (V, V)."""
-    from scipy.sparse import coo_matrix, csr_matrix
+    from scipy.sparse import coo_matrix, csr_matrix  # type: ignore[import-untyped]
 
     size = len(data.corpus.vocabulary)
     total = csr_matrix((size, size), dtype=np.float64)
