@@ -1,4 +1,6 @@
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -7,7 +9,8 @@ from porism.runs.recipe import override
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import optimizer
-from porism.training.step import make_step
+from porism.training.session import begin
+from porism.training.step import EagerStep, make_step
 
 CPU = torch.device("cpu")
 
@@ -58,3 +61,31 @@ def test_a_captured_step_learns_what_the_written_one_does(tiny: LanguageRecipe, 
         assert not captured or len(step.graphs) == 2  # type: ignore[attr-defined]
         losses.append(loss.item())
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_what_is_compiled_first_is_before_the_clock_and_changes_no_bit(
+    tiny: LanguageRecipe, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, loss = [0.0], Language.loss
+    calls: list[int] = []
+
+    def compiling(*given: Any) -> Any:
+        now[0] += 0.001 if calls else 1000.0
+        calls.append(1)
+        return loss(*given)
+
+    monkeypatch.setattr("porism.training.loop.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(Language, "loss", compiling)
+    found = []
+    for name in ("warm", "cold"):
+        calls.clear()
+        if name == "cold":
+            monkeypatch.setattr(EagerStep, "warm_up", lambda *_: None)
+        recipe = override(tiny, ["epochs=1", "dropout=0.5"])
+        training = begin(Language, recipe, tmp_path / name, source=text, device="cpu", seed=3, threads=1)
+        training.fit(checkpoint_every=math.inf)
+        found.append(training)
+    warm, cold = found
+    assert warm.position.seconds < 10
+    assert cold.position.seconds > 1000
+    assert all(torch.equal(a, b) for a, b in zip(warm.model.parameters(), cold.model.parameters(), strict=True))

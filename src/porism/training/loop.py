@@ -19,7 +19,7 @@ from porism.training import optimizer
 from porism.training.interrupt import Interrupt
 from porism.training.position import TrainingState
 from porism.training.progress import NoProgress, Progress
-from porism.training.step import make_step
+from porism.training.step import EagerStep, make_step
 from porism.training.task import Carry, Step, Task
 
 
@@ -83,6 +83,9 @@ class Training(TrainingState):
                 advise("Use {}.", fields(max_seconds=None)),
             )
         step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
+        # What a user's module does beside its gradient is not known. A GPU has steps to warm up in any case.
+        if isinstance(step, EagerStep) and self.device.type == "cpu" and self.task.brought.model is None:
+            self._warm_up(step)
         title = f"{self.task.name} {recipe.name}"
         progress.begin(title, recipe.epochs, steps // every, (at.epoch - 1) * steps + at.step, self.task.unit)
         if not recipe.restore_best_weights and not at.finished:
@@ -91,6 +94,16 @@ class Training(TrainingState):
             while not at.finished:
                 self._train_epoch(step, interrupt, progress, checkpoint_every)
                 self._close_epoch(progress)
+
+    def _warm_up(self, step: EagerStep) -> None:
+        """A step without an update before the clock starts: compiling is no training."""
+        at = self.position
+        if at.finished:
+            return
+        batches = self.task.batches(at.epoch, self.run.facts.seed)
+        self.model.train()
+        # A run that was stopped after the last step of an epoch has only its end to come.
+        step.warm_up(batches[min(at.step, len(batches) - 1)], dict(self.carry or self.task.start(self.model)))
 
     def _train_epoch(self, step: Step, interrupt: Interrupt, progress: Progress, checkpoint_every: float) -> None:
         at, recipe = self.position, self.task.recipe

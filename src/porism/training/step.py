@@ -38,15 +38,29 @@ class EagerStep:
         self.half = precision == "bf16"
 
     def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        loss, carry = self._gradients(batch, carry)
+        if self.task.recipe.max_grad_norm is not None:
+            clip_grad_norm_(self.model.parameters(), self.task.recipe.max_grad_norm)
+        self.optimizer.step()
+        return loss.detach(), carry
+
+    def warm_up(self, batch: Batch, carry: Carry) -> None:
+        """Compile and allocate what a step needs, and leave no trace: no update, the same buffers and random state."""
+        random, buffers = torch.get_rng_state(), {name: x.clone() for name, x in self.model.named_buffers()}
+        self._gradients(batch, carry)
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.set_rng_state(random)
+        with torch.no_grad():
+            for name, x in self.model.named_buffers():
+                x.copy_(buffers[name])
+
+    def _gradients(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         self.optimizer.zero_grad(set_to_none=True)
         # The cache of cast weights would outlive a capture, and every weight is cast once a step anyway.
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
             loss, carry = self.task.loss(self.model, batch, carry)
         loss.backward()
-        if self.task.recipe.max_grad_norm is not None:
-            clip_grad_norm_(self.model.parameters(), self.task.recipe.max_grad_norm)
-        self.optimizer.step()
-        return loss.detach(), carry
+        return loss, carry
 
 
 class CapturedStep:
