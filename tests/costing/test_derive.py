@@ -45,7 +45,9 @@ def test_parameters_and_flops_are_what_a_hand_counts(case: tuple[Any, tuple[str,
     derived = derive(target, *inputs)
     assert same(derived.parameters, parameters)
     assert same(derived.flops, flops)
-    assert derived.verdict.startswith("exact on")
+    # The kernel of nn.LSTM keeps whole pages of memory, which is no polynomial.
+    paged = target is CASES["lstm"][0]
+    assert derived.verdict.startswith("no formula for bytes kept for the backward pass" if paged else "exact on")
     assert not derived.uncounted
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,10 +10,14 @@ from torch import Tensor, nn
 
 from porism.costing.cost import Cost
 from porism.costing.counting.conventions import DEFAULT_CONVENTIONS, Conventions
+from porism.costing.counting.copies import parameters_and_buffers
+from porism.costing.counting.count import at_most
 from porism.costing.counting.target import Target, first_line
-from porism.costing.fitting.interpolate import interpolate
-from porism.costing.fitting.samples import Limits
-from porism.costing.module_row import TALLIES, ModuleRow
+from porism.costing.fitting.basis import symbol
+from porism.costing.fitting.challenge import challenge, constants_of
+from porism.costing.fitting.interpolate import Fitted, interpolate
+from porism.costing.fitting.samples import Limits, Sizes
+from porism.costing.module_row import TALLIES, UNSEEN, ModuleRow
 from porism.errors import PorismError, RecipeError, ShapeError
 
 Input = str | Tensor | Callable[..., Any] | Sequence[Any] | Mapping[str, Any] | float | None
@@ -55,13 +60,58 @@ def derive(
     fixed = given | find_fixed(counted, limits, given)
     letters = [letter for letter in counted.letters if letter not in fixed]
     limits = limits.without(fixed)
-    fitted = interpolate(lambda sizes: counted.quantities({**fixed, **sizes}), letters, limits=limits)
+    counted.compare()
+    counted.refuses_some = False  # what was refused so far were sizes of letters that are fixed
+    fitted = interpolate(lambda sizes: _decided(counted, {**fixed, **sizes}), letters, limits=limits)
+    fitted |= dict.fromkeys(counted.in_pages, Fitted(None, (), "the LSTM's kernel keeps whole pages of memory"))
+    fitted |= dict.fromkeys(counted.varying, Fitted(None, (), "it depends on the data"))
+    fitted |= _challenged(counted, fitted, fixed, limits)
     rows = []
     for path, kind in counted.kinds.items():
         found = {name: fitted[f"{name} {path}"] for name in TALLIES if f"{name} {path}" in fitted}
+        found.setdefault("activation_bytes", Fitted(None, (), UNSEEN))
         if path == "" or any(part.formula != 0 for part in found.values()):
             rows.append(ModuleRow(path, kind, found))
     return Cost(counted.name, counted, tuple(letters), fixed, tuple(rows), conventions, limits.step)
+
+
+def _decided(target: Target, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The quantities that sizes alone decide."""
+    quantities = target.quantities(sizes)
+    return {name: size for name, size in quantities.items() if name not in target.varying | target.in_pages}
+
+
+def _challenged(
+    target: Target, fitted: Mapping[str, Fitted], fixed: Mapping[str, int], limits: Limits
+) -> dict[str, Fitted]:
+    """The formulas of the whole that are wrong at sizes where code likes to take another path, with the condition."""
+    formulas = {
+        name: fitted[name].formula for tally in TALLIES if fitted.get(name := f"{tally} ", _NONE).formula is not None
+    }
+    base = next((sizes for one in fitted.values() for sizes in one.checked), None)
+    if not base or not formulas:
+        return {}
+    work = formulas.get("flops ")
+
+    def count(sizes: Sizes) -> Mapping[str, int] | None:
+        numbers = {symbol(letter): size for letter, size in sizes.items()}
+        if target.needs_numbers and (work is None or work.subs(numbers) > MOST_FLOPS_FOR_REAL):
+            return None
+        try:
+            with at_most(MOST_OPERATORS_CHALLENGED):
+                return target.quantities({**fixed, **sizes})
+        except PorismError:
+            return None
+
+    refuses_some = target.refuses_some  # that all sizes are equal is asked of nobody
+    wrong = challenge(count, formulas, dict(base), limits, constants_of(target.target))
+    target.refuses_some = refuses_some
+    return {name: replace(fitted[name], differs_at=condition) for name, condition in wrong.items()}
+
+
+_NONE = Fitted(None)
+MOST_OPERATORS_CHALLENGED = 3_000
+MOST_FLOPS_FOR_REAL = 10**9
 
 
 def find_fixed(target: Target, limits: Limits, given: dict[str, int]) -> dict[str, int]:
@@ -75,7 +125,7 @@ def find_fixed(target: Target, limits: Limits, given: dict[str, int]) -> dict[st
     assert refusal is not None
     known: list[int] = []
     if isinstance(target.target, nn.Module):
-        known = sorted({size for parameter in target.target.parameters() for size in parameter.shape})
+        known = sorted({size for tensor in parameters_and_buffers(target.target) for size in tensor.shape})
     for number in (1, 2):
         for letters in itertools.combinations([letter for letter in target.letters if letter not in given], number):
             for sizes in itertools.product(known, repeat=number):

@@ -127,6 +127,7 @@ def _to_json(cost: Cost) -> dict[str, Any]:
             "reason": one.reason,
             "least": dict(one.least),
             "ranges": {letter: list(ends) for letter, ends in one.ranges.items()},
+            "differs_at": one.differs_at,
         }
         return fitted.setdefault(json.dumps(plain), len(fitted))
 
@@ -142,6 +143,12 @@ def _to_json(cost: Cost) -> dict[str, Any]:
         "uncounted": target.uncounted,
         "ahead": sorted(target.ahead),
         "needs_numbers": target.needs_numbers,
+        "reads_numbers": target.reads_numbers,
+        "refuses_some": target.refuses_some,
+        "uncompared": target.uncompared,
+        "varying": sorted(target.varying),
+        "unsearched": sorted(target.unsearched),
+        "aside": sorted(target.aside),
     }
 
 
@@ -149,6 +156,9 @@ def _from_json(kept: Mapping[str, Any], subject: CostSubject) -> Cost:
     target = Target(subject.target, subject.inputs)
     target.kinds, target.uncounted = kept["kinds"], kept["uncounted"]
     target.ahead, target.needs_numbers = set(kept["ahead"]), kept["needs_numbers"]
+    target.reads_numbers, target.refuses_some = kept["reads_numbers"], kept["refuses_some"]
+    target.uncompared, target.varying = kept["uncompared"], set(kept["varying"])
+    target.unsearched, target.aside = set(kept["unsearched"]), set(kept["aside"])
     fitted = [
         Fitted(
             None if one["formula"] is None else formula_of(one["formula"]),
@@ -156,6 +166,7 @@ def _from_json(kept: Mapping[str, Any], subject: CostSubject) -> Cost:
             one["reason"],
             one["least"],
             {letter: (low, high) for letter, (low, high) in one["ranges"].items()},
+            one["differs_at"],
         )
         for one in kept["fitted"]
     ]

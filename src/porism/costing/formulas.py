@@ -87,19 +87,35 @@ class CostFormulas:
     def verdict(self) -> str:
         """One line: at which sizes the formulas were confirmed, what was run, and what they leave out."""
         missing = [self.titles[kind] for kind in KINDS if self.formula_or_none(kind) is None]
-        parts = [f"no formula for {', '.join(missing)}" if missing else self._confirmed()]
+        parts = [f"{self.titles[kind]} differ at {at}" for kind in KINDS if (at := self._differs_at(kind))]
+        parts.append(f"no formula for {', '.join(missing)}" if missing else self._confirmed())
         parts += [f"{letter} in multiples of {step}" for letter, step in self.multiples.items()]
         for kind in KINDS:
             from_on = [f"{letter}={size}" for letter, size in self.least_sizes(kind).items()]
             parts += [f"{self.titles[kind]} from {' and '.join(from_on)} on"] if from_on else []
         if self.target.needs_numbers:
             parts.append(f"counted on real tensors, since fake ones gave {self.target.needs_numbers}")
+        if self.target.uncompared:
+            parts.append(f"not compared with a run on real tensors: {self.target.uncompared}")
+        if varying := [self.titles[kind] for kind in KINDS if self._varies(kind)]:
+            parts.append(f"{', '.join(varying)} depend on the data")
+        if self.target.aside:
+            parts.append(f"no backward pass from {', '.join(sorted(self.target.aside))}, which is no output")
+        if self.target.unsearched:
+            parts.append(f"outputs of type {', '.join(sorted(self.target.unsearched))} cannot be searched for tensors")
         if self.target.ahead:
             where = ", ".join(path or self.name for path in sorted(self.target.ahead))
             parts.append(f"the gradient that {where} computes in the forward pass counts as backward")
         if self.uncounted:
             parts.append(f"not counted: {', '.join(self.uncounted)}")
         return "; ".join(parts)
+
+    def _differs_at(self, kind: str) -> str:
+        return next((fitted.differs_at for fitted in self._fitted(kind)[:1] if fitted.differs_at), "")
+
+    def _varies(self, kind: str) -> bool:
+        path = self.rows[0].path
+        return any(f"{tally} {path}" in self.target.varying for tally in tallies_of(kind))
 
     def _confirmed(self) -> str:
         checked = self.rows[0].fitted["flops"].checked

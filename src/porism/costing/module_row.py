@@ -18,6 +18,9 @@ TALLIES = (
 )
 """What is counted of every submodule; the kinds are made of these."""
 
+UNSEEN = "torch.func lets nobody see what autograd keeps"
+"""Why there may be no bytes kept for the backward pass."""
+
 
 @dataclass(frozen=True)
 class ModuleRow:

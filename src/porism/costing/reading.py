@@ -8,9 +8,10 @@ import sympy
 from sympy import Expr
 
 from porism.costing.counting.count import TooManyOperators, at_most
+from porism.costing.counting.workspace import TooLargeToRun
 from porism.costing.fitting.basis import symbol
 from porism.costing.formulas import CostFormulas
-from porism.costing.module_row import KINDS, TALLIES, tallies_of
+from porism.costing.module_row import KINDS, TALLIES, UNSEEN, tallies_of
 from porism.costing.quantity import Quantity
 from porism.errors import PorismError
 
@@ -27,6 +28,7 @@ class CostReading:
         self.recount = recount
         self._counted: dict[str, int] | str | None = None
         self._is_counted = False
+        self._draws: list[dict[str, int]] = []
 
     def quantity(self, kind: str) -> Quantity:
         """One kind of cost."""
@@ -39,10 +41,13 @@ class CostReading:
             return cost.conventions.join(*(sympy.sympify(part) for part in parts)) if operations else parts[0]
 
         found = self.of(join, tallies_of(kind), unit, cost.formula_or_none(kind))
-        if not operations or not cost.uncounted or found.low is None:
+        missing = [f"{name} x{calls}" for name, calls in cost.uncounted.items()] if operations else []
+        left_out = [f"not counted: {', '.join(missing)}"] if missing else []
+        if kind == "backward_flops" and cost.target.unsearched:
+            left_out.append(f"not searched for tensors: {', '.join(sorted(cost.target.unsearched))}")
+        if not left_out or found.low is None:
             return found
-        missing = ", ".join(f"{name} x{calls}" for name, calls in cost.uncounted.items())
-        why = "; ".join(filter(None, (f"not counted: {missing}", found.why)))
+        why = "; ".join(filter(None, (*left_out, found.why)))
         return Quantity.at_least(found.low, unit=unit, why=why, formula=found.formula, sizes=self.sizes)
 
     def of(
@@ -54,6 +59,8 @@ class CostReading:
     ) -> Quantity:
         """What is made of some tallies: from their formulas where they hold, else counted."""
         row = self.cost.rows[0]
+        if any(f"{tally} {row.path}" in self.cost.target.varying for tally in tallies):
+            return self._range(join, unit)
         formulas = {tally: row.fitted[tally].formula for tally in tallies}
         if formula is None and None not in formulas.values():
             formula = join(formulas)
@@ -63,25 +70,39 @@ class CostReading:
         number = int(formula.subs({symbol(letter): size for letter, size in self.sizes.items()}))
         by_formula = Quantity(number, unit=unit, formula=formula, sizes=self.sizes)
         outside = self._outside(self.cost.confirmed_range(*tallies))
-        if not outside:
-            return by_formula
-        counted = self.counted() if self.recount else None
+        doubts = [outside, *(f"it differs at {at}" for tally in tallies[:1] if (at := row.fitted[tally].differs_at))]
+        doubts += ["other sizes are refused"] if self.cost.target.refuses_some else []
+        counted = self.counted(outside=bool(outside)) if self.recount else None
         if counted is None:
-            return replace(by_formula, label="extrapolated", why=outside)
+            why = ", ".join(filter(None, doubts))
+            return replace(by_formula, label="extrapolated", why=why) if why else by_formula
         if isinstance(counted, str):
             return Quantity.unknown(counted, unit=unit, sizes=self.sizes)
-        there = int(join(counted))
+        numbers = {int(join(draw)) for draw in self._draws}
+        if len(numbers) > 1:
+            return self._range(join, unit)
+        (there,) = numbers
         if there == number:
             return by_formula
-        return Quantity(
-            there, unit=unit, label="counted", why=f"the formula gives {number:,}, {outside}", sizes=self.sizes
-        )
+        why = f"the formula gives {number:,}" + (f", {outside}" if outside else "")
+        return Quantity(there, unit=unit, label="counted", why=why, sizes=self.sizes)
+
+    def _range(self, join: Callable[[Mapping[str, Any]], Any], unit: str) -> Quantity:
+        """What depends on the data: from the least to the most that was counted of other numbers of these sizes."""
+        counted = self.counted(always=True)
+        if counted is None or isinstance(counted, str):
+            return Quantity.unknown(counted or "", unit=unit, sizes=self.sizes)
+        numbers = [int(join(draw)) for draw in self._draws]
+        why = f"depends on the data: least and most of {len(numbers)} draws"
+        return Quantity.between(min(numbers), max(numbers), unit=unit, why=why, sizes=self.sizes)
 
     def _by_count(self, join: Callable[[Mapping[str, Any]], Any], tallies: tuple[str, ...], unit: str) -> Quantity:
         counted = self.counted(always=True)
         assert counted is not None
         if isinstance(counted, str):
             return Quantity.unknown(counted, unit=unit, sizes=self.sizes)
+        if any(tally not in counted for tally in tallies):
+            return Quantity.unknown(UNSEEN, unit=unit, sizes=self.sizes)
         return Quantity(int(join(counted)), unit=unit, label="counted", sizes=self.sizes)
 
     def _outside(self, ranges: Mapping[str, tuple[int, int]]) -> str:
@@ -94,31 +115,34 @@ class CostReading:
                 parts.append(f"{letter} confirmed from {low}")
         return ", ".join(parts)
 
-    def counted(self, always: bool = False) -> dict[str, int] | str | None:
+    def counted(self, always: bool = False, outside: bool = False) -> dict[str, int] | str | None:
         """The tallies at these sizes; a text where the target refuses them; None where counting would take too long."""
         if not self._is_counted or (always and self._counted is None):
-            self._counted = self._count(always)
+            self._counted = self._count(always, outside)
             self._is_counted = True
         return self._counted
 
-    def _count(self, always: bool) -> dict[str, int] | str | None:
+    def _count(self, always: bool, outside: bool) -> dict[str, int] | str | None:
         cost = self.cost
-        if cost.target.needs_numbers and not always:
+        if cost.target.needs_numbers and outside and not always:
             return None  # real tensors of any size may fill the memory
         sizes = {**cost.fixed, **self.sizes}
         try:
             if always:
-                quantities = cost.target.quantities(sizes)
+                draws = cost.target.draws(sizes)
             else:
                 with at_most(MOST_OPERATORS):
-                    quantities = cost.target.quantities(sizes)
-        except TooManyOperators:
-            return None
+                    draws = cost.target.draws(sizes)
+        except (TooManyOperators, TooLargeToRun):
+            return "counting there takes too long" if always else None
         except PorismError:
             whole = {letter: range_ for kind in KINDS for letter, range_ in cost.confirmed_range(kind).items()}
             odd = [letter for letter, (low, high) in whole.items() if not low <= self.sizes[letter] <= high]
             at = ", ".join(f"{letter}={self.sizes[letter]}" for letter in odd or self.sizes)
             return f"{cost.name} refuses {at}"
         path = cost.rows[0].path
-        found = {tally: quantities[f"{tally} {path}"] for tally in TALLIES if f"{tally} {path}" in quantities}
-        return found or None
+        self._draws = [
+            {tally: quantities[f"{tally} {path}"] for tally in TALLIES if f"{tally} {path}" in quantities}
+            for quantities in draws
+        ]
+        return self._draws[0] or None

@@ -101,7 +101,7 @@ class LayerTrial:
     def given(self, sizes: Mapping[str, int], dtype: torch.dtype = torch.float64) -> tuple[Inputs, Named]:
         """Inputs at given sizes: random numbers where a text names them, gradients for those that can have one."""
         torch.manual_seed(self.seed + 1)
-        nest = make((self.specs, self.named), sizes, torch.float64)
+        nest = make((self.specs, self.named), sizes, torch.float64, "zeros")
 
         def drawn(spec: Any, value: Any) -> Any:
             if isinstance(spec, TensorSpec) and value.is_floating_point():

@@ -58,6 +58,8 @@ class Compared(ShapeMode):
             expected = FakeTensorMode.dispatch(self, func, types, args, kwargs or {})
         ours, theirs = described(out, given), described(expected, given)
         self.compared.append(str(func))
+        if func is torch.ops.aten.mkldnn_rnn_layer.default:
+            ours, theirs = ours[:3], theirs[:3]  # torch knows nothing of its workspace
         if ours != theirs:
             self.different.append(f"{func}: {ours}, torch has {theirs}")
         return out

@@ -20,9 +20,9 @@ import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -48,8 +48,10 @@ from porism.costing.counting.operators import (
     moved_bytes,
     named_arguments,
 )
+from porism.costing.counting.outputs import Outputs
 from porism.costing.counting.passes import is_of_gradient
-from porism.costing.counting.saved import Saved
+from porism.costing.counting.saved import Graph, Saved
+from porism.costing.counting.workspace import TooLargeToRun
 from porism.errors import CostError, ShapeError
 
 Tally = dict[str, dict[str, int]]
@@ -106,6 +108,14 @@ class Count:
     parameters: Parameters
     kernels: tuple[Kernel, ...] = ()
     ahead: frozenset[str] = frozenset()
+    unsearched: tuple[str, ...] = ()
+    """Types of objects among the outputs that hide what they hold."""
+    aside: tuple[str, ...] = ()
+    """Attributes of the module that need a gradient, as a router's loss does, and are no part of its output."""
+    reads_numbers: bool = False
+    """Whether an operator ran that hands numbers to the code, or whose result has a shape that depends on them."""
+    sees_kept: bool = True
+    """Whether `saved` was seen: not where torch.func takes gradients, which lets nobody look."""
 
     @property
     def flops(self) -> int:
@@ -132,12 +142,14 @@ def total(tally: Tally, path: str = "") -> int:
 def count(function: Callable[..., Any], *args: Any, backward: bool = True, **kwargs: Any) -> Count:
     """Run `function(*args, **kwargs)` once, and its backward pass where something needs a gradient; tell what they did.
 
-    The backward pass is that of the sum of all outputs, through tuples, lists, mappings and dataclasses. It runs on the
-    device of the tensors, `meta` in the usual case. Gradients that the parameters had before are left as they were.
+    The backward pass is that of the sum of all outputs, whatever they are wrapped in. It runs on the device of the
+    tensors, `meta` in the usual case. Gradients that the parameters had before are left as they were.
 
     Saved bytes are the storages that autograd keeps, each once and whole, less those of parameters; an input that is
-    kept counts. A checkpointed segment keeps its inputs, and its second run counts as backward. What a compiled module
-    does is counted on the module it was made from.
+    kept counts, and so does what a function has hung on its context.
+
+    A checkpointed segment keeps its inputs, and its second run counts as backward. What a compiled module does is
+    counted on the module it was made from.
     """
     return count_call(function, args, kwargs, backward=backward)
 
@@ -152,23 +164,41 @@ def count_call(
 ) -> Count:
     """The same with the arguments as they are; without `kernels` their list stays empty, which takes half the time."""
     function = getattr(function, "_orig_mod", function)
-    recorder, saved = _Recorder(function if isinstance(function, nn.Module) else None, kernels), Saved()
-    keeping = torch.autograd.graph.saved_tensors_hooks(
-        lambda tensor: saved.keep(tensor, recorder.path), lambda kept: kept
-    )
-    parameters = _parameters(function, args, kwargs)
+    try:
+        return _count_call(function, args, kwargs, backward, kernels, sees_kept=True)
+    except ShapeError as error:
+        if "saved tensor hooks" not in str(error):
+            raise
+    # torch.func allows no hooks: all but what autograd keeps can be told.
+    return _count_call(function, args, kwargs, backward, kernels, sees_kept=False)
+
+
+def _count_call(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    backward: bool,
+    kernels: bool,
+    sees_kept: bool,
+) -> Count:
+    module = function if isinstance(function, nn.Module) else None
+    recorder, saved = _Recorder(module, kernels), Saved()
     try:
         with _uncompiled(), recorder.following_modules():
-            with keeping, recorder:
-                output = function(*args, **kwargs)
+            with saved.hooks(lambda: recorder.path) if sees_kept else nullcontext(), recorder:
+                outputs = Outputs.of(function(*args, **kwargs))
+            parameters = _parameters(function, args, kwargs)
+            graph = Graph.of(outputs.ends)
+            for node, tensor in graph.kept_by_hand():
+                saved.keep(tensor, recorder.path_of(node))
             kept = saved.bytes_by_path(parameters)
-            ends = [tensor for tensor in tensors_of(output) if tensor.requires_grad]
-            if backward and ends:
-                seeds = [torch.ones_like(tensor) for tensor in ends]
+            aside = () if module is None else tuple(graph.left_out(module))
+            if backward and outputs.ends:
+                seeds = [torch.ones_like(tensor) for tensor in outputs.ends]
                 recorder.direction = "backward"
-                with _gradients_untouched(ends, parameters), recorder:
-                    torch.autograd.backward(ends, seeds)
-    except TooManyOperators:
+                with _gradients_untouched({*graph.leaves, *parameters}), recorder:
+                    torch.autograd.backward(outputs.ends, seeds)
+    except (TooManyOperators, TooLargeToRun):
         raise
     except Exception as error:
         raise _failure(function, error) from error
@@ -184,6 +214,10 @@ def count_call(
         parameters=_count_parameters(function) if isinstance(function, nn.Module) else Parameters(),
         kernels=tuple(recorder.kernels),
         ahead=frozenset(recorder.ahead),
+        unsearched=tuple(dict.fromkeys(outputs.unsearched)),
+        aside=aside,
+        reads_numbers=recorder.reads_numbers,
+        sees_kept=sees_kept,
     )
 
 
@@ -206,6 +240,7 @@ class _Recorder(TorchDispatchMode):
         self.uncounted: Counter[str] = Counter()
         self.kernels: list[Kernel] = []
         self.ahead: set[str] = set()
+        self.reads_numbers = False
         self._lists_kernels = lists_kernels
         self.direction = "forward"
         self._operators = 0
@@ -226,8 +261,10 @@ class _Recorder(TorchDispatchMode):
         if self._running:
             return self._running[-1]
         node = torch._C._current_autograd_node()
-        if node is None:
-            return ""
+        return "" if node is None else self.path_of(node)
+
+    def path_of(self, node: Any) -> str:
+        """The innermost module that made a node of autograd."""
         return self._node_paths[max(0, bisect_right(self._first_nodes, node._sequence_nr()) - 1)]
 
     @contextmanager
@@ -282,6 +319,7 @@ class _Recorder(TorchDispatchMode):
 
     def _record(self, operator: Any, args: Any, kwargs: Any, out: Any) -> None:
         known = _traits(operator)
+        self.reads_numbers = self.reads_numbers or known.reads_numbers
         formula = PRODUCTS.get(known.packet)
         path, elements = self.path, 0
         try:
@@ -289,6 +327,8 @@ class _Recorder(TorchDispatchMode):
         except Exception:  # a formula that does not know this layout of its operator must not pass for a zero
             self.uncounted[known.name] += 1
             return
+        if flops and not known.name.startswith("_fft") and _is_complex(args):
+            flops *= 4  # real products, with the sums of their parts
         if flops:
             self._add(self.products, path, known.name, flops)
             if known.may_be_causal and named_arguments(operator, args, kwargs).get("is_causal"):
@@ -317,6 +357,13 @@ class _Recorder(TorchDispatchMode):
         operators[name] = operators.get(name, 0) + number
 
 
+def _is_complex(args: Any) -> bool:
+    return any(isinstance(value, Tensor) and value.is_complex() for value in args)
+
+
+_READING = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+
+
 class _Traits(NamedTuple):
     """What is the same at every call of an operator."""
 
@@ -326,6 +373,7 @@ class _Traits(NamedTuple):
     is_elementwise: bool
     is_free: bool
     is_still: bool
+    reads_numbers: bool
 
 
 @cache
@@ -340,6 +388,7 @@ def _traits(operator: Any) -> _Traits:
         is_elementwise(operator),
         is_free(operator),
         is_still(operator),
+        any(tag in getattr(operator, "tags", ()) for tag in _READING),
     )
 
 
@@ -350,19 +399,6 @@ def _is_composite(operator: Any) -> bool:
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     return key in operator.py_kernels or torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key)
-
-
-def tensors_of(output: Any) -> Iterator[Tensor]:
-    """All tensors of a result, whatever it is wrapped in."""
-    if isinstance(output, Tensor):
-        yield output
-    elif isinstance(output, Mapping):
-        yield from tensors_of(list(output.values()))
-    elif isinstance(output, list | tuple):
-        for value in output:
-            yield from tensors_of(value)
-    elif is_dataclass(output):
-        yield from tensors_of([getattr(output, entry.name) for entry in fields(output)])
 
 
 def _parameters(*used: Any) -> list[nn.Parameter]:
@@ -381,17 +417,8 @@ def _count_parameters(module: nn.Module) -> Parameters:
 
 
 @contextmanager
-def _gradients_untouched(ends: list[Tensor], parameters: list[nn.Parameter]) -> Iterator[None]:
+def _gradients_untouched(leaves: set[Tensor]) -> Iterator[None]:
     """Take the gradients off all leaves that the backward pass reaches, and put them back after it."""
-    leaves: set[Tensor] = {*parameters, *(end for end in ends if end.is_leaf)}
-    seen: set[Any] = set()
-    waiting: list[Any] = [end.grad_fn for end in ends]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            leaves.update([node.variable] if hasattr(node, "variable") else [])
-            waiting += [before for before, _ in node.next_functions]
     gradients = {leaf: leaf.grad for leaf in leaves}
     try:
         for leaf in leaves:

@@ -12,8 +12,9 @@ They serve without anything else of this package:
 True
 
 Two operations for a multiply-add, an outer product among them (it is a matrix product of inner size 1); a complex
-product counts as a real one; a bias, a mask and a scale are elementwise and not counted here. What a kernel
-multiplies counts, zeros of a padding and masked scores too. Where a count is a convention, its docstring says so.
+product counts as a real one here, as torch has it, and as four in `porism.cost`; a bias, a mask and a scale are
+elementwise and not counted here. What a kernel multiplies counts, zeros of a padding and masked scores too.
+Where a count is a convention, its docstring says so.
 """
 
 from collections.abc import Callable, Sequence

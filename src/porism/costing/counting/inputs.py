@@ -5,7 +5,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ _ARITHMETIC: dict[type, Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
 }
 KINDS = ("float", "data", "int", "bool")
+Draw = int | Literal["zeros", "ones"]
+"""Numbers of real inputs: random ones of a seed, the lowest or the highest. Integers without a bound are 0 or 1."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class TensorSpec:
 
     >>> TensorSpec.parse("B T A*D").make({"B": 2, "T": 3, "A": 2, "D": 4}, torch.float32).shape
     torch.Size([2, 3, 8])
-    >>> TensorSpec.parse("B T : int < V").kind             # words below V; plain ": int" is all zeros
+    >>> TensorSpec.parse("B T : int < V").kind             # words below V; plain ": int" are 0 or 1
     'int'
 
     `float` asks for a gradient, as the input of a layer inside a model does; `data` does not.
@@ -116,18 +118,24 @@ class TensorSpec:
         sizes = (*self.sizes, *([self.below] if self.below else []))
         return tuple(dict.fromkeys(letter for size in sizes for letter in size.letters))
 
-    def make(self, letters: Mapping[str, int], dtype: torch.dtype) -> Tensor:
-        """The tensor at given sizes."""
+    def make(self, letters: Mapping[str, int], dtype: torch.dtype, draw: Draw | None = None) -> Tensor:
+        """The tensor at given sizes; without a draw nothing is said of its numbers."""
         shape = [size.at(letters) for size in self.sizes]
-        if self.kind == "int":
-            if self.below is None:
-                return torch.zeros(shape, dtype=self.dtype or torch.int64)
-            # Where real numbers are needed they are the same in every run.
-            generator = torch.Generator().manual_seed(0)
-            return torch.randint(self.below.at(letters), shape, generator=generator, dtype=self.dtype or torch.int64)
-        if self.kind == "bool":
-            return torch.zeros(shape, dtype=torch.bool)
-        return torch.zeros(shape, dtype=self.dtype or dtype, requires_grad=self.kind == "float")
+        kinds = {"int": self.dtype or torch.int64, "bool": torch.bool}
+        kind = kinds.get(self.kind, self.dtype or dtype)
+        if draw is None:
+            return torch.empty(shape, dtype=kind, requires_grad=self.kind == "float")
+        below = 2 if self.below is None else self.below.at(letters)
+        if draw == "zeros":
+            made = torch.zeros(shape, dtype=kind)
+        elif draw == "ones":
+            made = torch.full(shape, below - 1 if self.kind == "int" else 1, dtype=kind)
+        elif self.kind in kinds:
+            generator = torch.Generator().manual_seed(draw)
+            made = torch.randint(below, shape, generator=generator).to(kind)
+        else:
+            made = torch.randn(shape, generator=torch.Generator().manual_seed(draw)).to(kind)
+        return made.requires_grad_(self.kind == "float")
 
 
 @dataclass(frozen=True)
@@ -211,16 +219,16 @@ def letters_of(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(letter for leaf in _leaves(value) for letter in leaf.letters))
 
 
-def make(value: Any, letters: Mapping[str, int], dtype: torch.dtype) -> Any:
+def make(value: Any, letters: Mapping[str, int], dtype: torch.dtype, draw: Draw | None = None) -> Any:
     """The nest with every TensorSpec and every InputFactory at given sizes; anything else stays."""
     if isinstance(value, TensorSpec):
-        return value.make(letters, dtype)
+        return value.make(letters, dtype, draw)
     if isinstance(value, InputFactory):
         return value.at(letters)
     if isinstance(value, Tensor):
         return value.detach().requires_grad_(value.requires_grad)
     if isinstance(value, Mapping):
-        return {key: make(part, letters, dtype) for key, part in value.items()}
+        return {key: make(part, letters, dtype, draw) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(make(part, letters, dtype) for part in value)
+        return type(value)(make(part, letters, dtype, draw) for part in value)
     return value

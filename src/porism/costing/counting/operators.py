@@ -18,8 +18,17 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Views too, and what ends in _copy, _like or _scatter.
+# Views too. A closed list: whatever is not here and has no formula is named as not counted.
 FREE = _names("""
+    _conj_copy _foreach_copy _fw_primal_copy _indices_copy _make_dual_copy _neg_view_copy _nested_get_values_copy
+    _nested_view_from_buffer_copy _nested_view_from_jagged_copy _reshape_alias_copy _reshape_copy
+    _sparse_broadcast_to_copy _to_copy _values_copy alias_copy as_strided_copy as_strided_scatter ccol_indices_copy
+    col_indices_copy crow_indices_copy detach_copy diagonal_copy diagonal_scatter empty_like expand_copy full_like
+    indices_copy lift_fresh_copy narrow_copy ones_like permute_copy rand_like randint_like randn_like row_indices_copy
+    select_copy select_scatter slice_copy slice_scatter split_copy split_with_sizes_copy squeeze_copy t_copy
+    transpose_copy unbind_copy unfold_copy unsqueeze_copy values_copy view_as_complex_copy view_as_real_copy view_copy
+    zeros_like
+
     empty empty_permuted empty_strided new_empty new_empty_strided zeros new_zeros _efficientzerotensor ones new_ones
     full new_full fill zero arange linspace logspace eye scalar_tensor tril_indices triu_indices lift lift_fresh resize
     resize_as set _resize_output _pin_memory record_stream _cudnn_rnn_flatten_weight _cudnn_init_dropout_state
@@ -220,7 +229,7 @@ def is_elementwise(operator: Any) -> bool:
 @cache
 def is_free(operator: Any) -> bool:
     name = base_name(operator)
-    return getattr(operator, "is_view", False) or name in FREE or name.endswith(("_copy", "_like", "_scatter"))
+    return getattr(operator, "is_view", False) or name in FREE
 
 
 @cache

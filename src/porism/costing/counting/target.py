@@ -1,14 +1,16 @@
 """What is counted: a module, a function or a factory of modules that can be called at any sizes of its letters."""
 
-import copy
 import inspect
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from math import prod
+from types import MethodType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -17,10 +19,17 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
     unset_fake_temporarily,
 )
+from torch.nn.parameter import is_lazy
 
 from porism.costing.counting import inputs as specs
-from porism.costing.counting.count import Count, Tally, count_call
+from porism.costing.counting.arguments import by_name, moved
+from porism.costing.counting.comparison import difference
+from porism.costing.counting.copies import emptied, fresh, with_own_weights
+from porism.costing.counting.count import Count, Tally, TooManyOperators, count_call
 from porism.costing.counting.fake import ShapeMode
+from porism.costing.counting.outputs import tensors_of
+from porism.costing.counting.staging import not_traced, quietly
+from porism.costing.counting.workspace import TooLargeToRun
 from porism.errors import DeviceError, PorismError, ShapeError
 
 NEEDS_NUMBERS = (
@@ -33,8 +42,18 @@ NEEDS_NUMBERS = (
 """What torch raises where shapes alone do not decide what happens."""
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 """What is called, with its arguments."""
+Sizes = tuple[tuple[str, int], ...]
 LARGEST_REAL = 2**31
 """Bytes of parameters up to which a module that needs numbers is given them."""
+LARGEST_INPUTS = 2**28
+"""Bytes of real inputs that are made to count at some sizes."""
+LARGEST_COMPARED = 2**28
+"""Bytes of parameters, and of what autograd keeps, up to which a run on fake tensors is held against a real one."""
+SIZES_DRAWN = 4
+"""How many sizes are counted with other numbers too while a formula is looked for."""
+MOST_FLOPS_COMPARED = 2 * 10**10
+DRAWS: tuple[specs.Draw, ...] = (0, 1, "zeros", "ones")
+"""The numbers that real inputs hold in turn: where the cost is not the same for all, it depends on the data."""
 
 
 class Target:
@@ -47,7 +66,8 @@ class Target:
     60
 
     It runs on fake tensors of torch: they choose the kernels that the CPU would run and hold no numbers. A target that
-    needs numbers to know what to do is run on real ones, and `needs_numbers` says why.
+    needs numbers to know what to do, or does something else on real tensors (`compare` finds out), is run on real ones,
+    and `needs_numbers` says why. Every count has a copy of the module of its own.
 
     A mapping among the inputs whose keys are arguments of what is called gives them by name; `kwargs` are passed on as
     they are. `training` puts modules in training or evaluation mode, None leaves them as they are.
@@ -70,15 +90,30 @@ class Target:
         self.device = _checked(device)
         self.training = training
         self.factory = _factory_letters(self.target)
+        self._is_factory = bool(self.factory) or _takes_nothing(self.target)
         self.letters = tuple(dict.fromkeys([*specs.letters_of(self.inputs), *self.factory]))
         self.kinds = {"": getattr(self.target, "__name__", type(self.target).__name__)}
         self.uncounted: dict[str, int] = {}
         self.ahead: set[str] = set()
+        self.unsearched: set[str] = set()
+        self.aside: set[str] = set()
         self.needs_numbers = ""
+        self.reads_numbers = False
+        self.uncompared = ""
+        self.varying: set[str] = set()
+        """Quantities that depend on the numbers that go in, not on sizes alone."""
+        self.in_pages: set[str] = set()
+        """Bytes that a kernel keeps in whole pages of memory: no polynomial of sizes."""
+        self.refuses_some = False
+        self._is_traced = False
+        """Whether transformers may take a run for a traced one, since it needs numbers otherwise and there are none."""
         self._asked = False
-        self._known: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
+        self._known: dict[Sizes, list[dict[str, int]]] = {}
+        self._drawn: set[Sizes] = set()
         self._mode = ShapeMode(allow_non_fake_inputs=True)
         self._hollow = self._emptied(self.target) if isinstance(self.target, nn.Module) else self.target
+        if any(isinstance(module, torch.jit.ScriptModule) for module in _modules(self.target)):
+            self._take_numbers("torch.jit holds its weights where none can be put in their place")
 
     @property
     def name(self) -> str:
@@ -92,11 +127,65 @@ class Target:
         """Every kind of cost of every submodule, as "kind path", from one call at given sizes."""
         key = tuple(sorted(sizes.items()))
         if key not in self._known:
-            self._known[key] = self._quantities(sizes)
+            # Where numbers are looked at, a few sizes show whether they make a difference.
+            if len(self._known) < SIZES_DRAWN:
+                self.draws(sizes)
+            else:
+                self._known[key] = [self._first(sizes)]
+        return self._known[key][0]
+
+    def _first(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        try:
+            return self._quantities(*self._counted(sizes))
+        except (TooManyOperators, TooLargeToRun):
+            raise
+        except PorismError:
+            self.refuses_some = True
+            raise
+
+    def draws(self, sizes: Mapping[str, int]) -> list[dict[str, int]]:
+        """The same for each of the numbers that real inputs hold in turn; a single one where no number is looked at."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._drawn:
+            found = self._known[key] if key in self._known else [self._first(sizes)]
+            if self.needs_numbers and self.reads_numbers:
+                for draw in DRAWS[1:]:
+                    with suppress(PorismError):  # a matrix of zeros has no inverse
+                        found.append(self._quantities(*self._run(sizes, draw)))
+            self._known[key] = found
+            self._drawn.add(key)
+            self.varying.update(
+                name for name, size in found[0].items() if any(name in x and x[name] != size for x in found)
+            )
         return self._known[key]
 
-    def _quantities(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        counted, called = self._counted(sizes)
+    def compare(self) -> None:
+        """Hold the smallest run on fake tensors against a real one: where they differ, count on real tensors."""
+        sizes = min((dict(key) for key in self._known), key=lambda sizes: prod(sizes.values()), default=None)
+        if self.needs_numbers or sizes is None:
+            return
+        fake = self.count(sizes)
+        weights = fake.parameters.bytes + fake.parameters.frozen_bytes
+        if max(weights, fake.saved_bytes) > LARGEST_COMPARED or fake.flops + fake.backward_flops > MOST_FLOPS_COMPARED:
+            self.uncompared = "it is too large to be run"
+            return
+        if not self._has_weights():
+            traced = ", and transformers runs as if it were traced" if self._is_traced else ""
+            self.uncompared = f"its weights are on meta{traced}"
+            return
+        self.needs_numbers = "another count"
+        try:
+            real, _ = self._run(sizes)
+        except PorismError as error:
+            self.needs_numbers = ""
+            self.uncompared = f"a run on real tensors raised {first_line(error.__cause__ or error)}"
+            return
+        self.needs_numbers = difference(fake, real)
+        if self.needs_numbers:
+            self._known.clear()
+            self._drawn.clear()
+
+    def _quantities(self, counted: Count, called: Any) -> dict[str, int]:
         modules: dict[str, Any] = dict(called.named_modules()) if isinstance(called, nn.Module) else {"": None}
         if modules[""] is not None:
             # A model of more layers has more paths: listed are those that it has at every size.
@@ -111,12 +200,17 @@ class Target:
             "elementwise_backward_flops": _by_module(counted.elementwise_backward),
             "activation_bytes": _by_module({path: {"": size} for path, size in counted.saved.items()}),
         }
+        for path, operators in counted.forward.items():
+            if "mkldnn_rnn_layer" in operators:
+                parts = path.split(".")
+                self.in_pages.update(f"activation_bytes {'.'.join(parts[:depth])}" for depth in range(len(parts) + 1))
         quantities = {}
         for path, module in modules.items():
             for kind, size in _parameters(module).items():
                 quantities[f"{kind} {path}"] = size
             for kind, by_module in tallies.items():
-                quantities[f"{kind} {path}"] = by_module.get(path, 0)
+                if kind != "activation_bytes" or counted.sees_kept:
+                    quantities[f"{kind} {path}"] = by_module.get(path, 0)
         return quantities
 
     def refusal(self, sizes: Mapping[str, int]) -> PorismError | None:
@@ -129,24 +223,30 @@ class Target:
 
     def call(self, sizes: Mapping[str, int], device: torch.device) -> Call:
         """The target at given sizes with its arguments, for real, on a device."""
-        target = copy.deepcopy(self.target) if isinstance(self.target, nn.Module) else self.target
+        target = with_own_weights(self.target) if isinstance(self.target, nn.Module) else self.target
         with torch.device(device):
-            called, args, kwargs = self._made(sizes, target)
+            called, args, kwargs = self._made(sizes, target, draw=0)
         if isinstance(called, nn.Module):
             weightless = any(parameter.is_meta for parameter in called.parameters())
             called = called.to_empty(device=device) if weightless else called.to(device)
-        return called, _moved(args, device), _moved(kwargs, device)
+        return called, moved(args, device), moved(kwargs, device)
 
     def hollow_call(self, sizes: Mapping[str, int]) -> Call:
         """The target at given sizes with its arguments, all of them fake."""
         with self._mode, self._placed():
-            return self._made(sizes, self._hollow)
+            return self._made(sizes, self._fresh(self._hollow))
 
     def _counted(self, sizes: Mapping[str, int]) -> tuple[Count, Any]:
         try:
             counted, called = self._run(sizes)
         except PorismError as error:
-            if not isinstance(error.__cause__, NEEDS_NUMBERS) or not self._take_numbers(first_line(error.__cause__)):
+            if not isinstance(error.__cause__, NEEDS_NUMBERS):
+                raise
+            if self._take_numbers(first_line(error.__cause__)):
+                self.reads_numbers = True
+            elif not self.needs_numbers and not self._is_traced and "transformers" in sys.modules:
+                self._is_traced = True
+            else:
                 raise
             return self._counted(sizes)
         if counted.uncounted and not self._asked:
@@ -159,32 +259,58 @@ class Target:
                 self.needs_numbers = ""
         self.uncounted.update(counted.uncounted)
         self.ahead |= counted.ahead
+        self.reads_numbers = self.reads_numbers or counted.reads_numbers
+        self.unsearched.update(counted.unsearched)
+        self.aside.update(counted.aside)
         return counted, called
 
-    def _run(self, sizes: Mapping[str, int]) -> tuple[Count, Any]:
-        stage: AbstractContextManager[Any] = nullcontext() if self.needs_numbers else self._mode
-        with _quietly(), stage, self._placed():
-            called, args, kwargs = self._made(sizes, self.target if self.needs_numbers else self._hollow)
+    def _run(self, sizes: Mapping[str, int], draw: specs.Draw = 0) -> tuple[Count, Any]:
+        if self.needs_numbers:
+            return self._run_for_real(sizes, draw)
+        with quietly(), self._mode, self._placed(), nullcontext() if self._is_traced else not_traced():
+            called, args, kwargs = self._made(sizes, self._fresh(self._hollow))
             return count_call(called, args, kwargs, kernels=False), called
+
+    def _run_for_real(self, sizes: Mapping[str, int], draw: specs.Draw) -> tuple[Count, Any]:
+        with self._mode:
+            inputs = specs.make(self.inputs, sizes, self.dtype or torch.float32)
+        if (needed := sum(tensor.nbytes for tensor in tensors_of(inputs))) > LARGEST_INPUTS:
+            raise ShapeError(f"cost: {self.name} needs real inputs, and here they would take {needed:,} bytes.")
+        with quietly(), self._placed(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is said about these numbers nobody wants to know
+            torch.manual_seed(DRAWS.index(draw))
+            called, args, kwargs = self._made(sizes, self._fresh(self.target), draw)
+            return count_call(called, args, kwargs, kernels=False), called
+
+    def _fresh(self, target: Any) -> Any:
+        """What is called, with a state of its own."""
+        if isinstance(target, nn.Module):
+            return fresh(target)
+        if isinstance(target, MethodType) and isinstance(target.__self__, nn.Module):
+            return MethodType(target.__func__, fresh(target.__self__))
+        return target
 
     def _placed(self) -> AbstractContextManager[Any]:
         """Where tensors are made that nobody gave a device."""
         return nullcontext() if self.device.type == "cpu" else self.device
 
-    def _made(self, sizes: Mapping[str, int], target: Any) -> Call:
+    def _made(self, sizes: Mapping[str, int], target: Any, draw: specs.Draw | None = None) -> Call:
         """The target at given sizes with its arguments, made where the caller stands."""
         try:
-            called = self._produced(target, sizes) if self.factory else target
+            called = self._produced(target, sizes) if self._is_factory else target
+            if isinstance(called, nn.Module) and any(map(is_lazy, called.parameters())):
+                called = self._materialised(called, sizes)
             if isinstance(called, nn.Module) and self.dtype is not None:
                 called = self._converted(called, self.dtype)
             if isinstance(called, nn.Module) and self.training is not None:
                 called.train(self.training)
-            args, named = _by_name(called, specs.make(self.inputs, sizes, self.dtype or dtype_of(called)))
+            inputs = specs.make(self.inputs, sizes, self.dtype or dtype_of(called), draw)
+            args, named = by_name(called, inputs)
             if twice := [name for name in named if name in self.kwargs]:
                 raise ShapeError(f"cost: {self.name} is given {twice[0]} among its inputs and in kwargs. Give it once.")
             kwargs = named | self.kwargs
             if self.device.type != "cpu":
-                args, kwargs = _moved(args, self.device), _moved(kwargs, self.device)
+                args, kwargs = moved(args, self.device), moved(kwargs, self.device)
             return called, args, kwargs
         except PorismError:
             raise
@@ -208,6 +334,15 @@ class Target:
             weightless = factory(**letters)
         return self._emptied(weightless)
 
+    def _materialised(self, module: nn.Module, sizes: Mapping[str, int]) -> nn.Module:
+        """A lazy module with the weights that these sizes give it: it is called once, on meta where all is fake."""
+        device = self.device if self.needs_numbers else torch.device("meta")
+        with unset_fake_temporarily(), torch.no_grad(), torch.device(device):
+            module = with_own_weights(module).to(device)
+            args, kwargs = by_name(module, specs.make(self.inputs, sizes, self.dtype or torch.float32))
+            module(*args, **kwargs, **self.kwargs)
+        return module if self.needs_numbers else self._emptied(module)
+
     def try_numbers(self, sizes: Mapping[str, int], refusal: PorismError) -> bool:
         """Does it run on real tensors where it did not on fake ones? If so, it does from here on."""
         return self._take_numbers(first_line(refusal.__cause__ or refusal)) and self.refusal(sizes) is None
@@ -216,49 +351,32 @@ class Target:
         """From here on run on real tensors, if there are weights, and if they are few enough to run again and again."""
         if self.needs_numbers:
             return False
+        if not self._has_weights():
+            return False
         if isinstance(self.target, nn.Module):
-            weights = list(self.target.parameters())
-            if any(weight.is_meta for weight in weights) or sum(weight.nbytes for weight in weights) > LARGEST_REAL:
-                return False
-            self.target = copy.deepcopy(self.target).to(self.device)
+            self.target = with_own_weights(self.target).to(self.device)
         self.needs_numbers = reason
         return True
+
+    def _has_weights(self) -> bool:
+        """Whether there are weights, if there should be, and few enough to run with again and again."""
+        weights = [weight for module in _modules(self.target) for weight in module.parameters() if not is_lazy(weight)]
+        return not any(weight.is_meta for weight in weights) and sum(weight.nbytes for weight in weights) < LARGEST_REAL
 
     def _converted(self, module: nn.Module, dtype: torch.dtype) -> nn.Module:
         """The module in another number format. Torch cannot put other weights in the place of fake ones."""
         if any(isinstance(weight, FakeTensor) for weight in module.parameters()):
             return self._emptied(module, dtype)
-        return module.to(dtype)
+        return with_own_weights(module).to(dtype)
 
     def _emptied(self, module: nn.Module, dtype: torch.dtype | None = None) -> nn.Module:
-        """The same module without its weights: copied, each tensor replaced by a fake one of its shape."""
-        empty: dict[int, Any] = {}
-        with self._mode:
-            for tensor in _tensors(module):
-                kind = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
-                hollow = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind, device=self.device)
-                if isinstance(tensor, nn.Parameter):
-                    hollow = nn.Parameter(hollow, tensor.requires_grad)
-                empty[id(tensor)] = hollow
-        return copy.deepcopy(module, empty)
+        return emptied(module, self._mode, self.device, dtype)
 
 
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Torch writes a page for every size that does not fit; here such a size is an answer."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before
-
-
-def _tensors(module: nn.Module) -> Iterator[Tensor]:
-    for tensor in (*module.parameters(), *module.buffers()):
-        if tensor.layout == torch.strided:
-            yield tensor
+def _modules(target: Any) -> list[nn.Module]:
+    """The module that a target is or that a method belongs to, with those below it."""
+    owner = getattr(target, "__self__", target)
+    return list(owner.modules()) if isinstance(owner, nn.Module) else []
 
 
 def _made_of_class(target: Any) -> Any:
@@ -274,30 +392,6 @@ def _made_of_class(target: Any) -> Any:
         ) from error
 
 
-def _by_name(called: Any, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Inputs by order and by name: a mapping whose keys are arguments of what is called names them."""
-    args: list[Any] = []
-    named: dict[str, Any] = {}
-    for value in inputs:
-        if isinstance(value, Mapping) and _takes(called, value):
-            named.update(value)
-        else:
-            args.append(value)
-    return tuple(args), named
-
-
-def _takes(called: Any, names: Mapping[Any, Any]) -> bool:
-    """Are these names of arguments? A function that takes only named arguments takes any."""
-    try:
-        arguments = inspect.signature(called.forward if isinstance(called, nn.Module) else called).parameters
-    except (TypeError, ValueError):
-        return False
-    if set(names) <= set(arguments):
-        return True
-    kinds = [argument.kind for argument in arguments.values()]
-    return inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.POSITIONAL_OR_KEYWORD not in kinds
-
-
 def _checked(device: str) -> torch.device:
     """A device that can be counted on."""
     try:
@@ -309,15 +403,23 @@ def _checked(device: str) -> torch.device:
     return found
 
 
+def _takes_nothing(target: Any) -> bool:
+    """Whether it is a function of no arguments, which can only make what is counted."""
+    return inspect.isfunction(target) and not inspect.signature(target).parameters
+
+
 def _factory_letters(target: Any) -> tuple[str, ...]:
     """The letters a factory of modules takes; none for a module or a function of tensors."""
     if isinstance(target, nn.Module):
         return ()
     try:
-        names = list(inspect.signature(target).parameters)
+        parameters = inspect.signature(target).parameters
     except (TypeError, ValueError):
         return ()
+    names = list(parameters)
     letters = [name for name in names if len(name) == 1 and name.isupper()]
+    if all(parameters[name].default is not inspect.Parameter.empty for name in letters) and len(letters) < len(names):
+        return ()  # a function of tensors, with a number among its arguments
     if letters and len(letters) < len(names):
         raise ShapeError(
             f"cost: {getattr(target, '__name__', target)} takes {', '.join(names)}: letters and other things. "
@@ -356,17 +458,6 @@ def dtype_of(called: Any) -> torch.dtype:
             if parameter.dtype.is_floating_point:
                 return parameter.dtype
     return torch.get_default_dtype()
-
-
-def _moved(nest: Any, device: torch.device) -> Any:
-    """A nest of arguments with its tensors on a device, leaves still leaves."""
-    if isinstance(nest, Tensor):
-        return nest.detach().to(device).requires_grad_(nest.requires_grad)
-    if isinstance(nest, dict):
-        return {key: _moved(part, device) for key, part in nest.items()}
-    if isinstance(nest, tuple | list):
-        return type(nest)(_moved(part, device) for part in nest)
-    return nest
 
 
 def first_line(error: BaseException) -> str:

@@ -27,6 +27,8 @@ class Fitted:
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """The sizes of each letter between which the formula was confirmed: from the smallest that was counted to the
     largest that was held out."""
+    differs_at: str = ""
+    """A condition on sizes inside of them under which the count is another one: "T=64", "C=O"."""
 
 
 def interpolate(

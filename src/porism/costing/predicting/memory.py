@@ -17,8 +17,8 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from porism.costing.alphabet import factored
-from porism.costing.counting.count import tensors_of
 from porism.costing.counting.live import LiveBytes
+from porism.costing.counting.outputs import Outputs, tensors_of
 from porism.costing.quantity import Quantity
 from porism.errors import CostError, DeviceError, RecipeError
 
@@ -218,7 +218,7 @@ def _owned(called: Callable[..., Any]) -> list[Tensor]:
 
 def _pass(called: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Forward, and backward from every output that has a gradient."""
-    ends = [tensor for tensor in tensors_of(called(*args, **kwargs)) if tensor.requires_grad]
+    ends = Outputs.of(called(*args, **kwargs)).ends
     if ends:
         torch.autograd.backward(ends, [torch.ones_like(end) for end in ends])
 

@@ -18,8 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from porism.costing.counting.count import Count, count, tensors_of
+from porism.costing.counting.count import Count, count
 from porism.costing.counting.kernels import MEMORY_KINDS, Kernel
+from porism.costing.counting.outputs import Outputs, tensors_of
 from porism.costing.predicting import calibration as peaks
 from porism.costing.predicting.calibration import Peaks
 from porism.costing.predicting.clock import Timing, measure
@@ -193,7 +194,7 @@ def time_of(
     leaves += [leaf for leaf in tensors_of([list(args), kwargs]) if leaf.requires_grad]
 
     def ends() -> list[Tensor]:
-        return [end for end in tensors_of(called(*args, **kwargs)) if end.requires_grad]
+        return Outputs.of(called(*args, **kwargs)).ends
 
     seeds = [torch.ones_like(end) for end in ends()]
 

@@ -1,0 +1,96 @@
+"""Numbers of fake tensors that are known all the same, since they follow from constants: positions, masks of lengths.
+
+A fake tensor holds no numbers, and yet `torch.arange(T)` can only be one thing. Each integer tensor that comes of
+constants alone remembers the call that made it; the call is run when code asks for its numbers, and not before.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+aten = torch.ops.aten
+
+MOST_ELEMENTS = 2**24
+UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+
+
+class _Origin(NamedTuple):
+    """The call that made a tensor. `versions` tell whether one of its tensors was written to since."""
+
+    operator: Any
+    args: Any
+    kwargs: Any
+    versions: tuple[int, ...]
+
+
+def remember(out: Any, operator: Any, args: Any, kwargs: Any) -> None:
+    """Keep the call that made an integer tensor, if all that went in is known."""
+    if type(out) is not FakeTensor or out.dtype.is_floating_point or out.dtype.is_complex:
+        return
+    if not _is_decided(operator):
+        return
+    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    if all(_is_known(tensor) for tensor in tensors):
+        out.porism_origin = _Origin(operator, args, kwargs, tuple(tensor._version for tensor in (*tensors, out)))  # type: ignore[attr-defined]
+
+
+@cache
+def _is_decided(operator: Any) -> bool:
+    """Whether what goes into an operator decides the numbers that come out."""
+    if not isinstance(operator, OpOverload) or operator.namespace != "aten" or operator._opname in UNWRITTEN:
+        return False
+    return not operator._schema.is_mutable and torch.Tag.nondeterministic_seeded not in operator.tags
+
+
+def _is_known(tensor: Tensor) -> bool:
+    return type(tensor) is not FakeTensor or hasattr(tensor, "porism_origin")
+
+
+def numbers_of(tensor: Tensor) -> Tensor | None:
+    """The numbers of a tensor on the CPU; None where they are not known. No mode may be active."""
+    if type(tensor) is not FakeTensor:
+        return tensor
+    origin: _Origin | None = getattr(tensor, "porism_origin", None)
+    if origin is None or tensor.numel() > MOST_ELEMENTS:
+        return None
+    tensors = [leaf for leaf in tree_leaves((origin.args, origin.kwargs)) if isinstance(leaf, Tensor)]
+    if origin.versions != tuple(leaf._version for leaf in (*tensors, tensor)):
+        return None
+    numbers = {id(leaf): numbers_of(leaf) for leaf in tensors}
+    if any(number is None for number in numbers.values()):
+        return None
+    args, kwargs = tree_map_only(Tensor, lambda leaf: numbers[id(leaf)], (origin.args, origin.kwargs))
+    if "device" in kwargs:
+        kwargs = {**kwargs, "device": torch.device("cpu")}
+    made = origin.operator(*args, **kwargs)
+    return made if isinstance(made, Tensor) else None
+
+
+READERS = frozenset({aten._local_scalar_dense.default, aten.equal.default, aten.embedding.default})
+"""Operators that look at numbers."""
+
+
+def answer(operator: Any, args: Any) -> Any:
+    """What an operator gives that reads numbers, where they are known; None elsewhere."""
+    if operator is aten.embedding.default:
+        check_rows(*args[:2])
+        return None
+    if operator is aten._local_scalar_dense.default:
+        numbers = numbers_of(args[0])
+        return None if numbers is None else numbers.item()
+    if operator is aten.equal.default:
+        first, second = (numbers_of(tensor) for tensor in args[:2])
+        return None if first is None or second is None else torch.equal(first, second)
+    return None
+
+
+def check_rows(table: Tensor, indices: Tensor) -> None:
+    """A row beyond the end of a table is an error on real tensors, and so it is here where the rows are known."""
+    rows = numbers_of(indices)
+    if rows is not None and rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < table.shape[0]:
+        raise IndexError(f"index out of range: rows {int(rows.min())} to {int(rows.max())} of {table.shape[0]}")

@@ -1,0 +1,398 @@
+"""Modules that once got a wrong number and the verdict "exact": each right now, or labelled for what it is."""
+
+import collections
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.costing.real_run import really_kept
+from torch import Tensor, nn
+from torch.nn.functional import pad, relu, scaled_dot_product_attention
+from torch.utils.flop_counter import FlopCounterMode
+
+from porism import cost
+from porism.costing.cost import CostAt
+
+
+class Net(nn.Module):
+    """A linear layer of width 8, and what is done with it."""
+
+    def __init__(self, run: Callable[["Net", Tensor], Any]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.run = run
+        self.state: Any = None
+
+    def forward(self, x: Tensor) -> Any:
+        return self.run(self, x)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize(("T", "B"), [(9, 3), (64, 8)])
+def test_what_the_lstm_kernel_keeps_is_counted(layers: int, T: int, B: int) -> None:
+    lstm = nn.LSTM(4, 6, layers)
+    kept = cost(lstm, "T B 4").at(T=T, B=B).activation_bytes
+    assert kept == really_kept(lstm, torch.randn(T, B, 4, requires_grad=True))
+    assert kept.label == "counted"
+
+
+def test_a_storage_that_is_longer_than_its_tensor_is_counted_whole() -> None:
+    bag = nn.EmbeddingBag(20, 8)
+    assert cost(bag, "B T : int < 20").at(B=3, T=9).activation_bytes == really_kept(bag, torch.ones(3, 9).long())
+
+
+# What runs is what users run
+
+
+def asks_for_fakes(net: Net, x: Tensor) -> Tensor:
+    return net.linear(x) if type(x).__name__ == "FakeTensor" else net.linear(net.linear(x))
+
+
+def tries_to_read(net: Net, x: Tensor) -> Tensor:
+    try:
+        x.amax().item()
+    except Exception:
+        return net.linear(x)
+    return net.linear(net.linear(x))
+
+
+@pytest.mark.parametrize("run", [asks_for_fakes, tries_to_read])
+def test_code_that_does_something_else_on_fake_tensors_is_counted_on_real_ones(run: Any) -> None:
+    found = cost(Net(run), "B T 8")
+    assert found.at(B=2, T=4).flops == 2 * 2 * 2 * 4 * 64
+    assert "counted on real tensors" in found.verdict
+
+
+SMALL = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 32, "num_hidden_layers": 1}
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize(
+    ("name", "options", "training"),
+    [
+        ("Llama", {"num_key_value_heads": 2, "use_cache": False}, True),
+        ("Mistral", {"num_key_value_heads": 2, "use_cache": False, "sliding_window": 16}, True),
+        ("GPTNeoX", {"use_cache": False}, False),
+    ],
+)
+def test_transformers_is_counted_as_it_runs(name: str, options: dict[str, Any], training: bool) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = getattr(transformers, f"{name}Config")(**SMALL, **options)
+    model = getattr(transformers, f"{name}Model")(config).train(training)
+    found = cost(model, "B T : int < 50")
+    for T in (12, 40):
+        real = really_kept(model, torch.randint(50, (2, T)))
+        assert found.at(B=2, T=T).activation_bytes == real
+    if name == "Llama":
+        assert "T**2" not in str(found.activation_bytes)
+        assert found.under(causal="half").flops != found.flops
+
+
+# Numbers of the data
+
+
+def stops_early(net: Net, x: Tensor) -> Tensor:
+    y = net.linear(x)
+    return net.linear(y) if x.abs().sum() > 0 else y
+
+
+def picks_rows(net: Net, x: Tensor) -> Tensor:
+    return net.linear(x[x.sum(-1) > 0])
+
+
+@pytest.mark.parametrize(("run", "low", "high"), [(stops_early, 1024, 2048), (picks_rows, 0, 1024)])
+def test_a_cost_that_depends_on_the_data_is_a_range(run: Any, low: int, high: int) -> None:
+    found = cost(Net(run), "B T 8")
+    flops = found.at(B=2, T=4).flops
+    assert (flops.label, flops.low, flops.high) == ("range", low, high)
+    assert "depend on the data" in found.verdict
+
+
+def test_a_mask_is_random_and_both_extremes() -> None:
+    found = cost(lambda x, m: x[m] @ x.new_ones(x.shape[-1], 3), "B D", "B : bool")
+    flops = found.at(B=64, D=8).flops
+    assert (flops.low, flops.high) == (0, 3072)
+
+
+# Branches inside the range
+
+
+class Residual(nn.Module):
+    def __init__(self, C: int, O: int) -> None:  # noqa: E741
+        super().__init__()
+        self.convolution = nn.Conv2d(C, O, 3, padding=1)
+        self.skip = nn.Identity() if C == O else nn.Conv2d(C, O, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return relu(self.convolution(x) + self.skip(x))
+
+
+def test_equal_sizes_are_a_case_of_their_own() -> None:
+    found = cost(lambda C, O: Residual(C, O), "B C N N")  # noqa: E741
+    at = found.at(B=2, C=16, O=16, N=8)
+    assert (at.parameters, at.flops, at.backward_flops) == (2320, 589824, 1179648)
+    assert "differ at C=O" in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("branches", "T"),
+    [
+        (lambda T: T % 16 == 0, 64),
+        (lambda T: T % 128 == 0, 128),
+        (lambda T: 48 < T <= 64, 56),
+        (lambda T: T & (T - 1) == 0, 256),
+        (lambda T: T >= 1024, 2048),
+    ],
+)
+def test_a_branch_that_no_sample_met_is_found_or_recounted(branches: Callable[[int], bool], T: int) -> None:
+    found = cost(lambda x: x @ x.mT if branches(x.shape[1]) else x * 2, "B T D")
+    flops = found.at(B=2, T=T, D=4).flops
+    assert flops == 2 * 2 * T * T * 4
+    assert flops.label == "counted"
+
+
+def test_the_verdict_names_the_size_at_which_the_code_takes_another_path() -> None:
+    assert cost(lambda x: x @ x.mT if x.shape[1] % 16 == 0 else x * 2, "B T D").verdict.startswith(
+        "forward FLOPs differ at T=64"
+    )
+    assert "differ at T=513" in cost(chunked, "B T D").verdict
+
+
+# Outside of the range
+
+
+def chunked(x: Tensor) -> Tensor:
+    if x.shape[1] <= 512:
+        return scaled_dot_product_attention(x, x, x)
+    return torch.cat([scaled_dot_product_attention(c, c, c) for c in x.split(512, 1)], 1)
+
+
+def test_outside_of_the_range_the_count_answers() -> None:
+    found = cost(chunked, "B T D")
+    assert found.at(B=1, T=4096, D=64).flops == 4 * 8 * 512**2 * 64
+    assert found.at(recount=False, B=1, T=4096, D=64).flops.label == "extrapolated"
+    assert 7600 <= int(found.solve("T", flops=1e9, B=1, D=64)) < 7700
+    linear = cost(lambda D: nn.Linear(D, D, bias=False), "B T D")
+    assert found.crossover(linear, "T", D=1024).size.label == "unknown"
+
+
+class Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.linear = nn.Embedding(200, 8), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x + self.table(torch.arange(x.shape[1])))
+
+
+REFUSED: list[tuple[Any, tuple[str, ...], dict[str, int]]] = [
+    (nn.Conv1d(1, 1, 9), ("B 1 T",), {"B": 1, "T": 5}),
+    (nn.Conv2d(3, 4, 7), ("B 3 N N",), {"B": 1, "N": 3}),
+    (Positions(), ("B T 8",), {"B": 1, "T": 5000}),
+    (lambda D: nn.MultiheadAttention(D, 4), ("T B D",) * 3, {"B": 1, "T": 5, "D": 10}),
+    (lambda C: nn.GroupNorm(4, C), ("B C N",), {"B": 1, "C": 10, "N": 5}),
+]
+
+
+@pytest.mark.parametrize(("target", "inputs", "sizes"), REFUSED, ids=["conv1d", "conv2d", "positions", "mha", "norm"])
+def test_sizes_that_torch_refuses_have_no_number(target: Any, inputs: tuple[str, ...], sizes: dict[str, int]) -> None:
+    at = cost(target, *inputs).at(**sizes)
+    assert {quantity.label for _, quantity in at.items()} == {"unknown"}
+
+
+def test_a_budget_goes_no_further_than_the_model_runs() -> None:
+    assert cost(Positions(), "B T 8").solve("T", flops=1e9, B=1) == 200
+
+
+# Every output counts
+
+
+class Held:
+    def __init__(self, y: Tensor) -> None:
+        self.y = y
+
+
+class Slotted:
+    __slots__ = ("y",)
+
+    def __init__(self, y: Tensor) -> None:
+        self.y = y
+
+
+WRAPS: dict[str, Callable[[Tensor], Any]] = {
+    "set": lambda y: {y},
+    "distribution": lambda y: torch.distributions.Categorical(logits=y),
+    "normal": lambda y: torch.distributions.Normal(y, 1.0),
+    "namespace": lambda y: types.SimpleNamespace(y=y),
+    "object": Held,
+    "slots": Slotted,
+    "generator": lambda y: (part for part in [y]),
+    "values": lambda y: {"a": y}.values(),
+    "deque": lambda y: collections.deque([y]),
+    "closure": lambda y: lambda: y,
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
+def test_an_output_counts_whatever_it_is_wrapped_in(wrap: Callable[[Tensor], Any]) -> None:
+    assert str(cost(Net(lambda net, x: wrap(net.linear(x))), "B T 8").backward_flops) == "256*B*T"
+
+
+def test_a_generator_runs_to_its_end() -> None:
+    def stages(net: Net, x: Tensor) -> Iterator[Tensor]:
+        for _ in range(3):
+            x = net.linear(x)
+            yield x
+
+    assert str(cost(Net(stages), "B T 8").flops) == "384*B*T"
+
+
+def test_a_loss_kept_aside_is_named() -> None:
+    def routed(net: Net, x: Tensor) -> Tensor:
+        net.aux = net.linear(x).pow(2).mean()
+        return net.linear(x)
+
+    assert "no backward pass from aux, which is no output" in cost(Net(routed), "B T 8").verdict
+
+
+# No memory between sizes
+
+
+def rotates(net: Net, x: Tensor) -> Tensor:
+    if net.state is None or len(net.state) < x.shape[1]:
+        net.state = torch.randn(x.shape[1], 8)
+    return net.linear(x) * net.state[: x.shape[1]]
+
+
+def counts_calls(net: Net, x: Tensor) -> Tensor:
+    net.state = (net.state or 0) + 1
+    return net.linear(net.linear(x)) if net.state > 3 else net.linear(x)
+
+
+def pads_to_longest(net: Net, x: Tensor) -> Tensor:
+    net.state = max(net.state or 0, x.shape[1])
+    return net.linear(pad(x, (0, 0, 0, net.state - x.shape[1])))
+
+
+@pytest.mark.parametrize("run", [rotates, counts_calls, pads_to_longest])
+def test_nothing_stays_from_the_sizes_before(run: Any) -> None:
+    net = Net(run)
+    found = cost(net, "B T 8")
+    found.at(B=2, T=50)
+    at = found.at(B=2, T=4)
+    assert at.flops == 2 * 2 * 4 * 64
+    assert at.activation_bytes == really_kept(net, torch.randn(2, 4, 8, requires_grad=True))
+    assert net.state is None
+
+
+# Bytes that are not seen
+
+
+class Exp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.y = x.exp()
+        return ctx.y.clone()  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient * ctx.y  # type: ignore[no-any-return]
+
+
+def test_tensors_hung_on_the_context_are_kept() -> None:
+    assert str(cost(lambda x: Exp.apply(x), "B D").activation_bytes) == "4*B*D"
+
+
+def test_hooks_of_a_module_keep_what_they_pack() -> None:
+    def halved(_: Net, x: Tensor) -> Tensor:
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.half(), lambda packed: packed.float()):
+            return x.sigmoid().tanh()
+
+    assert cost(Net(halved), "B T 8").at(B=2, T=4).activation_bytes == 2 * (2 * 64)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_weights_of_a_traced_module_are_no_activations() -> None:
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    traced = torch.jit.trace(net, torch.randn(3, 8))
+    assert cost(traced, "B 8").at(B=4).activation_bytes == 384
+
+
+# Free by name
+
+
+@torch.library.custom_op("never_wrong::rows_scatter", mutates_args=())
+def rows_scatter(x: Tensor, weight: Tensor) -> Tensor:
+    return x @ weight
+
+
+@rows_scatter.register_fake
+def _(x: Tensor, weight: Tensor) -> Tensor:
+    return x.new_empty(x.shape[0], weight.shape[1])
+
+
+def test_no_operator_is_free_by_its_name() -> None:
+    found = cost(lambda x, w: rows_scatter(x, w), "B D : data", "D H : data")
+    assert "not counted: never_wrong.rows_scatter" in found.verdict
+    assert found.at(B=2, D=3, H=4).flops.label == "lower bound"
+
+
+# Refused though torch runs it
+
+
+def with_default(x: Tensor, W: int = 512) -> Tensor:
+    return x @ x.mT if x.shape[1] < W else x
+
+
+RUN: dict[str, tuple[Any, tuple[str, ...], str]] = {
+    "func.grad": (lambda x, w: torch.func.grad(lambda w: (x @ w).sum())(w), ("B D", "D H"), "4*B*D*H"),
+    "lazy": (nn.LazyLinear(8), ("B D",), "16*B*D"),
+    "builder": (lambda: nn.Linear(8, 8), ("B 8",), "128*B"),
+    "a number in capitals": (with_default, ("B T D",), "2*B*D*T**2"),
+    "old weight norm": (lambda: torch.nn.utils.weight_norm(nn.Linear(8, 8)), ("B 8",), "128*B"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm`")
+@pytest.mark.parametrize(("target", "inputs", "flops"), RUN.values(), ids=RUN)
+def test_what_torch_runs_is_counted(target: Any, inputs: tuple[str, ...], flops: str) -> None:
+    assert str(cost(target, *inputs).flops) == flops
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm`")
+def test_a_module_whose_weight_is_computed_can_be_copied() -> None:
+    assert str(cost(torch.nn.utils.weight_norm(nn.Linear(8, 8)), "B 8").flops) == "128*B"
+
+
+def test_torch_func_hides_what_is_kept_and_that_is_said() -> None:
+    found = cost(lambda x: torch.func.grad(lambda x: (x @ x.mT).sum())(x), "B D")
+    assert found.at(B=np.int64(2), D=3).activation_bytes.label == "unknown"
+
+
+def test_no_real_input_of_gigabytes_is_made() -> None:
+    made = []
+
+    def refuses(x: Tensor) -> Tensor:
+        made.append(x.nbytes if type(x) is Tensor else 0)
+        raise NotImplementedError("no kernel for this")
+
+    with pytest.raises(Exception, match="no kernel for this"):
+        cost(refuses, "B A T D")
+    assert max(made) < 2**28
+
+
+def test_labels_of_a_plain_layer_stay_as_they_were() -> None:
+    layer = nn.Linear(8, 8)
+    at: CostAt = cost(layer, "B 8").at(B=4)
+    with FlopCounterMode(display=False) as counter:
+        layer(torch.randn(4, 8))
+    assert at.flops == counter.get_total_flops()
+    assert {quantity.label for _, quantity in at.items()} == {"by formula"}
+
+
+def test_a_complex_product_counts_as_four() -> None:
+    found = cost(lambda x, y: torch.complex(x, y) @ torch.complex(x, y).mT, "B D", "B D")
+    assert str(found.flops) == "8*B**2*D"

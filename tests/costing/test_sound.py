@@ -1,0 +1,133 @@
+"""Random modules at random sizes: no number without a label that a fresh run on real tensors does not confirm."""
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.costing.real_run import really_kept
+from torch import Tensor, nn
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+from porism import cost
+from porism.costing.counting.count import count
+from porism.costing.quantity import Quantity
+
+D = 8
+
+
+class Step(NamedTuple):
+    """One part of a module: what it does, under which condition on the length, and a number for both."""
+
+    kind: str
+    condition: str
+    number: int
+
+
+class Model(nn.Module):
+    """Steps in a row on (B, T, 8), with a state that the code may look at, and an output that may be wrapped."""
+
+    def __init__(self, steps: list[Step], wrap: str) -> None:
+        super().__init__()
+        self.steps, self.wrap = steps, wrap
+        self.linear, self.norm, self.mix = nn.Linear(D, D), nn.LayerNorm(D), nn.Conv1d(D, D, 3, padding=1)
+        self.calls, self.cache = 0, None
+
+    def forward(self, x: Tensor) -> Any:
+        self.calls += 1
+        for step in self.steps:
+            if CONDITIONS[step.condition](x.shape[0], x.shape[1], step.number):
+                x = KINDS[step.kind](self, x, step.number)
+        return WRAPS[self.wrap](x)
+
+
+def looped(model: Model, x: Tensor, number: int) -> Tensor:
+    for _ in range(number % 4):
+        x = model.linear(x).tanh()
+    return x
+
+
+def padded(model: Model, x: Tensor, number: int) -> Tensor:
+    return model.linear(pad(x, (0, 0, 0, -x.shape[1] % number)))
+
+
+def cached(model: Model, x: Tensor, _: int) -> Tensor:
+    if model.cache is None or len(model.cache) < x.shape[1]:
+        model.cache = torch.ones(x.shape[1], D)
+    return x * model.cache[: x.shape[1]]
+
+
+def late(model: Model, x: Tensor, number: int) -> Tensor:
+    return model.linear(x) if model.calls > number % 5 else x
+
+
+class Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(y := x.exp())
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        (y,) = ctx.saved_tensors
+        return gradient * y  # type: ignore[no-any-return]
+
+
+KINDS: dict[str, Callable[[Model, Tensor, int], Tensor]] = {
+    "linear": lambda model, x, _: model.linear(x),
+    "norm": lambda model, x, _: model.norm(x),
+    "convolution": lambda model, x, _: model.mix(x.mT).mT,
+    "attention": lambda _model, x, _: scaled_dot_product_attention(x, x, x),
+    "window": lambda _model, x, number: torch.cat([c @ c.mT @ c for c in x.split(number, 1)], 1),
+    "custom": lambda _model, x, _: Kept.apply(x),
+    "loop": looped,
+    "padding": padded,
+    "cache": cached,
+    "counter": late,
+}
+CONDITIONS: dict[str, Callable[[int, int, int], bool]] = {
+    "always": lambda _B, _T, _n: True,
+    "from": lambda _B, T, n: n <= T,
+    "equal": lambda B, T, _n: B == T,
+    "multiple": lambda _B, T, n: T % n == 0,
+    "power": lambda _B, T, _n: T & (T - 1) == 0,
+}
+WRAPS: dict[str, Callable[[Tensor], Any]] = {
+    "plain": lambda x: x,
+    "nested": lambda x: {"a": [x, (x.sum(),)]},
+    "set": lambda x: {x},
+    "generator": lambda x: (part for part in (x,)),
+}
+STEPS = st.lists(
+    st.builds(
+        Step, st.sampled_from(list(KINDS)), st.sampled_from(list(CONDITIONS)), st.sampled_from([16, 48, 64, 200])
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def confirmed(quantity: Quantity, real: int) -> bool:
+    """Whether a number is right, or says that it need not be."""
+    if quantity.label in ("extrapolated", "unknown"):
+        return True
+    if quantity.label in ("lower bound", "range"):
+        return (quantity.low or 0) <= real
+    return quantity == real
+
+
+def test_a_number_is_right_or_says_what_it_is(is_whole: bool) -> None:
+    @settings(max_examples=60 if is_whole else 5, deadline=None, database=None, derandomize=True)
+    @given(STEPS, st.sampled_from(list(WRAPS)), st.integers(1, 4), st.sampled_from([1, 4, 56, 64, 128, 200, 600]))
+    def holds(steps: list[Step], wrap: str, B: int, T: int) -> None:
+        model = Model(steps, wrap)
+        at = cost(model, "B T 8").at(B=B, T=T)
+        x = torch.randn(B, T, D, requires_grad=True)
+        real = count(copy.deepcopy(model), x)
+        assert confirmed(at.flops, real.flops), (at.flops, real.flops)
+        assert confirmed(at.backward_flops, real.backward_flops), (at.backward_flops, real.backward_flops)
+        assert confirmed(at.activation_bytes, really_kept(model, x)), at.activation_bytes
+
+    holds()
