@@ -67,7 +67,7 @@ def seeds(write_run: WriteRun, recipe: str, *scores: float) -> list[Path]:
 
 def test_several_seeds(write_run: WriteRun) -> None:
     text = summary_of(*seeds(write_run, "a", 140, 150), *seeds(write_run, "b", 160, 171))
-    assert text.startswith("a comes first of 2 models on valid: its test perplexity of 145.0 is 20.5 (12 %) below")
+    assert text.startswith("a comes first of 2 models on valid: its test perplexity of 145 is 20 (12 %) below")
     assert "Means over 2 seeds; those of a run from 140.0 to 150.0." in text
     assert "Which is better is not decided: that takes 5 seeds." in text
     assert "One seed" not in text
@@ -93,6 +93,15 @@ def test_a_winner_on_test_alone_is_none(write_run: WriteRun) -> None:
     assert text.startswith(
         "a comes first of 2 models on valid, but not on test: its test perplexity of 150.0 is 50.0 (50 %) above that"
     )
+
+
+def test_models_that_are_level_on_valid_are_said_to_be(write_run: WriteRun) -> None:
+    splits = {"valid": {"perplexity": 150.0}, "test": {"perplexity": 100.0}}
+    tied = metrics(metrics={"valid": {"perplexity": 150.0}, "test": {"perplexity": 120.0}})
+    text = summary_of(
+        write_run("1", recipe="a", metrics=metrics(metrics=splits)), write_run("2", recipe="b", metrics=tied)
+    )
+    assert text.startswith("a comes first of 2 models on valid, level with b: its test perplexity of 100.0 is 20.0")
 
 
 def test_a_seed_counts_once(write_run: WriteRun) -> None:

@@ -65,7 +65,8 @@ def _of_examples(group: RunGroup, model: SeedGroup) -> str:
 
 def _compared(group: RunGroup, found: Contest) -> str:
     best, second = found.models[:2]
-    gap = numbers.gap(best.mean, second.mean)
+    digits = _digits(group, found)
+    gap = numbers.fixed(abs(best.mean - second.mean), digits)
     if second.mean:
         gap += f" ({numbers.percent(abs(best.mean - second.mean) / abs(second.mean))})"
     ahead = (best.mean < second.mean) == bool(group.lower_is_better)
@@ -75,10 +76,21 @@ def _compared(group: RunGroup, found: Contest) -> str:
         if found.leader_is_best
         else (f"comes first of {len(found.models)} models on valid")
     )
+    if best.loss_on_valid(group) == second.loss_on_valid(group):
+        first += f", level with {second.name}"
     return (
         f"{best.name} {first}{':' if ahead else ', but not on ' + group.split + ':'} its {group.split} "
-        f"{group.metric_name} of {numbers.score(best.mean)} is {gap} {direction} that of the next, {second.name}."
+        f"{group.metric_name} of {numbers.fixed(best.mean, digits)} is {gap} {direction} that of the next, "
+        f"{second.name}."
     )
+
+
+def _digits(group: RunGroup, found: Contest) -> int:
+    """The decimals that the leader's spread over seeds allows; four figures where there is one seed."""
+    best = found.models[0]
+    over = best.over_seeds(group, group.split)
+    usual = numbers.decimals(best.mean)
+    return min(usual, numbers.figures(over.margin)) if over and over.margin and len(best.entries) > 1 else usual
 
 
 def _costs(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
