@@ -67,7 +67,8 @@ class FullCache(NamedTuple):
 def torch_decode(q: Tensor, k: Tensor, v: Tensor, state: FullCache | None, tokens: int) -> tuple[Tensor, FullCache]:
     """A step of decoding as users of torch write it: keys and values are written in place."""
     if state is None:
-        state = FullCache(*(x.new_empty(*x.shape[:2], tokens, x.shape[3]) for x in (k, v)), 0)
+        keys, values = (x.new_empty(*x.shape[:2], tokens, x.shape[3]) for x in (k, v))
+        state = FullCache(keys, values, 0)
     end = state.length + 1
     state.keys[:, :, state.length : end], state.values[:, :, state.length : end] = k, v
     out = scaled_dot_product_attention(q, state.keys[:, :, :end], state.values[:, :, :end])

@@ -196,12 +196,13 @@ def main(
     out: where to keep the result as JSON.
     """
     torch.set_num_threads(threads)
-    settings = {"threads": threads, "steps": None if quality else steps, "turn": TURN, "optimizer": "Adam, fused"}
+    most = None if quality else steps
+    settings = {"threads": threads, "steps": most, "turn": TURN, "optimizer": "Adam, fused"}
     made_on = machine(torch.device("cpu"))
     made_on["hardware"]["bf16_units"] = cpu_has_amx()
     kept = Kept(out, made_on, settings, resume)
     for row, precision in product(rows, precisions or (("fp32", "bf16") if cpu_has_amx() else ("fp32",))):
-        kept.part(f"{row}, {precision}", partial(measured, row, precision, data, settings["steps"]))
+        kept.part(f"{row}, {precision}", partial(measured, row, precision, data, most))
 
 
 if __name__ == "__main__":
