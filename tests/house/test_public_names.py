@@ -36,6 +36,7 @@ def test_the_stub_names_what_the_package_names() -> None:
     assert set(porism.__all__) <= set(dir(porism))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("after", ["", EVERY_SUBMODULE], ids=["at first", "after every submodule"])
 def test_each_name_is_the_one_the_stub_names(after: str) -> None:
     pairs = {name: module for name, module in stub_names().items() if module != "porism"}

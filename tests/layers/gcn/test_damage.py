@@ -259,6 +259,7 @@ def test_the_gpus_kernel_reads_nothing_beyond_and_says_so_in_its_answer(monkeypa
         assert torch.equal(actual[others], right[others])
 
 
+@pytest.mark.sweep(0)
 def test_numbas_kernel_stays_within_its_arrays(tmp_path: Path) -> None:
     """Compiled with numba's own look at every index, it answers as ever, and damaged arrays do not reach its loops."""
     pytest.importorskip("numba", reason="numba is an extra")

@@ -48,6 +48,7 @@ except IndexError:
 """
 
 
+@pytest.mark.sweep(0)
 def test_arrays_are_read_and_written_inside(tmp_path: Path) -> None:
     """With NUMBA_BOUNDSCHECK, under which numba raises where an array is left.
 
