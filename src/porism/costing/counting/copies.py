@@ -29,7 +29,7 @@ def emptied(
 
 def fresh(module: nn.Module) -> nn.Module:
     """The same module with the same weights and a state of its own: attributes, caches, counters, real buffers."""
-    kept = [tensor for tensor in module.parameters() if not is_lazy(tensor)]
+    kept: list[Tensor] = [tensor for tensor in module.parameters() if not is_lazy(tensor)]
     kept += [buffer for buffer in parameters_and_buffers(module) if buffer.is_meta or type(buffer) is not Tensor]
     memo: dict[int, Any] = {id(tensor): tensor for tensor in kept}
     return _copied(module, memo | {id(tensor): tensor.detach() for tensor in _results(module)})

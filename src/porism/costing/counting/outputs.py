@@ -12,11 +12,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-WITHOUT_TENSORS = (Number, str, bytes, type, Enum, np.ndarray, np.generic, types.ModuleType, nn.Module, type(None))
-WITHOUT_TENSORS += (torch.Size, torch.dtype, torch.device, torch.Generator, torch.Stream, type(...), range)
+WITHOUT_TENSORS: tuple[Any, ...] = (
+    *(
+        Number,
+        str,
+        bytes,
+        type,
+        Enum,
+        np.ndarray,
+        np.generic,
+        types.ModuleType,
+        nn.Module,
+        type(None),
+        type(...),
+        range,
+    ),
+    *(torch.Size, torch.dtype, torch.device, torch.Generator, torch.Stream),
+)
 """What is passed over: an output that is a module hands out its weights, which are no outputs."""
 
-COLLECTIONS = (list, tuple, deque, Set, type({}.values()))
+COLLECTIONS: tuple[Any, ...] = (list, tuple, deque, Set, type({}.values()))
 
 
 def tensors_of(nest: Any) -> Iterator[Tensor]:

@@ -42,9 +42,11 @@ class Graph:
     def kept_by_hand(self) -> Iterator[tuple[Any, Tensor]]:
         """Tensors that functions of users have hung on their context, with the node, which is that context.
 
-        Those of an object are its own, as a graph's are: it is there with or without a backward pass.
+        Our own layers hang only a graph's tensors there, which the graph has with or without a backward pass.
         """
         for node in self.nodes:
+            if getattr(getattr(node, "_forward_cls", None), "__module__", "").startswith("porism.layers."):
+                continue
             for name, value in getattr(node, "__dict__", {}).items():
                 if name not in GENERATOR_STATES:
                     yield from ((node, leaf) for leaf in tree_leaves(value) if isinstance(leaf, Tensor))
