@@ -55,8 +55,8 @@ def run(name: str, thing: Any, names: dict[str, Any]) -> doctest.TestResults:
     return doctest.DocTestRunner(Checker(), optionflags=doctest.ELLIPSIS).run(test)
 
 
-# torch.compile itself calls what torch deprecates.
 @pytest.mark.sweep(24)
+# torch.compile itself calls what torch deprecates.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", sorted(ONCE.values()))
 def test_the_example_of_a_public_name_gives_what_it_shows(name: str, tmp_path: Path) -> None:
