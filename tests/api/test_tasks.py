@@ -16,7 +16,7 @@ from porism.runs.recipe import with_fields
 from porism.tasks.images.data import load_images
 from porism.tasks.language.task import Language
 from porism.training.own_model import DataInfo, OwnModel
-from porism.training.task import Brought
+from porism.training.task import UserObjects
 
 SHORT: dict[str, Any] = {"epochs": 1, "threads": 1, "device": "cpu", "precision": "fp32", "progress": False}
 
@@ -88,7 +88,7 @@ def test_a_language_model_of_your_own_generates_from_a_window(text: str) -> None
             seen.append(len(tokens))
             return super().forward(tokens)
 
-    task.brought = Brought(model=OwnModel.of(Watched(len(task.vocabulary))))
+    task.user_objects = UserObjects(model=OwnModel.of(Watched(len(task.vocabulary))))
     task.predict(task.new_model(), ["the cat sees"], {"max_new_tokens": 5})
     assert seen[0] == 4
     assert set(seen[1:]) <= {3}

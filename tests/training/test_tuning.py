@@ -13,12 +13,12 @@ from porism.errors import DivergedError, Interrupted, RecipeError, RunError
 from porism.report.page import page
 from porism.runs.recipe import with_fields
 from porism.runs.record import read_run
-from porism.runs.tuning import Choices, Factors, Trial, Tuning
+from porism.runs.tuning import Factors, FieldChoices, Tuning, TuningTrial
 from porism.tasks import TASKS, find
 from porism.tasks.supervised.recipes import RECIPES
 from porism.tasks.supervised.task import Supervised
 from porism.training import tuning
-from porism.training.tuning import Search, next_fields, shortened, trial_epochs, tunable
+from porism.training.tuning import TuningSearch, next_fields, shortened, trial_epochs, tunable
 
 MLP = dataclasses.replace(RECIPES["mlp"], epochs=3)
 MINUTES = 5.0
@@ -35,9 +35,9 @@ class WithoutTest(Supervised):
         raise AssertionError(f"the search looked at {split}")
 
 
-def search(**more: Any) -> Search:
+def search(**more: Any) -> TuningSearch:
     given: dict[str, Any] = {"device": "cpu", "threads": 1, "most_trials": 7, **more}
-    return Search(WithoutTest, MLP, MINUTES, **given)
+    return TuningSearch(WithoutTest, MLP, MINUTES, **given)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_the_same_seed_and_number_of_trials_give_the_same_search(found: tuple[An
 
 def made(values: Sequence[float | None], lower: bool = False) -> Tuning:
     trials = tuple(
-        Trial(number, {"learning_rate": 0.001 * number} if number > 1 else {}, value, 1.0)
+        TuningTrial(number, {"learning_rate": 0.001 * number} if number > 1 else {}, value, 1.0)
         for number, value in enumerate(values, 1)
     )
     return Tuning(minutes=1, seed=1, metric="loss", lower_is_better=lower, epochs=3, trials=trials)
@@ -97,10 +97,10 @@ def test_a_draw_depends_on_the_seed_and_stays_around_the_best() -> None:
 
 def test_a_draw_that_cannot_be_is_drawn_again() -> None:
     recipe = find("sentiment").recipes["attention"]
-    space = {"hidden_size": Choices((recipe.hidden_size + 1, 2 * recipe.hidden_size))}  # type: ignore[attr-defined]
+    space = {"hidden_size": FieldChoices((recipe.hidden_size + 1, 2 * recipe.hidden_size))}  # type: ignore[attr-defined]
     tried = dataclasses.replace(made([0.5]), metric="accuracy")
     assert next_fields(recipe, space, tried, 1) == {"hidden_size": 128}
-    assert next_fields(recipe, {"hidden_size": Choices((65,))}, tried, 1) is None
+    assert next_fields(recipe, {"hidden_size": FieldChoices((65,))}, tried, 1) is None
 
 
 def test_a_trial_is_short_and_warms_up_as_long_a_share() -> None:
@@ -145,23 +145,23 @@ def test_multiples_keep_the_type_of_a_field() -> None:
 @pytest.mark.parametrize("minutes", [0, -1, float("nan"), float("inf")])
 def test_no_time_at_all_is_refused(minutes: float) -> None:
     with pytest.raises(RecipeError, match="takes minutes above 0, got"):
-        Search(Supervised, MLP, minutes).run()
+        TuningSearch(Supervised, MLP, minutes).run()
 
 
 def test_less_time_than_one_trial_is_refused_in_a_line() -> None:
     with pytest.raises(RecipeError, match=r"--tune 1e-06 is shorter than one trial: 3 epochs of mlp") as told:
-        Search(Supervised, MLP, 1e-6, device="cpu", threads=1).run()
+        TuningSearch(Supervised, MLP, 1e-6, device="cpu", threads=1).run()
     assert "\n" not in str(told.value)
 
 
 def test_a_trial_that_time_ends_is_kept_and_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = iter(["done", "time over"])
 
-    def tried(self: Search, number: int, fields: dict[str, Any], end: float) -> tuple[Trial, str, bool]:
+    def tried(self: TuningSearch, number: int, fields: dict[str, Any], end: float) -> tuple[TuningTrial, str, bool]:
         outcome: Any = next(outcomes)
-        return Trial(number, fields, 0.5 if outcome == "done" else None, 1.0, outcome), "accuracy", False
+        return TuningTrial(number, fields, 0.5 if outcome == "done" else None, 1.0, outcome), "accuracy", False
 
-    monkeypatch.setattr(Search, "_tried", tried)
+    monkeypatch.setattr(TuningSearch, "_tried", tried)
     recipe, tuned = search().run()
     assert recipe == MLP
     assert [trial.outcome for trial in tuned.trials] == ["done", "time over"]
@@ -171,7 +171,7 @@ def test_trials_that_diverge_are_outcomes_and_all_of_them_an_error() -> None:
     wild = dataclasses.replace(MLP, learning_rate=1e30, optimizer="sgd")
     lines: list[str] = []
     with pytest.raises(DivergedError, match="none of 2 trials has a result: all diverged"):
-        Search(Supervised, wild, MINUTES, device="cpu", threads=1, most_trials=2).run(lines.append)
+        TuningSearch(Supervised, wild, MINUTES, device="cpu", threads=1, most_trials=2).run(lines.append)
     assert lines[0].startswith("trial 1: the recipe as it is: diverged")
 
 
@@ -189,8 +189,10 @@ def test_a_search_that_is_stopped_keeps_nothing_and_says_so(monkeypatch: pytest.
 def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run that was tuned, by three trials."""
     with pytest.MonkeyPatch.context() as patch:
-        original = tuning.Search.run
-        patch.setattr(tuning.Search, "run", lambda self, tell: original(dataclasses.replace(self, most_trials=3), tell))
+        original = tuning.TuningSearch.run
+        patch.setattr(
+            tuning.TuningSearch, "run", lambda self, tell: original(dataclasses.replace(self, most_trials=3), tell)
+        )
         out = tmp_path_factory.mktemp("tuned") / "run"
         return porism.train(
             "supervised", epochs=3, dropout=0.1, tune=MINUTES, threads=1, device="cpu", out=out, progress=False

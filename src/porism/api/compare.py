@@ -231,7 +231,7 @@ def compare(
             except DivergedError as error:
                 reporter.note(f"{name} diverged: {error}")
                 lost.append(error)
-                runs.append(Run(folder / name, brought=request.brought))
+                runs.append(Run(folder / name, user_objects=request.user_objects))
         if len(lost) == len(runs) > 0:
             raise DivergedError(
                 f"none of {len(lost)} runs has a result: all diverged. {lost[0].problem}", lost[0].advice

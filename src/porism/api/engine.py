@@ -12,21 +12,21 @@ from porism.tasks import catalogue, find
 from porism.training.lengthen import lengthen
 from porism.training.loop import Training
 from porism.training.progress import Progress
-from porism.training.session import NOTHING, complete, reopen
-from porism.training.task import Brought
+from porism.training.session import NO_OBJECTS, complete, reopen
+from porism.training.task import UserObjects
 
 REPORT = "report.html"
 
 
 @contextmanager
 def going_on(
-    run: RunFolder, progress: Progress, recipe: Recipe | None = None, brought: Brought = NOTHING
+    run: RunFolder, progress: Progress, recipe: Recipe | None = None, user_objects: UserObjects = NO_OBJECTS
 ) -> Iterator[Training]:
     """A run where it stopped, to be trained on while this lasts.
 
     recipe: the run's own for more epochs or with more patience; what changes is noted.
     """
-    training = reopen(find(run.facts.task), run, progress, brought)
+    training = reopen(find(run.facts.task), run, progress, user_objects)
     with run.writing():
         for change in lengthen(training, recipe or training.task.recipe):
             progress.note(change)

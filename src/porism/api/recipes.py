@@ -16,7 +16,7 @@ from porism.runs.run import read_recipe
 from porism.tasks import find
 from porism.training.own_model import DataInfo, OwnModel
 from porism.training.session import recipe_from
-from porism.training.task import Brought, Function, Task
+from porism.training.task import Function, Task, UserObjects
 
 LOSSES = ("cross_entropy", "mse", "bce")
 BY_FUNCTION, BY_MODEL = "function", "model"
@@ -73,8 +73,8 @@ class Settings:
             overrides = [*(text for text in overrides if not text.startswith("loss=")), f"loss={fields['loss']}"]
         return cls(kind, changed, overrides, own, function, dict(metrics or {}))
 
-    def bring(self, data: Any) -> Brought:
-        return Brought(data, self.model, self.loss, self.metrics)
+    def bring(self, data: Any) -> UserObjects:
+        return UserObjects(data, self.model, self.loss, self.metrics)
 
 
 def chosen_recipe(kind: type[Task], recipe: str | Recipe | os.PathLike[str] | None, own: OwnModel | None) -> Recipe:
@@ -116,7 +116,7 @@ def _loss_field(loss: str | Function | None, own: OwnModel | None, fields: Mappi
 
 
 def _refuse_fields_of_models(kind: type[Task], fields: Mapping[str, Any]) -> None:
-    """Fields that describe a model of ours say nothing of one that is brought."""
+    """Fields that describe a model of ours say nothing of one that a user gives."""
     known = {field.name for field in dataclasses.fields(Recipe)} | set(kind.fields_beside_model)
     described = {field.name for field in dataclasses.fields(kind.recipes[kind.default_recipe])}
     if others := [name for name in fields if name in described - known]:

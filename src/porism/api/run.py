@@ -29,14 +29,14 @@ from porism.training.own_model import DataInfo, OwnModel
 from porism.training.progress import NoProgress, Progress
 from porism.training.recipe_cost import recipe_cost
 from porism.training.session import (
-    NOTHING,
+    NO_OBJECTS,
     best_checkpoint,
     load_task,
     recipe_from,
     restore_task,
     trained_model,
 )
-from porism.training.task import Brought, Prediction, Task
+from porism.training.task import Prediction, Task, UserObjects
 
 if TYPE_CHECKING:
     from porism.costing.cost import Cost
@@ -60,7 +60,7 @@ def load(
     """
     with python_words():
         own = None if model is None else OwnModel.of(model)
-        return Run(path, device=device, brought=Brought(model=own))
+        return Run(path, device=device, user_objects=UserObjects(model=own))
 
 
 class Run:
@@ -75,9 +75,9 @@ class Run:
     path: the folder. task, seed: as requested. All else is read when it is asked for.
     """
 
-    def __init__(self, path: FilePath, *, device: str = "cpu", brought: Brought = NOTHING) -> None:
+    def __init__(self, path: FilePath, *, device: str = "cpu", user_objects: UserObjects = NO_OBJECTS) -> None:
         self._folder = RunFolder.open(Path(path))
-        self._device, self._brought = device, brought
+        self._device, self._user_objects = device, user_objects
 
     @property
     def path(self) -> Path:
@@ -196,7 +196,7 @@ class Run:
         """Train on by its recipe, or by the same with other lengths, telling a listener."""
         threads = torch.get_num_threads()
         try:
-            with going_on(self._folder, reporter, recipe, self._brought) as training:
+            with going_on(self._folder, reporter, recipe, self._user_objects) as training:
                 finish(training, reporter, report=report)
         finally:
             torch.set_num_threads(threads)
@@ -215,11 +215,11 @@ class Run:
     @cached_property
     def _answering_task(self) -> Task:
         saved = best_checkpoint(self._folder, NoProgress())
-        return restore_task(self._kind, self._folder, saved, dataclasses.replace(self._brought, data=None))
+        return restore_task(self._kind, self._folder, saved, dataclasses.replace(self._user_objects, data=None))
 
     @cached_property
     def _loaded_task(self) -> Task:
-        return load_task(self._kind, self._folder, self._brought)
+        return load_task(self._kind, self._folder, self._user_objects)
 
     @cached_property
     def _trained(self) -> nn.Module:
@@ -232,7 +232,7 @@ class Run:
         in_file = isinstance(data, str | os.PathLike)
         source = whole_path(self.task, os.fspath(data)) if in_file else None
         other = self._answering_task.on_other_data(source, None if in_file else data)
-        other.brought = self._answering_task.brought
+        other.user_objects = self._answering_task.user_objects
         return other
 
     def __repr__(self) -> str:

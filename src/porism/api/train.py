@@ -29,8 +29,8 @@ from porism.training.limits import check_seed, check_threads
 from porism.training.own_model import DataInfo
 from porism.training.progress import Progress
 from porism.training.session import begin, load_task, prepare, recipe_from
-from porism.training.task import Brought, Function, Task
-from porism.training.tuning import Search, check_minutes
+from porism.training.task import Function, Task, UserObjects
+from porism.training.tuning import TuningSearch, check_minutes
 
 
 def train(
@@ -115,7 +115,7 @@ class Request:
     overrides: Sequence[str]
     """The assignments that make the recipe of the one of its name."""
     source: str | None
-    brought: Brought
+    user_objects: UserObjects
     seed: int
     device: str
     threads: int | None
@@ -157,8 +157,8 @@ class Request:
         check_threads(threads)
         in_file = data is None or isinstance(data, str | os.PathLike)
         source = whole_path(chosen.kind.name, None if data is None else os.fspath(data)) if in_file else None
-        brought = chosen.bring(None if in_file else data)
-        return cls(chosen.kind, chosen.recipe, chosen.overrides, source, brought, seed, device, threads, baselines)
+        user_objects = chosen.bring(None if in_file else data)
+        return cls(chosen.kind, chosen.recipe, chosen.overrides, source, user_objects, seed, device, threads, baselines)
 
     def with_recipe(self, recipe: Recipe) -> "Request":
         """The same by a recipe that differs in what it may spend."""
@@ -167,13 +167,13 @@ class Request:
     def tuned(self, minutes: float, reporter: Progress) -> "Request":
         """The same by the recipe that a search on valid chooses. Fields that are set stay."""
         fixed = [text.partition("=")[0] for text in self.overrides]
-        same = (self.source, self.device, self.seed, self.threads, self.brought, fixed)
-        chosen, tuning = Search(self.kind, self.recipe, minutes, *same).run(reporter.note)
+        same = (self.source, self.device, self.seed, self.threads, self.user_objects, fixed)
+        chosen, tuning = TuningSearch(self.kind, self.recipe, minutes, *same).run(reporter.note)
         return replace(self.with_recipe(chosen), tuning=tuning)
 
     def examples_in_epoch(self) -> int:
         """How many examples it sees in an epoch, in the task's unit: read from the data."""
-        task = prepare(self.kind, self.recipe, self.source, self.brought)
+        task = prepare(self.kind, self.recipe, self.source, self.user_objects)
         return sum(task.count(batch) for batch in task.batches(1, 1)) // self.recipe.check_val_every_n_epoch
 
     def run(self, folder: Path, reporter: Progress, *, report: bool = True) -> Run:
@@ -194,20 +194,20 @@ class Request:
                 seed=self.seed,
                 threads=self.threads,
                 overrides=self.overrides,
-                brought=self.brought,
+                user_objects=self.user_objects,
                 baselines=self.baselines,
                 tuning=self.tuning,
             )
             finish(training, reporter, report=report)
         finally:
             torch.set_num_threads(before)
-        return Run(folder, brought=self.brought)
+        return Run(folder, user_objects=self.user_objects)
 
     def go_on(self, folder: Path, reporter: Progress, *, report: bool = True) -> Run:
         """The run in a folder, which must be what is requested, but for how long it is trained."""
         run = RunFolder.open(folder)
         held = {"task": run.facts.task, "seed": run.facts.seed, "data": run.facts.source}
-        source = self.source if self.brought.data is None else IN_MEMORY
+        source = self.source if self.user_objects.data is None else IN_MEMORY
         requested: dict[str, Any] = {"task": self.kind.name, "seed": self.seed, "data": source}
         if self.device != "auto":
             held["device"], requested["device"] = run.facts.device, str(choose_device(self.device))
@@ -220,9 +220,9 @@ class Request:
                 f"{folder} cannot go on as another run: {'; '.join(found)}. Leave these as they were, or choose "
                 "another out."
             )
-        there = Run(folder, brought=self.brought)
+        there = Run(folder, user_objects=self.user_objects)
         if run.metrics() is not None and recipe_from(self.kind, run.fields) == self.recipe:
-            load_task(self.kind, run, self.brought)  # refuses other data than the run's
+            load_task(self.kind, run, self.user_objects)  # refuses other data than the run's
             return there
         return there.go_on(self.recipe, reporter, report=report)
 

@@ -104,7 +104,7 @@ class TrainingOptions:
         tuning: the search that has chosen the recipe.
         """
         from porism.training.session import begin
-        from porism.training.task import Brought
+        from porism.training.task import UserObjects
 
         training = begin(
             kind,
@@ -115,7 +115,7 @@ class TrainingOptions:
             seed=seed,
             threads=self.threads,
             overrides=overrides,
-            brought=Brought(model=model),
+            user_objects=UserObjects(model=model),
             baselines=self.baselines,
             tuning=tuning,
         )

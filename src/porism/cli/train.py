@@ -150,12 +150,12 @@ class TrainCommand(TrainingOptions):
         from porism.cli.output import tell
         from porism.runs.recipe import assignments
         from porism.runs.run import refuse_taken
-        from porism.training.task import Brought
-        from porism.training.tuning import Search
+        from porism.training.task import UserObjects
+        from porism.training.tuning import TuningSearch
 
         assert self.tune is not None
         refuse_taken(out)
-        search = Search(
+        search = TuningSearch(
             kind,
             recipe,
             self.tune,
@@ -163,7 +163,7 @@ class TrainCommand(TrainingOptions):
             device=self.device_or_default,
             seed=self.seed_or_default,
             threads=self.threads,
-            brought=Brought(model=model),
+            user_objects=UserObjects(model=model),
             fixed=[text.partition("=")[0] for text in overrides],
         )
         tell(console, f"tuning {kind.name} {recipe.name} on valid for {self.tune:g} minutes")

@@ -26,14 +26,14 @@ class Factors:
 
 
 @dataclass(frozen=True)
-class Choices:
+class FieldChoices:
     """Values that may take the place of the recipe's own."""
 
     values: tuple[Any, ...]
 
     def of(self, value: Any) -> list[Any]:
         """
-        >>> Choices((0.0, 0.2)).of(0.1)
+        >>> FieldChoices((0.0, 0.2)).of(0.1)
         [0.0, 0.2]
         """
         return list(self.values)
@@ -41,12 +41,12 @@ class Choices:
 
 RATES = Factors((1 / 3, 3.0, 0.1, 10.0))
 """Of every task's learning rate, in this order."""
-Space = Mapping[str, Factors | Choices]
+Space = Mapping[str, Factors | FieldChoices]
 """Fields of a recipe to what a search may set them to, `learning_rate` among them."""
 
 
 @dataclass(frozen=True)
-class Trial:
+class TuningTrial:
     """One recipe that was tried, and its metric on valid; None where it diverged, or time was over before its end."""
 
     number: int
@@ -68,7 +68,7 @@ class Tuning:
     epochs: int
     """Of a trial, at most."""
     split: str = VALID
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[TuningTrial, ...] = ()
     chosen: int = 1
     """The number of the trial whose recipe was trained in full; 1 is the recipe as it came."""
     fields: dict[str, Any] = field(default_factory=dict)

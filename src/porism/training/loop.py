@@ -84,7 +84,7 @@ class Training(TrainingState):
             )
         step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
         # What a user's module does beside its gradient is not known. A GPU has steps to warm up in any case.
-        if isinstance(step, EagerStep) and self.device.type == "cpu" and self.task.brought.model is None:
+        if isinstance(step, EagerStep) and self.device.type == "cpu" and self.task.user_objects.model is None:
             self._warm_up(step)
         title = f"{self.task.name} {recipe.name}"
         progress.begin(title, recipe.epochs, steps // every, (at.epoch - 1) * steps + at.step, self.task.unit)

@@ -47,7 +47,7 @@ def _row(cost: Cost, kind: str, quantity: Quantity, units: int) -> dict[str, Any
 
 
 def _module(task: Task) -> nn.Module:
-    own = task.brought.model
+    own = task.user_objects.model
     if own is None:
         raise CostError(f"{task.name}: no model of your own was given.")
     return own.build(task.data_info())

@@ -27,9 +27,9 @@ from porism.training.position import check_best
 from porism.training.progress import NoProgress, Progress
 from porism.training.recipe_cost import is_kept
 from porism.training.reuse import Circumstances, refuse_other_run
-from porism.training.task import Brought, Task
+from porism.training.task import Task, UserObjects
 
-NOTHING = Brought()
+NO_OBJECTS = UserObjects()
 
 
 def begin(
@@ -42,34 +42,34 @@ def begin(
     seed: int = 1,
     threads: int | None = None,
     overrides: Sequence[str] = (),
-    brought: Brought = NOTHING,
+    user_objects: UserObjects = NO_OBJECTS,
     baselines: bool = True,
     tuning: Tuning | None = None,
 ) -> Training:
     """A new run in the folder `out`.
 
-    brought: what the user gives in Python; its data stands in for that of `source`.
+    user_objects: what the user gives in Python; its data stands in for that of `source`.
     baselines: whether simple models are measured beside it.
     tuning: the search that has chosen the recipe, to be kept with the run.
     """
     where = choose_device(device)
-    now = Circumstances(kind, source if brought.data is None else IN_MEMORY, where, threads)
+    now = Circumstances(kind, source if user_objects.data is None else IN_MEMORY, where, threads)
     refuse_other_run(out, recipe, seed, now)
     refuse_taken(out)
-    task = prepare(kind, recipe, source, brought)
-    if brought.model is not None:
+    task = prepare(kind, recipe, source, user_objects)
+    if user_objects.model is not None:
         try_one_step(task, where, seed)
     facts = RunFacts(
         task=kind.name,
         recipe=recipe.name,
         seed=seed,
-        source=source if brought.data is None else IN_MEMORY,
+        source=source if user_objects.data is None else IN_MEMORY,
         device=str(where),
         precision=choose_precision(recipe.precision, where),
         threads=threads or torch.get_num_threads(),
         fingerprint=task.fingerprint(),
         overrides=list(overrides),
-        model=None if brought.model is None else brought.model.reference,
+        model=None if user_objects.model is None else user_objects.model.reference,
         baselines=None if baselines else False,
     )
     run = RunFolder.create(out, facts, recipe)
@@ -85,10 +85,10 @@ def begin(
         raise
 
 
-def prepare(kind: type[Task], recipe: Recipe, source: str | None, brought: Brought = NOTHING) -> Task:
+def prepare(kind: type[Task], recipe: Recipe, source: str | None, user_objects: UserObjects = NO_OBJECTS) -> Task:
     """The task with its data, and with what the user brings."""
-    task = kind.load(recipe, source) if brought.data is None else kind.from_data(recipe, brought.data)
-    task.brought = brought
+    task = kind.load(recipe, source) if user_objects.data is None else kind.from_data(recipe, user_objects.data)
+    task.user_objects = user_objects
     return task
 
 
@@ -102,11 +102,13 @@ def try_one_step(task: Task, device: torch.device, seed: int) -> None:
         raise TrainingError("the loss does not depend on any parameter of the model that requires a gradient.")
 
 
-def reopen(kind: type[Task], run: RunFolder, progress: Progress | None = None, brought: Brought = NOTHING) -> Training:
+def reopen(
+    kind: type[Task], run: RunFolder, progress: Progress | None = None, user_objects: UserObjects = NO_OBJECTS
+) -> Training:
     """A run that was stopped, at the place where it stopped. From here on nobody else may train it."""
     run.lock()
     try:
-        training = Training(load_task(kind, run, brought), run, choose_device(run.facts.device))
+        training = Training(load_task(kind, run, user_objects), run, choose_device(run.facts.device))
         training.resume(progress)
     except BaseException:
         run.unlock()
@@ -114,14 +116,14 @@ def reopen(kind: type[Task], run: RunFolder, progress: Progress | None = None, b
     return training
 
 
-def load_task(kind: type[Task], run: RunFolder, brought: Brought = NOTHING) -> Task:
+def load_task(kind: type[Task], run: RunFolder, user_objects: UserObjects = NO_OBJECTS) -> Task:
     """The run's task with its data, which must be what it was."""
-    if run.facts.source == IN_MEMORY and brought.data is None:
+    if run.facts.source == IN_MEMORY and user_objects.data is None:
         raise DataError(
             f"the data of {run.path} was given in Python, and no file has it. Give it again: "
             f"porism.train({run.facts.task!r}, data=..., out={str(run.path)!r}, resume=True)"
         )
-    task = prepare(kind, recipe_from(kind, run.fields), run.facts.source, with_model(run, brought))
+    task = prepare(kind, recipe_from(kind, run.fields), run.facts.source, with_model(run, user_objects))
     if task.fingerprint() != run.facts.fingerprint:
         raise DataError(
             f"the data of {run.path} has changed since the run began ({run.facts.source or 'the embedded default'}): "
@@ -131,15 +133,15 @@ def load_task(kind: type[Task], run: RunFolder, brought: Brought = NOTHING) -> T
     return task
 
 
-def with_model(run: RunFolder, brought: Brought) -> Brought:
+def with_model(run: RunFolder, user_objects: UserObjects) -> UserObjects:
     """The same with the run's own model, imported by its name where it is not given."""
     reference = run.facts.model
-    if reference is None or brought.model is not None:
-        return brought
+    if reference is None or user_objects.model is not None:
+        return user_objects
     try:
         if reference == IN_MEMORY:
             raise PorismError("it has no name to import")
-        return replace(brought, model=OwnModel(imported(reference), reference))
+        return replace(user_objects, model=OwnModel(imported(reference), reference))
     except PorismError as error:
         raise RunError(
             f"{run.path} has a model of your own ({error}). Give it again with model=: the module, or the function "
@@ -160,10 +162,10 @@ def best_checkpoint(run: RunFolder, progress: Progress) -> Checkpoint:
     return saved
 
 
-def restore_task(kind: type[Task], run: RunFolder, saved: Checkpoint, brought: Brought = NOTHING) -> Task:
+def restore_task(kind: type[Task], run: RunFolder, saved: Checkpoint, user_objects: UserObjects = NO_OBJECTS) -> Task:
     """The run's task without its data."""
     task = kind.restore(recipe_from(kind, run.fields), saved.documents["assets"])
-    task.brought = with_model(run, brought)
+    task.user_objects = with_model(run, user_objects)
     return task
 
 
@@ -246,7 +248,7 @@ def _example_counts(task: Task) -> dict[str, Any]:
 
 def _cost(task: Task, progress: Progress) -> dict[str, Any]:
     """The cost as metrics.json has it. A model that cannot be counted is trained all the same, and a line says why."""
-    derives = task.brought.model is None and type(task).cost is Task.cost
+    derives = task.user_objects.model is None and type(task).cost is Task.cost
     try:
         if derives and not is_kept(task.recipe, task.cost_subject().at(task.letters())):
             progress.note("trained; now its cost is derived from the code, once for all runs of this model")
@@ -288,7 +290,7 @@ def count_parameters(model: nn.Module) -> int:
 
 def cost_table(task: Task) -> dict[str, Any]:
     """The cost's formulas and their values, in total and by term: operations are those of one unit."""
-    if task.brought.model is not None:
+    if task.user_objects.model is not None:
         return own_cost_table(task)
     cost, letters = task.cost(), task.letters()
     terms, fixed = (terms_of(cost), dict(cost.fixed)) if isinstance(cost, Cost) else (cost, {})

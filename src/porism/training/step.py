@@ -24,7 +24,7 @@ def make_step(task: Task, model: nn.Module, optimizer: Optimizer, device: torch.
         return own
     eager = EagerStep(task, model, optimizer, device, precision)
     # What a user's module does between kernels is not known, and a capture would leave it out.
-    captured = device.type == "cuda" and task.brought.model is None
+    captured = device.type == "cuda" and task.user_objects.model is None
     return CapturedStep(eager, device) if captured else eager
 
 

@@ -60,7 +60,7 @@ Function = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class Brought:
+class UserObjects:
     """What a user brings in Python: data that is in memory, a model, and a loss and metrics as functions."""
 
     data: Any = None
@@ -109,7 +109,7 @@ class Task(ABC):
     fields_beside_model: ClassVar[tuple[str, ...]] = ()
     """Fields of the recipe, beside those every recipe has, that count for a model of the user's own too."""
     recipe: Recipe
-    brought: Brought = Brought()
+    user_objects: UserObjects = UserObjects()
 
     @classmethod
     @abstractmethod
@@ -154,7 +154,7 @@ class Task(ABC):
 
     def new_model(self) -> nn.Module:
         """A fresh model: the recipe's, or a copy of the user's own."""
-        own = self.brought.model
+        own = self.user_objects.model
         return self.build() if own is None else self.adapt(own.build(self.data_info()))
 
     def data_info(self) -> DataInfo:

@@ -22,10 +22,10 @@ import torch
 
 from porism.errors import DivergedError, Interrupted, RecipeError
 from porism.runs.recipe import Recipe, settings, with_fields
-from porism.runs.tuning import Factors, Space, Trial, Tuning
+from porism.runs.tuning import Factors, Space, Tuning, TuningTrial
 from porism.training.progress import NoProgress
-from porism.training.session import NOTHING, begin
-from porism.training.task import Brought, Task
+from porism.training.session import NO_OBJECTS, begin
+from porism.training.task import Task, UserObjects
 
 NEAR = Factors((0.5, 0.7, 1.0, 1.4, 2.0))
 """Learning rates around the best one, from the sixth trial on."""
@@ -54,7 +54,7 @@ class _Deadline(NoProgress):
 
 
 @dataclass(frozen=True)
-class Search:
+class TuningSearch:
     """What all trials share."""
 
     kind: type[Task]
@@ -64,7 +64,7 @@ class Search:
     device: str = "auto"
     seed: int = 1
     threads: int | None = None
-    brought: Brought = NOTHING
+    user_objects: UserObjects = NO_OBJECTS
     fixed: Sequence[str] = ()
     """Fields that the user has set: they stay."""
     most_trials: int = MOST_TRIALS
@@ -75,8 +75,8 @@ class Search:
         tell: is given a line a trial.
         """
         check_minutes(self.minutes)
-        space = tunable(self.kind, self.recipe, self.fixed, own_model=self.brought.model is not None)
-        end, trials = time.monotonic() + SECONDS * self.minutes, list[Trial]()
+        space = tunable(self.kind, self.recipe, self.fixed, own_model=self.user_objects.model is not None)
+        end, trials = time.monotonic() + SECONDS * self.minutes, list[TuningTrial]()
         tuning = Tuning(
             minutes=self.minutes,
             seed=self.seed,
@@ -119,7 +119,7 @@ class Search:
         tell(conclusion(tuning))
         return with_fields(self.recipe, tuning.fields), tuning
 
-    def _tried(self, number: int, fields: Mapping[str, Any], end: float) -> tuple[Trial, str, bool]:
+    def _tried(self, number: int, fields: Mapping[str, Any], end: float) -> tuple[TuningTrial, str, bool]:
         """One trial, and the metric it is judged by."""
         since = time.monotonic()
         threads = torch.get_num_threads()
@@ -134,7 +134,7 @@ class Search:
                     device=self.device,
                     seed=self.seed,
                     threads=self.threads,
-                    brought=self.brought,
+                    user_objects=self.user_objects,
                     baselines=False,
                 )
                 metric, lower = training.task.metric, training.task.lower_is_better
@@ -152,7 +152,7 @@ class Search:
             finally:
                 torch.set_num_threads(threads)
         seconds = round(time.monotonic() - since, 2)
-        return Trial(number, dict(fields), value, seconds, outcome), metric, lower  # type: ignore[arg-type]
+        return TuningTrial(number, dict(fields), value, seconds, outcome), metric, lower  # type: ignore[arg-type]
 
 
 def check_minutes(minutes: float) -> None:
@@ -229,14 +229,14 @@ def next_fields(recipe: Recipe, space: Space, tuning: Tuning, seed: int) -> dict
     return None
 
 
-def best_trial(tuning: Tuning) -> Trial | None:
+def best_trial(tuning: Tuning) -> TuningTrial | None:
     """The first of those with the best number on valid; None where all diverged."""
     done = [trial for trial in tuning.trials if trial.value is not None]
     sign = 1 if tuning.lower_is_better else -1
     return min(done, key=lambda trial: sign * (trial.value or 0.0)) if done else None
 
 
-def described(trial: Trial, tuning: Tuning) -> str:
+def described(trial: TuningTrial, tuning: Tuning) -> str:
     """A line for people.
 
     >>> described(trial, tuning)

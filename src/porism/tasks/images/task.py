@@ -188,7 +188,9 @@ class Images(Task):
     def facts(self) -> dict[str, int | float | str]:
         facts: dict[str, int | float | str] = dict(self._images.facts if self._images else {})
         # How far a model of the user's own sees is not known.
-        return facts if self.brought.model is not None else facts | receptive_field(self.recipe, self.shape).facts()
+        return (
+            facts if self.user_objects.model is not None else facts | receptive_field(self.recipe, self.shape).facts()
+        )
 
     def letters(self) -> dict[str, int]:
         shape = self.shape

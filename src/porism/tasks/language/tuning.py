@@ -3,11 +3,11 @@
 Not what a text is cut into, nor what is read of it: perplexities would not be comparable.
 """
 
-from porism.runs.tuning import RATES, Choices, Space
+from porism.runs.tuning import RATES, FieldChoices, Space
 
 SPACE: Space = {
     "learning_rate": RATES,
-    "dropout": Choices((0.1, 0.3, 0.5, 0.6)),
-    "embedding_dropout": Choices((0.0, 0.1)),
-    "weight_decay": Choices((0.0, 0.01, 0.1)),
+    "dropout": FieldChoices((0.1, 0.3, 0.5, 0.6)),
+    "embedding_dropout": FieldChoices((0.0, 0.1)),
+    "weight_decay": FieldChoices((0.0, 0.01, 0.1)),
 }

@@ -141,7 +141,7 @@ class Supervised(Task):
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         output, target = self._answered(model, batch)
-        return loss_of(output, target, self.recipe.loss, self.brought.loss), carry
+        return loss_of(output, target, self.recipe.loss, self.user_objects.loss), carry
 
     def count(self, batch: Batch) -> int:
         return len(batch[0])
@@ -155,7 +155,7 @@ class Supervised(Task):
         for positions in torch.arange(len(examples)).split(EVALUATION_BATCH):
             batch = tuple(x.to(device) for x in examples.batch(positions))
             output, target = self._answered(model, batch)
-            total += float(loss_of(output, target, self.recipe.loss, self.brought.loss).double()) * len(positions)
+            total += float(loss_of(output, target, self.recipe.loss, self.user_objects.loss).double()) * len(positions)
             outputs.append(_plain(output))
             targets.append(batch[-1].cpu() if target is None else target.cpu())
         found = {loss_name(self.recipe.loss): total / len(examples)}
@@ -163,8 +163,8 @@ class Supervised(Task):
             whole, of_whole = torch.cat([x.cpu() for x in outputs if isinstance(x, Tensor)]), torch.cat(targets)
             if self.recipe.loss in ("cross_entropy", "mse", "bce"):
                 found = measure(whole, of_whole, self.recipe.loss)
-            return found | own_metrics(self.brought.metrics, whole, of_whole)
-        if self.brought.metrics:
+            return found | own_metrics(self.user_objects.metrics, whole, of_whole)
+        if self.user_objects.metrics:
             raise DataError("metrics= takes outputs that are tensors, or have .logits. This model's have neither.")
         return found
 

@@ -56,7 +56,7 @@ def read_folder(folder: Path, size: int | None = None, skip_broken: bool = False
     return image_set(folder.name, classes, splits, drawn, opened.left_out)
 
 
-class Opened(NamedTuple):
+class OpenedFolder(NamedTuple):
     """The pictures of each split that can be read, whether one is in colour, and what is left out, in words."""
 
     files: dict[str, Files]
@@ -64,7 +64,7 @@ class Opened(NamedTuple):
     left_out: str
 
 
-def _opened(folder: Path, by_split: dict[str, Files], skip_broken: bool) -> Opened:
+def _opened(folder: Path, by_split: dict[str, Files], skip_broken: bool) -> OpenedFolder:
     """Every picture opened once. What cannot be read is refused, or left out."""
     colour = False
     broken: dict[str, DataError] = {}
@@ -81,7 +81,7 @@ def _opened(folder: Path, by_split: dict[str, Files], skip_broken: bool) -> Open
             if not kept[split][name] and skip_broken:
                 raise DataError(f"{folder}: class {name} has no picture that can be read. Add some, or take it away.")
     if not broken:
-        return Opened(kept, colour, "")
+        return OpenedFolder(kept, colour, "")
     first, others = next(iter(broken.values())), len(broken) > 1
     more = [f"{len(broken) - MOST_NAMED} more"] if len(broken) > MOST_NAMED else []
     named = ", ".join([*list(broken)[:MOST_NAMED], *more])
@@ -90,7 +90,7 @@ def _opened(folder: Path, by_split: dict[str, Files], skip_broken: bool) -> Open
             f"{first} {len(broken)} files of {folder} cannot be read: {named}." if others else str(first),
             advise("Or leave such files out with {}.", fields(skip_broken=True)),
         )
-    return Opened(kept, colour, f"{len(broken)} files that cannot be read: {named}")
+    return OpenedFolder(kept, colour, f"{len(broken)} files that cannot be read: {named}")
 
 
 def _split_folder(folder: Path, split: str) -> Path | None:
