@@ -134,7 +134,7 @@ class Interrupted(PorismError):
 
 
 MOST_NAMED = 10
-"""Names that a message lists; of more only the number is told."""
+"""Names that a message lists; of more only the number is given."""
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

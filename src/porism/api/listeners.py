@@ -26,8 +26,7 @@ class CallbackProgress(NoProgress):
 def listener(progress: bool | None, callbacks: Sequence[Callback]) -> Progress:
     """Listens to every step and epoch.
 
-    progress: a bar and a line an epoch on standard error; None where somebody looks at it, on a terminal or in a
-    notebook.
+    progress: a bar and a line an epoch on standard error; None for one on a terminal or in a notebook.
     """
     if wrong := [one for one in callbacks if not callable(one)]:
         raise RecipeError(

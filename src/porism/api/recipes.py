@@ -63,7 +63,7 @@ class Settings:
             )
         changed = with_fields(base, fields)
         check_finite(changed)
-        # A run with a model of your own has that one's name, so what it sets is told by the task's default.
+        # A run with a model of your own has that one's name, so what it sets is compared with the task's default.
         default = kind.recipes[kind.default_recipe]
         known = kind.recipes.get(changed.name, base) if own is None else kind.for_own_model(default)
         function = loss if callable(loss) else None

@@ -72,7 +72,7 @@ class Run:
     >>> run.status, sorted(run.metrics), len(run.history)
     ('finished', ['test', 'train', 'valid'], 2)
 
-    path: the folder. task, seed: as requested. All else is read when it is asked for.
+    path: the folder. task, seed: as requested. All else is read on first use.
     """
 
     def __init__(self, path: FilePath, *, device: str = "cpu", user_objects: UserObjects = NO_OBJECTS) -> None:

@@ -153,7 +153,7 @@ class CompareCommand(TrainingOptions):
 
         there = [request for request in requests if (folder / request[0] / RECIPE).exists()]
         now = Circumstances(kind, self.source(kind.name), choose_device(self.device_or_default), self.threads)
-        # Where they differ, no command that resumes them may be told.
+        # Where they differ, no command that resumes them is given.
         check_found([Found(RunFolder.open(folder / name), recipe, trial.seed) for name, trial, recipe in there], now)
         if there and not self.resume:
             raise RunError(

@@ -52,7 +52,7 @@ def cached(parts: Mapping[str, Any], subject: CostSubject, derive: Callable[[], 
 
 
 def file_of(parts: Mapping[str, Any]) -> Path | None:
-    """Where the formulas of what `parts` tell are kept; None where the code they follow from cannot be told."""
+    """Where the formulas of what `parts` tell are kept; None where the code they follow from is not known."""
     source = _source()
     if source is None:
         return None
@@ -62,7 +62,7 @@ def file_of(parts: Mapping[str, Any]) -> Path | None:
 
 @cache
 def _source() -> str | None:
-    """The checksum of the code as it was loaded; None where that cannot be told."""
+    """The checksum of the code as it was loaded; None where that is not known."""
     package = Path(__file__).parent.parent
     files = sorted(path for folder in SOURCES for path in (package / folder).rglob("*.py"))
     if not files or any(path.stat().st_mtime > _LOADED_AT for path in files):

@@ -105,7 +105,7 @@ class Metrics:
     evaluation: str = ""
     """The sha256 of what was scored: runs that share it can be compared. Empty in runs of 0.1."""
     examples: dict[str, int] = field(default_factory=dict)
-    """How many there are in each split, where they can be told apart."""
+    """How many there are in each split, where they can be separated."""
     copies: dict[str, int] = field(default_factory=dict)
     """How many examples of a split are in train too."""
     facts: dict[str, int | float | str] = field(default_factory=dict)

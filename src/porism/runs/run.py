@@ -308,9 +308,9 @@ def already_there(path: Path, differing: Sequence[str] = ()) -> RunError:
             f"{path} already holds another run: {'; '.join(differing)}.",
             advise("Choose another {}, or go on with that one by: {}", option("out"), resuming(path)),
         )
-    said = Advice(f"--resume {path}", f"porism.load({str(path)!r}).resume()")
+    resume = Advice(f"--resume {path}", f"porism.load({str(path)!r}).resume()")
     return RunError(
-        f"{path} already holds a run.", advise("Go on with it by {}, or choose another {}.", said, option("out"))
+        f"{path} already holds a run.", advise("Go on with it by {}, or choose another {}.", resume, option("out"))
     )
 
 

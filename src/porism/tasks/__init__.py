@@ -25,7 +25,7 @@ TASKS = {
 
 
 class Choices(NamedTuple):
-    """What a task can be asked to train."""
+    """What a task can train."""
 
     recipes: Mapping[str, Recipe]
     experiments: Mapping[str, Experiment]

@@ -37,8 +37,8 @@ def parse_budget(text: str) -> Budget:
             raise
         known = ["equal", "own", *(f"{kind}=N" for kind in KINDS)]
         takes = advise("{} takes", option("budget"))
-        said = f"{', '.join(known)}, got {text!r}. {nearest(text, known)}"
-        raise RecipeError(advice=Advice(*(f"{words} {said}" for words in takes))) from None
+        choices = f"{', '.join(known)}, got {text!r}. {nearest(text, known)}"
+        raise RecipeError(advice=Advice(*(f"{words} {choices}" for words in takes))) from None
 
 
 def budget_text(budget: Budget) -> str:

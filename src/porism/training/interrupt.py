@@ -43,7 +43,7 @@ class Interrupt:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if self.requested and kind is None:
-            # Asked after the last step, when the training is done and saved: what follows it is what is left to stop.
+            # After the last step the training is done and saved: what follows it is what is left to stop.
             raise KeyboardInterrupt
 
     def _remember(self, number: int, frame: FrameType | None) -> None:

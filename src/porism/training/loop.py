@@ -32,7 +32,7 @@ class Training(TrainingState):
     """
 
     _values: list[float] | None = None
-    """Of all epochs on valid, where the last one counts and the best is only told."""
+    """Of all epochs on valid, where the last one counts and the best is only reported."""
 
     def resume(self, progress: Progress | None = None) -> None:
         """Go back to the newest good checkpoint, or to the start where there is none yet.
@@ -187,7 +187,7 @@ class Training(TrainingState):
         progress.epoch({**event, "best": best})
 
     def _is_best(self, value: float, better: bool) -> bool:
-        """Whether the epoch that ends is the best so far. Where the last one counts, all earlier ones are asked."""
+        """Whether the epoch that ends is the best so far. Where the last one counts, of all epochs."""
         recipe, metric = self.task.recipe, self.task.metric
         if recipe.restore_best_weights:
             return better

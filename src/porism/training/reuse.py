@@ -58,7 +58,7 @@ def refuse_other_run(path: Path, recipe: Recipe, seed: int, now: Circumstances) 
     if not (path / RECIPE).is_file():
         return
     differing = []
-    with suppress(RunError):  # of a run that is damaged only that it is there is told
+    with suppress(RunError):  # of a damaged run only that it is there is reported
         differing = settings_that_differ(Found(RunFolder.open(path), recipe, seed), now)
     if differing:
         raise already_there(path, differing)

@@ -237,7 +237,7 @@ def _baselines(training: Training) -> dict[str, Any]:
 
 
 def _example_counts(task: Task) -> dict[str, Any]:
-    """How many examples each split has, where they can be told apart, and how many of them are in train too."""
+    """How many examples each split has, where they can be separated, and how many of them are in train too."""
     # Hashes, since an id may be a whole image.
     ids = {split: [hash(one) for one in task.example_ids(split)] for split in task.splits}
     known = {split: len(found) for split, found in ids.items() if found}

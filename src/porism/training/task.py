@@ -39,7 +39,7 @@ class Prediction:
 
     @property
     def input(self) -> str:
-        """What was asked: the prompt."""
+        """The prompt."""
         return self.prompt
 
     @property
@@ -49,7 +49,7 @@ class Prediction:
 
     @property
     def probabilities(self) -> Mapping[str, float] | None:
-        """Of each class, where classes are told apart."""
+        """Of each class, of a classifier."""
         # A picture's stand under the name they had in 0.1, which scripts read from `porism predict --json`.
         found = self.details.get("probabilities", self.details.get("chances"))
         return found if isinstance(found, Mapping) else None
@@ -245,7 +245,7 @@ class Task(ABC):
     def example_scores(self, model: nn.Module, split: str) -> ExampleScores | None:
         """What each example of a split adds to the metric that counts, for tests in pairs and intervals.
 
-        None where `outcomes` says it all, or where examples cannot be told apart.
+        None where `outcomes` says it all, or where examples cannot be separated.
         """
         return None
 

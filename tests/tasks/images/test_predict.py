@@ -146,7 +146,7 @@ def test_an_array_of_another_size_is_resized_with_a_note_and_what_is_no_picture_
     nan[2, 5] = np.nan
     for wrong, message in (
         (nan, r"image 0: the pixel at \[0, 2, 5\] is nan, expected finite numbers"),
-        ([np.zeros((3, 9, 3))], r"which are its channels cannot be told"),
+        ([np.zeros((3, 9, 3))], r"which are its channels is not clear"),
         ([np.zeros(5)], r"image 0 is an array of \(5,\)"),
         (np.zeros(5), r"an array of \(5,\), expected pictures of"),
         (5, "a int is no picture"),

@@ -22,12 +22,12 @@ def quietly() -> Iterator[None]:
 def not_traced() -> Iterator[None]:
     """transformers asks whether it is traced, takes fake tensors for that, and would build masks that no user sees."""
     place = sys.modules.get("transformers.utils.import_utils")
-    asked = getattr(place, "is_fake_tensor", None)
-    if place is None or asked is None:
+    original = getattr(place, "is_fake_tensor", None)
+    if place is None or original is None:
         yield
         return
     place.is_fake_tensor = lambda tensor: False  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        place.is_fake_tensor = asked  # type: ignore[attr-defined]
+        place.is_fake_tensor = original  # type: ignore[attr-defined]

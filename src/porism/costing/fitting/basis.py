@@ -154,8 +154,8 @@ class Combination:
         values = [[function(sizes[letter]) for function in there] for letter, there in functions.items()]
         total = 0
         for weight, chosen in terms:
-            for there, place in zip(values, chosen, strict=True):
-                weight *= there[place]
+            for there, position in zip(values, chosen, strict=True):
+                weight *= there[position]
             total += weight
         return Fraction(total, denominator)
 
@@ -163,16 +163,16 @@ class Combination:
     def _whole(self) -> tuple[int, dict[str, list[BasisFunction]], list[tuple[int, tuple[int, ...]]]]:
         """The same in whole numbers, which are far quicker than fractions, each function once.
 
-        A common denominator, the functions of each letter, and for each term a weight and a function's place a letter.
+        A common denominator, the functions of each letter, and for each term a weight and a function a letter.
         """
         denominator = lcm(*(weight.denominator for _, weight in self.terms))
         functions = {
-            letter: list(dict.fromkeys(chosen[place] for chosen, _ in self.terms))
-            for place, letter in enumerate(self.letters)
+            letter: list(dict.fromkeys(chosen[position] for chosen, _ in self.terms))
+            for position, letter in enumerate(self.letters)
         }
-        places = [{function: place for place, function in enumerate(there)} for there in functions.values()]
+        positions = [{function: position for position, function in enumerate(there)} for there in functions.values()]
         terms = [
-            (int(weight * denominator), tuple(there[f] for there, f in zip(places, chosen, strict=True)))
+            (int(weight * denominator), tuple(there[f] for there, f in zip(positions, chosen, strict=True)))
             for chosen, weight in self.terms
         ]
         return denominator, functions, terms

@@ -132,9 +132,9 @@ def generate(
     finally:
         model.train(was_training)
     stopped = "length" if len(generated) == max_new_tokens else "end of line"
-    said = vocabulary.decode(generated)
-    details = {"words": len(generated), "stopped": stopped, "text": tokenizer.continued(prompt, said)}
-    return Prediction(prompt, tokenizer.text(said), notes, details)
+    words = vocabulary.decode(generated)
+    details = {"words": len(generated), "stopped": stopped, "text": tokenizer.continued(prompt, words)}
+    return Prediction(prompt, tokenizer.text(words), notes, details)
 
 
 def check_options(*, max_new_tokens: int, temperature: float, top_k: int | None, top_p: float | None) -> None:

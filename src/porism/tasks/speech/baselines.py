@@ -1,4 +1,4 @@
-"""Transcripts by chance, without listening: what a recogniser must beat to have heard anything.
+"""Transcripts by chance, without listening: what a recogniser must beat.
 
 One transcript for every recording: of the most frequent ones of train the one with the lowest error rate on valid. And
 characters drawn by their frequency in train, as many as a transcript of train has on average.

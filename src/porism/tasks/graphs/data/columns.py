@@ -26,40 +26,42 @@ class FeatureColumn(NamedTuple):
 
 
 def infer_columns(
-    names: Sequence[str], places: Sequence[str], rows: Sequence[Sequence[str]]
+    names: Sequence[str], locations: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[FeatureColumn, ...]:
-    """What the columns hold. One with numbers and texts is refused, with the place of the first that is no number."""
-    return tuple(_column(name, places, [row[index] for row in rows]) for index, name in enumerate(names))
+    """What the columns hold. One with numbers and texts is refused, with the line of the first that is no number."""
+    return tuple(_column(name, locations, [row[index] for row in rows]) for index, name in enumerate(names))
 
 
-def _column(name: str, places: Sequence[str], cells: Sequence[str]) -> FeatureColumn:
+def _column(name: str, locations: Sequence[str], cells: Sequence[str]) -> FeatureColumn:
     texts = [cell for cell in cells if cell]
     if not texts or any(_is_number(cell) for cell in texts):
-        for place, cell in zip(places, cells, strict=True):
-            number(cell, place, name)
+        for location, cell in zip(locations, cells, strict=True):
+            number(cell, location, name)
         return FeatureColumn(name)
     categories = tuple(sorted(set(texts)))
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
-            f"{places[0]}: {name} has {len(categories):,} different texts, expected at most {MOST_CATEGORIES:,} "
+            f"{locations[0]}: {name} has {len(categories):,} different texts, expected at most {MOST_CATEGORIES:,} "
             "categories. Leave the column out, or group them."
         )
     return FeatureColumn(name, categories)
 
 
-def encode(columns: Sequence[FeatureColumn], places: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[float]]:
+def encode(
+    columns: Sequence[FeatureColumn], locations: Sequence[str], rows: Sequence[Sequence[str]]
+) -> list[list[float]]:
     """The features of each row: a number, or one of several that is 1. An empty text has none that is."""
     indices = [None if column.categories is None else _index(column.categories) for column in columns]
     features = []
-    for place, row in zip(places, rows, strict=True):
+    for location, row in zip(locations, rows, strict=True):
         values: list[float] = []
         for column, index, cell in zip(columns, indices, row, strict=True):
             if index is None:
-                values.append(number(cell, place, column.name))
+                values.append(number(cell, location, column.name))
                 continue
             if cell and cell not in index:
                 known = shown(", ".join(index))[1:-1]
-                raise DataError(f"{place}: {column.name} is {shown(cell)}, expected one that training had: {known}.")
+                raise DataError(f"{location}: {column.name} is {shown(cell)}, expected one that training had: {known}.")
             one_hot = [0.0] * len(index)
             if cell:
                 one_hot[index[cell]] = 1.0
@@ -89,4 +91,4 @@ def _is_number(text: str) -> bool:
 
 
 def _index(categories: Sequence[str]) -> dict[str, int]:
-    return {category: place for place, category in enumerate(categories)}
+    return {category: location for location, category in enumerate(categories)}

@@ -50,7 +50,7 @@ def read_tables(folder: Path, columns: Sequence[FeatureColumn] | None = None) ->
     if columns is not None:
         names = _same_columns(folder / NODES, names, [column.name for column in columns])
     number: dict[str, int] = {}
-    places: list[str] = []
+    locations: list[str] = []
     features: list[list[str]] = []
     labels: list[str] = []
     splits: dict[str, list[int]] = {}
@@ -58,7 +58,7 @@ def read_tables(folder: Path, columns: Sequence[FeatureColumn] | None = None) ->
         if cells["node"] in number:
             raise DataError(f"{where}: node {shown(cells['node'])} a second time. Every node has one line.")
         number[cells["node"]] = len(number)
-        places.append(where)
+        locations.append(where)
         features.append([cells[name] for name in names])
         labels.append(cells.get("label", ""))
         if split := cells.get("split", ""):
@@ -71,12 +71,12 @@ def read_tables(folder: Path, columns: Sequence[FeatureColumn] | None = None) ->
         raise DataError(f"{folder / NODES}: no node in the split {missing[0]}. Name all three, or none.")
     classes = tuple(sorted(set(labels) - {""}))
     known = {name: index for index, name in enumerate(classes)}
-    found = infer_columns(names, places, features) if columns is None else tuple(columns)
+    found = infer_columns(names, locations, features) if columns is None else tuple(columns)
     return LabelledGraph(
         name=str(folder),
         graph=_graph(folder / EDGES, number),
         features=(
-            sparse_if_few(torch.tensor(encode(found, places, features))) if found else one_hot_features(len(number))
+            sparse_if_few(torch.tensor(encode(found, locations, features))) if found else one_hot_features(len(number))
         ),
         labels=torch.tensor([known.get(label, UNKNOWN) for label in labels]),
         classes=classes,

@@ -123,4 +123,4 @@ def image_set(
         listed = ", ".join(f"{split} {shape}" for split, shape in shapes.items())
         raise DataError(f"{name}: images of different shapes (channels, rows, columns): {listed}. Expected one shape.")
     facts = {"split": how_split, "left out": left_out}
-    return ImageSet(name, tuple(classes), splits, {fact: told for fact, told in facts.items() if told})
+    return ImageSet(name, tuple(classes), splits, {fact: value for fact, value in facts.items() if value})

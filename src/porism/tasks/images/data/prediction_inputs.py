@@ -65,7 +65,7 @@ def _channels_first(x: Tensor, name: str) -> Tensor:
     if x.dim() == 3 and x.numel():
         first, last = x.shape[0] in CHANNELS, x.shape[2] in CHANNELS
         if first and last:
-            raise DataError(f"predict: {name} is {tuple(x.shape)}: which are its channels cannot be told. Give a file.")
+            raise DataError(f"predict: {name} is {tuple(x.shape)}: which are its channels is not clear. Give a file.")
         if first or last:
             return x if first else x.permute(2, 0, 1)
     raise DataError(f"predict: {name} is an array of {tuple(x.shape)}, expected {EXPECTED}.")

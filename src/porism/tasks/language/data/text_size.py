@@ -40,7 +40,7 @@ def text_sizes(tokenizer: Tokenizer, vocabulary: Vocabulary, texts: Mapping[str,
     """The size of each split; how characters are spelled is learned on `train`."""
 
     def unknown(text: str) -> Iterator[str]:
-        # A text that has <unk> itself has lost the word, and nobody can be asked to spell it.
+        # A text that has <unk> itself has lost the word, and its spelling is not known.
         return (token for token in tokenizer.stream(text) if token not in vocabulary and token != UNK)
 
     counts: Counter[str] = Counter({END: 1, OTHER: 1})

@@ -54,8 +54,8 @@ class SupervisedData:
 
     def fingerprint(self) -> str:
         """The sha256 of all examples, of a Dataset of some of them."""
-        told = [f"{split} {len(examples)} {examples.digest()}" for split, examples in self.splits.items()]
-        return hashlib.sha256("\n".join([*self.classes, *told]).encode()).hexdigest()
+        digests = [f"{split} {len(examples)} {examples.digest()}" for split, examples in self.splits.items()]
+        return hashlib.sha256("\n".join([*self.classes, *digests]).encode()).hexdigest()
 
 
 def load_data(source: str | None, recipe: SupervisedRecipe) -> SupervisedData:
@@ -179,7 +179,7 @@ def _whole(examples: Examples) -> Examples:
 
 
 def targets_of(examples: Examples) -> Tensor:
-    """All targets of a split. Of a Dataset every example is read, since a class that nobody told of may be the last."""
+    """All targets of a split. Of a Dataset every example is read, since the last may have a class of its own."""
     whole = _whole(examples)
     if isinstance(whole, Arrays):
         return whole.tensors[-1] if whole is examples else examples.batch(torch.arange(len(examples)))[-1]

@@ -17,7 +17,7 @@ INPUTS, TARGETS = ("X", "x", "data", "features"), ("y", "target", "targets", "la
 
 
 def read_examples(path: Path) -> Arrays:
-    """The examples of a file. What is wrong with it is said with its name, and the line of a table."""
+    """The examples of a file. Errors give its name, and the line of a table."""
     if not path.is_file():
         found = "a folder" if path.is_dir() else "no such file"
         raise DataError(f"{path}: {found}, expected an .npz with X and y, or a .csv whose last column is the target.")
