@@ -33,7 +33,8 @@ class Model(nn.Module):
         super().__init__()
         self.steps, self.wrap = steps, wrap
         self.linear, self.norm, self.mix = nn.Linear(D, D), nn.LayerNorm(D), nn.Conv1d(D, D, 3, padding=1)
-        self.calls, self.cache = 0, None
+        self.calls = 0
+        self.cache: Tensor | None = None
 
     def forward(self, x: Tensor) -> Any:
         self.calls += 1
@@ -43,36 +44,36 @@ class Model(nn.Module):
         return WRAPS[self.wrap](x)
 
 
-def looped(model: Model, x: Tensor, number: int) -> Tensor:
+def looped(model: Model, x: Tensor, number: int) -> Any:
     for _ in range(number % 4):
         x = model.linear(x).tanh()
     return x
 
 
-def padded(model: Model, x: Tensor, number: int) -> Tensor:
+def padded(model: Model, x: Tensor, number: int) -> Any:
     return model.linear(pad(x, (0, 0, 0, -x.shape[1] % number)))
 
 
-def cached(model: Model, x: Tensor, _: int) -> Tensor:
+def cached(model: Model, x: Tensor, _: int) -> Any:
     if model.cache is None or len(model.cache) < x.shape[1]:
         model.cache = torch.ones(x.shape[1], D)
     return x * model.cache[: x.shape[1]]
 
 
-def late(model: Model, x: Tensor, number: int) -> Tensor:
+def late(model: Model, x: Tensor, number: int) -> Any:
     return model.linear(x) if model.calls > number % 5 else x
 
 
 class Kept(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(y := x.exp())
         return y.clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         (y,) = ctx.saved_tensors
-        return gradient * y  # type: ignore[no-any-return]
+        return gradient * y
 
 
 KINDS: dict[str, Callable[[Model, Tensor, int], Tensor]] = {
@@ -81,7 +82,7 @@ KINDS: dict[str, Callable[[Model, Tensor, int], Tensor]] = {
     "convolution": lambda model, x, _: model.mix(x.mT).mT,
     "attention": lambda _model, x, _: scaled_dot_product_attention(x, x, x),
     "window": lambda _model, x, number: torch.cat([c @ c.mT @ c for c in x.split(number, 1)], 1),
-    "custom": lambda _model, x, _: Kept.apply(x),
+    "custom": lambda _model, x, _: Kept.apply(x),  # type: ignore[no-untyped-call]
     "loop": looped,
     "padding": padded,
     "cache": cached,

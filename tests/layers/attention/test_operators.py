@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from porism.costing.counting.count import count, tensors_of
+from porism.costing.counting.count import count
+from porism.costing.counting.outputs import tensors_of
 from porism.layers import hybrid_attention, taylor_attention, window_attention
 from porism.layers.attention.hybrid import hybrid_decode
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern

@@ -31,7 +31,7 @@ WITHOUT_TENSORS: tuple[Any, ...] = (
 )
 """What is passed over: an output that is a module hands out its weights, which are no outputs."""
 
-COLLECTIONS: tuple[Any, ...] = (list, tuple, deque, Set, type({}.values()))
+COLLECTIONS: tuple[Any, ...] = (list, tuple, deque, Set, type({}.values()), Iterator)
 
 
 def tensors_of(nest: Any) -> Iterator[Tensor]:
@@ -92,8 +92,8 @@ def _parts(value: Any) -> Iterable[Any] | None:
     """What an object holds; None where that cannot be told."""
     if isinstance(value, Mapping):
         return list(value.values())
-    if isinstance(value, (*COLLECTIONS, Iterator)):
-        return list(value)
+    if isinstance(value, COLLECTIONS):
+        return [*value]
     if isinstance(value, types.MethodType):
         return [value.__self__]
     if isinstance(value, types.FunctionType):
