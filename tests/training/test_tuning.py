@@ -10,6 +10,7 @@ import pytest
 
 import porism
 from porism.errors import DivergedError, Interrupted, RecipeError, RunError
+from porism.report.numbers import duration
 from porism.report.page import page
 from porism.runs.recipe import with_fields
 from porism.runs.record import read_run
@@ -216,6 +217,7 @@ def test_the_report_shows_the_trials(run: Any) -> None:
     text = page([read_run(run.path)])
     assert "Tuned before training" in text
     assert "learning_rate=0.003" in text
+    assert f"all within {duration(60 * MINUTES)}, and was judged on valid alone" in text
 
 
 def test_trials_that_were_altered_are_found(run: Any, tmp_path: Path) -> None:

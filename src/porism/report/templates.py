@@ -26,8 +26,10 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    for function in (numbers.count, numbers.amount, numbers.score, numbers.difference, numbers.percent, numbers.brief):
+    for function in (numbers.count, numbers.amount, numbers.score, numbers.difference, numbers.percent):
         environment.filters[function.__name__] = function
+    for shown in (numbers.brief, numbers.duration):
+        environment.filters[shown.__name__] = shown
     environment.filters["plain"] = plain
     environment.filters["series"] = series
     environment.filters["mathml"] = _formula
