@@ -145,12 +145,12 @@ def test_what_is_wrong_is_said_in_one_line_of_python(
 
 def test_a_folder_that_is_taken_says_how_to_go_on(trained: porism.Run, text: str) -> None:
     with pytest.raises(RunError) as raised:
-        porism.train("language", data=text, out=trained.path, **TINY)
+        porism.train("language", data=text, out=trained.path, threads=1, device="cpu", **TINY)
     assert f"{trained.path} already holds a run. Go on with it by porism.load({str(trained.path)!r}).resume()" in str(
         raised.value
     )
     with pytest.raises(RunError) as raised:
-        porism.train("language", data=text, out=trained.path, seed=7, **{**TINY, "epochs": 9})
+        porism.train("language", data=text, out=trained.path, seed=7, threads=1, device="cpu", **{**TINY, "epochs": 9})
     assert f"{trained.path} already holds another run: seed is 1, requested 7; epochs is " in str(raised.value)
     assert "requested 9. Choose another out, or go on with that one by: porism.load(" in str(raised.value)
     with pytest.raises(RunError, match="is not a run"):

@@ -70,7 +70,7 @@ MISTAKES = [
         "train language --seed x",
         "Error parsing --seed: invalid literal for int() with base 10: 'x'. See porism train --help.",
     ),
-    ("train language --nonsense", "there is no option --nonsense. See porism train --help."),
+    ("train language --qqqq", "there is no option --qqqq. See porism train --help."),
     ("evaluate", "See porism evaluate --help."),
     ("train --resume folder", "folder is not a run: it has no recipe.toml"),
     ("train language nowhere/recipe.toml", "nowhere/recipe.toml cannot be read"),

@@ -150,7 +150,9 @@ def test_no_time_at_all_is_refused(minutes: float) -> None:
 
 
 def test_less_time_than_one_trial_is_refused_in_a_line() -> None:
-    with pytest.raises(RecipeError, match=r"--tune 1e-06 is shorter than one trial: 3 epochs of mlp") as told:
+    with pytest.raises(
+        RecipeError, match=r"1e-06 minutes of tuning are shorter than one trial: 3 epochs of mlp"
+    ) as told:
         TuningSearch(Supervised, MLP, 1e-6, device="cpu", threads=1).run()
     assert "\n" not in str(told.value)
 

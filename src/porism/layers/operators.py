@@ -91,6 +91,9 @@ class Function(torch.autograd.Function):
 
     operator: ClassVar[Any]
 
+    context_holds_operands: ClassVar[bool] = True
+    """Tensors on the context beside the saved ones are a graph's, which has them with or without a backward pass."""
+
     is_batched: ClassVar[bool] = False
     """Whether all operands and answers begin with the batch, so that vmap folds the dimension it maps into that."""
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from porism.errors import DivergedError, Interrupted, RecipeError
+from porism.errors import DivergedError, Interrupted, RecipeError, advise, option
 from porism.runs.recipe import Recipe, settings, with_fields
 from porism.runs.tuning import Factors, Space, Tuning, TuningTrial
 from porism.training.progress import NoProgress
@@ -95,9 +95,9 @@ class TuningSearch:
             if trial.outcome == "time over":
                 if not trials:
                     raise RecipeError(
-                        f"--tune {self.minutes:g} is shorter than one trial: {tuning.epochs} epochs of "
-                        f"{self.recipe.name} are not done in {SECONDS * self.minutes:g} seconds. Give more minutes, "
-                        "or fewer --epochs."
+                        f"{self.minutes:g} minutes of tuning are shorter than one trial: {tuning.epochs} epochs of "
+                        f"{self.recipe.name} are not done in {SECONDS * self.minutes:g} seconds.",
+                        advise("Give more to {}, or fewer {}.", option("tune"), option("epochs")),
                     )
                 trials.append(trial)
                 tuning = dataclasses.replace(tuning, trials=tuple(trials))
@@ -114,7 +114,8 @@ class TuningSearch:
             tell(described(trial, tuning))
         if best_trial(tuning) is None:
             raise DivergedError(
-                f"none of {len(trials)} trials has a result: all diverged. Give a lower --learning-rate."
+                f"none of {len(trials)} trials has a result: all diverged.",
+                advise("Give a lower {}.", option("learning_rate")),
             )
         tell(conclusion(tuning))
         return with_fields(self.recipe, tuning.fields), tuning
@@ -158,7 +159,7 @@ class TuningSearch:
 def check_minutes(minutes: float) -> None:
     """Refuse a time in which nothing can be tried."""
     if not math.isfinite(minutes) or minutes <= 0:
-        raise RecipeError(f"--tune takes minutes above 0, got {minutes:g}. Use --tune 5.")
+        raise RecipeError(f"tuning takes minutes above 0, got {minutes:g}.", advise("Use {}.", option("tune", "5")))
 
 
 def trial_epochs(recipe: Recipe) -> int:

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -217,6 +218,20 @@ def _leaves(value: Any) -> Iterator[TensorSpec | InputFactory]:
 def letters_of(value: Any) -> tuple[str, ...]:
     """The letters of a nest, in the order they appear."""
     return tuple(dict.fromkeys(letter for leaf in _leaves(value) for letter in leaf.letters))
+
+
+def nbytes(value: Any, letters: Mapping[str, int], dtype: torch.dtype) -> int:
+    """What the tensors of a nest take at given sizes, as far as their specifications tell.
+
+    >>> nbytes(TensorSpec.parse("B T 8"), {"B": 2, "T": 3}, torch.float32)
+    192
+    """
+    found = 0
+    for leaf in _leaves(value):
+        if isinstance(leaf, TensorSpec):
+            kind = leaf.dtype or {"int": torch.int64, "bool": torch.bool}.get(leaf.kind, dtype)
+            found += math.prod(size.at(letters) for size in leaf.sizes) * kind.itemsize
+    return found
 
 
 def make(value: Any, letters: Mapping[str, int], dtype: torch.dtype, draw: Draw | None = None) -> Any:

@@ -42,10 +42,10 @@ class Graph:
     def kept_by_hand(self) -> Iterator[tuple[Any, Tensor]]:
         """Tensors that functions of users have hung on their context, with the node, which is that context.
 
-        Our own layers hang only a graph's tensors there, which the graph has with or without a backward pass.
+        Not those of a Function that says of itself that they live as long without a backward pass.
         """
         for node in self.nodes:
-            if getattr(getattr(node, "_forward_cls", None), "__module__", "").startswith("porism.layers."):
+            if getattr(getattr(node, "_forward_cls", None), "context_holds_operands", False):
                 continue
             for name, value in getattr(node, "__dict__", {}).items():
                 if name not in GENERATOR_STATES:

@@ -27,7 +27,6 @@ from porism.costing.counting.comparison import difference
 from porism.costing.counting.copies import emptied, fresh, with_own_weights
 from porism.costing.counting.count import Count, Tally, TooManyOperators, count_call
 from porism.costing.counting.fake import ShapeMode
-from porism.costing.counting.outputs import tensors_of
 from porism.costing.counting.staging import not_traced, quietly
 from porism.costing.counting.workspace import TooLargeToRun
 from porism.errors import DeviceError, PorismError, ShapeError
@@ -272,9 +271,7 @@ class Target:
             return count_call(called, args, kwargs, kernels=False), called
 
     def _run_for_real(self, sizes: Mapping[str, int], draw: specs.Draw) -> tuple[Count, Any]:
-        with self._mode:
-            inputs = specs.make(self.inputs, sizes, self.dtype or torch.float32)
-        if (needed := sum(tensor.nbytes for tensor in tensors_of(inputs))) > LARGEST_INPUTS:
+        if (needed := specs.nbytes(self.inputs, sizes, self.dtype or torch.float32)) > LARGEST_INPUTS:
             raise ShapeError(f"cost: {self.name} needs real inputs, and here they would take {needed:,} bytes.")
         with quietly(), self._placed(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what is said about these numbers nobody wants to know

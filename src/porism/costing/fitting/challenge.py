@@ -73,11 +73,7 @@ def _differing(count: Count, formulas: Mapping[str, Expr], sizes: Sizes) -> set[
 
 
 def constants_of(target: Any) -> list[int]:
-    """Whole numbers in the code of a target and in attributes of its modules: sizes it may compare others with.
-
-    >>> constants_of(lambda x: x if 48 < x.shape[1] <= 64 else 2 * x)
-    [48, 64]
-    """
+    """Whole numbers in the code of a target and in attributes of its modules: sizes it may compare others with."""
     found = dict.fromkeys(number for number in _numbers(target) if 8 <= number <= LARGEST_CONSTANT)
     return list(found)[:MOST_CONSTANTS]
 
@@ -90,7 +86,7 @@ def _numbers(target: Any) -> Iterator[int]:
             if not type(module).__module__.startswith(OTHERS):
                 yield from _of_code(getattr(type(module).forward, "__code__", None))
                 yield from (value for name, value in vars(module).items() if type(value) is int and name[0] != "_")
-    elif isinstance(target, FunctionType) and not target.__module__.startswith(OTHERS):
+    elif isinstance(target, FunctionType) and not (target.__module__ or "").startswith(OTHERS):
         yield from _of_code(target.__code__)
         inside = inspect.getclosurevars(target)
         for value in (*inside.nonlocals.values(), *inside.globals.values()):
@@ -101,6 +97,10 @@ def _numbers(target: Any) -> Iterator[int]:
 
 
 def _of_code(code: Any) -> Iterator[int]:
+    """
+    >>> list(_of_code(compile("x if 48 < len(x) <= 64 else 2 * x", "", "eval")))
+    [48, 64, 2]
+    """
     if isinstance(code, CodeType):
         for value in code.co_consts:
             if type(value) is int:

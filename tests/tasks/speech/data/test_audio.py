@@ -170,7 +170,7 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
 def test_an_utterance_is_never_longer_than_the_limit(write: Write) -> None:
     path = write(np.zeros(8_000 * 3, np.float32), 8_000)
     assert read_sound(path, longest=3).seconds == 3
-    with pytest.raises(DataError, match=r"longer than 2\.5 s, .*porism predict transcribes it in segments"):
+    with pytest.raises(DataError, match=r"longer than 2\.5 s, .*to predict, it is transcribed in segments"):
         read_sound(path, longest=2.5)
 
 
