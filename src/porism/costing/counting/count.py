@@ -50,7 +50,7 @@ from porism.costing.counting.operators import (
 )
 from porism.costing.counting.outputs import Outputs
 from porism.costing.counting.passes import is_of_gradient
-from porism.costing.counting.saved import Graph, Saved
+from porism.costing.counting.saved import AutogradGraph, Saved
 from porism.costing.counting.workspace import TooLargeToRun
 from porism.errors import CostError, ShapeError
 
@@ -188,7 +188,7 @@ def _count_call(
             with saved.hooks(lambda: recorder.path) if sees_kept else nullcontext(), recorder:
                 outputs = Outputs.of(function(*args, **kwargs))
             parameters = _parameters(function, args, kwargs)
-            graph = Graph.of(outputs.ends)
+            graph = AutogradGraph.of(outputs.ends)
             for node, tensor in graph.kept_by_hand():
                 saved.keep(tensor, recorder.path_of(node))
             kept = saved.bytes_by_path(parameters)

@@ -19,14 +19,14 @@ GENERATOR_STATES = frozenset({"fwd_cpu_state", "fwd_device_states"})
 
 
 @dataclass(frozen=True)
-class Graph:
+class AutogradGraph:
     """What the backward pass from some tensors runs through: the nodes of autograd, and the leaves it ends at."""
 
     nodes: frozenset[Any]
     leaves: frozenset[Tensor]
 
     @classmethod
-    def of(cls, ends: Iterable[Tensor]) -> "Graph":
+    def of(cls, ends: Iterable[Tensor]) -> "AutogradGraph":
         ends = list(ends)
         nodes: set[Any] = set()
         leaves = {end for end in ends if end.is_leaf}
