@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from porism.errors import ShapeError
-from porism.layers.attention.masks import check_mask, is_causal_mask, is_finite, padding_of
+from porism.layers.attention.masks import check_mask, is_causal_mask, is_finite, is_looked_at, padding_of
 from porism.layers.attention.method import Method
 from porism.layers.attention.pattern import FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, check_scale
@@ -186,16 +186,18 @@ class Heads(nn.Module):
         value = key if value is None else value
         self._check_inputs(query, key, value)
         unbatched = query.dim() == 2
-        lost = None
-        if key_padding_mask is not None:
+        lost, finite = None, False
+        if key_padding_mask is None:
+            q, k, v = self._heads(self._products(query, key, value))
+        else:
             key_padding_mask = self._padding(key_padding_mask, key)
-            query, key, value, lost = self._without_padding(query, key, value, key_padding_mask)
-        q, k, v = self._project(query, key, value)
+            q, k, v, lost, finite = self._padded_heads(query, key, value, key_padding_mask)
         if attn_mask is not None:
             attn_mask = self._heads_mask(attn_mask, q, k, is_causal)
         if need_weights and cu_seqlens is not None:
             raise ShapeError("attention: cu_seqlens came with need_weights. Pad the sequences with key_padding_mask.")
-        request = self._request(q, k, v, attn_mask, is_causal, key_padding_mask=key_padding_mask, cu_seqlens=cu_seqlens)
+        padding = {"key_padding_mask": key_padding_mask, "pads_are_finite": finite}
+        request = self._request(q, k, v, attn_mask, is_causal, cu_seqlens=cu_seqlens, **padding)
         self.observe(request)
         weights = None
         if need_weights:
@@ -220,7 +222,7 @@ class Heads(nn.Module):
         ...     y, state = layer.decode(token, state)
         """
         self._check_inputs(input, input, input)
-        q, k, v = self._project(input, input, input)
+        q, k, v = self._heads(self._products(input, input, input))
         request = self._request(q, k, v, None, True, decoding=True)
         heads, state = self.method.decode(request, self.initial_state(request) if state is None else state)
         return self._join(heads, unbatched=input.dim() == 2), state
@@ -291,6 +293,22 @@ class Heads(nn.Module):
         B, S = key.shape[:2] if self.batch_first else key.shape[1::-1]
         return padding_of("attention", mask, B, S, key)
 
+    def _padded_heads(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, bool]:
+        """Heads, the queries that `_without_padding` gives up, and whether all keys and values are known to be finite.
+
+        A NaN or an infinity among the inputs makes its products so. Where these can be looked at they come first, and
+        mostly nothing has to be replaced.
+        """
+        if is_looked_at(key):
+            products = self._products(query, key, value)
+            # One product holds the queries too.
+            if all(is_finite(product) for product in products[-2:]):
+                return *self._heads(products), None, True
+        query, key, value, lost = self._without_padding(query, key, value, padding)
+        return *self._heads(self._products(query, key, value)), lost, False
+
     def _without_padding(
         self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
@@ -299,8 +317,6 @@ class Heads(nn.Module):
         A gradient of 0 times NaN is NaN. Where queries, keys and values are one, pads are queries too, and keep their
         finite numbers. Of those that had others there is no answer: the last tensor, (B, T, 1), is True for them.
         """
-        if is_finite(key) and (value is key or is_finite(value)):
-            return query, key, value, None
         # (B, S) as the inputs have these sizes, with one more for the width.
         pads = padding.mT if query.dim() == 2 else (padding if self.batch_first else padding.mT).unsqueeze(-1)
         if query is key is value:
@@ -310,17 +326,20 @@ class Heads(nn.Module):
         keys = key.masked_fill(pads, 0)
         return query, keys, keys if value is key else value.masked_fill(pads, 0), None
 
-    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """From the layer's inputs to heads: (B, A, T, D), (B, G, S, D), (B, G, S, H)."""
+    def _products(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        """The inputs by their weights: one product for all three where the inputs are one, else one for each."""
         if "in_proj_weight" in self._parameters and query is key and key is value:
-            q, k, v = linear(query, self.in_proj_weight, self.in_proj_bias).split_with_sizes(self._widths, -1)
+            return (linear(query, self.in_proj_weight, self.in_proj_bias),)
+        if "in_proj_weight" in self._parameters:
+            weights = self.in_proj_weight.split(self._widths)
         else:
-            if "in_proj_weight" in self._parameters:
-                weights = self.in_proj_weight.split(self._widths)
-            else:
-                weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
-            biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self._widths)
-            q, k, v = (linear(x, *parts) for x, *parts in zip((query, key, value), weights, biases, strict=True))
+            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self._widths)
+        return tuple(linear(x, *parts) for x, *parts in zip((query, key, value), weights, biases, strict=True))
+
+    def _heads(self, products: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:
+        """Products as heads: (B, A, T, D), (B, G, S, D), (B, G, S, H)."""
+        q, k, v = products[0].split_with_sizes(self._widths, -1) if len(products) == 1 else products
         q, k, v = self._split(q, self.num_heads), self._split(k, self.num_kv_heads), self._split(v, self.num_kv_heads)
         if self.temperature is not None:
             # Under autocast the temperature is of a wider type than the products.

@@ -9,7 +9,7 @@ from torch import Tensor
 from porism.costing.counting.fake import is_counted
 from porism.errors import ShapeError
 from porism.layers.attention.pattern import Pattern
-from porism.layers.operands import has_values
+from porism.layers.operands import FEW, has_values
 
 
 def check_mask(layer: str, name: str, mask: Tensor, like: Tensor) -> None:
@@ -67,10 +67,15 @@ def is_finite(x: Tensor) -> bool:
 
     Where operations are counted they are taken to be: that is what runs as long as a training goes well.
     """
-    if is_counted(x) and x.is_cpu:
-        x.detach().sum()
-        return True
-    return has_values(x) and math.isfinite(x.detach().sum().item())
+    if not is_looked_at(x):
+        return False
+    total = x.detach().sum()
+    return is_counted(x) or math.isfinite(total.item())
+
+
+def is_looked_at(x: Tensor) -> bool:
+    """Whether a run looks at the numbers of x: on a CPU, where nobody waits for them; also where it is counted."""
+    return (x.is_cpu and is_counted(x)) or has_values(x)
 
 
 def attention_mask(layer: str, mask: Tensor, q: Tensor, k: Tensor) -> Tensor:
@@ -96,11 +101,15 @@ class Mask(NamedTuple):
     """What `scaled_dot_product_attention` takes: True for a pair that attends, or numbers to add to the logits.
 
     A row that attends to nothing would be 0 / 0. It attends to everything here and `blind` is True for it, (..., T, 1),
-    so that its answer is set to 0 afterwards, which sets its gradient to 0 as well.
+    so that its answer is set to 0 afterwards, which sets its gradient to 0 as well. None if there is no such row.
     """
 
     pairs: Tensor
-    blind: Tensor
+    blind: Tensor | None
+
+    def hide_blind(self, answer: Tensor) -> Tensor:
+        """Answers or weights (..., T, H) with zeros for the rows that attend to nothing."""
+        return answer if self.blind is None else answer.masked_fill(self.blind, 0)
 
     def added_to(self, logits: Tensor) -> Tensor:
         hidden = self.pairs.dtype == torch.bool
@@ -111,8 +120,11 @@ def dense_mask(
     q: Tensor, k: Tensor, pattern: Pattern, offset: int, key_padding_mask: Tensor | None, attn_mask: Tensor | None
 ) -> Mask | None:
     """All limits as one mask that fits (B, A, T, S); None where there are none."""
+    everywhere = pattern.attends_to_all(k.shape[2], offset)
+    if everywhere and attn_mask is None and key_padding_mask is not None:
+        return _padding_mask(key_padding_mask)
     limits = []
-    if not pattern.attends_to_all(k.shape[2], offset):
+    if not everywhere:
         limits.append(pattern.mask(q.shape[2], k.shape[2], offset, q.device)[None, None])
     if key_padding_mask is not None:
         limits.append(~key_padding_mask[:, None, None, :])
@@ -130,3 +142,23 @@ def dense_mask(
     if added is None:
         return Mask(attended | blind, blind)
     return Mask(added.masked_fill(~attended, -torch.inf).masked_fill(blind, 0), blind)
+
+
+def _padding_mask(padding: Tensor) -> Mask:
+    """The mask of padding alone (B, S). Texts of pads only are rare: where that can be seen, nothing is done for them."""
+    B, S = padding.shape
+    attended = (~padding).view(B, 1, 1, S)
+    if is_looked_at(padding) and not _some_row_full(padding):
+        return Mask(attended, None)
+    blind = padding.all(-1).view(B, 1, 1, 1)
+    return Mask(attended | blind, blind)
+
+
+def _some_row_full(padding: Tensor) -> bool:
+    """Whether a text is padding from end to end; where operations are counted, none is."""
+    if is_counted(padding):
+        padding.all(-1).any()
+        return False
+    if padding.numel() <= FEW:
+        return any(all(row) for row in padding.tolist())
+    return bool(padding.all(-1).any())

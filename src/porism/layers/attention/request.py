@@ -79,12 +79,14 @@ class AttentionRequest:
         window_size: int | None = None,
         feature_map: str | None = None,
         decoding: bool = False,
+        pads_are_finite: bool = False,
         layer: str = "attention",
     ) -> Self:
         """The request, or a refusal that says what is wrong.
 
         Of a scale that is a tensor, such as a learned parameter, autograd gives the gradient. `decoding` asks for new
-        tokens that continue a text: a pattern that attends to none after them, and a key for each.
+        tokens that continue a text: a pattern that attends to none after them, and a key for each. `pads_are_finite`
+        says that keys and values have been looked at.
         """
         q, k, v = query, key, value
         if not _is_plain(q, k, v):
@@ -106,7 +108,8 @@ class AttentionRequest:
             offset = offset if isinstance(offset, (int, torch.SymInt)) else int(offset)
         if key_padding_mask is not None:
             key_padding_mask = padding_of(layer, key_padding_mask, k.shape[0], k.shape[2], k)
-            k, v = without_padding(k, key_padding_mask), without_padding(v, key_padding_mask)
+            if not pads_are_finite:
+                k, v = without_padding(k, key_padding_mask), without_padding(v, key_padding_mask)
         if attn_mask is not None:
             attn_mask = attention_mask(layer, attn_mask, q, k)
         packed = None

@@ -314,7 +314,7 @@ def _fused(request: AttentionRequest, limits: Mask | None, causal: bool) -> Tens
         enable_gqa=grouped,
     )
     answer = answer[..., :H] if D > H else answer
-    return answer if limits is None else answer.masked_fill(limits.blind, 0)
+    return answer if limits is None else limits.hide_blind(answer)
 
 
 def _fast_with_groups(q: Tensor, limits: Mask | None) -> bool:
@@ -328,4 +328,4 @@ def all_weights(q: Tensor, k: Tensor, limits: Mask | None, scale: float, dropout
     with without_autocast(q):
         logits = (scale * q.to(exact)) @ share(k, q.shape[1]).to(exact).mT
         weights = (logits if limits is None else limits.added_to(logits)).softmax(-1)
-        return dropout(weights if limits is None else weights.masked_fill(limits.blind, 0), dropout_p)
+        return dropout(weights if limits is None else limits.hide_blind(weights), dropout_p)

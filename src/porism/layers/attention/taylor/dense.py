@@ -44,7 +44,7 @@ class DenseTaylor(Method):
             weights = weights * limits.pairs
             # A query that attends to no key has weights for all of them here, and a sum that is not 0.
             answer = weights @ values / weights.sum(-1, keepdim=True)
-            return answer.masked_fill(limits.blind, 0).to(q.dtype)
+            return limits.hide_blind(answer).to(q.dtype)
 
     def work(self, sizes: RequestSizes) -> dict[str, float]:
         from porism.layers.attention.softmax.cost import dense_work
