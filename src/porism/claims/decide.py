@@ -141,7 +141,8 @@ def _ruling(claim: Empirical, folder: Path | None) -> Ruling:
 
 
 def _origin(result: KeptResult) -> str:
-    seeds = "" if result.runs[0].seed is None else f"{result.seeds} seed{'s' if result.seeds > 1 else ''}, "
+    count = " to ".join(str(seeds) for seeds in sorted({result.fewest_seeds, result.seeds}))
+    seeds = "" if result.runs[0].seed is None else f"{count} seed{'s' if result.seeds > 1 else ''}, "
     machine = result.hardware.get("gpu") or result.hardware.get("cpu") or "a machine that is not known"
     return f"{result.data + ', ' if result.data else ''}{seeds}{machine}"
 

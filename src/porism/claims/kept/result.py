@@ -68,8 +68,15 @@ class KeptResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def seeds(self) -> int:
-        """How many seeds the setting with the fewest runs has."""
-        return min(sum(other.settings == run.settings for other in self.runs) for run in self.runs)
+        """How many seeds the setting with the most runs has."""
+        return max(self._runs_of_each())
+
+    @property
+    def fewest_seeds(self) -> int:
+        return min(self._runs_of_each())
+
+    def _runs_of_each(self) -> list[int]:
+        return [sum(other.settings == run.settings for other in self.runs) for run in self.runs]
 
 
 def decode_kept(content: bytes, place: str) -> KeptResult:

@@ -11,7 +11,7 @@ from porism.claims.claim import Ruling
 from porism.claims.kept.result import KeptResult, Setting
 from porism.runs.statistics import Interval, interval
 
-SEEDS = 3
+SEEDS = 5
 """Fewer decide nothing."""
 
 Settings = Mapping[str, Setting]

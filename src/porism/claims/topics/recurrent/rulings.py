@@ -44,11 +44,9 @@ def widest_is_better_and_slower(result: KeptResult) -> Ruling:
         return Ruling(None, missing)
     number, values = PUBLISHED_ELSEWHERE["widest"], result.number(WIDEST, TEST)
     reached = Ruling(is_about(values, number), f"test perplexity {shown(interval(values))}, {number:g} is stated")
-    if any("seconds" not in run.numbers for run in result.runs):
+    if any("epoch_seconds" not in run.numbers for run in result.runs):
         return both(reached, Ruling(None, "how long an epoch takes was not measured: several runs shared a device"))
-    seconds = [
-        [run.numbers["seconds"] / run.numbers["epochs"] for run in result.chosen(widths)] for widths in (WIDE, WIDEST)
-    ]
+    seconds = [result.number(widths, "epoch_seconds") for widths in (WIDE, WIDEST)]
     times = interval([slow / fast for fast, slow in zip(*seconds, strict=True)])
     longer = True if times.low > 10 else False if times.high < 10 else None
     return both(reached, Ruling(longer, f"{shown(times)} times as long an epoch"))
