@@ -97,8 +97,8 @@ def test_compare_gives_every_recipe_the_same_budget(say: Say, text: Path) -> Non
         CompareCommand(task="language", recipes=["elman", "attention"], budget=budget)
         for budget in ("equal", "own", "epochs=2")
     ]
-    found = [command._requests(Language)[1] for command in commands]
-    assert [[recipe.epochs for *_, recipe in requests] for requests in found] == [[12, 12], [12, 4], [2, 2]]
+    found = [command.plan(Language).trainings for command in commands]
+    assert [[one.request.recipe.epochs for one in trainings] for trainings in found] == [[12, 12], [12, 4], [2, 2]]
     completed = say(["compare", "language", "elman", "attention", "--budget=epochs=1", "--out", "both", *small])
     assert completed.code == 0
     assert "Equal budget: up to 1 epoch each." in " ".join(completed.out.split())
@@ -108,8 +108,8 @@ def test_compare_gives_every_recipe_the_same_budget(say: Say, text: Path) -> Non
 
 def test_compare_draws_a_split_for_each_seed_on_request() -> None:
     command = CompareCommand(task="graphs", recipes=["gcn"], seeds="2", set=["split=random", "split_seed=seed"])
-    requests = command._requests(Graphs)[1]
-    assert [(trial.seed, to_fields(recipe)["split_seed"]) for _, trial, recipe in requests] == [(1, 1), (2, 2)]
+    requests = [planned.request for planned in command.plan(Graphs).trainings]
+    assert [(one.seed, to_fields(one.recipe)["split_seed"]) for one in requests] == [(1, 1), (2, 2)]
 
 
 def test_a_run_that_diverges_does_not_end_a_comparison(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

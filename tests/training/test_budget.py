@@ -55,7 +55,7 @@ def test_time_ends_a_training_and_its_schedule(
 
 def test_examples_of_an_epoch_are_counted(tiny: LanguageRecipe, text: str) -> None:
     task = Language.load(tiny, text)
-    assert examples_in_epoch(Language, tiny, text) == sum(task.count(batch) for batch in task.batches(1, 1)) > 1000
+    assert examples_in_epoch(task) == sum(task.count(batch) for batch in task.batches(1, 1)) > 1000
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from porism.api.comparing import Plan, experiment_named
 from porism.api.engine import REPORT
 from porism.api.listeners import Callback, listener
 from porism.api.messages import python_words
@@ -19,7 +20,8 @@ from porism.api.notebook import rows_html
 from porism.api.recipes import Settings, slug
 from porism.api.run import FilePath, Run
 from porism.api.train import Request, batch_size_of
-from porism.errors import DivergedError, RecipeError, RunError
+from porism.api.trainings import Watch
+from porism.errors import Advice, RecipeError, RunError
 from porism.report.comparison import RunGroup, entries_of, group_runs
 from porism.report.contest import Contest, contest
 from porism.report.page import write_report
@@ -28,16 +30,16 @@ from porism.report.summary import summarise
 from porism.report.table import table
 from porism.runs.recipe import Recipe
 from porism.runs.record import RunRecord, read_run
-from porism.runs.run import RECIPE, new_folder
+from porism.runs.run import new_folder
 from porism.tasks import find
-from porism.training.budget import Budget, apply_budget
-from porism.training.experiment import Experiment
-from porism.training.limits import check_seed
+from porism.training.budget import Budget
+from porism.training.experiment import Experiment, ExperimentRun
 from porism.training.own_model import DataInfo, OwnModel
 from porism.training.task import Function
 
 Factory = Callable[[DataInfo], nn.Module]
 Model = str | Recipe | nn.Module | Factory
+TAKEN = Advice("Add resume=True, or choose another out.", "Add resume=True, or choose another out.")
 NAMED = 100
 """Columns of a table as text, where nobody says how wide the place for it is."""
 
@@ -215,52 +217,47 @@ def compare(
             if models:
                 raise RecipeError("models are given twice: by name as the first argument, and as models=. Give one.")
             task, models = "supervised", task
-        plan = Plan.of(task, models, {**batch_size_of(data), **fields}, loss, metrics, seeds, seed)
+        contenders = Contenders.of(task, models, {**batch_size_of(data), **fields}, loss, metrics)
+        contenders.check_seeds(seeds)
+
+        def request_of(trial: ExperimentRun) -> Request:
+            settings = contenders.settings(trial)
+            return Request.with_settings(settings, data, trial.seed, device, threads, baselines)
+
+        experiment = contenders.experiment
+        plan = Plan.of(
+            contenders.models,
+            request_of,
+            # 1 is the default: an experiment has a number of its own.
+            seeds=None if experiment is not None and seeds == 1 else seeds,
+            first_seed=seed,
+            budget=budget,
+            experiment=experiment,
+        )
         folder = new_folder(f"{task}-{plan.name}") if out is None else Path(out)
         reporter = listener(progress, callbacks)
-        requests = {
-            name: Request.with_settings(settings, data, own_seed, device, threads, baselines)
-            for name, settings, own_seed in plan.trainings
-        }
-        if taken := [name for name in requests if (folder / name / RECIPE).is_file() and not resume]:
-            raise RunError(f"{folder / taken[0]} already holds a run. Add resume=True, or choose another out.")
-        runs, lost = [], []
-        for (name, request), recipe in zip(requests.items(), _within(budget, plan, requests.values()), strict=True):
-            try:
-                runs.append(request.with_recipe(recipe).run(folder / name, reporter, report=plan.alone))
-            except DivergedError as error:
-                reporter.note(f"{name} diverged: {error}")
-                lost.append(error)
-                runs.append(Run(folder / name, user_objects=request.user_objects))
-        if len(lost) == len(runs) > 0:
-            raise DivergedError(
-                f"none of {len(lost)} runs has a result: all diverged. {lost[0].problem}", lost[0].advice
-            )
-        found = Comparison([*runs, *plan.done], folder, plan.experiment)
+        plan.check_folder(folder, resume, TAKEN)
+        outcomes = plan.train(folder, Watch(reporter, lambda training: reporter))
+        runs = [Run(outcome.path, user_objects=outcome.request.user_objects) for outcome in outcomes]
+        if experiment is None:
+            # Model by model, as they were given; they were trained seed by seed.
+            count = len(contenders.models)
+            runs = [run for model in range(count) for run in runs[model::count]]
+        found = Comparison([*runs, *contenders.done], folder, experiment)
         found.report()
         return found
 
 
-def _within(budget: Budget, plan: "Plan", requests: Iterable[Request]) -> list[Recipe]:
-    """The recipes with as much training as the budget allows; an experiment on epochs keeps those it sets."""
-    given = list(requests)
-    recipes = [request.recipe for request in given]
-    if plan.experiment is not None and "epochs" in {**plan.experiment.over, **plan.experiment.values}:
-        return recipes
-    examples = {id(request.recipe): request for request in given}
-    return apply_budget(recipes, budget, lambda recipe: examples[id(recipe)].examples_in_epoch())
+class Contenders(NamedTuple):
+    """The models of a comparison by name, and the runs that it takes as they are."""
 
-
-class Plan(NamedTuple):
-    """What a comparison trains, and the runs that it takes as they are."""
-
-    name: str
-    trainings: list[tuple[str, Settings, int]]
-    """Each with the name of its folder and its seed."""
+    task: str
+    models: Mapping[str, Any]
     done: list[Run]
     experiment: Experiment | None
-    alone: bool = False
-    """Whether each model is trained once."""
+    fields: Mapping[str, Any]
+    loss: str | Function | None
+    metrics: Mapping[str, Function] | None
 
     @classmethod
     def of(
@@ -270,95 +267,45 @@ class Plan(NamedTuple):
         fields: Mapping[str, Any],
         loss: str | Function | None,
         metrics: Mapping[str, Function] | None,
-        seeds: int | Sequence[int],
-        first_seed: int,
-    ) -> "Plan":
+    ) -> "Contenders":
         kind = find(task)
         given = [models] if isinstance(models, str) else models
         if not given:
             raise RecipeError(f"which models? Choose from {', '.join([*kind.recipes, *kind.experiments])}.")
-        if not isinstance(given, Mapping) and (experiments := [name for name in given if name in kind.experiments]):
-            if len(given) > 1:
-                raise RecipeError(f"{experiments[0]} is an experiment, which names its own recipes. Give it alone.")
-            return cls._of_experiment(kind.experiments[str(experiments[0])], task, fields, seeds, first_seed)
-        drawn_from = _seeds(seeds, first_seed)
+        if not isinstance(given, Mapping):
+            experiment = experiment_named(kind, given, fields)
+            if experiment is not None:
+                return cls(task, {name: name for name in experiment.recipes}, [], experiment, fields, loss, metrics)
         named = dict(given) if isinstance(given, Mapping) else {_name(one): one for one in given}
         if len({slug(name) for name in named}) < len(given):
             raise RecipeError("models: two have the same name. Give them by name: {'mine': ..., 'other': ...}.")
         done = [model for model in named.values() if isinstance(model, Run)]
-        trainings = []
-        for name, model in named.items():
-            if isinstance(model, Run):
-                if model.task != task:
-                    raise RecipeError(f"models: {model.path} is a run of {model.task}, and {task} is compared.")
-                continue
-            settings = _settings(task, name, model, fields, loss, metrics, several=len(drawn_from) > 1)
-            trainings += [
-                (slug(name) if len(drawn_from) == 1 else f"{slug(name)}-seed-{one}", settings, one)
-                for one in drawn_from
-            ]
-        return cls("compare", trainings, done, None, alone=len(drawn_from) == 1)
+        if others := [run for run in done if run.task != task]:
+            raise RecipeError(f"models: {others[0].path} is a run of {others[0].task}, and {task} is compared.")
+        trained = {name: model for name, model in named.items() if not isinstance(model, Run)}
+        return cls(task, trained, done, None, fields, loss, metrics)
 
-    @classmethod
-    def _of_experiment(
-        cls, experiment: Experiment, task: str, fields: Mapping[str, Any], seeds: int | Sequence[int], first_seed: int
-    ) -> "Plan":
-        if not isinstance(seeds, int):
-            raise RecipeError(f"{experiment.name} is an experiment, whose seeds are counted. Give seeds= as a number.")
-        count = None if seeds == 1 else seeds
-        trainings = [
-            (
-                trial.folder,
-                Settings.of(
-                    task,
-                    trial.recipe,
-                    None,
-                    None,
-                    None,
-                    {**dict(text.split("=", 1) for text in trial.assignments), **fields},
-                ),
-                trial.seed,
+    def settings(self, trial: ExperimentRun) -> Settings:
+        """The recipe of a model with the fields that an experiment and the user set."""
+        name, model = trial.recipe, self.models[trial.recipe]
+        fields = {**dict(text.split("=", 1) for text in trial.assignments), **self.fields}
+        if isinstance(model, str | Recipe | os.PathLike):
+            # A recipe of ours has a loss of its own where the task has; supervised takes it for all.
+            chosen = Settings.of(self.task, model, None, self.loss, self.metrics, fields)
+            if chosen.recipe.name == name:
+                return chosen
+            return dataclasses.replace(chosen, recipe=dataclasses.replace(chosen.recipe, name=slug(name)))
+        return Settings.of(self.task, None, OwnModel.of(model), self.loss, self.metrics, fields, name)
+
+    def check_seeds(self, seeds: int | Sequence[int]) -> None:
+        """Refuse several seeds for a module that is made already."""
+        several = seeds != 1 if isinstance(seeds, int) else len(seeds) > 1
+        drawn = [name for name, model in self.models.items() if several and isinstance(model, nn.Module)]
+        if drawn:
+            raise RecipeError(
+                f"models: {drawn[0]} is a module, whose parameters are drawn already: every seed would begin with the "
+                "same. Give a function that makes it, such as lambda info: Net()."
             )
-            for trial in experiment.trials(first_seed, count)
-        ]
-        return cls(experiment.name, trainings, [], experiment)
-
-
-def _settings(
-    task: str,
-    name: str,
-    model: Any,
-    fields: Mapping[str, Any],
-    loss: str | Function | None,
-    metrics: Mapping[str, Function] | None,
-    several: bool,
-) -> Settings:
-    if isinstance(model, str | Recipe | os.PathLike):
-        # A recipe of ours has a loss of its own where the task has; supervised takes it for all.
-        chosen = Settings.of(task, model, None, loss, metrics, fields)
-        return (
-            chosen
-            if chosen.recipe.name == name
-            else dataclasses.replace(chosen, recipe=dataclasses.replace(chosen.recipe, name=slug(name)))
-        )
-    own = OwnModel.of(model)
-    if several and own.is_drawn:
-        raise RecipeError(
-            f"models: {name} is a module, whose parameters are drawn already: every seed would begin with the same. "
-            "Give a function that makes it, such as lambda info: Net()."
-        )
-    return Settings.of(task, None, own, loss, metrics, fields, name)
-
-
-def _seeds(seeds: int | Sequence[int], first: int) -> list[int]:
-    if isinstance(seeds, int):
-        check_seed(first, seeds)
-        return list(range(first, first + seeds))
-    for seed in seeds:
-        check_seed(seed)
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise RecipeError(f"seeds are {list(seeds)}, expected a number, or some that differ.")
-    return list(seeds)
 
 
 def _name(model: str | Recipe | Run) -> str:

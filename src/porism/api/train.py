@@ -23,9 +23,11 @@ from porism.runs.difference import differences
 from porism.runs.recipe import Recipe, assignments, settings
 from porism.runs.run import IN_MEMORY, RECIPE, RunFolder, new_folder, refuse_taken
 from porism.runs.tuning import Tuning
+from porism.training.budget import examples_in_epoch
 from porism.training.device import choose_device
 from porism.training.lengthen import LENGTHS
 from porism.training.limits import check_seed, check_threads
+from porism.training.loop import Training
 from porism.training.own_model import DataInfo
 from porism.training.progress import Progress
 from porism.training.session import begin, load_task, prepare, recipe_from
@@ -173,8 +175,27 @@ class Request:
 
     def examples_in_epoch(self) -> int:
         """How many examples it sees in an epoch, in the task's unit: read from the data."""
-        task = prepare(self.kind, self.recipe, self.source, self.user_objects)
-        return sum(task.count(batch) for batch in task.batches(1, 1)) // self.recipe.check_val_every_n_epoch
+        return examples_in_epoch(self.load())
+
+    def load(self) -> Task:
+        """Its task with the data."""
+        return prepare(self.kind, self.recipe, self.source, self.user_objects)
+
+    def begin(self, folder: Path) -> Training:
+        """A new run, on its way."""
+        return begin(
+            self.kind,
+            self.recipe,
+            folder,
+            source=self.source,
+            device=self.device,
+            seed=self.seed,
+            threads=self.threads,
+            overrides=self.overrides,
+            user_objects=self.user_objects,
+            baselines=self.baselines,
+            tuning=self.tuning,
+        )
 
     def run(self, folder: Path, reporter: Progress, *, report: bool = True) -> Run:
         """The run in a folder where it stopped, or a new one where none is."""
@@ -185,20 +206,7 @@ class Request:
         """A new run."""
         before = torch.get_num_threads()
         try:
-            training = begin(
-                self.kind,
-                self.recipe,
-                folder,
-                source=self.source,
-                device=self.device,
-                seed=self.seed,
-                threads=self.threads,
-                overrides=self.overrides,
-                user_objects=self.user_objects,
-                baselines=self.baselines,
-                tuning=self.tuning,
-            )
-            finish(training, reporter, report=report)
+            finish(self.begin(folder), reporter, report=report)
         finally:
             torch.set_num_threads(before)
         return Run(folder, user_objects=self.user_objects)

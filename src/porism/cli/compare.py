@@ -4,23 +4,22 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from porism.cli.options import TrainingOptions, optional
-from porism.errors import DivergedError, RecipeError, RunError
-from porism.runs.recipe import option_of
+from porism.errors import Advice, RecipeError
 from porism.runs.run import new_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from porism.api.comparing import Plan
+    from porism.api.train import Request
     from porism.runs.recipe import Recipe
     from porism.training.experiment import Experiment, ExperimentRun
     from porism.training.task import Task
-
-    Request = tuple[str, ExperimentRun, Recipe]
 
 
 @dataclass(kw_only=True)
@@ -69,9 +68,12 @@ class CompareCommand(TrainingOptions):
         return [known.recipes[name] for name in names if name in known.recipes] or [default]
 
     def run(self) -> int:
+        from porism.api.engine import REPORT
+        from porism.api.trainings import Watch
         from porism.cli.output import console_for, print_json, tell
         from porism.report.page import write_report
         from porism.tasks import find
+        from porism.training.progress import ConsoleProgress
 
         kind = find(self.task)
         if self.resume and self.out is None:
@@ -80,110 +82,54 @@ class CompareCommand(TrainingOptions):
         seeds = read_seeds(self.seeds)
         self.check_new(seeds if isinstance(seeds, int) else None)
         self._decide()
-        experiment, requests = self._requests(kind)
-        self.out = folder = self.out or new_folder(f"{self.task}-{experiment.name if experiment else 'compare'}")
-        paths = [folder / name for name, _, _ in requests]
-        self._check_folder(kind, folder, requests)
+        plan = self.plan(kind)
+        self.out = folder = self.out or new_folder(f"{self.task}-{plan.name}")
+        taken = f"Choose another --out, or go on with: {self.go_on()}"
+        plan.check_folder(folder, self.resume, Advice(taken, taken))
         console = console_for(self.json, patient=True)
-        results = [self._trained(kind, trial, recipe, folder / name, console) for name, trial, recipe in requests]
-        if all("metrics" not in result for result in results):
-            raise DivergedError(f"none of {len(results)} runs has a result: all diverged. {results[0]['diverged']}")
-        report = write_report(paths, folder / "report.html", command=self._command(), experiment=experiment)
-        self._tell(paths, experiment, console)
+        watch = Watch(ConsoleProgress(console), self.listening(console))
+        with self.output_lost(console):
+            outcomes = plan.train(folder, watch, self.checkpoint_every)
+        paths = [outcome.path for outcome in outcomes]
+        report = write_report(paths, folder / REPORT, command=self._command(), experiment=plan.experiment)
+        self._tell(paths, plan.experiment, console)
         tell(console, f"report: {report}")
         if self.json:
-            print_json({"runs": results, "report": str(report)})
+            print_json({"runs": [outcome.to_json() for outcome in outcomes], "report": str(report)})
         return 0
 
-    def _requests(self, kind: "type[Task]") -> "tuple[Experiment | None, list[Request]]":
-        """Every run's folder, trial and recipe."""
+    def plan(self, kind: "type[Task]") -> "Plan":
+        """What is trained: every recipe from every seed."""
+        from porism.api.comparing import Plan, experiment_named
         from porism.errors import nearest, some_of
-        from porism.runs.recipe import override, pick
-        from porism.training.experiment import Experiment
+        from porism.training.budget import parse_budget
 
         known = [*kind.recipes, *kind.experiments]
         if not self.recipes:
             raise RecipeError(f"which recipes? {some_of(known)} What each is: porism recipes {kind.name}")
-        chosen = [name for name in self.recipes if name in kind.experiments]
-        if chosen and len(self.recipes) > 1:
-            raise RecipeError(f"{chosen[0]} is an experiment, which names its own recipes. Give it alone.")
+        experiment = experiment_named(kind, self.recipes, [text.partition("=")[0] for text in self.set])
         if unknown := [name for name in self.recipes if name not in known]:
             raise RecipeError(f"{kind.name} has no recipe {unknown[0]!r}. {nearest(unknown[0], known)}")
-        experiment = kind.experiments[chosen[0]] if chosen else None
-        plan = experiment or Experiment("compare", "", tuple(dict.fromkeys(self.recipes)), seeds=1)
-        if experiment is not None:
-            self._refuse_tried(experiment)
-        seeds = read_seeds(self.seeds)
-        if isinstance(seeds, list):
-            trials = [trial for seed in seeds for trial in plan.trials(seed, 1)]
-        else:
-            trials = list(plan.trials(self.seed_or_default, seeds))
-        recipes = [override(pick(kind.recipes, trial.recipe, kind.name), self._assignments(trial)) for trial in trials]
-        alone = experiment is None and len({trial.seed for trial in trials}) == 1
-        names = [trial.recipe if alone else trial.folder for trial in trials]
-        return experiment, list(zip(names, trials, self._within_budget(kind, plan, recipes), strict=True))
+        return Plan.of(
+            dict.fromkeys(self.recipes),
+            lambda trial: self._request(kind, trial),
+            seeds=read_seeds(self.seeds),
+            first_seed=self.seed_or_default,
+            budget=parse_budget(self.budget),
+            experiment=experiment,
+        )
 
-    def _refuse_tried(self, experiment: "Experiment") -> None:
-        """Refuse to set a field whose values the experiment tries: its runs would not be what their folders say."""
-        tried = {**experiment.over, **experiment.values}
-        if both := [name for name in (text.partition("=")[0] for text in self.set) if name in tried]:
-            values = ", ".join(map(str, tried[both[0]]))
-            raise RecipeError(f"{experiment.name} tries {both[0]} itself ({values}). Leave {option_of(both[0])} out.")
+    def _request(self, kind: "type[Task]", trial: "ExperimentRun") -> "Request":
+        """One training. `split_seed=seed` draws a split for each seed, the same for all models."""
+        from porism.api.train import Request
+        from porism.runs.recipe import override, pick
+        from porism.training.session import NO_OBJECTS
 
-    def _assignments(self, trial: "ExperimentRun") -> list[str]:
-        """What a run sets in its recipe. `split_seed=seed` draws a split for each seed, the same for all models."""
         drawn = f"split_seed={trial.seed}"
-        return [drawn if text == "split_seed=seed" else text for text in (*trial.assignments, *self.set)]
-
-    def _within_budget(self, kind: "type[Task]", plan: "Experiment", recipes: "list[Recipe]") -> "list[Recipe]":
-        """The recipes with as much training as --budget allows; an experiment on epochs keeps those it sets."""
-        from porism.training.budget import apply_budget, examples_in_epoch, parse_budget
-
-        budget = parse_budget(self.budget)
-        if "epochs" in {**plan.over, **plan.values}:
-            return recipes
-        source = self.source(kind.name)
-        return apply_budget(recipes, budget, lambda recipe: examples_in_epoch(kind, recipe, source))
-
-    def _check_folder(self, kind: "type[Task]", folder: Path, requests: "list[Request]") -> None:
-        """Refuse runs in the folder that are others than requested, before anything is trained."""
-        from porism.runs.run import RECIPE, RunFolder
-        from porism.training.device import choose_device
-        from porism.training.reuse import Circumstances, Found, check_found
-
-        there = [request for request in requests if (folder / request[0] / RECIPE).exists()]
-        now = Circumstances(kind, self.source(kind.name), choose_device(self.device_or_default), self.threads)
-        # Where they differ, no command that resumes them is given.
-        check_found([Found(RunFolder.open(folder / name), recipe, trial.seed) for name, trial, recipe in there], now)
-        if there and not self.resume:
-            raise RunError(
-                f"{folder / there[0][0]} already holds a run. Choose another --out, or go on with: {self.go_on()}"
-            )
-
-    def _trained(
-        self, kind: "type[Task]", trial: "ExperimentRun", recipe: "Recipe", path: Path, console: "Console"
-    ) -> dict[str, Any]:
-        from porism.cli.output import tell
-        from porism.runs.recipe import assignments, override
-        from porism.runs.record import read_run
-        from porism.runs.run import RECIPE, RunFolder
-
-        # Where runs are many, a page for each would take longer than some of them do.
-        report = path.name == trial.recipe
-        try:
-            if self.resume and (path / RECIPE).exists():
-                run = RunFolder.open(path)
-                if (lost := read_run(path).diverged) is not None:
-                    raise DivergedError(lost)
-                return run.metrics() or self.train_on(run, console, report)
-            given = self._assignments(trial)
-            given += assignments(override(kind.recipes[trial.recipe], given), recipe)
-            return self.train_new(kind, recipe, path, console, given, trial.seed, report)
-        except DivergedError as error:
-            # To a comparison that is an outcome: the other runs go on.
-            tell(console, f"{path.name} diverged: {error}")
-            facts = {"task": kind.name, "recipe": trial.recipe, "run": str(path), "seed": trial.seed}
-            return {**facts, "diverged": str(error)}
+        given = [drawn if text == "split_seed=seed" else text for text in (*trial.assignments, *self.set)]
+        recipe = override(pick(kind.recipes, trial.recipe, kind.name), given)
+        where = self.device_or_default, self.threads
+        return Request(kind, recipe, given, self.source(kind.name), NO_OBJECTS, trial.seed, *where, self.baselines)
 
     def _tell(self, paths: list[Path], experiment: "Experiment | None", console: "Console") -> None:
         """The tables for a terminal: one row a run, or one a model where there are many runs of each."""

@@ -1,6 +1,7 @@
 """The options that every verb which trains has, and what they do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from porism.runs.tuning import Tuning
     from porism.training.loop import Training
     from porism.training.own_model import OwnModel
+    from porism.training.progress import Progress
     from porism.training.task import Task
 
 
@@ -129,28 +131,44 @@ class TrainingOptions:
         recipe: the run's own for more epochs or with more patience.
         """
         from porism.api.engine import going_on
-        from porism.cli.output import tell
         from porism.training.progress import ConsoleProgress
 
         with going_on(run, ConsoleProgress(console), recipe) as training:
-            if training.position.finished:
-                tell(console, f"finished: {training.position.finished}")
             return self._complete(training, console, report)
 
     def _complete(self, training: "Training", console: "Console", report: bool) -> dict[str, Any]:
         from porism.api.engine import finish
-        from porism.cli.output import lost, tell
+
+        with self.output_lost(console):
+            return finish(training, self.listening(console)(training), self.checkpoint_every, report=report)
+
+    def listening(self, console: "Console") -> "Callable[[Training], Progress]":
+        """Says where a training is and how it runs, and gives who listens to it from then on."""
+        from porism.cli.output import tell
         from porism.training.progress import ConsoleProgress, Progress, ProgressGroup, TensorBoardProgress
 
-        path, facts = training.run.path, training.run.facts
-        listeners: list[Progress] = [] if self.quiet else [ConsoleProgress(console)]
-        if self.tensorboard:
-            listeners.append(TensorBoardProgress(path / "tensorboard"))
-        tell(console, f"{facts.task} {facts.recipe} on {where_and_how(facts)}: {path}")
-        if caution := training.task.caution(facts.device, facts.threads):
-            tell(console, f"note: {caution}")
+        def started(training: "Training") -> "Progress":
+            path, facts = training.run.path, training.run.facts
+            if training.position.finished:
+                tell(console, f"finished: {training.position.finished}")
+            tell(console, f"{facts.task} {facts.recipe} on {where_and_how(facts)}: {path}")
+            if caution := training.task.caution(facts.device, facts.threads):
+                tell(console, f"note: {caution}")
+            listeners: list[Progress] = [] if self.quiet else [ConsoleProgress(console)]
+            if self.tensorboard:
+                listeners.append(TensorBoardProgress(path / "tensorboard"))
+            return ProgressGroup(*listeners)
+
+        return started
+
+    @staticmethod
+    @contextmanager
+    def output_lost(console: "Console") -> "Iterator[None]":
+        """Let a training that is stopped say why, where that is for want of a reader."""
+        from porism.cli.output import lost
+
         try:
-            return finish(training, ProgressGroup(*listeners), self.checkpoint_every, report=report)
+            yield
         except Interrupted as stopped:
             if why := lost(console):
                 raise Interrupted(f"{why}: {stopped.problem}", stopped.advice) from stopped

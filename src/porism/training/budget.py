@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from porism.errors import Advice, RecipeError, advise, nearest, option
-from porism.runs.recipe import AnyRecipe, Recipe
+from porism.runs.recipe import AnyRecipe
 from porism.training.task import Task
 
 Budget = Mapping[str, float] | Literal["equal"] | None
@@ -86,11 +86,10 @@ def _with_epochs(recipe: AnyRecipe, epochs: int) -> AnyRecipe:
     return dataclasses.replace(changed, restore_best_weights=True, patience=changed.validations)
 
 
-def examples_in_epoch(kind: type[Task], recipe: Recipe, source: str | None) -> int:
-    """How many examples a recipe sees in an epoch, in the task's unit: read from the data."""
-    task = kind.load(recipe, source)
+def examples_in_epoch(task: Task) -> int:
+    """How many examples a task's recipe sees in an epoch, in the task's unit."""
     # A pass may be of several epochs, with one validation at its end.
-    return sum(task.count(batch) for batch in task.batches(1, 1)) // recipe.check_val_every_n_epoch
+    return sum(task.count(batch) for batch in task.batches(1, 1)) // task.recipe.check_val_every_n_epoch
 
 
 def _epochs(recipe: AnyRecipe, amount: float, examples: int) -> int:

@@ -1,7 +1,7 @@
 """Runs of a comparison that are on the disk already: kept where they are what is requested now, refused otherwise."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,11 +22,13 @@ NOT_OF_DATA = {field.name for field in dataclasses.fields(Recipe)} - {"batch_siz
 
 
 class Found(NamedTuple):
-    """A run on the disk, and the recipe and seed that are requested in its place."""
+    """A run on the disk, and the recipe, seed and data that are requested in its place."""
 
     run: RunFolder
     recipe: Recipe
     seed: int
+    load: Callable[[], Task]
+    """Reads the data."""
 
 
 class Circumstances(NamedTuple):
@@ -37,20 +39,20 @@ class Circumstances(NamedTuple):
     device: torch.device
     threads: int | None
 
-    def of(self, found: Found) -> dict[str, Any]:
+    def of(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """All that decides a run's result, as it is requested now."""
         requested: dict[str, Any] = {
             "task": self.kind.name,
-            "recipe": found.recipe.name,
+            "recipe": recipe.name,
             "data": self.source or EMBEDDED,
-            "seed": found.seed,
+            "seed": seed,
             "device": str(self.device),
         }
         if self.device.type == "cpu":
             # The bits of a sum depend on the threads that share it. On a GPU they share none.
             requested["threads"] = self.threads or torch.get_num_threads()
-        precision = choose_precision(found.recipe.precision, self.device)
-        return requested | settings(found.recipe) | {"precision": precision}
+        precision = choose_precision(recipe.precision, self.device)
+        return requested | settings(recipe) | {"precision": precision}
 
 
 def refuse_other_run(path: Path, recipe: Recipe, seed: int, now: Circumstances) -> None:
@@ -59,7 +61,7 @@ def refuse_other_run(path: Path, recipe: Recipe, seed: int, now: Circumstances) 
         return
     differing = []
     with suppress(RunError):  # of a damaged run only that it is there is reported
-        differing = settings_that_differ(Found(RunFolder.open(path), recipe, seed), now)
+        differing = settings_that_differ(RunFolder.open(path), recipe, seed, now)
     if differing:
         raise already_there(path, differing)
 
@@ -67,7 +69,7 @@ def refuse_other_run(path: Path, recipe: Recipe, seed: int, now: Circumstances) 
 def check_found(runs: Sequence[Found], now: Circumstances) -> None:
     """Refuse runs that are others than requested, run by run, and results that are damaged."""
     # Reading the data takes long, so it is compared where all else is the same.
-    others = list(_by_recipe(runs, now)) or list(_by_data(runs, now))
+    others = list(_by_recipe(runs, now)) or list(_by_data(runs))
     if others:
         more = f" and {len(others) - NAMED} more runs" if len(others) > NAMED else ""
         raise RunError(
@@ -80,25 +82,25 @@ def check_found(runs: Sequence[Found], now: Circumstances) -> None:
 
 def _by_recipe(runs: Sequence[Found], now: Circumstances) -> Iterator[str]:
     for found in runs:
-        if differing := settings_that_differ(found, now):
+        if differing := settings_that_differ(found.run, found.recipe, found.seed, now):
             yield f"{found.run.path}: {', '.join(differing)}"
 
 
-def settings_that_differ(found: Found, now: Circumstances) -> list[str]:
+def settings_that_differ(run: RunFolder, recipe: Recipe, seed: int, now: Circumstances) -> list[str]:
     """What of a run, its data aside, is not what is requested now."""
-    run, kind = found.run, now.kind
+    kind = now.kind
     held = facts_of(run)
     if held["task"] == kind.name:
         held = settings(from_fields(type(kind.recipes[kind.default_recipe]), run.fields)) | held
-    return differences(held, {name: value for name, value in now.of(found).items() if name in held})
+    return differences(held, {name: value for name, value in now.of(recipe, seed).items() if name in held})
 
 
-def _by_data(runs: Sequence[Found], now: Circumstances) -> Iterator[str]:
+def _by_data(runs: Sequence[Found]) -> Iterator[str]:
     fingerprints: dict[tuple[Any, ...], str] = {}
-    for run, recipe, _ in runs:
+    for run, recipe, _, load in runs:
         read_by = tuple((name, value) for name, value in settings(recipe).items() if name not in NOT_OF_DATA)
         if read_by not in fingerprints:
-            fingerprints[read_by] = now.kind.load(recipe, now.source).fingerprint()
+            fingerprints[read_by] = load().fingerprint()
         held, requested = run.facts.fingerprint, fingerprints[read_by]
         if held != requested:
             yield f"{run.path}: the sha256 of its data begins {held[:12]}, requested {requested[:12]}"
