@@ -14,13 +14,14 @@ from torch import nn
 
 from porism.api.comparing import Plan, experiment_named
 from porism.api.engine import REPORT
-from porism.api.listeners import Callback, listener
+from porism.api.listeners import Callback, listener, listener_beside
 from porism.api.messages import python_words
 from porism.api.notebook import rows_html
 from porism.api.recipes import Settings, slug
 from porism.api.run import FilePath, Run
 from porism.api.train import Request, batch_size_of
 from porism.api.trainings import Watch
+from porism.api.workers import check_workers, thread_share
 from porism.errors import Advice, RecipeError, RunError
 from porism.report.comparison import RunGroup, entries_of, group_runs
 from porism.report.contest import Contest, contest
@@ -33,6 +34,7 @@ from porism.runs.record import RunRecord, read_run
 from porism.runs.run import new_folder
 from porism.tasks import find
 from porism.training.budget import Budget
+from porism.training.device import choose_device
 from porism.training.experiment import Experiment, ExperimentRun
 from porism.training.own_model import DataInfo, OwnModel
 from porism.training.task import Function
@@ -184,6 +186,7 @@ def compare(
     device: str = "auto",
     threads: int | None = None,
     baselines: bool = True,
+    workers: int = 1,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
     **fields: Any,
@@ -208,6 +211,9 @@ def compare(
         improves on valid.
     out: the folder of the comparison, a run in it for each model and seed; None for a new one under runs/.
     resume: keep what is done in `out`, go on with what is not.
+    workers: how many trainings at a time, each in a process of its own with `threads` threads; left out, an equal part
+        of the cores. The same bits as one after the other with as many threads; times are longer, and marked. Models,
+        losses and data must be importable or plain: no lambda, nothing of the script itself. No budget of seconds.
 
     All else as in `porism.train`; fields are set in every recipe. A run that diverges has no result, and the others go
     on.
@@ -219,6 +225,9 @@ def compare(
             task, models = "supervised", task
         contenders = Contenders.of(task, models, {**batch_size_of(data), **fields}, loss, metrics)
         contenders.check_seeds(seeds)
+        check_workers(workers)
+        if workers > 1 and threads is None and choose_device(device).type == "cpu":
+            threads = thread_share(workers)
 
         def request_of(trial: ExperimentRun) -> Request:
             settings = contenders.settings(trial)
@@ -237,7 +246,8 @@ def compare(
         folder = new_folder(f"{task}-{plan.name}") if out is None else Path(out)
         reporter = listener(progress, callbacks)
         plan.check_folder(folder, resume, TAKEN)
-        outcomes = plan.train(folder, Watch(reporter, lambda training: reporter))
+        watch = Watch(reporter, lambda training: reporter, listener_beside(progress, callbacks))
+        outcomes = plan.train(folder, watch, workers=workers)
         runs = [Run(outcome.path, user_objects=outcome.request.user_objects) for outcome in outcomes]
         if experiment is None:
             # Model by model, as they were given; they were trained seed by seed.

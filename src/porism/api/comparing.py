@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from porism.api.recipes import slug
 from porism.api.train import Request
-from porism.api.trainings import Outcome, Watch, train_one
+from porism.api.trainings import Outcome, Watch, kept, train_one
+from porism.api.worker import Job
+from porism.api.workers import check_jobs, train_side_by_side
 from porism.errors import Advice, DivergedError, RecipeError, RunError, advise, option
 from porism.runs.run import IN_MEMORY, RECIPE, RunFolder
 from porism.training.budget import Budget, apply_budget
@@ -92,17 +94,49 @@ class Plan:
         if not resume:
             raise RunError(f"{folder / there[0].folder} already holds a run.", advice)
 
-    def train(self, folder: Path, watch: Watch, checkpoint_every: float = 60.0) -> list[Outcome]:
-        """Train what is not done yet, one after the other.
+    def train(
+        self,
+        folder: Path,
+        watch: Watch,
+        *,
+        workers: int = 1,
+        checkpoint_every: float = 60.0,
+        tensorboard: bool = False,
+    ) -> list[Outcome]:
+        """Train what is not done yet, one after the other or so many at a time.
 
-        A training that diverges is an outcome, and the others go on; that all do is an error.
+        A training that diverges is an outcome, and the others go on; that all do is an error. tensorboard: whether
+        those that run beside others write curves for it.
         """
-        outcomes = []
-        for name, request in self.trainings:
-            outcomes.append(train_one(request, folder / name, watch, self.own_pages, checkpoint_every))
-            _tell_diverged(outcomes[-1], watch)
+        if workers > 1:
+            outcomes = self._train_side_by_side(folder, watch, workers, checkpoint_every, tensorboard)
+        else:
+            outcomes = []
+            for name, request in self.trainings:
+                outcomes.append(train_one(request, folder / name, watch, self.own_pages, checkpoint_every))
+                _tell_diverged(outcomes[-1], watch)
         refuse_all_diverged(outcomes)
         return outcomes
+
+    def _train_side_by_side(
+        self, folder: Path, watch: Watch, workers: int, checkpoint_every: float, tensorboard: bool
+    ) -> list[Outcome]:
+        outcomes = {name: kept(request, folder / name) for name, request in self.trainings}
+        for outcome in filter(None, outcomes.values()):
+            _tell_diverged(outcome, watch)
+        jobs = [
+            Job(name, request, folder / name, self.own_pages, checkpoint_every, tensorboard, workers)
+            for name, request in self.trainings
+            if outcomes[name] is None
+        ]
+        check_jobs(jobs)
+        if not jobs:
+            return [outcome for outcome in outcomes.values() if outcome is not None]
+        threads = jobs[0].request.threads
+        each = "" if threads is None else f", each with {threads} thread{'s' * (threads > 1)}"
+        watch.notes.note(f"{len(jobs)} trainings, {workers} at a time{each}")
+        trained = {outcome.path.name: outcome for outcome in train_side_by_side(jobs, workers, watch.beside)}
+        return [outcomes[name] or trained[name] for name, _ in self.trainings]
 
 
 def _tell_diverged(outcome: Outcome, watch: Watch) -> None:

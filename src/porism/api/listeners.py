@@ -8,6 +8,7 @@ from rich.console import Console
 
 from porism.errors import RecipeError
 from porism.training.progress import ConsoleProgress, NoProgress, Progress, ProgressGroup
+from porism.training.side_by_side import SideBySide
 
 Callback = Callable[[Mapping[str, Any]], object]
 """Called after each epoch with what `Run.history` says of it."""
@@ -28,15 +29,34 @@ def listener(progress: bool | None, callbacks: Sequence[Callback]) -> Progress:
 
     progress: a bar and a line an epoch on standard error; None for one on a terminal or in a notebook.
     """
+    callback_listeners = _callbacks(callbacks)
+    console: list[Progress] = [ConsoleProgress(_console())] if _is_shown(progress) else []
+    return ProgressGroup(*console, *callback_listeners)
+
+
+def listener_beside(progress: bool | None, callbacks: Sequence[Callback]) -> Callable[[str], Progress]:
+    """The same for trainings that run beside one another, by their names."""
+    callback_listeners = _callbacks(callbacks)
+    if not _is_shown(progress):
+        return lambda name: ProgressGroup(*callback_listeners)
+    together = SideBySide(_console())
+    return lambda name: ProgressGroup(together.row(name), *callback_listeners)
+
+
+def _callbacks(callbacks: Sequence[Callback]) -> list[Progress]:
     if wrong := [one for one in callbacks if not callable(one)]:
         raise RecipeError(
             f"callbacks: {wrong[0]!r} cannot be called, expected functions of a dict, each called after an epoch."
         )
-    shown = _is_watched() if progress is None else progress
-    console: list[Progress] = [ConsoleProgress(Console(stderr=True, emoji=False))] if shown else []
-    return ProgressGroup(*console, *(CallbackProgress(callback) for callback in callbacks))
+    return [CallbackProgress(callback) for callback in callbacks]
 
 
-def _is_watched() -> bool:
+def _console() -> Console:
+    return Console(stderr=True, emoji=False)
+
+
+def _is_shown(progress: bool | None) -> bool:
+    if progress is not None:
+        return progress
     # IPython is there in a notebook and in its own shell alone.
     return "IPython" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())

@@ -23,6 +23,8 @@ class Watch:
 
     notes: Progress
     started: Callable[[Training], Progress]
+    beside: Callable[[str], Progress]
+    """Who is told of a training that runs beside others, by its name."""
 
 
 class Outcome(NamedTuple):

@@ -30,6 +30,7 @@ class CompareCommand(TrainingOptions):
     $ porism compare language elman lstm --seeds 5       means and intervals over five seeds
     $ porism compare language elman lstm --epochs 4      the same for all of them
     $ porism compare language elman lstm --budget seconds=60
+    $ porism compare language elman lstm --seeds 5 --workers 4       four trainings at a time
     $ porism compare images pooling-question             an experiment: recipes, settings and seeds that answer it
     $ porism compare language table-01 table-02 --data ptb/ --out ptb-table
     $ porism compare language table-01 table-02 --data ptb/ --out ptb-table --resume
@@ -45,6 +46,9 @@ class CompareCommand(TrainingOptions):
     budget: Annotated[str, arg(metavar="equal|own|epochs=N|seconds=N|examples=N", help_behavior_hint="")] = "equal"
     """How much training each may have. Left out: equal, as many epochs as the recipe with the most. Each stops earlier
     only when it no longer improves on valid. own: what each recipe says."""
+    workers: Annotated[int, arg(metavar="N")] = 1
+    """How many trainings at a time, each in a process of its own with --threads threads; those left out, an equal part
+    of the cores."""
     out: Annotated[Path | None, optional("FOLDER", Path)] = None
     """The folder of the comparison, one run in it for each recipe and seed. Left out: a new one under runs/."""
     resume: Annotated[bool, optional()] = False
@@ -70,10 +74,12 @@ class CompareCommand(TrainingOptions):
     def run(self) -> int:
         from porism.api.engine import REPORT
         from porism.api.trainings import Watch
+        from porism.api.workers import check_workers
         from porism.cli.output import console_for, print_json, tell
         from porism.report.page import write_report
         from porism.tasks import find
-        from porism.training.progress import ConsoleProgress
+        from porism.training.progress import ConsoleProgress, NoProgress
+        from porism.training.side_by_side import SideBySide
 
         kind = find(self.task)
         if self.resume and self.out is None:
@@ -81,15 +87,24 @@ class CompareCommand(TrainingOptions):
         self.check()
         seeds = read_seeds(self.seeds)
         self.check_new(seeds if isinstance(seeds, int) else None)
+        check_workers(self.workers)
         self._decide()
         plan = self.plan(kind)
         self.out = folder = self.out or new_folder(f"{self.task}-{plan.name}")
         taken = f"Choose another --out, or go on with: {self.go_on()}"
         plan.check_folder(folder, self.resume, Advice(taken, taken))
         console = console_for(self.json, patient=True)
-        watch = Watch(ConsoleProgress(console), self.listening(console))
+        together = SideBySide(console)
+        beside = (lambda name: NoProgress()) if self.quiet else together.row
+        watch = Watch(ConsoleProgress(console), self.listening(console), beside)
         with self.output_lost(console):
-            outcomes = plan.train(folder, watch, self.checkpoint_every)
+            outcomes = plan.train(
+                folder,
+                watch,
+                workers=self.workers,
+                checkpoint_every=self.checkpoint_every,
+                tensorboard=self.tensorboard,
+            )
         paths = [outcome.path for outcome in outcomes]
         report = write_report(paths, folder / REPORT, command=self._command(), experiment=plan.experiment)
         self._tell(paths, plan.experiment, console)
@@ -180,20 +195,21 @@ class CompareCommand(TrainingOptions):
             words += ["--seeds", self.seeds]
         if self.threads is not None:
             words += ["--threads", str(self.threads)]
+        if self.workers > 1:
+            words += ["--workers", str(self.workers)]
         if not self.baselines:
             words.append("--no-baselines")
         return shlex.join([*words, "--device", self.device_or_default, "--seed", str(self.seed_or_default)])
 
     def _decide(self) -> None:
         """Settle what is left to the machine, so that all runs have the same, and the command that repeats them too."""
-        import torch
-
+        from porism.api.workers import thread_share
         from porism.training.device import choose_device, choose_precision
 
         device = choose_device(self.device_or_default)
         self.device = str(device)
         if device.type == "cpu":
-            self.threads = self.threads or torch.get_num_threads()
+            self.threads = self.threads or thread_share(self.workers)
         own = {recipe.precision for recipe in self.recipes_named([self.task, *self.recipes])}
         if own == {"auto"} and not any(assignment.startswith("precision=") for assignment in self.set):
             self.set = [*self.set, f"precision={choose_precision('auto', device)}"]

@@ -7,7 +7,7 @@ from statistics import fmean
 from porism.report import numbers
 from porism.report.comparison import RunGroup, entries_of, group_runs
 from porism.report.contest import Contest, contest, correct, describe, reached
-from porism.report.fairness import fairness
+from porism.report.fairness import fairness, side_by_side
 from porism.report.seeds import SeedGroup, models_of, seeds_text, trusted
 from porism.runs.record import RunRecord
 from porism.training.experiment import Experiment
@@ -102,6 +102,7 @@ def answer(experiment: Experiment, records: Sequence[RunRecord]) -> Answer:
             "The runs were not all scored on the same examples, so they are answered apart: "
             f"{'; '.join(group.place for group in groups)}."
         )
+    notes += side_by_side(records)
     return Answer(experiment, tuple(correct(contests)), tuple(notes))
 
 

@@ -18,6 +18,19 @@ def fairness(models: Sequence[SeedGroup]) -> list[str]:
     return [*_budget(models), *_differences(models), *_improving(models)]
 
 
+def side_by_side(records: Sequence[RunRecord]) -> list[str]:
+    """Which times were measured while trainings shared the machine: these are longer than alone."""
+    shared = [record for record in records if record.at_a_time > 1]
+    if not shared:
+        return []
+    counts = sorted({record.at_a_time for record in shared})
+    who = "All times" if len(shared) == len(records) else f"The times of {len(shared)} of {len(records)} runs"
+    together = " or ".join(map(str, counts))
+    return [
+        f"{who} were measured with {together} trainings at a time, which share the machine: alone they are shorter."
+    ]
+
+
 def _budget(models: Sequence[SeedGroup]) -> list[str]:
     seconds = {plain(record.fields["max_seconds"]) for record in _records(models) if record.fields.get("max_seconds")}
     if len(seconds) == 1 and all(record.fields.get("max_seconds") for record in _records(models)):

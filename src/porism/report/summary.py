@@ -7,7 +7,7 @@ from porism.report.baselines import against_baselines
 from porism.report.comparison import RunGroup, machine
 from porism.report.contest import LEAST_SEEDS, Contest, PairedComparison, contest, describe
 from porism.report.examples import of_examples
-from porism.report.fairness import fairness
+from porism.report.fairness import fairness, side_by_side
 from porism.report.seeds import SeedGroup, models_of
 from porism.runs.statistics import SIGNIFICANCE
 
@@ -34,6 +34,7 @@ def summarise(group: RunGroup, baselines: bool = True) -> str:
     if len(finished) == 1:
         sentences += _trust_alone(finished[0])
     sentences += _diverged(models) + _left_out(group, models) + _copies(group, finished)
+    sentences += side_by_side([entry.record for entry in group.entries])
     return " ".join(sentences)
 
 

@@ -50,6 +50,7 @@ class OtherEvent:
     command: str | None = None
     text: str = ""
     reason: str | None = None
+    trainings: int = 1
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,8 @@ class RunRecord:
     """What was tried on valid before the training."""
     diverged: str | None = None
     """Why training could not go on: its numbers were no longer finite."""
+    at_a_time: int = 1
+    """How many trainings shared the machine while its times were measured, at most."""
 
     @property
     def finished(self) -> bool:
@@ -264,6 +267,9 @@ def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord
             return replace(record, notes=(*record.notes, _shaped(event, OtherEvent, place).text))
         case "diverge":
             return replace(record, diverged=_shaped(event, OtherEvent, place).text)
+        case "side_by_side":
+            together = _shaped(event, OtherEvent, place).trainings
+            return replace(record, at_a_time=max(record.at_a_time, together))
         case "finish":
             return replace(record, reason=_shaped(event, OtherEvent, place).reason)
         case _:

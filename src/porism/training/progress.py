@@ -45,6 +45,21 @@ class NoProgress:
     def close(self) -> None: ...
 
 
+def bars_on(console: Console) -> Bars:
+    """A table of progress bars, a row a training, where the console is a terminal."""
+    return Bars(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("at most"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
 class ConsoleProgress:
     """A progress bar with rate and time left on a terminal, and plain lines elsewhere.
 
@@ -54,19 +69,8 @@ class ConsoleProgress:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.bar = Bars(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TextColumn("at most"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self.bar = bars_on(console)
         self.unit, self.units, self.since = "", 0, time.monotonic()
-        self.left = 0
 
     def begin(self, title: str, epochs: int, steps: int, done: int, unit: str) -> None:
         self.unit, self.since, self.units = unit, time.monotonic(), 0

@@ -16,6 +16,7 @@ from porism.errors import DataError, PorismError, RunError, TrainingError
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe, from_fields
+from porism.runs.record import read_run
 from porism.runs.run import BEST, IN_MEMORY, RunFacts, RunFolder, refuse_taken
 from porism.runs.tuning import Tuning
 from porism.training.baselines import baselines_of
@@ -218,6 +219,7 @@ def _results(training: Training, progress: Progress) -> dict[str, Any]:
         "hardware": hardware(training.device),
         "versions": versions(),
         "command": training.run.facts.repeat(),
+        **_at_a_time(training),
     }
     training.run.write_exhibits(exhibits)
     training.run.write_outcomes(outcomes)
@@ -225,6 +227,12 @@ def _results(training: Training, progress: Progress) -> dict[str, Any]:
     # Last, since a run that has metrics is done.
     training.run.write_metrics(result)
     return result
+
+
+def _at_a_time(training: Training) -> dict[str, int]:
+    """How many trainings shared the machine while times were measured, where it was not alone."""
+    together = read_run(training.run.path).at_a_time
+    return {"trainings_at_a_time": together} if together > 1 else {}
 
 
 def _baselines(training: Training) -> dict[str, Any]:

@@ -1,0 +1,117 @@
+"""Several trainings at a time: the same bits as one after the other, and what ends one of them or all."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.api.conftest import Data, best_bits
+from torch import nn
+
+import porism
+from porism.api.workers import thread_share
+from porism.errors import Interrupted, PorismError, RunError
+from porism.report.fairness import side_by_side
+from porism.runs.record import read_run
+from porism.training.interrupt import ask_to_stop
+
+FIXED: dict[str, Any] = {"loss": "cross_entropy", "threads": 1, "device": "cpu", "learning_rate": 0.02}
+DIES = "PORISM_TEST_DIES"
+
+
+def small(info: Any) -> nn.Module:
+    return nn.Linear(info.num_features, info.num_classes)
+
+
+def large(info: Any) -> nn.Module:
+    return nn.Sequential(nn.Linear(info.num_features, 16), nn.ReLU(), nn.Linear(16, info.num_classes))
+
+
+def dies(info: Any) -> nn.Module:
+    if os.environ.get(DIES):
+        os._exit(7)
+    return large(info)
+
+
+def events(run: Path) -> list[str]:
+    return [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def alone(points: Data, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One after the other, in this process."""
+    out = tmp_path_factory.mktemp("alone") / "c"
+    return porism.compare({"one": small, "other": dies}, data=points, out=out, epochs=3, **FIXED).path
+
+
+def test_a_process_that_dies_is_named_and_the_others_finish_with_the_same_bits(
+    points: Data, tmp_path: Path, alone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(DIES, "1")
+    models, heard = {"other": dies, "one": small}, list[Any]()
+    given: dict[str, Any] = {"data": points, "out": tmp_path / "c", "epochs": 3, **FIXED}
+    with pytest.raises(RunError) as raised:
+        porism.compare(models, workers=2, progress=True, callbacks=[heard.append], **given)
+    assert str(raised.value).startswith("other: its process ended with exit code 7.")
+    assert str(raised.value).endswith("1 of 2 trainings are done, and kept.")
+    told = capsys.readouterr().err
+    assert "2 trainings, 2 at a time, each with 1 thread" in told
+    assert "one: epoch   3  train" in told
+    assert "other: its process ended with exit code 7." in told
+    assert [event["epoch"] for event in heard] == [1, 2, 3]
+    assert best_bits(tmp_path / "c/one") == best_bits(alone / "one")
+    monkeypatch.delenv(DIES)
+    found = porism.compare(models, resume=True, **given)
+    assert best_bits(tmp_path / "c/other") == best_bits(alone / "other")
+    # Only what ran beside others is marked.
+    assert json.loads((tmp_path / "c/one/metrics.json").read_text())["trainings_at_a_time"] == 2
+    assert "trainings_at_a_time" not in (tmp_path / "c/other/metrics.json").read_text()
+    assert "The times of 1 of 2 runs were measured with 2 trainings at a time" in str(found)
+
+
+def test_a_request_to_stop_stops_all_with_a_checkpoint(points: Data, tmp_path: Path) -> None:
+    models = {"one": small, "other": dies}
+    given: dict[str, Any] = {"data": points, "out": tmp_path / "c", "batch_size": 1, **FIXED}
+    with pytest.raises(Interrupted) as raised:
+        porism.compare(models, workers=2, epochs=1000, patience=1000, callbacks=[lambda _: ask_to_stop()], **given)
+    assert str(raised.value).startswith("stopped, and saved. Go on with: the same call with out=")
+    # The one that had ended an epoch was training; the other may have been about to.
+    runs = [path for path in (tmp_path / "c").iterdir() if path.is_dir()]
+    stopped = [run for run in runs if events(run)[-1] == "interrupt"]
+    assert stopped
+    assert all(read_run(run).metrics is None for run in runs)
+    assert side_by_side([read_run(run) for run in stopped])[0].startswith("All times were measured with 2 trainings")
+
+
+WRONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "time": ("5 seconds are not the same for all where 2 trainings share the machine", {"budget": {"seconds": 5}}),
+    "lambda": ("mine cannot be trained in a process of its own", {"models": {"mine": lambda info: small(info)}}),
+    "none": ("workers takes a whole number from 1 to 1024, got 0", {"workers": 0}),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_cannot_run_beside_others_is_refused_before_anything_is_made(
+    wrong: str, points: Data, tmp_path: Path
+) -> None:
+    words, given = WRONG[wrong]
+    asked: dict[str, Any] = {"task": "supervised", "models": {"one": small}, "workers": 2, "data": points, **given}
+    with pytest.raises(PorismError) as raised:
+        porism.compare(**asked, out=tmp_path / "c", **FIXED)
+    assert words in str(raised.value)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_model_of_the_script_itself_is_refused(points: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import __main__
+
+    here = type("Here", (nn.Linear,), {"__module__": "__main__", "__qualname__": "Here"})
+    monkeypatch.setattr(__main__, "Here", here, raising=False)
+    with pytest.raises(PorismError, match="it is defined in the script or notebook itself"):
+        porism.compare({"mine": here(4, 3)}, data=points, workers=2, out=tmp_path / "c", **FIXED)
+
+
+def test_threads_are_shared_equally(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: 8)
+    assert [thread_share(workers) for workers in (1, 2, 3, 16)] == [8, 4, 2, 1]
