@@ -93,6 +93,7 @@ class SpeechFields(RecipeFields, total=False):
     features: Literal["fbank", "ljspeech"]
     max_target_length: int
     scoring: Literal["whole", "published"]
+    transcripts: str | None
     strict: bool
     hidden_size: int
     num_heads: int

@@ -28,6 +28,9 @@ class SpeechRecipe(Recipe):
     scoring: Literal["whole", "published"] = "whole"
     """Against whole transcripts, every character counted; or, as in the published experiment, against what is left of
     them in the model's alphabet and within `max_target_length`."""
+    transcripts: str | None = None
+    """Which files of your folder hold the transcripts: *.trans.txt or metadata.csv with a line for each recording, its
+    name first; {name}.lab for a file each. none: the layouts that are known."""
     strict: bool = False
     """Refuse a transcript with a character outside the alphabet, which otherwise counts as unknown."""
     hidden_size: Count = 200

@@ -59,7 +59,7 @@ class Speech(Task):
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
-        task = cls(own, {}, load_recordings(source, strict=own.strict))
+        task = cls(own, {}, load_recordings(source, strict=own.strict, transcripts=own.transcripts))
         train = task.examples("train")
         task._assets = {
             "symbols": list(SYMBOLS),

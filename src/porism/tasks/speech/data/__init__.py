@@ -6,7 +6,7 @@
 
 from pathlib import Path
 
-from porism.errors import DataError, nearest
+from porism.errors import DataError, advise, fields, nearest
 from porism.tasks.blocks.download import DataSet
 from porism.tasks.speech.data.an4 import TRANSCRIPTS, read_an4
 from porism.tasks.speech.data.embedded import NAME, embedded_recordings
@@ -15,6 +15,7 @@ from porism.tasks.speech.data.ljspeech import METADATA, PUBLIC, read_ljspeech, r
 from porism.tasks.speech.data.pairs import holds_pairs, read_pairs
 from porism.tasks.speech.data.recordings import SPLITS, Recordings, Utterance
 from porism.tasks.speech.data.symbols import check_characters
+from porism.tasks.speech.data.transcripts import LIBRISPEECH, holds_librispeech, read_by_pattern
 
 __all__ = ["CATALOGUE", "SPLITS", "Recordings", "Utterance", "load_recordings"]
 
@@ -25,14 +26,15 @@ CATALOGUE = {
 """Recordings known by name. Anything else is a path."""
 
 
-def load_recordings(source: str | None = None, *, strict: bool = False) -> Recordings:
+def load_recordings(source: str | None = None, *, strict: bool = False, transcripts: str | None = None) -> Recordings:
     """The recordings of a name (`spoken`, `ljspeech`) or of a path; None is `spoken`.
 
-    A path is a folder laid out as LJ Speech, as CMU's AN4, with lists (train.tsv, test.tsv) or with a text beside each
-    recording, or one list. `strict` refuses a transcript with a character that is not in the alphabet, which otherwise
-    counts as unknown.
+    A path is a folder laid out as LJ Speech, LibriSpeech or CMU's AN4, with lists (train.tsv, test.tsv) or with a text
+    beside each recording, or one list. `transcripts` is a pattern of the files that hold them, where none of these
+    fits: see `transcripts.py`. `strict` refuses a transcript with a character that is not in the alphabet, which
+    otherwise counts as unknown.
     """
-    recordings = _read(NAME if source is None else source)
+    recordings = _read(NAME if source is None else source, transcripts)
     if strict:
         for split in SPLITS:
             for utterance in recordings.splits[split]:
@@ -40,7 +42,12 @@ def load_recordings(source: str | None = None, *, strict: bool = False) -> Recor
     return recordings
 
 
-def _read(source: str) -> Recordings:
+def _read(source: str, transcripts: str | None) -> Recordings:
+    if transcripts is not None:
+        folder = Path(source).expanduser()
+        if source in CATALOGUE or not folder.is_dir():
+            raise DataError(f"transcripts={transcripts} is for a folder of recordings, and {source} is none.")
+        return read_by_pattern(folder, transcripts)
     if source == NAME:
         return embedded_recordings()
     if source == "ljspeech":
@@ -66,8 +73,11 @@ def _read_folder(folder: Path) -> Recordings:
         return read_lists(folder)
     if holds_pairs(folder):
         return read_pairs(folder)
+    if holds_librispeech(folder):
+        return read_by_pattern(folder, LIBRISPEECH)
     raise DataError(
         f"{folder}: no transcripts in this folder. Put a NAME.txt beside each NAME.wav, {METADATA} and wavs/ as in LJ "
-        f"Speech, {TRANSCRIPTS['train']} as in AN4, or train.tsv and test.tsv with a path, a tab and a transcript a "
-        "line."
+        f"Speech, {TRANSCRIPTS['train']} as in AN4, {LIBRISPEECH} as in LibriSpeech, or train.tsv and test.tsv with a "
+        "path, a tab and a transcript a line;",
+        advise("or name the files that have them: {}.", fields(transcripts="{name}.lab")),
     )
