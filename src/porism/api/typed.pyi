@@ -126,6 +126,7 @@ class WordsFields(RecipeFields, total=False):
     negative: int
     sample: float
     min_count: int
+    tokenizer: Literal["auto", "whitespace", "words"]
     lowercase: bool
     validation_split: float
     deterministic: bool

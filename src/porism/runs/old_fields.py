@@ -177,6 +177,7 @@ def convert(task: str, old: Fields) -> dict[str, Any]:
 KNOWN_DATA = {
     "language": ("manual", "synthetic", "ptb", "wikitext-2"),
     "graphs": ("karate", "partition", "cora", "citeseer"),
+    "words": ("manual", "ptb", "wikitext-2"),
 }
 """The data that 0.1 knew by name, where own data is read in another way today."""
 
@@ -188,7 +189,9 @@ def reading_of_0_1(task: str, source: str | None) -> dict[str, Any]:
     {'tokenizer': 'whitespace'}
     """
     own = task in KNOWN_DATA and source is not None and source not in KNOWN_DATA[task]
-    return {"language": {"tokenizer": "whitespace"}, "graphs": {"features": "given"}}[task] if own else {}
+    at_white_space = {"tokenizer": "whitespace"}
+    read = {"language": at_white_space, "words": at_white_space, "graphs": {"features": "given"}}
+    return read[task] if own else {}
 
 
 def convert_overrides(task: str, overrides: Iterable[str], fields: Fields) -> list[str]:

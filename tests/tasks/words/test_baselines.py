@@ -1,5 +1,6 @@
 """Word vectors by counts and by gensim, scored as ours are."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from porism.tasks.words import baselines
 from porism.tasks.words.baselines import baseline_notes, positive_pmi, words_read
+from porism.tasks.words.exhibits import word_map
 from porism.tasks.words.recipes import RECIPES
 from porism.tasks.words.task import Words
 
@@ -39,7 +41,7 @@ def test_gensim_is_trained_and_scored_or_a_line_says_why_not(task: Words, monkey
     assert found["gensim"]["test"]["cross_entropy"] < found["unigram"]["test"]["cross_entropy"]
     assert found == task.baselines()
     assert baseline_notes(task.corpus, task.recipe) == []
-    monkeypatch.setattr(baselines, "find_spec", lambda name: None)
+    monkeypatch.setattr(baselines, "find_spec", lambda name: None if name == "gensim" else find_spec(name))
     assert "gensim" not in task.baselines()
     assert baseline_notes(task.corpus, task.recipe) == [
         "Without gensim's skip-gram: gensim is not installed, pip install gensim brings it."
@@ -78,3 +80,14 @@ def test_measuring_them_leaves_the_random_numbers_as_they_are(task: Words) -> No
     before = torch.random.get_rng_state()
     assert baselines_of(task) is baselines_of(task)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_without_scikit_learn_the_rest_is_measured_and_drawn(task: Words, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = task.baselines()
+    monkeypatch.setattr(baselines, "find_spec", lambda name: None)
+    monkeypatch.setattr(word_map, "find_spec", lambda name: None)
+    assert task.baselines() == {"unigram": whole["unigram"]}
+    assert "Without PPMI and SVD: scikit-learn is not installed" in " ".join(task.baseline_notes())
+    said = "the report has no map of words, which needs scikit-learn, which is not installed: pip install"
+    assert said in " ".join(task.notes())
+    assert task.exhibits(task.build())[0].title == "Most similar words"

@@ -67,12 +67,11 @@ def words_read(corpus: StreamedCorpus) -> list[int]:
 
 def baseline_metrics(data: WordsData, recipe: WordsRecipe) -> dict[str, dict[str, dict[str, float]]]:
     """The metrics of each baseline on valid and test: name, then split."""
-    counts = count_pairs(data, recipe.window)
-    contexts = torch.from_numpy(np.asarray(counts.sum(0), dtype=np.float64).ravel())
-    models = {
-        "unigram": _model(contexts, torch.zeros(len(contexts), 1), torch.zeros(len(contexts), 1)),
-        "PPMI and SVD": _chosen_on_valid(counts, contexts, data, recipe.vector_size),
-    }
+    counts = None if find_spec("sklearn") is None else count_pairs(data, recipe.window)
+    contexts = count_contexts(data, recipe.window) if counts is None else _sum_of_rows(counts)
+    models = {"unigram": _model(contexts, torch.zeros(len(contexts), 1), torch.zeros(len(contexts), 1))}
+    if counts is not None:
+        models["PPMI and SVD"] = _chosen_on_valid(counts, contexts, data, recipe.vector_size)
     if find_spec("gensim") is not None:
         models["gensim"] = train_gensim(data, recipe)
     return {
@@ -86,7 +85,9 @@ def baseline_notes(corpus: StreamedCorpus, recipe: WordsRecipe) -> list[str]:
     found, vocabulary, words = [], len(corpus.vocabulary), sum(words_read(corpus))
     if words < corpus.words:
         found.append(f"Baselines read the first {words} of {corpus.words} words.")
-    if vocabulary > MOST_IN_MATRIX:
+    if find_spec("sklearn") is None:
+        found.append('Without PPMI and SVD: scikit-learn is not installed, pip install "porism[words]" brings it.')
+    elif vocabulary > MOST_IN_MATRIX:
         found.append(f"PPMI and SVD has vectors of the {MOST_IN_MATRIX} most frequent of {vocabulary} words.")
     if find_spec("gensim") is None:
         return [*found, "Without gensim's skip-gram: gensim is not installed, pip install gensim brings it."]
@@ -95,17 +96,34 @@ def baseline_notes(corpus: StreamedCorpus, recipe: WordsRecipe) -> list[str]:
     return found
 
 
+def drawn_pairs(data: WordsData, window: int) -> Iterator[Tensor]:
+    """Words and contexts (P, 2) of one chunk of text after the other, drawn as for training."""
+    for number, _ in enumerate(data.words_read()):
+        tokens, _ = data.chunks[number]
+        yield draw_pairs(tokens, data.keep, window, seeded_generator(SEED, number))
+
+
+def count_contexts(data: WordsData, window: int) -> Tensor:
+    """How often each word is a context, (V,), without scipy."""
+    size = len(data.corpus.vocabulary)
+    parts = [torch.bincount(pairs[:, 1], minlength=size) for pairs in drawn_pairs(data, window)]
+    return torch.stack(parts).sum(0).double()
+
+
 def count_pairs(data: WordsData, window: int) -> Any:
-    """How often each word has each context, of pairs drawn as for training: sparse (V, V)."""
+    """How often each word has each context: sparse (V, V)."""
     from scipy.sparse import coo_matrix, csr_matrix  # type: ignore[import-untyped]
 
     size = len(data.corpus.vocabulary)
     total = csr_matrix((size, size), dtype=np.float64)
-    for number, _ in enumerate(data.words_read()):
-        tokens, _ = data.chunks[number]
-        i, j = draw_pairs(tokens, data.keep, window, seeded_generator(SEED, number)).numpy().T
+    for pairs in drawn_pairs(data, window):
+        i, j = pairs.numpy().T
         total = total + coo_matrix((np.ones(len(i)), (i, j)), shape=(size, size)).tocsr()
     return total
+
+
+def _sum_of_rows(counts: Any) -> Tensor:
+    return torch.from_numpy(np.asarray(counts.sum(0), dtype=np.float64).ravel())
 
 
 def positive_pmi(counts: Any) -> Any:

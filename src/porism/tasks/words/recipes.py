@@ -35,6 +35,9 @@ class WordsRecipe(Recipe):
     """Words that make up more than this share of the text are dropped at random; 0 keeps all."""
     min_count: Count = 5
     """Rarer words get no vector."""
+    tokenizer: Literal["auto", "whitespace", "words"] = "auto"
+    """What a word is: what stands between white space, or words and each punctuation mark for itself. `auto` takes
+    known corpora, and folders that bring their splits, as they are given, and your own text as words."""
     lowercase: bool = True
     """Read the text in lower case."""
     validation_split: Held = 0.01

@@ -24,7 +24,7 @@ from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
 from porism.tasks.words.data.evaluation_sets import evaluate
 from porism.tasks.words.data.vocabulary import WordCounts
 from porism.tasks.words.exhibits.estimators import EstimationError, estimation_errors, table
-from porism.tasks.words.exhibits.word_map import check_available, word_map
+from porism.tasks.words.exhibits.word_map import missing_package, word_map
 from porism.tasks.words.metric import cross_entropy, measure, pair_losses
 from porism.tasks.words.model.base import build
 from porism.tasks.words.model.cost import pairs_a_word, subject
@@ -76,7 +76,6 @@ class Words(Task):
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
-        check_available()
         if own.evaluation_data is not None and not Path(own.evaluation_data).is_dir():
             raise DataError(
                 f"{own.evaluation_data}: no such folder. Give evaluation_data a folder with wordsim353.tsv in it."
@@ -84,7 +83,7 @@ class Words(Task):
         reading = ReadingOptions(
             own.lowercase, own.min_count, round(1 / own.validation_split), own.batch_size, own.max_memory_mib
         )
-        corpus = load_corpus(source, reading)
+        corpus = load_corpus(source, reading, own.tokenizer)
         task = cls(own, corpus.vocabulary, corpus)
         for split in ("valid", "test"):
             if not len(task._pairs(split)):
@@ -189,7 +188,8 @@ class Words(Task):
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
         net, vectors, words = _own_model(model), _vectors(model), self.vocabulary.words
-        shown: list[AnyExhibit] = [word_map(vectors, words), self._neighbours(model)]
+        shown: list[AnyExhibit] = [] if missing_package() else [word_map(vectors, words)]
+        shown.append(self._neighbours(model))
         if self.recipe.evaluation_data is not None:
             shown += evaluate(Path(self.recipe.evaluation_data), words, vectors).tables()
         return [*shown, table(self._errors(net))]
@@ -197,13 +197,24 @@ class Words(Task):
     def facts(self) -> dict[str, int | float | str]:
         corpus = self.corpus
         facts: dict[str, int | float | str] = {
+            "tokenizer": corpus.reading.tokenizer + (", in lower case" if corpus.reading.lower else ""),
             "words": corpus.words,
             "vocabulary": len(self.vocabulary),
+            **{f"words of {split} without a vector": _percent(corpus.unknown_share(split)) for split in self.splits},
             "sha256 of the vocabulary": self.vocabulary.sha256()[:12],
         }
         if corpus.pruned:
             facts["forgotten while counting"] = f"words seen {corpus.pruned} times or less, when memory was full"
         return facts
+
+    def notes(self) -> Sequence[str]:
+        facts = self.facts()
+        unknown = ", ".join(f"{split} {facts[f'words of {split} without a vector']}" for split in self.splits)
+        line = f"{self.corpus.words:,} words ({facts['tokenizer']}), vocabulary {len(self.vocabulary):,}; "
+        notes = [f"{line}rarer than min_count={self.recipe.min_count}, and so without a vector: {unknown}"]
+        if (missing := missing_package()) is not None:
+            notes.append(f"the report has no map of words, which needs {missing}")
+        return notes
 
     def letters(self) -> dict[str, int]:
         return {"B": pairs_a_word(self.recipe), "V": len(self.vocabulary), "D": self.recipe.vector_size}
@@ -263,6 +274,10 @@ class Words(Task):
             columns=["word", "neighbours"],
             rows=[[sample.prompt, sample.output.removeprefix("-> ")] for sample in samples],
         )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
 
 
 def _vectors(model: nn.Module) -> Tensor:

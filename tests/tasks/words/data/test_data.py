@@ -7,6 +7,9 @@ import pytest
 
 from porism.errors import DataError
 from porism.runs.recipe import override
+from porism.tasks.blocks.texts import EOS
+from porism.tasks.blocks.words_and_marks import WORD, spaced
+from porism.tasks.language.data.tokenizer import get_tokenizer
 from porism.tasks.words.data import load_corpus
 from porism.tasks.words.data.corpus import ReadingOptions
 from porism.tasks.words.recipes import RECIPES
@@ -34,6 +37,50 @@ def test_a_folder_of_other_files_is_one_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one two\n" * 8)
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"two three\n" * 8))
     assert load_corpus(str(tmp_path), ALL).vocabulary.counts == (8, 4, 4)
+
+
+TALK = "Rain, rain, and rain: it rains (a lot)! Don't go out; well-known 3.5 mm.\nNo rain. Été, été!\n"
+
+
+def test_your_own_text_is_cut_as_the_language_task_cuts_it(tmp_path: Path) -> None:
+    file = tmp_path / "talk.txt"
+    file.write_text(TALK * 41, encoding="utf-8")
+    own = load_corpus(str(file), ReadingOptions(least_count=1, every=5))
+    assert own.reading.tokenizer == "words"
+    assert set(own.vocabulary.words) == set(get_tokenizer("words", lowercase=True).stream(TALK)) - {EOS}
+    assert own.words == sum(own.vocabulary.counts)
+    given = load_corpus(str(file), ALL, "whitespace")
+    assert "rain," in given.vocabulary
+    assert own.fingerprint != given.fingerprint
+
+
+def test_known_corpora_and_given_splits_stay_as_they_are(tmp_path: Path) -> None:
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("rain, rain\n" * {"train": 9, "valid": 8, "test": 7}[split])
+    assert load_corpus(str(tmp_path), ALL).vocabulary.words == ("rain", "rain,")
+    assert load_corpus(str(tmp_path), ALL, "words").vocabulary.words == ("rain", ",")
+
+
+@pytest.mark.parametrize("line", [TALK, "a3.5 3.5-inch x_1 'quoted' 1,000,000 - -- e.g. U.S.A. f(x)=y\tz\r\nend", "\n"])
+def test_ascii_text_is_cut_as_any_other(line: str) -> None:
+    """It has a pattern of its own, which is faster."""
+    plain = line.encode("ascii", errors="ignore").decode()
+    words = [word for part in plain.split("\n") for word in (*WORD.findall(part), "\n")][:-1]
+    assert spaced(plain).split(" ") == words
+    assert spaced(f"{plain} é").split(" ") == [*words, "é"]
+
+
+def test_what_has_no_vector_is_counted_and_told(tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text("".join(f"one two, one two number{n}\n" for n in range(400)))
+    task = Words.load(override(RECIPES["small"], ["validation_split=0.1"]), str(file))
+    facts = task.facts()
+    assert (facts["tokenizer"], facts["words"], facts["vocabulary"]) == ("words, in lower case", 320 * 6, 3)
+    assert [facts[f"words of {split} without a vector"] for split in task.splits] == ["16.7 %"] * 3
+    assert task.notes()[0] == (
+        "1,920 words (words, in lower case), vocabulary 3; rarer than min_count=5, and so without a vector: "
+        "train 16.7 %, valid 16.7 %, test 16.7 %"
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,8 @@ from typing import Any, ClassVar
 
 from porism.errors import MissingExtra, advise, fields
 from porism.tasks.blocks.texts import EOS
+from porism.tasks.blocks.words_and_marks import IDEOGRAPHS, WORD
 
-IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Chinese and Japanese characters: written without spaces, so that each is a token."""
-_LETTER = rf"(?:(?![{IDEOGRAPHS}])\w)"
-WORD = re.compile(rf"[{IDEOGRAPHS}]|\d+(?:[.,]\d+)+|{_LETTER}+(?:['’-]{_LETTER}+)*|[^\w\s]")
-"""A character of those, a number with its points, a word with its hyphens and apostrophes, or a mark."""
 _WIDE_MARKS = "、。！？，；："
 NO_SPACE = re.compile(
     rf" (?=[,.;:!?%)\]}}…{_WIDE_MARKS}])|(?<=[(\[{{{_WIDE_MARKS}]) |(?<=[{IDEOGRAPHS}]) (?=[{IDEOGRAPHS}])"

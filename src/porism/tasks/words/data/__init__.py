@@ -5,7 +5,9 @@
 True
 """
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from porism.errors import DataError, nearest
 from porism.tasks.blocks.download import fetch
@@ -20,10 +22,21 @@ CATALOGUE = {**EMBEDDED, **PUBLIC}
 Texts = dict[str, tuple[TextSource, ...]]
 
 
-def load_corpus(source: str | None, reading: ReadingOptions | None = None) -> StreamedCorpus:
-    """The corpus of a name or a path, its words counted; None is the manual."""
+def load_corpus(
+    source: str | None,
+    reading: ReadingOptions | None = None,
+    tokenizer: Literal["auto", "whitespace", "words"] = "auto",
+) -> StreamedCorpus:
+    """The corpus of a name or a path, its words counted; None is the manual.
+
+    tokenizer: `auto` takes the words of a known corpus, or of a folder that brings its splits, as they are given, and
+        cuts any other text into words and punctuation marks, as the language task does.
+    """
     source = NAME if source is None else source
-    return StreamedCorpus.counted(source, _texts(source), reading or ReadingOptions())
+    texts = _texts(source)
+    if tokenizer == "auto":
+        tokenizer = "whitespace" if source in CATALOGUE or "valid" in texts else "words"
+    return StreamedCorpus.counted(source, texts, replace(reading or ReadingOptions(), tokenizer=tokenizer))
 
 
 def _texts(source: str) -> Texts:

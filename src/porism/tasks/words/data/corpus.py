@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, NamedTuple, Self
+from typing import IO, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,14 @@ from numpy.typing import NDArray
 from porism.errors import DataError
 from porism.tasks.blocks.download import COMPRESSED, check_unpacked, open_content, readable
 from porism.tasks.blocks.texts import check_encoding
+from porism.tasks.blocks.words_and_marks import spaced
 from porism.tasks.words.data.vocabulary import Split, TokenizedChunk, WordCounts, WordTable
+from porism.tasks.words.model.trainer import END
 
 BOM = b"\xef\xbb\xbf"
 LONGEST_LINE = 2**14
 """Bytes of a line, or of a word, that are read to its end however small a chunk should be."""
+Cut = Literal["whitespace", "words"]
 EXPANDED = 4
 """Bytes of text in a byte of a compressed file, about."""
 
@@ -73,14 +76,15 @@ class TextSource:
                 yield offset, block[:end]
                 offset, left = offset + end, block[end:]
 
-    def plain(self, chunk: bytes, offset: int, lower: bool) -> bytes:
-        """A chunk that begins at `offset`, checked to be text, in lower case on request."""
+    def plain(self, chunk: bytes, offset: int, lower: bool, tokenizer: Cut = "whitespace") -> bytes:
+        """A chunk that begins at `offset`, checked to be text, in lower case and with marks apart on request."""
         if offset == 0:
             check_encoding(chunk, self.name)
             chunk = chunk.removeprefix(BOM)
         if b"\0" in chunk:
             raise DataError(f"{self.name}, byte {offset + chunk.index(0)}: a zero byte, so no text. Give a text file.")
-        if chunk.isascii():
+        marks_apart = tokenizer == "words"
+        if chunk.isascii() and not marks_apart:
             return chunk.lower() if lower else chunk
         try:
             text = chunk.decode()
@@ -89,7 +93,8 @@ class TextSource:
                 f"{self.name}, byte {offset + error.start}: 0x{chunk[error.start]:02x} is not UTF-8. "
                 "Give a text file, converted to UTF-8 if need be."
             ) from None
-        return text.lower().encode() if lower else chunk
+        text = text.lower() if lower else text
+        return (spaced(text) if marks_apart else text).encode()
 
     def _after_last_word(self, block: bytes, offset: int) -> int:
         end = 1 + max(block.rfind(white) for white in b" \n\t\r")
@@ -158,6 +163,8 @@ class ReadingOptions:
     chunk_words: int = 200_000
     memory: int = 1024
     """MiB."""
+    tokenizer: Cut = "whitespace"
+    """What is a word: what stands between white space, or words and each punctuation mark for itself."""
 
     def chunk_bytes(self, size: int) -> int:
         """Of a text of `size` bytes."""
@@ -220,24 +227,36 @@ class StreamedCorpus:
     def tokens(self, chunk: Chunk, reader: Reader) -> TokenizedChunk:
         """A chunk of the training text as ids of known words."""
         text = reader.texts[chunk.text]
-        content = text.plain(reader.read(chunk.text, chunk.offset, chunk.length), chunk.offset, self.reading.lower)
+        content = reader.read(chunk.text, chunk.offset, chunk.length)
+        content = text.plain(content, chunk.offset, self.reading.lower, self.reading.tokenizer)
         return self.word_table.tokenize(content, chunk.sentence, Split.of("train", self.every))
 
     def held_out(self, split: str) -> NDArray[np.int32]:
         """The beginning of what is held out for valid or test, (T,): HELD_WORDS words or a little more."""
+        return self._held_out(split)[0]
+
+    def unknown_share(self, split: str) -> float:
+        """The share of words that have no vector, of all of train and of what is read of valid or test."""
+        if split == "train":
+            return 1 - sum(self.vocabulary.counts) / max(1, self.words)
+        tokens, words = self._held_out(split)
+        return 1 - int((tokens != END).sum()) / max(1, words)
+
+    def _held_out(self, split: str) -> tuple[NDArray[np.int32], int]:
+        """The known words among those, and how many there are, known or not."""
         own = split in self.texts
         which = Split() if own else Split.of(split, self.every)
         held: list[NDArray[np.int32]] = []
         words = sentence = 0
         for text in self.texts[split if own else "train"]:
             for offset, content in text.chunks(self.reading.chunk_bytes(text.size)):
-                plain = text.plain(content, offset, self.reading.lower)
+                plain = text.plain(content, offset, self.reading.lower, self.reading.tokenizer)
                 tokens, seen, sentence = self.word_table.tokenize(plain, sentence, which)
                 held.append(tokens)
                 words += seen
                 if words >= HELD_WORDS:
-                    return np.concatenate(held)
-        return np.concatenate(held)
+                    return np.concatenate(held), words
+        return np.concatenate(held), words
 
 
 class _Counter:
@@ -269,7 +288,7 @@ class _Counter:
     def _chunks(self, text: TextSource) -> Iterator[tuple[int, int, bytes]]:
         """Offset and bytes of each chunk in the file, and its plain text, which goes into the fingerprint."""
         for offset, content in text.chunks(self.reading.chunk_bytes(text.size)):
-            plain = text.plain(content, offset, self.reading.lower)
+            plain = text.plain(content, offset, self.reading.lower, self.reading.tokenizer)
             self.digest.update(plain)
             yield offset, len(content), plain
         # One text must not run into the next.

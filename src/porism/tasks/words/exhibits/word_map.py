@@ -34,15 +34,15 @@ SEED = 0
 Plane = NDArray[np.float64]
 
 
-def check_available() -> None:
-    """Refuses early, before a training whose report needs the map."""
-    if find_spec("sklearn") is None:
-        raise MissingExtra('the map of words needs scikit-learn, which is not installed: pip install "porism[words]"')
+def missing_package() -> str | None:
+    """The package that the map needs and that is not there, and how to get it; None where it is."""
+    return None if find_spec("sklearn") else 'scikit-learn, which is not installed: pip install "porism[words]"'
 
 
 def word_map(vectors: Tensor, words: Sequence[str], most: int = MOST_WORDS) -> Points:
     """The map of the most frequent words, the first of `words`, without punctuation. vectors (V, D)."""
-    check_available()
+    if (missing := missing_package()) is not None:
+        raise MissingExtra(f"the map of words needs {missing}")
     alphanumeric = (number for number, word in enumerate(words) if any(map(str.isalnum, word)))
     shown = list(islice(alphanumeric, most)) or list(range(len(words[:most])))
     units = normalize(vectors[shown].detach().cpu().double())
