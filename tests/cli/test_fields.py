@@ -85,6 +85,10 @@ def test_a_field_s_option_does_what_set_does(say: Say, text: Path) -> None:
     ("words", "answer"),
     [
         ("train language --epoch 3", "there is no option --epoch. Did you mean --epochs?"),
+        ("train language --no-base", "there is no option --no-base. Did you mean --no-baselines?"),
+        ("train language --nonsense", "there is no option --nonsense. See porism train --help."),
+        ("compare language elman --work 2", "there is no option --work. Did you mean --workers?"),
+        ("runs --js", "there is no option --js. Did you mean --json?"),
         ("train language elman --hiden_size=3", "there is no option --hiden_size. Did you mean --hidden-size?"),
         ("compare language elman lstm --epoch 3", "there is no option --epoch. Did you mean --epochs?"),
         ("evaluate run --splt test", "there is no option --splt. Did you mean --split?"),

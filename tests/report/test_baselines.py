@@ -50,10 +50,18 @@ def test_all_or_none(group_at: Grouped, tests: tuple[float, ...], end: str) -> N
     assert against_baselines(group_at(*tests))[0].endswith(f"reaches 141.2; {end}")
 
 
-def test_where_higher_is_better_a_tie_does_not_beat(write_run: WriteRun) -> None:
-    found = metrics(0.85, baselines={"majority class": {"test": {"perplexity": 0.85}}}, lower_is_better=False)
+@pytest.mark.parametrize(("reached", "end"), [(0.85 + 1e-14, "equals it."), (0.84, "does not beat it.")])
+def test_where_higher_is_better_a_tie_is_called_one(write_run: WriteRun, reached: float, end: str) -> None:
+    found = metrics(reached, baselines={"majority class": {"test": {"perplexity": 0.85}}}, lower_is_better=False)
     group = group_runs(entries_of([read_run(write_run(metrics=found))]))[0]
-    assert against_baselines(group)[0].endswith("majority class, reaches 0.8500; table-02 does not beat it.")
+    assert against_baselines(group)[0].endswith(f"majority class, reaches 0.8500; table-02 {end}")
+
+
+def test_ties_stand_beside_those_that_are_worse(group_at: Grouped) -> None:
+    best = min(scores["test"]["perplexity"] for scores in BASELINES.values())
+    assert against_baselines(group_at(best, 130.0, best, 150.0))[0].endswith(
+        "; table-01 and table-03 equal it, table-04 does not beat it."
+    )
 
 
 def test_they_stand_in_the_page_and_under_the_table(group_at: Grouped) -> None:

@@ -81,7 +81,7 @@ def _unknown(option: str, verb: str, words: list[str], known: list[str], recipes
     if recipes:
         refuse_unknown_field(option, words, recipes[0])
     # Without hyphens, by which all options are alike.
-    near = get_close_matches(option[2:].replace("_", "-"), [name[2:] for name in known], n=1, cutoff=0.6)
+    near = get_close_matches(option[2:].replace("_", "-"), [name[2:] for name in known], n=1, cutoff=0.65)
     hint = f"Did you mean --{near[0]}?" if near else f"See porism {verb} --help."
     return PorismError(f"there is no option {option}. {hint}")
 

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isclose
 
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup
 from porism.report.seeds import SeedGroup, models_of
 from porism.runs.record import finite
+
+SAME = 1e-9
+"""A difference, as a part of a score, that is of rounding alone: 11 of 12 by two ways to divide."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +41,20 @@ def against_baselines(group: RunGroup) -> list[str]:
     models = [(model, best) for model in models_of(group) if (best := _best(group, model)) is not None]
     if not models:
         return []
-    not_better = [model.name for model, (_, score) in models if not _beats(group, model, score)]
+    against = {model.name: _against(group, model, score) for model, (_, score) in models}
     name, score = models[0][1]
     text = f"The best baseline, {name}, reaches {numbers.score(score)}"
     if len({best for _, best in models}) > 1:
         text = "Each model stands beside the best baseline on its own form of the data"
-    if not not_better:
+    equal = [model for model, found in against.items() if found == 0]
+    behind = [model for model, found in against.items() if found < 0]
+    if not equal and not behind:
         return [f"{text}; {f'{models[0][0].name} beats' if len(models) == 1 else 'all models beat'} it."]
-    if len(not_better) == len(models) > 1:
+    if len(behind) == len(models) > 1:
         return [f"{text}; no model beats it."]
-    return [f"{text}; {_listed(not_better)} {'does' if len(not_better) == 1 else 'do'} not beat it."]
+    equals = [f"{_listed(equal)} {'equals' if len(equal) == 1 else 'equal'} it"] if equal else []
+    below = [f"{_listed(behind)} {'does' if len(behind) == 1 else 'do'} not beat it"] if behind else []
+    return [f"{text}; {', '.join([*equals, *below])}."]
 
 
 def baselines_line(group: RunGroup) -> str:
@@ -89,8 +97,11 @@ def _best(group: RunGroup, model: SeedGroup) -> tuple[str, float] | None:
     return (min if group.lower_is_better else max)(known, key=lambda pair: pair[1])
 
 
-def _beats(group: RunGroup, model: SeedGroup, score: float) -> bool:
-    return model.mean < score if group.lower_is_better else model.mean > score
+def _against(group: RunGroup, model: SeedGroup, score: float) -> int:
+    """1 where a model beats a baseline's score, 0 where it equals it, else -1."""
+    if isclose(model.mean, score, rel_tol=SAME):
+        return 0
+    return 1 if (model.mean < score) == group.lower_is_better else -1
 
 
 def _listed(names: Sequence[str]) -> str:
