@@ -51,7 +51,8 @@ def cost(
         tensors are passed on as they are. A mapping gives inputs by name. A letter that the module itself has fixed
         becomes its number. Layers, recipes and folders bring their own inputs.
     kwargs: passed on as they are, strings too.
-    dtype, device, training: put the module there first; None leaves its dtype and its mode.
+    dtype, training: put the module there first; None leaves its dtype and its mode.
+    device: whose kernels are counted, "cpu" or "cuda"; those of a GPU are followed where there is none, too.
     multiples: for letters that something must divide: {"D": 8} asks of D only multiples of 8, and the formula holds for
         those.
     largest: for letters that are counted up to a size only, since more would take long or is not allowed: {"L": 6}.

@@ -35,6 +35,11 @@ class CostFormulas:
         return self.target.uncounted
 
     @property
+    def unmeasured(self) -> str:
+        """What keeps memory of a size that is not known here, in words."""
+        return f"without the workspace of {', '.join(sorted(self.target.unmeasured))}, whose size cuDNN decides"
+
+    @property
     def parameters(self) -> Expr:
         return self.formula("parameters")
 
@@ -106,8 +111,11 @@ class CostFormulas:
         if self.target.ahead:
             where = ", ".join(path or self.name for path in sorted(self.target.ahead))
             parts.append(f"the gradient that {where} computes in the forward pass counts as backward")
+        if self.target.unmeasured:
+            parts.append(f"{self.titles['activation_bytes']} {self.unmeasured}")
         if self.uncounted:
             parts.append(f"not counted: {', '.join(self.uncounted)}")
+        parts.append(f"kernels of {self.target.kernels.type}")
         return "; ".join(parts)
 
     def _differs_at(self, kind: str) -> str:

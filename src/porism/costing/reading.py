@@ -43,6 +43,8 @@ class CostReading:
         found = self.of(join, tallies_of(kind), unit, cost.formula_or_none(kind))
         missing = [f"{name} x{calls}" for name, calls in cost.uncounted.items()] if operations else []
         left_out = [f"not counted: {', '.join(missing)}"] if missing else []
+        if kind == "activation_bytes" and cost.target.unmeasured:
+            left_out.append(cost.unmeasured)
         if kind == "backward_flops" and cost.target.unsearched:
             left_out.append(f"not searched for tensors: {', '.join(sorted(cost.target.unsearched))}")
         if not left_out or found.low is None:

@@ -36,6 +36,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from porism.costing.counting.flops import CORRECTIONS
+from porism.costing.counting.gpu.kernels import UNKNOWN_ON_GPU
 from porism.costing.counting.kernels import Kernel, work
 from porism.costing.counting.operators import (
     DECOMPOSED,
@@ -114,6 +115,8 @@ class Count:
     """Attributes of the module that need a gradient, as a router's loss does, and are no part of its output."""
     reads_numbers: bool = False
     """Whether an operator ran that hands numbers to the code, or whose result has a shape that depends on them."""
+    unmeasured: tuple[str, ...] = ()
+    """Operators that keep memory of a size that only the library of a GPU tells, left out of `saved`."""
     sees_kept: bool = True
     """Whether `saved` was seen: not where torch.func takes gradients, which lets nobody look."""
 
@@ -217,6 +220,9 @@ def _count_call(
         unsearched=tuple(dict.fromkeys(outputs.unsearched)),
         aside=aside,
         reads_numbers=recorder.reads_numbers,
+        unmeasured=tuple(
+            sorted(UNKNOWN_ON_GPU & {name for path in recorder.products["forward"].values() for name in path})
+        ),
         sees_kept=sees_kept,
     )
 

@@ -23,6 +23,10 @@ aten = torch.ops.aten
 _VIEWS = frozenset({aten.view.default, aten._unsafe_view.default, aten.select.int, aten.slice.Tensor})
 """Views that torch's mode treats apart for the sake of sizes that nobody knows. Here all sizes are known."""
 
+_BY_DEVICE = frozenset({aten.native_layer_norm.default, aten.native_batch_norm.default, aten._embedding_bag.default})
+"""What these give beside their output differs in shape or dtype between a CPU and a GPU."""
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+
 _PRODUCTS = frozenset(
     {aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default, aten.addmm_.default}
     | {aten.baddbmm_.default, aten.mm.out, aten.bmm.out, aten.addmm.out, aten.baddbmm.out}
@@ -66,6 +70,9 @@ class ShapeMode(FakeTensorMode):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.stands_for_gpu = False
+        """Whether its tensors, which C++ takes for ones on a CPU, stand for tensors on a GPU that is not there."""
+        self.is_dispatching = False
         self._answers: dict[Signature, Answer] = {}
         self._dtypes: dict[Signature, torch.dtype] = {}
         self._attributes: dict[torch.device, dict[str, Any]] = {}
@@ -81,6 +88,17 @@ class ShapeMode(FakeTensorMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if not self.stands_for_gpu:
+            return self._dispatched(func, types, args, kwargs)
+        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type == "cuda":
+            kwargs = {**kwargs, "device": CPU}
+        outer, self.is_dispatching = self.is_dispatching, True
+        try:
+            return self._dispatched(func, types, args, kwargs)
+        finally:
+            self.is_dispatching = outer
+
+    def _dispatched(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func in known.READERS and (answer := known.answer(func, args)) is not None:
             return answer
         out = self._answered(func, types, args, kwargs)
@@ -103,6 +121,8 @@ class ShapeMode(FakeTensorMode):
         answer = self._answers.get(key) or _product(func, tensors) or self._pointwise(func, args, kwargs, tensors)
         if answer is not None:
             return self._made(answer, tensors)
+        if self.stands_for_gpu and func in _BY_DEVICE:
+            return self._made(self._answers.setdefault(key, self._on_gpu(func, types, args, kwargs, tensors)), tensors)
         out = self._called(func, types, args, kwargs, tensors)
         answer = _described(out, tensors)
         if answer is not None:
@@ -158,6 +178,17 @@ class ShapeMode(FakeTensorMode):
         elif _is_left_to_kernel(func) and tensors and _on_one_device(tensors):
             return self._by_meta_kernel(func, types, args, kwargs, tensors[0].fake_device)
         return self.dispatch(func, types, args, kwargs)
+
+    def _on_gpu(self, func: Any, types: Any, args: Any, kwargs: Any, tensors: list[FakeTensor]) -> Answer:
+        """What comes of a call on a GPU, as tensors that stand for those there."""
+        for tensor in tensors:
+            tensor.fake_device = GPU
+        try:
+            out = self.dispatch(func, types, args, kwargs)
+        finally:
+            for tensor in tensors:
+                tensor.fake_device = CPU
+        return tuple(_New(tuple(part.shape), part.stride(), part.dtype, CPU) for part in out)
 
     def _by_meta_kernel(
         self, func: Any, types: Any, args: Any, kwargs: Any, device: torch.device, given: Any = None

@@ -27,6 +27,7 @@ from porism.costing.counting.comparison import difference
 from porism.costing.counting.copies import emptied, fresh, with_own_weights
 from porism.costing.counting.count import Count, Tally, TooManyOperators, count_call
 from porism.costing.counting.fake import ShapeMode
+from porism.costing.counting.gpu.follow import gpu_followed
 from porism.costing.counting.staging import not_traced, quietly
 from porism.costing.counting.workspace import TooLargeToRun
 from porism.errors import DeviceError, PorismError, ShapeError
@@ -86,7 +87,10 @@ class Target:
         specs.check(self.inputs)
         self.kwargs = dict(kwargs or {})
         self.dtype = dtype
-        self.device = _checked(device)
+        self.kernels = _checked(device)
+        """The device whose kernels are counted."""
+        self.follows_gpu = self.kernels.type == "cuda" and not torch.cuda.is_available()
+        self.device = torch.device("cpu") if self.follows_gpu else self.kernels
         self.training = training
         self.factory = _factory_letters(self.target)
         self._is_factory = bool(self.factory) or _takes_nothing(self.target)
@@ -96,6 +100,8 @@ class Target:
         self.ahead: set[str] = set()
         self.unsearched: set[str] = set()
         self.aside: set[str] = set()
+        self.unmeasured: set[str] = set()
+        """Operators that keep memory of a size that is not known here."""
         self.needs_numbers = ""
         self.reads_numbers = False
         self.uncompared = ""
@@ -113,6 +119,10 @@ class Target:
         self._hollow = self._emptied(self.target) if isinstance(self.target, nn.Module) else self.target
         if any(isinstance(module, torch.jit.ScriptModule) for module in _modules(self.target)):
             self._take_numbers("torch.jit holds its weights where none can be put in their place")
+            if self.follows_gpu:
+                raise DeviceError(
+                    f"cost: {self.name} is a module of torch.jit and runs on a GPU only where there is one."
+                )
 
     @property
     def name(self) -> str:
@@ -163,6 +173,9 @@ class Target:
         sizes = min((dict(key) for key in self._known), key=lambda sizes: prod(sizes.values()), default=None)
         if self.needs_numbers or sizes is None:
             return
+        if self.follows_gpu:
+            self.uncompared = "torch sees no GPU"
+            return
         fake = self.count(sizes)
         weights = fake.parameters.bytes + fake.parameters.frozen_bytes
         if max(weights, fake.saved_bytes) > LARGEST_COMPARED or fake.flops + fake.backward_flops > MOST_FLOPS_COMPARED:
@@ -183,6 +196,7 @@ class Target:
         if self.needs_numbers:
             self._known.clear()
             self._drawn.clear()
+            self.unmeasured.clear()
 
     def _quantities(self, counted: Count, called: Any) -> dict[str, int]:
         modules: dict[str, Any] = dict(called.named_modules()) if isinstance(called, nn.Module) else {"": None}
@@ -232,8 +246,12 @@ class Target:
 
     def hollow_call(self, sizes: Mapping[str, int]) -> Call:
         """The target at given sizes with its arguments, all of them fake."""
-        with self._mode, self._placed():
+        with self.following(), self._mode, self._placed():
             return self._made(sizes, self._fresh(self._hollow))
+
+    def following(self) -> AbstractContextManager[Any]:
+        """Inside, fake tensors stand for tensors on a GPU, where its kernels are counted and there is none."""
+        return gpu_followed(self._mode) if self.follows_gpu else nullcontext()
 
     def _counted(self, sizes: Mapping[str, int]) -> tuple[Count, Any]:
         try:
@@ -261,12 +279,15 @@ class Target:
         self.reads_numbers = self.reads_numbers or counted.reads_numbers
         self.unsearched.update(counted.unsearched)
         self.aside.update(counted.aside)
+        if not self.needs_numbers:
+            self.unmeasured.update(counted.unmeasured)
         return counted, called
 
     def _run(self, sizes: Mapping[str, int], draw: specs.Draw = 0) -> tuple[Count, Any]:
         if self.needs_numbers:
-            return self._run_for_real(sizes, draw)
-        with quietly(), self._mode, self._placed(), nullcontext() if self._is_traced else not_traced():
+            return self._run_for_real(sizes, draw, conditions)
+        untraced = nullcontext() if self._is_traced else not_traced()
+        with quietly(), self.following(), self._mode, self._placed(), untraced:
             called, args, kwargs = self._made(sizes, self._fresh(self._hollow))
             return count_call(called, args, kwargs, kernels=False), called
 
@@ -346,9 +367,7 @@ class Target:
 
     def _take_numbers(self, reason: str) -> bool:
         """From here on run on real tensors, if there are weights, and if they are few enough to run again and again."""
-        if self.needs_numbers:
-            return False
-        if not self._has_weights():
+        if self.needs_numbers or self.follows_gpu or not self._has_weights():
             return False
         if isinstance(self.target, nn.Module):
             self.target = with_own_weights(self.target).to(self.device)
@@ -395,8 +414,8 @@ def _checked(device: str) -> torch.device:
         found = torch.device(device)
     except RuntimeError as error:
         raise DeviceError(f"cost: {device!r} is no device: {first_line(error)}. Use cpu or cuda.") from None
-    if found.type not in ("cpu", "cuda") or (found.type == "cuda" and not torch.cuda.is_available()):
-        raise DeviceError(f"cost: device {device} is not there to count on. Use cpu, or cuda where torch sees a GPU.")
+    if found.type not in ("cpu", "cuda"):
+        raise DeviceError(f"cost: the kernels of {device} are not known here. Use cpu or cuda.")
     return found
 
 

@@ -1,0 +1,1 @@
+"""What a GPU would run, followed on a machine without one."""

@@ -1,0 +1,148 @@
+"""Costs on a GPU from a machine without one: the kernels, masks and precisions that torch takes there."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.functional import rms_norm, scaled_dot_product_attention
+
+from porism import cost
+from porism.costing.counting.fake import ShapeMode
+from porism.costing.counting.gpu import autocast
+from porism.costing.counting.gpu.follow import gpu_followed
+from porism.errors import PorismError
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there, and its own kernels are counted")
+
+BF16 = torch.bfloat16
+
+
+def kept(target: Any, *inputs: str, **options: Any) -> str:
+    return str(cost(target, *inputs, device="cuda", **options).activation_bytes)
+
+
+def test_dropout_keeps_one_byte_a_number() -> None:
+    assert kept(nn.Dropout(0.1), "B D") == "B*D"
+    assert str(cost(nn.Dropout(0.1), "B D").activation_bytes) == "4*B*D"
+
+
+def attend(q: Tensor) -> Tensor:
+    return scaled_dot_product_attention(q, q, q)
+
+
+def attend_where(q: Tensor) -> Tensor:
+    mask = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device)
+    return scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+
+# q once, the output, log-sum-exp in float32, and the state of the random generator.
+@pytest.mark.parametrize(
+    ("run", "width", "dtype", "kernel", "expected"),
+    [
+        (attend, 64, BF16, "flash", 2 * 2 * (2 * 4 * 16 * 64) + 4 * 2 * 4 * 16 + 24),
+        (attend, 20, BF16, "flash", 2 * 4 * (2 * 4 * 16 * 24) + 4 * 2 * 4 * 16 + 24),
+        (attend, 64, torch.float32, "efficient", 4 * 2 * (2 * 4 * 16 * 64) + 4 * 2 * 4 * 32 + 16),
+        (attend_where, 64, BF16, "efficient", 2 * 2 * (2 * 4 * 16 * 64) + 4 * 2 * 4 * 32 + 16 + 2 * 16 * 16),
+        (attend, 10, torch.float32, "math", 4 * (3 * 2 * 4 * 16 * 10 + 2 * 4 * 16 * 16)),
+    ],
+)
+def test_attention_takes_the_kernel_that_a_gpu_takes(
+    run: Any, width: int, dtype: torch.dtype, kernel: str, expected: int
+) -> None:
+    found = cost(run, f"B A T {width}", device="cuda", dtype=dtype)
+    names = found.target.count({"B": 2, "A": 4, "T": 16}).forward[""]
+    assert list(names) == (["bmm"] if kernel == "math" else [f"_scaled_dot_product_{kernel}_attention"])
+    assert found.at(B=2, A=4, T=16).activation_bytes == expected
+
+
+def test_norms_keep_their_statistics_in_float32() -> None:
+    assert kept(nn.LayerNorm(8), "B 8", dtype=BF16) == "24*B"
+    assert kept(lambda x: rms_norm(x, (8,)), "B 8", dtype=BF16) == "20*B"
+    assert cost(nn.RMSNorm(8), "B 8", device="cuda").flops == 0
+
+
+def in_bfloat16(x: Tensor) -> Tensor:
+    with torch.autocast("cuda", torch.bfloat16):
+        y = x @ x.mT
+        assert x.is_cuda
+        assert y.dtype is torch.bfloat16
+        assert y.detach().softmax(-1).dtype is torch.float32
+        assert torch.is_autocast_enabled("cuda")
+    return y
+
+
+class Mixed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(), nn.Linear(16, 4), nn.LayerNorm(4))
+
+    def forward(self, x: Tensor) -> Any:
+        with torch.autocast("cuda", torch.bfloat16):
+            return self.net(x)
+
+
+def test_mixed_precision_casts_what_a_gpu_casts() -> None:
+    # x and both weights in bfloat16, relu, the mask, what dropout gives; the norm reads float32, and keeps two numbers.
+    at = cost(Mixed(), "B 8", device="cuda").at(B=3)
+    assert at.activation_bytes == 2 * (3 * 8 + 8 * 16 + 16 * 4 + 2 * 3 * 16) + 3 * 16 + 4 * 3 * 4 + 2 * 4 * 3
+    assert kept(in_bfloat16, "B D") == "4*B*D"
+
+
+@pytest.mark.parametrize(
+    ("macro", "names"),
+    [
+        ("LOWER_PRECISION_FP", autocast.LOWER),
+        ("FP32", autocast.FLOAT32),
+        ("FP32_SET_OPT_DTYPE", autocast.FLOAT32_BY_DTYPE),
+        ("PROMOTE", autocast.WIDEST),
+    ],
+)
+def test_the_lists_are_those_of_torch(macro: str, names: tuple[str, ...]) -> None:
+    header = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"
+    if not header.is_file():
+        pytest.skip("this torch comes without its headers")
+    (text,) = re.findall(rf"#define AT_FORALL_{macro}\(_\)(.*?)\n\n", header.read_text(), re.DOTALL)
+    listed = [".".join(part.split(", ")) for part in re.findall(r"_\(([\w, ]+)\)", text)]
+    assert sorted(names) == sorted(listed)
+
+
+def test_the_workspace_of_cudnn_is_unknown() -> None:
+    found = cost(nn.LSTM(8, 8), "T B 8", device="cuda")
+    assert str(found.flops) == str(cost(nn.LSTM(8, 8), "T B 8").flops)
+    bytes_kept = found.at(T=5, B=4).activation_bytes
+    assert bytes_kept.label == "lower bound"
+    assert bytes_kept.low == 4 * (2 * 5 * 4 * 8 + 2 * 4 * 8)
+    assert "without the workspace of _cudnn_rnn" in found.verdict
+
+
+def test_the_verdict_names_the_device() -> None:
+    assert cost(nn.ReLU(), "B").verdict.endswith("kernels of cpu")
+    assert cost(nn.ReLU(), "B", device="cuda").verdict.endswith("torch sees no GPU; kernels of cuda")
+
+
+def test_what_is_there_already_is_not_copied() -> None:
+    assert kept(lambda x: x.to("cuda").to(x.device).cuda() * x, "B D") == "4*B*D"
+
+
+def test_what_needs_numbers_needs_a_gpu() -> None:
+    with pytest.raises(PorismError):
+        cost(lambda x: x[x > 0], "B D", device="cuda")
+
+
+def test_nothing_stays_behind() -> None:
+    x = torch.ones(2, 1, 4, 8)
+    mode = ShapeMode()
+    with gpu_followed(mode):
+        assert scaled_dot_product_attention(x, x, x).shape == x.shape  # a real tensor has the CPU's kernels
+        with mode:
+            assert torch.empty(2, device="cuda").is_cuda
+    with torch.autocast("cpu", torch.bfloat16):
+        assert (x @ x.mT).dtype is torch.bfloat16
+        assert nn.LayerNorm(8)(x).dtype is torch.float32
+    assert "is_cuda" not in vars(FakeTensor)
+    with mode:
+        assert torch.empty(2).device.type == "cpu"
