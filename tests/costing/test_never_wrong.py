@@ -111,6 +111,43 @@ def test_a_cost_that_depends_on_the_data_is_a_range(run: Any, low: int, high: in
     assert "depend on the data" in found.verdict
 
 
+def halts(net: Net, x: Tensor) -> Any:
+    for _ in range(10):
+        x = net.linear(x)
+        if x.mean() > 10:  # no draw comes so far
+            break
+    return x
+
+
+def halts_on_random_numbers(net: Net, x: Tensor) -> Any:
+    return net.linear(x) if torch.rand(1) < 1e-9 else net.linear(net.linear(x))
+
+
+@pytest.mark.parametrize(("run", "low", "high"), [(halts, 1, 10), (halts_on_random_numbers, 1, 2)])
+def test_a_path_that_no_draw_takes_is_part_of_the_range(run: Any, low: int, high: int) -> None:
+    flops = cost(Net(run), "B T 8").at(B=2, T=4).flops
+    assert (flops.label, flops.low, flops.high) == ("range", low * 1024, high * 1024)
+
+
+def test_a_loop_that_the_data_ends_may_have_no_end() -> None:
+    def until_small(net: Net, x: Tensor) -> Any:
+        while x.abs().mean() > 0.5:
+            x = 0.1 * net.linear(x)
+        return x
+
+    flops = cost(Net(until_small), "B T 8").at(B=2, T=4).flops
+    assert flops.label == "lower bound"
+    assert "run without end" in flops.why
+
+
+def test_a_condition_on_no_data_is_no_range() -> None:
+    def checks(net: Net, x: Tensor) -> Any:
+        x = net.linear(x)
+        return x if x.numel() and torch.ones(3).sum().gt(2).item() else net.linear(x)
+
+    assert cost(Net(checks), "B T 8").at(B=2, T=4).flops == 1024
+
+
 def test_a_mask_is_random_and_both_extremes() -> None:
     found = cost(lambda x, m: x[m] @ x.new_ones(x.shape[-1], 3), "B D", "B : bool")
     flops = found.at(B=64, D=8).flops

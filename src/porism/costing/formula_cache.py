@@ -145,6 +145,7 @@ def _to_json(cost: Cost) -> dict[str, Any]:
         "needs_numbers": target.needs_numbers,
         "reads_numbers": target.reads_numbers,
         "refuses_some": target.refuses_some,
+        "is_endless": target.is_endless,
         "uncompared": target.uncompared,
         "varying": sorted(target.varying),
         "unsearched": sorted(target.unsearched),
@@ -157,6 +158,7 @@ def _from_json(kept: Mapping[str, Any], subject: CostSubject) -> Cost:
     target.kinds, target.uncounted = kept["kinds"], kept["uncounted"]
     target.ahead, target.needs_numbers = set(kept["ahead"]), kept["needs_numbers"]
     target.reads_numbers, target.refuses_some = kept["reads_numbers"], kept["refuses_some"]
+    target.is_endless = kept["is_endless"]
     target.uncompared, target.varying = kept["uncompared"], set(kept["varying"])
     target.unsearched, target.aside = set(kept["unsearched"]), set(kept["aside"])
     fitted = [

@@ -95,7 +95,10 @@ class CostReading:
         if counted is None or isinstance(counted, str):
             return Quantity.unknown(counted or "", unit=unit, sizes=self.sizes)
         numbers = [int(join(draw)) for draw in self._draws]
-        why = f"depends on the data: least and most of {len(numbers)} draws"
+        why = f"depends on the data: least and most of {len(numbers)} runs"
+        if self.cost.target.is_endless:
+            why = f"depends on the data, and some may let it run without end: least of {len(numbers)} runs"
+            return Quantity.at_least(min(numbers), unit=unit, why=why, sizes=self.sizes)
         return Quantity.between(min(numbers), max(numbers), unit=unit, why=why, sizes=self.sizes)
 
     def _by_count(self, join: Callable[[Mapping[str, Any]], Any], tallies: tuple[str, ...], unit: str) -> Quantity:

@@ -35,6 +35,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from porism.costing.counting.conditions import Conditions
 from porism.costing.counting.flops import CORRECTIONS
 from porism.costing.counting.gpu.kernels import UNKNOWN_ON_GPU
 from porism.costing.counting.kernels import Kernel, work
@@ -164,16 +165,20 @@ def count_call(
     *,
     backward: bool = True,
     kernels: bool = True,
+    conditions: bool | None = None,
 ) -> Count:
-    """The same with the arguments as they are; without `kernels` their list stays empty, which takes half the time."""
+    """The same with the arguments as they are; without `kernels` their list stays empty, which takes half the time.
+
+    conditions: what code is told that asks whether something holds for numbers of the data, in place of the truth.
+    """
     function = getattr(function, "_orig_mod", function)
     try:
-        return _count_call(function, args, kwargs, backward, kernels, sees_kept=True)
+        return _count_call(function, args, kwargs, backward, kernels, conditions, sees_kept=True)
     except ShapeError as error:
         if "saved tensor hooks" not in str(error):
             raise
     # torch.func allows no hooks: all but what autograd keeps can be told.
-    return _count_call(function, args, kwargs, backward, kernels, sees_kept=False)
+    return _count_call(function, args, kwargs, backward, kernels, conditions, sees_kept=False)
 
 
 def _count_call(
@@ -182,10 +187,11 @@ def _count_call(
     kwargs: Mapping[str, Any],
     backward: bool,
     kernels: bool,
+    conditions: bool | None,
     sees_kept: bool,
 ) -> Count:
     module = function if isinstance(function, nn.Module) else None
-    recorder, saved = _Recorder(module, kernels), Saved()
+    recorder, saved = _Recorder(module, kernels, Conditions(conditions, (args, kwargs))), Saved()
     try:
         with _uncompiled(), recorder.following_modules():
             with saved.hooks(lambda: recorder.path) if sees_kept else nullcontext(), recorder:
@@ -238,7 +244,7 @@ class _Recorder(TorchDispatchMode):
         # Nothing is compiled here, and the guard against it would take a third of the time.
         return False
 
-    def __init__(self, root: nn.Module | None, lists_kernels: bool) -> None:
+    def __init__(self, root: nn.Module | None, lists_kernels: bool, conditions: Conditions) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.products: dict[str, Tally] = {"forward": {}, "backward": {}}
         self.elementwise: dict[str, Tally] = {"forward": {}, "backward": {}}
@@ -248,6 +254,7 @@ class _Recorder(TorchDispatchMode):
         self.ahead: set[str] = set()
         self.reads_numbers = False
         self._lists_kernels = lists_kernels
+        self._conditions = conditions
         self.direction = "forward"
         self._operators = 0
         self._most = _MOST_OPERATORS.get()
@@ -319,7 +326,10 @@ class _Recorder(TorchDispatchMode):
         self._operators += 1
         if self._operators > self._most:
             raise TooManyOperators(f"cost: more than {self._most:,} operators are too many to count here.")
-        out = operator(*args, **kwargs)
+        out = self._conditions.answer(operator, args)
+        if out is None:
+            out = operator(*args, **kwargs)
+            self._conditions.follow(operator, args, kwargs, out)
         self._record(operator, args, kwargs, out)
         return out
 

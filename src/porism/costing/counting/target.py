@@ -25,7 +25,7 @@ from porism.costing.counting import inputs as specs
 from porism.costing.counting.arguments import by_name, moved
 from porism.costing.counting.comparison import difference
 from porism.costing.counting.copies import emptied, fresh, with_own_weights
-from porism.costing.counting.count import Count, Tally, TooManyOperators, count_call
+from porism.costing.counting.count import Count, Tally, TooManyOperators, at_most, count_call
 from porism.costing.counting.fake import ShapeMode
 from porism.costing.counting.gpu.follow import gpu_followed
 from porism.costing.counting.staging import not_traced, quietly
@@ -52,8 +52,12 @@ LARGEST_COMPARED = 2**28
 SIZES_DRAWN = 4
 """How many sizes are counted with other numbers too while a formula is looked for."""
 MOST_FLOPS_COMPARED = 2 * 10**10
+PER_RUN = ("flops", "backward_flops", "elementwise", "elementwise_backward_flops", "activation_bytes")
+"""What a loop does more of at every turn."""
 DRAWS: tuple[specs.Draw, ...] = (0, 1, "zeros", "ones")
 """The numbers that real inputs hold in turn: where the cost is not the same for all, it depends on the data."""
+MOST_OPERATORS_ANSWERED = 10_000
+"""Operators after which a run is given up whose conditions on the data are answered: it may never end."""
 
 
 class Target:
@@ -105,6 +109,8 @@ class Target:
         self.needs_numbers = ""
         self.reads_numbers = False
         self.uncompared = ""
+        self.is_endless = False
+        """Whether a run goes on as long as some condition on the data holds, or does not."""
         self.varying: set[str] = set()
         """Quantities that depend on the numbers that go in, not on sizes alone."""
         self.in_pages: set[str] = set()
@@ -161,12 +167,26 @@ class Target:
                 for draw in DRAWS[1:]:
                     with suppress(PorismError):  # a matrix of zeros has no inverse
                         found.append(self._quantities(*self._run(sizes, draw)))
+                for holds in (True, False):
+                    found += self._answered(sizes, holds)
             self._known[key] = found
             self._drawn.add(key)
-            self.varying.update(
-                name for name, size in found[0].items() if any(name in x and x[name] != size for x in found)
-            )
+            changing = (name for name, size in found[0].items() if any(x.get(name, size) != size for x in found))
+            self.varying.update(changing)
+            if self.is_endless:
+                self.varying.update(name for name, size in found[0].items() if size and name.split()[0] in PER_RUN)
         return self._known[key]
+
+    def _answered(self, sizes: Mapping[str, int], holds: bool) -> list[dict[str, int]]:
+        """The same where all conditions on the data hold, or none; nothing where the code cannot go that way."""
+        try:
+            with at_most(MOST_OPERATORS_ANSWERED):
+                return [self._quantities(*self._run(sizes, conditions=holds))]
+        except TooManyOperators:
+            self.is_endless = True
+        except PorismError:
+            pass  # a check of its inputs that does not hold, say
+        return []
 
     def compare(self) -> None:
         """Hold the smallest run on fake tensors against a real one: where they differ, count on real tensors."""
@@ -283,7 +303,7 @@ class Target:
             self.unmeasured.update(counted.unmeasured)
         return counted, called
 
-    def _run(self, sizes: Mapping[str, int], draw: specs.Draw = 0) -> tuple[Count, Any]:
+    def _run(self, sizes: Mapping[str, int], draw: specs.Draw = 0, conditions: bool | None = None) -> tuple[Count, Any]:
         if self.needs_numbers:
             return self._run_for_real(sizes, draw, conditions)
         untraced = nullcontext() if self._is_traced else not_traced()
@@ -291,14 +311,14 @@ class Target:
             called, args, kwargs = self._made(sizes, self._fresh(self._hollow))
             return count_call(called, args, kwargs, kernels=False), called
 
-    def _run_for_real(self, sizes: Mapping[str, int], draw: specs.Draw) -> tuple[Count, Any]:
+    def _run_for_real(self, sizes: Mapping[str, int], draw: specs.Draw, conditions: bool | None) -> tuple[Count, Any]:
         if (needed := specs.nbytes(self.inputs, sizes, self.dtype or torch.float32)) > LARGEST_INPUTS:
             raise ShapeError(f"cost: {self.name} needs real inputs, and here they would take {needed:,} bytes.")
         with quietly(), self._placed(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what is said about these numbers nobody wants to know
             torch.manual_seed(DRAWS.index(draw))
             called, args, kwargs = self._made(sizes, self._fresh(self.target), draw)
-            return count_call(called, args, kwargs, kernels=False), called
+            return count_call(called, args, kwargs, kernels=False, conditions=conditions), called
 
     def _fresh(self, target: Any) -> Any:
         """What is called, with a state of its own."""
