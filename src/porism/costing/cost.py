@@ -19,8 +19,8 @@ from porism.costing.module_row import KINDS, ModuleRow
 from porism.costing.predicting.crossover import Crossover, compared, largest
 from porism.costing.predicting.memory import Memory, bytes_of, check_optimizer, state_bytes, will_it_fit
 from porism.costing.quantity import FIRMEST, Quantity
-from porism.costing.reading import CostReading
-from porism.costing.table import FoldedRow, TableRow, as_text, folded, html_table, terminal_table, unfolded
+from porism.costing.reading import TOO_LONG, CostReading
+from porism.costing.table import FoldedRow, TableRow, cut, folded, html_table, terminal_table, unfolded
 from porism.errors import CostError, RecipeError
 
 if TYPE_CHECKING:
@@ -347,7 +347,7 @@ class Cost(CostFormulas):
             )
 
     def table(self, by: Literal["module", "path"] = "module", depth: int | None = None) -> Table:
-        """Formulas by submodule, for a terminal.
+        """Formulas by submodule, for a terminal: `print(cost.table())`, or rich's print.
 
         by: `module` shows a stack of equal submodules as one row, `path` shows each.
         depth: how many levels of submodules to show; 0 is the whole alone.
@@ -371,7 +371,10 @@ class Cost(CostFormulas):
         return f"{self.verdict}\n{self.conventions.text}"
 
     def __repr__(self) -> str:
-        return as_text(self.table())
+        """Two lines: the formulas, each cut where it is long, and the verdict. All of it is in `table()`."""
+        found = {self.titles[kind]: self.formula_or_none(kind) for kind in KINDS}
+        parts = [f"{title} {'?' if formula is None else cut(str(formula), 40)}" for title, formula in found.items()]
+        return f"{self.name}: {', '.join(parts)}\n{cut(self.verdict, 160)}"
 
     def _repr_html_(self) -> str:
         return html_table(list(self.titles.values()), self._table_rows("module", None), self._caption)

@@ -63,9 +63,25 @@ def _title(path: str, kind: str, name: str) -> str:
     return f"{path} ({kind})" if path else name
 
 
-def terminal_table(heads: Sequence[str], rows: Iterable[FoldedRow], caption: str) -> Table:
-    """For `rich.print`."""
-    shown = Table("module", *heads, caption=caption)
+class TextTable(Table):
+    """A table that Python's print shows, too."""
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+
+def cut(text: str, most: int) -> str:
+    """A text of so many characters at most; three dots say that there is more.
+
+    >>> cut("2*B*T*(D + H)", 9), cut("2*B*T", 9)
+    ('2*B*T*...', '2*B*T')
+    """
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def terminal_table(heads: Sequence[str], rows: Iterable[FoldedRow], caption: str) -> TextTable:
+    """For `print` and `rich.print`."""
+    shown = TextTable("module", *heads, caption=caption)
     for row in rows:
         shown.add_row(row.text, *("?" if formula is None else str(formula) for formula in row.formulas))
     return shown
