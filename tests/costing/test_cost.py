@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from porism.costing import reading
 from porism.costing.cost import Cost
+from porism.costing.counting import workspace
 from porism.costing.derive import derive
 from porism.costing.module_row import KINDS
 from porism.errors import CostError, DeviceError, RecipeError, ShapeError
@@ -176,11 +177,32 @@ def test_submodules_have_costs_of_their_own() -> None:
         cost.modules["0"].time("cpu", B=1)
 
 
+def test_a_budget_is_searched_by_counts_where_there_is_no_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    lstm = derive(nn.LSTM(4, 6), "T B 4")
+    batch = lstm.solve("B", memory=10**7, T=9)
+    assert batch.label == "counted"
+    assert lstm.memory("adamw", T=9, B=batch).total <= 10**7 < lstm.memory("adamw", T=9, B=int(batch) + 1).total
+    assert lstm.fits(10**8, T=9, B=batch)
+    # Where the kernel would take long, the sizes before tell.
+    workspace._measured.cache_clear()
+    monkeypatch.setattr(workspace, "MOST_FLOPS", 2 * 10**6)
+    longer = derive(nn.LSTM(4, 6), "T B 4").solve("B", memory=10**7, T=9)
+    assert longer.label == "extrapolated"
+    assert abs(int(longer) - int(batch)) < 0.1 * int(batch)
+
+
+def test_a_cost_shows_itself_in_two_lines(linear: Cost) -> None:
+    formulas, verdict = repr(linear).splitlines()
+    assert "forward FLOPs 1280*B," in formulas
+    assert verdict == linear.verdict
+    assert len(repr(linear)) < 250
+
+
 def test_a_table_of_100_columns_and_one_with_mathml(linear: Cost) -> None:
-    lines = repr(linear).splitlines()
+    lines = str(linear.table()).splitlines()
     assert max(map(len, lines)) <= 100
     assert any("1280*B" in line for line in lines)
-    assert linear.verdict in repr(linear)
+    assert linear.verdict in str(linear.table())
     html = linear._repr_html_()
     assert html.count("<math>") == 4
     assert "<mi>B</mi>" in html

@@ -12,8 +12,9 @@ from rich.table import Table
 from sympy import Expr
 
 from porism.costing.counting.conventions import Conventions
-from porism.costing.counting.target import dtype_of
+from porism.costing.counting.target import NEEDS_NUMBERS, dtype_of, first_line
 from porism.costing.fitting.basis import symbol
+from porism.costing.fitting.survey import extrapolate
 from porism.costing.formulas import CostFormulas
 from porism.costing.module_row import KINDS, ModuleRow
 from porism.costing.predicting.crossover import Crossover, compared, largest
@@ -129,7 +130,8 @@ class Cost(CostFormulas):
         781
 
         `memory` is that of training with AdamW, in bytes or as "24GB"; `seconds` are those predicted of a pass forward
-        and backward on this machine. The answer and the next size are counted, where that does not take long.
+        and backward on this machine. The answer and the next size are counted, where that does not take long. Where
+        there is no formula, every size on the way is counted.
         """
         operations = {"flops": flops, "backward_flops": backward_flops, "activation_bytes": activation_bytes}
         budgets = {**operations, "memory": None if memory is None else bytes_of(memory), "seconds": seconds}
@@ -142,9 +144,13 @@ class Cost(CostFormulas):
         given = self._checked(sizes, self.letters, left_out=letter)
         step = self.multiples.get(letter, 1)
         value, title = self._budgeted(kind, letter, given)
+        counted: dict[int, float] = {}
 
         def number(count: int, recount: bool) -> Quantity:
-            return value(count * step, recount)
+            found = value(count * step, recount)
+            if found.value is not None:
+                counted[count] = found.value
+            return beyond_counts(found, counted, count, letter, step)
 
         def within(count: int, recount: bool) -> bool:
             found = number(count, recount)
@@ -181,14 +187,15 @@ class Cost(CostFormulas):
 
             return predicted, "predicted seconds"
         if kind == "memory":
-            total = self.memory().total
-            self._depends(total, letter, "bytes in training")
+            if None not in (self.formula_or_none("activation_bytes"), *self._memory_formulas().values()):
+                self._depends(self.memory().total, letter, "bytes in training")
 
             def in_training(size: int, recount: bool) -> Quantity:
                 return Quantity.total(self._memory_at("adamw", at(size), recount).values())
 
             return in_training, "bytes in training"
-        self._depends(self.formula(kind), letter, self.titles[kind])
+        if (formula := self.formula_or_none(kind)) is not None:
+            self._depends(formula, letter, self.titles[kind])
         return lambda size, recount: CostReading(self, at(size), recount).quantity(kind), self.titles[kind]
 
     def _depends(self, formula: Expr, letter: str, title: str) -> None:
@@ -281,18 +288,19 @@ class Cost(CostFormulas):
         check_optimizer(optimizer)
         if sizes:
             return Memory(**self._memory_at(optimizer, self._checked(sizes, self.letters), recount=True))
-        formulas = {}
-        for tally in _MEMORY_TALLIES:
-            formula = self.rows[0].fitted[tally].formula
+        formulas = self._memory_formulas()
+        for tally, formula in formulas.items():
             if formula is None:
                 raise CostError(f"cost: no formula was found for the {tally.replace('_', ' ')} of {self.name}.")
-            formulas[tally] = formula
         return Memory(
             parameters=formulas["parameter_bytes"],
             gradients=formulas["gradient_bytes"],
             optimizer=state_bytes(optimizer, formulas["gradient_bytes"], formulas["trained_tensors"]),
             activations=self.activation_bytes,
         )
+
+    def _memory_formulas(self) -> dict[str, Any]:
+        return {tally: self.rows[0].fitted[tally].formula for tally in _MEMORY_TALLIES}
 
     def _memory_at(self, optimizer: str, given: Mapping[str, int], recount: bool) -> dict[str, Quantity]:
         reading = CostReading(self, given, recount)
@@ -315,8 +323,15 @@ class Cost(CostFormulas):
         self._only_whole("fit")
         check_optimizer(optimizer)
         given = self._checked(sizes, self.letters)
-        called, args, kwargs = self.target.hollow_call({**self.fixed, **given})
-        return will_it_fit(called, *args, device=bytes_of(available), optimizer=optimizer, **kwargs)
+        try:
+            called, args, kwargs = self.target.hollow_call({**self.fixed, **given})
+            with self.target.following():
+                return will_it_fit(called, *args, device=bytes_of(available), optimizer=optimizer, **kwargs)
+        except NEEDS_NUMBERS as error:
+            raise CostError(
+                f"cost: {self.name} reads numbers ({first_line(error)}), so that no step can be followed without them. "
+                "Its memory at sizes, .memory(...), is counted."
+            ) from error
 
     def time(
         self,
@@ -436,6 +451,18 @@ class Cost(CostFormulas):
         return RecipeError(
             f"cost: {self.name} has no letter {letter} to set.{fixed} Letters: {', '.join(letters) or 'none'}."
         )
+
+
+def beyond_counts(found: Quantity, counted: Mapping[int, float], count: int, letter: str, step: int) -> Quantity:
+    """What takes too long to be counted: by the polynomial through the largest size that was, its half and quarter."""
+    if found.why != TOO_LONG:
+        return found
+    most = max((size for size in counted if size < count), default=0)
+    below = sorted({min(counted, key=lambda size: abs(size - most // part)) for part in (4, 2, 1)})
+    if len(below) < 3:
+        raise CostError(f"cost: counting at {letter}={count * step} takes too long to search there.")
+    number = round(extrapolate(below, [round(counted[size]) for size in below], count))
+    return Quantity(number, unit=found.unit, label="extrapolated", why=f"{letter} counted to {most * step}")
 
 
 _BUDGETS = "Give flops, backward_flops, activation_bytes, memory or seconds."

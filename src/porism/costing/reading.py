@@ -18,6 +18,8 @@ from porism.errors import PorismError
 MOST_OPERATORS = 10_000
 """Operators of one run up to which a number outside of the confirmed sizes is counted there: some seconds of work."""
 
+TOO_LONG = "counting there takes too long"
+
 
 class CostReading:
     """The numbers of a cost at given sizes: what is outside of the confirmed sizes is counted there, once for all."""
@@ -139,7 +141,7 @@ class CostReading:
                 with at_most(MOST_OPERATORS):
                     draws = cost.target.draws(sizes)
         except (TooManyOperators, TooLargeToRun):
-            return "counting there takes too long" if always else None
+            return TOO_LONG if always else None
         except PorismError:
             whole = {letter: range_ for kind in KINDS for letter, range_ in cost.confirmed_range(kind).items()}
             odd = [letter for letter, (low, high) in whole.items() if not low <= self.sizes[letter] <= high]
