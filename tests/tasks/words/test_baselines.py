@@ -71,6 +71,9 @@ def test_a_part_of_a_long_text_is_read_and_told(task: Words, monkeypatch: pytest
     assert words_read(task.corpus) == [first]
     told = baseline_notes(task.corpus, task.recipe)
     assert told[0] == f"Baselines read the first {first} of {whole} words."
+    monkeypatch.setattr(baselines, "MOST_IN_MATRIX", len(task.vocabulary) - 1)
+    monkeypatch.setattr(baselines, "MOST_WORDS", 2 * first)
+    assert words_read(task.corpus) == [first]
 
 
 def test_measuring_them_leaves_the_random_numbers_as_they_are(task: Words) -> None:
