@@ -150,7 +150,10 @@ def table(change: dict[str, list[dict[str, float]]] | None = None, count: int = 
         numbers = {f"{split}.perplexity": scores["perplexity"] for split, scores in published.items()}
         epochs = {**dict.fromkeys(TABLE_RUNS, 20), "table-07": 5, **PUBLISHED_EPOCHS}[name]
         rows.append(
-            ({"recipe": name}, (change or {}).get(name, [numbers | {"epochs": epochs + seed} for seed in (-1, 0, 1, 0, 0)]))
+            (
+                {"recipe": name},
+                (change or {}).get(name, [numbers | {"epochs": epochs + seed} for seed in (-1, 0, 1, 0, 0)]),
+            )
         )
     return result(*((settings, runs[:count]) for settings, runs in rows))
 

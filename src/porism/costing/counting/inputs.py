@@ -133,9 +133,9 @@ class TensorSpec:
             made = torch.full(shape, below - 1 if self.kind == "int" else 1, dtype=kind)
         elif self.kind in kinds:
             generator = torch.Generator().manual_seed(draw)
-            made = torch.randint(below, shape, generator=generator).to(kind)
+            made = torch.randint(below, shape, generator=generator, device="cpu").to(kind)
         else:
-            made = torch.randn(shape, generator=torch.Generator().manual_seed(draw)).to(kind)
+            made = torch.randn(shape, generator=torch.Generator().manual_seed(draw), device="cpu").to(kind)
         return made.requires_grad_(self.kind == "float")
 
 

@@ -281,7 +281,8 @@ class Target:
                 raise
             if self._take_numbers(first_line(error.__cause__)):
                 self.reads_numbers = True
-            elif not self.needs_numbers and not self._is_traced and "transformers" in sys.modules:
+            elif not (self.needs_numbers or self._is_traced or self._known) and "transformers" in sys.modules:
+                # From the first size on or never: else a count would depend on what was counted before.
                 self._is_traced = True
             else:
                 raise

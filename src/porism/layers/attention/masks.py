@@ -145,7 +145,7 @@ def dense_mask(
 
 
 def _padding_mask(padding: Tensor) -> Mask:
-    """The mask of padding alone (B, S). Texts of pads only are rare: where that can be seen, nothing is done for them."""
+    """The mask of padding alone (B, S). Texts of pads only are rare: nothing is done for them where none is seen."""
     B, S = padding.shape
     attended = (~padding).view(B, 1, 1, S)
     if is_looked_at(padding) and not _some_row_full(padding):
