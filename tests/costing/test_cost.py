@@ -281,14 +281,36 @@ def test_a_gpu_that_is_not_there() -> None:
         derive(nn.Linear(4, 4), "B 4", device="cuda")
 
 
-def test_a_long_count_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Looping(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            for _ in range(x.shape[0]):
-                x = x + 1
-            return x
+class Looping(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(x.shape[0]):
+            x = x + 1
+        return x
 
-    cost = derive(Looping(), "T B")
+
+class Cutting(nn.Module):
+    """Few operators, of which one makes a tensor for each step."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack(x.unbind()) + 1
+
+
+@pytest.mark.parametrize("module", [Looping(), Cutting()], ids=["operators", "outputs"])
+def test_a_long_count_is_given_up(module: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    cost = derive(module, "T B")
     monkeypatch.setattr(reading, "MOST_OPERATORS", 300)
-    assert cost.under(elementwise=True).at(T=200, B=2).flops.label == "by formula"
+    assert cost.under(elementwise=True).at(T=100, B=2).flops.label == "by formula"
     assert cost.under(elementwise=True).at(T=2000, B=2).flops.label == "extrapolated"
+
+
+def test_solve_counts_the_answer_and_the_next_size_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    count = reading.CostReading._count
+
+    def noting(self: reading.CostReading, *how: bool) -> dict[str, int] | str | None:
+        counted.append(self.sizes["B"])
+        return count(self, *how)
+
+    monkeypatch.setattr(reading.CostReading, "_count", noting)
+    assert derive(nn.Linear(64, 10), "B D").solve("B", flops=1e6) == 781
+    assert counted == [781, 782]

@@ -4,6 +4,7 @@ import math
 import operator
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import sympy
@@ -144,6 +145,7 @@ class Cost(CostFormulas):
         given = self._checked(sizes, self.letters, left_out=letter)
         step = self.multiples.get(letter, 1)
         value, title = self._budgeted(kind, letter, given)
+        value = cache(value)  # the answer and the next size are asked for twice, and to count there takes seconds
         counted: dict[int, float] = {}
 
         def number(count: int, recount: bool) -> Quantity:

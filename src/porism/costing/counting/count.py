@@ -330,6 +330,8 @@ class _Recorder(TorchDispatchMode):
         if out is None:
             out = operator(*args, **kwargs)
             self._conditions.follow(operator, args, kwargs, out)
+        if isinstance(out, list | tuple):
+            self._operators += len(out)  # a sequence cut into its steps: each of them takes as long as an operator
         self._record(operator, args, kwargs, out)
         return out
 
