@@ -2,7 +2,9 @@
 
 import dataclasses
 import re
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +13,12 @@ from porism.claims.claim import VERDICTS, Claim, Empirical
 from porism.claims.decide import Decision, decide, tally
 from porism.claims.ledger import TOPICS, all_claims, select
 from porism.claims.topics.attention.orders import LOOSE
+from porism.cli import main
 from porism.errors import RecipeError
 
 CLAIMS = list(all_claims().values())
 DECIDED: list[Claim[Any]] = [claim for claim in CLAIMS if isinstance(claim, Claim)]
+DOCS = Path(__file__).parents[2] / "docs"
 STATEMENTS = 189
 """A statement with a letter is one part of several."""
 
@@ -73,6 +77,19 @@ def test_every_claim_is_counted_once(decisions: Mapping[str, Decision]) -> None:
     numbers = re.match(told, tally(list(decisions.values())))
     assert numbers
     assert sum(map(int, numbers.groups())) == len(CLAIMS)
+
+
+def test_the_ledger_is_what_the_program_writes(
+    decisions: Mapping[str, Decision], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All claims are decided once for all tests of this file.
+    monkeypatch.setattr(sys.modules["porism.claims.decide"], "decide", lambda claim, _kept: decisions[claim.id])
+    assert main(["check", "claims", "--out", str(tmp_path / "ledger.md")]) == 0
+    written = (tmp_path / "ledger.md").read_text()
+    assert written == (DOCS / "ledger.md").read_text(), "write it anew: porism check claims --out docs/ledger.md"
+    counts = re.sub(r" \(.*?\)", "", next(line for line in written.splitlines() if " statements: " in line))
+    readme = " ".join((DOCS.parent / "README.md").read_text().split())
+    assert counts in readme, "README says other counts than the ledger"
 
 
 @pytest.mark.sweep(12)
