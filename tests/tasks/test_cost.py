@@ -22,6 +22,11 @@ NAMES = [f"{task}/{recipe}" for task in TASKS for recipe in find(task).recipes]
 SHIPPED = [name for name in NAMES if name not in NEEDS_DOWNLOAD and not name.startswith("language/table")]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def formulas() -> None:
+    """Derived, as in a run."""
+
+
 @pytest.fixture(scope="module")
 def loaded() -> Callable[[str], Task]:
     """Tasks on their embedded default, each read once."""
