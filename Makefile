@@ -29,7 +29,7 @@ test-all: .venv/.installed-dev ## the same with sweeps as a whole: 20,000 random
 lint: .venv/.installed-dev ## check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers=2
 
 wheel: .venv/.installed-dev ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
