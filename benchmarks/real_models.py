@@ -25,6 +25,7 @@ import tyro
 from porism.costing.cost import Cost
 from porism.costing.fitting.basis import symbol
 from porism.costing.module_row import KINDS
+from porism.errors import PorismError
 from porism.training.device import hardware, versions
 
 RESULT = Path(__file__).parent / "results" / "real_models.json"
@@ -82,6 +83,8 @@ def compare(derived: Cost, sizes: dict[str, int]) -> dict[str, dict[str, int]]:
 
 def failures(result: dict[str, Any]) -> list[str]:
     """What is not as it should be, in words."""
+    if "refused" in result:
+        return [result["refused"]]
     found = [f"{name} was not counted" for name in result["uncounted"]]
     found += [
         f"{kind} is {result['counted'][kind]:,} at the published sizes, {result['predicted'][kind]:,} by its formula"
@@ -98,6 +101,9 @@ def markdown(results: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {results['versions'][name]}" for name in ("torch", "transformers", "torch_geometric"))
     lines = [f"Found with {packages}."]
     for result in results["results"]:
+        if "refused" in result:
+            lines += ["", f"**{result['model']}**: {result['refused']}"]
+            continue
         letters = ", ".join(f"{letter} {meaning}" for letter, meaning in result["letters"].items())
         at = ", ".join(f"{letter}={size}" for letter, size in result["published"].items())
         flops = result["counted"]["flops"]
@@ -131,7 +137,10 @@ def main(models: tuple[str, ...] = (), threads: int = 2, out: Path = RESULT) -> 
     results = []
     for name in models or CASES:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            results.append(process.submit(measure, name, threads).result())
+            try:
+                results.append(process.submit(measure, name, threads).result())
+            except PorismError as error:
+                results.append({"model": name, "refused": str(error)})
         print(json.dumps(results[-1]), flush=True)
     packages = {name: version(name) for name in ("transformers", "torch_geometric")}
     machine = {"hardware": hardware(torch.device("cpu")), "versions": versions() | packages}
