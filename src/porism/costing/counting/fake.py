@@ -184,7 +184,7 @@ class ShapeMode(FakeTensorMode):
         for tensor in tensors:
             tensor.fake_device = GPU
         try:
-            out = self.dispatch(func, types, args, kwargs)
+            out: Any = self.dispatch(func, types, args, kwargs)
         finally:
             for tensor in tensors:
                 tensor.fake_device = CPU

@@ -131,7 +131,9 @@ def autocast_followed(library: torch.library.Library) -> Iterator[None]:
     """torch.autocast("cuda") does here what it does on a GPU, and torch.autocast("cpu") nothing."""
     casts = Casts()
     kind = torch.amp.autocast_mode.autocast
-    enter, leave, begin = kind.__enter__, kind.__exit__, kind.__init__
+    enter: Callable[..., Any] = kind.__enter__
+    leave: Callable[..., Any] = kind.__exit__
+    begin: Callable[..., Any] = kind.__init__
     registered: list[bool] = []
 
     def register() -> None:

@@ -37,8 +37,8 @@ def gpu_followed(mode: ShapeMode) -> Iterator[None]:
         library.impl(name, kernel, "Meta")
     mode.stands_for_gpu = True
     FakeTensor.device = property(_device)  # type: ignore[assignment, method-assign]
-    FakeTensor.is_cuda = property(lambda x: x.device.type == "cuda")  # type: ignore[assignment, misc]
-    FakeTensor.is_cpu = property(lambda x: x.device.type == "cpu")  # type: ignore[assignment, misc]
+    FakeTensor.is_cuda = property(lambda x: x.device.type == "cuda")  # type: ignore[assignment]
+    FakeTensor.is_cpu = property(lambda x: x.device.type == "cpu")  # type: ignore[assignment]
     try:
         with autocast_followed(library):
             yield
@@ -46,7 +46,7 @@ def gpu_followed(mode: ShapeMode) -> Iterator[None]:
         del FakeTensor.is_cuda, FakeTensor.is_cpu
         FakeTensor.device = device  # type: ignore[method-assign]
         mode.stands_for_gpu = False
-        library._destroy()  # type: ignore[no-untyped-call]
+        library._destroy()
 
 
 def _device(tensor: FakeTensor) -> torch.device:

@@ -20,15 +20,14 @@ UNKNOWN_ON_GPU = frozenset({"_cudnn_rnn"})
 """Operators that keep memory of a size that only the GPU's library tells: cuDNN's reserve space."""
 
 
-def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+def dropout(input: Tensor, p: float, train: bool) -> Any:
     """One kernel that keeps a mask of one byte a number, where the CPU keeps the noise in full."""
     if train and 0 < p < 1 and input.numel():
-        dropped: Tensor = aten.native_dropout(input, p, train)[0]
-        return dropped
+        return aten.native_dropout(input, p, train)[0]
     return _on_cpu(aten.dropout.default, input, p, train)
 
 
-def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+def dropout_(input: Tensor, p: float, train: bool) -> Any:
     # In place there is no kernel that keeps a mask only.
     return _on_cpu(aten.dropout_.default, input, p, train)
 
@@ -36,7 +35,7 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 def rms_norm(input: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
     if input.is_complex() or (weight is not None and weight.dtype != input.dtype):
         return _on_cpu(aten.rms_norm.default, input, normalized_shape, weight, eps)
-    return _RMSNorm.apply(input, normalized_shape, weight, eps)
+    return _RMSNorm.apply(input, normalized_shape, weight, eps)  # type: ignore[no-untyped-call]
 
 
 class _RMSNorm(torch.autograd.Function):
