@@ -9,10 +9,13 @@ on what its neighbour drew. That, and one seed for order and shares, is why it i
 Shares. `@pytest.mark.sweep(8)` says that of the parametrised cases of a test eight are enough for `make test`, drawn
 by the seed; with `sweep(2, each="case")` two for each value of the argument `case`, with `sweep(0)` none: one long
 test, not a sweep, that only `make test-all` waits for. That is `pytest --whole`, which runs all cases, and so does a
-test that is named on the command line. A loop inside a test asks the fixture `is_whole`.
+test that is named on the command line. A loop inside a test asks the fixture `is_whole`. `--whole --share=0.5` runs
+half of the cases of every sweep, and of each at least what `make test` runs: where a change is judged, time is limited.
 """
 
+import argparse
 import hashlib
+import math
 import os
 import random
 from collections import defaultdict
@@ -30,8 +33,16 @@ Place = Callable[[str], bytes]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole", action="store_true", help="sweeps as a whole, not a share of them drawn by --seed")
+    parser.addoption("--share", type=_share, default=1.0, help="with --whole: this part of each sweep (default: 1)")
     parser.addoption("--order", choices=ORDERS, default="shuffled", help="the order of the tests (default: shuffled)")
     parser.addoption("--seed", type=int, help="draws order and shares; without it one is drawn and printed")
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0 and up to 1")
+    return share
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,6 +78,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def repeat(config: pytest.Config) -> str:
     """What makes the same tests run in the same order."""
     whole = " --whole" if config.option.whole else ""
+    whole += f" --share={config.option.share:g}" if config.option.whole and config.option.share < 1 else ""
     return f"tests {config.option.order}: --seed={config.option.seed} --order={config.option.order}{whole}"
 
 
@@ -75,7 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return hashlib.sha256(f"{config.option.seed} {name}".encode()).digest()
 
     named = any("::" in argument for argument in config.args) or config.getoption("lf", False)
-    kept = items if config.option.whole or named else shares(items, place)
+    share = 1.0 if named else config.option.share if config.option.whole else 0.0
+    kept = items if share == 1 else shares(items, place, share)
     left = set(items).difference(kept)
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item in left])
@@ -88,8 +101,8 @@ def ordered(items: Sequence[pytest.Item], order: str, place: Place) -> list[pyte
     return list(items) if order == "written" else list(reversed(items))
 
 
-def shares(items: Sequence[pytest.Item], place: Place) -> list[pytest.Item]:
-    """All tests, but of a sweep no more cases than its mark asks for."""
+def shares(items: Sequence[pytest.Item], place: Place, share: float = 0.0) -> list[pytest.Item]:
+    """All tests, but of a sweep no more cases than its mark asks for, or than this share of all."""
     sweeps: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
         if (mark := item.get_closest_marker("sweep")) is not None:
@@ -101,5 +114,6 @@ def shares(items: Sequence[pytest.Item], place: Place) -> list[pytest.Item]:
     for cases in sweeps.values():
         mark = cases[0].get_closest_marker("sweep")
         assert mark is not None
-        left |= set(sorted(cases, key=lambda item: place(item.nodeid))[mark.args[0] :])
+        most = max(mark.args[0], math.ceil(share * len(cases)))
+        left |= set(sorted(cases, key=lambda item: place(item.nodeid))[most:])
     return [item for item in items if item not in left]

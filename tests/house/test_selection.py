@@ -70,12 +70,21 @@ def test_a_sweep_has_its_share() -> None:
     kept = shares([*items, *swept], lambda name: name[::-1].encode())
     assert names(kept) == [*names(items), *names(swept)[:3]]
     assert names(shares(swept, lambda name: bytes(255 - sign for sign in name.encode()))) == names(swept)[-3:]
+    # A part of all, where more than the share has time; never less than the mark asks for.
+    for part, count in ((0.1, 3), (0.5, 5), (0.9, 9)):
+        assert len(shares(swept, by_seed(1), part)) == count
 
 
 @pytest.mark.parametrize(
     ("options", "passed"),
-    [(["--seed=3"], 5), (["--whole"], 11), (["test_few.py::test_swept"], 10), (["-p", "xdist", "-n2", "--seed=3"], 5)],
-    ids=["a share", "whole", "named", "workers"],
+    [
+        (["--seed=3"], 5),
+        (["--whole"], 11),
+        (["--whole", "--share=0.6"], 7),
+        (["test_few.py::test_swept"], 10),
+        (["-p", "xdist", "-n2", "--seed=3"], 5),
+    ],
+    ids=["a share", "whole", "part of whole", "named", "workers"],
 )
 def test_in_a_run(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, repository: Any, options: list[str], passed: int
