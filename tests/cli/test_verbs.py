@@ -276,7 +276,7 @@ def test_a_kept_result_is_made_anew(say: Say, monkeypatch: pytest.MonkeyPatch) -
 def test_a_kept_result_is_trained_anew(say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def train(command: CompareCommand) -> int:
         """In place of a whole comparison with its reports."""
-        assert (command.task, command.recipes, command.seeds) == ("language", ["wide", "widest"], "3")
+        assert (command.task, command.recipes, command.seeds) == ("language", ["wide", "widest"], "5")
         assert command.out is not None
         for name, D, H in (("wide", 256, 512), ("widest", 3, 4)):
             widths = (f"embedding_dim={D}", f"hidden_size={H}")
@@ -286,7 +286,7 @@ def test_a_kept_result_is_trained_anew(say: Say, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(CompareCommand, "run", train)
     completed = say(["check", "claims", "--rerun", "000-25", "--out", "language-widths.json"])
     assert completed.code == 0
-    assert "000-25b: not decided. 1 seed, where 3 are needed" in " ".join(completed.out.split())
+    assert "000-25b: not decided. 1 seed, where 5 are needed" in " ".join(completed.out.split())
     kept = read_kept("language-widths", Path())
     assert kept is not None
     assert [run.settings for run in kept.runs] == [
@@ -294,7 +294,7 @@ def test_a_kept_result_is_trained_anew(say: Say, monkeypatch: pytest.MonkeyPatch
     ]
     for run in kept.runs:
         assert run.seed == 5
-        assert {"test.perplexity", "valid.perplexity@1", "epochs", "best_epoch", "seconds"} <= run.numbers.keys()
+        assert {"test.perplexity", "valid.perplexity@1", "epochs", "best_epoch", "epoch_seconds"} <= run.numbers.keys()
     assert (kept.data, kept.command) == ("ptb", EXPERIMENTS["language-widths"].command)
 
 

