@@ -20,7 +20,7 @@ from porism.api.notebook import rows_html
 from porism.api.recipes import Settings, slug
 from porism.api.run import FilePath, Run
 from porism.api.train import Request, batch_size_of
-from porism.api.trainings import Watch
+from porism.api.trainings import Listeners
 from porism.api.workers import check_workers, thread_share
 from porism.errors import Advice, RecipeError, RunError
 from porism.report.comparison import RunGroup, entries_of, group_runs
@@ -246,8 +246,8 @@ def compare(
         folder = new_folder(f"{task}-{plan.name}") if out is None else Path(out)
         reporter = listener(progress, callbacks)
         plan.check_folder(folder, resume, TAKEN)
-        watch = Watch(reporter, lambda training: reporter, listener_beside(progress, callbacks))
-        outcomes = plan.train(folder, watch, workers=workers)
+        listeners = Listeners(reporter, lambda training: reporter, listener_beside(progress, callbacks))
+        outcomes = plan.train(folder, listeners, workers=workers)
         runs = [Run(outcome.path, user_objects=outcome.request.user_objects) for outcome in outcomes]
         if experiment is None:
             # Model by model, as they were given; they were trained seed by seed.

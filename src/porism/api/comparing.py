@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from porism.api.recipes import slug
 from porism.api.train import Request
-from porism.api.trainings import Outcome, Watch, kept, train_one
+from porism.api.trainings import Listeners, Outcome, kept, train_one
 from porism.api.worker import Job
 from porism.api.workers import check_jobs, train_side_by_side
 from porism.errors import Advice, DivergedError, RecipeError, RunError, advise, option
@@ -97,7 +97,7 @@ class Plan:
     def train(
         self,
         folder: Path,
-        watch: Watch,
+        listeners: Listeners,
         *,
         workers: int = 1,
         checkpoint_every: float = 60.0,
@@ -109,21 +109,21 @@ class Plan:
         those that run beside others write curves for it.
         """
         if workers > 1:
-            outcomes = self._train_side_by_side(folder, watch, workers, checkpoint_every, tensorboard)
+            outcomes = self._train_side_by_side(folder, listeners, workers, checkpoint_every, tensorboard)
         else:
             outcomes = []
             for name, request in self.trainings:
-                outcomes.append(train_one(request, folder / name, watch, self.own_pages, checkpoint_every))
-                _tell_diverged(outcomes[-1], watch)
+                outcomes.append(train_one(request, folder / name, listeners, self.own_pages, checkpoint_every))
+                _note_diverged(outcomes[-1], listeners)
         refuse_all_diverged(outcomes)
         return outcomes
 
     def _train_side_by_side(
-        self, folder: Path, watch: Watch, workers: int, checkpoint_every: float, tensorboard: bool
+        self, folder: Path, listeners: Listeners, workers: int, checkpoint_every: float, tensorboard: bool
     ) -> list[Outcome]:
         outcomes = {name: kept(request, folder / name) for name, request in self.trainings}
         for outcome in filter(None, outcomes.values()):
-            _tell_diverged(outcome, watch)
+            _note_diverged(outcome, listeners)
         jobs = [
             Job(name, request, folder / name, self.own_pages, checkpoint_every, tensorboard, workers)
             for name, request in self.trainings
@@ -134,14 +134,14 @@ class Plan:
             return [outcome for outcome in outcomes.values() if outcome is not None]
         threads = jobs[0].request.threads
         each = "" if threads is None else f", each with {threads} thread{'s' * (threads > 1)}"
-        watch.notes.note(f"{len(jobs)} trainings, {workers} at a time{each}")
-        trained = {outcome.path.name: outcome for outcome in train_side_by_side(jobs, workers, watch.beside)}
+        listeners.notes.note(f"{len(jobs)} trainings, {workers} at a time{each}")
+        trained = {outcome.path.name: outcome for outcome in train_side_by_side(jobs, workers, listeners.beside)}
         return [outcomes[name] or trained[name] for name, _ in self.trainings]
 
 
-def _tell_diverged(outcome: Outcome, watch: Watch) -> None:
+def _note_diverged(outcome: Outcome, listeners: Listeners) -> None:
     if outcome.diverged is not None:
-        watch.notes.note(f"{outcome.path.name} diverged: {outcome.diverged}")
+        listeners.notes.note(f"{outcome.path.name} diverged: {outcome.diverged}")
 
 
 def refuse_all_diverged(outcomes: Sequence[Outcome]) -> None:

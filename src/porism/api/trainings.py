@@ -1,4 +1,4 @@
-"""One training of a comparison: who is told of it, and what came of it."""
+"""One training of a comparison: what receives its progress, and what came of it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,13 +18,13 @@ from porism.training.progress import Progress
 
 
 @dataclass(frozen=True)
-class Watch:
-    """Who is told of trainings: `notes` before one has started, and from then on what `started` gives."""
+class Listeners:
+    """What receives the progress of trainings: `notes` before one has started, then what `started` gives."""
 
     notes: Progress
     started: Callable[[Training], Progress]
     beside: Callable[[str], Progress]
-    """Who is told of a training that runs beside others, by its name."""
+    """What receives that of a training that runs beside others, by its name."""
 
 
 class Outcome(NamedTuple):
@@ -45,14 +45,14 @@ class Outcome(NamedTuple):
 
 
 def train_one(
-    request: Request, folder: Path, watch: Watch, own_page: bool = True, checkpoint_every: float = 60.0
+    request: Request, folder: Path, listeners: Listeners, own_page: bool = True, checkpoint_every: float = 60.0
 ) -> Outcome:
     """Train a request into a folder, from where the run that is there stopped; what is done is kept."""
     if (done := kept(request, folder)) is not None:
         return done
     try:
         with _same_threads_after():
-            result = _trained(request, folder, watch, own_page, checkpoint_every)
+            result = _trained(request, folder, listeners, own_page, checkpoint_every)
         return Outcome(folder, request, result)
     except DivergedError as error:
         return Outcome(folder, request, diverged=error)
@@ -68,13 +68,15 @@ def kept(request: Request, folder: Path) -> Outcome | None:
     return None if done is None else Outcome(folder, request, done)
 
 
-def _trained(request: Request, folder: Path, watch: Watch, own_page: bool, checkpoint_every: float) -> dict[str, Any]:
+def _trained(
+    request: Request, folder: Path, listeners: Listeners, own_page: bool, checkpoint_every: float
+) -> dict[str, Any]:
     if not (folder / RECIPE).is_file():
         training = request.begin(folder)
-        return finish(training, watch.started(training), checkpoint_every, report=own_page)
+        return finish(training, listeners.started(training), checkpoint_every, report=own_page)
     run = RunFolder.open(folder)
-    with going_on(run, watch.notes, user_objects=request.user_objects) as training:
-        return finish(training, watch.started(training), checkpoint_every, report=own_page)
+    with going_on(run, listeners.notes, user_objects=request.user_objects) as training:
+        return finish(training, listeners.started(training), checkpoint_every, report=own_page)
 
 
 @contextmanager

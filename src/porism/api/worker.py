@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import IO, Any, NamedTuple
 
 from porism.api.train import Request
-from porism.api.trainings import Outcome, Watch, train_one
+from porism.api.trainings import Listeners, Outcome, train_one
 from porism.errors import Interrupted, PorismError, RecipeError
 from porism.training.interrupt import ask_to_stop, signals_interrupt
 from porism.training.loop import Training
@@ -123,8 +123,8 @@ def _train(job: Job, send: Send) -> Outcome:
             listeners.append(TensorBoardProgress(job.folder / "tensorboard"))
         return ProgressGroup(*listeners)
 
-    watch = Watch(progress, started, lambda _: progress)
-    return train_one(job.request, job.folder, watch, job.own_page, job.checkpoint_every)
+    listeners = Listeners(progress, started, lambda _: progress)
+    return train_one(job.request, job.folder, listeners, job.own_page, job.checkpoint_every)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ class CompareCommand(TrainingOptions):
 
     def run(self) -> int:
         from porism.api.engine import REPORT
-        from porism.api.trainings import Watch
+        from porism.api.trainings import Listeners
         from porism.api.workers import check_workers
         from porism.cli.output import console_for, print_json, tell
         from porism.report.page import write_report
@@ -96,11 +96,11 @@ class CompareCommand(TrainingOptions):
         console = console_for(self.json, patient=True)
         together = SideBySide(console)
         beside = (lambda name: NoProgress()) if self.quiet else together.row
-        watch = Watch(ConsoleProgress(console), self.listening(console), beside)
+        listeners = Listeners(ConsoleProgress(console), self.listening(console), beside)
         with self.output_lost(console):
             outcomes = plan.train(
                 folder,
-                watch,
+                listeners,
                 workers=self.workers,
                 checkpoint_every=self.checkpoint_every,
                 tensorboard=self.tensorboard,
