@@ -156,7 +156,7 @@ def experiment_named(kind: type[Task], names: Collection[Any], fields: Collectio
 
     fields: what is set for all runs. One that the experiment tries is refused: folders would not say what runs are.
     """
-    # A model may be something else than a name, which no dictionary of names can be asked for.
+    # A model may be an object that is no name, and that cannot be hashed.
     chosen = [name for name in names if isinstance(name, str) and name in kind.experiments]
     if not chosen:
         return None

@@ -146,8 +146,8 @@ class Worker:
 def train_side_by_side(jobs: Sequence[Job], workers: int, listen: Callable[[str], Progress]) -> list[Outcome]:
     """Train jobs in so many processes at a time; their outcomes, in the order of the jobs.
 
-    listen: who is told of a training, by its name. A process that dies, or a training that is refused, does not end
-    the others; when those are done, it is an error.
+    listen: gives the receiver of a training's progress, by the training's name. A process that dies, or a training
+    that is refused, does not end the others; when those are done, it is an error.
     """
     pool = Pool(jobs, listen)
     pool.run(workers)

@@ -24,7 +24,7 @@ class Decision:
         something else or could not be run, `open` where only training tells, or where a package is missing.
     by: what decided it; empty where nothing did.
     stated, other: what was found for the statement, and for its rival or its correction.
-    within: what was found for the statement in the cases in which it is said to agree.
+    within: what was found for the statement in the cases for which the ledger says that it agrees.
     answer: whether an empirical statement holds, by its kept run.
     kept: the evidence of that run, or what it lacks.
     known: the side fact of an empirical statement, which decides nothing.
@@ -148,7 +148,7 @@ def _origin(result: KeptResult) -> str:
 
 
 def _computed(claim: Claim[Any]) -> Decision:
-    """Both forms before the judge, and the statement in the cases in which it is said to agree."""
+    """Both forms before the judge, and the statement in the cases for which the ledger says that it agrees."""
     holds = claim.verdict == "holds"
     stated, other = claim.judge(claim.stated), claim.judge(claim.rival if holds else claim.corrected)
     right, refused = (stated, other) if holds else (other, stated)
@@ -157,7 +157,7 @@ def _computed(claim: Claim[Any]) -> Decision:
         faults.append(f"{'the statement' if holds else 'the correction'} is refused: {right.evidence}")
     if refused.agrees:
         faults.append(f"{'the rival' if holds else 'the statement'} is not refused")
-    # A slip in writing a form looks like a wrong shape: it has to be meant.
+    # A slip in writing a form also gives a wrong shape: a claim must declare that a form is not computable.
     elif refused.computable != (True if holds else claim.computable):
         faults.append(
             f"{'the rival' if holds else 'the statement'} is {'' if refused.computable else 'not '}computable, "

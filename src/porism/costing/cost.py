@@ -145,7 +145,7 @@ class Cost(CostFormulas):
         given = self._checked(sizes, self.letters, left_out=letter)
         step = self.multiples.get(letter, 1)
         value, title = self._budgeted(kind, letter, given)
-        value = cache(value)  # the answer and the next size are asked for twice, and to count there takes seconds
+        value = cache(value)  # the answer and the size after it are evaluated twice, and a count takes seconds
         counted: dict[int, float] = {}
 
         def number(count: int, recount: bool) -> Quantity:

@@ -103,7 +103,7 @@ def _challenged(
         except PorismError:
             return None
 
-    refuses_some = target.refuses_some  # that all sizes are equal is asked of nobody
+    refuses_some = target.refuses_some  # sizes tried here may be refused: that says nothing about those users ask for
     wrong = challenge(count, formulas, dict(base), limits, constants_of(target.target))
     target.refuses_some = refuses_some
     return {name: replace(fitted[name], differs_at=condition) for name, condition in wrong.items()}

@@ -47,13 +47,13 @@ def against_baselines(group: RunGroup) -> list[str]:
     if len({best for _, best in models}) > 1:
         text = "Each model stands beside the best baseline on its own form of the data"
     equal = [model for model, found in against.items() if found == 0]
-    behind = [model for model, found in against.items() if found < 0]
-    if not equal and not behind:
+    worse = [model for model, found in against.items() if found < 0]
+    if not equal and not worse:
         return [f"{text}; {f'{models[0][0].name} beats' if len(models) == 1 else 'all models beat'} it."]
-    if len(behind) == len(models) > 1:
+    if len(worse) == len(models) > 1:
         return [f"{text}; no model beats it."]
     equals = [f"{_listed(equal)} {'equals' if len(equal) == 1 else 'equal'} it"] if equal else []
-    below = [f"{_listed(behind)} {'does' if len(behind) == 1 else 'do'} not beat it"] if behind else []
+    below = [f"{_listed(worse)} {'does' if len(worse) == 1 else 'do'} not beat it"] if worse else []
     return [f"{text}; {', '.join([*equals, *below])}."]
 
 

@@ -169,7 +169,7 @@ def count_call(
 ) -> Count:
     """The same with the arguments as they are; without `kernels` their list stays empty, which takes half the time.
 
-    conditions: what code is told that asks whether something holds for numbers of the data, in place of the truth.
+    conditions: the answer to every condition on numbers of the data, in place of the true one.
     """
     function = getattr(function, "_orig_mod", function)
     try:
@@ -177,7 +177,7 @@ def count_call(
     except ShapeError as error:
         if "saved tensor hooks" not in str(error):
             raise
-    # torch.func allows no hooks: all but what autograd keeps can be told.
+    # torch.func allows no hooks: what autograd keeps is not seen, all else is counted.
     return _count_call(function, args, kwargs, backward, kernels, conditions, sees_kept=False)
 
 
@@ -412,7 +412,7 @@ def _traits(operator: Any) -> _Traits:
 
 @cache
 def _is_composite(operator: Any) -> bool:
-    """Is it made of other operators, which are then counted in its place? Asked at every call, so remembered."""
+    """Is it made of other operators, which are then counted in its place? Needed at every call, so cached."""
     if isinstance(operator, HigherOrderOperator) or base_name(operator) in FREE:
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd

@@ -120,7 +120,7 @@ class TensorSpec:
         return tuple(dict.fromkeys(letter for size in sizes for letter in size.letters))
 
     def make(self, letters: Mapping[str, int], dtype: torch.dtype, draw: Draw | None = None) -> Tensor:
-        """The tensor at given sizes; without a draw nothing is said of its numbers."""
+        """The tensor at given sizes; without a draw its numbers are undefined."""
         shape = [size.at(letters) for size in self.sizes]
         kinds = {"int": self.dtype or torch.int64, "bool": torch.bool}
         kind = kinds.get(self.kind, self.dtype or dtype)

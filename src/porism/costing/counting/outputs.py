@@ -89,7 +89,7 @@ class Outputs:
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
-    """What an object holds; None where that cannot be told."""
+    """What an object holds; None for an object of an unknown kind."""
     if isinstance(value, Mapping):
         return list(value.values())
     if isinstance(value, COLLECTIONS):

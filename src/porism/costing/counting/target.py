@@ -316,7 +316,7 @@ class Target:
         if (needed := specs.nbytes(self.inputs, sizes, self.dtype or torch.float32)) > LARGEST_INPUTS:
             raise ShapeError(f"cost: {self.name} needs real inputs, and here they would take {needed:,} bytes.")
         with quietly(), self._placed(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is said about these numbers nobody wants to know
+            warnings.simplefilter("ignore")  # warnings about random numbers do not concern the user
             torch.manual_seed(DRAWS.index(draw))
             called, args, kwargs = self._made(sizes, self._fresh(self.target), draw)
             return count_call(called, args, kwargs, kernels=False, conditions=conditions), called

@@ -122,8 +122,8 @@ class Survey:
     def powers_along(self, name: str, letter: str, whole: bool = False) -> range | None:
         """The powers of one letter in a quantity, confirmed at the far size, or None where it is no polynomial.
 
-        The fewest that will do: most quantities are multiples of the batch, and then one size of it tells all. Asked
-        for as a whole, they start from 0.
+        The fewest that will do: most quantities are multiples of the batch, and then one size of it is
+        enough. With `whole` they start from 0.
         """
         far = self.far(letter)
         expected = None if far is None else self.value(name, letter, far)

@@ -82,14 +82,14 @@ def order_of_the_table(result: KeptResult) -> Ruling:
     names = [name for name in TABLE_RUNS if result.chosen({"recipe": name})]
     if len(names) < len(TABLE_RUNS):
         return Ruling(None, f"{len(names)} of {len(TABLE_RUNS)} rows")
-    seen, chances = [], []
+    seen, p_values = [], []
     for split in ("train", "valid", "test"):
         kept = [interval(result.number({"recipe": name}, f"{split}.perplexity")).mean for name in names]
         published = [PUBLISHED[name][split]["perplexity"] for name in names]
-        chances.append(chance_of_rank(published, kept))
+        p_values.append(chance_of_rank(published, kept))
         seen.append(f"{rank_correlation(published, kept):.2f} on {split}")
     return Ruling(
-        max(chances) < 0.01, f"rank correlation of {len(names)} rows with the published ones: {', '.join(seen)}"
+        max(p_values) < 0.01, f"rank correlation of {len(names)} rows with the published ones: {', '.join(seen)}"
     )
 
 

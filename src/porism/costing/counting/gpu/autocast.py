@@ -37,7 +37,7 @@ FLOAT32_BY_DTYPE = _names("""
     prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
     linalg_matrix_norm.str_ord sum sum.dim_IntList
 """)
-"""They are told the dtype of their result where the caller has not said another."""
+"""Operators with an argument for the dtype of the result: float32 unless the caller gives one."""
 WIDEST = _names("""
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
 """)

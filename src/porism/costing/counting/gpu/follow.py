@@ -50,7 +50,7 @@ def gpu_followed(mode: ShapeMode) -> Iterator[None]:
 
 
 def _device(tensor: FakeTensor) -> torch.device:
-    """What code in Python is told, but not torch's own rules for shapes."""
+    """The device that code in Python sees; torch's own rules for shapes see another."""
     mode = tensor.fake_mode
     if mode.in_kernel_invocation:
         return torch.device("meta")
