@@ -297,10 +297,12 @@ def test_times() -> None:
     assert quadratic_in_length(short).answer is None
 
     def heads(*factors: float) -> KeptResult:
-        turns = [1.0 + turn / 10 for turn in range(9)]
+        turns = [1.0 + turn / 10 for turn in range(11)]
         counts = zip((1, 2, 4), (1.0, *factors), strict=True)
         return result(*(({"A": A}, seeds("milliseconds", *(f * turn for turn in turns))) for A, f in counts))
 
     assert [longer_with_heads(heads(1.2, f)).answer for f in (1.5, 0.8)] == [True, False]
     few = result(({"A": 1}, seeds("milliseconds", 1.0)), ({"A": 2}, seeds("milliseconds", 2.0)))
-    assert longer_with_heads(few) == Ruling(None, "1 turns, where 7 are needed")
+    assert longer_with_heads(few) == Ruling(None, "1 turns, where 11 are needed")
+    either = result(*(({"A": A}, seeds("milliseconds", *range(A, 12 * A, A)[:: 3 - 2 * A])) for A in (1, 2)))
+    assert longer_with_heads(either).answer is None

@@ -1,5 +1,6 @@
 """Times of attention: over its length, and over its heads at one width. Shapes take turns, so that noise meets all."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,11 @@ from porism.layers import softmax_attention
 
 LENGTHS = (1024, 2048, 4096, 8192)
 HEADS = (1, 2, 4, 8, 16, 32, 64)
-WIDTH, LENGTH, TURNS = 256, 1024, 21
+WIDTH, LENGTH, TURNS = 256, 1024, 101
+MIN_TURNS = 11
+"""Fewer cannot pass the sign tests."""
+LEVEL = 0.01
+"""Of the sign test over turns. A time has two modes where memory is placed otherwise, so that means say little."""
 QUADRATIC = 0.25
 """How far an exponent may be from 2: what is done once for a token still shows at the lengths that are timed."""
 
@@ -45,26 +50,37 @@ def quadratic_in_length(result: KeptResult) -> Ruling:
 
 
 def longer_with_heads(result: KeptResult) -> Ruling:
-    """Whether every number of heads takes longer than one, in nearly all turns: not if one is as fast or faster."""
+    """Whether every number of heads takes longer than one, by sign tests over turns: not if one of them is faster."""
     turns = len(result.chosen({"A": 1}))
-    if turns < 7:
-        return Ruling(None, f"{turns} turns, where 7 are needed")
+    if turns < MIN_TURNS:
+        return Ruling(None, f"{turns} turns, where {MIN_TURNS} are needed")
     one = result.number({"A": 1}, "milliseconds")
-    shares = {}
-    for A in result.values("A"):
-        if A != 1:
-            many = result.number({"A": A}, "milliseconds")
-            shares[A] = statistics.fmean(a > b for a, b in zip(many, one, strict=True))
+    longer = {
+        A: sum(a > b for a, b in zip(result.number({"A": A}, "milliseconds"), one, strict=True))
+        for A in result.values("A")
+        if A != 1
+    }
     medians = ", ".join(
-        f"A={A}: {statistics.median(result.number({'A': A}, 'milliseconds')):.3g}" for A in (1, *shares)
+        f"A={A}: {statistics.median(result.number({'A': A}, 'milliseconds')):.3g}" for A in (1, *longer)
     )
     seen = f"median ms at equal width, {medians}"
-    if all(share >= 0.9 for share in shares.values()):
-        return Ruling(True, f"{seen}; longer than one head in nearly all of {turns} turns")
-    faster = [A for A, share in shares.items() if share <= 0.1]
+    if all(sign_test(count, turns) < LEVEL for count in longer.values()):
+        return Ruling(True, f"{seen}; each longer than one head in at least {min(longer.values())} of {turns} turns")
+    # One of several counts, so that the level is shared among them.
+    faster = {A: count for A, count in longer.items() if sign_test(turns - count, turns) < LEVEL / len(longer)}
     if faster:
-        return Ruling(False, f"{seen}; with {faster[0]} heads it is faster in nearly all of {turns} turns")
-    return Ruling(None, f"{seen}; the turns do not agree")
+        A, count = next(iter(faster.items()))
+        return Ruling(False, f"{seen}; with {A} heads it is longer in only {count} of {turns} turns")
+    return Ruling(None, f"{seen}; the turns do not decide")
+
+
+def sign_test(count: int, turns: int) -> float:
+    """The probability of so many turns or more in which one of two is longer, where both are as likely.
+
+    >>> sign_test(5, 5)
+    0.03125
+    """
+    return sum(math.comb(turns, more) for more in range(count, turns + 1)) / 2**turns
 
 
 def _times(shapes: Mapping[str, tuple[int, ...]], turns: int) -> dict[str, list[float]]:
