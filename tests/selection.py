@@ -11,6 +11,8 @@ by the seed; with `sweep(2, each="case")` two for each value of the argument `ca
 test, not a sweep, that only `make test-all` waits for. That is `pytest --whole`, which runs all cases, and so does a
 test that is named on the command line. A loop inside a test asks the fixture `is_whole`. `--whole --share=0.5` runs
 half of the cases of every sweep, and of each at least what `make test` runs: where a change is judged, time is limited.
+`sample(3)` is a sweep that `--share` leaves whole, for cases that are few and unlike; as the `pytestmark` of a file it
+says that so many of its tests are enough.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import pytest
 
 ORDERS = ("shuffled", "written", "reversed")
 SWEEP = "sweep(cases, each=None): so many parametrised cases, drawn by --seed, are enough without --whole"
+SAMPLE = "sample(tests): so many cases of a test, or tests of a file, drawn by --seed, are enough without --whole"
 FIXED = 1
 """The seed where a change is judged: whether it may go in must not hang on what was drawn."""
 
@@ -47,6 +50,7 @@ def _share(text: str) -> float:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", SWEEP)
+    config.addinivalue_line("markers", SAMPLE)
     if config.option.seed is None:
         # Workers are processes of their own and must agree with the one that started them.
         sent = getattr(config, "workerinput", {}).get("seed")
@@ -89,6 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = any("::" in argument for argument in config.args) or config.getoption("lf", False)
     share = 1.0 if named else config.option.share if config.option.whole else 0.0
     kept = items if share == 1 else shares(items, place, share)
+    kept = kept if share else samples(kept, place)
     left = set(items).difference(kept)
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item in left])
@@ -116,4 +121,20 @@ def shares(items: Sequence[pytest.Item], place: Place, share: float = 0.0) -> li
         assert mark is not None
         most = max(mark.args[0], math.ceil(share * len(cases)))
         left |= set(sorted(cases, key=lambda item: place(item.nodeid))[most:])
+    return [item for item in items if item not in left]
+
+
+def samples(items: Sequence[pytest.Item], place: Place) -> list[pytest.Item]:
+    """All tests, but of those that are marked to be sampled no more than their mark asks for."""
+    sampled: dict[str, list[pytest.Item]] = defaultdict(list)
+    most: dict[str, int] = {}
+    for item in items:
+        for node, mark in item.iter_markers_with_node("sample"):
+            group = node.nodeid.partition("[")[0]
+            sampled[group].append(item)
+            most[group] = mark.args[0]
+            break  # that of the test itself comes first
+    left: set[pytest.Item] = set()
+    for group, tests in sampled.items():
+        left |= set(sorted(tests, key=lambda item: place(item.nodeid))[most[group] :])
     return [item for item in items if item not in left]

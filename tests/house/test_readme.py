@@ -42,6 +42,7 @@ def untrue(values: dict[str, str]) -> dict[str, str]:
     }
 
 
+@pytest.mark.sweep(0)
 def test_every_block_runs_and_gives_what_it_says(blocks: list[str]) -> None:
     values = {comment: value for block in blocks for comment, value in told(block, {}).items()}
     assert sum(comment[:1].isdigit() for comment in values) >= 2

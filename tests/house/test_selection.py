@@ -19,6 +19,10 @@ import pytest
 @pytest.mark.parametrize("size", range(5))
 def test_swept(layer, size): pass
 
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("size", range(3))
+def test_sampled(size): pass
+
 def test_alone(): pass
 """
 
@@ -75,14 +79,23 @@ def test_a_sweep_has_its_share() -> None:
         assert len(shares(swept, by_seed(1), part)) == count
 
 
+def test_a_file_has_its_share(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, repository: Any) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(test_few=FILE.replace("import pytest", "import pytest\npytestmark = pytest.mark.sample(2)"))
+    pytester.makeini(f"[pytest]\npythonpath = {repository}\n")
+    words = ["-p", "tests.selection", "-p", "no:cacheprovider"]
+    # Two of all that the file has, and one of the test with a mark of its own.
+    pytester.runpytest_inprocess(*words, "--seed=3").assert_outcomes(passed=3)
+
+
 @pytest.mark.parametrize(
     ("options", "passed"),
     [
-        (["--seed=3"], 5),
-        (["--whole"], 11),
-        (["--whole", "--share=0.6"], 7),
+        (["--seed=3"], 6),
+        (["--whole"], 14),
+        (["--whole", "--share=0.6"], 10),
         (["test_few.py::test_swept"], 10),
-        (["-p", "xdist", "-n2", "--seed=3"], 5),
+        (["-p", "xdist", "-n2", "--seed=3"], 6),
     ],
     ids=["a share", "whole", "part of whole", "named", "workers"],
 )

@@ -208,6 +208,7 @@ def test_compiles_without_a_break(case: Case, sizes: Sizes) -> None:
     assert_close(gradients_of(compiled, layer, inputs), gradients_of(case.run, layer, inputs), GRADIENT)
 
 
+@pytest.mark.sweep(0)
 @compiling
 @pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler")
 def test_inductor_compiles_layers_together() -> None:

@@ -95,6 +95,7 @@ def good_checkpoints(run: Path) -> set[str]:
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_run_goes_on_to_the_same_result_or_is_refused(half: Path, tmp_path: Path, damage: str) -> None:
     straight = completed(copied(half, tmp_path / "straight"))

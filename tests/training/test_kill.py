@@ -48,6 +48,7 @@ def in_a_child(recipe: LanguageRecipe, out: Path, text: str, progress: Progress)
     return child
 
 
+@pytest.mark.sweep(0)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_many_times_and_resumed_gives_the_same_metrics(
     tiny: LanguageRecipe, text: str, tmp_path: Path, is_whole: bool

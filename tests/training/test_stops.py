@@ -185,6 +185,7 @@ def test_a_new_run_stopped_anywhere_can_begin_again_or_be_resumed(text: str, str
     assert begun >= 2
 
 
+@pytest.mark.sweep(0)
 def test_results_stopped_anywhere_are_written_whole(text: str, straight: Path, tmp_path: Path) -> None:
     result = session.complete(resume(copied(straight, tmp_path / "finished")))
     for folder in stops(straight, tmp_path / "tries", lambda folder: session.complete(resume(folder))):

@@ -22,6 +22,7 @@ class Labels(Tensor):
     """A tensor by another name."""
 
 
+@pytest.mark.sample(4)
 @compiling
 @out_of_range
 @pytest.mark.parametrize("learns", [True, False], ids=["training", "evaluation"])

@@ -135,6 +135,7 @@ def test_when_compiled(options: dict[str, Any], inside: bool) -> None:
     assert_same(gradients(layer, x, y, h), gradients(layer, x, plain_y * 2, plain_h + 1))
 
 
+@pytest.mark.sweep(0)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler")
 def test_after_inductor_which_leaves_copies_out() -> None:

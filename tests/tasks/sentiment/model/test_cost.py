@@ -45,6 +45,7 @@ def test_a_pretrained_encoder_is_counted_as_it_is_configured(kind: str, frozen: 
     assert [found[f"{kind} "] for kind in KINDS] == [really[f"{kind} "] for kind in KINDS]
 
 
+@pytest.mark.sweep(0)
 def test_the_published_encoder_has_its_published_size() -> None:
     """110 million parameters is what its authors write."""
     pytest.importorskip("transformers", reason="the encoder is one of the transformers package")

@@ -42,6 +42,7 @@ print(json.dumps([*before, *after]))
 """
 
 
+@pytest.mark.sweep(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="the most a process has held is known on Linux alone")
 def test_a_text_twenty_times_larger_than_memory_takes_no_more_than_a_small_one(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="numba trains words")
