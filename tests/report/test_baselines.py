@@ -33,7 +33,7 @@ def group_at(write_run: WriteRun) -> Grouped:
 
 def test_a_model_that_does_not_beat_the_best_baseline_is_told_so(group_at: Grouped) -> None:
     behind = against_baselines(group_at(154.92))
-    assert behind == ["The best baseline, Kneser-Ney 5, reaches 141.2; table-01 does not beat it."]
+    assert behind == ["The best baseline on test, Kneser-Ney 5, reaches 141.2; table-01 does not beat it."]
 
 
 def test_a_model_that_beats_it_and_several_of_both_kinds(group_at: Grouped) -> None:

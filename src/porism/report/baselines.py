@@ -43,9 +43,9 @@ def against_baselines(group: RunGroup) -> list[str]:
         return []
     against = {model.name: _against(group, model, score) for model, (_, score) in models}
     name, score = models[0][1]
-    text = f"The best baseline, {name}, reaches {numbers.score(score)}"
+    text = f"The best baseline on {group.split}, {name}, reaches {numbers.score(score)}"
     if len({best for _, best in models}) > 1:
-        text = "Each model stands beside the best baseline on its own form of the data"
+        text = f"On {group.split} each model stands beside the best baseline on its own form of the data"
     equal = [model for model, found in against.items() if found == 0]
     worse = [model for model, found in against.items() if found < 0]
     if not equal and not worse:
