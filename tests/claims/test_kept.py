@@ -23,6 +23,7 @@ from porism.tasks.language.published import PUBLISHED, PUBLISHED_EPOCHS, TABLE_R
 
 EMPIRICAL = [claim for claim in all_claims().values() if isinstance(claim, Empirical)]
 ANSWERS = {
+    "000-18": True,
     "000-25b": False,
     "000-27": False,
     "000-29": False,
