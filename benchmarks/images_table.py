@@ -18,7 +18,7 @@ RECIPES = ("pooled-clothes", "grid-4-clothes", "convolutional-clothes")
 def row(metrics: dict[str, Any]) -> dict[str, Any]:
     """What the table keeps of a run."""
     accuracy = {split: found["accuracy"] for split, found in metrics["metrics"].items()}
-    return {"examples_per_second": metrics["examples_per_second"], "accuracy": accuracy}
+    return {"seconds": metrics["seconds"], "examples_per_second": metrics["examples_per_second"], "accuracy": accuracy}
 
 
 def main(

@@ -12,7 +12,7 @@ from kept import RULES
 from porism.report.page import write_report
 from porism.runs.record import read_run
 
-KEPT = ("recipe", "seed", "device", "parameters", "epochs", "best_epoch", "seconds")
+KEPT = ("recipe", "seed", "device", "parameters", "epochs", "best_epoch")
 
 
 def table(

@@ -49,7 +49,6 @@ def language_attention(result: dict[str, Any]) -> list[str]:
         rows = found[recipe]
         measured = {split: mean_and_deviation([row["perplexity"][split] for row in rows], 1) for split in SPLITS}
         cells[recipe] = {**measured, **_effort(rows), "FLOPs a token, forward": f"{rows[0]['flops']:,.0f}"}
-        cells[recipe]["tokens/s"] = mean_and_deviation([row["tokens_per_second"] for row in rows], 0)
     return [measured_on(result), "", *rows_and_columns("mean and deviation over seeds", cells)]
 
 
@@ -58,5 +57,4 @@ def _effort(rows: list[dict[str, Any]]) -> dict[str, str]:
         "seeds": str(len(rows)),
         "parameters": f"{rows[0]['parameters']:,}",
         "epochs": mean_and_deviation([row["epochs"] for row in rows], 0),
-        "seconds": mean_and_deviation([row["seconds"] for row in rows], 1),
     }
