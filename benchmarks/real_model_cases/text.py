@@ -136,9 +136,10 @@ TEXT = [
         LAYERS | WIDTHS | {"A": "heads of keys, four of queries for each", "G": "experts"},
         published={"B": 2, "T": 4096, "A": 8, "D": 128, "H": 14336, "V": 32000, "G": 8, "L": 32},
         stays_a_number="2 experts a token, 4 heads of queries for one of keys, numbers of 2 bytes. Counted is the "
-        "implementation `grouped_mm`, whose products do not depend on which experts are chosen.",
+        "implementation `grouped_mm`, whose products do not depend on which experts are chosen. For heads wider than "
+        "256 transformers copies keys and values to all queries, hence D up to that.",
         multiples={"D": 8, "H": 8},
-        largest=FEW_LAYERS,
+        largest=FEW_LAYERS | {"D": 256},
         dtype=torch.bfloat16,
     ),
     Case(

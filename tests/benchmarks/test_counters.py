@@ -90,6 +90,8 @@ def test_there_are_many_cases_each_with_its_own_name() -> None:
 def test_what_a_peer_says(peer: str, case: str, passed: str, shown: str) -> None:
     (chosen,) = (one for one in PEERS if one.name == peer)
     check_installed((chosen,))
+    if peer == "calflops":
+        pytest.importorskip("transformers", reason="calflops imports transformers when it counts")
     tried = BY_NAME[case]
     assert counters.ratio(ask(chosen, tried), passed, tried.hand(getattr(tried, passed))) == shown
 

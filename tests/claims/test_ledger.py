@@ -82,6 +82,8 @@ def test_every_claim_is_counted_once(decisions: Mapping[str, Decision]) -> None:
 def test_the_ledger_is_what_the_program_writes(
     decisions: Mapping[str, Decision], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if lacking := {one.missing for one in decisions.values() if one.missing}:
+        pytest.skip(f"the ledger is written with all packages: {'; '.join(sorted(lacking))}")
     # All claims are decided once for all tests of this file.
     monkeypatch.setattr(sys.modules["porism.claims.decide"], "decide", lambda claim, _kept: decisions[claim.id])
     assert main(["check", "claims", "--out", str(tmp_path / "ledger.md")]) == 0
