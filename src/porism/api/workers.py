@@ -1,20 +1,15 @@
 """Several trainings at a time, each in a process of its own with its share of the threads."""
 
-import os
 import pickle
 import pickletools
 import signal
-import subprocess
-import sys
-import tempfile
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import IO, Any
+from typing import Any
 
 import torch
 
@@ -23,8 +18,8 @@ from porism.api.worker import Job
 from porism.errors import Advice, Interrupted, PorismError, RecipeError, RunError, advise, option
 from porism.training.interrupt import Interrupt
 from porism.training.progress import Progress
+from porism.training.worker_process import Messages, WorkerProcess
 
-START = "import sys; from porism.api.worker import main; sys.exit(main())"
 MOST_WORKERS = 1024
 LOOK_EVERY = 0.2
 """Seconds after which a request to stop is seen."""
@@ -81,68 +76,6 @@ def _cannot_be_sent(job: Job, why: str) -> RecipeError:
     )
 
 
-class Worker:
-    """A process that trains, and the job it is at."""
-
-    def __init__(self, messages: "SimpleQueue[tuple[Worker, Any]]") -> None:
-        self.job: Job | None = None
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
-        # In a session of its own: Ctrl-C reaches this process alone, which stops the others once.
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", START],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        assert self.process.stdout is not None
-        self._reader = threading.Thread(target=self._receive, args=(self.process.stdout, messages), daemon=True)
-        self._reader.start()
-
-    def _receive(self, stream: IO[bytes], messages: "SimpleQueue[tuple[Worker, Any]]") -> None:
-        # A process that is killed may leave half a message.
-        with suppress(EOFError, pickle.UnpicklingError):
-            while True:
-                messages.put((self, pickle.load(stream)))
-        messages.put((self, ("ended",)))
-
-    def give(self, job: Job) -> None:
-        assert self.process.stdin is not None
-        self.job = job
-        with suppress(BrokenPipeError):  # it has ended, which is reported in its turn
-            pickle.dump(job, self.process.stdin)
-            self.process.stdin.flush()
-
-    def stop(self, number: signal.Signals) -> None:
-        """Send it a signal, after which no more jobs will come."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        self._no_more_jobs()
-
-    def close(self) -> None:
-        """Let it end, and wait for that."""
-        assert self.process.stdout is not None
-        self._no_more_jobs()
-        self.process.wait()
-        self._reader.join()
-        self.process.stdout.close()
-        self._errors.close()
-
-    def _no_more_jobs(self) -> None:
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
-
-    def how_it_ended(self) -> str:
-        """The exit code in words, with the last line that the process wrote."""
-        code = self.process.wait()
-        self._errors.seek(0)
-        lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
-        killed = f" ({signal.Signals(-code).name})" if -code in set(signal.Signals) else ""
-        return f"exit code {code}{killed}{f': {lines[-1].strip()}' if lines else ''}"
-
-
 def train_side_by_side(jobs: Sequence[Job], workers: int, listen: Callable[[str], Progress]) -> list[Outcome]:
     """Train jobs in so many processes at a time; their outcomes, in the order of the jobs.
 
@@ -168,8 +101,8 @@ class Pool:
         self.listeners = {job.name: listen(job.name) for job in jobs}
         self.outcomes: dict[str, Outcome] = {}
         self.failed: dict[str, PorismError] = {}
-        self.workers: list[Worker] = []
-        self.messages: SimpleQueue[tuple[Worker, Any]] = SimpleQueue()
+        self.workers: list[WorkerProcess[Job]] = []
+        self.messages: Messages[Job] = SimpleQueue()
 
     def run(self, workers: int) -> None:
         """Train all jobs, so many at a time."""
@@ -194,10 +127,10 @@ class Pool:
     def _start(self) -> None:
         """A process for the next job, if one waits."""
         if self.waiting:
-            self.workers.append(Worker(self.messages))
+            self.workers.append(WorkerProcess("porism.api.worker", self.messages))
             self.workers[-1].give(self.waiting.popleft())
 
-    def _hear(self, worker: Worker, message: tuple[Any, ...]) -> None:
+    def _hear(self, worker: WorkerProcess[Job], message: tuple[Any, ...]) -> None:
         job = worker.job
         if job is None:  # the end of a process that has nothing to do
             return
@@ -221,7 +154,7 @@ class Pool:
             case (kind, *words):
                 getattr(listener, kind)(*words)
 
-    def _next(self, worker: Worker) -> None:
+    def _next(self, worker: WorkerProcess[Job]) -> None:
         """The next job for a process that has done one."""
         worker.job = None
         if self.waiting:
