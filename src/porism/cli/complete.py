@@ -67,10 +67,10 @@ def _values(kind: Any, option: str, recipes: Sequence[Recipe]) -> list[str]:
 
 
 def _positional(verb: str, kind: Any, given: Sequence[str]) -> Iterable[str]:
-    if verb in ("train", "compare", "recipes"):
+    if verb in ("train", "compare", "sweep", "recipes"):
         if not given:
             return _tasks()
-        return _recipes(given[0]) if len(given) == 1 or verb == "compare" else []
+        return _recipes(given[0]) if len(given) == 1 or verb in ("compare", "sweep") else []
     if verb == "cost":
         return [f"{task}/{recipe}" for task in _tasks() for recipe in _recipes(task)]
     if verb in ("evaluate", "predict", "report"):

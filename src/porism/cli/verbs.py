@@ -3,6 +3,7 @@
 VERBS = {
     "train": "train a model, evaluate it, write a report",
     "compare": "the same for several recipes, in one report",
+    "sweep": "search over fields of a recipe: grid, random or TPE, on one machine or many",
     "evaluate": "measure a trained model on a split",
     "predict": "let a trained model answer",
     "recipes": "what can be trained: recipes, their fields and values",

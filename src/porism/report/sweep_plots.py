@@ -1,0 +1,96 @@
+"""The plots of a sweep: its trials in parallel coordinates, and how much each field matters."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from porism.report.curves import Plot
+from porism.report.drawing import INK, adopt, draw, role
+from porism.runs.sweep import SweepRecord
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DECADE = 10
+"""Numbers that span at least this factor are drawn on a log scale."""
+MOST_TICKS = 6
+CHOSEN = 1
+"""The colour of the chosen trial, by its place in the palette."""
+
+
+class Column(NamedTuple):
+    """One vertical axis: where each trial's line crosses it, from 0 to 1, and what is written beside it."""
+
+    name: str
+    heights: list[float]
+    ticks: list[tuple[float, str]]
+
+
+def plots(record: SweepRecord) -> list[Plot]:
+    """Those that can be drawn of what is done."""
+    found = []
+    if len(record.ranked) > 1:
+        title = f"Trials in parallel coordinates, by {record.metric_name} on valid"
+        size = (max(5.0, 1.5 * (len(record.choices) + 1)), 3.4)
+        found.append(Plot(title, adopt(draw(lambda axes: _parallel(axes, record), size), title, {}, "parallel")))
+    if record.importances:
+        title = f"Importance of each field for {record.metric_name} on valid"
+        found.append(Plot(title, adopt(draw(lambda axes: _importances(axes, record)), title, {}, "importance")))
+    return found
+
+
+def columns(record: SweepRecord) -> list[Column]:
+    """The axes of the parallel coordinates: one a field, then the metric."""
+    done = record.ranked
+    values = [_column(name, [trial.setting.get(name) for trial in done]) for name in record.choices]
+    return [*values, _column(f"valid {record.metric_name}", [trial.value for trial in done])]
+
+
+def _column(name: str, values: Sequence[Any]) -> Column:
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return _numbers(name, values)
+    kinds = sorted({_label(value) for value in values})
+    places = {kind: number / max(1, len(kinds) - 1) for number, kind in enumerate(kinds)}
+    shown = [(height, kind) for kind, height in places.items()] if len(kinds) <= 2 * MOST_TICKS else []
+    return Column(name, [places[_label(value)] for value in values], shown)
+
+
+def _numbers(name: str, values: Sequence[float]) -> Column:
+    low, high = min(values), max(values)
+    scaled = math.log if low > 0 and high >= DECADE * low else float
+    span = scaled(high) - scaled(low)
+    heights = [(scaled(value) - scaled(low)) / span if span else 0.5 for value in values]
+    distinct = sorted(dict(zip(heights, values, strict=True)).items())
+    ends = distinct if len(distinct) <= MOST_TICKS else [distinct[0], distinct[-1]]
+    return Column(name, heights, [(height, _label(value)) for height, value in ends])
+
+
+def _label(value: Any) -> str:
+    return "none" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _parallel(axes: "Axes", record: SweepRecord) -> None:
+    shown, done = columns(record), record.ranked
+    places = list(range(len(shown)))
+    axes.grid(False)
+    for number in reversed(range(len(done))):
+        # The better, the darker; the chosen one has a colour.
+        alpha = 1.0 if number == 0 else 0.7 - 0.55 * number / len(done)
+        colour, width = (role(CHOSEN), 2.2) if number == 0 else (INK, 1.0)
+        axes.plot(places, [column.heights[number] for column in shown], color=colour, alpha=alpha, linewidth=width)
+    for place, column in zip(places, shown, strict=True):
+        axes.axvline(place, color=INK, linewidth=0.7)
+        for height, text in column.ticks:
+            axes.annotate(text, (place, height), xytext=(4, 0), textcoords="offset points", fontsize=8, va="center")
+    axes.set_xticks(places, [column.name for column in shown])
+    axes.set_xlim(-0.1, len(shown) - 1 + 0.35)
+    axes.set_ylim(-0.06, 1.06)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+
+
+def _importances(axes: "Axes", record: SweepRecord) -> None:
+    ranked = sorted((record.importances or {}).items(), key=lambda pair: pair[1])
+    axes.barh([name for name, _ in ranked], [value for _, value in ranked], color=role(CHOSEN))
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("share of the variance over trials")

@@ -1,0 +1,136 @@
+"""A sweep that several processes share on a PostgreSQL server."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from optuna.trial import TrialState
+from tests.sweep import postgresql
+from tests.sweep.conftest import TINY, Plan, words
+
+from porism.cli import main
+from porism.sweep.queue import TrialQueue, Where
+from porism.sweep.samplers import PLACE
+from porism.sweep.storage import quiet
+from porism.sweep.worker import SweepWorker
+
+if postgresql.programs() is None:
+    pytest.skip("PostgreSQL is not installed: apt-get install postgresql", allow_module_level=True)
+
+HEARTBEAT = 0.4
+"""Seconds; a worker without a sign of life for twice as long has lost its trial."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with postgresql.server() as found:
+        yield found
+
+
+def test_a_worker_that_pauses_beyond_the_grace_period_neither_crashes_nor_counts_twice(
+    plan: Plan, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = Where(tmp_path, url, "paused", HEARTBEAT)
+    made = plan(["hidden_size=4"])
+    paused, other = (TrialQueue(made, where, lower_is_better=True) for _ in range(2))
+    trained: list[str] = []
+
+    def pause(worker: SweepWorker, *_: Any) -> float:
+        # A process that stands still gives no sign of life, and keeps its lock.
+        if not trained:
+            trained.append("paused")
+            monkeypatch.setattr(paused, "sign", lambda trial_id: None)
+            time.sleep(2.5 * HEARTBEAT)
+            SweepWorker(made, other).run()
+            return 1.0
+        trained.append("other")
+        return 2.0
+
+    monkeypatch.setattr(SweepWorker, "_train_run", pause)
+    SweepWorker(made, paused).run()
+    assert trained == ["paused", "other"]
+    (trial,) = paused.counted().values()
+    assert trial.value == 2.0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trial-001", "trial-001-2"]
+    assert sum(one.state == TrialState.COMPLETE for one in paused.trials()) == 1
+
+
+def test_a_worker_that_dies_as_it_takes_a_trial_does_not_take_it_along(plan: Plan, url: str, tmp_path: Path) -> None:
+    where = Where(tmp_path, url, "dies", HEARTBEAT)
+    made = plan(["hidden_size=4"])
+    queue = TrialQueue(made, where, lower_is_better=True)
+    queue.fill()
+    with quiet():
+        dead = queue.study.ask()  # and no word after that
+    time.sleep(2.5 * HEARTBEAT)
+    trial = TrialQueue(made, where, lower_is_better=True).take()
+    assert trial is not None
+    assert trial.number != dead.number
+    assert trial.user_attrs[PLACE] == 1
+
+
+SIZES = "hidden_size=3,4,5,6,7,8,9,10"
+RATES = "learning_rate=0.003,0.01,0.03,0.1,0.3"
+
+
+@pytest.mark.sweep(0)
+def test_forty_trials_with_four_workers_one_killed_every_few_seconds_and_one_paused(
+    url: str, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixed = [*words(SIZES, RATES), "--data", str(text), "--json", "--set", "epochs=4"]
+    assert any(field == "epochs=2" for field in TINY)
+    fixed = [word for word in fixed if word != "epochs=2"]
+    fixed.remove("--set")
+    alone = ["sweep", "language", "elman", *fixed, "--out", str(tmp_path / "alone")]
+    assert main(alone) == 0
+    expected = json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    shared = [*fixed, "--storage", url, "--name", "forty", "--heartbeat", "1", "--out", str(tmp_path / "shared")]
+    command = [sys.executable, "-m", "porism", "sweep", "language", "elman", *shared]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
+
+    def start(number: int) -> subprocess.Popen[str]:
+        log = (tmp_path / f"worker-{number}.err").open("a")
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+
+    workers, kills, paused = [start(number) for number in range(4)], 0, False
+    since = time.monotonic()
+    try:
+        while any(worker.poll() is None for worker in workers):
+            time.sleep(5)
+            # Until the first is done: then all trials are.
+            if any(worker.poll() is not None for worker in workers):
+                continue
+            victim = (0, 1, 3)[kills % 3]
+            workers[victim].kill()
+            workers[victim].communicate()
+            workers[victim], kills = start(victim), kills + 1
+            if not paused:
+                os.kill(workers[2].pid, signal.SIGSTOP)
+                time.sleep(5)
+                os.kill(workers[2].pid, signal.SIGCONT)
+                paused = True
+            assert time.monotonic() - since < 500
+        assert kills > 0
+        assert paused
+        for number, worker in enumerate(workers):
+            out, _ = worker.communicate()
+            assert worker.returncode == 0, (tmp_path / f"worker-{number}.err").read_text()[-2000:]
+            result = json.loads(out.splitlines()[-1])
+            # The same bits: a trial that was resumed or trained twice has the value it has by itself.
+            assert [(one["setting"], one["valid"]) for one in result["trials"]] == [
+                (one["setting"], one["valid"]) for one in expected["trials"]
+            ]
+            assert len(result["trials"]) == 40
+            assert result["chosen"]["setting"] == expected["chosen"]["setting"]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
