@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tests.sweep.conftest import words
 
 from porism.cli import main
 from porism.runs.record import read_run
+from porism.training.interrupt import ask_to_stop
 
 pytest.importorskip("optuna", reason="optuna is not installed")
 
@@ -140,6 +142,25 @@ def test_settings_that_are_scored_on_other_examples_do_not_compete(text: Path, a
     first, second = json.loads(out.splitlines()[-1])["trials"]
     assert (first["outcome"], second["outcome"]) == ("done", "failed")
     assert "scored on other examples" in second["reason"]
+
+
+def test_ctrl_c_keeps_everything_and_prints_the_command_that_goes_on(
+    swept: Path, text: Path, answer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "grid"
+    with monkeypatch.context() as patch:
+        patch.setattr("porism.sweep.worker._TrialProgress.step", lambda progress, units: ask_to_stop())
+        code, _, told = answer(*sweep(out, text), *words())
+    assert code == 130
+    line = told.splitlines()[-1]
+    assert line.startswith("porism: stopped, and saved. Go on with: porism sweep language elman --over hidden_size=4,8")
+    assert not list(out.glob("trial-002/*"))
+    code, answered, told = answer(*shlex.split(line.partition("Go on with: ")[2])[1:], "--json")
+    assert code == 0, told
+    assert values(json.loads(answered.splitlines()[-1])) == {
+        number: read_run(swept / f"trial-{number:03d}/seed-1").score("valid", "perplexity") for number in range(1, 5)
+    }
+    assert read_run(out / "trial-001/seed-1").resumes == 1
 
 
 def test_a_killed_sweep_goes_on_in_two_processes_with_the_same_bits(

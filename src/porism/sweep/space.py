@@ -1,7 +1,7 @@
 """The search space of a sweep: the values or the range of each field that `--over` names.
 
 >>> parse_over(recipe, ["hidden_size=100,200", "learning_rate=1e-4..1e-2"])
-{'hidden_size': Values((100, 200)), 'learning_rate': Range(0.0001, 0.01, log=True)}
+{'hidden_size': Values(values=(100, 200)), 'learning_rate': Range(low=0.0001, high=0.01, log=True)}
 """
 
 from collections.abc import Mapping, Sequence
