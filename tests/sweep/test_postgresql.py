@@ -21,6 +21,7 @@ from porism.sweep.samplers import PLACE
 from porism.sweep.storage import quiet
 from porism.sweep.worker import SweepWorker
 
+pytest.importorskip("psycopg", reason="psycopg is not installed")
 if postgresql.programs() is None:
     pytest.skip("PostgreSQL is not installed: apt-get install postgresql", allow_module_level=True)
 
