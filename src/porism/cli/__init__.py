@@ -9,6 +9,7 @@ from importlib import import_module
 from porism.cli.limits import check_paths
 from porism.cli.verbs import VERBS, overview
 from porism.errors import PorismError
+from porism.training.distributed.launch import Launch
 from porism.training.output import OutputClosed, silence
 from porism.version import __version__
 
@@ -20,7 +21,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _open_missing_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    code = _answer(words, debug="--debug" in words)
+    debug = "--debug" in words
+    try:
+        launch = Launch.read()
+        code = _answer(words, debug) if launch.size == 1 else _answer_together(words, debug, launch)
+    except PorismError as error:
+        _complain(f"porism: {error}", debug)
+        code = error.exit_code
     try:
         sys.stdout.flush()
     except OSError:
@@ -62,6 +69,13 @@ def _answer(words: list[str], debug: bool) -> int:
         return int(leaving.code or 0)
 
 
+def _answer_together(words: list[str], debug: bool, launch: Launch) -> int:
+    """The exit code of one of the processes that torchrun has started. The first answers, the others follow it."""
+    from porism.cli.together import together
+
+    return together(launch, lambda: _answer(words, debug))
+
+
 def _complain(line: str, debug: bool) -> None:
     """Print to standard error, where there is still one: a closed terminal takes it along."""
     try:
@@ -84,6 +98,8 @@ def _run(verb: str, words: list[str]) -> int:
         from porism.errors import nearest
 
         raise PorismError(f"there is no command {verb!r}. {nearest(verb, list(VERBS))} See porism --help.")
+    if verb != "train" and Launch.read().size > 1:
+        raise PorismError(f"porism {verb} runs in one process: torchrun is for porism train. Leave torchrun out.")
     from porism.cli.parsing import parse
     from porism.cli.stopping import going_on
 

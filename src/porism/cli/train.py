@@ -13,6 +13,7 @@ from porism.cli.limits import check_path
 from porism.cli.options import TrainingOptions, cores, optional, where_and_how
 from porism.errors import RecipeError, RunError
 from porism.runs.run import new_folder
+from porism.training.distributed.launch import Launch
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,6 +103,7 @@ class TrainCommand(TrainingOptions):
         self.check()
         console = console_for(self.json, patient=True)
         self._check_tune()
+        self._check_restarts()
         if self.resume is not None:
             if self.show or self.fast_dev_run or self.own_model:
                 raise RecipeError("--resume goes on with a run as it is. Leave --show, --fast-dev-run and --model out.")
@@ -136,6 +138,19 @@ class TrainCommand(TrainingOptions):
         check_minutes(self.tune)
         if self.resume is not None or self.show or self.fast_dev_run:
             raise RecipeError("--tune is for a new run. Leave --resume, --show and --fast-dev-run out.")
+        if Launch.read().size > 1:
+            raise RecipeError("--tune searches in one process. Search without torchrun, then train what it chose.")
+
+    def _check_restarts(self) -> None:
+        """Go on with the run that was begun, where torchrun has lost a process and started all of them anew."""
+        from porism.runs.run import RECIPE
+
+        launch = Launch.read()
+        if self.resume is None and not (self.show or self.fast_dev_run):
+            if launch.max_restarts and self.out is None:
+                raise RecipeError("torchrun --max-restarts needs --out FOLDER, by which a restart finds the run.")
+            if launch.restarts and self.out is not None and (self.out / RECIPE).is_file():
+                self.resume = self.out
 
     def _tuned(
         self,

@@ -16,6 +16,8 @@ from porism.runs.recipe import Recipe
 from porism.runs.record import read_run
 from porism.runs.run import BEST, LAST
 from porism.training import optimizer
+from porism.training.distributed.processes import current
+from porism.training.distributed.step import LeadingStep
 from porism.training.interrupt import Interrupt
 from porism.training.position import TrainingState
 from porism.training.progress import NoProgress, Progress
@@ -82,7 +84,7 @@ class Training(TrainingState):
                 "step of its own, whose learning rate falls over epochs.",
                 advise("Use {}.", fields(max_seconds=None)),
             )
-        step = make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
+        step = self._make_step()
         # What a user's module does beside its gradient is not known. A GPU has steps to warm up in any case.
         if isinstance(step, EagerStep) and self.device.type == "cpu" and self.task.user_objects.model is None:
             self._warm_up(step)
@@ -94,6 +96,11 @@ class Training(TrainingState):
             while not at.finished:
                 self._train_epoch(step, interrupt, progress, checkpoint_every)
                 self._close_epoch(progress)
+
+    def _make_step(self) -> Step:
+        if (processes := current()).size > 1 and not self.position.finished:
+            return LeadingStep(self, processes)
+        return make_step(self.task, self.model, self.optimizer, self.device, self.run.facts.precision)
 
     def _warm_up(self, step: EagerStep) -> None:
         """A step without an update before the clock starts: compiling is no training."""
@@ -122,7 +129,8 @@ class Training(TrainingState):
             if recipe.max_seconds is not None:
                 # The learning rate falls over the time where that ends before the epochs do.
                 done = max(done, int(total * (at.seconds + time.monotonic() - since) / recipe.max_seconds))
-            optimizer.set_rate(self.optimizer, optimizer.rate_at(recipe, done, total))
+            self.rate = optimizer.rate_at(recipe, done, total)
+            optimizer.set_rate(self.optimizer, self.rate)
             loss, carry = step(batch, carry)
             count = self.task.count(batch)
             loss_sum += loss.double() * count
@@ -136,7 +144,7 @@ class Training(TrainingState):
             if interrupt.requested or now - saved > checkpoint_every:
                 at.loss = self._checked(loss_sum)
                 self._spend(since)
-                self._save_last(carry)
+                self._save_last(step.whole(carry) if isinstance(step, LeadingStep) else carry)
                 since = saved = time.monotonic()
             if interrupt.requested:
                 self.run.append("interrupt", **recipe.numbered(epoch=at.epoch), step=at.step)

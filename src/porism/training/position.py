@@ -46,6 +46,9 @@ class Position:
 class TrainingState:
     """The model, its optimizer and its position, and the two checkpoints of them: `last` and `best`."""
 
+    rate = 0.0
+    """The learning rate of the step at hand."""
+
     def __init__(self, task: Task, run: RunFolder, device: torch.device) -> None:
         self.task, self.run, self.device = task, run, device
         self.start_anew()

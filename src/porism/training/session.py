@@ -21,6 +21,8 @@ from porism.runs.run import BEST, IN_MEMORY, RunFacts, RunFolder, refuse_taken
 from porism.runs.tuning import Tuning
 from porism.training.baselines import baselines_of
 from porism.training.device import choose_device, choose_precision, hardware, versions
+from porism.training.distributed.processes import current
+from porism.training.distributed.step import check_shareable
 from porism.training.loop import Training, answering, evaluate
 from porism.training.own_cost import own_cost_table
 from porism.training.own_model import OwnModel, imported
@@ -58,6 +60,7 @@ def begin(
     refuse_other_run(out, recipe, seed, now)
     refuse_taken(out)
     task = prepare(kind, recipe, source, user_objects)
+    check_shareable(task, where)
     if user_objects.model is not None:
         try_one_step(task, where, seed)
     facts = RunFacts(
@@ -80,6 +83,7 @@ def begin(
             run.write_tuning(tuning)
         if caution := task.caution(facts.device, facts.threads):
             run.append("note", text=caution)
+        _note_processes(run)
         return Training(task, run, where)
     except BaseException:
         run.unlock()
@@ -109,12 +113,21 @@ def reopen(
     """A run that was stopped, at the place where it stopped. From here on nobody else may train it."""
     run.lock()
     try:
-        training = Training(load_task(kind, run, user_objects), run, choose_device(run.facts.device))
+        task, where = load_task(kind, run, user_objects), choose_device(run.facts.device)
+        check_shareable(task, where)
+        training = Training(task, run, where)
         training.resume(progress)
+        _note_processes(run)
     except BaseException:
         run.unlock()
         raise
     return training
+
+
+def _note_processes(run: RunFolder) -> None:
+    """Keep with the run how many processes train it, where it is not one."""
+    if (size := current().size) > 1:
+        run.append("note", text=f"{size} processes train together from here on, each on its part of every batch.")
 
 
 def load_task(kind: type[Task], run: RunFolder, user_objects: UserObjects = NO_OBJECTS) -> Task:

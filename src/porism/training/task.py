@@ -191,6 +191,31 @@ class Task(ABC):
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         """The mean loss of one batch, and what the next batch is handed."""
 
+    def example_dim(self) -> int:
+        """The dimension along which every tensor of a batch, and of the carry, holds its examples.
+
+        Several processes share a batch by it. Refused where the loss of a batch is not made of those of its examples.
+        """
+        raise RecipeError(
+            f"{self.name} trains this recipe in one process: its batches cannot be shared. Leave torchrun out."
+        )
+
+    def loss_weight(self, batch: Batch) -> float:
+        """What the loss of a batch is a mean over: how much it weighs as a part of a larger one."""
+        return self.count(batch)
+
+    def loss_part(self, model: nn.Module, part: Batch, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        """What some examples of a batch add to its loss: over all parts they sum to the loss of the batch.
+
+        batch: the whole one, perhaps on another device. carry: that of the part.
+        """
+        weight, whole = self.loss_weight(part), self.loss_weight(batch)
+        loss, carry = self.loss(model, part, carry)
+        if whole and not weight:
+            # The mean over nothing is no number. It still has a graph, which batch norms of all processes wait for.
+            return loss.nan_to_num() * 0.0, carry
+        return loss * (weight / whole if whole else 1.0), carry
+
     def trained_parameters(self, model: nn.Module) -> Iterable[nn.Parameter | ParameterGroup]:
         """What the optimizer trains: parameters, or groups of them that learn at a share of the learning rate."""
         return model.parameters()

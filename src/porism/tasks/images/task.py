@@ -148,6 +148,9 @@ class Images(Task):
             return pixel_loss(model, images.images, self.recipe.levels), carry
         return classification_loss(model, images, self.recipe), carry
 
+    def example_dim(self) -> int:
+        return 0
+
     def count(self, batch: Batch) -> int:
         return len(batch[0])
 

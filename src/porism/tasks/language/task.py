@@ -133,6 +133,9 @@ class Language(Task):
         tokens, targets = batch
         return _own_model(model).loss(tokens, targets, carry)
 
+    def example_dim(self) -> int:
+        return 1  # tokens and targets (T, B), states (L, B, H)
+
     def count(self, batch: Batch) -> int:
         return batch[1].numel()
 

@@ -170,6 +170,15 @@ class Sentiment(Task):
         counts = torch.tensor(self.reviews.counts("train"), dtype=torch.float32)
         return counts.sum() / (len(counts) * counts)
 
+    def example_dim(self) -> int:
+        return 0
+
+    def loss_weight(self, batch: Batch) -> float:
+        if self._class_weights is None:
+            return self.count(batch)
+        labels = TokenBatch(*batch).labels
+        return float(self._class_weights.double()[labels.cpu()].sum())
+
     def count(self, batch: Batch) -> int:
         return len(batch[0])
 

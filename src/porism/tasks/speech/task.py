@@ -122,13 +122,23 @@ class Speech(Task):
         return {}
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        return self._loss(model, batch), carry
+
+    def loss_part(self, model: nn.Module, part: Batch, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        return self._loss(model, part, batch[2]), carry
+
+    def _loss(self, model: nn.Module, batch: Batch, all_tokens: Tensor | None = None) -> Tensor:
+        """all_tokens: those of a larger batch, of which this one is a part."""
         features, lengths, tokens = batch
         recipe = self.recipe
         if model.training and recipe.num_freq_mask:
             features = mask_frequencies(features, recipe.num_freq_mask, recipe.freq_mask_width)
         if model.training and recipe.num_time_mask:
             features = mask_times(features, lengths, recipe.num_time_mask, recipe.time_mask_width_ratio)
-        return _own_model(model).loss(features, lengths, tokens), carry
+        return _own_model(model).loss(features, lengths, tokens, all_tokens)
+
+    def example_dim(self) -> int:
+        return 0
 
     def count(self, batch: Batch) -> int:
         return len(batch[0])

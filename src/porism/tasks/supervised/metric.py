@@ -13,6 +13,8 @@ from porism.training.task import Function
 METRICS = {"cross_entropy": ("accuracy", False), "mse": ("mse", True), "bce": ("bce", True)}
 """For each loss the metric that picks the best epoch, and whether lower is better; of others it is the loss."""
 
+IGNORED = -100
+"""A class that cross_entropy leaves out, as torch has it."""
 
 LOSSES = 'Give loss="cross_entropy", "mse" or "bce", or a function of output and target.'
 

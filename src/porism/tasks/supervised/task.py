@@ -18,7 +18,17 @@ from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.in_memory import Chosen, Examples
 from porism.tasks.supervised.data import OWN, SupervisedData, check_inputs, load_data, own_data, targets_of
 from porism.tasks.supervised.exhibits.confusion import confusion_matrix
-from porism.tasks.supervised.metric import LOSSES, baselines, loss_name, loss_of, measure, own_metrics, selection_metric
+from porism.tasks.supervised.metric import (
+    IGNORED,
+    LOSSES,
+    METRICS,
+    baselines,
+    loss_name,
+    loss_of,
+    measure,
+    own_metrics,
+    selection_metric,
+)
 from porism.tasks.supervised.model import build
 from porism.tasks.supervised.model.base import MLPWithLoss, model_cost
 from porism.tasks.supervised.predict import answers, check_options, read_inputs, shown_numbers
@@ -142,6 +152,18 @@ class Supervised(Task):
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         output, target = self._answered(model, batch)
         return loss_of(output, target, self.recipe.loss, self.user_objects.loss), carry
+
+    def example_dim(self) -> int:
+        if self.recipe.loss not in METRICS:
+            raise RecipeError(
+                f"supervised trains loss={self.recipe.loss} in one process: what it is a mean over is not known. Leave "
+                f"torchrun out, or choose a loss from {', '.join(METRICS)}."
+            )
+        return 0
+
+    def loss_weight(self, batch: Batch) -> float:
+        # cross_entropy leaves such targets out of its mean.
+        return int((batch[-1] != IGNORED).sum()) if self.recipe.loss == "cross_entropy" else self.count(batch)
 
     def count(self, batch: Batch) -> int:
         return len(batch[0])

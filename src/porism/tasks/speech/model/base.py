@@ -5,6 +5,7 @@ loss = (1 - ctc_weight) cross-entropy of the decoder + ctc_weight CTC of the enc
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -45,12 +46,16 @@ class SpeechModel(nn.Module):
         log_probs: Tensor = self.head(encoder_out.states).float().log_softmax(2)
         return log_probs
 
-    def loss(self, features: Tensor, lengths: Tensor, tokens: Tensor) -> Tensor:
-        return self.text_loss(self.encoder(features, lengths), tokens)
+    def loss(self, features: Tensor, lengths: Tensor, tokens: Tensor, all_tokens: Tensor | None = None) -> Tensor:
+        return self.text_loss(self.encoder(features, lengths), tokens, all_tokens)
 
-    def text_loss(self, encoder_out: EncoderOutput, tokens: Tensor) -> Tensor:
-        """The mean over all symbols of the batch."""
+    def text_loss(self, encoder_out: EncoderOutput, tokens: Tensor, all_tokens: Tensor | None = None) -> Tensor:
+        """The mean over all symbols of the batch.
+
+        all_tokens: those of a larger batch, of which this one is a part: then what it adds to the mean over that one.
+        """
         recipe = self.recipe
+        part = None if all_tokens is None else SymbolShares.of(tokens[:, 1:], all_tokens[:, 1:], recipe.ignore_padding)
         guided = recipe.guided_attention_weight > 0 and self.training
         inputs = (
             mask_tokens(tokens[:, :-1], recipe.word_dropout)
@@ -65,12 +70,16 @@ class SpeechModel(nn.Module):
             ignore_index=PAD if recipe.ignore_padding else -1,
             label_smoothing=recipe.label_smoothing,
         )
+        if part is not None:
+            loss = part.targets * loss
         if recipe.ctc_weight:
-            loss = (1 - recipe.ctc_weight) * loss + recipe.ctc_weight * self.ctc_loss(encoder_out, targets)
+            ctc = self.ctc_loss(encoder_out, targets)
+            ctc = ctc if part is None else part.labels * ctc
+            loss = (1 - recipe.ctc_weight) * loss + recipe.ctc_weight * ctc
         if output.weights is not None:
-            loss = loss + recipe.guided_attention_weight * guided_attention_loss(
-                output.weights, encoder_out, targets != PAD
-            )
+            guided_loss = guided_attention_loss(output.weights, encoder_out, targets != PAD)
+            guided_loss = guided_loss if part is None else part.symbols * guided_loss
+            loss = loss + recipe.guided_attention_weight * guided_loss
         return loss
 
     def ctc_loss(self, encoder_out: EncoderOutput, targets: Tensor) -> Tensor:
@@ -79,6 +88,25 @@ class SpeechModel(nn.Module):
         counts = (labels != PAD).sum(1)
         losses = ctc_loss(self.ctc_log_probs(encoder_out), labels, encoder_out.lengths, counts, CTC_BLANK)
         return losses.sum() / counts.sum().clamp(min=1)
+
+
+class SymbolShares(NamedTuple):
+    """Which share of a batch a part of it has, of what each term of the loss is a mean over."""
+
+    targets: float
+    labels: float
+    """Of CTC, which has no eos."""
+    symbols: float
+    """Without padding."""
+
+    @classmethod
+    def of(cls, part: Tensor, whole: Tensor, ignore_padding: bool) -> "SymbolShares":
+        def counts(targets: Tensor) -> tuple[int, int, int]:
+            symbols, first = targets != PAD, targets[:, :-1]
+            labels = int(((first != PAD) & (first != EOS)).sum())
+            return int(symbols.sum()) if ignore_padding else targets.numel(), labels, int(symbols.sum())
+
+        return cls(*(own / max(1, every) for own, every in zip(counts(part), counts(whole), strict=True)))
 
 
 def mask_tokens(tokens: Tensor, share: float) -> Tensor:

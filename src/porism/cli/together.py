@@ -1,0 +1,21 @@
+"""The processes that torchrun starts, as one command: rank 0 runs it, the others do their part of its trainings."""
+
+from collections.abc import Callable
+
+from porism.tasks import find
+from porism.training.distributed.follower import follow
+from porism.training.distributed.launch import Launch
+from porism.training.distributed.processes import join
+
+
+def together(launch: Launch, answer: Callable[[], int]) -> int:
+    """Run a command on rank 0, and end all processes with its exit code."""
+    with join(launch) as processes:
+        if processes.rank:
+            return follow(processes, find)
+        code = 1
+        try:
+            code = answer()
+        finally:
+            processes.dismiss(code)
+        return code

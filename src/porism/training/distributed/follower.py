@@ -1,0 +1,108 @@
+"""A process that follows rank 0: it takes its part of every step, and neither writes nor prints."""
+
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import torch
+
+from porism.errors import DataError, RunError
+from porism.runs.run import RunFacts
+from porism.training import optimizer
+from porism.training.device import choose_device
+from porism.training.distributed.processes import Processes, ProcessLost
+from porism.training.distributed.step import DataParallelStep, check_shareable, gather, get_ready, part_of
+from porism.training.own_model import OwnModel, imported
+from porism.training.session import prepare, recipe_from
+from porism.training.task import Batch, Carry, Task, UserObjects
+from porism.version import __version__
+
+FindTask = Callable[[str], type[Task]]
+MOST_SEED = 2**63
+
+
+def follow(processes: Processes, find: FindTask) -> int:
+    """Do what rank 0 says until it says stop; its exit code.
+
+    find: the task of a name.
+    """
+    # Rank 0 decides what a signal to end means: it saves, then it stops all.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    follower = Follower(processes, find)
+    try:
+        while (message := processes.receive())["do"] != "stop":
+            if message["do"] == "train":
+                follower.get_ready(message)
+            elif message["do"] == "step":
+                follower.step(message)
+            else:
+                follower.gather()
+    except ProcessLost as lost:
+        return lost.exit_code
+    code: int = message["code"]
+    return code
+
+
+class Follower:
+    """The data, the model and the optimizer of a process that follows rank 0, at the same step as rank 0's."""
+
+    def __init__(self, processes: Processes, find: FindTask) -> None:
+        self.processes, self.find = processes, find
+
+    def get_ready(self, message: dict[str, Any]) -> None:
+        """Load the data of the run, and take over the model and the optimizer as they are."""
+
+        def load() -> None:
+            if message["version"] != __version__:
+                raise RunError(f"it has porism {__version__}, rank 0 has {message['version']}. Install the same.")
+            self._load(msgspec.convert(message["facts"], RunFacts), message["fields"])
+
+        if not get_ready(self.processes, load):
+            return
+        state = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, shape, kind in message["optimizer"]}
+        self.processes.share([*self.model.parameters(), *self.model.buffers(), *state.values()])
+        if state:
+            optimizer.load_state(self.optimizer, state)
+
+    def _load(self, facts: RunFacts, fields: dict[str, Any]) -> None:
+        kind = self.find(facts.task)
+        own = None if facts.model is None else OwnModel(imported(facts.model), facts.model)
+        self.task = prepare(kind, recipe_from(kind, fields), facts.source, UserObjects(model=own))
+        if (found := self.task.fingerprint()) != facts.fingerprint:
+            raise DataError(
+                f"its data ({facts.source or 'the embedded default'}) is not that of rank 0: the sha256 begins "
+                f"{found[:12]}, expected {facts.fingerprint[:12]}. Bring the same files to every machine."
+            )
+        torch.set_num_threads(facts.threads)
+        self.device = choose_device(facts.device)
+        check_shareable(self.task, self.device)
+        self.model = self.task.new_model().to(self.device).train()
+        self.optimizer = optimizer.make(self.task.recipe, self.task.trained_parameters(self.model), self.device)
+        self.own = DataParallelStep(self.task, self.model, self.optimizer, self.device, facts.precision, self.processes)
+        self.seed, self.epoch = facts.seed, 0
+        self.batches: Sequence[Batch] = ()
+        self.carry: Carry = {}
+        self.rows = 0
+
+    def step(self, message: dict[str, Any]) -> None:
+        """Take one step on this process's part of a batch."""
+        epoch, step, dim = message["epoch"], message["step"], self.own.dim
+        if epoch != self.epoch:
+            self.batches, self.epoch = self.task.batches(epoch, self.seed), epoch
+        if "carry" in message:
+            carry = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, shape, kind in message["carry"]}
+            self.processes.share(carry.values())
+            self.carry = {name: part_of(x, dim, self.processes).to(self.device) for name, x in carry.items()}
+        batch = self.batches[step]
+        optimizer.set_rate(self.optimizer, message["rate"])
+        # What is drawn at random, as in dropout, is this process's own, and the same in a run that is resumed.
+        place = ((self.seed * 1_000_003 + epoch) * 1_000_003 + step) * self.processes.size + self.processes.rank
+        torch.manual_seed(place % MOST_SEED)
+        _, self.carry = self.own(batch, self.carry)
+        self.rows = batch[0].shape[dim]
+
+    def gather(self) -> None:
+        """Give rank 0 this process's part of the carry."""
+        gather(self.carry, self.own.dim, self.rows, self.processes)

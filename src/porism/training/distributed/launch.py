@@ -1,0 +1,52 @@
+"""What torchrun tells a process in its environment. Without torch, since every command asks for it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from porism.errors import RunError
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Which of how many processes this is."""
+
+    rank: int = 0
+    """Among all processes, from 0."""
+    size: int = 1
+    local_rank: int = 0
+    """Among those of this machine, from 0: which GPU it takes."""
+    local_size: int = 1
+    restarts: int = 0
+    """How often torchrun has started the processes anew since one was lost."""
+    max_restarts: int = 0
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] = os.environ) -> "Launch":
+        """
+        >>> Launch.read({"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}).size
+        2
+        >>> Launch.read({}).size
+        1
+        """
+        if "RANK" not in environment or "WORLD_SIZE" not in environment:
+            return cls()
+        size = _number(environment, "WORLD_SIZE")
+        rank = _number(environment, "RANK")
+        if not 0 <= rank < size:
+            raise RunError(f"RANK={rank} with WORLD_SIZE={size}: expected RANK from 0 to {size - 1}. Use torchrun.")
+        return cls(
+            rank=rank,
+            size=size,
+            local_rank=_number(environment, "LOCAL_RANK", rank),
+            local_size=_number(environment, "LOCAL_WORLD_SIZE", size),
+            restarts=_number(environment, "TORCHELASTIC_RESTART_COUNT", 0),
+            max_restarts=_number(environment, "TORCHELASTIC_MAX_RESTARTS", 0),
+        )
+
+
+def _number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:
+    text = environment.get(name, "" if default is None else str(default))
+    if not text.isdigit():
+        raise RunError(f"{name}={text!r} in the environment: expected a whole number, as torchrun sets it.")
+    return int(text)

@@ -1,0 +1,153 @@
+"""The processes of one training and what they tell one another: messages and tensors of rank 0, sums over all."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from porism.errors import RunError
+from porism.training.distributed.launch import Launch
+
+HEAD = 512
+"""Bytes of a message; those of a longer one follow. So that a step costs one broadcast, whatever it says."""
+PATIENCE = timedelta(days=7)
+"""How long a process waits for the next message: rank 0 may evaluate for hours. One that ends is noticed at once."""
+
+
+ALONE = Launch()
+
+
+class ProcessLost(RunError):
+    """A process of a training has ended, or cannot be reached any more."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Processes:
+    """One of the processes that train together. Rank 0 leads: it alone reads the command, writes and prints."""
+
+    launch: Launch = ALONE
+    messages: dist.ProcessGroup | None = None
+    """Tensors of a CPU, whatever device is trained on."""
+
+    @property
+    def rank(self) -> int:
+        return self.launch.rank
+
+    @property
+    def size(self) -> int:
+        return self.launch.size
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Tell all others something, from rank 0."""
+        content = json.dumps(message).encode()
+        long = len(content) > HEAD
+        head = json.dumps({"bytes": len(content)}).encode() if long else content
+        self._broadcast(_bytes(head.ljust(HEAD)))
+        if long:
+            self._broadcast(_bytes(content))
+
+    def receive(self) -> dict[str, Any]:
+        """What rank 0 has sent."""
+        head = torch.empty(HEAD, dtype=torch.uint8)
+        self._broadcast(head)
+        message: dict[str, Any] = json.loads(head.numpy().tobytes())
+        if "bytes" in message:
+            content = torch.empty(message["bytes"], dtype=torch.uint8)
+            self._broadcast(content)
+            message = json.loads(content.numpy().tobytes())
+        return message
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Let the tensors of all processes hold what those of rank 0 hold."""
+        for x in tensors:
+            if x.numel():
+                held = x.detach().to("cpu", copy=True).contiguous()
+                self._broadcast(held)
+                if self.rank:
+                    with torch.no_grad():
+                        x.copy_(held)
+
+    def sum(self, x: Tensor) -> None:
+        """Let x of all processes hold the sum over them, element by element: the same bits everywhere."""
+        with _reaching(self.size):
+            dist.all_reduce(x, group=self.messages if x.device.type == "cpu" else None)
+
+    def gather(self, text: str) -> list[str]:
+        """The texts of all processes, by rank."""
+        content = text.encode()
+        lengths = torch.zeros(self.size, dtype=torch.int64)
+        lengths[self.rank] = len(content)
+        self.sum(lengths)
+        rows = torch.zeros(self.size, max(1, int(lengths.max())), dtype=torch.uint8)
+        rows[self.rank, : len(content)] = _bytes(content)
+        self.sum(rows)
+        return [row[:length].numpy().tobytes().decode() for row, length in zip(rows, lengths.tolist(), strict=True)]
+
+    def dismiss(self, code: int) -> None:
+        """Let the others end with an exit code. Those that are lost have ended."""
+        with suppress(ProcessLost):
+            self.send({"do": "stop", "code": code})
+
+    def _broadcast(self, x: Tensor) -> None:
+        with _reaching(self.size):
+            dist.broadcast(x, src=0, group=self.messages)
+
+
+_joined: list[Processes] = []
+
+
+def current() -> Processes:
+    """The processes that train together now; one alone where nobody has joined."""
+    return _joined[-1] if _joined else Processes()
+
+
+@contextmanager
+def join(launch: Launch) -> Iterator[Processes]:
+    """Train together with the other processes of a launch while this lasts."""
+    on_gpu = torch.cuda.is_available() and dist.is_nccl_available()
+    if on_gpu and launch.local_rank < torch.cuda.device_count():
+        torch.cuda.set_device(launch.local_rank)
+    try:
+        dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
+        messages = dist.new_group(backend="gloo", timeout=PATIENCE)
+    except (RuntimeError, ValueError) as error:
+        raise RunError(
+            f"process {launch.rank} of {launch.size} cannot join the others: {_first_line(error)} Start them by "
+            "torchrun, which sets MASTER_ADDR and MASTER_PORT."
+        ) from error
+    processes = Processes(launch, messages)
+    _joined.append(processes)
+    try:
+        yield processes
+    finally:
+        _joined.remove(processes)
+        with suppress(RuntimeError):  # of a group that has lost a process
+            dist.destroy_process_group()
+
+
+@contextmanager
+def _reaching(size: int) -> Iterator[None]:
+    """Say in words that a process does not answer: gloo and NCCL raise a RuntimeError then."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ProcessLost(
+            f"one of the {size} processes was lost: {_first_line(error)} What was saved before is intact."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).strip().partition("\n")[0].strip()
+    return line if line.endswith(".") else f"{line}."
+
+
+def _bytes(content: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
