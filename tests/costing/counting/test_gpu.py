@@ -65,6 +65,21 @@ def test_norms_keep_their_statistics_in_float32() -> None:
     assert cost(nn.RMSNorm(8), "B 8", device="cuda").flops == 0
 
 
+def test_a_batch_norm_keeps_no_statistics_in_evaluation() -> None:
+    norm, x = nn.BatchNorm2d(16), 2 * 16 * 9
+    # The running mean and variance are buffers that autograd keeps; those of the batch are computed in training only.
+    assert cost(norm.train(), "B 16 N N", device="cuda").at(B=2, N=3).activation_bytes == 4 * (x + 2 * 16 + 2 * 16)
+    assert cost(norm.eval(), "B 16 N N", device="cuda").at(B=2, N=3).activation_bytes == 4 * (x + 2 * 16)
+
+
+def test_an_operator_that_this_torch_does_not_cast_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert autocast.policies()["rms_norm"] == "float32"
+    known = [name for name in autocast._cast("AutocastCUDA") if name != "rms_norm"]
+    cast = autocast._cast
+    monkeypatch.setattr(autocast, "_cast", lambda key: known if key == "AutocastCUDA" else cast(key))
+    assert autocast.policies().get("rms_norm", "as it is") == "as it is"
+
+
 def in_bfloat16(x: Tensor) -> Tensor:
     with torch.autocast("cuda", torch.bfloat16):
         y = x @ x.mT

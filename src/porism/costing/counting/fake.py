@@ -25,6 +25,7 @@ _VIEWS = frozenset({aten.view.default, aten._unsafe_view.default, aten.select.in
 
 _BY_DEVICE = frozenset({aten.native_layer_norm.default, aten.native_batch_norm.default, aten._embedding_bag.default})
 """What these give beside their output differs in shape or dtype between a CPU and a GPU."""
+_BATCH_NORMS = frozenset({aten.native_batch_norm.default, aten._native_batch_norm_legit_no_training.default})
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 _PRODUCTS = frozenset(
@@ -107,6 +108,10 @@ class ShapeMode(FakeTensorMode):
                 *out[:3],
                 self._wrapped(torch.empty(workspace_bytes(args), dtype=torch.uint8, device="meta"), out[3].fake_device),
             )
+        if self.stands_for_gpu and func in _BATCH_NORMS and _is_cudnn_in_evaluation(func, *args):
+            # cuDNN hands out no statistics where it computes none.
+            nothing = (torch.empty(0, dtype=part.dtype, device="meta") for part in out[1:3])
+            out = (out[0], *(self._wrapped(part, out[0].fake_device) for part in nothing))
         known.remember(out, func, args, kwargs)
         return out
 
@@ -283,6 +288,16 @@ def _product(func: Any, tensors: list[FakeTensor]) -> Answer | None:
     if func._overloadname == "out":
         return _Given(len(tensors) - 1) if tensors[-1].shape == shape else None
     return _New(shape, _contiguous(shape), left.dtype, left.fake_device)
+
+
+def _is_cudnn_in_evaluation(
+    func: Any, x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, training: Any, *_: Any
+) -> bool:
+    """Whether torch leaves a batch norm in evaluation mode to cuDNN."""
+    given = all(part is not None for part in (weight, bias, mean, variance))
+    is_trained = func is aten.native_batch_norm.default and training
+    fits = x.dim() >= 3 and x.shape[0] <= 65535
+    return given and not is_trained and fits and torch.bfloat16 not in (x.dtype, weight.dtype)
 
 
 def _on_one_device(tensors: list[FakeTensor]) -> bool:

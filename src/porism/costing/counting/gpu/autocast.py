@@ -109,19 +109,21 @@ def _is_cast(tensor: Tensor) -> bool:
 
 def policies() -> dict[str, str]:
     """For every operator that autocast treats on a CPU or a GPU, what it does on a GPU; "as it is" for nothing."""
-    found = dict.fromkeys(_cast_on_cpu(), "as it is")
+    found = dict.fromkeys(_cast("AutocastCPU"), "as it is")
+    on_gpu = set(_cast("AutocastCUDA"))  # not all versions cast rms_norm
     for policy, names in (
         ("lower", LOWER),
         ("float32", FLOAT32),
         ("float32 by dtype", FLOAT32_BY_DTYPE),
         ("widest", WIDEST),
     ):
-        found |= dict.fromkeys(names, policy)
+        found |= dict.fromkeys((name for name in names if name in on_gpu), policy)
     return found
 
 
-def _cast_on_cpu() -> Iterator[str]:
-    for name in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU"):
+def _cast(key: str) -> Iterator[str]:
+    """The operators that this version of torch casts."""
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
         if name.startswith("aten::"):
             yield name.removeprefix("aten::")
 
