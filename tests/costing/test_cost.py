@@ -202,7 +202,8 @@ def test_a_table_of_100_columns_and_one_with_mathml(linear: Cost) -> None:
     lines = str(linear.table()).splitlines()
     assert max(map(len, lines)) <= 100
     assert any("1280*B" in line for line in lines)
-    assert linear.verdict in str(linear.table())
+    assert linear.findings in str(linear.table())
+    assert linear.conventions.text in str(linear.table())
     html = linear._repr_html_()
     assert html.count("<math>") == 4
     assert "<mi>B</mi>" in html

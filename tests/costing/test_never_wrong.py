@@ -10,11 +10,15 @@ import pytest
 import torch
 from tests.costing.real_run import really_kept
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import pad, relu, scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
 from porism import cost
-from porism.costing.cost import CostAt
+from porism.costing.cost import Cost, CostAt
+from porism.costing.counting.count import count
+from porism.costing.predicting import calibration
+from porism.errors import RecipeError, ShapeError
 
 
 class Net(nn.Module):
@@ -148,6 +152,16 @@ def test_a_condition_on_no_data_is_no_range() -> None:
     assert cost(Net(checks), "B T 8").at(B=2, T=4).flops == 1024
 
 
+def test_torch_cond_takes_either_branch() -> None:
+    def branches(x: Tensor) -> Any:
+        return torch.cond(x.sum() > 0, lambda x: (x @ x.mT).sum(0), lambda x: x.sum(1), (x,))
+
+    flops = cost(branches, "B D").at(B=2, D=3).flops
+    assert (flops.label, flops.low, flops.high) == ("range", 0, 24)
+    by_size = cost(lambda x: torch.cond(x.shape[0] > 0, lambda x: x @ x.mT, lambda x: x, (x,)), "B D")
+    assert str(by_size.flops) == "2*B**2*D"
+
+
 def test_a_mask_is_random_and_both_extremes() -> None:
     found = cost(lambda x, m: x[m] @ x.new_ones(x.shape[-1], 3), "B D", "B : bool")
     flops = found.at(B=64, D=8).flops
@@ -171,7 +185,7 @@ def test_equal_sizes_are_a_case_of_their_own() -> None:
     found = cost(lambda C, O: Residual(C, O), "B C N N")  # noqa: E741
     at = found.at(B=2, C=16, O=16, N=8)
     assert [at.parameters, at.flops, at.backward_flops] == [2320, 589824, 1179648]
-    assert "differ at C=O" in found.verdict
+    assert "the code asks C == O" in found.verdict
 
 
 @pytest.mark.parametrize(
@@ -191,11 +205,46 @@ def test_a_branch_that_no_sample_met_is_found_or_recounted(branches: Callable[[i
     assert flops.label == "counted"
 
 
-def test_the_verdict_names_the_size_at_which_the_code_takes_another_path() -> None:
-    assert cost(lambda x: x @ x.mT if x.shape[1] % 16 == 0 else x * 2, "B T D").verdict.startswith(
-        "forward FLOPs differ at T=64"
-    )
-    assert "differ at T=513" in cost(chunked, "B T D").verdict
+class Limit:
+    """A size that code reads from elsewhere."""
+
+    value = 77
+
+
+def is_round(T: int) -> bool:
+    return T % 48 == 0
+
+
+ASKS: dict[str, Callable[[int, int], bool]] = {
+    "T % 48 == 0": lambda T, _: is_round(T),
+    "T <= 30": lambda T, _: 20 < T <= 30,
+    "T == 77": lambda T, _: Limit.value == T,
+    "T == 2 * D": lambda T, D: T == 2 * D,
+    "(T & (T - 1)) == 0": lambda T, _: T & (T - 1) == 0,
+    "T >= 300": lambda T, _: T >= 300,
+}
+
+
+@pytest.mark.parametrize(("question", "asks"), ASKS.items(), ids=ASKS)
+def test_the_verdict_names_what_the_code_asks_of_a_size(question: str, asks: Callable[[int, int], bool]) -> None:
+    found = cost(lambda x: x @ x.mT if asks(x.shape[1], x.shape[2]) else x * 2, "B T D")
+    assert f"(the code asks {question})" in found.verdict
+    assert found.at(recount=False, B=2, T=40, D=20).flops.label == "extrapolated"
+
+
+def test_a_question_behind_another_one_is_met() -> None:
+    def nested(x: Tensor) -> Tensor:
+        return x @ x.mT if x.shape[1] > 200 and x.shape[1] % 96 == 0 else x * 2
+
+    assert "the code asks T % 96 == 0" in cost(nested, "B T D").verdict
+
+
+def test_the_length_at_which_tensors_are_cut_is_a_condition() -> None:
+    def cut(x: Tensor) -> Tensor:
+        return torch.cat([part @ part.mT @ part for part in x.split(Limit.value * 5, 1)], 1)
+
+    assert "differ at T=386 (the code asks T > 385)" in cost(cut, "B T D").verdict
+    assert "differ at T=386 (the code asks T > 385)" in cost(lambda x: x[:, :385] @ x.mT, "B T D").verdict
 
 
 # Outside of the range
@@ -242,8 +291,68 @@ def test_sizes_that_torch_refuses_have_no_number(target: Any, inputs: tuple[str,
     assert {quantity.label for _, quantity in at.items()} == {"unknown"}
 
 
-def test_a_budget_goes_no_further_than_the_model_runs() -> None:
-    assert cost(Positions(), "B T 8").solve("T", flops=1e9, B=1) == 200
+def test_no_count_is_negative() -> None:
+    found = cost(nn.Conv1d(1, 1, 9), "B 1 T").at(recount=False, B=1, T=5).flops
+    assert (found.label, found.value) == ("unknown", None)
+
+
+@pytest.fixture(scope="module")
+def positions() -> Cost:
+    return cost(Positions(), "B T 8")
+
+
+def test_a_budget_goes_no_further_than_the_model_runs(positions: Cost) -> None:
+    longest = positions.solve("T", flops=1e9, B=1)
+    assert repr(longest) == "200 (counted: Positions refuses T=201)"
+
+
+def test_no_memory_and_no_time_of_sizes_that_are_refused(positions: Cost, monkeypatch: pytest.MonkeyPatch) -> None:
+    for ask in (
+        lambda: positions.fits("1GB", B=1, T=5000),
+        lambda: positions.time("cpu", measure=False, B=1, T=5000),
+        lambda: positions.time("cpu", B=1, T=5000),
+    ):
+        monkeypatch.setattr(calibration, "of", lambda *_: None)  # a device is measured before it is refused
+        with pytest.raises(ShapeError, match="Positions refuses T=5000: IndexError"):
+            ask()
+    assert positions.memory(B=1, T=5000).total.label == "unknown"
+
+
+class Deepening(nn.Module):
+    """From T = 3000 on five layers, not one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Any:
+        for _ in range(5 if x.shape[1] >= 3000 else 1):
+            x = self.linear(x)
+        return x
+
+
+def test_every_answer_outside_says_from_where_on_formula_and_count_differ() -> None:
+    found = cost(Deepening(), "B T 8")
+    part = "formula and count differ from T=3000 on"
+    at = found.at(B=2, T=5000)
+    assert at.flops == 5 * 2 * 2 * 5000 * 64
+    assert all(part in quantity.why for name, quantity in at.items() if name != "parameters")
+    assert part in found.solve("T", flops=1e7, B=2).why
+    assert part in found.solve("T", memory="1MB", B=2).why
+    assert part in found.memory(B=2, T=5000).activations.why
+    quadratic = cost(lambda x: x @ x.mT @ x / 800, "B T 8")
+    crossing = quadratic.crossover(found, "T").size
+    assert crossing is not None
+    assert crossing.label == "by formula"  # at T = 4
+    at_every = found.at(recount=False, B=2, T=5000)
+    assert {quantity.label for _, quantity in at_every.items()} == {"extrapolated"}
+    doubled = cost(lambda D: nn.Sequential(nn.Linear(D, 8), nn.Linear(8, 8)), "B T D")
+    assert f"formulas confirmed to T={found.valid['T'][1]}" in str(found.crossover(doubled, "T", D=8))
+
+
+def test_a_difference_at_single_sizes_is_no_difference_from_there_on() -> None:
+    found = cost(lambda x: x @ x.mT if x.shape[1] % 1000 == 0 else x * 2, "B T D")
+    assert "formula and count differ at T=3000" in found.at(B=2, T=3000, D=4).flops.why
 
 
 # Every output counts
@@ -295,6 +404,24 @@ def test_a_loss_kept_aside_is_named() -> None:
         return net.linear(x)
 
     assert "no backward pass from aux, which is no output" in cost(Net(routed), "B T 8").verdict
+    found = cost(Net(routed), "B T 8", outputs="aux")
+    assert str(found.backward_flops) == "256*B*T"
+    assert "backward pass from aux;" in found.verdict
+
+
+def test_the_backward_pass_starts_where_it_is_told_to() -> None:
+    def two(net: Net, x: Tensor) -> Any:
+        y = net.linear(x)
+        return {"y": y, "loss": net.linear(y).sum(), "parts": (y, x)}
+
+    everything = cost(Net(two), "B T 8")
+    assert str(everything.backward_flops) == "512*B*T"
+    assert "backward pass from the sum of all 3 outputs" in everything.verdict
+    assert str(cost(Net(two), "B T 8", outputs="y").backward_flops) == "256*B*T"
+    assert str(cost(Net(two), "B T 8", outputs=["y", "loss"]).backward_flops) == "512*B*T"
+    assert str(cost(Net(lambda net, x: (x, net.linear(x))), "B T 8", outputs=0).backward_flops) == "0"
+    with pytest.raises(RecipeError, match="a dict, has no output 'logits'. Keys: y, loss, parts"):
+        cost(Net(two), "B T 8", outputs="logits")
 
 
 # No memory between sizes
@@ -392,6 +519,7 @@ RUN: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "lazy": (nn.LazyLinear(8), ("B D",), "16*B*D"),
     "builder": (lambda: nn.Linear(8, 8), ("B 8",), "128*B"),
     "a number in capitals": (with_default, ("B T D",), "2*B*D*T**2"),
+    "lazy buffers": (nn.Sequential(nn.LazyConv1d(4, 3), nn.LazyBatchNorm1d()), ("B 2 T",), "48*B*(T - 2)"),
     "old weight norm": (lambda: torch.nn.utils.weight_norm(nn.Linear(8, 8)), ("B 8",), "128*B"),
 }
 
@@ -410,6 +538,39 @@ def test_a_module_whose_weight_is_computed_can_be_copied() -> None:
 def test_torch_func_hides_what_is_kept_and_that_is_said() -> None:
     found = cost(lambda x: torch.func.grad(lambda x: (x @ x.mT).sum())(x), "B D")
     assert found.at(B=np.int64(2), D=3).activation_bytes.label == "unknown"
+
+
+def test_a_padding_mask_of_an_encoder_in_inference_leaves_nothing_uncounted() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 1).eval()
+    found = cost(encoder, {"src": "B T 8", "src_key_padding_mask": "B T : bool"})
+    assert not found.uncounted
+
+
+def test_what_numpy_computes_is_said_to_be_unseen() -> None:
+    def through_numpy(x: Tensor) -> Tensor:
+        return torch.from_numpy(np.asarray(x.detach()) @ x.detach().numpy().T) @ x
+
+    found = cost(through_numpy, "B D")
+    assert "not counted: NumPy" in found.verdict
+    flops = found.at(B=2, D=3).flops
+    assert (flops.label, flops.low) == ("lower bound", 24)
+
+
+@pytest.mark.parametrize(
+    ("target", "inputs", "advice"),
+    [
+        (nn.Linear(8, 8, device="meta"), "B 8", ""),
+        (Net(stops_early).to("meta"), "B T 8", "make it on the CPU"),
+        (lambda x: x.view(-1, 32) if x.shape[1] % 32 == 0 else x.missing, "B N", "written 32"),
+    ],
+)
+def test_a_refusal_says_what_to_do(target: Any, inputs: str, advice: str) -> None:
+    if advice:
+        with pytest.raises(ShapeError, match=advice):
+            cost(target, inputs)
+    else:
+        assert str(cost(target, inputs).flops) == "128*B"
 
 
 def test_no_real_input_of_gigabytes_is_made() -> None:
@@ -431,6 +592,26 @@ def test_labels_of_a_plain_layer_stay_as_they_were() -> None:
         layer(torch.randn(4, 8))
     assert at.flops == counter.get_total_flops()
     assert {quantity.label for _, quantity in at.items()} == {"by formula"}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_blocks_that_a_mask_of_flex_attention_leaves_out_are_not_counted() -> None:
+    T, D = 384, 16
+    mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, T, T, device="cpu")
+    x = torch.randn(2, 3, T, D)
+    blocks = 1 + 2 + 3
+    assert count(lambda q: flex_attention(q, q, q, block_mask=mask), x).flops == 4 * 6 * D * blocks * 128**2
+    assert count(lambda q: flex_attention(q, q, q), x).flops == 4 * 6 * D * T**2
+
+
+def test_messages_summed_edge_by_edge_are_said_to_be_elementwise() -> None:
+    def messages(x: Tensor, edges: Tensor) -> Tensor:
+        return torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
+
+    found = cost(messages, "N D", "2 E : int < N")
+    assert "sums by index_add are elementwise work" in found.verdict
+    summed = found.under(elementwise=True)
+    assert (str(summed.flops), "index_add" in summed.verdict) == ("D*E", False)
 
 
 def test_a_complex_product_counts_as_four() -> None:

@@ -29,6 +29,7 @@ def cost(
     dtype: torch.dtype | None = None,
     device: str = "cpu",
     training: bool | None = None,
+    outputs: str | int | Sequence[str | int] | None = None,
     multiples: Mapping[str, int] | None = None,
     largest: Mapping[str, int] | None = None,
     macs: bool = False,
@@ -53,6 +54,8 @@ def cost(
     kwargs: passed on as they are, strings too.
     dtype, training: put the module there first; None leaves its dtype and its mode.
     device: whose kernels are counted, "cpu" or "cuda"; those of a GPU are followed where there is none, too.
+    outputs: what the backward pass starts from, by key, attribute or place in the result, or as an attribute of the
+        module: "loss", 0, ["logits", "router.loss"]. None takes all tensors of the result that need a gradient.
     multiples: for letters that something must divide: {"D": 8} asks of D only multiples of 8, and the formula holds for
         those.
     largest: for letters that are counted up to a size only, since more would take long or is not allowed: {"L": 6}.
@@ -68,6 +71,7 @@ def cost(
         dtype=dtype,
         device=device,
         training=training,
+        outputs=outputs,
         multiples=multiples,
         largest=largest,
         conventions=Conventions(1 if macs else 2, causal, elementwise),
@@ -100,10 +104,11 @@ def cost_of(
     dtype: torch.dtype | None = None,
     device: str = "cpu",
     training: bool | None = None,
+    outputs: str | int | Sequence[str | int] | None = None,
 ) -> Cost:
     """The cost of what a name stands for, under that name and with the sizes that go without saying."""
     multiples, largest = {**named.multiples, **(multiples or {})}, {**named.largest, **(largest or {})}
-    as_it_runs = not kwargs and dtype is None and device == "cpu" and training is None
+    as_it_runs = not kwargs and dtype is None and device == "cpu" and training is None and outputs is None
     if named.recipe is not None and as_it_runs:
         subject = replace(named, multiples=multiples, largest=largest)
         found = replace(recipe_cost(named.recipe, subject), conventions=conventions)
@@ -115,6 +120,7 @@ def cost_of(
             dtype=dtype,
             device=device,
             training=training,
+            outputs=outputs,
             multiples=multiples,
             largest=largest,
             fixed=named.fixed,

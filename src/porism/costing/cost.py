@@ -4,7 +4,6 @@ import math
 import operator
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import sympy
@@ -12,18 +11,19 @@ import torch
 from rich.table import Table
 from sympy import Expr
 
+from porism.costing.budget import largest_within
 from porism.costing.counting.conventions import Conventions
+from porism.costing.counting.staging import quietly
 from porism.costing.counting.target import NEEDS_NUMBERS, dtype_of, first_line
 from porism.costing.fitting.basis import symbol
-from porism.costing.fitting.survey import extrapolate
 from porism.costing.formulas import CostFormulas
 from porism.costing.module_row import KINDS, ModuleRow
-from porism.costing.predicting.crossover import Crossover, compared, largest
+from porism.costing.predicting.crossover import Crossover, compared
 from porism.costing.predicting.memory import Memory, bytes_of, check_optimizer, state_bytes, will_it_fit
 from porism.costing.quantity import FIRMEST, Quantity
-from porism.costing.reading import TOO_LONG, CostReading
+from porism.costing.reading import CostReading
 from porism.costing.table import FoldedRow, TableRow, cut, folded, html_table, terminal_table, unfolded
-from porism.errors import CostError, RecipeError
+from porism.errors import CostError, PorismError, RecipeError, ShapeError
 
 if TYPE_CHECKING:
     from porism.costing.predicting.memory import Fit
@@ -108,10 +108,11 @@ class Cost(CostFormulas):
         """The number of each kind at given sizes, each with a label that says how it is known.
 
         It comes from the formula inside of the confirmed sizes. Outside of them it is counted there too, unless that
-        would take long; `recount=False` leaves that out. Where there is no formula, it is counted.
+        would take long, and where the two differ it says from which size on; `recount=False` leaves that out. Where
+        there is no formula, it is counted.
         """
         given = self._checked(sizes, self.letters)
-        reading = CostReading(self, given, recount)
+        reading = CostReading(self, given, recount, explains=True)
         return CostAt(**{kind: reading.quantity(kind) for kind in KINDS})
 
     def solve(
@@ -143,48 +144,35 @@ class Cost(CostFormulas):
         if letter not in self.letters:
             raise self._no_letter(letter, self.letters)
         given = self._checked(sizes, self.letters, left_out=letter)
-        step = self.multiples.get(letter, 1)
         value, title = self._budgeted(kind, letter, given)
-        value = cache(value)  # the answer and the size after it are evaluated twice, and a count takes seconds
-        counted: dict[int, float] = {}
-
-        def number(count: int, recount: bool) -> Quantity:
-            found = value(count * step, recount)
-            if found.value is not None:
-                counted[count] = found.value
-            return beyond_counts(found, counted, count, letter, step)
-
-        def within(count: int, recount: bool) -> bool:
-            found = number(count, recount)
-            return found.value is not None and found.value <= budget
-
-        refusal = f"the {title} of {self.name} exceed {budget:g} at {letter}="
-        start = 1 if number(1, False).value is not None else -(-self.valid[letter][0] // step)
-        count = largest(lambda count: within(count, False), f"{refusal}{start * step}", start)
-        recounted = kind != "seconds"
-        if recounted and not (within(count, True) and not within(count + 1, True)):
-            # Outside of the confirmed sizes the code may go another way than the formula.
-            start = max(1, -(-self.valid.get(letter, (1, 1))[0] // step))
-            count = largest(lambda count: within(count, True), f"{refusal}{start * step}", start)
-        ends = [number(count, recounted), number(count + 1, recounted)]
-        known = max((end for end in ends if end.value is not None), key=lambda end: FIRMEST.index(end.label))
-        label = "extrapolated" if known.label == "lower bound" else known.label
-        return Quantity(
-            count * step, label=label, why=known.why, formula=known.formula, sizes={**given, letter: count * step}
+        size, known = largest_within(
+            value,
+            budget,
+            f"the {title} of {self.name} exceed {budget:g} at {letter}=",
+            letter,
+            step=self.multiples.get(letter, 1),
+            least=self.valid.get(letter, (1, 1))[0],
+            recounted=kind != "seconds",
         )
+        label = "extrapolated" if known.label == "lower bound" else known.label
+        return Quantity(size, label=label, why=known.why, formula=known.formula, sizes={**given, letter: size})
 
-    def _budgeted(
-        self, kind: str, letter: str, given: Mapping[str, int]
-    ) -> tuple[Callable[[int, bool], Quantity], str]:
-        """What a budget limits, as a function of the letter's size and of whether to recount there; and its name."""
+    def _budgeted(self, kind: str, letter: str, given: Mapping[str, int]) -> tuple[Callable[..., Quantity], str]:
+        """What a budget limits, as a function of the letter's size and of whether to recount there; and its name.
+
+        The function's third argument asks from which size on formula and count differ.
+        """
 
         def at(size: int) -> dict[str, int]:
             return {**given, letter: size}
 
         if kind == "seconds":
 
-            def predicted(size: int, _recount: bool) -> Quantity:
-                time = self.time("auto", measure=False, backward=True, **at(size))
+            def predicted(size: int, _recount: bool, explains: bool = False) -> Quantity:
+                try:
+                    time = self.time("auto", measure=False, backward=True, **at(size))
+                except ShapeError:
+                    return Quantity.unknown(self.refusal(at(size)), sizes=at(size))
                 return Quantity(time.predicted, label="extrapolated", why=f"predicted of {time.device}, not measured")
 
             return predicted, "predicted seconds"
@@ -192,13 +180,17 @@ class Cost(CostFormulas):
             if None not in (self.formula_or_none("activation_bytes"), *self._memory_formulas().values()):
                 self._depends(self.memory().total, letter, "bytes in training")
 
-            def in_training(size: int, recount: bool) -> Quantity:
-                return Quantity.total(self._memory_at("adamw", at(size), recount).values())
+            def in_training(size: int, recount: bool, explains: bool = False) -> Quantity:
+                return Quantity.total(self._memory_at("adamw", at(size), recount, explains).values())
 
             return in_training, "bytes in training"
         if (formula := self.formula_or_none(kind)) is not None:
             self._depends(formula, letter, self.titles[kind])
-        return lambda size, recount: CostReading(self, at(size), recount).quantity(kind), self.titles[kind]
+
+        def of_kind(size: int, recount: bool, explains: bool = False) -> Quantity:
+            return CostReading(self, at(size), recount, explains).quantity(kind)
+
+        return of_kind, self.titles[kind]
 
     def _depends(self, formula: Expr, letter: str, title: str) -> None:
         if symbol(letter) not in formula.free_symbols:
@@ -231,6 +223,7 @@ class Cost(CostFormulas):
             letter,
             self.titles[kind],
             lambda changes: self._confirm_change(other, letter, kind, changes, given),
+            min((high for one in (self, other) if (high := one.confirmed_to(letter, kind))), default=None),
         )
 
     def crossovers(self, other: "Cost", letter: str, **sizes: SupportsIndex) -> list[Crossover]:
@@ -264,6 +257,9 @@ class Cost(CostFormulas):
                 least_known = max(least_known, found, key=lambda one: FIRMEST.index(one.label))
             if (ours > theirs) - (ours < theirs) != expected:
                 why = f"by formula {letter}={size}, but counted at {letter}={here} it is {ours:,} against {theirs:,}"
+                why += "".join(
+                    f"; {one.name}: {found.why}" for one, found in ((self, ours), (other, theirs)) if found.why
+                )
                 return Quantity.unknown(why, sizes={**given, letter: size})
         return Quantity(size, label=least_known.label, why=least_known.why, sizes={**given, letter: size})
 
@@ -274,7 +270,7 @@ class Cost(CostFormulas):
             step = self.multiples.get(letter, 1)
             known = self.valid.get(letter, (1, 1))
             sizes.setdefault(letter, self.sizes.get(letter, -(-known[0] // step) * step))
-        return CostReading(self, sizes, recount=True).quantity(kind)
+        return CostReading(self, sizes, recount=True, explains=True).quantity(kind)
 
     @overload
     def memory(self, optimizer: str = "adamw") -> Memory[Expr]: ...
@@ -289,7 +285,7 @@ class Cost(CostFormulas):
         """
         check_optimizer(optimizer)
         if sizes:
-            return Memory(**self._memory_at(optimizer, self._checked(sizes, self.letters), recount=True))
+            return Memory(**self._memory_at(optimizer, self._checked(sizes, self.letters), True, explains=True))
         formulas = self._memory_formulas()
         for tally, formula in formulas.items():
             if formula is None:
@@ -304,8 +300,10 @@ class Cost(CostFormulas):
     def _memory_formulas(self) -> dict[str, Any]:
         return {tally: self.rows[0].fitted[tally].formula for tally in _MEMORY_TALLIES}
 
-    def _memory_at(self, optimizer: str, given: Mapping[str, int], recount: bool) -> dict[str, Quantity]:
-        reading = CostReading(self, given, recount)
+    def _memory_at(
+        self, optimizer: str, given: Mapping[str, int], recount: bool, explains: bool = False
+    ) -> dict[str, Quantity]:
+        reading = CostReading(self, given, recount, explains)
         return {
             "parameters": reading.of(lambda of: of["parameter_bytes"], ("parameter_bytes",), "bytes"),
             "gradients": reading.of(lambda of: of["gradient_bytes"], ("gradient_bytes",), "bytes"),
@@ -325,15 +323,20 @@ class Cost(CostFormulas):
         self._only_whole("fit")
         check_optimizer(optimizer)
         given = self._checked(sizes, self.letters)
+        limit = bytes_of(available)
         try:
             called, args, kwargs = self.target.hollow_call({**self.fixed, **given})
-            with self.target.following():
-                return will_it_fit(called, *args, device=bytes_of(available), optimizer=optimizer, **kwargs)
+            with self.target.following(), quietly():
+                return will_it_fit(called, *args, device=limit, optimizer=optimizer, **kwargs)
         except NEEDS_NUMBERS as error:
             raise CostError(
                 f"cost: {self.name} reads numbers ({first_line(error)}), so that no step can be followed without them. "
                 "Its memory at sizes, .memory(...), is counted."
             ) from error
+        except PorismError:
+            raise
+        except Exception as error:  # code that nobody here wrote may raise anything
+            raise self._refused(given, error) from error
 
     def time(
         self,
@@ -355,7 +358,17 @@ class Cost(CostFormulas):
         hollow = not measure and place.type == "cpu" and not self.target.needs_numbers
         called, args, kwargs = self.target.hollow_call(given) if hollow else self.target.call(given, place)
         dtype = self.target.dtype or dtype_of(called)
-        return time_of(called, args, kwargs, place, dtype, measured=measure, backward=backward)
+        try:
+            with quietly():
+                return time_of(called, args, kwargs, place, dtype, measured=measure, backward=backward)
+        except ShapeError as error:
+            raise self._refused(given, error) from error
+
+    def _refused(self, sizes: Mapping[str, int], error: Exception) -> ShapeError:
+        """What raises at some sizes, as an answer about those sizes."""
+        return ShapeError(
+            f"cost: {self.refusal(sizes)}: {first_line(error.__cause__ or error)}. Give sizes it runs at."
+        )
 
     def _only_whole(self, question: str) -> None:
         if self.rows[0].path:
@@ -385,7 +398,7 @@ class Cost(CostFormulas):
 
     @property
     def _caption(self) -> str:
-        return f"{self.verdict}\n{self.conventions.text}"
+        return f"{self.findings}\n{self.conventions.text}"
 
     def __repr__(self) -> str:
         """Two lines: the formulas, each cut where it is long, and the verdict. All of it is in `table()`."""
@@ -453,18 +466,6 @@ class Cost(CostFormulas):
         return RecipeError(
             f"cost: {self.name} has no letter {letter} to set.{fixed} Letters: {', '.join(letters) or 'none'}."
         )
-
-
-def beyond_counts(found: Quantity, counted: Mapping[int, float], count: int, letter: str, step: int) -> Quantity:
-    """What takes too long to be counted: by the polynomial through the largest size that was, its half and quarter."""
-    if found.why != TOO_LONG:
-        return found
-    most = max((size for size in counted if size < count), default=0)
-    below = sorted({min(counted, key=lambda size: abs(size - most // part)) for part in (4, 2, 1)})
-    if len(below) < 3:
-        raise CostError(f"cost: counting at {letter}={count * step} takes too long to search there.")
-    number = round(extrapolate(below, [round(counted[size]) for size in below], count))
-    return Quantity(number, unit=found.unit, label="extrapolated", why=f"{letter} counted to {most * step}")
 
 
 _BUDGETS = "Give flops, backward_flops, activation_bytes, memory or seconds."

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from porism.costing.cost import Cost
 from porism.costing.counting.conventions import DEFAULT_CONVENTIONS, Conventions
 from porism.costing.counting.copies import parameters_and_buffers
-from porism.costing.counting.count import at_most
-from porism.costing.counting.target import Target, first_line
+from porism.costing.counting.recorder import at_most
+from porism.costing.counting.target import NEEDS_NUMBERS, Target, first_line
 from porism.costing.fitting.basis import symbol
 from porism.costing.fitting.challenge import challenge, constants_of
 from porism.costing.fitting.interpolate import Fitted, interpolate
@@ -32,6 +32,7 @@ def derive(
     dtype: torch.dtype | None = None,
     device: str = "cpu",
     training: bool | None = None,
+    outputs: str | int | Sequence[str | int] | None = None,
     multiples: Mapping[str, int] | None = None,
     largest: Mapping[str, int] | None = None,
     fixed: Mapping[str, int] | None = None,
@@ -48,7 +49,7 @@ def derive(
 
     See `porism.cost`, which takes the names of layers and recipes too. `fixed` are letters that stay numbers.
     """
-    counted = Target(target, inputs, kwargs, dtype, device, training)
+    counted = Target(target, inputs, kwargs, dtype, device, training, outputs)
     limits = Limits(multiples or {}, largest or {})
     given = dict(fixed or {})
     for purpose, limited in (("take multiples of", limits.step), ("limit", limits.largest), ("fix", given)):
@@ -104,7 +105,10 @@ def _challenged(
             return None
 
     refuses_some = target.refuses_some  # sizes tried here may be refused: that says nothing about those users ask for
-    wrong = challenge(count, formulas, dict(base), limits, constants_of(target.target))
+    constants = constants_of(target.target) if target.needs_numbers else []
+    wrong = challenge(
+        count, formulas, dict(base), limits, constants, lambda sizes: target.size_conditions(sizes, fixed).values()
+    )
     target.refuses_some = refuses_some
     return {name: replace(fitted[name], differs_at=condition) for name, condition in wrong.items()}
 
@@ -138,6 +142,18 @@ def find_fixed(target: Target, limits: Limits, given: dict[str, int]) -> dict[st
     raise _never(target, first)
 
 
+def _advice(target: Target, cause: BaseException) -> str:
+    """What to do about a target that runs at no size."""
+    if isinstance(cause, NEEDS_NUMBERS) and target.follows_gpu:
+        return "It needs numbers, and none are on a GPU that is not there: count it with device='cpu'."
+    if (isinstance(cause, NEEDS_NUMBERS) or "meta tensor" in str(cause)) and not target.has_weights:
+        return "It needs numbers, and its weights have none: make it on the CPU, with few layers and small widths."
+    return (
+        "Check the inputs, and that a letter means the same size wherever it stands; a size that something divides, "
+        "as five halvings do, is written 32*N."
+    )
+
+
 def _never(target: Target, first: Mapping[str, int]) -> PorismError:
     refusal = target.refusal(first)
     assert refusal is not None
@@ -146,7 +162,7 @@ def _never(target: Target, first: Mapping[str, int]) -> PorismError:
     at = ", ".join(f"{letter}={size}" for letter, size in first.items())
     error = ShapeError(
         f"cost: {target.name} runs at no size that was tried. At {at} it raised {first_line(refusal.__cause__)}. "
-        "Check the inputs, and that a letter means the same size wherever it stands."
+        f"{_advice(target, refusal.__cause__)}"
     )
     error.__cause__ = refusal.__cause__
     return error

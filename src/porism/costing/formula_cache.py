@@ -150,6 +150,8 @@ def _to_json(cost: Cost) -> dict[str, Any]:
         "varying": sorted(target.varying),
         "unsearched": sorted(target.unsearched),
         "aside": sorted(target.aside),
+        "ends": target.ends,
+        "summed": sorted(target.summed),
     }
 
 
@@ -160,7 +162,8 @@ def _from_json(kept: Mapping[str, Any], subject: CostSubject) -> Cost:
     target.reads_numbers, target.refuses_some = kept["reads_numbers"], kept["refuses_some"]
     target.is_endless = kept["is_endless"]
     target.uncompared, target.varying = kept["uncompared"], set(kept["varying"])
-    target.unsearched, target.aside = set(kept["unsearched"]), set(kept["aside"])
+    target.unsearched, target.aside, target.ends = set(kept["unsearched"]), set(kept["aside"]), kept["ends"]
+    target.summed = set(kept["summed"])
     fitted = [
         Fitted(
             None if one["formula"] is None else formula_of(one["formula"]),

@@ -81,16 +81,31 @@ class CostFormulas:
         if formula is None:
             raise CostError(
                 f"cost: no formula was found for the {self.titles[kind]} of {self.name}: {self._reason(kind)}.",
-                Advice("Numbers can be counted: give sizes to --at.", "Numbers can be counted: give sizes to .at."),
+                self._without_formula(),
             )
         return formula
+
+    def _without_formula(self) -> Advice:
+        """What to do where there is no formula."""
+        widths = ""
+        if self.target.kernels.type == "cuda" and not self.multiples:
+            widths = 'A GPU has kernels of their own for widths that 8 divides: multiples={"D": 8} may have a formula. '
+        return Advice(
+            f"{widths}Numbers can be counted: give sizes to --at.",
+            f"{widths}Numbers can be counted: give sizes to .at.",
+        )
 
     def formula_or_none(self, kind: str) -> Expr | None:
         return self.rows[0].formula(kind, self.conventions)
 
     @property
     def verdict(self) -> str:
-        """One line: at which sizes the formulas were confirmed, what was run, and what they leave out."""
+        """One line: at which sizes the formulas were confirmed, what was run, what they leave out, and conventions."""
+        return f"{self.findings}; {self.conventions.text}"
+
+    @property
+    def findings(self) -> str:
+        """The verdict without the conventions."""
         missing = [self.titles[kind] for kind in KINDS if self.formula_or_none(kind) is None]
         parts = [f"{self.titles[kind]} differ at {at}" for kind in KINDS if (at := self._differs_at(kind))]
         parts.append(f"no formula for {', '.join(missing)}" if missing else self._confirmed())
@@ -104,6 +119,10 @@ class CostFormulas:
             parts.append(f"not compared with a run on real tensors: {self.target.uncompared}")
         if varying := [self.titles[kind] for kind in KINDS if self._varies(kind)]:
             parts.append(f"{', '.join(varying)} depend on the data")
+        if self.target.outputs is not None:
+            parts.append(f"backward pass from {', '.join(map(str, self.target.outputs.names))}")
+        elif self.target.ends > 1:
+            parts.append(f"backward pass from the sum of all {self.target.ends} outputs")
         if self.target.aside:
             parts.append(f"no backward pass from {', '.join(sorted(self.target.aside))}, which is no output")
         if self.target.unsearched:
@@ -111,6 +130,9 @@ class CostFormulas:
         if self.target.ahead:
             where = ", ".join(path or self.name for path in sorted(self.target.ahead))
             parts.append(f"the gradient that {where} computes in the forward pass counts as backward")
+        if self.target.summed and not self.conventions.elementwise:
+            sums = ", ".join(sorted(self.target.summed))
+            parts.append(f"sums by {sums} are elementwise work (2 for each number as a sparse product)")
         if self.target.unmeasured:
             parts.append(f"{self.titles['activation_bytes']} {self.unmeasured}")
         if self.uncounted:
@@ -148,6 +170,17 @@ class CostFormulas:
             letter: (max(ranges[letter][0] for ranges in known), min(ranges[letter][1] for ranges in known))
             for letter in (self.letters if known else ())
         }
+
+    def confirmed_to(self, letter: str, kind: str) -> int | None:
+        """The largest size of a letter at which the formula of a kind was confirmed; None where it does not depend."""
+        known = self.confirmed_range(kind).get(letter)
+        return None if known is None else known[1]
+
+    def refusal(self, sizes: Mapping[str, int]) -> str:
+        """That it does not run at some sizes, in words: those outside of the confirmed ones, where some are."""
+        known = {letter: found for kind in KINDS for letter, found in self.confirmed_range(kind).items()}
+        odd = [letter for letter, (low, high) in known.items() if not low <= sizes[letter] <= high]
+        return f"{self.name} refuses {', '.join(f'{letter}={sizes[letter]}' for letter in odd or sizes)}"
 
     def _fitted(self, *kinds: str) -> list[Fitted]:
         return [self.rows[0].fitted[tally] for kind in kinds for tally in tallies_of(kind)]

@@ -7,27 +7,35 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from porism.costing.counting.count import TooManyOperators, at_most
+from porism.costing.counting.recorder import TooManyOperators, at_most
 from porism.costing.counting.workspace import TooLargeToRun
+from porism.costing.departure import departure
 from porism.costing.fitting.basis import symbol
 from porism.costing.formulas import CostFormulas
-from porism.costing.module_row import KINDS, TALLIES, UNSEEN, tallies_of
+from porism.costing.module_row import TALLIES, UNSEEN, tallies_of
 from porism.costing.quantity import Quantity
 from porism.errors import PorismError
 
 MOST_OPERATORS = 10_000
 """Operators of one run up to which a number outside of the confirmed sizes is counted there: some seconds of work."""
 
+MOST_OPERATORS_SEARCHED = 2_000
+"""The same for each of the counts, a dozen, that tell from which size on a formula does not hold."""
+
 TOO_LONG = "counting there takes too long"
 
 
 class CostReading:
-    """The numbers of a cost at given sizes: what is outside of the confirmed sizes is counted there, once for all."""
+    """The numbers of a cost at given sizes: what is outside of the confirmed sizes is counted there, once for all.
 
-    def __init__(self, cost: CostFormulas, sizes: Mapping[str, int], recount: bool) -> None:
+    `explains` looks for the size from which on formula and count differ, where they do: a dozen counts.
+    """
+
+    def __init__(self, cost: CostFormulas, sizes: Mapping[str, int], recount: bool, explains: bool = False) -> None:
         self.cost = cost
         self.sizes = dict(sizes)
         self.recount = recount
+        self.explains = explains
         self._counted: dict[str, int] | str | None = None
         self._is_counted = False
         self._draws: list[dict[str, int]] = []
@@ -71,7 +79,7 @@ class CostReading:
         least = self.cost.least_sizes(*tallies)
         if formula is None or any(self.sizes[letter] < size for letter, size in least.items()):
             return self._by_count(join, tallies, unit)
-        number = int(formula.subs({symbol(letter): size for letter, size in self.sizes.items()}))
+        number = _number(formula, self.sizes)
         by_formula = Quantity(number, unit=unit, formula=formula, sizes=self.sizes)
         outside = self._outside(self.cost.confirmed_range(*tallies))
         doubts = [outside, *(f"it differs at {at}" for tally in tallies[:1] if (at := row.fitted[tally].differs_at))]
@@ -79,6 +87,10 @@ class CostReading:
         counted = self.counted(outside=bool(outside)) if self.recount else None
         if counted is None:
             why = ", ".join(filter(None, doubts))
+            if number < 0:
+                return Quantity.unknown(
+                    f"no count is below zero, as the formula is there: {why}", unit=unit, sizes=self.sizes
+                )
             return replace(by_formula, label="extrapolated", why=why) if why else by_formula
         if isinstance(counted, str):
             return Quantity.unknown(counted, unit=unit, sizes=self.sizes)
@@ -89,7 +101,19 @@ class CostReading:
         if there == number:
             return by_formula
         why = f"the formula gives {number:,}" + (f", {outside}" if outside else "")
+        if outside and self.explains:
+            why += f"; formula and count differ {self._departure(join, formula, tallies)}"
         return Quantity(there, unit=unit, label="counted", why=why, sizes=self.sizes)
+
+    def _departure(self, join: Callable[[Mapping[str, Any]], Any], formula: Expr, tallies: tuple[str, ...]) -> str:
+        """From which size on formula and count differ, in words."""
+
+        def differs(sizes: Mapping[str, int]) -> bool | None:
+            with at_most(MOST_OPERATORS_SEARCHED):
+                counted = CostReading(self.cost, sizes, recount=True).counted(always=True)
+            return int(join(counted)) != _number(formula, sizes) if isinstance(counted, dict) else None
+
+        return departure(differs, self.sizes, self.cost.confirmed_range(*tallies), self.cost.multiples)
 
     def _range(self, join: Callable[[Mapping[str, Any]], Any], unit: str) -> Quantity:
         """What depends on the data: from the least to the most that was counted of other numbers of these sizes."""
@@ -143,13 +167,14 @@ class CostReading:
         except (TooManyOperators, TooLargeToRun):
             return TOO_LONG if always else None
         except PorismError:
-            whole = {letter: range_ for kind in KINDS for letter, range_ in cost.confirmed_range(kind).items()}
-            odd = [letter for letter, (low, high) in whole.items() if not low <= self.sizes[letter] <= high]
-            at = ", ".join(f"{letter}={self.sizes[letter]}" for letter in odd or self.sizes)
-            return f"{cost.name} refuses {at}"
+            return cost.refusal(self.sizes)
         path = cost.rows[0].path
         self._draws = [
             {tally: quantities[f"{tally} {path}"] for tally in TALLIES if f"{tally} {path}" in quantities}
             for quantities in draws
         ]
         return self._draws[0] or None
+
+
+def _number(formula: Expr, sizes: Mapping[str, int]) -> int:
+    return int(formula.subs({symbol(letter): size for letter, size in sizes.items()}))

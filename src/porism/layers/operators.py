@@ -36,8 +36,8 @@ from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedte
 from torch._functorch.utils import unwrap_dead_wrappers
 from torch.utils.flop_counter import flop_registry, register_flop_formula
 
-from porism.costing.counting.count import PRODUCTS
 from porism.costing.counting.operators import DECOMPOSED
+from porism.costing.counting.recorder import PRODUCTS
 from porism.layers.derivative import InPlaceWatch, own_memory
 from porism.layers.operands import is_transformed
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from porism.costing.counting.count import PRODUCTS, Count, count, total
+from porism.costing.counting.count import Count, count, total
+from porism.costing.counting.recorder import PRODUCTS
 from porism.errors import ShapeError
 from porism.layers import Elman, Readout
 

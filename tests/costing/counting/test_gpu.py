@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 from porism import cost
+from porism.costing.counting.conventions import Conventions
 from porism.costing.counting.fake import ShapeMode
 from porism.costing.counting.gpu import autocast
 from porism.costing.counting.gpu.follow import gpu_followed
@@ -135,8 +136,10 @@ def test_the_workspace_of_cudnn_is_unknown() -> None:
 
 
 def test_the_verdict_names_the_device() -> None:
-    assert cost(nn.ReLU(), "B").verdict.endswith("kernels of cpu")
-    assert cost(nn.ReLU(), "B", device="cuda").verdict.endswith("torch sees no GPU; kernels of cuda")
+    assert cost(nn.ReLU(), "B").verdict.endswith(f"kernels of cpu; {Conventions().text}")
+    assert cost(nn.ReLU(), "B", device="cuda").verdict.endswith(
+        f"torch sees no GPU; kernels of cuda; {Conventions().text}"
+    )
 
 
 def test_what_is_there_already_is_not_copied() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.nn.parameter import is_lazy
 
 from porism.costing.counting.fake import ShapeMode
@@ -42,7 +43,7 @@ def with_own_weights(module: nn.Module) -> nn.Module:
 
 def _copied(module: nn.Module, memo: dict[int, Any]) -> nn.Module:
     try:
-        made = copy.deepcopy(module, memo)
+        made = copy.deepcopy(module, _lazy_copies(module) | memo)
     except Exception as error:  # attributes can be anything
         raise ShapeError(
             f"cost: {type(module).__name__} cannot be copied ({type(error).__name__}: {error}), and every count needs "
@@ -52,6 +53,13 @@ def _copied(module: nn.Module, memo: dict[int, Any]) -> nn.Module:
         if not weight.is_leaf:  # torch.jit copies as if it were computing
             weight.detach_().requires_grad_()
     return made
+
+
+def _lazy_copies(module: nn.Module) -> dict[int, Any]:
+    """Weights that have no shape yet: torch copies no lazy buffers, and no lazy parameters where all is fake."""
+    lazy: list[Any] = [tensor for tensor in (*module.parameters(), *module.buffers()) if is_lazy(tensor)]
+    with unset_fake_temporarily():
+        return {id(part): type(part)(part.requires_grad, part.data.device, part.data.dtype) for part in lazy}
 
 
 def parameters_and_buffers(module: nn.Module) -> Iterator[Tensor]:

@@ -18,11 +18,13 @@ Where a count is a convention, its docstring says so.
 """
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from math import log2, prod
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
 from torch._subclasses.fake_tensor import FakeTensor
 
 aten = torch.ops.aten
@@ -394,3 +396,37 @@ def distances(left: Tensor, right: Tensor, *_: Any, **__: Any) -> int:
 def distances_backward(_gradient: Tensor, left: Tensor, right: Tensor, *_: Any, **__: Any) -> int:
     """A convention: a multiplication and an addition a coordinate of each pair."""
     return distances(left, right)
+
+
+def _visible(query: Tensor, key: Tensor, block_mask: Sequence[Any]) -> Fraction:
+    """The share of pairs of queries and keys that lie in blocks which a mask of FlexAttention does not leave out."""
+    *_, rows, columns, _mask = block_mask
+    lengths = query.shape[-2], key.shape[-2]
+    if rows >= lengths[0] and columns >= lengths[1]:
+        return Fraction(1)  # no mask was given, or a single block
+    if isinstance(block_mask[2], FakeTensor):
+        raise ValueError("a mask without numbers does not say which blocks it leaves out")
+    blocks = [part for part in (block_mask[2], block_mask[4]) if part is not None]  # of those in part, and in full
+    pairs = sum(int(part.sum()) for part in blocks) * min(rows, lengths[0]) * min(columns, lengths[1])
+    masks = blocks[0].shape[0] * blocks[0].shape[1]
+    return Fraction(pairs, masks * lengths[0] * lengths[1])
+
+
+def flex_attention_flops(
+    query: Tensor, key: Tensor, value: Tensor, _score: Any, block_mask: Sequence[Any], *_: Any, **__: Any
+) -> int:
+    """A convention: a block of which one pair is visible counts whole, as kernels compute it."""
+    pairs = prod(query.shape[:-1]) * key.shape[-2] * _visible(query, key, block_mask)
+    return int(2 * pairs * (query.shape[-1] + value.shape[-1]))
+
+
+def flex_attention_backward_flops(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **_: Any) -> int:
+    """Scores again, and the gradients of the values, weights, queries and keys."""
+    pairs = prod(query.shape[:-1]) * key.shape[-2] * _visible(query, key, rest[6])
+    return int(2 * pairs * (3 * query.shape[-1] + 2 * value.shape[-1]))
+
+
+flex_attention_flops._get_raw = True  # type: ignore[attr-defined]
+flex_attention_backward_flops._get_raw = True  # type: ignore[attr-defined]
+CORRECTIONS[flex_attention] = flex_attention_flops
+CORRECTIONS[flex_attention_backward] = flex_attention_backward_flops

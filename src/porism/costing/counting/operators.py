@@ -38,7 +38,8 @@ FREE = _names("""
     diagonal_backward constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
     replication_pad2d replication_pad3d im2col pixel_shuffle pixel_unshuffle channel_shuffle unsafe_split
     unsafe_split_with_sizes _unsafe_view as_strided t transpose squeeze unsqueeze swapaxes complex real imag
-    _pack_padded_sequence max_unpool2d max_unpool3d conj_physical
+    _pack_padded_sequence _nested_tensor_from_mask _nested_tensor_from_mask_left_aligned max_unpool2d max_unpool3d
+    conj_physical
 
     index _unsafe_index _unsafe_masked_index index_select gather embedding take masked_select nonzero nonzero_static
     _unique _unique2 unique_dim unique_consecutive searchsorted bucketize

@@ -3,14 +3,18 @@
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from numbers import Number
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from porism.errors import RecipeError
 
 WITHOUT_TENSORS: tuple[Any, ...] = (
     *(
@@ -86,6 +90,36 @@ class Outputs:
             return
         for part in parts:
             self._search(part)
+
+
+@dataclass(frozen=True)
+class ChosenOutputs:
+    """What of a result the backward pass starts from: its keys, attributes or places, or attributes of the module.
+
+    >>> ChosenOutputs(("loss",)).of({"loss": 1.5, "logits": 2}, None)
+    [1.5]
+    >>> ChosenOutputs((0,)).of((1.5, 2), None)
+    [1.5]
+    """
+
+    names: tuple[str | int, ...]
+
+    def of(self, result: Any, module: nn.Module | None) -> list[Any]:
+        return [self._one(result, module, name) for name in self.names]
+
+    def _one(self, result: Any, module: nn.Module | None, name: str | int) -> Any:
+        if isinstance(result, Mapping) and name in result:
+            return result[name]
+        if isinstance(name, int):
+            if isinstance(result, list | tuple) and -len(result) <= name < len(result):
+                return result[name]
+        else:
+            for owner in (result, module):  # a router's loss hangs on the module, "router.loss"
+                with suppress(AttributeError):
+                    return attrgetter(name)(owner)
+        known = list(result) if isinstance(result, Mapping) else []
+        listed = f" Keys: {', '.join(map(str, known))}." if known else ""
+        raise RecipeError(f"cost: the result, a {type(result).__name__}, has no output {name!r}.{listed}")
 
 
 def _parts(value: Any) -> Iterable[Any] | None:

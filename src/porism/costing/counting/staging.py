@@ -1,9 +1,12 @@
-"""How code that nobody here wrote is run to be counted: in silence, and not taken for traced."""
+"""How code that nobody here wrote is run to be counted: in silence, not taken for traced, conditions as they are."""
 
 import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import torch
 
 
 @contextmanager
@@ -31,3 +34,18 @@ def not_traced() -> Iterator[None]:
         yield
     finally:
         place.is_fake_tensor = original  # type: ignore[attr-defined]
+
+
+@contextmanager
+def plain_conditions() -> Iterator[None]:
+    """torch.cond runs the branch that it takes: it would compile both, and run one where no count sees it."""
+    original = torch.cond
+
+    def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+        return (true_fn if pred else false_fn)(*operands)
+
+    torch.cond = cond
+    try:
+        yield
+    finally:
+        torch.cond = original

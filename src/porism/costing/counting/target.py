@@ -1,9 +1,8 @@
 """What is counted: a module, a function or a factory of modules that can be called at any sizes of its letters."""
 
-import inspect
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from math import prod
 from types import MethodType
@@ -25,10 +24,15 @@ from porism.costing.counting import inputs as specs
 from porism.costing.counting.arguments import by_name, moved
 from porism.costing.counting.comparison import difference
 from porism.costing.counting.copies import emptied, fresh, with_own_weights
-from porism.costing.counting.count import Count, Tally, TooManyOperators, at_most, count_call
+from porism.costing.counting.count import Count, count_call
+from porism.costing.counting.factory import factory_letters, made_of_class, takes_nothing
 from porism.costing.counting.fake import ShapeMode
 from porism.costing.counting.gpu.follow import gpu_followed
+from porism.costing.counting.outputs import ChosenOutputs, Outputs
+from porism.costing.counting.recorder import TooManyOperators, at_most
+from porism.costing.counting.size_conditions import SizeCondition, observed_sizes
 from porism.costing.counting.staging import not_traced, quietly
+from porism.costing.counting.tallies import quantities_of
 from porism.costing.counting.workspace import TooLargeToRun
 from porism.errors import DeviceError, PorismError, ShapeError
 
@@ -56,6 +60,9 @@ PER_RUN = ("flops", "backward_flops", "elementwise", "elementwise_backward_flops
 """What a loop does more of at every turn."""
 DRAWS: tuple[specs.Draw, ...] = (0, 1, "zeros", "ones")
 """The numbers that real inputs hold in turn: where the cost is not the same for all, it depends on the data."""
+SUMS_BY_INDEX = frozenset({"index_add", "scatter_add", "scatter_reduce"})
+LONGEST_REASON = 160
+"""Characters of an error's first line that are shown."""
 MOST_OPERATORS_ANSWERED = 10_000
 """Operators after which a run is given up whose conditions on the data are answered: it may never end."""
 
@@ -74,7 +81,8 @@ class Target:
     and `needs_numbers` says why. Every count has a copy of the module of its own.
 
     A mapping among the inputs whose keys are arguments of what is called gives them by name; `kwargs` are passed on as
-    they are. `training` puts modules in training or evaluation mode, None leaves them as they are.
+    they are. `training` puts modules in training or evaluation mode, None leaves them as they are. `outputs` names what
+    the backward pass starts from.
     """
 
     def __init__(
@@ -85,8 +93,9 @@ class Target:
         dtype: torch.dtype | None = None,
         device: str = "cpu",
         training: bool | None = None,
+        outputs: str | int | Sequence[str | int] | None = None,
     ):
-        self.target = _made_of_class(getattr(target, "_orig_mod", target))
+        self.target = made_of_class(getattr(target, "_orig_mod", target))
         self.inputs = specs.parse(tuple(inputs))
         specs.check(self.inputs)
         self.kwargs = dict(kwargs or {})
@@ -96,8 +105,13 @@ class Target:
         self.follows_gpu = self.kernels.type == "cuda" and not torch.cuda.is_available()
         self.device = torch.device("cpu") if self.follows_gpu else self.kernels
         self.training = training
-        self.factory = _factory_letters(self.target)
-        self._is_factory = bool(self.factory) or _takes_nothing(self.target)
+        self.outputs = _chosen(outputs)
+        """What the backward pass starts from; None for all outputs."""
+        self.ends = 0
+        self.summed: set[str] = set()
+        """Operators that add rows up by an index, as messages along edges are."""
+        self.factory = factory_letters(self.target)
+        self._is_factory = bool(self.factory) or takes_nothing(self.target)
         self.letters = tuple(dict.fromkeys([*specs.letters_of(self.inputs), *self.factory]))
         self.kinds = {"": getattr(self.target, "__name__", type(self.target).__name__)}
         self.uncounted: dict[str, int] = {}
@@ -201,7 +215,7 @@ class Target:
         if max(weights, fake.saved_bytes) > LARGEST_COMPARED or fake.flops + fake.backward_flops > MOST_FLOPS_COMPARED:
             self.uncompared = "it is too large to be run"
             return
-        if not self._has_weights():
+        if not self.has_weights:
             traced = ", and transformers runs as if it were traced" if self._is_traced else ""
             self.uncompared = f"its weights are on meta{traced}"
             return
@@ -224,27 +238,11 @@ class Target:
             # A model of more layers has more paths: listed are those that it has at every size.
             known = self.kinds if self._known else modules
             self.kinds = {path: type(module).__name__ for path, module in modules.items() if path in known}
-        tallies = {
-            "flops": _by_module(counted.forward),
-            "backward_flops": _by_module(counted.backward),
-            "causal": _by_module(counted.causal_forward),
-            "causal_backward_flops": _by_module(counted.causal_backward),
-            "elementwise": _by_module(counted.elementwise_forward),
-            "elementwise_backward_flops": _by_module(counted.elementwise_backward),
-            "activation_bytes": _by_module({path: {"": size} for path, size in counted.saved.items()}),
-        }
         for path, operators in counted.forward.items():
             if "mkldnn_rnn_layer" in operators:
                 parts = path.split(".")
                 self.in_pages.update(f"activation_bytes {'.'.join(parts[:depth])}" for depth in range(len(parts) + 1))
-        quantities = {}
-        for path, module in modules.items():
-            for kind, size in _parameters(module).items():
-                quantities[f"{kind} {path}"] = size
-            for kind, by_module in tallies.items():
-                if kind != "activation_bytes" or counted.sees_kept:
-                    quantities[f"{kind} {path}"] = by_module.get(path, 0)
-        return quantities
+        return quantities_of(counted, modules)
 
     def refusal(self, sizes: Mapping[str, int]) -> PorismError | None:
         """Why the target does not run at these sizes; None where it does."""
@@ -268,6 +266,17 @@ class Target:
         """The target at given sizes with its arguments, all of them fake."""
         with self.following(), self._mode, self._placed():
             return self._made(sizes, self._fresh(self._hollow))
+
+    def size_conditions(self, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, SizeCondition]:
+        """What a run at given sizes asks of them; nothing where it needs real tensors."""
+        if self.needs_numbers:
+            return {}
+        with quietly(), self.following(), self._mode, self._placed(), not_traced(), observed_sizes(sizes) as noted:
+            observed, found = noted
+            with suppress(Exception):  # what was asked until then is known
+                called, args, kwargs = self._made({**fixed, **observed}, self._fresh(self._hollow))
+                Outputs.of(called(*args, **kwargs))
+        return found
 
     def following(self) -> AbstractContextManager[Any]:
         """Inside, fake tensors stand for tensors on a GPU, where its kernels are counted and there is none."""
@@ -300,6 +309,8 @@ class Target:
         self.reads_numbers = self.reads_numbers or counted.reads_numbers
         self.unsearched.update(counted.unsearched)
         self.aside.update(counted.aside)
+        self.ends = max(self.ends, counted.ends)
+        self.summed.update(*(SUMS_BY_INDEX & operators.keys() for operators in counted.elementwise_forward.values()))
         if not self.needs_numbers:
             self.unmeasured.update(counted.unmeasured)
         return counted, called
@@ -310,7 +321,7 @@ class Target:
         untraced = nullcontext() if self._is_traced else not_traced()
         with quietly(), self.following(), self._mode, self._placed(), untraced:
             called, args, kwargs = self._made(sizes, self._fresh(self._hollow))
-            return count_call(called, args, kwargs, kernels=False), called
+            return count_call(called, args, kwargs, kernels=False, outputs=self.outputs), called
 
     def _run_for_real(self, sizes: Mapping[str, int], draw: specs.Draw, conditions: bool | None) -> tuple[Count, Any]:
         if (needed := specs.nbytes(self.inputs, sizes, self.dtype or torch.float32)) > LARGEST_INPUTS:
@@ -319,7 +330,8 @@ class Target:
             warnings.simplefilter("ignore")  # warnings about random numbers do not concern the user
             torch.manual_seed(DRAWS.index(draw))
             called, args, kwargs = self._made(sizes, self._fresh(self.target), draw)
-            return count_call(called, args, kwargs, kernels=False, conditions=conditions), called
+            counted = count_call(called, args, kwargs, kernels=False, conditions=conditions, outputs=self.outputs)
+            return counted, called
 
     def _fresh(self, target: Any) -> Any:
         """What is called, with a state of its own."""
@@ -337,7 +349,7 @@ class Target:
         """The target at given sizes with its arguments, made where the caller stands."""
         try:
             called = self._produced(target, sizes) if self._is_factory else target
-            if isinstance(called, nn.Module) and any(map(is_lazy, called.parameters())):
+            if isinstance(called, nn.Module) and any(map(is_lazy, (*called.parameters(), *called.buffers()))):
                 called = self._materialised(called, sizes)
             if isinstance(called, nn.Module) and self.dtype is not None:
                 called = self._converted(called, self.dtype)
@@ -388,14 +400,15 @@ class Target:
 
     def _take_numbers(self, reason: str) -> bool:
         """From here on run on real tensors, if there are weights, and if they are few enough to run again and again."""
-        if self.needs_numbers or self.follows_gpu or not self._has_weights():
+        if self.needs_numbers or self.follows_gpu or not self.has_weights:
             return False
         if isinstance(self.target, nn.Module):
             self.target = with_own_weights(self.target).to(self.device)
         self.needs_numbers = reason
         return True
 
-    def _has_weights(self) -> bool:
+    @property
+    def has_weights(self) -> bool:
         """Whether there are weights, if there should be, and few enough to run with again and again."""
         weights = [weight for module in _modules(self.target) for weight in module.parameters() if not is_lazy(weight)]
         return not any(weight.is_meta for weight in weights) and sum(weight.nbytes for weight in weights) < LARGEST_REAL
@@ -410,23 +423,16 @@ class Target:
         return emptied(module, self._mode, self.device, dtype)
 
 
+def _chosen(outputs: str | int | Sequence[str | int] | None) -> ChosenOutputs | None:
+    if outputs is None:
+        return None
+    return ChosenOutputs((outputs,) if isinstance(outputs, str | int) else tuple(outputs))
+
+
 def _modules(target: Any) -> list[nn.Module]:
     """The module that a target is or that a method belongs to, with those below it."""
     owner = getattr(target, "__self__", target)
     return list(owner.modules()) if isinstance(owner, nn.Module) else []
-
-
-def _made_of_class(target: Any) -> Any:
-    """A class of modules that needs no arguments stands for its module."""
-    if not (isinstance(target, type) and issubclass(target, nn.Module)) or _factory_letters(target):
-        return target
-    try:
-        return target()
-    except TypeError as error:
-        raise ShapeError(
-            f"cost: {target.__name__} cannot be made without arguments: {error}. "
-            "Give a module, or a function of letters that makes one."
-        ) from error
 
 
 def _checked(device: str) -> torch.device:
@@ -440,54 +446,6 @@ def _checked(device: str) -> torch.device:
     return found
 
 
-def _takes_nothing(target: Any) -> bool:
-    """Whether it is a function of no arguments, which can only make what is counted."""
-    return inspect.isfunction(target) and not inspect.signature(target).parameters
-
-
-def _factory_letters(target: Any) -> tuple[str, ...]:
-    """The letters a factory of modules takes; none for a module or a function of tensors."""
-    if isinstance(target, nn.Module):
-        return ()
-    try:
-        parameters = inspect.signature(target).parameters
-    except (TypeError, ValueError):
-        return ()
-    names = list(parameters)
-    letters = [name for name in names if len(name) == 1 and name.isupper()]
-    if all(parameters[name].default is not inspect.Parameter.empty for name in letters) and len(letters) < len(names):
-        return ()  # a function of tensors, with a number among its arguments
-    if letters and len(letters) < len(names):
-        raise ShapeError(
-            f"cost: {getattr(target, '__name__', target)} takes {', '.join(names)}: letters and other things. "
-            "Wrap it in a function whose arguments are all letters."
-        )
-    return tuple(letters)
-
-
-def _by_module(tally: Tally) -> dict[str, int]:
-    """The sum of a tally over each module and all below it."""
-    sums: dict[str, int] = {}
-    for path, operators in tally.items():
-        number = sum(operators.values())
-        parts = path.split(".") if path else []
-        for depth in range(len(parts) + 1):
-            above = ".".join(parts[:depth])
-            sums[above] = sums.get(above, 0) + number
-    return sums
-
-
-def _parameters(module: nn.Module | None) -> dict[str, int]:
-    parameters = [] if module is None else list(module.parameters())
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
-    return {
-        "parameters": sum(parameter.numel() for parameter in parameters),
-        "parameter_bytes": sum(parameter.nbytes for parameter in parameters),
-        "gradient_bytes": sum(parameter.nbytes for parameter in trained),
-        "trained_tensors": len(trained),
-    }
-
-
 def dtype_of(called: Any) -> torch.dtype:
     """That of the module's first weights, so that its inputs fit them."""
     if isinstance(called, nn.Module):
@@ -499,5 +457,6 @@ def dtype_of(called: Any) -> torch.dtype:
 
 def first_line(error: BaseException) -> str:
     """An error in one line: its kind and the first line of what it says."""
-    line = next(iter(str(error).strip().splitlines()), "").rstrip(".:")
+    line = next(iter(str(error).strip().splitlines()), "").partition("Hint: ")[0].rstrip(".: ")
+    line = line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
     return f"{type(error).__name__}: {line}" if line else type(error).__name__

@@ -5,10 +5,10 @@ case of its own for equal widths, or a window of 512, does something else exactl
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, islice
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Protocol
 
 from sympy import Expr
 from torch import nn
@@ -22,16 +22,40 @@ LARGEST_CONSTANT = 4096
 OTHERS = ("torch.", "porism.")
 """Packages whose modules are not searched for constants: their layers have been held against counts at all sizes."""
 
+MOST_OBSERVED = 4
+"""Runs whose conditions on sizes are looked at: that at the base, and some on the other side of a condition."""
+MOST_BOUNDARIES = 24
+"""Sizes on the other side of a condition at which is counted."""
+
 Count = Callable[[Sizes], Mapping[str, int] | None]
 
 
+class Condition(Protocol):
+    """Something that code asks of sizes."""
+
+    @property
+    def text(self) -> str: ...
+    def changes(self, base: Sizes, largest: int, steps: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+        """The nearest sizes of each letter at which the answer is another one."""
+        ...
+
+
+Observe = Callable[[Sizes], Iterable[Condition]]
+
+
 def challenge(
-    count: Count, formulas: Mapping[str, Expr], base: Sizes, limits: Limits, constants: Sequence[int] = ()
+    count: Count,
+    formulas: Mapping[str, Expr],
+    base: Sizes,
+    limits: Limits,
+    constants: Sequence[int] = (),
+    observe: Observe = lambda sizes: (),
 ) -> dict[str, str]:
-    """The formulas that are wrong at some such size, with the condition: "T=64", "C=O".
+    """The formulas that are wrong at some such size, with the condition: "T=64", "C=O", "T=49 (the code asks T > 48)".
 
     count: all quantities at some sizes; None where they cannot be counted.
     base: sizes at which everything can be counted.
+    observe: the conditions on sizes that a run depends on.
 
     >>> square = {"flops": symbol("T") ** 2}
     >>> challenge(lambda x: {"flops": x["T"] ** 2 if x["T"] % 16 else 0}, square, {"T": 3}, Limits())
@@ -39,6 +63,9 @@ def challenge(
     """
     free = [letter for letter in base if letter not in limits.largest]
     wrong: dict[str, str] = {}
+    for change, text in islice(_boundaries(observe, base, limits, free), MOST_BOUNDARIES):
+        for name in (_differing(count, formulas, base | change) or set()) - wrong.keys():
+            wrong[name] = f"{_condition(change)} (the code asks {text})"
     around = [size for constant in constants for size in (constant, constant + 1)]
     for size in dict.fromkeys((*ROUND, *around)):
         there = {letter: -(-size // limits.step_of(letter)) * limits.step_of(letter) for letter in free}
@@ -55,6 +82,18 @@ def challenge(
             for name in (_differing(count, formulas, base | change) or set()) - wrong.keys():
                 wrong[name] = _condition(change)
     return wrong
+
+
+def _boundaries(observe: Observe, base: Sizes, limits: Limits, free: Sequence[str]) -> Iterator[tuple[Sizes, str]]:
+    """Sizes on the other side of a condition, as changes of the base, with the condition; and from there on."""
+    waiting: list[Sizes] = [{}]  # grows on the way
+    for here in islice(waiting, MOST_OBSERVED):
+        for condition in observe(base | here):
+            for letter, size in condition.changes(base | here, LARGEST_CONSTANT, limits.step):
+                change = here | {letter: size}
+                if letter in free and change not in waiting:
+                    waiting.append(change)
+                    yield change, condition.text
 
 
 def _condition(change: Sizes) -> str:

@@ -43,6 +43,8 @@ class Crossover:
     """From which size on the first costs more (1), less (-1) or as much (0), by the formulas."""
     size: Quantity | None
     """The last size at which the order changes; None where it never does."""
+    confirmed: int | None = None
+    """The size up to which both formulas were held against counts."""
 
     @property
     def crossing(self) -> int | None:
@@ -57,7 +59,8 @@ class Crossover:
             f"{words[sign]} {self._span(start, end)}"
             for (start, sign), end in zip(self.changes, [*ends, None], strict=True)
         ]
-        text = f"{ours} costs {', '.join(parts)} ({self.title})."
+        known = "" if self.confirmed is None else f", formulas confirmed to {self.letter}={self.confirmed}"
+        text = f"{ours} costs {', '.join(parts)} ({self.title}{known})."
         if self.size is None or self.size.label in ("by formula", "counted"):
             return text
         return f"{text} By formula; {self.letter}={self.crossing} is {self.size.label}: {self.size.why}."
@@ -143,6 +146,7 @@ def compared(
     letter: str,
     title: str,
     check: Callable[[tuple[tuple[int, int], ...]], Quantity | None] | None = None,
+    confirmed: int | None = None,
 ) -> Crossover:
     """Two formulas along a letter. `check` says how far the last change of their order is to be trusted."""
     if all(symbol(letter) not in formula.free_symbols for formula in formulas):
@@ -152,7 +156,7 @@ def compared(
     found = tuple(changes(*formulas, letter))
     crossing = last_change(found)
     by_formula = None if crossing is None else Quantity(crossing)
-    return Crossover(names, formulas, letter, title, found, check(found) if check else by_formula)
+    return Crossover(names, formulas, letter, title, found, check(found) if check else by_formula, confirmed)
 
 
 def last_change(found: tuple[tuple[int, int], ...]) -> int | None:
