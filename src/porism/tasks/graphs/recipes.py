@@ -147,7 +147,7 @@ EXPERIMENTS = {
     ),
     "self-loops-question": Experiment(
         "self-loops-question",
-        "Should a node hear itself: A + I or A, under the symmetric and the row normalisation?",
+        "Do self-loops help: A + I or A, under the symmetric and the row normalisation?",
         recipes=("symmetric", "symmetric-no-loops", "row", "row-no-loops"),
         over={"learning_rate": (0.01, 0.003)},
         seeds=5,
