@@ -331,10 +331,17 @@ def test_a_loss_of_the_users_own_is_refused() -> None:
 
 
 FIELDS = {
-    "language attention": ["dropout=0", "hidden_size=16", "batch_size=9", "seq_len=20"],
+    "language attention": ["dropout=0", "hidden_size=16", "embedding_dim=16", "batch_size=9", "seq_len=20"],
     "images pooled": ["dropout=0", "batch_size=33"],
     "images grid": ["dropout=0", "degrees=0", "scale=0", "batch_size=33", "hidden_size=8"],
-    "sentiment attention": ["dropout=0", "batch_size=9", "hidden_size=16", "class_weight=balanced"],
+    "sentiment attention": [
+        "dropout=0",
+        "word_dropout=0",
+        "classifier_dropout=0",
+        "batch_size=9",
+        "hidden_size=16",
+        "class_weight=balanced",
+    ],
     "speech joint": ["dropout=0", "word_dropout=0", "num_freq_mask=0", "num_time_mask=0", "hidden_size=16"],
     "supervised mlp": ["batch_size=33"],
 }
