@@ -80,7 +80,7 @@ def sign_test(count: int, turns: int) -> float:
     >>> sign_test(5, 5)
     0.03125
     """
-    return sum(math.comb(turns, more) for more in range(count, turns + 1)) / 2**turns
+    return sum(math.comb(turns, more) for more in range(count, turns + 1)) / float(2**turns)
 
 
 def _times(shapes: Mapping[str, tuple[int, ...]], turns: int) -> dict[str, list[float]]:
