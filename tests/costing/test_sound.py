@@ -93,6 +93,8 @@ CONDITIONS: dict[str, Callable[[int, int, int], bool]] = {
     "from": lambda _B, T, n: n <= T,
     "equal": lambda B, T, _n: B == T,
     "multiple": lambda _B, T, n: T % n == 0,
+    "band": lambda _B, T, n: n < T <= n + 16,
+    "twice": lambda B, T, _n: T == 2 * B,
     "power": lambda _B, T, _n: T & (T - 1) == 0,
 }
 WRAPS: dict[str, Callable[[Tensor], Any]] = {
@@ -124,11 +126,15 @@ def test_a_number_is_right_or_says_what_it_is(is_whole: bool) -> None:
     @given(STEPS, st.sampled_from(list(WRAPS)), st.integers(1, 4), st.sampled_from([1, 4, 56, 64, 128, 200, 600]))
     def holds(steps: list[Step], wrap: str, B: int, T: int) -> None:
         model = Model(steps, wrap)
-        at = cost(model, "B T 8").at(B=B, T=T)
+        found = cost(model, "B T 8")
+        at, by_formula = found.at(B=B, T=T), found.at(recount=False, B=B, T=T)
         x = torch.randn(B, T, D, requires_grad=True)
         real = count(copy.deepcopy(model), x)
         assert confirmed(at.flops, real.flops), (at.flops, real.flops)
         assert confirmed(at.backward_flops, real.backward_flops), (at.backward_flops, real.backward_flops)
-        assert confirmed(at.activation_bytes, really_kept(model, x)), at.activation_bytes
+        kept = really_kept(model, x)
+        assert confirmed(at.activation_bytes, kept), at.activation_bytes
+        assert confirmed(by_formula.flops, real.flops), (found.verdict, by_formula.flops, real.flops)
+        assert confirmed(by_formula.activation_bytes, kept), (found.verdict, by_formula.activation_bytes, kept)
 
     holds()
