@@ -19,8 +19,8 @@ Sizes = Mapping[str, int]
 
 LONGEST_TEXT = 60
 """An expression that is longer is followed no further."""
-UNOBSERVED = ("torch.", "porism.costing.")
-"""Packages whose own questions about sizes are not noted."""
+UNOBSERVED = ("torch.", "porism.")
+"""Packages whose own questions about sizes are not noted: their layers have been held against counts at all sizes."""
 MOST_OPERATORS = 3_000
 """Operators of a run after which it is followed no further: a deep stack repeats itself."""
 
