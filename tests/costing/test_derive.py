@@ -283,3 +283,23 @@ def test_memory_at_sizes_needs_no_formula_of_what_is_kept() -> None:
         derived.memory("adam")
     for size in (5, 7, 8):
         assert derived.memory("adam", T=size, D=3).activations == 4 * 3 * size.bit_count()
+
+
+def test_a_refusal_comes_after_so_many_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("porism.costing.derive.MOST_ATTEMPTS", 20)
+    calls = []
+
+    class Wide(nn.Module):
+        """Of many widths, and never content with its input."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = nn.ParameterList(torch.zeros(width) for width in range(20, 60))
+
+        def forward(self, x: Tensor) -> Tensor:
+            calls.append(x.shape)
+            raise ValueError("no size will do")
+
+    with pytest.raises(ShapeError, match="no size will do"):
+        derive(Wide(), "B T D")
+    assert 20 < len(calls) < 60

@@ -116,6 +116,8 @@ def _challenged(
 _NONE = Fitted(None)
 MOST_OPERATORS_CHALLENGED = 3_000
 MOST_FLOPS_FOR_REAL = 10**9
+MOST_ATTEMPTS = 200
+"""Sizes that are tried to find the letters which a module has fixed, before it is refused."""
 
 
 def find_fixed(target: Target, limits: Limits, given: dict[str, int]) -> dict[str, int]:
@@ -130,12 +132,16 @@ def find_fixed(target: Target, limits: Limits, given: dict[str, int]) -> dict[st
     known: list[int] = []
     if isinstance(target.target, nn.Module):
         known = sorted({size for tensor in parameters_and_buffers(target.target) for size in tensor.shape})
-    for number in (1, 2):
-        for letters in itertools.combinations([letter for letter in target.letters if letter not in given], number):
-            for sizes in itertools.product(known, repeat=number):
-                fixed = dict(zip(letters, sizes, strict=True))
-                if target.refusal({**first, **fixed}) is None:
-                    return fixed
+    free = [letter for letter in target.letters if letter not in given]
+    attempts = (
+        dict(zip(letters, sizes, strict=True))
+        for number in (1, 2)
+        for letters in itertools.combinations(free, number)
+        for sizes in itertools.product(known, repeat=number)
+    )
+    for fixed in itertools.islice(attempts, MOST_ATTEMPTS):
+        if target.refusal({**first, **fixed}) is None:
+            return fixed
     # Fake tensors refuse a few things that real ones allow.
     if target.try_numbers(first, refusal):
         return {}
