@@ -260,7 +260,7 @@ def _rank(trial: FrozenTrial) -> tuple[int, int] | None:
 
 
 def _open_study(plan: SweepPlan, where: Where, storage: Any, lower_is_better: bool) -> Study:
-    pruner: BasePruner = MedianPruner(n_warmup_steps=1) if plan.prune else NopPruner()
+    pruner: BasePruner = MedianPruner(n_warmup_steps=2) if plan.prune else NopPruner()
     with quiet():
         study = optuna.create_study(
             storage=storage,
