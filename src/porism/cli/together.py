@@ -1,5 +1,6 @@
 """The processes that torchrun starts, as one command: rank 0 runs it, the others do their part of its trainings."""
 
+import signal
 from collections.abc import Callable
 
 from porism.tasks import find
@@ -17,5 +18,7 @@ def together(launch: Launch, answer: Callable[[], int]) -> int:
         try:
             code = answer()
         finally:
+            # torchrun sends it once the first of the others has ended; this one ends by itself, with its own code.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             processes.dismiss(code)
         return code
