@@ -8,7 +8,7 @@ import os
 import pickle
 import sys
 import threading
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from porism.errors import Interrupted, PorismError
 from porism.sweep.plan import SweepPlan
@@ -33,7 +33,7 @@ def main() -> int:
     os.dup2(2, 1)  # what a model or a library prints goes where errors go
     job: SweepJob = pickle.load(stream)
     stopped = threading.Event()
-    threading.Thread(target=_stop_at_end, args=(stream, stopped), daemon=True).start()
+    threading.Thread(target=_stop_at_end, args=(stream.fileno(), stopped), daemon=True).start()
     try:
         with signals_interrupt():
             queue = TrialQueue(job.plan, job.where, job.lower_is_better)
@@ -47,8 +47,10 @@ def main() -> int:
     return 0
 
 
-def _stop_at_end(stream: IO[bytes], stopped: threading.Event) -> None:
+def _stop_at_end(descriptor: int, stopped: threading.Event) -> None:
     """Stop when the other end is closed."""
-    stream.read()
+    # Not through the stream: Python aborts where a thread still holds that one's lock when the process ends.
+    while os.read(descriptor, 1):
+        pass
     stopped.set()
     ask_to_stop()
