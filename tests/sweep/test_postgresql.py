@@ -18,7 +18,7 @@ from tests.sweep.conftest import Plan, words
 from porism.cli import main
 from porism.sweep.queue import TrialQueue, Where
 from porism.sweep.samplers import PLACE
-from porism.sweep.storage import quiet
+from porism.sweep.storage import open_storage, quiet
 from porism.sweep.worker import SweepWorker
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
@@ -26,7 +26,7 @@ if postgresql.programs() is None:
     pytest.skip("PostgreSQL is not installed: apt-get install postgresql", allow_module_level=True)
 
 HEARTBEAT = 0.4
-"""Seconds; a worker without a sign of life for twice as long has lost its trial."""
+"""Seconds; a worker without a heartbeat for twice as long has lost its trial."""
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +44,10 @@ def test_a_worker_that_pauses_beyond_the_grace_period_neither_crashes_nor_counts
     trained: list[str] = []
 
     def pause(worker: SweepWorker, *_: Any) -> float:
-        # A process that stands still gives no sign of life, and keeps its lock.
+        # A process that stands still gives no heartbeat, and keeps its lock.
         if not trained:
             trained.append("paused")
-            monkeypatch.setattr(paused, "sign", lambda trial_id: None)
+            monkeypatch.setattr(paused, "record_heartbeat", lambda trial_id: None)
             time.sleep(2.5 * HEARTBEAT)
             SweepWorker(made, other).run()
             return 1.0
@@ -81,8 +81,9 @@ SIZES = "hidden_size=3,4,5,6,7,8,9,10"
 RATES = "learning_rate=0.003,0.01,0.03,0.1,0.3"
 
 
+@pytest.mark.skipif("CI" in os.environ, reason="takes three minutes of two cores; make test-all runs it elsewhere")
 @pytest.mark.sweep(0)
-def test_forty_trials_with_four_workers_one_killed_every_few_seconds_and_one_paused(
+def test_forty_trials_with_four_workers_killed_one_after_another_and_one_paused(
     url: str, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [*words(SIZES, RATES), "--data", str(text), "--json"]
@@ -101,12 +102,13 @@ def test_forty_trials_with_four_workers_one_killed_every_few_seconds_and_one_pau
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
 
     workers, kills, paused = [start(number) for number in range(4)], 0, False
-    since = time.monotonic()
     try:
         while any(worker.poll() is None for worker in workers):
-            time.sleep(5)
-            # Until the first is done: then all trials are.
-            if any(worker.poll() is not None for worker in workers):
+            time.sleep(0.2)
+            # By the trials that are done and not by a clock, or a slow machine would only start workers. When the first
+            # worker has ended, all trials are done.
+            due = _finished(url, "forty") >= 3 * (kills + 1)
+            if not due or any(worker.poll() is not None for worker in workers):
                 continue
             victim = (0, 1, 3)[kills % 3]
             workers[victim].kill()
@@ -117,8 +119,7 @@ def test_forty_trials_with_four_workers_one_killed_every_few_seconds_and_one_pau
                 time.sleep(5)
                 os.kill(workers[2].pid, signal.SIGCONT)
                 paused = True
-            assert time.monotonic() - since < 500
-        assert kills > 0
+        assert kills >= 5
         assert paused
         for number, worker in enumerate(workers):
             out, _ = worker.communicate()
@@ -133,4 +134,14 @@ def test_forty_trials_with_four_workers_one_killed_every_few_seconds_and_one_pau
     finally:
         for worker in workers:
             worker.kill()
-            worker.communicate()
+            worker.wait()
+            if worker.stdout is not None:
+                worker.stdout.close()
+
+
+def _finished(url: str, study: str) -> int:
+    storage = open_storage(url, Path())
+    with quiet():
+        found = [one for one in storage.get_all_studies() if one.study_name == study]
+        trials = storage.get_all_trials(found[0]._study_id, deepcopy=False) if found else []
+    return sum(trial.state == TrialState.COMPLETE for trial in trials)

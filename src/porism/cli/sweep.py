@@ -70,7 +70,7 @@ class SweepCommand(TrainingOptions):
     """Of the sweep in a database. Left out: one made of the task and of all that is tried, so that the same command on
     another machine joins it."""
     heartbeat: Annotated[float, arg(metavar="SECONDS")] = 60.0
-    """With a database: seconds between signs of life of a worker. A trial without any for twice as long is given to
+    """With a database: seconds between heartbeats of a worker. A trial without any for twice as long is given to
     another one."""
     out: Annotated[Path | None, optional("FOLDER", Path)] = None
     """The folder of the sweep, one in it for each trial. Left out: a new one under runs/; with a database one of its

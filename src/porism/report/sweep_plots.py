@@ -18,7 +18,7 @@ CHOSEN = 1
 """The colour of the chosen trial, by its place in the palette."""
 
 
-class Column(NamedTuple):
+class ParallelAxis(NamedTuple):
     """One vertical axis: where each trial's line crosses it, from 0 to 1, and what is written beside it."""
 
     name: str
@@ -39,30 +39,30 @@ def plots(record: SweepRecord) -> list[Plot]:
     return found
 
 
-def columns(record: SweepRecord) -> list[Column]:
+def columns(record: SweepRecord) -> list[ParallelAxis]:
     """The axes of the parallel coordinates: one a field, then the metric."""
     done = record.ranked
     values = [_column(name, [trial.setting.get(name) for trial in done]) for name in record.choices]
     return [*values, _column(f"valid {record.metric_name}", [trial.value for trial in done])]
 
 
-def _column(name: str, values: Sequence[Any]) -> Column:
+def _column(name: str, values: Sequence[Any]) -> ParallelAxis:
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return _numbers(name, values)
     kinds = sorted({_label(value) for value in values})
-    places = {kind: number / max(1, len(kinds) - 1) for number, kind in enumerate(kinds)}
-    shown = [(height, kind) for kind, height in places.items()] if len(kinds) <= 2 * MOST_TICKS else []
-    return Column(name, [places[_label(value)] for value in values], shown)
+    levels = {kind: number / max(1, len(kinds) - 1) for number, kind in enumerate(kinds)}
+    shown = [(height, kind) for kind, height in levels.items()] if len(kinds) <= 2 * MOST_TICKS else []
+    return ParallelAxis(name, [levels[_label(value)] for value in values], shown)
 
 
-def _numbers(name: str, values: Sequence[float]) -> Column:
+def _numbers(name: str, values: Sequence[float]) -> ParallelAxis:
     low, high = min(values), max(values)
     scaled = math.log if low > 0 and high >= DECADE * low else float
     span = scaled(high) - scaled(low)
     heights = [(scaled(value) - scaled(low)) / span if span else 0.5 for value in values]
     distinct = sorted(dict(zip(heights, values, strict=True)).items())
     ends = distinct if len(distinct) <= MOST_TICKS else [distinct[0], distinct[-1]]
-    return Column(name, heights, [(height, _label(value)) for height, value in ends])
+    return ParallelAxis(name, heights, [(height, _label(value)) for height, value in ends])
 
 
 def _label(value: Any) -> str:
@@ -71,18 +71,18 @@ def _label(value: Any) -> str:
 
 def _parallel(axes: "Axes", record: SweepRecord) -> None:
     shown, done = columns(record), record.ranked
-    places = list(range(len(shown)))
+    positions = list(range(len(shown)))
     axes.grid(False)
     for number in reversed(range(len(done))):
         # The better, the darker; the chosen one has a colour.
         alpha = 1.0 if number == 0 else 0.7 - 0.55 * number / len(done)
         colour, width = (role(CHOSEN), 2.2) if number == 0 else (INK, 1.0)
-        axes.plot(places, [column.heights[number] for column in shown], color=colour, alpha=alpha, linewidth=width)
-    for place, column in zip(places, shown, strict=True):
-        axes.axvline(place, color=INK, linewidth=0.7)
+        axes.plot(positions, [column.heights[number] for column in shown], color=colour, alpha=alpha, linewidth=width)
+    for position, column in zip(positions, shown, strict=True):
+        axes.axvline(position, color=INK, linewidth=0.7)
         for height, text in column.ticks:
-            axes.annotate(text, (place, height), xytext=(4, 0), textcoords="offset points", fontsize=8, va="center")
-    axes.set_xticks(places, [column.name for column in shown])
+            axes.annotate(text, (position, height), xytext=(4, 0), textcoords="offset points", fontsize=8, va="center")
+    axes.set_xticks(positions, [column.name for column in shown])
     axes.set_xlim(-0.1, len(shown) - 1 + 0.35)
     axes.set_ylim(-0.06, 1.06)
     axes.set_yticks([])

@@ -12,7 +12,7 @@ from porism.training.progress import Progress
 from porism.training.session import complete, reopen
 from porism.training.task import Task
 
-LOOK_EVERY = 0.2
+POLL_EVERY = 0.2
 
 
 def evaluate_runs(kind: type[Task], runs: Sequence[Path], progress: Progress) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def _evaluated(kind: type[Task], path: Path, progress: Progress) -> dict[str, An
         except RunError:
             if not is_locked(path):
                 raise
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_EVERY)
             continue
         with run.writing():
             return complete(training, progress)

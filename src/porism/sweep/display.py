@@ -15,7 +15,7 @@ from porism.runs.sweep import SweepTrial
 from porism.sweep.plan import setting_text
 
 OFTEN = 0.5
-"""Seconds between two looks at the trials."""
+"""Seconds between two polls of the trials."""
 ROWS = 20
 """Trials that the table shows: those on their way, then the best."""
 
@@ -89,13 +89,13 @@ class SweepDisplay:
 def trials_table(trials: Sequence[SweepTrial], metric: str, lower_is_better: bool, rows: int | None = None) -> Table:
     """One row a trial: those on their way, then those that are done, best on valid first."""
     sign = 1 if lower_is_better else -1
-    places = ("running", "done", "pruned", "diverged", "failed", "lost", "waiting")
+    outcomes = ("running", "done", "pruned", "diverged", "failed", "lost", "waiting")
 
     def order(trial: SweepTrial) -> tuple[int, float, int]:
-        return places.index(trial.outcome), sign * (trial.value or 0.0), trial.number
+        return outcomes.index(trial.outcome), sign * (trial.value or 0.0), trial.number
 
     shown = sorted(trials, key=order)
-    counts = [f"{sum(trial.outcome == name for trial in trials)} {name}" for name in places]
+    counts = [f"{sum(trial.outcome == name for trial in trials)} {name}" for name in outcomes]
     title = ", ".join(text for text in counts if not text.startswith("0 "))
     made = Table(title=f"{len(trials)} trials: {title}", box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
     names = list(dict.fromkeys(name for trial in trials for name in trial.setting))

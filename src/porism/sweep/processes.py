@@ -12,8 +12,8 @@ from porism.sweep.queue import TrialQueue
 from porism.training.interrupt import Interrupt
 from porism.training.worker_process import Messages, WorkerProcess
 
-LOOK_EVERY = 0.5
-"""Seconds between two looks at the trials, and after which a request to stop is seen."""
+POLL_EVERY = 0.5
+"""Seconds between two polls of the trials, and after which a request to stop is seen."""
 QUICK = 3.0
 """Seconds. A process that ends sooner has probably not begun."""
 MOST_QUICK = 5
@@ -38,7 +38,7 @@ class SweepProcesses:
                     self._start()
                 while not self.queue.done:
                     with suppress(Empty):
-                        worker, _ = self.messages.get(timeout=LOOK_EVERY)
+                        worker, _ = self.messages.get(timeout=POLL_EVERY)
                         self._ended(worker)
                     self.seen()
                     if interrupt.requested:

@@ -55,7 +55,7 @@ class TrialQueue:
         self.plan, self.where = plan, where
         self.storage = open_storage(where.storage, where.folder, where.heartbeat, self._given_away)
         self.study = _open_study(plan, where, self.storage, lower_is_better)
-        self._signed = set[int]()
+        self._recorded = set[int]()
 
     def trials(self) -> list[FrozenTrial]:
         """All that have a place in the plan, in the order of their numbers."""
@@ -85,7 +85,7 @@ class TrialQueue:
             if PLACE not in trial.user_attrs:  # another worker took the last one that waited
                 self.drop(trial)
                 continue
-            self.sign(trial._trial_id)
+            self.record_heartbeat(trial._trial_id)
             counted = self.counted().get(trial.user_attrs[PLACE])
             if counted is not None and counted.number != trial.number:
                 self.drop(trial)
@@ -106,7 +106,7 @@ class TrialQueue:
                 if place not in counted:
                     drawn = next((trial.params for trial in reversed(lost.get(place, [])) if trial.params), {})
                     self._enqueue(place, grid[place - 1] if grid else drawn, len(lost.get(place, [])))
-        self._sign_waiting()
+        self._record_first_heartbeats()
 
     def _enqueue(self, place: int, setting: Mapping[str, Any], lost: int) -> None:
         if lost > MOST_LOST:
@@ -179,7 +179,7 @@ class TrialQueue:
 
     @contextmanager
     def alive(self, trial: Trial) -> Iterator[None]:
-        """Give signs of life while this lasts, where the storage is a database."""
+        """Record heartbeats while this lasts, where the storage is a database."""
         if not isinstance(self.storage, RDBStorage):
             yield
             return
@@ -189,7 +189,7 @@ class TrialQueue:
             while not ended.wait(self.where.heartbeat):
                 # A server that cannot be reached for a while is no reason to stop.
                 with suppress(Exception):
-                    self.sign(trial._trial_id)
+                    self.record_heartbeat(trial._trial_id)
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
@@ -199,21 +199,23 @@ class TrialQueue:
             ended.set()
             thread.join()
 
-    def sign(self, trial_id: int) -> None:
-        """One sign of life of a trial."""
+    def record_heartbeat(self, trial_id: int) -> None:
+        """One heartbeat of a trial."""
         if isinstance(self.storage, RDBStorage):
             self.storage.record_heartbeat(trial_id)
 
-    def _sign_waiting(self) -> None:
-        """Give each trial that waits a first sign of life: without any, one whose worker dies as it takes it would
-        never be seen to have lost it."""
+    def _record_first_heartbeats(self) -> None:
+        """Give each trial that waits a first heartbeat.
+
+        Without any, Optuna would never see that a trial has lost a worker that dies as it takes it.
+        """
         for trial in self.trials():
-            if trial.state == TrialState.WAITING and trial._trial_id not in self._signed:
-                self._signed.add(trial._trial_id)
-                self.sign(trial._trial_id)
+            if trial.state == TrialState.WAITING and trial._trial_id not in self._recorded:
+                self._recorded.add(trial._trial_id)
+                self.record_heartbeat(trial._trial_id)
 
     def _fail_lost(self) -> None:
-        """Fail the trials whose workers are gone: by their signs of life in a database, else by their locks."""
+        """Fail the trials whose workers are gone: by their heartbeats in a database, else by their locks."""
         if isinstance(self.storage, RDBStorage):
             with quiet():
                 fail_stale_trials(self.study)
@@ -239,7 +241,7 @@ class TrialQueue:
             lock.release()
 
     def _given_away(self, study: Study, trial: FrozenTrial) -> None:
-        """Enqueue again a trial that has given no sign of life for too long."""
+        """Enqueue again a trial without a heartbeat for too long."""
         place = trial.user_attrs.get(PLACE)
         if place is not None and place not in self.counted():
             lost = sum(other.user_attrs[PLACE] == place for other in self.trials())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 JOURNAL = "sweep.journal"
 POSTGRESQL = ("postgresql://", "postgresql+psycopg://", "postgres://")
 HEARTBEAT = 60
-"""Seconds between two signs of life of a worker, where many machines share a database."""
+"""Seconds between two heartbeats of a worker, where many machines share a database."""
 TRIES = 20
 WAIT = 0.02
 
@@ -58,7 +58,7 @@ def open_storage(
 ) -> "BaseStorage":
     """The journal in the sweep's folder, another journal by its path, or a database by its URL.
 
-    heartbeat: seconds between two signs of life in a database; a trial without any for twice as long is given to
+    heartbeat: seconds between two heartbeats in a database; a trial without any for twice as long is given to
     another worker by `on_stale`.
     """
     check_storage(storage)
@@ -111,6 +111,7 @@ def _database(url: str, heartbeat: float, on_stale: Callable[..., None] | None) 
         raise MissingExtra('PostgreSQL needs psycopg, which is not installed: pip install "porism[sweep]"') from None
     from optuna.storages import RDBStorage
     from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
+    from sqlalchemy.pool import NullPool
 
     address = f"postgresql+psycopg://{url.partition('://')[2]}"
     for attempt in range(TRIES):
@@ -118,8 +119,8 @@ def _database(url: str, heartbeat: float, on_stale: Callable[..., None] | None) 
             with quiet():
                 return RDBStorage(
                     address,
-                    # A connection that a restarted server has closed is made anew.
-                    engine_kwargs={"pool_pre_ping": True},
+                    # A connection for each access: none is left open, and none that a restarted server has closed.
+                    engine_kwargs={"poolclass": NullPool},
                     heartbeat_interval=heartbeat,  # type: ignore[arg-type]  # fractions are for tests
                     heartbeat_stale_trial_callback=on_stale,
                 )

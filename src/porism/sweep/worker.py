@@ -34,8 +34,8 @@ EVALUATION = "evaluation"
 """The attribute of a study that says what its trials are scored on."""
 BY_TOKENS = {"perplexity"}
 """Metrics that depend on how a text is cut into tokens, which the sha256 of the data tells."""
-LOOK_EVERY = 0.5
-"""Seconds between two looks at trials that others train."""
+POLL_EVERY = 0.5
+"""Seconds between two polls of trials that others train."""
 MOST_FOLDERS = 100
 Seen = Callable[[], None]
 
@@ -70,7 +70,7 @@ class SweepWorker:
             elif self.queue.done:
                 return
             else:
-                time.sleep(LOOK_EVERY)
+                time.sleep(POLL_EVERY)
             self.seen()
 
     def _train(self, trial: Trial) -> None:
@@ -232,7 +232,7 @@ class _TrialProgress(NoProgress):
 def _lock(folder: Path, wait: bool) -> Lock | None:
     """The lock of a folder; None where another process holds it.
 
-    wait: on one machine only for a moment, as whoever else takes it looks whether its worker is gone.
+    wait: on one machine only for a moment, as another worker holds it only to see whether its owner is gone.
     """
     while True:
         try:

@@ -5,6 +5,7 @@ elementwise, or uncounted, which is listed by name and never passed over.
 """
 
 import math
+import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -130,18 +131,25 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def noting_numpy(self) -> Iterator[None]:
-        """A tensor that is handed to NumPy is noted as not counted: what is computed there is not seen."""
-        numpy = Tensor.numpy
+        """A tensor that is handed to NumPy is noted as not counted: what is computed there is not seen.
+
+        Our own layers hand tensors to kernels whose work their operators have a formula for.
+        """
+        numpy, outer = Tensor.numpy, Tensor.__dict__.get("numpy")
 
         def handed_over(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            self.uncounted["NumPy"] += 1
+            if not sys._getframe(1).f_globals.get("__name__", "").startswith("porism.layers."):
+                self.uncounted["NumPy"] += 1
             return numpy(tensor, *args, **kwargs)
 
         Tensor.numpy = handed_over  # type: ignore[assignment, method-assign]
         try:
             yield
         finally:
-            del Tensor.numpy  # that of torch's C++ comes back
+            if outer is None:
+                del Tensor.numpy  # that of torch's C++ comes back
+            else:
+                Tensor.numpy = outer  # type: ignore[method-assign]
 
     def _name(self, module: nn.Module, path: str) -> None:
         for name, submodule in module.named_modules(prefix=path):

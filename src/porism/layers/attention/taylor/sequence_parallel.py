@@ -156,5 +156,5 @@ def bytes_sent(
     """
     features = MAPS[choose_map(feature_map, order)].size(order, head_dim)
     state = batch * key_heads * features * (value_dim + 1) * itemsize
-    places = rank, size - 1 - rank
-    return state * sum(target is not None for place in places for target, _ in exchanges(place, size))
+    both_passes = rank, size - 1 - rank
+    return state * sum(target is not None for sender in both_passes for target, _ in exchanges(sender, size))
