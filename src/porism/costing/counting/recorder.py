@@ -133,12 +133,12 @@ class Recorder(TorchDispatchMode):
     def noting_numpy(self) -> Iterator[None]:
         """A tensor that is handed to NumPy is noted as not counted: what is computed there is not seen.
 
-        Our own layers hand tensors to kernels whose work their operators have a formula for.
+        Our own code hands tensors to kernels whose work its operators have a formula for.
         """
         numpy, outer = Tensor.numpy, Tensor.__dict__.get("numpy")
 
         def handed_over(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            if not sys._getframe(1).f_globals.get("__name__", "").startswith("porism.layers."):
+            if not sys._getframe(1).f_globals.get("__name__", "").startswith("porism."):
                 self.uncounted["NumPy"] += 1
             return numpy(tensor, *args, **kwargs)
 
