@@ -2,7 +2,6 @@
 
 import pickle
 import pickletools
-import signal
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from porism.api.worker import Job
 from porism.errors import Advice, Interrupted, PorismError, RecipeError, RunError, advise, option
 from porism.training.interrupt import Interrupt
 from porism.training.progress import Progress
-from porism.training.worker_process import Messages, WorkerProcess
+from porism.training.worker_process import Messages, WorkerProcess, stop_all
 
 MOST_WORKERS = 1024
 LOOK_EVERY = 0.2
@@ -116,7 +115,7 @@ class Pool:
                     if interrupt.requested:
                         raise Interrupted("stopped, and saved.", _go_on(self.folder))
         except BaseException:
-            self._stop()
+            stop_all(self.workers)
             raise
         finally:
             for listener in self.listeners.values():
@@ -164,16 +163,6 @@ class Pool:
         self.failed[job.name] = error
         self.listeners[job.name].note(str(error))
         self.listeners[job.name].close()
-
-    def _stop(self) -> None:
-        """Let all processes save and end. A second Ctrl-C stops them at once, a third kills them."""
-        for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
-            for worker in self.workers:
-                worker.stop(number)
-            with suppress(KeyboardInterrupt):
-                for worker in self.workers:
-                    worker.process.wait()
-                return
 
 
 def _go_on(folder: Path) -> Advice:

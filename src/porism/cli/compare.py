@@ -57,16 +57,13 @@ class CompareCommand(TrainingOptions):
     @classmethod
     def recipes_named(cls, words: Sequence[str]) -> "list[Recipe]":
         """The recipes whose fields the words may set, or the task's default where none is named."""
-        from porism.cli.words import field_options, positional_words, verb_options
-        from porism.tasks import choices
+        from porism.cli.words import task_and_names
 
-        flags = verb_options(cls)
-        task = next(iter(positional_words(words, flags)), None)
-        if task is None:
+        found = task_and_names(words, cls)
+        if found is None:
             return []
-        known = choices(task)
+        known, names = found
         default = known.recipes[known.default]
-        _, *names = positional_words(words, flags | field_options(type(default)))
         if len(names) == 1 and names[0] in known.experiments:
             names = list(known.experiments[names[0]].recipes)
         return [known.recipes[name] for name in names if name in known.recipes] or [default]

@@ -2,12 +2,15 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from tyro.conf import Positional
 
 from porism.runs.field_help import field_names, values
 from porism.runs.recipe import Recipe, option_of
+
+if TYPE_CHECKING:
+    from porism.tasks import Choices
 
 OWN_MODEL = "--model"
 _POSITIONAL = get_args(Positional[int])[1]
@@ -63,6 +66,19 @@ def _positional_words(words: Sequence[str], flags: dict[str, bool]) -> Iterator[
             yield word
         elif word.startswith("--") and "=" not in word and not flags.get(name_of(word), word == "--help"):
             next(rest, None)
+
+
+def task_and_names(words: Sequence[str], verb: Any) -> "tuple[Choices, list[str]] | None":
+    """What the task among the words can train, and the words after it; None where no task is named."""
+    from porism.tasks import choices
+
+    flags = verb_options(verb)
+    task = next(iter(positional_words(words, flags)), None)
+    if task is None:
+        return None
+    known = choices(task)
+    _, *names = positional_words(words, flags | field_options(type(known.recipes[known.default])))
+    return known, names
 
 
 def option_value(words: Sequence[str], option: str) -> str | None:

@@ -1,6 +1,5 @@
 """Several workers of a sweep on this machine, each in a process of its own."""
 
-import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +9,7 @@ from porism.errors import Advice, Interrupted, RunError
 from porism.sweep.child import SweepJob
 from porism.sweep.queue import TrialQueue
 from porism.training.interrupt import Interrupt
-from porism.training.worker_process import Messages, WorkerProcess
+from porism.training.worker_process import Messages, WorkerProcess, stop_all
 
 POLL_EVERY = 0.5
 """Seconds between two polls of the trials, and after which a request to stop is seen."""
@@ -45,7 +44,7 @@ class SweepProcesses:
                         go_on = "Go on with: the same command with --resume."
                         raise Interrupted("stopped, and saved.", Advice(go_on, go_on))
         except BaseException:
-            self._stop()
+            stop_all(self.workers)
             raise
         finally:
             for worker in self.workers:
@@ -67,13 +66,3 @@ class SweepProcesses:
             raise RunError(f"the last {self.quick} workers ended at once, the last one with {how}.")
         self.note(f"a worker ended with {how}; its trial goes on in another")
         self._start()
-
-    def _stop(self) -> None:
-        """Let all processes save and end. A second Ctrl-C stops them at once, a third kills them."""
-        for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
-            for worker in self.workers:
-                worker.stop(number)
-            with suppress(KeyboardInterrupt):
-                for worker in self.workers:
-                    worker.process.wait()
-                return

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Any, Generic, TypeVar
@@ -77,3 +78,15 @@ class WorkerProcess(Generic[AnyJob]):
         lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
         killed = f" ({signal.Signals(-code).name})" if -code in set(signal.Signals) else ""
         return f"exit code {code}{killed}{f': {lines[-1].strip()}' if lines else ''}"
+
+
+def stop_all(workers: "Iterable[WorkerProcess[Any]]") -> None:
+    """Let all processes save and end. A second Ctrl-C stops them at once, a third kills them."""
+    workers = list(workers)
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
+        for worker in workers:
+            worker.stop(number)
+        with suppress(KeyboardInterrupt):
+            for worker in workers:
+                worker.process.wait()
+            return
