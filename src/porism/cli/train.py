@@ -146,6 +146,11 @@ class TrainCommand(TrainingOptions):
         from porism.runs.run import RECIPE
 
         launch = Launch.read()
+        if launch.size > 1:
+            from porism.training.distributed.processes import current
+
+            # torchrun counts restarts on each machine; the processes together know of all.
+            launch = current().launch
         if self.resume is None and not (self.show or self.fast_dev_run):
             if launch.max_restarts and self.out is None:
                 raise RecipeError("torchrun --max-restarts needs --out FOLDER, by which a restart finds the run.")

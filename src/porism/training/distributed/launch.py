@@ -18,7 +18,7 @@ class Launch:
     """Among those of this machine, from 0: which GPU it takes."""
     local_size: int = 1
     restarts: int = 0
-    """How often torchrun has started the processes anew since one was lost."""
+    """How often torchrun on this machine has started the processes anew since one was lost."""
     max_restarts: int = 0
 
     @classmethod

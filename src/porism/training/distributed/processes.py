@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from porism.errors import RunError
 from porism.training.distributed.launch import Launch
+from porism.training.distributed.rendezvous import own_store
 
 HEAD = 512
 """Bytes of a message; those of a longer one follow. So that a step costs one broadcast, whatever it says."""
@@ -116,14 +117,16 @@ def join(launch: Launch) -> Iterator[Processes]:
     if on_gpu and launch.local_rank < torch.cuda.device_count():
         torch.cuda.set_device(launch.local_rank)
     try:
-        dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
+        store, earlier = own_store(next(dist.rendezvous("env://"))[0], launch.rank, launch.size)
+        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+        dist.init_process_group(backend, store=store, rank=launch.rank, world_size=launch.size)
         messages = dist.new_group(backend="gloo", timeout=PATIENCE)
     except (RuntimeError, ValueError) as error:
         raise RunError(
             f"process {launch.rank} of {launch.size} cannot join the others: {_first_line(error)} Start them by "
             "torchrun, which sets MASTER_ADDR and MASTER_PORT."
         ) from error
-    processes = Processes(launch, messages)
+    processes = Processes(replace(launch, restarts=max(launch.restarts, earlier)), messages)
     _joined.append(processes)
     try:
         yield processes
