@@ -46,6 +46,7 @@ def alone(points: Data, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.sweep(0)
+@pytest.mark.sweep(0)
 def test_a_process_that_dies_is_named_and_the_others_finish_with_the_same_bits(
     points: Data, tmp_path: Path, alone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ def narrowed(case: "Case", target: Any) -> "Case":
     return replace(case, target=target, largest={})
 
 
+@pytest.mark.sweep(0)
 def test_gpt2() -> None:
     width = 3 * D
     derived = narrowed(models.CASES["gpt2"], lambda D: text.gpt2(3, D, 50, 1)).derive()

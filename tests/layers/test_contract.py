@@ -108,7 +108,7 @@ def test_layer_gradient_equals_autograd_of_naive(case: Case, sizes: Sizes) -> No
     assert_close(gradients_of(case.run, layer, inputs), gradients_of(case.naive, layer, inputs), GRADIENT)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", LAYERS)
 def test_gradient_by_hand_equals_autograd_and_differences(name: str) -> None:
     checks = gradients([name])

@@ -166,6 +166,7 @@ def test_ctrl_c_keeps_everything_and_prints_the_command_that_goes_on(
     assert read_run(out / "trial-001/seed-1").resumes == 1
 
 
+@pytest.mark.sweep(0)
 def test_a_killed_sweep_goes_on_in_two_processes_with_the_same_bits(
     swept: Path, text: Path, answer: Any, tmp_path: Path
 ) -> None:

@@ -67,7 +67,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "all.tsv"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_keeps_the_contract(name: str, request: pytest.FixtureRequest) -> None:
     kind, data = find(name), None

@@ -108,7 +108,7 @@ def stops(begin_at: Path, tries: Path, work: Callable[[Path], object]) -> Iterat
         shutil.rmtree(folder)
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("before", BEFORE)
 def test_a_save_stopped_anywhere_leaves_a_good_checkpoint(tmp_path: Path, before: str) -> None:
     prepare, good = BEFORE[before]

@@ -47,11 +47,11 @@ WITH_KERNELS: tuple[Family, ...] = (
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 KERNEL_DTYPES = {torch.float32: 60, torch.bfloat16: 20, torch.float16: 20}
 
-CALLS = {"eager": 250, "compiled": 12, "interpreted": 25}
+CALLS = {"eager": 250, "compiled": 4, "interpreted": 25}
 """In one test."""
-WHOLE = {"eager": 80, "compiled": 42, "interpreted": 20}
+WHOLE = {"eager": 80, "compiled": 126, "interpreted": 20}
 """Tests with --whole: 20,000 eager calls, 504 compiled, 500 in Triton's interpreter."""
-CHANGE = {"eager": 80, "compiled": 12, "interpreted": 6}
+CHANGE = {"eager": 80, "compiled": 36, "interpreted": 6}
 """With --whole where a change is judged, which must not take longer than half an hour in all."""
 SHARE = {"eager": 2, "compiled": 1, "interpreted": 1}
 """Without it. Which of them, --seed draws."""

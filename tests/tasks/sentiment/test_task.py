@@ -21,6 +21,10 @@ from porism.tasks.sentiment.task import Sentiment
 PUBLISHED = (5028, 5042, 5676)
 
 
+needs_training = pytest.mark.sample(0)
+"""Tests of the run that is trained until it has learned, for which `make test` does not wait."""
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the default recipe, of 4 epochs in place of 8."""
@@ -29,6 +33,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@needs_training
 def test_the_synthetic_sentences_are_learned_negation_included(trained: Path) -> None:
     found = json.loads((trained / "metrics.json").read_text())["metrics"]["test"]
     assert found["accuracy"] >= 0.95
@@ -36,6 +41,7 @@ def test_the_synthetic_sentences_are_learned_negation_included(trained: Path) ->
     assert found["chance_accuracy"] < 0.4
 
 
+@needs_training
 def test_predict_tells_the_class_and_the_probabilities(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     long = "it is not good " * 50
     assert main(["predict", str(trained), "I love it", "the soup is NOT good!", long, "--json"]) == 0
@@ -47,6 +53,7 @@ def test_predict_tells_the_class_and_the_probabilities(trained: Path, capsys: py
     assert cut["notes"] == ["200 tokens, of which the first 160 were read"]
 
 
+@needs_training
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -65,6 +72,7 @@ def test_a_text_without_a_known_word_is_refused(
     assert "classifying a text has no option 'top_k'" in capsys.readouterr().err
 
 
+@needs_training
 def test_the_report_shows_what_it_should(trained: Path) -> None:
     shown = {exhibit.title: exhibit for exhibit in read_run(trained).exhibits}
     assert list(shown)[:9] == [

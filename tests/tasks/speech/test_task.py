@@ -70,6 +70,8 @@ def make(folder: Path) -> Callable[..., Speech]:
     return made
 
 
+@pytest.mark.sweep(0)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["joint", "lstm-ljspeech", "an4-best"])
 def test_a_run_comes_to_its_end_and_shows_what_it_can(name: str, folder: Path, tmp_path: Path) -> None:
     recipe = override(RECIPES[name], [*SMALL, "beam_size=2"])

@@ -121,6 +121,7 @@ def test_the_price_is_bounded() -> None:
     assert series_error(q, k, v, pattern=CAUSAL, pairs=1) > 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pattern", [FULL, CAUSAL], ids=lambda pattern: pattern.kind)
 def test_near_a_limit_it_looks_at_more_queries_until_the_side_is_right(pattern: Pattern) -> None:
     wrong_by_few = 0
