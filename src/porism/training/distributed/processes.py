@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from porism.errors import RunError
 from porism.training.distributed.launch import Launch
@@ -117,7 +118,7 @@ def join(launch: Launch) -> Iterator[Processes]:
     if on_gpu and launch.local_rank < torch.cuda.device_count():
         torch.cuda.set_device(launch.local_rank)
     try:
-        store, earlier = own_store(next(dist.rendezvous("env://"))[0], launch.rank, launch.size)
+        store, earlier = own_store(next(rendezvous("env://"))[0], launch.rank, launch.size)
         backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
         dist.init_process_group(backend, store=store, rank=launch.rank, world_size=launch.size)
         messages = dist.new_group(backend="gloo", timeout=PATIENCE)

@@ -1,15 +1,17 @@
 """How the processes of one start find one another in a store that earlier starts have written into."""
 
 import time
+from datetime import timedelta
 from uuid import uuid4
 
-import torch.distributed as dist
+from torch.distributed.constants import default_pg_timeout
+from torch.distributed.distributed_c10d import PrefixStore, Store
 
 PAUSE = 0.01
 """Seconds between two looks into the store."""
 
 
-def own_store(store: dist.Store, rank: int, size: int) -> tuple[dist.Store, int]:
+def own_store(store: Store, rank: int, size: int, wait: timedelta = default_pg_timeout) -> tuple[Store, int]:
     """The part of a store that belongs to this start of the processes alone, and how many starts there were before.
 
     torchrun keeps one store over its restarts, with the addresses of processes that have ended: a process that reads
@@ -19,15 +21,16 @@ def own_store(store: dist.Store, rank: int, size: int) -> tuple[dist.Store, int]
     So each process asks under a name drawn for this start, and rank 0 answers all questions that it finds, old ones
     too, until every process has confirmed its answer.
     """
+    store.set_timeout(wait)
     own = uuid4().hex
     if rank:
         store.set(f"question {rank}", own)
         name = store.get(f"answer {own}").decode()
         store.set(f"confirmed {name} {rank}", "yes")
-        return dist.PrefixStore(name, store), int(store.get(f"earlier {name}"))
+        return PrefixStore(name, store), int(store.get(f"earlier {name}"))
     earlier = store.add("starts", 1) - 1
     store.set(f"earlier {own}", str(earlier))
-    missing, deadline = list(range(1, size)), time.monotonic() + store.timeout.total_seconds()
+    missing, deadline = list(range(1, size)), time.monotonic() + wait.total_seconds()
     while missing:
         for other in missing:
             if store.check([f"question {other}"]):
@@ -36,4 +39,4 @@ def own_store(store: dist.Store, rank: int, size: int) -> tuple[dist.Store, int]
         if missing and time.monotonic() > deadline:
             raise RuntimeError(f"{len(missing)} of {size} processes did not come, rank {missing[0]} first")
         time.sleep(PAUSE)
-    return dist.PrefixStore(own, store), earlier
+    return PrefixStore(own, store), earlier
