@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from porism.layers.attention.check_sizes import CheckSizes
 from porism.layers.attention.hybrid import naive
 from porism.layers.attention.hybrid.functional import hybrid_attention
 from porism.layers.attention.hybrid.gradient import gradient
@@ -15,7 +16,7 @@ from porism.layers.attention.hybrid.kernels.spans import LENGTH, HybridSettings
 from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.cases import GradientCase, KernelCase
 
-B, D, H = 2, 3, 2
+SIZES = CheckSizes()
 SCALE = 0.5
 
 
@@ -26,10 +27,10 @@ def cases(seed: int) -> Iterator[GradientCase]:
         yield _case(draw, f"causal, order {order}", order)
     yield _case(draw, "window of 1", window=1)
     yield _case(draw, "nothing far", window=7)
-    yield _case(draw, "grouped", A=4, G=2, T=5, S=5)
-    yield _case(draw, "cross", causal=False, T=3, S=7)
+    yield _case(draw, "grouped", sizes=CheckSizes(5, 5, A=4))
+    yield _case(draw, "cross", causal=False, sizes=CheckSizes(3, 7))
     # All keys lie far before every query, so that they are read out of sums.
-    yield _case(draw, "sums only", T=3, S=5, offset=LENGTH)
+    yield _case(draw, "sums only", sizes=CheckSizes(3, 5), offset=LENGTH)
     # The first text has no key at all, and the first query of the second none that it may look at.
     padding = torch.tensor([[True] * 7, [True, False, False, True, False, False, True]])
     yield _case(draw, "padded", padding=padding)
@@ -41,16 +42,11 @@ def _case(
     order: int = 2,
     window: int = 3,
     causal: bool = True,
-    T: int = 7,
-    S: int = 7,
-    A: int = 2,
-    G: int = 2,
+    sizes: CheckSizes = SIZES,
     offset: int = 0,
     padding: Tensor | None = None,
 ) -> GradientCase:
-    sizes = {"q": (B, A, T, D), "k": (B, G, S, D), "v": (B, G, S, H)}
-    at = {part: torch.randn(size, generator=draw, dtype=torch.float64) for part, size in sizes.items()}
-    dO = torch.randn(B, A, T, H, generator=draw, dtype=torch.float64)
+    at, dO = sizes.draw(draw)
 
     def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         pattern = CAUSAL if causal else FULL

@@ -5,40 +5,36 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from porism.layers.attention.check_sizes import CheckSizes
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.softmax import naive
 from porism.layers.attention.softmax.gradient import gradient
 from porism.layers.cases import GradientCase
 
-B, D, H = 2, 3, 5
+SIZES = CheckSizes(H=5)
 
 
 def cases(seed: int) -> Iterator[GradientCase]:
     draw = torch.Generator().manual_seed(seed)
-    yield _case(draw, "full", FULL, T=7, S=7)
-    yield _case(draw, "causal", CAUSAL, T=7, S=7)
-    yield _case(draw, "grouped", CAUSAL, T=5, S=5, A=6, G=2)
-    yield _case(draw, "cross", FULL, T=3, S=7, scale=1.0)
-    yield _case(draw, "sliding", Pattern("sliding", window_size=3, lookahead=1), T=7, S=7)
+    yield _case(draw, "full", FULL)
+    yield _case(draw, "causal", CAUSAL)
+    yield _case(draw, "grouped", CAUSAL, SIZES._replace(T=5, S=5, A=6))
+    yield _case(draw, "cross", FULL, SIZES._replace(T=3), scale=1.0)
+    yield _case(draw, "sliding", Pattern("sliding", window_size=3, lookahead=1))
     # The first text has no key at all, and the first query of the second none that it may look at.
     padding = torch.tensor([[True] * 5, [True, False, False, True, False]])
-    yield _case(draw, "padded", CAUSAL, T=5, S=5, padding=padding)
+    yield _case(draw, "padded", CAUSAL, SIZES._replace(T=5, S=5), padding=padding)
 
 
 def _case(
     draw: torch.Generator,
     name: str,
     pattern: Pattern,
-    T: int,
-    S: int,
-    A: int = 2,
-    G: int = 2,
+    sizes: CheckSizes = SIZES,
     scale: float | None = None,
     padding: Tensor | None = None,
 ) -> GradientCase:
-    sizes = {"q": (B, A, T, D), "k": (B, G, S, D), "v": (B, G, S, H)}
-    at = {part: torch.randn(size, generator=draw, dtype=torch.float64) for part, size in sizes.items()}
-    dO = torch.randn(B, A, T, H, generator=draw, dtype=torch.float64)
+    at, dO = sizes.draw(draw)
     mask = naive.looked_at(pattern, at["q"], at["k"], padding)
 
     def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

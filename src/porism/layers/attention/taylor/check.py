@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from porism.layers.attention.check_sizes import CheckSizes
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.taylor import naive
 from porism.layers.attention.taylor.feature_maps import choose_map
@@ -15,7 +16,7 @@ from porism.layers.attention.taylor.gradient import gradient
 from porism.layers.attention.taylor.kernels.cpu import SeriesSettings, forward
 from porism.layers.cases import GradientCase, KernelCase
 
-B, D, H = 2, 3, 2
+SIZES = CheckSizes()
 SCALE = 0.5
 
 
@@ -28,8 +29,8 @@ def cases(seed: int) -> Iterator[GradientCase]:
     yield _case(draw, "ordered", CAUSAL, map="ordered")
     yield _case(draw, "diagonal", CAUSAL, map="diagonal")
     yield _case(draw, "block-causal", Pattern("block-causal", window_size=2))
-    yield _case(draw, "grouped", CAUSAL, T=5, S=5, A=4, G=2)
-    yield _case(draw, "cross", FULL, T=3, S=7)
+    yield _case(draw, "grouped", CAUSAL, sizes=CheckSizes(5, 5, A=4))
+    yield _case(draw, "cross", FULL, sizes=CheckSizes(3, 7))
     # The first text has no key at all, and the first query of the second none that it may look at.
     padding = torch.tensor([[True] * 7, [True, False, False, True, False, False, True]])
     yield _case(draw, "padded", CAUSAL, padding=padding)
@@ -41,15 +42,10 @@ def _case(
     pattern: Pattern,
     order: int = 2,
     map: str | None = None,
-    T: int = 7,
-    S: int = 7,
-    A: int = 2,
-    G: int = 2,
+    sizes: CheckSizes = SIZES,
     padding: Tensor | None = None,
 ) -> GradientCase:
-    sizes = {"q": (B, A, T, D), "k": (B, G, S, D), "v": (B, G, S, H)}
-    at = {part: torch.randn(size, generator=draw, dtype=torch.float64) for part, size in sizes.items()}
-    dz = torch.randn(B, A, T, H, generator=draw, dtype=torch.float64)
+    at, dz = sizes.draw(draw)
 
     def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         answer = naive.taylor_attention(

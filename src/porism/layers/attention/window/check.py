@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from porism.layers.attention.check_sizes import CheckSizes
 from porism.layers.attention.pattern import Pattern
 from porism.layers.attention.window import naive
 from porism.layers.attention.window.functional import window_attention
@@ -13,42 +14,35 @@ from porism.layers.attention.window.gradient import gradient
 from porism.layers.attention.window.kernels.blocks import ROWS
 from porism.layers.cases import GradientCase, KernelCase
 
-D, H = 2, 3
+ONE = CheckSizes(A=1, G=1, B=1, D=2, H=3)
 LONG = ROWS + 3
 """A whole block of queries, and some left over."""
 
 
 def cases(seed: int) -> Iterator[GradientCase]:
     draw = torch.Generator().manual_seed(seed)
-    yield _case(draw, "sliding", Pattern("sliding", window_size=5), LONG)
-    yield _case(draw, "ahead", Pattern("sliding", window_size=2, lookahead=3), LONG)
-    yield _case(draw, "dilated", Pattern("sliding", window_size=3, lookahead=1, dilation=2), 7)
-    yield _case(draw, "block", Pattern("block", window_size=5), 12)
-    yield _case(draw, "causal_inside", Pattern("block", window_size=5, is_causal=True), 12)
-    yield _case(draw, "grouped", Pattern("sliding", window_size=3), 7, B=2, A=4, G=2)
+    yield _case(draw, "sliding", Pattern("sliding", window_size=5), ONE._replace(T=LONG, S=LONG))
+    yield _case(draw, "ahead", Pattern("sliding", window_size=2, lookahead=3), ONE._replace(T=LONG, S=LONG))
+    yield _case(draw, "dilated", Pattern("sliding", window_size=3, lookahead=1, dilation=2), ONE)
+    yield _case(draw, "block", Pattern("block", window_size=5), ONE._replace(T=12, S=12))
+    yield _case(draw, "causal_inside", Pattern("block", window_size=5, is_causal=True), ONE._replace(T=12, S=12))
+    yield _case(draw, "grouped", Pattern("sliding", window_size=3), ONE._replace(B=2, A=4, G=2))
     # The first text has no key at all, and the first query of the second none that it may look at.
     padding = torch.tensor([[True] * 7, [True, False, False, True, True, True, False]])
-    yield _case(draw, "padded", Pattern("sliding", window_size=2), 7, B=2, padding=padding)
+    yield _case(draw, "padded", Pattern("sliding", window_size=2), ONE._replace(B=2), padding=padding)
     # Queries that continue a text, from inside of a block on, and keys that end before they do.
-    yield _case(draw, "cross", Pattern("block", window_size=3), 7, S=5, offset=1)
+    yield _case(draw, "cross", Pattern("block", window_size=3), ONE._replace(S=5), offset=1)
 
 
 def _case(
     draw: torch.Generator,
     name: str,
     pattern: Pattern,
-    T: int,
-    S: int | None = None,
-    B: int = 1,
-    A: int = 1,
-    G: int = 1,
+    sizes: CheckSizes,
     padding: Tensor | None = None,
     offset: int = 0,
 ) -> GradientCase:
-    S = T if S is None else S
-    sizes = {"q": (B, A, T, D), "k": (B, G, S, D), "v": (B, G, S, H)}
-    at = {part: torch.randn(size, generator=draw, dtype=torch.float64) for part, size in sizes.items()}
-    dO = torch.randn(B, A, T, H, generator=draw, dtype=torch.float64)
+    at, dO = sizes.draw(draw)
 
     def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return (naive.window_attention(q, k, v, pattern, scale=0.7, key_padding_mask=padding, offset=offset) * dO).sum()
