@@ -36,6 +36,7 @@ from porism.tasks.language.recipes import RECIPES
 from porism.tasks.language.task import EVALUATION_ROWS, Language
 from porism.training.device import cpu_has_amx
 from porism.training.progress import NoProgress
+from porism.training.request import TrainingRequest
 from porism.training.session import begin
 from turns import spread, times_faster
 
@@ -143,7 +144,7 @@ def measured(row: str, precision: str, data: str, most: int | None) -> dict[str,
     recipe = override(RECIPES[row], ["epochs=1", f"precision={precision}"])
     torch._dynamo.reset()
     with tempfile.TemporaryDirectory() as folder:
-        training = begin(Language, recipe, Path(folder) / "run", source=data, device="cpu", seed=1)
+        training = begin(TrainingRequest(Language, recipe, source=data, device="cpu", seed=1), Path(folder) / "run")
         task = training.task
         assert isinstance(task, Language)
         loops = {

@@ -10,6 +10,7 @@ from porism.runs.run import RunFacts, RunFolder
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import session
+from porism.training.request import TrainingRequest
 
 FACTS = RunFacts(
     task="language",
@@ -84,7 +85,9 @@ def test_training_neither_deletes_nor_moves_nor_overwrites_what_is_not_its_own(t
         (mine / name).write_text("years")
     before = everything(mine)
     with pytest.raises(RunError, match="is not empty and no run"):
-        session.begin(Language, override(RECIPES["elman"], ["epochs=1", "hidden_size=4"]), mine, device="cpu")
+        session.begin(
+            TrainingRequest(Language, override(RECIPES["elman"], ["epochs=1", "hidden_size=4"]), device="cpu"), mine
+        )
     assert everything(mine) == before
 
 

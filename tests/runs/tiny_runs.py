@@ -19,6 +19,7 @@ from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import Training
 from porism.training.progress import NoProgress
+from porism.training.request import TrainingRequest
 
 SETTINGS = [
     "hidden_size=4",
@@ -43,7 +44,9 @@ def write_text(folder: Path) -> str:
 def begin(out: Path, text: str, *settings: str, seed: int = 5) -> Training:
     chosen = [*SETTINGS, *settings]
     recipe = override(RECIPES["elman"], chosen)
-    return session.begin(Language, recipe, out, source=text, device="cpu", seed=seed, threads=1, overrides=chosen)
+    return session.begin(
+        TrainingRequest(Language, recipe, source=text, device="cpu", seed=seed, threads=1, overrides=chosen), out
+    )
 
 
 def resume(out: Path, progress: NoProgress | None = None) -> Training:

@@ -13,6 +13,7 @@ from porism.tasks.language.recipes import LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import loop, session
 from porism.training.budget import Budget, apply_budget, budget_text, examples_in_epoch, parse_budget
+from porism.training.request import TrainingRequest
 
 RECIPES = [Recipe(name="a", description="", epochs=12), Recipe(name="b", description="", epochs=4, patience=7)]
 
@@ -43,7 +44,7 @@ def test_time_ends_a_training_and_its_schedule(
     looks = count()
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(looks) / 1000))
     (recipe,) = apply_budget([override(tiny, ["lr_scheduler=cosine", "patience=1000"])], {"seconds": 0.2})
-    training = session.begin(Language, recipe, tmp_path / "run", source=text, device="cpu", threads=1)
+    training = session.begin(TrainingRequest(Language, recipe, source=text, device="cpu", threads=1), tmp_path / "run")
     training.fit()
     events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
     assert events[-1]["reason"] == "0.2 seconds are over"

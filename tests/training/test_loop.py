@@ -19,10 +19,11 @@ from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import Training, evaluate
 from porism.training.progress import NoProgress
+from porism.training.request import TrainingRequest
 
 
 def begin(recipe: LanguageRecipe, out: Path, text: str) -> Training:
-    return session.begin(Language, recipe, out, source=text, device="cpu", seed=5, threads=1)
+    return session.begin(TrainingRequest(Language, recipe, source=text, device="cpu", seed=5, threads=1), out)
 
 
 class BestEpochs(NoProgress):
@@ -129,7 +130,9 @@ def test_a_loss_that_is_no_number_stops_with_a_clear_line(tiny: LanguageRecipe, 
 def test_the_two_first_seeds_differ(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
     short = override(tiny, ["epochs=1"])
     one, same = (session.complete(begin(short, tmp_path / name, text)) for name in ("one", "same"))
-    other = session.complete(session.begin(Language, short, tmp_path / "other", source=text, device="cpu", seed=6))
+    other = session.complete(
+        session.begin(TrainingRequest(Language, short, source=text, device="cpu", seed=6), tmp_path / "other")
+    )
     assert timeless(one) == timeless(same)
     assert one["metrics"] != other["metrics"]
 
@@ -153,8 +156,12 @@ def test_checkpoints_within_an_epoch_change_nothing(tiny: LanguageRecipe, text: 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_run_stopped_on_a_gpu_goes_on(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
-        session.complete(session.begin(Language, tiny, tmp_path / "run", source=text, device="cuda"), StopAt(77))
+        session.complete(
+            session.begin(TrainingRequest(Language, tiny, source=text, device="cuda"), tmp_path / "run"), StopAt(77)
+        )
     resumed = session.complete(session.reopen(Language, RunFolder.open(tmp_path / "run")))
-    straight = session.complete(session.begin(Language, tiny, tmp_path / "straight", source=text, device="cuda"))
+    straight = session.complete(
+        session.begin(TrainingRequest(Language, tiny, source=text, device="cuda"), tmp_path / "straight")
+    )
     found, expected = (result["metrics"]["test"]["perplexity"] for result in (resumed, straight))
     assert found == pytest.approx(expected, rel=0.02)

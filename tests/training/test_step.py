@@ -9,6 +9,7 @@ from porism.runs.recipe import override
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import optimizer
+from porism.training.request import TrainingRequest
 from porism.training.session import begin
 from porism.training.step import EagerStep, make_step
 
@@ -82,7 +83,9 @@ def test_what_is_compiled_first_is_before_the_clock_and_changes_no_bit(
         if name == "cold":
             monkeypatch.setattr(EagerStep, "warm_up", lambda *_: None)
         recipe = override(tiny, ["epochs=1", "dropout=0.5"])
-        training = begin(Language, recipe, tmp_path / name, source=text, device="cpu", seed=3, threads=1)
+        training = begin(
+            TrainingRequest(Language, recipe, source=text, device="cpu", seed=3, threads=1), tmp_path / name
+        )
         training.fit(checkpoint_every=math.inf)
         found.append(training)
     warm, cold = found

@@ -19,6 +19,7 @@ from porism.tasks import TASKS, find
 from porism.tasks.supervised.recipes import RECIPES
 from porism.tasks.supervised.task import Supervised
 from porism.training import tuning
+from porism.training.request import TrainingRequest
 from porism.training.tuning import TuningSearch, next_fields, shortened, trial_epochs, tunable
 
 MLP = dataclasses.replace(RECIPES["mlp"], epochs=3)
@@ -37,8 +38,8 @@ class WithoutTest(Supervised):
 
 
 def search(**more: Any) -> TuningSearch:
-    given: dict[str, Any] = {"device": "cpu", "threads": 1, "most_trials": 7, **more}
-    return TuningSearch(WithoutTest, MLP, MINUTES, **given)
+    request = TrainingRequest(WithoutTest, MLP, device="cpu", threads=1)
+    return TuningSearch(dataclasses.replace(request, **more), MINUTES, most_trials=7)
 
 
 @pytest.fixture(scope="module")
@@ -146,14 +147,14 @@ def test_multiples_keep_the_type_of_a_field() -> None:
 @pytest.mark.parametrize("minutes", [0, -1, float("nan"), float("inf")])
 def test_no_time_at_all_is_refused(minutes: float) -> None:
     with pytest.raises(RecipeError, match="takes minutes above 0, got"):
-        TuningSearch(Supervised, MLP, minutes).run()
+        TuningSearch(TrainingRequest(Supervised, MLP), minutes).run()
 
 
 def test_less_time_than_one_trial_is_refused_in_a_line() -> None:
     with pytest.raises(
         RecipeError, match=r"1e-06 minutes of tuning are shorter than one trial: 3 epochs of mlp"
     ) as told:
-        TuningSearch(Supervised, MLP, 1e-6, device="cpu", threads=1).run()
+        TuningSearch(TrainingRequest(Supervised, MLP, device="cpu", threads=1), 1e-6).run()
     assert "\n" not in str(told.value)
 
 
@@ -174,7 +175,9 @@ def test_trials_that_diverge_are_outcomes_and_all_of_them_an_error() -> None:
     wild = dataclasses.replace(MLP, learning_rate=1e30, optimizer="sgd")
     lines: list[str] = []
     with pytest.raises(DivergedError, match="none of 2 trials has a result: all diverged"):
-        TuningSearch(Supervised, wild, MINUTES, device="cpu", threads=1, most_trials=2).run(lines.append)
+        TuningSearch(TrainingRequest(Supervised, wild, device="cpu", threads=1), MINUTES, most_trials=2).run(
+            lines.append
+        )
     assert lines[0].startswith("trial 1: the recipe as it is: diverged")
 
 

@@ -13,12 +13,13 @@ from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
 from porism.training import session
 from porism.training.lengthen import lengthen
+from porism.training.request import TrainingRequest
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     recipe = override(RECIPES["gcn"], ["epochs=25", "check_val_every_n_epoch=10"])
-    result = session.complete(session.begin(Graphs, recipe, tmp_path / "run", device="cpu", threads=1))
+    result = session.complete(session.begin(TrainingRequest(Graphs, recipe, device="cpu", threads=1), tmp_path / "run"))
     assert result["epochs"] == 25
     return tmp_path / "run"
 
@@ -42,6 +43,6 @@ def test_it_is_not_lengthened_since_a_new_run_would_not_validate_there(run: Path
 def test_patience_counts_validations(tmp_path: Path) -> None:
     settings = ["epochs=400", "check_val_every_n_epoch=5", "patience=2", "learning_rate=1e-9"]
     recipe = override(RECIPES["gcn"], settings)
-    result = session.complete(session.begin(Graphs, recipe, tmp_path / "run", device="cpu", threads=1))
+    result = session.complete(session.begin(TrainingRequest(Graphs, recipe, device="cpu", threads=1), tmp_path / "run"))
     # A model that hardly learns is best at once, and two validations later that is that.
     assert (result["best_epoch"], result["epochs"]) == (5, 15)

@@ -12,7 +12,8 @@ from porism.tasks import catalogue, find
 from porism.training.lengthen import lengthen
 from porism.training.loop import Training
 from porism.training.progress import Progress
-from porism.training.session import NO_OBJECTS, complete, reopen
+from porism.training.request import NO_OBJECTS
+from porism.training.session import complete, reopen
 from porism.training.task import UserObjects
 
 REPORT = "report.html"

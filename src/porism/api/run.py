@@ -28,8 +28,8 @@ from porism.training.own_cost import own_cost
 from porism.training.own_model import DataInfo, OwnModel
 from porism.training.progress import NoProgress, Progress
 from porism.training.recipe_cost import recipe_cost
+from porism.training.request import NO_OBJECTS
 from porism.training.session import (
-    NO_OBJECTS,
     best_checkpoint,
     load_task,
     recipe_from,

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,7 @@ from porism.api.run import FilePath, Run
 from porism.errors import RecipeError, RunError
 from porism.runs.difference import differences
 from porism.runs.recipe import Recipe, assignments, settings
-from porism.runs.run import IN_MEMORY, RECIPE, RunFolder, new_folder, refuse_taken
-from porism.runs.tuning import Tuning
+from porism.runs.run import RECIPE, RunFolder, new_folder, refuse_taken
 from porism.training.budget import examples_in_epoch
 from porism.training.device import choose_device
 from porism.training.lengthen import LENGTHS
@@ -30,8 +29,9 @@ from porism.training.limits import check_seed, check_threads
 from porism.training.loop import Training
 from porism.training.own_model import DataInfo
 from porism.training.progress import Progress
+from porism.training.request import TrainingRequest
 from porism.training.session import begin, load_task, prepare, recipe_from
-from porism.training.task import Function, Task, UserObjects
+from porism.training.task import Function, Task
 from porism.training.tuning import TuningSearch, check_minutes
 
 
@@ -88,7 +88,8 @@ def train(
     Ctrl-C stops after the step, with a checkpoint: `porism.errors.Interrupted` says how to go on.
     """
     with python_words():
-        request = Request.of(task, recipe, data, model, loss, metrics, fields, seed, device, threads, baselines)
+        chosen = settings_of(task, recipe, data, model, loss, metrics, fields)
+        request = Request.with_settings(chosen, data, seed, device, threads, baselines)
         reporter = listener(progress, callbacks)
         if tune is not None:
             check_minutes(tune)
@@ -108,47 +109,8 @@ def train(
         return request.run(Path(out), reporter) if resume else request.train(Path(out), reporter)
 
 
-@dataclass(frozen=True)
-class Request:
-    """One training as it was requested, checked."""
-
-    kind: type[Task]
-    recipe: Recipe
-    overrides: Sequence[str]
-    """The assignments that make the recipe of the one of its name."""
-    source: str | None
-    user_objects: UserObjects
-    seed: int
-    device: str
-    threads: int | None
-    baselines: bool = True
-    tuning: Tuning | None = None
-    """The search that has chosen the recipe."""
-
-    @classmethod
-    def of(
-        cls,
-        task: str | nn.Module,
-        recipe: str | Recipe | FilePath | None,
-        data: Any,
-        model: nn.Module | Callable[[DataInfo], nn.Module] | str | None,
-        loss: str | Function | None,
-        metrics: Mapping[str, Function] | None,
-        fields: Mapping[str, Any],
-        seed: int,
-        device: str,
-        threads: int | None,
-        baselines: bool = True,
-    ) -> "Request":
-        if isinstance(task, nn.Module):
-            if model is not None:
-                raise RecipeError("two models: the first argument is a module, and model= is another. Give one.")
-            task, model = "supervised", task
-        if isinstance(model, str) and ":" not in model:
-            # The field of that name, which says which of the recipes' models it is.
-            fields, model = {**fields, "model": model}, None
-        chosen = Settings.of(task, recipe, model, loss, metrics, {**batch_size_of(data), **fields})
-        return cls.with_settings(chosen, data, seed, device, threads, baselines)
+class Request(TrainingRequest):
+    """One training that Python or a comparison requests: checked, and trained where it is told to."""
 
     @classmethod
     def with_settings(
@@ -168,9 +130,7 @@ class Request:
 
     def tuned(self, minutes: float, reporter: Progress) -> "Request":
         """The same by the recipe that a search on valid chooses. Fields that are set stay."""
-        fixed = [text.partition("=")[0] for text in self.overrides]
-        same = (self.source, self.device, self.seed, self.threads, self.user_objects, fixed)
-        chosen, tuning = TuningSearch(self.kind, self.recipe, minutes, *same).run(reporter.note)
+        chosen, tuning = TuningSearch(self, minutes).run(reporter.note)
         return replace(self.with_recipe(chosen), tuning=tuning)
 
     def examples_in_epoch(self) -> int:
@@ -183,19 +143,7 @@ class Request:
 
     def begin(self, folder: Path) -> Training:
         """A new run, on its way."""
-        return begin(
-            self.kind,
-            self.recipe,
-            folder,
-            source=self.source,
-            device=self.device,
-            seed=self.seed,
-            threads=self.threads,
-            overrides=self.overrides,
-            user_objects=self.user_objects,
-            baselines=self.baselines,
-            tuning=self.tuning,
-        )
+        return begin(self, folder)
 
     def run(self, folder: Path, reporter: Progress, *, report: bool = True) -> Run:
         """The run in a folder where it stopped, or a new one where none is."""
@@ -215,8 +163,7 @@ class Request:
         """The run in a folder, which must be what is requested, but for how long it is trained."""
         run = RunFolder.open(folder)
         held = {"task": run.facts.task, "seed": run.facts.seed, "data": run.facts.source}
-        source = self.source if self.user_objects.data is None else IN_MEMORY
-        requested: dict[str, Any] = {"task": self.kind.name, "seed": self.seed, "data": source}
+        requested: dict[str, Any] = {"task": self.kind.name, "seed": self.seed, "data": self.recorded_source}
         if self.device != "auto":
             held["device"], requested["device"] = run.facts.device, str(choose_device(self.device))
         if held["task"] == requested["task"]:
@@ -245,6 +192,26 @@ class Request:
             raise
         weakref.finalize(run, shutil.rmtree, folder, ignore_errors=True)
         return run
+
+
+def settings_of(
+    task: str | nn.Module,
+    recipe: str | Recipe | FilePath | None,
+    data: Any,
+    model: nn.Module | Callable[[DataInfo], nn.Module] | str | None,
+    loss: str | Function | None,
+    metrics: Mapping[str, Function] | None,
+    fields: Mapping[str, Any],
+) -> Settings:
+    """What is trained, in whichever of the forms of `porism.train` it is given."""
+    if isinstance(task, nn.Module):
+        if model is not None:
+            raise RecipeError("two models: the first argument is a module, and model= is another. Give one.")
+        task, model = "supervised", task
+    if isinstance(model, str) and ":" not in model:
+        # The field of that name, which says which of the recipes' models it is.
+        fields, model = {**fields, "model": model}, None
+    return Settings.of(task, recipe, model, loss, metrics, {**batch_size_of(data), **fields})
 
 
 def batch_size_of(data: Any) -> dict[str, int]:

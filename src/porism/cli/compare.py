@@ -135,13 +135,20 @@ class CompareCommand(TrainingOptions):
         """One training. `split_seed=seed` draws a split for each seed, the same for all models."""
         from porism.api.train import Request
         from porism.runs.recipe import override, pick
-        from porism.training.session import NO_OBJECTS
 
         drawn = f"split_seed={trial.seed}"
         given = [drawn if text == "split_seed=seed" else text for text in (*trial.assignments, *self.set)]
         recipe = override(pick(kind.recipes, trial.recipe, kind.name), given)
-        where = self.device_or_default, self.threads
-        return Request(kind, recipe, given, self.source(kind.name), NO_OBJECTS, trial.seed, *where, self.baselines)
+        return Request(
+            kind,
+            recipe,
+            given,
+            self.source(kind.name),
+            seed=trial.seed,
+            device=self.device_or_default,
+            threads=self.threads,
+            baselines=self.baselines,
+        )
 
     def _tell(self, paths: list[Path], experiment: "Experiment | None", console: "Console") -> None:
         """The tables for a terminal: one row a run, or one a model where there are many runs of each."""

@@ -1,6 +1,6 @@
 """The options that every verb which trains has, and what they do."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
     from porism.runs.recipe import Recipe
     from porism.runs.run import RunFacts, RunFolder
-    from porism.runs.tuning import Tuning
     from porism.training.loop import Training
-    from porism.training.own_model import OwnModel
     from porism.training.progress import Progress
-    from porism.training.task import Task
+    from porism.training.request import TrainingRequest
 
 
 def optional(metavar: str | None = None, kind: type | None = None) -> Any:
@@ -89,39 +87,12 @@ class TrainingOptions:
         return DEVICE if self.device is None else self.device
 
     def train_new(
-        self,
-        kind: "type[Task]",
-        recipe: "Recipe",
-        out: Path,
-        console: "Console",
-        overrides: Sequence[str],
-        seed: int,
-        report: bool = True,
-        model: "OwnModel | None" = None,
-        tuning: "Tuning | None" = None,
+        self, request: "TrainingRequest", out: Path, console: "Console", report: bool = True
     ) -> dict[str, Any]:
-        """Train a recipe into a new folder, write its report and return what metrics.json says.
-
-        overrides: the assignments that made the recipe what it is. model: the user's own, in place of the recipe's.
-        tuning: the search that has chosen the recipe.
-        """
+        """Train into a new folder, write a report and return what metrics.json says."""
         from porism.training.session import begin
-        from porism.training.task import UserObjects
 
-        training = begin(
-            kind,
-            recipe,
-            out,
-            source=self.source(kind.name),
-            device=self.device_or_default,
-            seed=seed,
-            threads=self.threads,
-            overrides=overrides,
-            user_objects=UserObjects(model=model),
-            baselines=self.baselines,
-            tuning=tuning,
-        )
-        return self._complete(training, console, report)
+        return self._complete(begin(request, out), console, report)
 
     def train_on(
         self, run: "RunFolder", console: "Console", report: bool = True, recipe: "Recipe | None" = None

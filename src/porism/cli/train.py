@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from porism.runs.recipe import Recipe
     from porism.runs.run import RunFolder
-    from porism.runs.tuning import Tuning
     from porism.training.own_model import OwnModel
+    from porism.training.request import TrainingRequest
     from porism.training.task import Task
 
 
@@ -110,18 +110,18 @@ class TrainCommand(TrainingOptions):
             result = self._train_on(self.resume, console)
         else:
             self.check_new()
-            kind, recipe, overrides, model = self._requested()
+            request = self._requested()
             if self.fast_dev_run:
-                return self._try_out(kind, recipe, overrides, model, console)
-            out = self.out or new_folder(f"{kind.name}-{recipe.name}")
+                return self._try_out(request, console)
+            out = self.out or new_folder(f"{request.kind.name}-{request.recipe.name}")
             if self.show:
-                return self._show(kind, recipe, overrides, out)
-            self.out, tuning = out, None
+                return self._show(request, out)
+            self.out = out
             if self.tune is not None:
-                recipe, overrides, tuning = self._tuned(kind, recipe, overrides, model, console, out)
-            result = self.train_new(kind, recipe, out, console, overrides, self.seed_or_default, True, model, tuning)
-            if tuning is not None:
-                result = {**result, "tuning": dataclasses.asdict(tuning)}
+                request = self._tuned(request, self.tune, console, out)
+            result = self.train_new(request, out, console)
+            if request.tuning is not None:
+                result = {**result, "tuning": dataclasses.asdict(request.tuning)}
         folder = Path(result["run"])
         console.print(table([read_run(folder)], console.width))
         tell(console, f"report: {folder / 'report.html'}")
@@ -157,38 +157,18 @@ class TrainCommand(TrainingOptions):
             if launch.restarts and self.out is not None and (self.out / RECIPE).is_file():
                 self.resume = self.out
 
-    def _tuned(
-        self,
-        kind: "type[Task]",
-        recipe: "Recipe",
-        overrides: list[str],
-        model: "OwnModel | None",
-        console: "Console",
-        out: Path,
-    ) -> "tuple[Recipe, list[str], Tuning]":
-        """The recipe that a search chooses, the assignments that make it, and the search."""
+    def _tuned(self, request: "TrainingRequest", minutes: float, console: "Console", out: Path) -> "TrainingRequest":
+        """The same by the recipe that a search chooses."""
         from porism.cli.output import tell
         from porism.runs.recipe import assignments
         from porism.runs.run import refuse_taken
-        from porism.training.task import UserObjects
         from porism.training.tuning import TuningSearch
 
-        assert self.tune is not None
         refuse_taken(out)
-        search = TuningSearch(
-            kind,
-            recipe,
-            self.tune,
-            source=self.source(kind.name),
-            device=self.device_or_default,
-            seed=self.seed_or_default,
-            threads=self.threads,
-            user_objects=UserObjects(model=model),
-            fixed=[text.partition("=")[0] for text in overrides],
-        )
-        tell(console, f"tuning {kind.name} {recipe.name} on valid for {self.tune:g} minutes")
-        chosen, tuning = search.run(lambda line: tell(console, line))
-        return chosen, [*overrides, *assignments(recipe, chosen)], tuning
+        tell(console, f"tuning {request.kind.name} {request.recipe.name} on valid for {minutes:g} minutes")
+        chosen, tuning = TuningSearch(request, minutes).run(lambda line: tell(console, line))
+        overrides = [*request.overrides, *assignments(request.recipe, chosen)]
+        return dataclasses.replace(request, recipe=chosen, overrides=overrides, tuning=tuning)
 
     def go_on(self) -> str | None:
         """The command that goes on with the run, once there is one."""
@@ -223,8 +203,8 @@ class TrainCommand(TrainingOptions):
 
         return RecipeError(f"which task? Write porism train TASK, with a task from: {', '.join(TASKS)}.")
 
-    def _requested(self) -> "tuple[type[Task], Recipe, list[str], OwnModel | None]":
-        """The task, the recipe, the assignments that make it of the one of its name, and a model of the user's own."""
+    def _requested(self) -> "TrainingRequest":
+        """What the command asks for, with the assignments that make the recipe of the one of its name."""
         from porism.runs.recipe import assignments, check_finite, override, pick
 
         kind = self._kind()
@@ -236,13 +216,13 @@ class TrainCommand(TrainingOptions):
             return self._with_own_model(kind, self.own_model)
         if not self._is_file():
             base = pick(kind.recipes, self.recipe or kind.default_recipe, kind.name)
-            return kind, override(base, self.set), self.set, None
+            return self._request(kind, override(base, self.set), self.set)
         recipe = override(self._recipe_of_file(kind), self.set)
         check_finite(recipe)
         known = kind.recipes.get(recipe.name)
-        return kind, recipe, self.set if known is None else assignments(known, recipe), None
+        return self._request(kind, recipe, self.set if known is None else assignments(known, recipe))
 
-    def _with_own_model(self, kind: "type[Task]", reference: str) -> "tuple[type[Task], Recipe, list[str], OwnModel]":
+    def _with_own_model(self, kind: "type[Task]", reference: str) -> "TrainingRequest":
         """The same for a module of the user's own, by the recipe's settings of training. Its run has its name."""
         from porism.api.recipes import Settings
         from porism.runs.recipe import fields_set
@@ -251,12 +231,27 @@ class TrainCommand(TrainingOptions):
         loss = fields.pop("loss", None) if kind.name == "supervised" else None
         named = self.recipe if self.recipe in kind.recipes or self._is_file() else None
         chosen = Settings.of(kind.name, named, reference, None if loss == "model" else loss, None, fields)
-        assert chosen.model is not None
-        return kind, chosen.recipe, list(chosen.overrides), chosen.model
+        return self._request(kind, chosen.recipe, chosen.overrides, chosen.model)
 
-    def _try_out(
-        self, kind: "type[Task]", recipe: "Recipe", overrides: list[str], model: "OwnModel | None", console: "Console"
-    ) -> int:
+    def _request(
+        self, kind: "type[Task]", recipe: "Recipe", overrides: Sequence[str], model: "OwnModel | None" = None
+    ) -> "TrainingRequest":
+        from porism.training.request import TrainingRequest
+        from porism.training.task import UserObjects
+
+        return TrainingRequest(
+            kind,
+            recipe,
+            overrides,
+            self.source(kind.name),
+            UserObjects(model=model),
+            seed=self.seed_or_default,
+            device=self.device_or_default,
+            threads=self.threads,
+            baselines=self.baselines,
+        )
+
+    def _try_out(self, request: "TrainingRequest", console: "Console") -> int:
         """One step and all that follows, in a folder that is deleted."""
         from tempfile import TemporaryDirectory
 
@@ -266,15 +261,15 @@ class TrainCommand(TrainingOptions):
         if self.out is not None:
             raise RecipeError("--fast-dev-run keeps nothing: leave --out out.")
         with TemporaryDirectory(prefix="porism-") as folder:
-            seed, path = self.seed_or_default, Path(folder) / "run"
-            one_step = of_one_step(kind), for_one_epoch(recipe)
-            result = self.train_new(*one_step, path, console, overrides, seed, model=model)
+            kind, recipe = request.kind, request.recipe
+            one_step = dataclasses.replace(request, kind=of_one_step(kind), recipe=for_one_epoch(recipe))
+            result = self.train_new(one_step, Path(folder) / "run", console)
         tell(console, f"{kind.name} {recipe.name} works: one step, its evaluation and its report. Nothing was kept.")
         if self.json:
             print_json({**result, "run": None})
         return 0
 
-    def _show(self, kind: "type[Task]", recipe: "Recipe", overrides: list[str], out: Path) -> int:
+    def _show(self, request: "TrainingRequest", out: Path) -> int:
         """All fields, and what the run would do."""
         from porism.cli.output import console_for, print_json, tell
         from porism.cli.recipes import print_fields
@@ -282,17 +277,18 @@ class TrainCommand(TrainingOptions):
         from porism.runs.run import RunFacts
         from porism.training.device import choose_device, choose_precision
 
-        device, console = choose_device(self.device_or_default), console_for(self.json)
+        device, console = choose_device(request.device), console_for(self.json)
+        kind, recipe = request.kind, request.recipe
         facts = RunFacts(
             task=kind.name,
             recipe=recipe.name,
-            seed=self.seed_or_default,
+            seed=request.seed,
             device=str(device),
             precision=choose_precision(recipe.precision, device),
             threads=self.threads or cores(),
             fingerprint="",
-            source=self.source(kind.name),
-            overrides=overrides,
+            source=request.source,
+            overrides=list(request.overrides),
             model=self.own_model,
             baselines=None if self.baselines else False,
         )

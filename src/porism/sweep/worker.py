@@ -26,6 +26,7 @@ from porism.sweep.samplers import PLACE
 from porism.sweep.storage import is_database
 from porism.training.loop import Training
 from porism.training.progress import NoProgress
+from porism.training.request import TrainingRequest
 from porism.training.session import begin, recipe_from, reopen
 
 SCORES, RUNS, SECONDS = "scores", "runs", "seconds"
@@ -145,17 +146,17 @@ class SweepWorker:
             if (diverged := read_run(path).diverged) is not None:
                 raise DivergedError(diverged)
             return reopen(plan.kind, RunFolder.open(path), NoProgress())
-        return begin(
+        request = TrainingRequest(
             plan.kind,
             recipe,
-            path,
-            source=plan.source,
-            device=plan.device,
+            assignments(plan.kind.recipes[recipe.name], recipe),
+            plan.source,
             seed=seed,
+            device=plan.device,
             threads=plan.threads,
-            overrides=assignments(plan.kind.recipes[recipe.name], recipe),
             baselines=plan.baselines,
         )
+        return begin(request, path)
 
     def _check_examples(self, training: Training) -> None:
         """Refuse a trial whose valid is another one than that of the rest: their metrics do not compare."""

@@ -20,6 +20,7 @@ from porism.testing.report import Failure
 from porism.training.loop import Training
 from porism.training.position import TrainingState
 from porism.training.progress import NoProgress
+from porism.training.request import TrainingRequest
 from porism.training.session import begin, reopen
 from porism.training.task import Batch, Task
 
@@ -98,7 +99,9 @@ class TaskTrial:
 
     def _begun(self, kind: type[Task], recipe: Recipe, out: Path) -> Training:
         threads = torch.get_num_threads()
-        return begin(kind, recipe, out, source=self.data, device="cpu", seed=self.seed + 1, threads=threads)
+        return begin(
+            TrainingRequest(kind, recipe, source=self.data, device="cpu", seed=self.seed + 1, threads=threads), out
+        )
 
 
 @dataclass(frozen=True)

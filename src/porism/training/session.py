@@ -1,6 +1,6 @@
 """From a wish to a result: start or reopen a run, train it, evaluate it, write what came of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe, from_fields
 from porism.runs.record import read_run
 from porism.runs.run import BEST, IN_MEMORY, RunFacts, RunFolder, refuse_taken
-from porism.runs.tuning import Tuning
 from porism.training.baselines import baselines_of
 from porism.training.device import choose_device, choose_precision, hardware, versions
 from porism.training.distributed.processes import current
@@ -29,58 +28,40 @@ from porism.training.own_model import OwnModel, imported
 from porism.training.position import check_best
 from porism.training.progress import NoProgress, Progress
 from porism.training.recipe_cost import is_kept
+from porism.training.request import NO_OBJECTS, TrainingRequest
 from porism.training.reuse import Circumstances, refuse_other_run
 from porism.training.task import Task, UserObjects
 
-NO_OBJECTS = UserObjects()
 
-
-def begin(
-    kind: type[Task],
-    recipe: Recipe,
-    out: Path,
-    *,
-    source: str | None = None,
-    device: str = "auto",
-    seed: int = 1,
-    threads: int | None = None,
-    overrides: Sequence[str] = (),
-    user_objects: UserObjects = NO_OBJECTS,
-    baselines: bool = True,
-    tuning: Tuning | None = None,
-) -> Training:
-    """A new run in the folder `out`.
-
-    user_objects: what the user gives in Python; its data stands in for that of `source`.
-    baselines: whether simple models are measured beside it.
-    tuning: the search that has chosen the recipe, to be kept with the run.
-    """
-    where = choose_device(device)
-    now = Circumstances(kind, source if user_objects.data is None else IN_MEMORY, where, threads)
-    refuse_other_run(out, recipe, seed, now)
+def begin(request: TrainingRequest, out: Path) -> Training:
+    """A new run in the folder `out`."""
+    kind, recipe, user_objects = request.kind, request.recipe, request.user_objects
+    where = choose_device(request.device)
+    now = Circumstances(kind, request.recorded_source, where, request.threads)
+    refuse_other_run(out, recipe, request.seed, now)
     refuse_taken(out)
-    task = prepare(kind, recipe, source, user_objects)
+    task = prepare(kind, recipe, request.source, user_objects)
     check_shareable(task, where)
     if user_objects.model is not None:
-        try_one_step(task, where, seed)
+        try_one_step(task, where, request.seed)
     facts = RunFacts(
         task=kind.name,
         recipe=recipe.name,
-        seed=seed,
-        source=source if user_objects.data is None else IN_MEMORY,
+        seed=request.seed,
+        source=request.recorded_source,
         device=str(where),
         precision=choose_precision(recipe.precision, where),
-        threads=threads or torch.get_num_threads(),
+        threads=request.threads or torch.get_num_threads(),
         fingerprint=task.fingerprint(),
-        overrides=list(overrides),
+        overrides=list(request.overrides),
         model=None if user_objects.model is None else user_objects.model.reference,
-        baselines=None if baselines else False,
+        baselines=None if request.baselines else False,
     )
     run = RunFolder.create(out, facts, recipe)
     try:
         run.append("start", command=facts.repeat(), recipe=run.recipe_sha256)
-        if tuning is not None:
-            run.write_tuning(tuning)
+        if request.tuning is not None:
+            run.write_tuning(request.tuning)
         if caution := task.caution(facts.device, facts.threads):
             run.append("note", text=caution)
         _note_processes(run)

@@ -13,7 +13,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,9 @@ from porism.errors import DivergedError, Interrupted, RecipeError, advise, optio
 from porism.runs.recipe import Recipe, settings, with_fields
 from porism.runs.tuning import Factors, Space, Tuning, TuningTrial
 from porism.training.progress import NoProgress
-from porism.training.session import NO_OBJECTS, begin
-from porism.training.task import Task, UserObjects
+from porism.training.request import TrainingRequest
+from porism.training.session import begin
+from porism.training.task import Task
 
 NEAR = Factors((0.5, 0.7, 1.0, 1.4, 2.0))
 """Learning rates around the best one, from the sixth trial on."""
@@ -55,18 +56,10 @@ class _Deadline(NoProgress):
 
 @dataclass(frozen=True)
 class TuningSearch:
-    """What all trials share."""
+    """A search for the recipe of a training. Fields that the user has set stay."""
 
-    kind: type[Task]
-    recipe: Recipe
+    request: TrainingRequest
     minutes: float
-    source: str | None = None
-    device: str = "auto"
-    seed: int = 1
-    threads: int | None = None
-    user_objects: UserObjects = NO_OBJECTS
-    fixed: Sequence[str] = ()
-    """Fields that the user has set: they stay."""
     most_trials: int = MOST_TRIALS
 
     def run(self, tell: Callable[[str], None] = lambda text: None) -> tuple[Recipe, Tuning]:
@@ -75,20 +68,22 @@ class TuningSearch:
         tell: is given a line a trial.
         """
         check_minutes(self.minutes)
-        space = tunable(self.kind, self.recipe, self.fixed, own_model=self.user_objects.model is not None)
+        request, recipe = self.request, self.request.recipe
+        fixed = [text.partition("=")[0] for text in request.overrides]
+        space = tunable(request.kind, recipe, fixed, own_model=request.user_objects.model is not None)
         end, trials = time.monotonic() + SECONDS * self.minutes, list[TuningTrial]()
         tuning = Tuning(
             minutes=self.minutes,
-            seed=self.seed,
+            seed=request.seed,
             metric="",
             lower_is_better=False,
-            epochs=trial_epochs(self.recipe),
+            epochs=trial_epochs(recipe),
         )
         while len(trials) < self.most_trials:
             # What will not be done in time is not begun.
             if trials and time.monotonic() + max(trial.seconds for trial in trials[1:] or trials) > end:
                 break
-            fields = next_fields(self.recipe, space, tuning, self.seed)
+            fields = next_fields(recipe, space, tuning, request.seed)
             if fields is None:
                 break
             trial, metric, lower = self._tried(len(trials) + 1, fields, end)
@@ -96,7 +91,7 @@ class TuningSearch:
                 if not trials:
                     raise RecipeError(
                         f"{self.minutes:g} minutes of tuning are shorter than one trial: {tuning.epochs} epochs of "
-                        f"{self.recipe.name} are not done in {SECONDS * self.minutes:g} seconds.",
+                        f"{recipe.name} are not done in {SECONDS * self.minutes:g} seconds.",
                         advise("Give more to {}, or fewer {}.", option("tune"), option("epochs")),
                     )
                 trials.append(trial)
@@ -118,7 +113,7 @@ class TuningSearch:
                 advise("Give a lower {}.", option("learning_rate")),
             )
         tell(conclusion(tuning))
-        return with_fields(self.recipe, tuning.fields), tuning
+        return with_fields(recipe, tuning.fields), tuning
 
     def _tried(self, number: int, fields: Mapping[str, Any], end: float) -> tuple[TuningTrial, str, bool]:
         """One trial, and the metric it is judged by."""
@@ -127,16 +122,9 @@ class TuningSearch:
         value, outcome, metric, lower = None, "done", "", False
         with tempfile.TemporaryDirectory(prefix="porism-tune-") as folder:
             try:
+                recipe = shortened(with_fields(self.request.recipe, fields))
                 training = begin(
-                    self.kind,
-                    shortened(with_fields(self.recipe, fields)),
-                    Path(folder) / "run",
-                    source=self.source,
-                    device=self.device,
-                    seed=self.seed,
-                    threads=self.threads,
-                    user_objects=self.user_objects,
-                    baselines=False,
+                    replace(self.request, recipe=recipe, overrides=(), baselines=False), Path(folder) / "run"
                 )
                 metric, lower = training.task.metric, training.task.lower_is_better
                 training.fit(_Deadline(end), checkpoint_every=math.inf)

@@ -18,6 +18,7 @@ from porism.tasks.images.data.image_set import ImageSet, Labelled
 from porism.tasks.images.recipes import RECIPES
 from porism.tasks.images.task import Images
 from porism.training.loop import answering
+from porism.training.request import TrainingRequest
 from porism.training.session import begin, complete
 
 Make = Callable[[str], Images]
@@ -78,7 +79,7 @@ def test_the_epoch_that_counts(best: str, counts: int, tmp_path: Path, monkeypat
     accuracies = iter([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
     monkeypatch.setattr(Images, "evaluate", lambda self, model, split: {"accuracy": next(accuracies)})
     recipe = override(RECIPES["pooled"], ["epochs=3", "batch_size=500", f"restore_best_weights={best}", "patience=9"])
-    training = begin(Images, recipe, tmp_path / "run", device="cpu")
+    training = begin(TrainingRequest(Images, recipe, device="cpu"), tmp_path / "run")
     assert complete(training)["best_epoch"] == counts
 
 
@@ -149,7 +150,9 @@ def test_the_published_protocol_runs_on_any_file_of_medmnist(
         pixels = draw.integers(0, 256, (len(labels), 28, 28))
         arrays |= {f"{split}_images": pixels.astype(np.uint8), f"{split}_labels": labels.astype(np.uint8)}
     recipe = override(RECIPES["pooled"], ["test_subset=as-train", "divisor=256", "epochs=1"])
-    result = complete(begin(Images, recipe, tmp_path / "run", source=str(write_npz(arrays)), device="cpu"))
+    result = complete(
+        begin(TrainingRequest(Images, recipe, source=str(write_npz(arrays)), device="cpu"), tmp_path / "run")
+    )
     assert result["parameters"] == 224_892
     assert result["published"] == {}
     (matrix, *_) = read_run(tmp_path / "run").exhibits

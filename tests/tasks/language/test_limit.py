@@ -7,6 +7,7 @@ import pytest
 from porism.runs.recipe import override
 from porism.tasks.language.recipes import RECIPES
 from porism.tasks.language.task import Language
+from porism.training.request import TrainingRequest
 from porism.training.session import begin, complete
 
 SETTINGS = [
@@ -23,7 +24,10 @@ SETTINGS = [
 
 @pytest.mark.sweep(0)
 def test_perplexity_comes_within_two_percent_of_the_true_entropy_and_never_beats_it(tmp_path: Path) -> None:
-    training = begin(Language, override(RECIPES["elman"], SETTINGS), tmp_path / "run", source="synthetic", device="cpu")
+    training = begin(
+        TrainingRequest(Language, override(RECIPES["elman"], SETTINGS), source="synthetic", device="cpu"),
+        tmp_path / "run",
+    )
     result = complete(training)
     for split in ("valid", "test"):
         measured, limit = result["metrics"][split]["perplexity"], result["limit"][split]["perplexity"]

@@ -21,6 +21,7 @@ from porism.tasks.speech.metric import measure
 from porism.tasks.speech.recipes import EXPERIMENTS, PUBLISHED_SPLIT, RECIPES
 from porism.tasks.speech.task import Speech, reference_facts
 from porism.training.loop import answering
+from porism.training.request import TrainingRequest
 from porism.training.session import begin, complete
 
 RATE = 16_000
@@ -75,7 +76,7 @@ def make(folder: Path) -> Callable[..., Speech]:
 @pytest.mark.parametrize("name", ["joint", "lstm-ljspeech", "an4-best"])
 def test_a_run_comes_to_its_end_and_shows_what_it_can(name: str, folder: Path, tmp_path: Path) -> None:
     recipe = override(RECIPES[name], [*SMALL, "beam_size=2"])
-    result = complete(begin(Speech, recipe, tmp_path / "run", source=str(folder), device="cpu"))
+    result = complete(begin(TrainingRequest(Speech, recipe, source=str(folder), device="cpu"), tmp_path / "run"))
     for split in ("train", "valid", "test"):
         assert {"cer", "wer", "loss", "jaccard", "word_cosine"} <= result["metrics"][split].keys()
         # Smoothed labels have a floor.

@@ -15,13 +15,14 @@ from porism.tasks.words.task import Words
 from porism.training import session
 from porism.training.loop import Training, evaluate
 from porism.training.progress import NoProgress
+from porism.training.request import TrainingRequest
 
 TINY = ["vector_size=10", "epochs=3", "batch_size=2000", "sample=0", "learning_rate=0.05"]
 
 
 def begin(source: Path, out: Path, *settings: str, recipe: str = "small", threads: int = 1) -> Training:
     chosen = override(RECIPES[recipe], [*TINY, *settings])
-    return session.begin(Words, chosen, out, source=str(source), device="cpu", seed=3, threads=threads)
+    return session.begin(TrainingRequest(Words, chosen, source=str(source), device="cpu", seed=3, threads=threads), out)
 
 
 def vectors(training: Training) -> torch.Tensor:
