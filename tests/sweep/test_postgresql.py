@@ -98,8 +98,8 @@ def test_forty_trials_with_four_workers_killed_one_after_another_and_one_paused(
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
 
     def start(number: int) -> subprocess.Popen[str]:
-        log = (tmp_path / f"worker-{number}.err").open("a")
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+        with (tmp_path / f"worker-{number}.err").open("a") as log:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
 
     workers, kills, paused = [start(number) for number in range(4)], 0, False
     try:
