@@ -34,12 +34,18 @@ def test_five_seeds_decide_and_fewer_do_not() -> None:
     said = " ".join(conclusions(record(WORSE, BETTER, LOST)))
     assert said.startswith("Trial 1 (hidden_size=4, learning_rate=0.01) is best of 2 on valid: perplexity 5.000 ±")
     assert "So trial 1 is the better of the two" in said
-    assert "Better than all others: decided" in said
     assert "Without a result: trial 3 diverged." in said
     few = [trial(one.number, one.scores[:4], **one.setting) for one in (BETTER, WORSE)]
     said = " ".join(conclusions(record(*few, seeds=SEEDS[:4])))
     assert "Which is better is not decided: that takes 5 seeds." in said
-    assert "Better than all others: not decided" in said
+
+
+def test_of_several_settings_it_says_how_many_are_worse() -> None:
+    third = trial(4, tuple(9.5 - spread for spread in SPREAD), hidden_size=8, learning_rate=0.1)
+    alike = trial(4, BETTER.scores[::-1], hidden_size=5, learning_rate=0.1)
+    assert "It is decided to be better than each of the 2 other settings." in conclusions(record(BETTER, WORSE, third))
+    partly = conclusions(record(BETTER, WORSE, alike))
+    assert "It is decided to be better than 1 of the 2 other settings, which takes 5 seeds or more." in partly
 
 
 def test_the_chosen_setting_alone_has_figures_on_test(tmp_path: Path) -> None:
@@ -61,6 +67,9 @@ def test_lines_cross_each_axis_at_their_value_on_the_scale_that_fits() -> None:
     assert rate.heights == pytest.approx([0.0, 0.5, 1.0])  # on a log scale
     assert value.heights == pytest.approx([0.0, 0.5, 1.0])
     assert [text for _, text in rate.ticks] == ["0.01", "0.1", "1"]
+    near = trial(4, (5.01,) * 5, hidden_size=6, learning_rate=0.1)
+    labels = [text for _, text in columns(record(BETTER, WORSE, near))[2].ticks]
+    assert labels == [f"{one.value:.4g}" for one in (BETTER, WORSE)]  # that of the third would overlap
 
 
 def test_one_trial_has_no_lines_and_none_no_page_of_plots() -> None:

@@ -78,11 +78,14 @@ def conclusions(record: SweepRecord, tests: Sequence[Mapping[str, Any]] = ()) ->
     found = decide(record)
     if found is not None:
         sentences.append(describe(found.group, found.comparisons[0]))
-        decided = sum(pair.decided for pair in found.comparisons)
-        sentences.append(
-            f"Better than all others: {'decided' if found.leader_is_best else 'not decided'}; it is the better of the "
-            f"two in {decided} of {len(found.comparisons)} pairs, which takes {LEAST_SEEDS} seeds or more."
-        )
+        decided, others = sum(pair.decided for pair in found.comparisons), len(found.comparisons)
+        if others > 1 and found.leader_is_best:
+            sentences.append(f"It is decided to be better than each of the {others} other settings.")
+        elif others > 1:
+            sentences.append(
+                f"It is decided to be better than {decided or 'none'} of the {others} other settings, which takes "
+                f"{LEAST_SEEDS} seeds or more."
+            )
     scores = [score for one in tests if (score := one["metrics"].get("test", {}).get(record.metric)) is not None]
     if scores:
         reached = numbers.with_margin(*_mean(scores))

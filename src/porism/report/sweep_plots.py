@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 DECADE = 10
 """Numbers that span at least this factor are drawn on a log scale."""
 MOST_TICKS = 6
+APART = 0.08
+"""Of the height of an axis: two labels that are nearer overlap."""
 CHOSEN = 1
 """The colour of the chosen trial, by its place in the palette."""
 
@@ -61,8 +63,17 @@ def _numbers(name: str, values: Sequence[float]) -> ParallelAxis:
     span = scaled(high) - scaled(low)
     heights = [(scaled(value) - scaled(low)) / span if span else 0.5 for value in values]
     distinct = sorted(dict(zip(heights, values, strict=True)).items())
-    ends = distinct if len(distinct) <= MOST_TICKS else [distinct[0], distinct[-1]]
-    return ParallelAxis(name, heights, [(height, _label(value)) for height, value in ends])
+    return ParallelAxis(name, heights, [(height, _label(value)) for height, value in _apart(distinct)])
+
+
+def _apart(distinct: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Of heights with their values the lowest, the highest, and between them those whose labels do not overlap."""
+    first, *between, last = distinct if len(distinct) > 1 else distinct * 2
+    shown = [first]
+    for one in between if len(distinct) <= MOST_TICKS else []:
+        if min(one[0] - shown[-1][0], last[0] - one[0]) >= APART:
+            shown.append(one)
+    return [*shown, last] if last != first else shown
 
 
 def _label(value: Any) -> str:
