@@ -10,6 +10,8 @@ command line: an error carries both.
 """
 
 import json
+import re
+import reprlib
 import shlex
 from collections.abc import Sequence
 from difflib import SequenceMatcher, get_close_matches
@@ -66,13 +68,15 @@ class PorismError(Exception):
     """Something a user can put right.
 
     problem: what is wrong, and what to do where that is the same everywhere. advice: what to do, where it is not.
+    Whatever came from outside, a message is one line: `as_line`.
     """
 
     exit_code = 2
 
     def __init__(self, problem: str = "", advice: Advice | None = None) -> None:
-        self.problem, self.advice = problem, advice
-        super().__init__(self._with("" if advice is None else advice.command_line))
+        self.problem = as_line(problem)
+        self.advice = None if advice is None else Advice(*map(as_line, advice))
+        super().__init__(self._with("" if self.advice is None else self.advice.command_line))
 
     @property
     def in_python(self) -> str:
@@ -131,6 +135,41 @@ class Interrupted(PorismError):
     """Stopped from outside, with the run saved."""
 
     exit_code = 130
+
+
+BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that end a line or move the cursor, and those that no terminal can be sent."""
+LONG_WORD = re.compile(r"(\S{150})\S{151,}(\S{150})")
+"""Longer than names of files are."""
+LONGEST = 200
+"""Letters of what another library says."""
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+
+
+def as_line(text: str) -> str:
+    r"""A text as one line: escapes for its control characters and line breaks, and words without end by their ends.
+
+    >>> as_line("a folder\nof two lines")
+    'a folder\\nof two lines'
+    """
+    line = text if text.isprintable() else BREAKS.sub(lambda found: repr(found[0])[1:-1], text)
+    return line if len(line) < 450 else LONG_WORD.sub(r"\1...\2", line)
+
+
+def shown(value: object) -> str:
+    """What came, cut to fit into a message.
+
+    >>> shown("a" * 1000)
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaaaaaa'"
+    """
+    return " ".join(line.strip() for line in _SHORT.repr(value).splitlines())
+
+
+def one_line(error: BaseException) -> str:
+    """What another library says is wrong."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 MOST_NAMED = 10

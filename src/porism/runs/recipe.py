@@ -11,11 +11,13 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_ori
 
 import msgspec
 
-from porism.errors import Advice, RecipeError, advise, nearest, option
+from porism.errors import Advice, RecipeError, advise, nearest, option, shown
 from porism.runs.old_fields import EVERY, assignment, refuse_old
 
 LARGEST = 2**63 - 1
 """What torch can count to."""
+LONGEST_SHOWN = 60
+"""Letters of a value that a message gives as they are."""
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
 
@@ -110,8 +112,8 @@ def fields_set(assignments: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise RecipeError(
                 advice=Advice(
-                    f"--set takes field=value, got {text!r}. Write for instance --set epochs=10.",
-                    f"{text!r} sets no field. Write for instance epochs=10.",
+                    f"--set takes field=value, got {shown(text)}. Write for instance --set epochs=10.",
+                    f"{shown(text)} sets no field. Write for instance epochs=10.",
                 )
             )
         changes[key] = plain_value(value)
@@ -127,7 +129,7 @@ def with_fields(recipe: AnyRecipe, fields: Mapping[str, Any]) -> AnyRecipe:
     for key, value in fields.items():
         if key not in known:
             refuse_old(recipe.task, key, value, settings(recipe))
-            raise RecipeError(f"recipe {recipe.name} has no field {key!r}. {nearest(key, known)}")
+            raise RecipeError(f"recipe {recipe.name} has no field {shown(key)}. {nearest(key, known)}")
     changed = from_fields(type(recipe), {**dataclasses.asdict(recipe), **fields})
     check_finite(changed, fields)
     return changed
@@ -180,7 +182,7 @@ def from_fields(kind: type[AnyRecipe], fields: Mapping[str, Any]) -> AnyRecipe:
     known = [f.name for f in dataclasses.fields(kind)]
     for key in fields:
         if key not in known:
-            raise RecipeError(f"recipe {fields.get('name', '')} has no field {key!r}. {nearest(key, known)}")
+            raise RecipeError(f"recipe {fields.get('name', '')} has no field {shown(key)}. {nearest(key, known)}")
     try:
         return msgspec.convert(dict(fields), kind, strict=False)
     except msgspec.ValidationError as error:
@@ -188,10 +190,16 @@ def from_fields(kind: type[AnyRecipe], fields: Mapping[str, Any]) -> AnyRecipe:
             raise error.__cause__ from None
         expected, _, path = str(error).partition(" - at `$.")
         key = path.rstrip("`")
-        problem = f"{key}={fields.get(key)} cannot be" if key else "a field is missing"
+        problem = f"{key}={_value_shown(fields.get(key))} cannot be" if key else "a field is missing"
         expected = _choices(kind, key) or expected[:1].lower() + expected[1:].replace("`", "").replace("null", "none")
         advice = advise("Set it with {}.", option(key)) if key else None
         raise RecipeError(f"recipe {fields.get('name', '')}: {problem}: {expected}.", advice) from error
+
+
+def _value_shown(value: object) -> str:
+    """A value as it was written, cut where it is long."""
+    text = str(value)
+    return text if len(text) <= LONGEST_SHOWN else shown(text)
 
 
 def _choices(kind: type[Recipe], key: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from porism.errors import RecipeError, nearest
+from porism.errors import RecipeError, nearest, shown
 from porism.runs.recipe import Recipe, plain_value, settings, with_fields
 
 DECADE = 10
@@ -48,11 +48,13 @@ def parse_over(recipe: Recipe, texts: Sequence[str]) -> dict[str, Values | Range
     for text in texts:
         name, equals, given = text.partition("=")
         if not equals or not name or not given:
-            raise RecipeError(f"--over takes FIELD=VALUE,VALUE or FIELD=LOW..HIGH, got {text}.")
+            raise RecipeError(f"--over takes FIELD=VALUE,VALUE or FIELD=LOW..HIGH, got {shown(text)}.")
         if name == "recipe":
             raise RecipeError("--over takes fields of a recipe. Name several recipes after the task instead.")
         if name not in settings(recipe):
-            raise RecipeError(f"recipe {recipe.name} has no field {name!r}. {nearest(name, list(settings(recipe)))}")
+            raise RecipeError(
+                f"recipe {recipe.name} has no field {shown(name)}. {nearest(name, list(settings(recipe)))}"
+            )
         if name in space:
             raise RecipeError(f"--over names {name} twice. Give all its values at once: {name}=A,B.")
         space[name] = _range(recipe, name, given) if RANGE in given else _values(recipe, name, given)
@@ -62,12 +64,12 @@ def parse_over(recipe: Recipe, texts: Sequence[str]) -> dict[str, Values | Range
 def _values(recipe: Recipe, name: str, given: str) -> Values:
     values = [_typed(recipe, name, text) for text in given.split(",")]
     if repeated := [value for number, value in enumerate(values) if value in values[:number]]:
-        raise RecipeError(f"--over {name}={given} names {repeated[0]} twice. Name each value once.")
+        raise RecipeError(f"--over {name}={shown(given)[1:-1]} names {repeated[0]} twice. Name each value once.")
     return Values(tuple(values))
 
 
 def _range(recipe: Recipe, name: str, given: str) -> Range:
-    wrong = f"--over {name}={given} cannot be: "
+    wrong = f"--over {name}={shown(given)[1:-1]} cannot be: "
     ends, scale = given, next((scale for scale in SCALES if given.endswith(scale)), "")
     low, high = (_typed(recipe, name, text) for text in ends.removesuffix(scale).split(RANGE, 1))
     if any(isinstance(end, bool) or not isinstance(end, int | float) for end in (low, high)):

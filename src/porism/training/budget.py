@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from porism.errors import Advice, RecipeError, advise, nearest, option
+from porism.errors import Advice, RecipeError, advise, nearest, option, shown
 from porism.runs.recipe import AnyRecipe
 from porism.training.task import Task
 
@@ -37,7 +37,7 @@ def parse_budget(text: str) -> Budget:
             raise
         known = ["equal", "own", *(f"{kind}=N" for kind in KINDS)]
         takes = advise("{} takes", option("budget"))
-        choices = f"{', '.join(known)}, got {text!r}. {nearest(text, known)}"
+        choices = f"{', '.join(known)}, got {shown(text)}. {nearest(text, known)}"
         raise RecipeError(advice=Advice(*(f"{words} {choices}" for words in takes))) from None
 
 
@@ -104,7 +104,7 @@ def _epochs(recipe: AnyRecipe, amount: float, examples: int) -> int:
 
 def _checked(budget: Mapping[str, float]) -> Mapping[str, float]:
     if len(budget) != 1 or (kind := next(iter(budget))) not in KINDS:
-        given = ", ".join(budget) or "nothing"
+        given = ", ".join(shown(kind)[1:-1] for kind in budget) or "nothing"
         raise RecipeError(f"a budget is one of {', '.join(KINDS)}, got {given}. Write for instance epochs=12.")
     amount = budget[kind]
     if not math.isfinite(amount) or amount <= 0 or (kind == "epochs" and not float(amount).is_integer()):

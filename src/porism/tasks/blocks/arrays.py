@@ -20,10 +20,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.errors import DataError
+from porism.errors import DataError, one_line
 from porism.tasks.blocks.download import COMPRESSED, read_content, readable
 from porism.tasks.blocks.memory import check_fits
-from porism.tasks.blocks.messages import one_line
 
 MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 10_000

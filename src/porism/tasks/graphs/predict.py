@@ -5,8 +5,7 @@ from difflib import get_close_matches
 
 from torch import Tensor
 
-from porism.errors import DataError
-from porism.tasks.blocks.messages import shown
+from porism.errors import DataError, shown
 from porism.tasks.graphs.data.labelled_graph import UNKNOWN, LabelledGraph
 from porism.training.task import Prediction
 

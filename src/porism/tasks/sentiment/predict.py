@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from porism.errors import DataError, RecipeError
+from porism.errors import DataError, RecipeError, shown
 from porism.tasks.blocks.classification import likeliest
-from porism.tasks.blocks.messages import shown
 from porism.tasks.sentiment.data.reviews import CLASSES
 from porism.tasks.sentiment.data.tokenizer import ReviewTokenizer
 from porism.tasks.sentiment.model.base import Classifier

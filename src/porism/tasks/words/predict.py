@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from porism.errors import Advice, DataError, RecipeError, ShapeError, nearest
+from porism.errors import Advice, DataError, RecipeError, ShapeError, nearest, shown
 from porism.tasks.blocks.prediction_options import renamed
 from porism.tasks.words.data import word2vec
 from porism.training.task import Prediction
@@ -77,7 +77,7 @@ def id_of(word: str, ids: Mapping[str, int], words: Sequence[str]) -> int:
         if alike
         else "None has a similar spelling: it is too rare in the text, or not in it."
     )
-    raise DataError(f"{word!r} is not among the {len(words)} words with a vector. {advice}")
+    raise DataError(f"{shown(word)} is not among the {len(words)} words with a vector. {advice}")
 
 
 def closest_words(
@@ -127,7 +127,7 @@ def answer(
     options = renamed(options, OLD_OPTIONS)
     for name in options:
         if name not in OPTIONS:
-            raise RecipeError(f"words have no option {name!r}. {nearest(name, OPTIONS)}")
+            raise RecipeError(f"words have no option {shown(name)}. {nearest(name, OPTIONS)}")
     count = options.get("topn", COUNT)
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise RecipeError(f"words: topn is {count!r}, expected a whole number from 1 on.")

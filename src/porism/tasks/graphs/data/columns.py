@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from porism.errors import DataError
-from porism.tasks.blocks.messages import shown
+from porism.errors import DataError, shown
 
 MOST_CATEGORIES = 1000
 """Different texts in one column: more are no categories."""

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from porism.errors import DataError, nearest
+from porism.errors import DataError, nearest, one_line, shown
 from porism.layers.gcn import Graph
 from porism.tasks.blocks.download import read_content
-from porism.tasks.blocks.messages import one_line, shown
 from porism.tasks.blocks.texts import decoded
 from porism.tasks.graphs.data.columns import FeatureColumn, encode, infer_columns
 from porism.tasks.graphs.data.columns import number as to_number
@@ -103,7 +102,8 @@ def _graph(path: Path, number: dict[str, int]) -> Graph:
     directed = header[:2] == ["from", "to"]
     if not directed and header[:2] != ["source", "target"]:
         raise DataError(
-            f"{path}, line 1: {','.join(header)!r}, expected source,target for edges that count both ways, or from,to."
+            f"{path}, line 1: {shown(','.join(header))}, expected source,target for edges that count both ways, or "
+            "from,to."
         )
     edges: dict[tuple[int, int], float] = {}
     for where, cells in rows:

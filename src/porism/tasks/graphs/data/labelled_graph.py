@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from porism.errors import DataError
+from porism.errors import DataError, shown
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.csr import Csr, rows_of
 from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.labels import UNKNOWN, check_class_count
-from porism.tasks.blocks.messages import shown
 from porism.tasks.blocks.splits import check_disjoint
 from porism.tasks.graphs.data.columns import FeatureColumn
 

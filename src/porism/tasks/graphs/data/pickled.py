@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.errors import DataError
+from porism.errors import DataError, one_line, shown
 from porism.tasks.blocks.download import read_content
-from porism.tasks.blocks.messages import one_line, shown
 from porism.tasks.graphs.data.sparse import sparse_matrix
 
 NUMBERS = re.compile(r"[biuf][1248]")

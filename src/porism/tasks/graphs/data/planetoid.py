@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from porism.errors import DataError
+from porism.errors import DataError, shown
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.tasks.blocks.download import COMPRESSED, DataSet, PublicFile, fetch, read_content
-from porism.tasks.blocks.messages import shown
 from porism.tasks.graphs.data.edge_list import graph_of
 from porism.tasks.graphs.data.labelled_graph import UNKNOWN, LabelledGraph
 from porism.tasks.graphs.data.pickled import read_pickle

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from porism.errors import DataError
+from porism.errors import DataError, one_line, shown
 from porism.layers.gcn.adjacency.csr import Csr
-from porism.tasks.blocks.messages import one_line, shown
 
 MOST_FEATURES = 2**22
 """Columns that features may have, most of them empty perhaps. The weights of more would take gigabytes."""

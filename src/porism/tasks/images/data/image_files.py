@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from porism.errors import DataError, MissingExtra
-from porism.tasks.blocks.messages import one_line
+from porism.errors import DataError, MissingExtra, one_line
 from porism.tasks.images.data.image_set import Shape
 
 if TYPE_CHECKING:

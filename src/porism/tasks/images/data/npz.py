@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from porism.errors import DataError
+from porism.errors import DataError, shown
 from porism.tasks.blocks.arrays import open_npz
 from porism.tasks.blocks.labels import check_class_count, whole_labels
-from porism.tasks.blocks.messages import shown
 from porism.tasks.images.data.image_set import ImageSet, image_set, labelled
 
 KEYS = {"train": "train", "valid": "val", "test": "test"}

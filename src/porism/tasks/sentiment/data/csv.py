@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from porism.errors import DataError, advise, fields, nearest
+from porism.errors import DataError, advise, fields, nearest, one_line, shown
 from porism.tasks.blocks.download import COMPRESSED, check_unpacked, open_content, readable
 from porism.tasks.blocks.memory import check_fits
-from porism.tasks.blocks.messages import one_line, shown
 from porism.tasks.blocks.texts import decoded
 from porism.tasks.sentiment.data.reviews import CLASS_OF_SCORE, Review
 

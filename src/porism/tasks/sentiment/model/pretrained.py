@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from porism.errors import DataError, RecipeError, advise, fields
-from porism.tasks.blocks.messages import one_line
+from porism.errors import DataError, RecipeError, advise, fields, one_line
 from porism.tasks.sentiment.data.tokenizer import PretrainedTokenizer, missing_transformers
 from porism.tasks.sentiment.model.base import Encoded, TextEncoder
 

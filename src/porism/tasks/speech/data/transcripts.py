@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from porism.errors import DataError, advise, fields
+from porism.errors import DataError, advise, fields, shown
 from porism.tasks.blocks.download import readable
 from porism.tasks.speech.data.pairs import sounds_in
 from porism.tasks.speech.data.recordings import (
@@ -40,7 +40,7 @@ def read_by_pattern(folder: Path, pattern: str) -> Recordings:
     """The recordings of a folder whose transcripts are in the files of a pattern."""
     if not pattern or Path(pattern).is_absolute():
         raise DataError(
-            f"transcripts={pattern!r} cannot be: expected names of files below {folder}.",
+            f"transcripts={shown(pattern)} cannot be: expected names of files below {folder}.",
             advise("Give for instance {}.", fields(transcripts=LIBRISPEECH)),
         )
     found = list(_one_each(folder, pattern) if NAME in pattern else _in_lists(folder, pattern))
@@ -108,7 +108,9 @@ def _fields(where: str, line: str) -> tuple[str, str]:
     name, *texts = line.split(mark) if mark else line.split(maxsplit=1)
     filled = [text for text in texts if text.strip()]
     if not filled:
-        raise DataError(f"{where}: {line.strip()!r} has no transcript. Expected a name, a space or a bar, and a text.")
+        raise DataError(
+            f"{where}: {shown(line.strip())} has no transcript. Expected a name, a space or a bar, and a text."
+        )
     bare = Path(name.strip())
     return bare.stem if bare.suffix.lower() in SOUND_SUFFIXES else bare.name, filled[-1]
 

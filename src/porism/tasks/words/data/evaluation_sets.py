@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from porism.errors import DataError
+from porism.errors import DataError, shown
 from porism.runs.exhibits import Table
 from porism.tasks.blocks.download import COMPRESSED, read_content
 from porism.tasks.blocks.ranks import ranks
@@ -179,7 +179,9 @@ def read_pairs(file: Path) -> list[tuple[str, str, float]]:
         except ValueError:
             rating = math.nan
         if not math.isfinite(rating):
-            raise DataError(f"{file}, line {number}: {line!r}, expected word, tab, word, tab, number. Mend the line.")
+            raise DataError(
+                f"{file}, line {number}: {shown(line)}, expected word, tab, word, tab, number. Mend the line."
+            )
         pairs.append((a, b, rating))
     if not pairs:
         raise DataError(f"{file}: no pair of words in it. Give a line a pair: word, tab, word, tab, number.")
@@ -196,7 +198,7 @@ def read_questions(file: Path) -> dict[str, list[list[str]]]:
         question = line.split()
         if not sections:
             raise DataError(
-                f"{file}, line {number}: {line!r} belongs to no section. Begin with a line such as `: family`."
+                f"{file}, line {number}: {shown(line)} belongs to no section. Begin with a line such as `: family`."
             )
         if len(question) != 4:
             raise DataError(f"{file}, line {number}: {len(question)} words, expected four: a is to b as c is to d.")

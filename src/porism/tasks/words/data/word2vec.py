@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from porism.errors import DataError, ShapeError
+from porism.errors import DataError, ShapeError, shown
 
 TEXT, BINARY = (".txt", ".vec"), (".bin",)
 LONGEST_LINE = 2**24
@@ -87,11 +87,13 @@ def load(path: Path) -> tuple[list[str], Tensor]:
             for position, spelling, numbers in (_read_text if is_text else _read_binary)(path, file, start, V, D):
                 word = _decoded(path, spelling, position)
                 if word in positions:
-                    raise DataError(f"{path}, {position}: {word!r} is already at {positions[word]}. Leave one of them.")
+                    raise DataError(
+                        f"{path}, {position}: {shown(word)} is already at {positions[word]}. Leave one of them."
+                    )
                 vectors[len(positions)] = numbers
                 if not np.isfinite(vectors[len(positions)]).all():
                     raise DataError(
-                        f"{path}, {position}: {word!r} has a number that is not finite. Leave the word out."
+                        f"{path}, {position}: {shown(word)} has a number that is not finite. Leave the word out."
                     )
                 positions[word] = position
     return list(positions), torch.from_numpy(vectors)
@@ -118,15 +120,15 @@ def _check(path: Path, words: Sequence[str], vectors: Tensor) -> None:
     for number, word in enumerate(words, 1):
         if not word or " " in word or "\n" in word:
             raise DataError(
-                f"{path}: word {number}, {word!r}, is empty or has a space or an end of line in it, which end a word "
-                "in these files. Join its parts, for instance by _."
+                f"{path}: word {number}, {shown(word)}, is empty or has a space or an end of line in it, which end a "
+                "word in these files. Join its parts, for instance by _."
             )
     word, times = Counter(words).most_common(1)[0]
     if times > 1:
-        raise DataError(f"{path}: {word!r} is there {times} times. Leave one of them.")
+        raise DataError(f"{path}: {shown(word)} is there {times} times. Leave one of them.")
     bad = (~vectors.isfinite().all(1)).nonzero()
     if len(bad):
-        raise DataError(f"{path}: {words[int(bad[0])]!r} has a number that is not finite. Leave the word out.")
+        raise DataError(f"{path}: {shown(words[int(bad[0])])} has a number that is not finite. Leave the word out.")
 
 
 def _packed(file: BufferedIOBase, suffix: str) -> AbstractContextManager[BufferedIOBase]:
@@ -193,7 +195,7 @@ def _read_text(path: Path, file: BufferedIOBase, line: bytes, V: int, D: int) ->
         except ValueError:
             bad = next(text for text in texts if not _is_number(text)).decode(errors="replace")
             raise DataError(
-                f"{path}, line {number}: {bad!r} is not a number. Expected a word and {D} numbers."
+                f"{path}, line {number}: {shown(bad)} is not a number. Expected a word and {D} numbers."
             ) from None
         yield f"line {number}", word, numbers
         line = file.readline(LONGEST_LINE)
