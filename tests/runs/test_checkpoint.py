@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from porism.errors import RunError
+from porism.files import sha256, sha256_of_json
 from porism.runs import checkpoint
 
 PARTS = {"model": {"weight": torch.arange(6.0).view(2, 3)}, "random": {"cpu": torch.arange(4, dtype=torch.uint8)}}
@@ -227,3 +228,33 @@ def test_a_state_of_another_shape_is_refused(tmp_path: Path) -> None:
         (tmp_path / "last/state.json").write_text(content, encoding="latin-1")
         with pytest.raises(RunError, match=r"state\.json is damaged"):
             checkpoint.load(tmp_path / "last")
+
+
+def resealed(folder: Path, **files: bytes) -> None:
+    """Put other files into a checkpoint, with right checksums, as somebody would who wants to be trusted."""
+    state = json.loads((folder / "state.json").read_text())
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+        state["files"][name] = sha256(content)
+    state["sha256"] = sha256_of_json({"state": state["state"], "files": state["files"]})
+    (folder / "state.json").write_text(json.dumps(state, indent=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("model.safetensors", b"\xff" * 40, r"model\.safetensors is no file of a checkpoint"),
+        ("assets.json", b"[" * 9000, r"assets\.json is no file of a checkpoint"),
+        ("../other.json", b"{}", r"state\.json names '\.\./other\.json', which is no file of a checkpoint"),
+        ("code.py", b"import os", r"state\.json names 'code\.py', which is no file of a checkpoint"),
+        ("model.pkl", b"cos\nsystem\n", r"state\.json names 'model\.pkl', which is no file of a checkpoint"),
+    ],
+)
+def test_right_checksums_over_something_else_are_refused(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    save(tmp_path / "last", 1)
+    resealed(tmp_path / "last", **{name: content})
+    with pytest.raises(RunError, match=message):
+        checkpoint.load(tmp_path / "last")

@@ -398,3 +398,27 @@ def test_a_last_under_the_name_of_best_is_no_best(straight: Path, tmp_path: Path
         shutil.copytree(run / "last", run / name)
     with pytest.raises(RunError, match=f"{run / 'best'} is not a checkpoint of a best epoch"):
         session.best_checkpoint(RunFolder.open(run), Listener())
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("optimizer", "last cannot be resumed from: its optimizer or its random state does not fit"),
+        ("random", "last cannot be resumed from: its optimizer or its random state does not fit"),
+        ("epoch", "last is not a checkpoint to resume from: Expected `int` >= 1"),
+        ("step", "last is not a checkpoint to resume from: Expected `int` >= 0"),
+    ],
+)
+def test_a_last_of_other_making_is_refused(text: str, tmp_path: Path, what: str, message: str) -> None:
+    run = stopped(tmp_path / "run", text, epochs=1)
+    shutil.rmtree(run / "last.previous", ignore_errors=True)
+    found = checkpoint.read(run / "last")
+    parts, state = dict(found.parts), dict(found.state)
+    if what in parts:
+        parts[what] = {name: x[:1].clone() if x.dim() else x for name, x in parts[what].items()}
+    else:
+        state["position"] = {**state["position"], what: -3}
+    checkpoint.save(run / "last", parts, state)
+    shutil.rmtree(run / "last.previous")
+    with pytest.raises(RunError, match=message):
+        resume(run)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from porism.errors import RunError
+from porism.errors import RunError, one_line
 from porism.files import LITTER, cannot_write, read_bytes, sha256, sha256_of_json, sync_folder, temporary, write_synced
 from porism.runs.checkpoint_state import STATE, candidates, previous_of, read_state
 
@@ -140,10 +141,14 @@ def read(folder: Path) -> Checkpoint:
         if (found := sha256(content)) != expected:
             raise RunError(f"{folder / name} is damaged: its sha256 begins {found[:12]}, {expected[:12]} was written.")
         stem, _, kind = name.partition(".")
-        if kind == "json":
-            documents[stem] = json.loads(content)
-        else:
-            parts[stem] = load_tensors(content)
+        try:
+            if kind == "json":
+                documents[stem] = json.loads(content)
+            else:
+                parts[stem] = load_tensors(content)
+        except (ValueError, RecursionError, SafetensorError) as error:
+            # A right checksum says who wrote it, not what it is.
+            raise RunError(f"{folder / name} is no file of a checkpoint: {one_line(error)}.") from error
     return Checkpoint(folder, parts, documents, sealed.state)
 
 

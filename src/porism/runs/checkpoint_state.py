@@ -1,6 +1,7 @@
 """The state of a checkpoint, state.json: read and checked without its tensors, and so without torch."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 
 import msgspec
 
-from porism.errors import RunError
+from porism.errors import RunError, shown
 from porism.files import read_bytes, sha256_of_json, temporary
 
 STATE = "state.json"
+FILE = re.compile(r"\w[\w.-]*\.(safetensors|json)")
+"""A file beside it: a checkpoint never leads out of its folder."""
 
 
 class StateFile(msgspec.Struct):
@@ -37,6 +40,8 @@ def read_state(path: Path) -> StateFile:
         raise RunError(f"{path} is damaged: it is not the JSON that was written.") from error
     if sha256_of_json({"state": sealed.state, "files": sealed.files}) != sealed.sha256:
         raise RunError(f"{path} is damaged: its content was altered.")
+    if elsewhere := [name for name in sealed.files if not FILE.fullmatch(name)]:
+        raise RunError(f"{path} names {shown(elsewhere[0])}, which is no file of a checkpoint.")
     return sealed
 
 

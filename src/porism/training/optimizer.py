@@ -76,9 +76,12 @@ def state_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def load_state(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Give the optimizer its memory back."""
+    """Give the optimizer its memory back. ValueError where it is that of other parameters: torch takes any."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     states: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         index, _, key = name.partition(".")
+        if not 0 <= int(index) < len(parameters) or (value.dim() and value.shape != parameters[int(index)].shape):
+            raise ValueError(f"{name} is {tuple(value.shape)}, which is the shape of no parameter there")
         states.setdefault(int(index), {})[key] = value
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from porism.errors import RunError, advise
+from porism.errors import RunError, advise, one_line
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint, Files, files_of
 from porism.runs.events import EventRecord
-from porism.runs.recipe import Recipe
+from porism.runs.recipe import Count, NotNegative, Recipe, Whole
 from porism.runs.results import METRICS
 from porism.runs.run import BEST, LAST, RunFolder
 from porism.training import optimizer
@@ -26,19 +26,19 @@ from porism.training.task import Carry, Task
 class Position:
     """Where a training stands, tensors aside. Saved with every checkpoint."""
 
-    epoch: int = 1
+    epoch: Count = 1
     """Counted in validations: a recipe has `check_val_every_n_epoch` epochs between two. So is `best_epoch`."""
-    step: int = 0
+    step: Whole = 0
     """Batches since the last validation."""
     loss: float = 0.0
     """Sum over them, each batch weighed by its units."""
-    units: int = 0
+    units: Whole = 0
     best: float | None = None
-    best_epoch: int = 0
-    epoch_seconds: float = 0.0
+    best_epoch: Whole = 0
+    epoch_seconds: NotNegative = 0.0
     """Time spent in training steps, since the last validation and over all of them."""
-    seconds: float = 0.0
-    all_units: int = 0
+    seconds: NotNegative = 0.0
+    all_units: Whole = 0
     finished: str = ""
     """Why training is over, empty while it is not."""
 
@@ -155,13 +155,19 @@ class TrainingState:
                 advise("This was: {}", self.run.facts.repeating()),
             ) from error
         checkpoint.load_model(self.model, saved)
-        memory = self.task.optimizer_state(saved.parts["optimizer"], saved.parts["model"])
-        optimizer.load_state(self.optimizer, memory)
+        try:
+            memory = self.task.optimizer_state(saved.parts["optimizer"], saved.parts["model"])
+            optimizer.load_state(self.optimizer, memory)
+            torch.set_rng_state(saved.parts["random"]["cpu"])
+            if self.device.type == "cuda" and "cuda" in saved.parts["random"]:
+                torch.cuda.set_rng_state(saved.parts["random"]["cuda"], self.device)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise RunError(
+                f"{saved.folder} cannot be resumed from: its optimizer or its random state does not fit the recipe "
+                f"({one_line(error)})."
+            ) from error
         self.position = msgspec.convert(saved.state["position"], Position)
         self.carry = {name: x.to(self.device) for name, x in saved.parts["carry"].items()} or None
-        torch.set_rng_state(saved.parts["random"]["cpu"])
-        if self.device.type == "cuda" and "cuda" in saved.parts["random"]:
-            torch.cuda.set_rng_state(saved.parts["random"]["cuda"], self.device)
         return saved, warning
 
     def _parameters(self) -> Collection[str]:

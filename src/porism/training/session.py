@@ -12,7 +12,7 @@ from torch import nn
 from porism.costing.alphabet import factored
 from porism.costing.breakdown import terms_of
 from porism.costing.cost import Cost
-from porism.errors import DataError, PorismError, RunError, TrainingError
+from porism.errors import DataError, PorismError, RunError, TrainingError, one_line
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe, from_fields
@@ -31,6 +31,8 @@ from porism.training.recipe_cost import is_kept
 from porism.training.request import NO_OBJECTS, TrainingRequest
 from porism.training.reuse import Circumstances, refuse_other_run
 from porism.training.task import Task, UserObjects
+
+ASSETS = "assets.json"
 
 
 def begin(request: TrainingRequest, out: Path) -> Training:
@@ -159,7 +161,15 @@ def best_checkpoint(run: RunFolder, progress: Progress) -> Checkpoint:
 
 def restore_task(kind: type[Task], run: RunFolder, saved: Checkpoint, user_objects: UserObjects = NO_OBJECTS) -> Task:
     """The run's task without its data."""
-    task = kind.restore(recipe_from(kind, run.fields), saved.documents["assets"])
+    recipe = recipe_from(kind, run.fields)
+    try:
+        task = kind.restore(recipe, saved.documents["assets"])
+    except PorismError:
+        raise
+    except Exception as error:  # whatever a task makes of a document that it did not write
+        raise RunError(
+            f"{saved.folder / ASSETS} is not what {kind.name} keeps of its data: {one_line(error)}."
+        ) from error
     task.user_objects = with_model(run, user_objects)
     return task
 

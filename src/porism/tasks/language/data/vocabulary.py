@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor
 
-from porism.errors import DataError, RecipeError
+from porism.errors import DataError, RecipeError, shown
 from porism.tasks.blocks.texts import EOS
 
 __all__ = ["EOS", "UNK", "Vocabulary"]
@@ -37,7 +38,7 @@ class Vocabulary:
     def __post_init__(self) -> None:
         if len(self.index) != len(self.words):
             twice = next(word for word, count in Counter(self.words).items() if count > 1)
-            raise DataError(f"vocabulary: the word {twice!r} is in it twice. Every word must have one number.")
+            raise DataError(f"vocabulary: the word {shown(twice)} is in it twice. Every word must have one number.")
         for special in (EOS, UNK):
             if special not in self.index:
                 raise DataError(f"vocabulary: {special} is not among its {len(self.words)} words. Add it.")
@@ -67,7 +68,7 @@ class Vocabulary:
     @classmethod
     def from_json(cls, words: Sequence[str]) -> Self:
         """The vocabulary `to_json` wrote."""
-        return cls(tuple(words))
+        return cls(msgspec.convert(words, tuple[str, ...]))
 
     def to_json(self) -> list[str]:
         """The words in the order of their numbers."""

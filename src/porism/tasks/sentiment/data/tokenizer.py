@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import msgspec
+
 from porism.errors import DataError, MissingExtra, advise, fields
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ class WordTokenizer(ReviewTokenizer):
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
-        return cls(saved["words"], saved["lowercase"])
+        return cls(msgspec.convert(saved["words"], list[str]), msgspec.convert(saved["lowercase"], bool))
 
     def to_json(self) -> dict[str, Any]:
         return {"words": self.words, "lowercase": self.lowercase}

@@ -8,10 +8,11 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.errors import DataError, MissingExtra, advise, fields
+from porism.errors import DataError, MissingExtra, advise, fields, shown
 from porism.tasks.words.model.trainer import END
 
 EMPTY = -1
@@ -148,13 +149,13 @@ class WordCounts:
         if not words:
             raise DataError(f"{source}: empty, no word in it. Give a file with text.")
         if len(words) == 1:
-            raise DataError(f"{source}: one word only, {words[0].decode()!r}, without a context. Give more text.")
+            raise DataError(f"{source}: one word only, {shown(words[0].decode())}, without a context. Give more text.")
         often: list[int] = np.flatnonzero(counts >= least_count).tolist()
         if len(often) < 2:
             top = int(counts.argmax())
             few = "only one word comes" if often else "no word comes"
             raise DataError(
-                f"{source}: {few} {least_count} times or more; the most frequent, {words[top].decode()!r}, comes "
+                f"{source}: {few} {least_count} times or more; the most frequent, {shown(words[top].decode())}, comes "
                 f"{counts[top]} times.",
                 advise("Use {}, or give more text.", fields(min_count=1)),
             )
@@ -163,7 +164,11 @@ class WordCounts:
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> Self:
-        return cls(tuple(known["words"]), tuple(known["counts"]))
+        words = msgspec.convert(known["words"], tuple[str, ...])
+        counts = msgspec.convert(known["counts"], tuple[int, ...])
+        if len(words) != len(counts):
+            raise ValueError(f"{len(words)} words with {len(counts)} counts")
+        return cls(words, counts)
 
     def to_json(self) -> dict[str, Any]:
         return {"words": list(self.words), "counts": list(self.counts)}
