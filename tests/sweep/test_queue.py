@@ -210,3 +210,25 @@ def test_the_lock_of_a_journal_says_so_where_it_cannot_be_taken(tmp_path: Path) 
     lock.folder.rmdir()
     with pytest.raises(RunError):
         lock.acquire()
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("{", "line 2 is not JSON, "),
+        ("[" * 9000, "line 2 is not JSON, "),
+        ("[1, 2]", r"line 2 is \[1, 2\]\."),
+        ('{"op_code": "0"}', "line 2 is {'op_code': '0'}"),
+        ('{"op_code": 0, "worker_id": "x"}', "'study_name'"),
+    ],
+    ids=["torn", "deep", "a list", "no code", "no name"],
+)
+def test_a_journal_with_a_line_of_others_is_refused_as_it_is(plan: Plan, where: Where, line: str, why: str) -> None:
+    queue_of(plan, where)
+    journal = where.folder / JOURNAL
+    first, *rest = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join([first, f"{line}\n", *rest]))
+    before = journal.read_bytes()
+    with pytest.raises(RunError, match=rf"{JOURNAL} is no journal of a sweep: .*{why}"):
+        queue_of(plan, where)
+    assert journal.read_bytes() == before

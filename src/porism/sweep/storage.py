@@ -1,5 +1,6 @@
 """Optuna's storages for a sweep: the journal file for one machine, PostgreSQL for many."""
 
+import json
 import os
 import time
 import warnings
@@ -8,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from porism.errors import MissingExtra, RecipeError, RunError
+from porism.errors import MissingExtra, RecipeError, RunError, one_line, shown
 from porism.runs.lock import Lock, is_locked
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
+
+    from porism.sweep.journal_lock import JournalLock
 
 JOURNAL = "sweep.journal"
 POSTGRESQL = ("postgresql://", "postgresql+psycopg://", "postgres://")
@@ -77,12 +80,40 @@ def _journal(path: Path) -> "BaseStorage":
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         refuse_without_locks(path.parent)
+        lock = JournalLock(path)
+        refuse_damaged(path, lock)
         with quiet():
-            return JournalStorage(JournalFileBackend(str(path), JournalLock(path)))
+            return JournalStorage(JournalFileBackend(str(path), lock))
     except OSError as error:
         raise RunError(f"the journal {path} cannot be written: {error.strerror}. Choose another --out.") from error
-    except ValueError as error:
-        raise RunError(f"{path} is no journal of a sweep: {error}. Move it, or choose another --out.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise no_journal(path, one_line(error)) from error
+
+
+def refuse_damaged(path: Path, lock: "JournalLock") -> None:
+    """Refuse a journal with a line that no sweep wrote, before another is added to it.
+
+    What a writer that died left of its last line is no damage: the lock cuts it off.
+    """
+    if not path.is_file():
+        return
+    lock.acquire()
+    try:
+        content = path.read_bytes()
+    finally:
+        lock.release()
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise no_journal(path, f"line {number} is not JSON, {one_line(error)}") from None
+        if not isinstance(entry, dict) or not isinstance(entry.get("op_code"), int):
+            raise no_journal(path, f"line {number} is {shown(entry)}")
+
+
+def no_journal(path: Path, why: str) -> RunError:
+    """That a file is not what a sweep wrote."""
+    return RunError(f"{path} is no journal of a sweep: {why}. Bring it back as it was, or choose another --out.")
 
 
 def refuse_without_locks(folder: Path) -> None:
