@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from porism.errors import DataError
 from porism.tasks.words.data.corpus import Reader, ReadingOptions, StreamedCorpus, TextSource
 from porism.tasks.words.data.vocabulary import WordTable
 
@@ -106,3 +107,13 @@ def test_a_table_of_words_is_made_once() -> None:
     corpus = counted()
     assert isinstance(corpus.word_table, WordTable)
     assert corpus.word_table is corpus.word_table
+
+
+def test_a_file_that_changes_while_it_is_trained_on_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(LINES))
+    corpus = StreamedCorpus.counted("lines", {"train": (TextSource(str(path)),)}, READING)
+    training_tokens(corpus)
+    path.write_text("\n".join(LINES).replace("number699", "number998"))
+    with pytest.raises(DataError, match=r"lines\.txt, byte \d+: the file was changed since its words were counted"):
+        training_tokens(corpus)

@@ -8,6 +8,7 @@
 import hashlib
 import io
 import weakref
+import zlib
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -142,7 +143,10 @@ HELD_WORDS = 20_000
 
 
 class Chunk(NamedTuple):
-    """Position of a chunk: the text's number, first byte, bytes; its first sentence, its words, the words before it."""
+    """Position of a chunk: the text's number, first byte, bytes; its first sentence, its words, the words before it.
+
+    Its checksum tells whether the file is still what was counted.
+    """
 
     text: int
     offset: int
@@ -150,6 +154,7 @@ class Chunk(NamedTuple):
     sentence: int
     words: int
     previous: int
+    crc32: int
 
 
 @dataclass(frozen=True)
@@ -228,6 +233,11 @@ class StreamedCorpus:
         """A chunk of the training text as ids of known words."""
         text = reader.texts[chunk.text]
         content = reader.read(chunk.text, chunk.offset, chunk.length)
+        if zlib.crc32(content) != chunk.crc32:
+            raise DataError(
+                f"{text.name}, byte {chunk.offset}: the file was changed since its words were counted. Bring it back "
+                "as it was and resume, or start a new run."
+            )
         content = text.plain(content, chunk.offset, self.reading.lower, self.reading.tokenizer)
         return self.word_table.tokenize(content, chunk.sentence, Split.of("train", self.every))
 
@@ -246,7 +256,7 @@ class StreamedCorpus:
         """The known words among those, and how many there are, known or not."""
         own = split in self.texts
         which = Split() if own else Split.of(split, self.every)
-        held: list[NDArray[np.int32]] = []
+        held = [np.empty(0, np.int32)]  # a file of a split may hold no word at all
         words = sentence = 0
         for text in self.texts[split if own else "train"]:
             for offset, content in text.chunks(self.reading.chunk_bytes(text.size)):
@@ -272,9 +282,10 @@ class _Counter:
         self._most = max(2, reading.memory * MIB // BYTES_A_TABLE_WORD)
 
     def count(self, number: int, text: TextSource) -> None:
-        for offset, length, plain in self._chunks(text):
+        for offset, content, plain in self._chunks(text):
             _, words, following = self.table.count(plain, self._sentence, self.split)
-            self.rows.extend(Chunk(number, offset, length, self._sentence, words, self._previous))
+            position = Chunk(number, offset, len(content), self._sentence, words, self._previous, zlib.crc32(content))
+            self.rows.extend(position)
             self._sentence, self._previous = following, self._previous + words
             while len(self.table) > self._most:
                 self.pruned += 1
@@ -285,12 +296,12 @@ class _Counter:
         for _ in self._chunks(text):
             pass
 
-    def _chunks(self, text: TextSource) -> Iterator[tuple[int, int, bytes]]:
-        """Offset and bytes of each chunk in the file, and its plain text, which goes into the fingerprint."""
+    def _chunks(self, text: TextSource) -> Iterator[tuple[int, bytes, bytes]]:
+        """Offset and content of each chunk in the file, and its plain text, which goes into the fingerprint."""
         for offset, content in text.chunks(self.reading.chunk_bytes(text.size)):
             plain = text.plain(content, offset, self.reading.lower, self.reading.tokenizer)
             self.digest.update(plain)
-            yield offset, len(content), plain
+            yield offset, content, plain
         # One text must not run into the next.
         self.digest.update(b"\0")
 
