@@ -74,3 +74,28 @@ def test_classes_of_text_have_one_number_in_all_splits() -> None:
     assert data.classes == ("a", "b", "c")
     targets = {split: examples.batch(torch.arange(4))[-1].tolist() for split, examples in data.splits.items()}
     assert targets == {"train": [1, 2, 1, 2], "valid": [0, 0, 1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("".join(f"{n},{n}\n" for n in range(9)) + "1,1000000000\n", "labels run to 1000000000, so 1,000,000,001"),
+        ('1,"a\n' + "b" * 140_000, "line 2: field larger than field limit"),
+        ("1,0\n", "1 examples, expected at least 3"),
+    ],
+)
+def test_what_no_model_can_learn_is_told_by_the_file(content: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(content)
+    with pytest.raises(DataError) as raised:
+        load_data(str(path), MLP)
+    assert words in str(raised.value)
+    assert str(raised.value).startswith(str(path))
+
+
+def test_a_number_that_is_none_is_told_by_file_and_row(tmp_path: Path) -> None:
+    X = np.arange(12.0).reshape(6, 2)
+    X[4, 1] = np.nan
+    np.savez(tmp_path / "data.npz", X=X, y=np.arange(6) % 2)
+    with pytest.raises(DataError, match=r"data\.npz: the input at \[4, 1\] is nan, expected finite numbers"):
+        load_data(str(tmp_path / "data.npz"), MLP)

@@ -27,6 +27,7 @@ from porism.tasks.blocks.in_memory import (
     examples_of,
     fixed_randomness,
 )
+from porism.tasks.blocks.labels import check_class_count
 from porism.tasks.supervised.data.embedded import CLASSES, rings
 from porism.tasks.supervised.data.files import read_examples
 from porism.tasks.supervised.recipes import SupervisedRecipe
@@ -65,7 +66,12 @@ def load_data(source: str | None, recipe: SupervisedRecipe) -> SupervisedData:
     path = Path(source).expanduser()
     if not path.exists():
         raise DataError(f"{source}: no such file, and no data of that name. {nearest(source, list(CATALOGUE))}")
-    return split_up(read_examples(path), recipe)
+    examples = read_examples(path)
+    try:
+        return split_up(examples, recipe)
+    except DataError as error:
+        # The same is told of data in memory, which has no name of its own.
+        raise DataError(f"{path}: {error.problem.removeprefix('data: ')}", error.advice) from error
 
 
 def own_data(data: Any, recipe: SupervisedRecipe) -> SupervisedData:
@@ -123,7 +129,11 @@ def _labels(examples: Examples, recipe: SupervisedRecipe) -> Tensor | None:
     if recipe.loss != "cross_entropy" or not isinstance(examples, Arrays):
         return None
     target = examples.tensors[-1]
-    return target if target.dim() == 1 and not target.is_floating_point() and target.min() >= 0 else None
+    if target.dim() != 1 or target.is_floating_point() or target.min() < 0:
+        return None
+    if not examples.classes:
+        check_class_count("data", int(target.max()) + 1, len(target))
+    return target
 
 
 def _checked(splits: Mapping[str, Examples], recipe: SupervisedRecipe, facts: dict[str, str]) -> SupervisedData:
@@ -143,6 +153,8 @@ def _checked(splits: Mapping[str, Examples], recipe: SupervisedRecipe, facts: di
         return SupervisedData(splits, (), facts)
     highest = max(_highest_class(targets_of(examples), split) for split, examples in splits.items())
     known = names or _names_of(splits["train"])
+    if not known:
+        check_class_count("data", highest + 1, sum(map(len, splits.values())))
     if known and highest >= len(known):
         raise DataError(f"class {highest}, and the data names {len(known)} classes, 0 to {len(known) - 1}.")
     return SupervisedData(splits, known or tuple(str(number) for number in range(highest + 1)), facts)

@@ -3,11 +3,12 @@
 import csv
 import io
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from porism.errors import DataError
+from porism.errors import DataError, one_line
 from porism.tasks.blocks.arrays import open_npz
 from porism.tasks.blocks.download import COMPRESSED, read_content
 from porism.tasks.blocks.in_memory import Arrays, arrays
@@ -39,7 +40,7 @@ def _read_npz(path: Path) -> Arrays:
 
 def _read_table(path: Path) -> Arrays:
     text = decoded(read_content(path), str(path))
-    rows = [(number, row) for number, row in enumerate(csv.reader(io.StringIO(text)), 1) if any(map(str.strip, row))]
+    rows = [(number, row) for number, row in _rows(path, text) if any(map(str.strip, row))]
     if rows and not _numbers(rows[0][1][:-1]):
         rows = rows[1:]  # a header
     if not rows:
@@ -57,6 +58,18 @@ def _read_table(path: Path) -> Arrays:
     whole = numbers and all(value.is_integer() for value in numbers)
     y = np.array([int(value) for value in numbers]) if whole else np.array(numbers or targets)
     return arrays((np.array(inputs), y), str(path))
+
+
+def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Each row of a table with the number of its last line."""
+    table = csv.reader(io.StringIO(text, newline=""))
+    try:
+        for row in table:
+            yield table.line_num, row
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {table.line_num}: {one_line(error)}. Look for a quotation mark that is not closed."
+        ) from None
 
 
 def _numbers(cells: list[str]) -> list[float]:
