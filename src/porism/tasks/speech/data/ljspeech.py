@@ -5,13 +5,12 @@
 The last field spells numbers out, and is the transcript.
 """
 
-import tarfile
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from porism.errors import DataError
 from porism.files import cached
+from porism.tasks.blocks.archives import unpack_folder
 from porism.tasks.blocks.download import DataSet, PublicFile, fetch
 from porism.tasks.speech.data.recordings import SOUND_SUFFIXES, Recordings, Utterance, read_lines, recordings, utterance
 
@@ -19,6 +18,8 @@ METADATA, SOUNDS = "metadata.csv", "wavs"
 UTTERANCES = 13_100
 TRAIN_END, VALID_END = 9_825, 9_825 + 655
 """The published split, by position in the list; lists of other lengths are split in proportion."""
+MOST_BYTES = 8 * 2**30
+"""Unpacked it has 3.8 GB."""
 
 PUBLIC = {
     "ljspeech": DataSet(
@@ -60,12 +61,5 @@ def read_public_ljspeech() -> Recordings:
     """LJ Speech in the data folder, fetched and unpacked first where it is missing."""
     folder = cached("ljspeech/LJSpeech-1.1")
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            tarfile.open(fetch(PUBLIC["ljspeech"].files["all"])) as archive,
-            # Unpacked aside and renamed: an interrupted unpacking leaves no folder of that name.
-            tempfile.TemporaryDirectory(dir=folder.parent) as part,
-        ):
-            archive.extractall(part, filter="data")
-            (Path(part) / folder.name).rename(folder)
+        unpack_folder(fetch(PUBLIC["ljspeech"].files["all"]), folder, MOST_BYTES)
     return read_ljspeech(folder)
