@@ -86,7 +86,7 @@ def _row(record: "RunRecord") -> dict[str, Any]:
     status = "diverged" if record.diverged and status == "stopped" else status
     name = metrics.metric if metrics else next(iter(record.epochs[-1].valid), None) if record.epochs else None
     split = "test" if metrics and "test" in metrics.metrics else "valid"
-    written = max(path.stat().st_mtime for path in record.path.iterdir() if not path.name.startswith("."))
+    written = max(_modified(path) for path in record.path.iterdir() if not path.name.startswith("."))
     return {
         "run": str(record.path),
         "task": facts.task,
@@ -100,6 +100,14 @@ def _row(record: "RunRecord") -> dict[str, Any]:
         "epochs": record.epoch,
         "age": round(max(0.0, time.time() - written), 1),
     }
+
+
+def _modified(path: Path) -> float:
+    """When a file was written; 0 for one that a training has renamed since it was listed."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _key(row: dict[str, Any], by: Sort) -> tuple[Any, ...]:

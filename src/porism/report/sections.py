@@ -1,6 +1,7 @@
 """What the sections of the page show, as the templates of their names take it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -226,8 +227,10 @@ def story(record: RunRecord) -> str:
     if best is not None and epochs > 1:
         parts[0] += f", number {best} the best"
     if record.started is not None:
-        started = datetime.fromtimestamp(record.started, UTC)
-        parts.append(f"started {started.day} {started:%B %Y, %H:%M} UTC")
+        # A clock may have been set to a time that no calendar has.
+        with suppress(ValueError, OverflowError, OSError):
+            started = datetime.fromtimestamp(record.started, UTC)
+            parts.append(f"started {started.day} {started:%B %Y, %H:%M} UTC")
     if record.resumes:
         parts.append("resumed once" if record.resumes == 1 else f"resumed {record.resumes} times")
     if record.reason:
