@@ -43,6 +43,20 @@ class Epoch:
 
 
 @dataclass(frozen=True)
+class EpochProgress:
+    """How far an epoch has come: steps of so many, the mean training loss so far, units a second, seconds left of the
+    whole training at most."""
+
+    epoch: int
+    step: int = 0
+    steps: int = 0
+    loss: float | None = None
+    rate: float | None = None
+    unit: str = ""
+    seconds_left: float | None = None
+
+
+@dataclass(frozen=True)
 class OtherEvent:
     """What the other events say."""
 
@@ -163,6 +177,8 @@ class RunRecord:
     """What was tried on valid before the training."""
     diverged: str | None = None
     """Why training could not go on: its numbers were no longer finite."""
+    progress: EpochProgress | None = None
+    """Within the epoch that is trained now; None between epochs."""
     at_a_time: int = 1
     """How many trainings shared the machine while its times were measured, at most."""
 
@@ -244,13 +260,22 @@ def _after(record: RunRecord, event: Mapping[str, Any], place: str) -> RunRecord
     match event.get("event"):
         case "epoch":
             new = _shaped(event, Epoch, place)
-            return replace(record, epochs=(*(done for done in record.epochs if done.epoch < new.epoch), new))
+            epochs = (*(done for done in record.epochs if done.epoch < new.epoch), new)
+            return replace(record, epochs=epochs, progress=None)
+        case "progress":
+            return replace(record, progress=_shaped(event, EpochProgress, place))
         case "resume":
             back = _shaped(event, Epoch, place)
             # What came after the checkpoint is gone over again: later epochs, and the one it was taken in.
             kept = (done for done in record.epochs if (done.epoch, done.step) <= (back.epoch, back.step))
             return replace(
-                record, epochs=tuple(kept), resumes=record.resumes + 1, interrupted=False, reason=None, diverged=None
+                record,
+                epochs=tuple(kept),
+                resumes=record.resumes + 1,
+                interrupted=False,
+                reason=None,
+                diverged=None,
+                progress=None,
             )
         case "start":
             start = _shaped(event, OtherEvent, place)

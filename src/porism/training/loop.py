@@ -21,6 +21,7 @@ from porism.training.distributed.step import LeadingStep
 from porism.training.interrupt import Interrupt
 from porism.training.position import TrainingState
 from porism.training.progress import NoProgress, Progress
+from porism.training.progress_events import ProgressEvents
 from porism.training.step import EagerStep, make_step
 from porism.training.task import Carry, Step, Task
 
@@ -122,6 +123,9 @@ class Training(TrainingState):
         look_every = 1 if self.device.type == "cpu" else 50
         loss_sum = torch.tensor(at.loss, dtype=torch.float64, device=self.device)
         self.model.train()
+        watched = ProgressEvents(
+            self.run, self.task, at, last=last, done=(at.epoch - 1) * len(batches), total=recipe.epochs * steps
+        )
         since = saved = time.monotonic()
         while at.step < last:
             batch = tuple(x.to(self.device, non_blocking=True) for x in batches[at.step])
@@ -141,6 +145,8 @@ class Training(TrainingState):
             if at.step % look_every == 0 or at.step == last:
                 at.loss = self._checked(loss_sum)
             now = time.monotonic()
+            if at.step % look_every == 0 and at.step < last:
+                watched.step(now)
             if interrupt.requested or now - saved > checkpoint_every:
                 at.loss = self._checked(loss_sum)
                 self._spend(since)
