@@ -1,0 +1,1 @@
+"""What runs in the server's workers, and what makes the catalogue: here torch and sympy are imported."""

@@ -1,0 +1,100 @@
+"""The count worker: derives, recounts and measures costs. It alone imports modules of the user's own."""
+
+from collections import OrderedDict
+from typing import Any
+
+from porism.api.cost import cost_of, resolve
+from porism.costing.cost import Cost
+from porism.costing.module_row import KINDS
+from porism.costing.quantity import Quantity
+from porism.costing.reading import CostReading
+from porism.layers.cases import LAYERS
+from porism.training.device import choose_device
+from porism.web.work.cost_json import cost_json
+from porism.web.work.process import JobStep, serve
+
+MOST_KEPT = 16
+
+
+class Derived:
+    """The costs that were derived last, by all that decides them."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[Cost, str]] = OrderedDict()
+
+    def get(self, payload: dict[str, Any]) -> tuple[Cost, str]:
+        """A cost and its kind: layer, variant, recipe or module."""
+        names = ("target", "inputs", "arguments", "multiples")
+        key = repr([payload.get(name) for name in names])
+        if key not in self._kept:
+            target = resolve(payload["target"], _inputs(payload["inputs"]), payload.get("arguments", ""))
+            recipe, is_layer = target.recipe is not None, target.name in LAYERS
+            kind = "recipe" if recipe else "layer" if is_layer else "module" if ":" in target.name else "variant"
+            self._kept[key] = cost_of(target, multiples=payload.get("multiples") or {}), kind
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+
+DERIVED = Derived()
+
+
+def derive(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
+    step.progress(0, None, "sizes")
+    cost, kind = DERIVED.get(payload)
+    return cost_json(cost, kind)
+
+
+def recount(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
+    """The numbers at sizes, each counted there."""
+    step.progress(0, 2, "counts")
+    cost, _ = DERIVED.get(payload)
+    step.progress(1, 2, "counts")
+    sizes = cost._checked(payload["at"], cost.letters)
+    reading = CostReading(cost, sizes, recount=True, explains=False)
+    found = {kind: reading.quantity(kind) for kind in KINDS}
+    counted = reading.counted(always=True)
+    return {
+        "target": cost.name,
+        "at": {letter: str(size) for letter, size in sizes.items()},
+        "values": {kind: _digits(quantity) for kind, quantity in found.items()},
+        "known": {kind: _known(quantity, counted) for kind, quantity in found.items()},
+    }
+
+
+def measure(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
+    """The seconds of a pass forward and backward: predicted from the device's peaks, and measured beside."""
+    step.progress(0, None, "the device's peaks are measured once")
+    cost, _ = DERIVED.get(payload)
+    step.check()
+    device = choose_device(payload.get("device", "cpu"))
+    found = cost.time(device, measure=True, backward=True, **payload["at"]).to_json()
+    return {**found, "seconds": found["measured_seconds"]}
+
+
+def _inputs(texts: list[str]) -> list[Any]:
+    """The sizes of each input: `B T D` by order, `name=B T D` by name."""
+    named: dict[str, str] = {}
+    in_order: list[Any] = []
+    for text in texts:
+        name, equals, shape = text.partition("=")
+        if equals and name.strip().isidentifier():
+            named[name.strip()] = shape.strip()
+        else:
+            in_order.append(text)
+    return [*in_order, named] if named else in_order
+
+
+def _digits(quantity: Quantity) -> str | None:
+    return None if quantity.value is None else str(int(quantity.value))
+
+
+def _known(quantity: Quantity, counted: Any) -> dict[str, str]:
+    """How a number is known: one that was counted here says so, also where the formula says the same."""
+    counted_here = isinstance(counted, dict) and quantity.label in ("by formula", "extrapolated")
+    return {"label": "counted" if counted_here else quantity.label, "why": quantity.why}
+
+
+def main() -> int:
+    return serve({"derive": derive, "recount": recount, "measure": measure})

@@ -1,0 +1,153 @@
+"""The predict worker: what trained models answer, and their attention weights."""
+
+import base64
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from porism.errors import DataError
+from porism.tasks.graphs.predict import find_node, label_node
+from porism.tasks.graphs.task import Graphs
+from porism.tasks.language.data.vocabulary import Vocabulary
+from porism.tasks.language.predict import AutoregressiveModel, generate, seed_of
+from porism.tasks.language.task import Language
+from porism.training.loop import answering
+from porism.training.task import Carry, Prediction
+from porism.web.work.models import LoadedRun, loaded
+from porism.web.work.patterns import patterns
+from porism.web.work.process import JobStep, serve
+
+
+def predict(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
+    """A run's answer to one input, in the form that its task has."""
+    step.progress(0, None, "reading the model")
+    run = loaded(payload["path"])
+    step.check()
+    task, options = payload["task"], dict(payload["options"])
+    with answering(run.model):
+        if isinstance(run.task, Language):
+            found = _continued(run, run.task, payload["text"], options, payload["seed"], step)
+        elif isinstance(run.task, Graphs):
+            found = [_node(run, run.task, payload["text"])]
+        elif payload["form"] == "image" and run.folder.fields.get("model") == "complete":
+            return _completed(run, payload, options)
+        else:
+            found = run.task.predict(run.model, [payload["file"] or payload["text"]], options)
+    return {**_answer(task, found), "note": _note(run, found, payload), "command": _command(payload)}
+
+
+def _continued(
+    run: LoadedRun, task: Language, prompt: str, options: dict[str, Any], seed: int, step: JobStep
+) -> list[Prediction]:
+    """Continuations of a text, told word by word."""
+    samples, most = int(options.pop("num_return_sequences", 1)), int(options.get("max_new_tokens", 24))
+    found = []
+    for sample in range(samples):
+        model = WatchedModel(run.model, task.vocabulary, step, sample, most * samples, most * sample)
+        own = seed_of(seed, 0, sample)
+        found.append(generate(model, task.vocabulary, prompt, tokenizer=task.tokenizer, seed=own, **options))
+    return found
+
+
+class WatchedModel:
+    """A language model that tells of every word it is fed back, and stops when the job is cancelled."""
+
+    def __init__(
+        self, model: nn.Module, vocabulary: Vocabulary, step: JobStep, sample: int, words: int, done: int
+    ) -> None:
+        self._model: Any = model
+        self._vocabulary, self._step, self._sample = vocabulary, step, sample
+        self._words, self._done, self._is_prompt = words, done, True
+        self.training = bool(self._model.training)
+
+    def start(self, batch: int) -> Carry:
+        own: AutoregressiveModel = self._model
+        return own.start(batch)
+
+    def logits(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        if not self._is_prompt:
+            (word,) = self._vocabulary.decode([int(tokens[-1, 0])])
+            self._done += 1
+            self._step.part(text=word, sample=self._sample)
+            self._step.progress(self._done, self._words, "words")
+        self._is_prompt = False
+        self._step.check()
+        own: AutoregressiveModel = self._model
+        return own.logits(tokens, carry)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        own: AutoregressiveModel = self._model
+        return own.parameters()
+
+    def train(self, mode: bool = True) -> object:
+        return self._model.train(mode)
+
+
+def _node(run: LoadedRun, task: Graphs, text: str) -> Prediction:
+    """A node of the run's own graph. A path is none: no file is read because a request names it."""
+    node = find_node(text, task.data)
+    if node is None:
+        raise DataError(f"{text[:60]!r} is no node of {task.data.name}. Its nodes are numbered from 0 on.")
+    return label_node(text, node, task._logits(run.model), task.data)
+
+
+def _completed(run: LoadedRun, payload: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """A picture whose lower rows the model has drawn."""
+    with tempfile.TemporaryDirectory(prefix="porism-picture-") as folder, answering(run.model):
+        out = Path(folder) / "completed.png"
+        chosen = {**options, "out": str(out), "seed": payload["seed"]}
+        found = run.task.predict(run.model, [payload["file"]], chosen)
+        picture = f"data:image/png;base64,{base64.b64encode(out.read_bytes()).decode()}"
+    notes = [note for note in found[0].notes if str(out) not in note]
+    rows = options.get("rows")
+    note = "; ".join(
+        [found[0].output, *([f"completed from its first {rows} rows"] if rows is not None else []), *notes]
+    )
+    return {"picture": picture, "note": f"{note}; {_of(run, payload)}", "command": _command(payload)}
+
+
+def _answer(task: str, found: list[Prediction]) -> dict[str, Any]:
+    """Predictions in the form that the page draws."""
+    first = found[0]
+    if task == "language":
+        return {"text": first.output, "samples": [one.output for one in found], "details": dict(first.details)}
+    if (probs := first.details.get("probabilities")) is not None and isinstance(probs, Mapping):
+        ranked = sorted(probs.items(), key=lambda pair: -pair[1])
+        return {"classes": [{"label": label, "probability": prob} for label, prob in ranked]}
+    if (near := first.details.get("neighbours")) is not None:
+        return {"neighbours": [{"word": one["word"], "similarity": one["cosine"]} for one in near]}
+    if (output := first.details.get("output")) is not None:
+        rows = output if output and isinstance(output[0], list) else [output]
+        return {"columns": [f"output {index + 1}" for index in range(len(rows[0]))], "rows": rows, "text": first.output}
+    return {"text": first.output}
+
+
+def _note(run: LoadedRun, found: list[Prediction], payload: dict[str, Any]) -> str:
+    """How an answer came about, in one line."""
+    parts = [note for one in found for note in one.notes]
+    details = found[0].details
+    if "stopped" in details:
+        ended = "the end of a line" if details["stopped"] == "end of line" else "the number of words"
+        parts.append(f"stopped at {ended} after {details['words']} words")
+    return "; ".join([*dict.fromkeys(parts), _of(run, payload)])
+
+
+def _of(run: LoadedRun, payload: dict[str, Any]) -> str:
+    seeded = f"seed {payload['seed']}, " if payload["task"] in ("language", "images") else ""
+    return "; ".join([f"{seeded}best checkpoint of epoch {run.epoch}", *run.notes])
+
+
+def _command(payload: dict[str, Any]) -> str:
+    """The same in a terminal."""
+    flags = [part for name, value in payload["options"].items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    flags += ["--seed", str(payload["seed"])] if payload["task"] == "language" else []
+    given = payload["text"] if payload["file"] is None else "FILE"
+    return shlex.join(["porism", "predict", payload["path"], given, *flags])
+
+
+def main() -> int:
+    return serve({"predict": predict, "patterns": patterns})
