@@ -10,7 +10,8 @@ import pytest
 from tests.house.conftest import Plant
 
 ORDER = (
-    ("cli", "web"),
+    ("cli",),
+    ("web",),
     ("api", "functional"),
     ("report", "sweep", "claims"),
     ("testing",),
@@ -183,7 +184,7 @@ def test_a_cycle_is_found(plant: Plant) -> None:
         ("tasks/words/data.py", "import porism.report", "tasks stands below report"),
         ("report/html.py", "import porism.sweep", "report and sweep are siblings"),
         ("report/html.py", "import porism.cli.train", "report stands below cli"),
-        ("web/page.py", "import porism.cli", "web and cli are siblings"),
+        ("web/page.py", "import porism.cli", "web stands below cli"),
         ("cli/train.py", "import porism", "porism is no room"),
         ("cli/train.py", "from porism import Elman", "Elman is no room"),
         ("attic/trunk.py", "import porism.costing", "attic has no place in the order"),

@@ -9,6 +9,7 @@ VERBS = {
     "recipes": "what can be trained: recipes, their fields and values",
     "runs": "what was trained, and what came of it",
     "report": "one HTML page from one or more runs",
+    "serve": "the page: costs, patterns, models, comparisons and the ledger in a browser",
     "data": "the data sets porism knows, and where they lie",
     "cost": "the closed formula of a layer, or of any module you bring",
     "check": "decide by machine: gradients, kernels, and the ledger of claims",
