@@ -2,6 +2,7 @@
 
 import secrets
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +13,7 @@ from porism.cli.options import Json, optional
 from porism.errors import MissingExtra, RecipeError
 
 if TYPE_CHECKING:
-    from uvicorn import Server
-
+    from porism.web.server import PageServer
     from porism.web.settings import ServerSettings
 
 LARGEST_PORT = 65_535
@@ -62,7 +62,9 @@ class ServeCommand:
             tell(console, f"runs of {self.runs}. Ctrl-C ends it.")
             if self.json:
                 print_json({"address": settings.address, "port": settings.port, "runs": str(self.runs)})
-            server.run(sockets=[listener])
+            # Ctrl-C is how it ends, and no mistake.
+            with suppress(KeyboardInterrupt):
+                server.run(sockets=[listener])
         return 0
 
     def _check(self) -> None:
@@ -90,16 +92,12 @@ def _listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _server(settings: "ServerSettings") -> "Server":
+def _server(settings: "ServerSettings") -> "PageServer":
     """The server, not yet running."""
     try:
-        from uvicorn import Config, Server
-
-        from porism.web.app import create_app
+        from porism.web.server import PageServer
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic"):
             raise
         raise MissingExtra(f'the page needs {error.name}, which is not installed: pip install "porism[web]"') from error
-    # A page keeps a stream open: it must not keep the server from ending.
-    config = Config(create_app(settings), log_level="warning", timeout_graceful_shutdown=1, server_header=False)
-    return Server(config)
+    return PageServer(settings)

@@ -45,10 +45,14 @@ class WorkerProcess(Generic[AnyJob]):
         messages.put((self, ("ended",)))
 
     def give(self, job: AnyJob) -> None:
-        assert self.process.stdin is not None
         self.job = job
+        self.send(job)
+
+    def send(self, message: Any) -> None:
+        """Write to its standard input."""
+        assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # it has ended, which is reported in its turn
-            pickle.dump(job, self.process.stdin)
+            pickle.dump(message, self.process.stdin)
             self.process.stdin.flush()
 
     def stop(self, number: signal.Signals) -> None:

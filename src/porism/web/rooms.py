@@ -68,7 +68,7 @@ class CostRoom(Room):
         for cost in costs:
             sizes = {**sizes_of(cost, given), **sizes}
         data = {
-            "costs": costs,
+            "costs": [_brief(cost) for cost in costs],
             "targets": list(catalogue.costs),
             "allowed": list(allowed),
             "letters": catalogue.letters,
@@ -84,6 +84,12 @@ class CostRoom(Room):
             left_out,
             {"rows": _cost_rows(costs, values, state["show"])},
         )
+
+
+def _brief(cost: Mapping[str, Any]) -> dict[str, Any]:
+    """A cost without what the page makes of its trees by itself."""
+    kinds = {kind: {key: cost[kind][key] for key in ("tree", "label", "why", "least", "doubt")} for kind in KINDS}
+    return {**cost, **kinds}
 
 
 def cost_room(query: Mapping[str, str], catalogue: Catalogue, allowed: Sequence[str]) -> Room:

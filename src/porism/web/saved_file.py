@@ -1,28 +1,22 @@
 """The cost room as one HTML file that works from disk without a server or a network.
 
-Modules do not load from file://, so the scripts are joined into one, without their import and export lines, and the
-page's policy allows exactly that one by its checksum.
+Modules do not load from file://, so the scripts are joined into one, and the page's policy allows exactly that one by
+its checksum.
 """
 
 import base64
 import hashlib
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from porism.web.catalogue import Catalogue
 from porism.web.rendering import render
 from porism.web.rooms import CostRoom
+from porism.web.scripts import joined
 from porism.web.static_files import SHARED_STYLE, StaticFiles
 
-SCRIPTS = (
-    *("dom.js", "formula.js", "math.js", "quantity.js", "headline.js", "plot.js", "store.js", "live.js", "page.js"),
-    "cost.js",
-)
-"""What the cost room is made of, each after what it imports."""
+ROOM = "cost.js"
 STYLES = (SHARED_STYLE, "page.css")
-IMPORT = re.compile(r'^import\b[^"\']*["\'][^"\']*["\'];[ \t]*\n?', re.MULTILINE)
-EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|var|function|class)\b)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -44,20 +38,11 @@ def saved_file(state: dict[str, Any], catalogue: Catalogue, static: StaticFiles)
     """The page at a state of the cost room."""
     contents = {name: data.decode() for name, data in static.contents.items()}
     page = SavedPage(
-        script=_inside("script", joined([contents[name] for name in SCRIPTS if name in contents])),
-        styles=_inside("style", "\n".join(contents[name] for name in STYLES if name in contents)),
+        script=_inside("script", joined(contents, ROOM)),
+        styles=_inside("style", "\n".join(contents[name] for name in STYLES)),
     )
     room = CostRoom(state, [], catalogue, ())
     return render("cost.html", room.context(static.base) | {"saved": page}).encode()
-
-
-def joined(scripts: list[str]) -> str:
-    """Modules as one: their imports go, their exports become plain declarations.
-
-    >>> print(joined(['import { a } from "./a.js";\\nexport const b = a + 1;']))
-    const b = a + 1;
-    """
-    return "\n".join(EXPORT.sub("", IMPORT.sub("", text)) for text in scripts)
 
 
 def _digest(text: str) -> str:

@@ -5,8 +5,11 @@ import mimetypes
 from functools import cached_property
 from importlib.resources import files
 
+from porism.web.scripts import joined
+
 SHARED_STYLE = "look.css"
 """The part of the style sheet that reports and the page share; it lies with the reports."""
+ROOMS = ("cost", "patterns", "models", "compare", "ledger")
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -30,6 +33,13 @@ class StaticFiles:
         """Where they are: /static/HASH."""
         content = b"".join(f"{name} {len(data)}\n".encode() + data for name, data in self.contents.items())
         return f"/static/{hashlib.sha256(content).hexdigest()[:16]}"
+
+    @cached_property
+    def served(self) -> dict[str, bytes]:
+        """What is sent under each name: of a room's script all that it imports too, so that a page loads one file."""
+        scripts = {name: data.decode() for name, data in self.contents.items() if name.endswith(".js")}
+        rooms = {f"{room}.js" for room in ROOMS} & scripts.keys()
+        return self.contents | {name: joined(scripts, name).encode() for name in rooms}
 
     def media_type(self, name: str) -> str:
         suffix = name[name.rfind(".") :]

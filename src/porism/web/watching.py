@@ -17,7 +17,7 @@ class Watch:
     """What one open page waits for: growth of some runs' events, changes of the list, changes of jobs."""
 
     def __init__(self, files: dict[str, Path], listed: bool) -> None:
-        self.files, self.listed = files, listed
+        self.files, self.listed, self.ended = files, listed, False
         self._changed = asyncio.Event()
         self._changed.set()
 
@@ -62,6 +62,12 @@ class Watcher:
     def wake_all(self) -> None:
         """Something has changed that any page may wait for."""
         for watch in self._watches:
+            watch.wake()
+
+    def end_all(self) -> None:
+        """Let all pages go: the server ends."""
+        for watch in self._watches:
+            watch.ended = True
             watch.wake()
 
     async def read_rows(self) -> bool:

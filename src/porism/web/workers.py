@@ -1,10 +1,8 @@
 """Worker processes, as the server sees them: they are given jobs, told to cancel, and ended."""
 
-import pickle
 import signal
-from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, ClassVar
 
 from porism.training.worker_process import WorkerProcess
 
@@ -14,18 +12,17 @@ JobMessage = tuple[Any, ...]
 
 
 class Worker(WorkerProcess[Any]):
-    """A process that runs `porism.web.work.NAME`."""
+    """A process that runs the module of its name in `package`."""
+
+    package: ClassVar[str] = "porism.web.work"
 
     def __init__(self, name: str, messages: SimpleQueue[Any]) -> None:
         self.name = name
-        super().__init__(f"porism.web.work.{name}", messages)
+        super().__init__(f"{self.package}.{name}", messages)
 
     def cancel(self, job: str) -> None:
         """Ask it to stop a job after the step at hand."""
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):
-            pickle.dump(("cancel", job), self.process.stdin)
-            self.process.stdin.flush()
+        self.send(("cancel", job))
 
     def end(self) -> None:
         """End it at once."""

@@ -58,7 +58,7 @@ async def read_events(
     with context.watcher.watching(stream.files, stream.lists) as watch:
         if stream.lists:
             await context.watcher.read_rows()
-        while True:
+        while not watch.ended:
             await watch.changed()
             for event in stream.new():
                 yield event

@@ -46,8 +46,8 @@ def ledger(request: Request, context: Context) -> HTMLResponse:
 def static_file(version: str, name: str, context: Context) -> Response:
     """A script or a style sheet, by a name that is listed."""
     files = context.static
-    if name not in files.contents:
+    if name not in files.served:
         raise Refusal(404, "no_file", "there is no such file.")
     # Under an old address the content is a newer one, which must not be kept for it.
     headers = IMMUTABLE if files.base == f"/static/{version}" else {}
-    return Response(files.contents[name], media_type=files.media_type(name), headers=headers)
+    return Response(files.served[name], media_type=files.media_type(name), headers=headers)

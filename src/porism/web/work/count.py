@@ -1,10 +1,13 @@
 """The count worker: derives, recounts and measures costs. It alone imports modules of the user's own."""
 
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from porism.api.cost import cost_of, resolve
 from porism.costing.cost import Cost
+from porism.costing.counting.target import Target
 from porism.costing.module_row import KINDS
 from porism.costing.quantity import Quantity
 from porism.costing.reading import CostReading
@@ -40,17 +43,36 @@ class Derived:
 DERIVED = Derived()
 
 
+@contextmanager
+def counting(step: JobStep) -> Iterator[None]:
+    """Tell of every size that is counted while this lasts, and stop between two if that is requested."""
+    done, count = 0, Target._first
+
+    def told(self: Target, sizes: Mapping[str, int]) -> dict[str, int]:
+        nonlocal done
+        step.progress(done, None, "sizes counted")
+        done += 1
+        return count(self, sizes)
+
+    Target._first = told  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Target._first = count  # type: ignore[method-assign]
+
+
 def derive(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
-    step.progress(0, None, "sizes")
-    cost, kind = DERIVED.get(payload)
+    """The formulas of a target."""
+    with counting(step):
+        cost, kind = DERIVED.get(payload)
     return cost_json(cost, kind)
 
 
 def recount(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
     """The numbers at sizes, each counted there."""
-    step.progress(0, 2, "counts")
-    cost, _ = DERIVED.get(payload)
-    step.progress(1, 2, "counts")
+    with counting(step):
+        cost, _ = DERIVED.get(payload)
+    step.check()
     sizes = cost._checked(payload["at"], cost.letters)
     reading = CostReading(cost, sizes, recount=True, explains=False)
     found = {kind: reading.quantity(kind) for kind in KINDS}
@@ -65,9 +87,9 @@ def recount(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
 
 def measure(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
     """The seconds of a pass forward and backward: predicted from the device's peaks, and measured beside."""
-    step.progress(0, None, "the device's peaks are measured once")
-    cost, _ = DERIVED.get(payload)
-    step.check()
+    with counting(step):
+        cost, _ = DERIVED.get(payload)
+    step.progress(0, None, "measuring; the device's peaks are measured once")
     device = choose_device(payload.get("device", "cpu"))
     found = cost.time(device, measure=True, backward=True, **payload["at"]).to_json()
     return {**found, "seconds": found["measured_seconds"]}

@@ -19,8 +19,8 @@ NICENESS = 10
 """The page and everything else on the machine go first."""
 
 
-class Cancelled(Exception):
-    """The job was told to stop."""
+class Cancelled(BaseException):
+    """The job was told to stop. No error: code that catches all errors must not catch it."""
 
 
 class JobStep:

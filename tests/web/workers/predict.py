@@ -1,0 +1,17 @@
+"""A stand-in for the predict worker, which answers nothing."""
+
+import os
+from typing import Any
+
+from porism.web.work import process
+from porism.web.work.process import JobStep, serve
+
+
+def answer(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
+    step.check()
+    return {}
+
+
+def main() -> int:
+    process._be_considerate = lambda: os.nice(process.NICENESS)  # type: ignore[assignment]
+    return serve({"predict": answer, "patterns": answer})
