@@ -1,0 +1,407 @@
+// The cost room: what layers cost at the sizes of the sliders, exact, and from which size on another one costs less.
+
+import { $, announce, badge, command, copyButton, fill, h, reading, say } from "./dom.js";
+import { approximate, changes, compareExact, digits, leastAlong, leastCommon, lettersOf, short, toNumber } from "./formula.js";
+import { formulaNode } from "./math.js";
+import { multiplesOf, quantityAt } from "./quantity.js";
+import { costHeadline, lastToCross, listed, QUANTITIES, where, spans } from "./headline.js";
+import { curves, sizeTicks } from "./plot.js";
+import { createStore } from "./store.js";
+import { ask, isFile, progressText, run } from "./live.js";
+import { leftOut, problem, startPage } from "./page.js";
+
+const data = reading();
+const costs = new Map((data.costs ?? []).map((cost) => [cost.target, cost]));
+const LETTERS = data.letters ?? {};
+const STANDARD = { of: ["attention", "window", "taylor"], show: "flops", over: "T" };
+const RANGES = { B: [1, 1024], T: [64, 65536], A: [1, 128], D: [1, 1024], W: [1, 8192], H: [1, 4096], V: [256, 262144], N: [16, 1048576], E: [16, 16777216], L: [1, 96], K: [1, 12] };
+const SIZES = [1];
+for (let two = 2; two <= 2 ** 40; two *= 2) SIZES.push(two, two * 1.5);
+
+/** What is being derived or was refused, by target: {text, job, error}. */
+const pending = new Map();
+/** Counts made here, by target and sizes, and times. */
+const counted = new Map();
+const measured = new Map();
+
+// The address
+
+const split = (text) => (text ? text.split(",").filter(Boolean) : []);
+/** "torch.nn:LSTM@T B D" is a module of one's own, with its inputs. */
+const nameOf = (target) => target.split("@")[0];
+
+function readAddress(parameters) {
+  const unread = [];
+  const of = parameters.has("of") ? split(parameters.get("of")) : data.state?.of ?? STANDARD.of;
+  const picked = [...new Set(of)].filter((target) => {
+    const fine = costs.has(target) || (data.targets ?? []).includes(target) || target.includes(":");
+    if (!fine) unread.push(`“${target}” is no layer or recipe, and is left out.`);
+    return fine;
+  });
+  let show = parameters.get("show") ?? STANDARD.show;
+  if (!Object.hasOwn(QUANTITIES, show)) { unread.push(`“${show}” is nothing that is counted: forward FLOPs are shown.`); show = STANDARD.show; }
+  const over = parameters.get("over") ?? STANDARD.over;
+  const at = {};
+  for (const part of split(parameters.get("at"))) {
+    const [letter, size] = part.split(":");
+    if (/^[A-Z]$/.test(letter) && /^[1-9]\d{0,29}$/.test(size ?? "")) at[letter] = size;
+    else unread.push(`“${part}” is no size such as T:4096, and is left out.`);
+  }
+  leftOut(unread);
+  return { of: picked, show, over, at };
+}
+
+const writeAddress = ({ of, show, over, at }) => ({
+  of: of.join(","), show, over,
+  at: lettersShown().map(({ letter }) => `${letter}:${sizesNow()[letter]}`).join(",") || Object.entries(at).map((pair) => pair.join(":")).join(","),
+});
+
+const store = createStore({ read: readAddress, write: (state) => writeAddress(state) });
+const pickedCosts = () => store.state.of.map((target) => costs.get(target)).filter(Boolean);
+
+/** The letters of what is picked, in the order of its inputs; of each its default and how it is called. */
+function lettersShown() {
+  const shownLetters = new Map();
+  for (const cost of pickedCosts()) {
+    for (const one of cost.letters) {
+      const known = shownLetters.get(one.letter);
+      shownLetters.set(one.letter, { ...one, default: known?.default ?? one.default ?? 64, multiple: leastCommon(known?.multiple ?? 1, one.multiple ?? 1) });
+    }
+  }
+  return [...shownLetters.values()];
+}
+const sizesNow = () => Object.fromEntries(lettersShown().map(({ letter, default: usual }) => [letter, store.state.at[letter] ?? String(usual)]));
+const letterOver = () => { const letters = lettersShown().map(({ letter }) => letter); return letters.includes(store.state.over) ? store.state.over : letters[0]; };
+
+// Crossings, kept while the sizes they depend on stay
+
+const found = { key: "", value: null };
+function crossings(show, over, at) {
+  const shownCosts = pickedCosts();
+  const fixed = { ...at, [over]: 0 };
+  const key = JSON.stringify([shownCosts.map(({ target }) => target), show, over, fixed]);
+  if (found.key === key) return found.value;
+  const trees = shownCosts.map((cost) => cost[show]?.tree ?? null);
+  const steps = shownCosts.map((cost) => multiplesOf(cost)[over] ?? 1);
+  const first = trees[0];
+  const step = steps.reduce(leastCommon, 1);
+  const holds = trees.every((tree) => tree !== null) && over;
+  const orders = holds ? trees.slice(1).map((tree, i) => changes(tree, first, over, fixed, leastCommon(steps[0], steps[i + 1]))) : [];
+  const least = holds && trees.length > 2 ? leastAlong(trees, over, fixed, step) : null;
+  found.key = key;
+  found.value = { orders, steps: steps.slice(1).map((one) => leastCommon(steps[0], one)), least, step };
+  return found.value;
+}
+
+// Drawing
+
+const controls = new Map();
+let rows = [];
+const plot = curves($("#plot"), $("#plot-table"));
+
+function renderChoices() {
+  const { of, show } = store.state;
+  fill($("#picks"), ...of.map((target, i) => {
+    const waiting = pending.get(target);
+    return h("li", {}, badge(i + 1), h("span", { class: "grow" }, nameOf(target),
+      waiting?.job ? h("span", { class: "aside" }, ` deriving, ${progressText(waiting.job)}`) : null,
+      waiting && !waiting.job && !waiting.error ? h("span", { class: "aside" }, " deriving") : null,
+      waiting?.error ? problem(waiting.error) : null),
+    waiting?.promise && !waiting.error ? h("button", { type: "button", class: "quiet", "data-key": `cancel-${target}`, onclick: () => waiting.promise.cancel() }, "Cancel") : null,
+    h("button", { type: "button", class: "quiet", "data-key": `remove-${target}`, "aria-label": `Remove ${nameOf(target)}`, onclick: () => remove(target) }, "×"));
+  }));
+  const letters = lettersShown();
+  const kinds = Object.keys(QUANTITIES).filter((kind) => pickedCosts().some((cost) => cost[kind]) || kind === show);
+  fill($("#show"), ...kinds.map((kind) => h("option", { value: kind, selected: kind === show }, QUANTITIES[kind].title)));
+  $("#show").value = show;
+  fill($("#over"), ...letters.map(({ letter }) => h("option", { value: letter }, `over ${letter}`)));
+  $("#over").value = letterOver() ?? "";
+  const sizes = sizesNow();
+  for (const [letter, one] of controls) if (!letters.some((shownLetter) => shownLetter.letter === letter && shownLetter.multiple === one.multiple)) { one.node.remove(); controls.delete(letter); }
+  letters.forEach((one) => {
+    if (!controls.has(one.letter)) controls.set(one.letter, slider(one));
+    $("#sizes").append(controls.get(one.letter).node);
+  });
+  for (const { letter } of letters) controls.get(letter).set(sizes[letter]);
+  renderTable();
+}
+
+function slider({ letter, name, multiple }) {
+  const [, high] = RANGES[letter] ?? [1, 4096];
+  const sizes = SIZES.filter((size) => size % multiple === 0 && size <= Math.max(high, 64 * multiple));
+  const box = h("input", { id: `size-${letter}`, type: "number", min: 1, step: 1, inputmode: "numeric" });
+  const range = h("input", { id: `slide-${letter}`, type: "range", min: 0, max: sizes.length - 1, step: 1, "aria-label": `${letter}, ${name || LETTERS[letter] || "size"}` });
+  const set = (size) => {
+    if (document.activeElement !== box || box.value === "") box.value = size;
+    const index = sizes.findLastIndex((one) => one <= Number(size));
+    range.value = Math.max(index, 0);
+    range.setAttribute("aria-valuetext", `${letter} ${digits(size)}`);
+  };
+  const change = (size) => store.set({ at: { ...sizesNow(), [letter]: String(size) } });
+  range.addEventListener("input", () => { box.value = sizes[range.value]; change(sizes[range.value]); });
+  box.addEventListener("input", () => {
+    const fine = /^0*[1-9]\d{0,29}$/.test(box.value);
+    box.setCustomValidity(fine ? "" : "A whole number from 1 on");
+    box.toggleAttribute("aria-invalid", !fine);
+    if (fine) change(BigInt(box.value));
+  });
+  box.addEventListener("change", () => { if (!box.checkValidity()) { box.setCustomValidity(""); box.removeAttribute("aria-invalid"); box.value = sizesNow()[letter]; } });
+  return { node: h("div", { class: "letter" }, h("label", { for: `size-${letter}` }, h("i", {}, letter), name || LETTERS[letter] || ""), box, range), set, multiple };
+}
+
+function renderTable() {
+  const { show } = store.state;
+  rows = pickedCosts().map((cost) => {
+    const tree = cost[show]?.tree ?? null;
+    const multiples = Object.entries(multiplesOf(cost)).map(([letter, multiple]) => `${letter} in multiples of ${multiple}`);
+    const row = {
+      cost,
+      value: h("td", { class: "number" }), times: h("td", { class: "number" }), known: h("td", { class: "known" }), label: h("span"),
+      recount: isFile ? null : h("button", { type: "button", class: "quiet", "data-key": `recount-${cost.target}` }, "recount"),
+    };
+    row.recount?.addEventListener("click", () => recount(row));
+    row.known.append(row.label, row.recount ?? "");
+    row.node = h("tr", {}, h("th", { scope: "row" }, badge(store.state.of.indexOf(cost.target) + 1), nameOf(cost.target)), row.value, row.times,
+      h("td", {}, tree === null ? "no formula" : formulaNode(tree), multiples.length ? h("span", { class: "aside block" }, multiples.join(", ")) : null,
+        cost.uncounted?.length ? h("span", { class: "aside block" }, `not counted: ${cost.uncounted.join(", ")}`) : null), row.known);
+    return row;
+  });
+  say($("#counted"), QUANTITIES[show].title);
+  fill($("#rows"), ...rows.map(({ node }) => node));
+  const conventions = [...new Set(pickedCosts().map((cost) => cost.conventions).filter(Boolean))];
+  say($("#conventions"), conventions.map((text) => text[0].toUpperCase() + text.slice(1)).join(" · "));
+}
+
+const keyOf = (target, at, letters) => JSON.stringify([target, letters.map(({ letter }) => at[letter])]);
+
+function render() {
+  const { show, of } = store.state;
+  const letters = lettersShown(), at = sizesNow(), over = letterOver();
+  const unit = QUANTITIES[show].unit;
+  for (const { letter } of letters) controls.get(letter)?.set(at[letter]);
+  const quantities = rows.map(({ cost }) => {
+    const mine = Object.fromEntries(cost.letters.map(({ letter }) => [letter, at[letter]]));
+    const count = counted.get(keyOf(cost.target, at, cost.letters))?.[show];
+    const byFormula = quantityAt(cost, show, mine);
+    if (count === undefined) return byFormula;
+    const value = { n: BigInt(count), d: 1n };
+    const same = byFormula.value !== null && compareExact(byFormula.value, value) === 0;
+    return { value, label: "counted", why: same ? "counted here, and equal to the formula" : `counted here; the formula says ${digits(byFormula.value)}` };
+  });
+  const values = quantities.map(({ value }) => value);
+  const known = values.filter((value) => value !== null);
+  const least = known.length ? known.reduce((a, b) => (compareExact(b, a) < 0 ? b : a)) : null;
+  rows.forEach((row, i) => {
+    const { value, label, why } = quantities[i];
+    say(row.value, value === null ? "–" : `${label === "lower bound" ? "at least " : ""}${digits(value)}`);
+    say(row.times, value === null || least === null || least.n === 0n ? "–" : (toNumber({ n: value.n * least.d, d: value.d * least.n })).toFixed(2));
+    const text = label === "counted" ? why : label === "unknown" ? why : label;
+    if (!row.busy) say(row.label, text);
+    row.label.title = why;
+    if (row.recount) row.recount.hidden = row.busy || label === "counted";
+  });
+  const { orders, steps, least: leastSpans, step } = crossings(show, over, at);
+  const names = rows.map(({ cost }) => nameOf(cost.target));
+  const unclear = quantities.flatMap(({ label, why }, i) => {
+    const tree = rows[i].cost[show]?.tree ?? null;
+    if (tree === null || label === "range" || label === "lower bound") return [{ name: names[i], why: label === "lower bound" ? "a lower bound" : label === "range" ? "a range" : `unknown (${why})` }];
+    return [];
+  });
+  const facts = { names, show, letter: over, size: at[over], value: values[0] ? short(values[0], unit) : `no number (${quantities[0]?.why})`, depends: rows[0] ? lettersOf(rows[0].cost[show]?.tree ?? 0).has(over) : false, unclear, orders, steps, least: leastSpans, step };
+  const headline = costHeadline(facts);
+  say($("#headline"), headline);
+  announce($("#announced"), headline);
+  summary(facts, values, unit, at, over);
+  draw(facts, at, over, headline);
+  terminal(facts, at, over);
+  const title = `Cost of ${of.map(nameOf).join(", ") || "a layer"} · Porism`;
+  if (document.title !== title) document.title = title;
+  const save = $("#save");
+  if (save) save.href = `/api/cost/file${new URL(store.address).search}`;
+}
+
+function summary({ names, orders, steps, letter }, values, unit, at, over) {
+  const parts = [];
+  const told = names.length === 3 ? lastToCross(orders) : -1;
+  if (told !== -1) {
+    orders.forEach((order, i) => {
+      if (i === told || !order) return;
+      const less = spans(order, (sign) => sign < 0, steps[i]);
+      const held = steps[i] > 1 ? ` (its formula holds for multiples of ${steps[i]})` : "";
+      parts.push(less.length && less.length < 3 ? `${names[i + 1]} does ${where(less, letter, order[0][0])}${held}. ` : less.length ? "" : `${names[i + 1]} never does. `);
+    });
+  }
+  const at1 = over ? `At ${over} = ${digits(at[over])}` : "Here";
+  const numbers = names.map((name, i) => (values[i] ? `${short(values[i], unit)} with ${name}` : null)).filter(Boolean);
+  const { noun } = QUANTITIES[store.state.show];
+  if (numbers.length > 1) parts.push(`${at1} it is ${listed(numbers)}${noun === "FLOPs" ? " for a forward pass" : ""}. `);
+  else if (numbers.length === 1 && over) {
+    const tree = rows[0].cost[store.state.show].tree;
+    const doubled = toNumber({ n: quantityValue(tree, { ...at, [over]: String(2n * BigInt(at[over])) }), d: 1n }) / toNumber(values[0]);
+    if (Number.isFinite(doubled)) parts.push(doubled === 1 ? `${over} makes no difference. ` : `Twice the ${LETTERS[over] ?? over} makes it ${doubled.toFixed(2)} times as much. `);
+  }
+  if (!isFile && store.state.show.includes("flops")) parts.push("FLOPs are not seconds: ", h("a", { href: "#measure" }, "measure it on this machine"), ". ");
+  const cheap = rows.map(({ cost }) => cost.target).find((target) => ["taylor", "window", "hybrid"].includes(target));
+  if (!isFile && cheap) parts.push(h("a", { href: `/patterns?method=${cheap}` }, "What is lost?"));
+  const key = parts.map((part) => part.textContent ?? part).join("");
+  if ($("#summary").textContent !== key) fill($("#summary"), ...parts);
+}
+const quantityValue = (tree, at) => BigInt(Math.round(approximate(tree)(Object.fromEntries(Object.entries(at).map(([letter, size]) => [letter, Number(size)])))) || 0);
+
+function draw({ names, orders, show }, at, over, headline) {
+  const title = QUANTITIES[show].title, figure = $("#figure");
+  figure.hidden = !rows.length || !over;
+  if (figure.hidden) return;
+  const now = Number(at[over]);
+  let [low, high] = RANGES[over] ?? [1, 4096];
+  const crossed = orders.flatMap((order, i) => (order ?? []).slice(1).filter(([, sign]) => sign !== 0).map(([size]) => ({ size, i })));
+  for (const size of [now, ...crossed.map(({ size }) => size).filter((size) => size < 2 ** 24)]) {
+    if (size > high) high = 2 ** Math.ceil(Math.log2(size * 1.5));
+    if (size < low) low = 2 ** Math.floor(Math.log2(size));
+  }
+  const numbers = Object.fromEntries(Object.entries(at).map(([letter, size]) => [letter, Number(size)]));
+  const sizes = SIZES.filter((size) => size >= low && size <= high);
+  const spaced = Array.from({ length: 200 }, (_, i) => low * (high / low) ** (i / 199));
+  const series = rows.flatMap(({ cost }, i) => {
+    const tree = cost[show]?.tree ?? null;
+    if (tree === null) return [];
+    const step = multiplesOf(cost)[over] ?? 1, least = cost[show].least?.[over] ?? 1, value = approximate(tree);
+    const others = Object.entries(multiplesOf(cost)).some(([letter, multiple]) => letter !== over && numbers[letter] % multiple);
+    if (others) return [];
+    const x = [...new Set([...spaced.map((size) => Math.max(step, Math.round(size / step) * step)), ...sizes.filter((size) => size % step === 0)])].filter((size) => size >= Math.max(low, least) && size <= high).sort((a, b) => a - b);
+    const y = x.map((size) => value({ ...numbers, [over]: size }) ?? NaN);
+    return [{ name: names[i], number: store.state.of.indexOf(cost.target) + 1, x, y }];
+  });
+  const reference = rows[0].cost[show]?.tree ?? null;
+  const circles = reference === null ? [] : crossed.slice(0, 6).map(({ size }) => ({ x: size, y: approximate(reference)({ ...numbers, [over]: size }), text: `${over} = ${digits(size)}` }));
+  const unit = QUANTITIES[show].unit;
+  const caption = `${title} over ${over}, both axes logarithmic.${circles.length ? ` Circles: where another one passes ${names[0]}.` : ""}`;
+  say($("#caption"), caption);
+  plot.draw({
+    label: `${title} over ${over}, ${LETTERS[over] ?? "size"}, from ${digits(low)} to ${digits(high)}. ${headline}.`,
+    series, circles, tabled: sizes,
+    x: { title: `${over}, ${LETTERS[over] ?? "size"}`, short: over, log: true, low, high, format: digits, tick: (size) => (size < 1024 ? String(size) : size < 2 ** 20 ? `${size / 1024} k` : size < 2 ** 30 ? `${size / 2 ** 20} M` : `${size / 2 ** 30} G`), ticks: sizeTicks },
+    y: { log: series.every(({ y }) => y.every((value) => value > 0 || Number.isNaN(value))), format: (value) => short(value, unit), tick: (value) => short(value).replace(/\.0+(?= |$)/, "") },
+    cursor: { x: now, text: `${over} = ${digits(at[over])}` },
+  });
+}
+
+function terminal({ names, orders }, at, over) {
+  if (!names.length) { fill($("#terminal")); return; }
+  const sizes = (costsShown, without) => [...new Set(costsShown.flatMap((cost) => cost.letters.map(({ letter }) => letter)))].filter((letter) => letter !== without).map((letter) => `${letter}=${at[letter]}`).join(",");
+  const written = (cost) => { const [name, inputs] = cost.target.split("@"); return name + (inputs ? inputs.split(";").map((input) => ` --input "${input}"`).join("") : ""); };
+  const told = names.length > 1 ? Math.max(0, lastToCross(orders.map((order) => order ?? []).map((order) => (order.length ? order : [[1, 0]])))) : -1;
+  const pair = told >= 0 && !rows.some(({ cost }) => cost.target.includes("@")) ? [rows[told + 1].cost, rows[0].cost] : null;
+  const text = pair ? `porism cost ${written(pair[0])} --against ${written(pair[1])} --along ${over} --at ${sizes(pair, over)}` : `porism cost ${written(rows[0].cost)} --at ${sizes([rows[0].cost])}`;
+  if ($("#terminal code")?.textContent !== text) fill($("#terminal"), command(text));
+}
+
+// What is asked of the server
+
+async function recount(row) {
+  const at = sizesNow(), { cost } = row;
+  const mine = Object.fromEntries(cost.letters.map(({ letter }) => [letter, Number(at[letter])]));
+  row.busy = true;
+  row.recount.hidden = true;
+  try {
+    const result = await run("/api/cost/recount", { target: nameOf(cost.target), inputs: inputsOf(cost.target), at: mine }, (job) => say(row.label, `counting, ${progressText(job)}`));
+    const values = result.values?.[nameOf(cost.target)] ?? result.values ?? result;
+    counted.set(keyOf(cost.target, at, cost.letters), values);
+  } catch (error) { row.busy = false; fill(row.known, row.label, row.recount, problem(error)); }
+  row.busy = false;
+  render();
+}
+
+const inputsOf = (target) => (target.includes("@") ? target.split("@")[1].split(";") : []);
+
+async function measure() {
+  const at = sizesNow();
+  fill($("#measured"));
+  for (const { cost } of rows) {
+    const line = h("p", {}, `${nameOf(cost.target)}: `, h("span", { class: "aside" }, "waiting"));
+    $("#measured").append(line);
+    const mine = Object.fromEntries(cost.letters.map(({ letter }) => [letter, Number(at[letter])]));
+    try {
+      const { seconds, predicted_seconds: predicted, bound } = await run("/api/measure", { target: nameOf(cost.target), inputs: inputsOf(cost.target), at: mine }, (job) => say(line.lastChild, progressText(job)));
+      const told = (value) => (value === null || value === undefined ? "unknown" : value < 1e-3 ? `${(value * 1e6).toPrecision(3)} µs` : value < 1 ? `${(value * 1e3).toPrecision(3)} ms` : `${value.toPrecision(3)} s`);
+      measured.set(cost.target, seconds);
+      say(line.lastChild, `${told(seconds)} measured, ${told(predicted)} predicted${bound ? `, bound by ${bound}` : ""}, forward and backward`);
+    } catch (error) { line.lastChild.replaceWith(problem(error)); }
+  }
+}
+
+function remove(target) {
+  pending.get(target)?.promise?.cancel();
+  pending.delete(target);
+  store.choose({ of: store.state.of.filter((one) => one !== target) });
+  $("#add")?.focus();
+}
+
+/** Bring the costs of what is picked: from the catalogue, or derived by the server where it is a module. */
+async function bring() {
+  const missing = store.state.of.filter((target) => !costs.has(target) && !pending.has(target));
+  for (const target of missing.filter((one) => one.includes(":"))) derive(target);
+  const named = missing.filter((one) => !one.includes(":"));
+  if (!named.length || isFile) return;
+  named.forEach((target) => pending.set(target, {}));
+  renderChoices();
+  try {
+    const answer = await ask(`/api/catalogue?of=${named.map(encodeURIComponent).join(",")}`);
+    for (const cost of answer.costs ?? [...answer.layers, ...answer.recipes]) costs.set(cost.target, cost);
+    named.forEach((target) => (costs.has(target) ? pending.delete(target) : pending.set(target, { error: new Error(`${target} is not in the catalogue.`) })));
+  } catch (error) { named.forEach((target) => pending.set(target, { error })); }
+  changed();
+}
+
+async function derive(target) {
+  const waiting = {};
+  pending.set(target, waiting);
+  waiting.promise = run("/api/cost", { target: nameOf(target), inputs: inputsOf(target), with: "", multiples: {} }, (job) => { waiting.job = job; renderChoices(); });
+  renderChoices();
+  try {
+    const cost = await waiting.promise;
+    costs.set(target, { ...cost, target });
+    pending.delete(target);
+  } catch (error) { Object.assign(waiting, { error, job: null }); }
+  changed();
+}
+
+function add(event) {
+  event.preventDefault();
+  const box = $("#add"), inputs = $("#inputs").value.trim();
+  const name = box.value.trim();
+  if (!name) return;
+  const target = name.includes(":") && inputs ? `${name}@${inputs.replaceAll(",", " ")}` : name;
+  const note = $("#add-note");
+  const isKnown = name.includes(":") || (data.targets ?? []).includes(name) || costs.has(name);
+  fill(note, isKnown ? null : problem({ message: `“${name}” is no layer or recipe.`, hint: "A module of your own is package.module:Name." }));
+  if (!isKnown || store.state.of.includes(target)) return;
+  if (name.includes(":") && !inputs) { $("#inputs-row").hidden = false; $("#inputs").focus(); return; }
+  box.value = "";
+  $("#inputs-row").hidden = true;
+  store.choose({ of: [...store.state.of, target] });
+}
+
+function changed() {
+  renderChoices();
+  render();
+}
+
+let choices = "";
+store.subscribe((state) => {
+  const now = JSON.stringify([state.of, state.show, state.over]);
+  if (now !== choices) { choices = now; renderChoices(); bring(); }
+  render();
+});
+
+choices = JSON.stringify([store.state.of, store.state.show, store.state.over]);
+$("#show").addEventListener("change", (event) => store.choose({ show: event.target.value }));
+$("#over").addEventListener("change", (event) => store.choose({ over: event.target.value }));
+$("#adding")?.addEventListener("submit", add);
+$("#add")?.addEventListener("input", (event) => { $("#inputs-row").hidden = !event.target.value.includes(":"); });
+$("#measure")?.addEventListener("click", measure);
+$("#buttons").prepend(...(isFile ? [] : [copyButton("Copy link", () => store.address)]));
+startPage();
+renderChoices();
+render();
+bring();

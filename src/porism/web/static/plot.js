@@ -1,0 +1,233 @@
+// Pictures in SVG, drawn at the width they are shown at, with a name, a readout for arrow keys, and a table.
+
+import { h, s, fill, announce, table, colour } from "./dom.js";
+
+const round = (number) => Math.round(number * 10) / 10;
+
+/** Values at which an axis has ticks, about `count` of them. */
+export function ticks(low, high, log, count) {
+  if (log) {
+    const found = [];
+    const wide = Math.log10(high / low);
+    const steps = wide > 3 ? [1] : wide > 1 ? [1, 3] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high) + 1e-9; power++) {
+      for (const step of steps) found.push(Number((step * 10 ** power).toPrecision(3)));
+    }
+    const inside = found.filter((tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9));
+    const every = Math.max(1, Math.ceil(inside.length / count));
+    return inside.filter((_, i) => i % every === 0);
+  }
+  const raw = (high - low) / count || 1;
+  const unit = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((times) => times * unit).find((one) => one >= raw * (1 - 1e-9));
+  const found = [];
+  for (let tick = Math.ceil(low / step - 1e-9) * step; tick <= high + step * 1e-9; tick += step) found.push(Number(tick.toPrecision(12)));
+  return found;
+}
+
+/** Sizes as an axis has them: powers of two. */
+export function sizeTicks(low, high, count) {
+  const found = [];
+  for (let size = 2 ** Math.ceil(Math.log2(low)); size <= high; size *= 2) found.push(size);
+  const every = Math.max(1, Math.ceil(found.length / count));
+  return found.filter((_, i) => i % every === 0);
+}
+
+function scale(low, high, from, to, log) {
+  const place = log ? Math.log : (value) => value;
+  const start = place(low), length = place(high) - start || 1;
+  return (value) => from + ((place(value) - start) / length) * (to - from);
+}
+
+/** Labels at the right, moved apart until none covers another. */
+function apart(labels, top, bottom) {
+  const gap = 15;
+  const sorted = [...labels].sort((a, b) => a.y - b.y);
+  sorted.forEach((label, i) => { if (i) label.y = Math.max(label.y, sorted[i - 1].y + gap); });
+  if (sorted.length && sorted.at(-1).y > bottom) sorted.at(-1).y = bottom;
+  for (let i = sorted.length - 2; i >= 0; i--) sorted[i].y = Math.min(sorted[i].y, sorted[i + 1].y - gap);
+  return sorted.map((label) => ({ ...label, y: Math.max(label.y, top) }));
+}
+
+/**
+ * Curves with axes. The spec: {label, series: [{name, number, x, y, ring?}], x: {title, log, format, ticks?, low?,
+ * high?}, y: {title, log, format}, cursor?: {x, text}, circles?: [{x, y, text}], tabled?: x values of the table}. It
+ * returns {draw(spec)}; the container is redrawn when its width changes. Arrow keys move over the points. The table goes
+ * into `below`.
+ */
+export function curves(container, below = container) {
+  const picture = h("div", { class: "picture" });
+  const readout = h("p", { class: "aside readout", "aria-live": "polite" });
+  const details = h("details", { class: "tabled" }, h("summary", {}, "As a table"));
+  container.append(picture, readout);
+  below.append(details);
+  let spec = null, chosen = null, svg = null, width = 0;
+
+  const visible = () => spec.series.filter((series) => series.x.length);
+  function draw(next = spec, focused = document.activeElement === svg) {
+    spec = next;
+    width = picture.clientWidth || width;
+    if (!spec || !width) return;
+    svg = drawCurves(spec, width, chosen);
+    svg.addEventListener("keydown", move);
+    svg.addEventListener("pointermove", point);
+    svg.addEventListener("blur", () => { chosen = null; announce(readout, ""); });
+    picture.replaceChildren(svg);
+    if (focused) svg.focus({ preventScroll: true });
+    if (details.open) fillTable();
+  }
+  function fillTable() {
+    const rows = tableOf(spec);
+    fill(details, details.firstChild, table(spec.label, [{ title: spec.x.title, number: true }, ...visible().map((one) => ({ title: one.name, number: true }))], rows));
+  }
+  details.addEventListener("toggle", () => { if (details.open && spec) fillTable(); });
+
+  function show() {
+    const series = visible()[chosen.series];
+    if (!series) return;
+    chosen.index = Math.min(Math.max(chosen.index, 0), series.x.length - 1);
+    draw(spec, document.activeElement === svg);
+    announce(readout, `${series.name}: ${spec.x.short ?? spec.x.title} ${spec.x.format(series.x[chosen.index])}, ${spec.y.format(series.y[chosen.index])}`);
+  }
+  function move(event) {
+    const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (event.key === "Escape") { chosen = null; draw(); announce(readout, ""); }
+    if (!steps || !visible().length) return;
+    event.preventDefault();
+    if (!chosen) chosen = { series: 0, index: steps[1] < 0 ? Infinity : 0 };
+    else {
+      const count = visible().length, old = visible()[chosen.series];
+      const at = old?.x[chosen.index];
+      chosen.series = (chosen.series + steps[0] + count) % count;
+      if (steps[0]) chosen.index = nearest(visible()[chosen.series].x, at);
+      chosen.index += steps[1];
+    }
+    show();
+  }
+  function point(event) {
+    if (event.pointerType === "touch") return;
+    const { left } = svg.getBoundingClientRect();
+    const frame = svg.frame;
+    let best = null;
+    visible().forEach((series, i) => {
+      const index = nearest(series.x.map((x) => frame.x(x)), event.clientX - left);
+      const far = Math.hypot(frame.x(series.x[index]) - (event.clientX - left), frame.y(series.y[index]) - (event.clientY - svg.getBoundingClientRect().top));
+      if (!best || far < best.far) best = { far, series: i, index };
+    });
+    if (best && best.far < 60 && (best.series !== chosen?.series || best.index !== chosen?.index)) { chosen = best; show(); }
+  }
+  new ResizeObserver(() => { if (picture.clientWidth !== width) draw(); }).observe(picture);
+  return { draw };
+}
+
+const nearest = (values, at) => values.reduce((best, value, i) => (Math.abs(value - at) < Math.abs(values[best] - at) ? i : best), 0);
+
+function tableOf(spec) {
+  const series = spec.series.filter((one) => one.x.length);
+  const xs = spec.tabled ?? [...new Set(series.flatMap((one) => one.x))].sort((a, b) => a - b);
+  return xs.map((x) => [spec.x.format(x), ...series.map((one) => { const i = one.x.indexOf(x); return i < 0 ? null : spec.y.format(one.y[i]); })]);
+}
+
+function drawCurves(spec, width, chosen) {
+  const narrow = width < 480;
+  const height = Math.round(spec.height ?? (narrow ? Math.max(190, width * 0.62) : Math.min(380, width * 0.44)));
+  const series = spec.series.filter((one) => one.x.length);
+  const names = Math.max(0, ...series.map((one) => one.name.length));
+  const left = 56, right = width - Math.min(names * 7.4 + 14, narrow ? 86 : 150), top = 14, bottom = height - 44;
+  const xs = series.flatMap((one) => one.x), ys = series.flatMap((one) => one.y).filter(Number.isFinite);
+  let [low, high] = [Math.min(...ys), Math.max(...ys)];
+  if (!ys.length) [low, high] = [1, 10];
+  if (spec.y.log) {
+    if (high / low < 1.2) [low, high] = [low / 1.2, high * 1.2];
+    else [low, high] = high / low > 20 ? [10 ** Math.floor(Math.log10(low) + 1e-9), 10 ** Math.ceil(Math.log10(high) - 1e-9)] : [low / 1.04, high * 1.04];
+  } else if (low === high) [low, high] = [low - 1, high + 1];
+  const xLow = spec.x.low ?? Math.min(...xs), xHigh = spec.x.high ?? Math.max(...xs);
+  const x = scale(xLow, xHigh === xLow ? xLow + 1 : xHigh, left, right, spec.x.log);
+  const y = scale(low, high, bottom, top, spec.y.log);
+  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", tabindex: 0, "aria-label": spec.label });
+  svg.frame = { x, y };
+  const add = (...nodes) => svg.append(...nodes);
+  for (const tick of ticks(low, high, spec.y.log, narrow ? 5 : 7)) {
+    add(s("path", { class: "grid", d: `M${left} ${round(y(tick))}H${right}` }), s("text", { class: "faint", x: left - 8, y: round(y(tick)) + 4, "text-anchor": "end" }, spec.y.tick?.(tick) ?? spec.y.format(tick)));
+  }
+  const places = spec.x.ticks ? spec.x.ticks(xLow, xHigh, narrow ? 4 : 7) : ticks(xLow, xHigh, spec.x.log, narrow ? 4 : 8);
+  for (const tick of places) {
+    add(s("path", { class: "axis", d: `M${round(x(tick))} ${bottom}v4` }), s("text", { class: "faint", x: round(x(tick)), y: bottom + 18, "text-anchor": "middle" }, spec.x.tick?.(tick) ?? spec.x.format(tick)));
+  }
+  add(s("path", { class: "axis", d: `M${left} ${bottom}H${right}` }), s("text", { class: "faint", x: (left + right) / 2, y: bottom + 38, "text-anchor": "middle" }, spec.x.title));
+  if (spec.cursor && spec.cursor.x >= xLow && spec.cursor.x <= xHigh) {
+    const at = round(x(spec.cursor.x)), end = at > (left + right) / 2;
+    add(s("path", { class: "cursor", d: `M${at} ${top - 4}V${bottom}` }), s("text", { class: "told", x: at + (end ? -6 : 6), y: top + 4, "text-anchor": end ? "end" : "start" }, spec.cursor.text));
+  }
+  for (const one of series) {
+    const d = one.x.map((value, i) => (Number.isFinite(one.y[i]) ? `${i && Number.isFinite(one.y[i - 1]) ? "L" : "M"}${round(x(value))} ${round(y(one.y[i]))}` : "")).join("");
+    add(s("path", { class: `curve c${colour(one.number)}`, d }));
+    if (one.x.length === 1) add(s("circle", { class: `dot c${colour(one.number)}`, cx: round(x(one.x[0])), cy: round(y(one.y[0])), r: 3 }));
+    if (one.ring !== undefined && one.ring >= 0) add(s("circle", { class: `point c${colour(one.number)}`, cx: round(x(one.x[one.ring])), cy: round(y(one.y[one.ring])), r: 4 }));
+  }
+  const ends = series.filter((one) => Number.isFinite(one.y.at(-1))).map((one) => ({ name: one.name, number: one.number, x: Math.min(x(one.x.at(-1)), right) + 9, y: y(one.y.at(-1)) + 4 }));
+  const room = narrow ? 11 : 20;
+  for (const label of apart(ends, top, bottom)) {
+    const text = label.name.length > room ? `${label.name.slice(0, room - 1)}…` : label.name;
+    add(s("text", { class: `name c${colour(label.number)}`, x: round(label.x), y: round(label.y) }, text));
+  }
+  for (const circle of spec.circles ?? []) {
+    if (circle.x < xLow || circle.x > xHigh) continue;
+    const at = round(x(circle.x)), end = at > (left + right) / 3;
+    add(s("circle", { class: "point", cx: at, cy: round(y(circle.y)), r: 5 }), s("text", { class: "told", x: at + (end ? -9 : 9), y: round(y(circle.y)) + (end ? -6 : 16), "text-anchor": end ? "end" : "start" }, circle.text));
+  }
+  const marked = chosen && series[chosen.series];
+  if (marked && marked.x[chosen.index] !== undefined) add(s("circle", { class: `dot c${colour(marked.number)}`, cx: round(x(marked.x[chosen.index])), cy: round(y(marked.y[chosen.index])), r: 5 }));
+  return svg;
+}
+
+/** A strip of shares, such as of verdicts: [{count, number, name}], of the greatest sum `of`. */
+export function strip(parts, of) {
+  const shown = parts.filter(({ count }) => count);
+  let x = 0;
+  const bars = shown.map(({ count, number }) => {
+    const bar = s("rect", { class: `dot c${number}`, x: round(x), width: Math.max(round((480 * count) / of - 1.5), 1), height: 12 });
+    x += (480 * count) / of;
+    return bar;
+  });
+  return s("svg", { viewBox: "0 0 480 12", preserveAspectRatio: "none", role: "img", "aria-label": shown.map(({ count, name }) => `${count} ${name}`).join(", ") }, ...bars);
+}
+
+/**
+ * A heat map of words by words: weights[query][key] in 0…1, or differences in -1…1 where `signed`. `choose` is called
+ * with the cell that arrow keys or the pointer reach.
+ */
+export function heat({ tokens, weights, label, signed, choose, chosen, number = 1 }) {
+  const n = tokens.length, cell = n > 32 ? 9 : n > 20 ? 14 : 24, words = n <= 32;
+  const edge = words ? 16 + 6.2 * Math.min(12, Math.max(...tokens.map((word) => word.length), 3)) : 4;
+  const size = edge + n * cell + 4;
+  const cut = (word) => (word.length > 12 ? `${word.slice(0, 11)}…` : word);
+  const most = signed ? Math.max(0.05, ...weights.flat().map(Math.abs)) : 1;
+  const cells = [];
+  weights.forEach((line, q) => line.forEach((weight, k) => {
+    if (!weight) return;
+    const strength = Math.min(1, Math.abs(weight) / most);
+    cells.push(s("rect", { class: `cell c${signed ? (weight > 0 ? 2 : 1) : number}`, x: edge + k * cell, y: edge + q * cell, width: cell - 1, height: cell - 1, opacity: Math.max(0.04, round(strength * 100) / 100) }));
+  }));
+  const svg = s("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", tabindex: 0, "aria-label": label, class: "heat" },
+    words && tokens.map((word, i) => [
+      s("text", { class: "faint", x: edge - 6, y: edge + i * cell + cell / 2 + 4, "text-anchor": "end" }, cut(word)),
+      s("text", { class: "faint", transform: `translate(${edge + i * cell + cell / 2 + 4} ${edge - 6}) rotate(-60)` }, cut(word)),
+    ]).flat(),
+    s("rect", { class: "frame", x: edge - 0.5, y: edge - 0.5, width: n * cell, height: n * cell }),
+    cells,
+    chosen && s("rect", { class: "chosen", x: edge + chosen[1] * cell - 0.5, y: edge + chosen[0] * cell - 0.5, width: cell, height: cell }));
+  svg.addEventListener("keydown", (event) => {
+    const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!steps) return;
+    event.preventDefault();
+    const [q, k] = chosen ?? [0, -1];
+    choose([Math.min(n - 1, Math.max(0, q + steps[0])), Math.min(n - 1, Math.max(0, k + steps[1]))]);
+  });
+  svg.addEventListener("pointerdown", (event) => {
+    const box = svg.getBoundingClientRect(), unit = size / box.width;
+    const k = Math.floor(((event.clientX - box.left) * unit - edge) / cell), q = Math.floor(((event.clientY - box.top) * unit - edge) / cell);
+    if (q >= 0 && k >= 0 && q < n && k < n) choose([q, k]);
+  });
+  return svg;
+}
