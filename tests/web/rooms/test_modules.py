@@ -33,6 +33,12 @@ def value_of(tree: Tree, at: dict[str, int]) -> Any:
             if holds is None or holds:
                 return None if holds is None else value_of(branch, at)
         return value_of(branches[-1], at) if len(branches) % 2 else None
+    if operator in ("and", "or"):  # what the first one decides, the others do not change
+        for branch in branches:
+            holds = value_of(branch, at)
+            if holds is None or bool(holds) == (operator == "or"):
+                return holds
+        return sympy.true if operator == "and" else sympy.false
     values = [value_of(branch, at) for branch in branches]
     if any(value is None for value in values):
         return None
@@ -52,8 +58,6 @@ def value_of(tree: Tree, at: dict[str, int]) -> Any:
         "max": sympy.Max,
         "min": sympy.Min,
         "abs": sympy.Abs,
-        "and": sympy.And,
-        "or": sympy.Or,
         "not": sympy.Not,
     }
     return functions[operator](*values)

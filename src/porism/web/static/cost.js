@@ -366,7 +366,7 @@ async function derive(target) {
   changed();
 }
 
-function add(event) {
+function addPicked(event) {
   event.preventDefault();
   const box = $("#add"), inputs = $("#inputs").value.trim();
   const name = box.value.trim();
@@ -397,7 +397,7 @@ store.subscribe((state) => {
 choices = JSON.stringify([store.state.of, store.state.show, store.state.over]);
 $("#show").addEventListener("change", (event) => store.choose({ show: event.target.value }));
 $("#over").addEventListener("change", (event) => store.choose({ over: event.target.value }));
-$("#adding")?.addEventListener("submit", add);
+$("#adding")?.addEventListener("submit", addPicked);
 $("#add")?.addEventListener("input", (event) => { $("#inputs-row").hidden = !event.target.value.includes(":"); });
 $("#measure")?.addEventListener("click", measure);
 $("#buttons").prepend(...(isFile ? [] : [copyButton("Copy link", () => store.address)]));

@@ -128,10 +128,11 @@ export function ledgerHeadline({ total, shown, verdicts, topic, query }) {
 /** The patterns room's: how far a method's answer is from softmax. */
 export function patternHeadline({ method, K, W, error, orders = [], random }) {
   const percent = (share) => `${share >= 0.0995 ? Math.round(share * 100) : Number((share * 100).toPrecision(2))} %`;
-  const names = { taylor: `The series of order ${K}`, window: `A window of ${W}`, hybrid: `A window of ${W} with the series of order ${K} beyond`, softmax: "Causal softmax", full: "Softmax over all words" };
+  const names = { taylor: `The series of order ${K}`, sliding: `A window of ${W}`, block: `Blocks of ${W}`, hybrid: `A window of ${W} with the series of order ${K} beyond` };
   if (method === "softmax") return "Causal softmax is what the cheaper methods are held against";
+  const are = method === "block" ? "are" : "is", verb = method === "block" ? "equal" : "equals";
   if (error === null || error === undefined) return `${names[method]} against softmax`;
-  if (error < 1e-6) return `${names[method]} equals softmax here`;
+  if (error < 1e-6) return `${names[method]} ${verb} softmax here`;
   const better = method === "taylor" ? orders.filter((one) => one.K > K && one.error < error / 3)[0] : null;
-  return `${names[method]} is ${percent(error)} off softmax ${random ? "on random queries and keys" : "here"}${better ? `; order ${better.K} would be ${percent(better.error)} off` : ""}`;
+  return `${names[method]} ${are} ${percent(error)} off softmax ${random ? "on random queries and keys" : "here"}${better ? `; order ${better.K} would be ${percent(better.error)} off` : ""}`;
 }

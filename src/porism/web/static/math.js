@@ -82,3 +82,11 @@ function node(tree) {
 
 /** <math> of a tree. */
 export const formulaNode = (tree) => m("math", {}, node(tree));
+
+/** A <math> element of a text that the catalogue brings; null for anything that is not only MathML. */
+export function mathFrom(text) {
+  const math = new DOMParser().parseFromString(text, "text/html").querySelector("math");
+  const inside = math ? [math, ...math.querySelectorAll("*")] : [];
+  const isPlain = inside.every((one) => one.namespaceURI === math.namespaceURI && [...one.attributes].every(({ name }) => !/^on|href|src|style/i.test(name)));
+  return math && isPlain ? document.importNode(math, true) : null;
+}

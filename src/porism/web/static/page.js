@@ -1,6 +1,6 @@
 // What every room has: colours, the list of jobs, whether the server answers, what the address could not say.
 
-import { h, $, fill, say } from "./dom.js";
+import { $, $$, fill, h, say } from "./dom.js";
 import { cancel, connect, hear, isFile, progressText, running } from "./live.js";
 
 const THEMES = ["", "light", "dark"];
@@ -42,9 +42,18 @@ function jobsButton() {
   show();
 }
 
+/** Controls that fold on a narrow screen are open on a wide one. */
+function folds() {
+  const wide = matchMedia("(min-width: 54.01rem)");
+  const apply = () => $$(".fold").forEach((fold) => { fold.open = wide.matches; });
+  wide.addEventListener("change", apply);
+  apply();
+}
+
 /** Start what every page has. */
 export function startPage() {
   theme();
+  folds();
   if (!isFile) { jobsButton(); connect(); }
 }
 
