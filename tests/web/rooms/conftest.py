@@ -1,16 +1,25 @@
-"""A browser for the tests of the page: Chromium as it is installed, driven by Playwright's Python package."""
+"""A browser and a server for the tests of the page: Chromium as it is installed, driven by Playwright's package."""
 
+import json
 import shutil
-from collections.abc import Iterator
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import tomli_w
+from tests.report.conftest import epoch, metrics, start
 
 import porism
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Route
+
+OpenRoom = Callable[..., "Page"]
 
 STATIC = Path(porism.__file__).parent / "web" / "static"
 TEMPLATES = STATIC.parent / "templates"
@@ -48,3 +57,105 @@ def blank(browser: "Browser") -> "Page":
     page.route("**/*", serve)
     page.goto(NOWHERE)
     return page
+
+
+def write_run(
+    folder: Path, name: str, valid: list[float], test: float | None, *, task: str = "language", **fields: Any
+) -> None:
+    """A run of made-up numbers: perplexities of its epochs on valid, and that on test where it has finished."""
+    run = folder / name
+    run.mkdir(parents=True)
+    recipe = name.rpartition("/")[2]
+    about = {"task": task, "recipe": recipe, "seed": 1, "source": "ptb", "device": "cpu", "precision": "fp32"}
+    resolved = {"name": recipe, "model": recipe, "epochs": len(valid)} | fields
+    content = tomli_w.dumps(about | {"threads": 2, "fingerprint": "ab12", "fields": resolved})
+    (run / "recipe.toml").write_text(content, encoding="utf-8")
+    events = [start(), *(epoch(number, value) for number, value in enumerate(valid, 1))]
+    (run / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
+    if test is not None:
+        about = {"task": task, "recipe": recipe, "run": name, "epochs": len(valid), "best_epoch": len(valid)}
+        (run / "metrics.json").write_text(json.dumps(metrics(test, **about)), encoding="utf-8")
+
+
+@dataclass
+class Served:
+    """A server that runs in a thread: where it is, and the folder of its runs."""
+
+    runs: Path
+    allowed: tuple[str, ...] = ()
+    port: int = 0
+    _server: Any = field(default=None, repr=False)
+    _thread: threading.Thread | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        from uvicorn import Config, Server
+
+        from porism.web.app import create_app
+        from porism.web.settings import ServerSettings
+
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self.port))
+        listener.listen()
+        self.port = listener.getsockname()[1]
+        app = create_app(ServerSettings(runs=self.runs, allowed=self.allowed, port=self.port))
+        self._server = Server(Config(app, log_level="error", timeout_graceful_shutdown=1))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, daemon=True)
+        self._thread.start()
+        limit = time.monotonic() + 60
+        while not self._server.started:
+            assert time.monotonic() < limit, "the server does not start"
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        assert self._thread is not None
+        self._thread.join(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for the tests of a file, with runs of made-up numbers."""
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    runs = tmp_path_factory.mktemp("served") / "runs"
+    write_run(runs, "compared/elman", [250.0 / n**0.4 for n in range(1, 13)], 77.66)
+    write_run(runs, "compared/attention", [240.0, 180.0, 150.0, 140.0], 90.49)
+    write_run(runs, "a-graph", [3.0, 2.0], 1.5, task="graphs")
+    server = Served(runs, ("torch.nn:LSTM",))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def open_room(browser: "Browser", served: Served) -> Iterator[OpenRoom]:
+    """Open a room: open_room("/cost?over=B", width=390, theme="dark"). No script may fail and nothing be complained of.
+
+    refusals: whether the test lets the server refuse something, which browsers report in their console.
+    """
+    contexts, complaints = [], []
+
+    def open_it(path: str, *, width: int = 1280, theme: str = "light", refusals: bool = False, at: str = "") -> "Page":
+        def complain(message: "ConsoleMessage") -> None:
+            if message.type in ("error", "warning") and not (refusals and "Failed to load" in message.text):
+                complaints.append(f"{path}: {message.text}")
+
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)  # type: ignore[arg-type]
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.on("console", complain)
+        page.on("pageerror", lambda error: complaints.append(f"{path}: {error}"))
+        page.goto((at or served.address) + path)
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    assert complaints == []

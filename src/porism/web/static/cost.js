@@ -161,9 +161,9 @@ function renderTable() {
     };
     row.recount?.addEventListener("click", () => recount(row));
     row.known.append(row.label, row.recount ?? "");
-    row.node = h("tr", {}, h("th", { scope: "row" }, badge(store.state.of.indexOf(cost.target) + 1), nameOf(cost.target)), row.value, row.times,
+    row.node = h("tr", {}, h("th", { scope: "row" }, badge(store.state.of.indexOf(cost.target) + 1), nameOf(cost.target)), row.value, row.times, row.known,
       h("td", {}, tree === null ? "no formula" : formulaNode(tree), multiples.length ? h("span", { class: "aside block" }, multiples.join(", ")) : null,
-        cost.uncounted?.length ? h("span", { class: "aside block" }, `not counted: ${cost.uncounted.join(", ")}`) : null), row.known);
+        cost.uncounted?.length ? h("span", { class: "aside block" }, `not counted: ${cost.uncounted.join(", ")}`) : null));
     return row;
   });
   say($("#counted"), QUANTITIES[show].title);

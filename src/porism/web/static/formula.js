@@ -28,29 +28,23 @@ function power(base, exponent) {
 /** The same operators on both kinds of number. */
 const EXACT = {
   number(text) { const [n, d] = String(text).split("/"); return ratio(BigInt(n), BigInt(d ?? 1)); },
-  "+": (values) => values.reduce(add),
-  "*": (values) => values.reduce(multiply),
+  fold: { "+": add, "*": multiply, max: (a, b) => (compare(a, b) < 0 ? b : a), min: (a, b) => (compare(a, b) > 0 ? b : a) },
   "/": ([a, b]) => divide(a, b),
   "^": ([a, b]) => power(a, b),
   floor: ([a]) => floor(a),
   ceil: ([a]) => negate(floor(negate(a))),
   mod: ([a, b]) => { const times = divide(a, b); return times && add(a, negate(multiply(b, floor(times)))); },
-  max: (values) => values.reduce((a, b) => (compare(a, b) < 0 ? b : a)),
-  min: (values) => values.reduce((a, b) => (compare(a, b) > 0 ? b : a)),
   abs: ([a]) => (a.n < 0n ? negate(a) : a),
   compare,
 };
 const DOUBLE = {
   number(text) { const [n, d] = String(text).split("/").map(Number); return n / (d ?? 1); },
-  "+": (values) => values.reduce((a, b) => a + b),
-  "*": (values) => values.reduce((a, b) => a * b),
+  fold: { "+": (a, b) => a + b, "*": (a, b) => a * b, max: Math.max, min: Math.min },
   "/": ([a, b]) => (b ? a / b : null),
   "^": ([a, b]) => (a || b >= 0 ? a ** b : null),
   floor: ([a]) => Math.floor(a),
   ceil: ([a]) => Math.ceil(a),
   mod: ([a, b]) => (b ? a - b * Math.floor(a / b) : null),
-  max: (values) => Math.max(...values),
-  min: (values) => Math.min(...values),
   abs: ([a]) => Math.abs(a),
   compare: (a, b) => a - b,
 };
@@ -89,8 +83,19 @@ function compile(tree, on) {
     };
   }
   if (operator === "not") return (at) => { const holds = parts[0](at); return holds === null ? null : !holds; };
+  if (Object.hasOwn(on.fold, operator)) {
+    const two = on.fold[operator];
+    return (at) => {
+      let value = parts[0](at);
+      for (let i = 1; i < parts.length && value !== null; i++) {
+        const next = parts[i](at);
+        value = next === null ? null : two(value, next);
+      }
+      return value;
+    };
+  }
   const test = Object.hasOwn(COMPARED, operator) && COMPARED[operator];
-  if (!test && !(Object.hasOwn(on, operator) && operator !== "number" && operator !== "compare")) {
+  if (!test && !(Object.hasOwn(on, operator) && !["number", "compare", "fold"].includes(operator))) {
     throw new Error(`formula: ${operator} is no operator`);
   }
   const apply = test ? ([a, b]) => test(on.compare(a, b)) : on[operator];

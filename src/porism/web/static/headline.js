@@ -1,4 +1,4 @@
-// The sentences that rooms open with, as pure functions of what is shown. The table of cases is in tests/web.
+// The cost room's headline, as pure functions of what is shown. The table of cases is in tests/web.
 
 /** What is counted, and how a sentence says it. */
 export const QUANTITIES = {
@@ -9,7 +9,7 @@ export const QUANTITIES = {
   memory: { title: "Memory of training", noun: "bytes in training", takes: "takes", take: "take", unit: "B" },
 };
 
-const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
+export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 export const listed = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
@@ -97,42 +97,4 @@ export function lastToCross(orders) {
     if (order.length > 1 && order.at(-1)[1] < 0 && order.at(-1)[0] > from) [told, from] = [i, order.at(-1)[0]];
   });
   return told;
-}
-
-const precise = (number) => Math.abs(number) >= 1000 ? grouped(Math.round(number)) : String(Number(Number(number).toPrecision(4)));
-
-/** The models room: where a run stands. points: the metric over epochs of the split that decides, oldest first. */
-export function runHeadline({ name, state, metric, split, points, lower, epoch, epochs, message }) {
-  if (state === "damaged") return `${name} cannot be read: ${message}`;
-  if (!points.length) return state === "running" ? `${name}: started, no epoch is done yet` : `${name}: stopped before its first epoch`;
-  const last = points.at(-1), best = points.reduce((a, b) => (lower === (b < a) && b !== a ? b : a));
-  const after = epochs ? `after ${epoch} of ${epochs} epochs` : `after ${epoch} epochs`;
-  const start = `${name}: ${split} ${metric} ${precise(last)} ${after}`;
-  if (state === "diverged") return `${start}, and diverged`;
-  if (points.length === 1) return start;
-  if (last === best) return `${start}, still ${lower ? "falling" : "rising"}`;
-  return `${start}; ${precise(best)} was its best`;
-}
-
-/** The ledger's: how many statements of those that are there are so. */
-export function ledgerHeadline({ total, shown, verdicts, topic, query }) {
-  const of = topic ? ` on ${topic}` : "";
-  const found = query ? ` with “${query}”` : "";
-  if (!shown) return `No statement${of}${found} is found with these filters`;
-  if (!verdicts.length) return `${shown} of ${total} textbook statements${of}${found}`;
-  const are = { wrong: "wrong", imprecise: "imprecise", holds: "right", "holds under assumptions": "right under assumptions", empirical: "empirical" };
-  const what = listed(verdicts.map((verdict) => are[verdict])).replace(" and ", " or ");
-  return `${shown} of ${total} textbook statements${of}${found} ${shown === 1 ? "is" : "are"} ${what}`;
-}
-
-/** The patterns room's: how far a method's answer is from softmax. */
-export function patternHeadline({ method, K, W, error, orders = [], random }) {
-  const percent = (share) => `${share >= 0.0995 ? Math.round(share * 100) : Number((share * 100).toPrecision(2))} %`;
-  const names = { taylor: `The series of order ${K}`, sliding: `A window of ${W}`, block: `Blocks of ${W}`, hybrid: `A window of ${W} with the series of order ${K} beyond` };
-  if (method === "softmax") return "Causal softmax is what the cheaper methods are held against";
-  const are = method === "block" ? "are" : "is", verb = method === "block" ? "equal" : "equals";
-  if (error === null || error === undefined) return `${names[method]} against softmax`;
-  if (error < 1e-6) return `${names[method]} ${verb} softmax here`;
-  const better = method === "taylor" ? orders.filter((one) => one.K > K && one.error < error / 3)[0] : null;
-  return `${names[method]} ${are} ${percent(error)} off softmax ${random ? "on random queries and keys" : "here"}${better ? `; order ${better.K} would be ${percent(better.error)} off` : ""}`;
 }

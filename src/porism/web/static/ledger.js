@@ -1,9 +1,7 @@
 // The ledger: textbook statements, filtered by verdict, topic and words, and checked here.
 
-import { $, $$, announce, command, copyButton, fill, h, reading, say } from "./dom.js";
-import { mathFrom } from "./math.js";
-import { ledgerHeadline } from "./headline.js";
-import { strip } from "./plot.js";
+import { $, $$, announce, command, copyButton, fill, h, reading, s, say } from "./dom.js";
+import { ledgerHeadline } from "./room_headlines.js";
 import { createStore } from "./store.js";
 import { hear, run } from "./live.js";
 import { leftOut, problem, startPage } from "./page.js";
@@ -42,6 +40,26 @@ function found({ verdicts, topic, q }) {
   });
 }
 
+/** A <math> element of a text that the catalogue brings; null for anything that is not only MathML. */
+function mathFrom(text) {
+  const math = new DOMParser().parseFromString(text, "text/html").querySelector("math");
+  const inside = math ? [math, ...math.querySelectorAll("*")] : [];
+  const isPlain = inside.every((one) => one.namespaceURI === math.namespaceURI && [...one.attributes].every(({ name }) => !/^on|href|src|style/i.test(name)));
+  return math && isPlain ? document.importNode(math, true) : null;
+}
+
+/** A strip of shares, such as of verdicts: [{count, number, name}], of the greatest sum `of`. */
+function strip(parts, of) {
+  const shown = parts.filter(({ count }) => count);
+  let x = 0;
+  const bars = shown.map(({ count, number }) => {
+    const bar = s("rect", { class: `dot c${number}`, x: Math.round(x), width: Math.max(Math.round((480 * count) / of - 1.5), 1), height: 12 });
+    x += (480 * count) / of;
+    return bar;
+  });
+  return s("svg", { viewBox: "0 0 480 12", preserveAspectRatio: "none", role: "img", "aria-label": shown.map(({ count, name }) => `${count} ${name}`).join(", ") }, ...bars);
+}
+
 const chip = (verdict) => h("span", { class: `chip c${VERDICTS[verdict]}` }, verdict);
 
 function render() {
@@ -64,10 +82,9 @@ function render() {
   say($("#check-all"), all.length === 1 ? "Check it" : `Check all ${all.length}`);
   $("#check-all").disabled = !all.length;
 
-  const list = $("#claims"), at = new Map($$(".claim", list).map((node) => [node.dataset.id, node]));
-  const nodes = all.slice(0, Math.max(listed, all.indexOf(opened) + 1)).map((claim) => at.get(claim.id) ?? claimNode(claim));
-  for (const node of nodes) node.open = node.dataset.id === state.open || (node.open && at.has(node.dataset.id));
-  fill(list, ...nodes, all.length ? null : nothing(state));
+  const nodes = all.slice(0, Math.max(listed, all.indexOf(opened) + 1)).map(claimNode);
+  for (const node of nodes) node.open = node.dataset.id === state.open;
+  fill($("#claims"), ...nodes, all.length ? null : nothing(state));
   $("#more").hidden = nodes.length >= all.length;
   say($("#count"), `${nodes.length} of ${all.length} shown. `);
 }
@@ -84,7 +101,13 @@ function nothing(state) {
   return h("p", {}, h("button", { type: "button", "data-key": "drop", onclick: () => { $("#q").value = drop.changed.q ?? $("#q").value; store.choose(drop.changed); } }, `${drop.text} (${drop.count})`));
 }
 
+const made = new Map();
 function claimNode(claim) {
+  if (!made.has(claim.id)) made.set(claim.id, makeClaim(claim));
+  return made.get(claim.id);
+}
+
+function makeClaim(claim) {
   const body = h("div");
   const node = h("details", { class: "claim", "data-id": claim.id },
     h("summary", {}, h("span", { class: "code" }, claim.id), h("span", {}, claim.statement), chip(claim.verdict)), body);
@@ -98,7 +121,7 @@ function claimNode(claim) {
 
 function fillBody(claim, body) {
   const formulas = (claim.right_mathml ?? []).map(mathFrom).filter(Boolean);
-  const label = { holds: claim.verdict === "holds" ? "More exactly." : "", "holds under assumptions": "What must be assumed. " }[claim.verdict] || "What is right. ";
+  const label = { holds: "More exactly.", "holds under assumptions": "What must be assumed." }[claim.verdict] ?? "What is right.";
   const busy = checking.get(claim.id), result = decided.get(claim.id);
   fill(body,
     claim.right ? h("p", {}, h("b", {}, label), " ", claim.right) : null,
@@ -125,7 +148,7 @@ function resultNode(result) {
 
 function refresh(ids) {
   for (const id of ids) {
-    const node = $$(".claim").find((one) => one.dataset.id === id), body = node && $(":scope > div", node);
+    const node = made.get(id), body = node && $(":scope > div", node);
     if (body?.childNodes.length) fillBody(claims.find((claim) => claim.id === id), body);
   }
 }

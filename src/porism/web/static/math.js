@@ -73,7 +73,7 @@ function node(tree) {
     const lines = [];
     for (let i = 0; i < parts.length; i += 2) {
       const last = i + 1 === parts.length;
-      lines.push(m("mtr", {}, m("mtd", {}, node(parts[last ? i : i + 1])), m("mtd", {}, m("mtext", {}, last ? "otherwise" : "where\u00a0"), last ? "" : node(parts[i]))));
+      lines.push(m("mtr", {}, m("mtd", {}, node(parts[last ? i : i + 1]), m("mspace", { width: "1em" }), m("mtext", {}, last ? "otherwise" : "where\u00a0"), last ? null : node(parts[i]))));
     }
     return m("mtable", { class: "cases" }, ...lines);
   }
@@ -82,11 +82,3 @@ function node(tree) {
 
 /** <math> of a tree. */
 export const formulaNode = (tree) => m("math", {}, node(tree));
-
-/** A <math> element of a text that the catalogue brings; null for anything that is not only MathML. */
-export function mathFrom(text) {
-  const math = new DOMParser().parseFromString(text, "text/html").querySelector("math");
-  const inside = math ? [math, ...math.querySelectorAll("*")] : [];
-  const isPlain = inside.every((one) => one.namespaceURI === math.namespaceURI && [...one.attributes].every(({ name }) => !/^on|href|src|style/i.test(name)));
-  return math && isPlain ? document.importNode(math, true) : null;
-}

@@ -1,7 +1,7 @@
 // The models room: the runs that are there, one of them as it learns, and its model to try.
 
 import { $, announce, command, fill, h, reading, say } from "./dom.js";
-import { runHeadline } from "./headline.js";
+import { runHeadline } from "./room_headlines.js";
 import { curves } from "./plot.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";

@@ -1,8 +1,10 @@
 // The patterns room: who attends to whom on a sentence, by softmax and by cheaper methods, and how far those are off.
 
 import { $, announce, fill, h, reading, s, say, table } from "./dom.js";
-import { listed, patternHeadline } from "./headline.js";
-import { curves, heat } from "./plot.js";
+import { listed } from "./headline.js";
+import { patternHeadline } from "./room_headlines.js";
+import { heat } from "./heat.js";
+import { curves } from "./plot.js";
 import { createStore } from "./store.js";
 import { run } from "./live.js";
 import { leftOut, problem, startPage } from "./page.js";
@@ -134,14 +136,15 @@ function render() {
   renderMethods();
   renderHeats();
   renderOrders();
-  const error = answer?.heads[Math.min(head, heads) - 1]?.error;
-  const headline = patternHeadline({ method, K, W, error, orders: answer?.orders, random: !source });
+  const ownError = answer?.heads[Math.min(head, heads) - 1]?.error;
+  const headline = patternHeadline({ method, K, W, error: answer?.methods?.find((one) => one.method === method)?.error, orders: answer?.orders, random: !source });
   say($("#headline"), headline);
   announce($("#announced"), headline);
   document.title = `${headline} · Porism`;
   const hybrid = answer?.methods?.find((one) => one.method === "hybrid");
-  fill($("#summary"), source ? [`Head ${Math.min(head, heads || head)} of the run `, h("a", { href: `/models?run=${encodeURIComponent(source)}` }, source), ", on your sentence. "] : "Seeded random queries and keys: no run with attention is picked. ",
-    hybrid && method !== "hybrid" ? `Exact in a window of ${W} and the series of order ${K} beyond, all heads together are ${percent(hybrid.error)}. ` : null,
+  const alone = ownError === undefined || method === "softmax" ? "" : `, ${percent(ownError)} by itself`;
+  fill($("#summary"), source ? ["All heads of the run ", h("a", { href: `/models?run=${encodeURIComponent(source)}` }, source), ` on your sentence; below is head ${Math.min(head, heads || head)}${alone}. `] : `Seeded random queries and keys: no run with attention is picked. Below is head ${Math.min(head, heads || head)}${alone}. `,
+    hybrid && method !== "hybrid" ? `Exact in a window of ${W} and the series of order ${K} beyond, it is ${percent(hybrid.error)}. ` : null,
     h("a", { href: `/cost?of=attention,${OF_COST[method] === "attention" ? "taylor" : OF_COST[method]}` }, "What does each cost?"));
   const notes = [];
   if (answer?.unknown.length) notes.push(`Not in the model's vocabulary: ${listed(answer.unknown.map((word) => `“${word}”`))}.`);
@@ -226,7 +229,7 @@ store.subscribe((state) => {
   if (state.text !== before.text || state.run !== before.run || state.layer !== before.layer) answer = null;
   const asks = ["text", "run", "layer", "method", "K", "W"].some((name) => state[name] !== before[name]);
   // The weights of softmax stay while only the method changes.
-  if (asks && answer) answer = { ...answer, heads: answer.heads.map(({ weights }) => ({ weights, method: mask(state.method, answer.tokens.length, state.W).map((line) => line.map((on) => on * 0.25)), error: undefined })) };
+  if (asks && answer) answer = { ...answer, methods: [], heads: answer.heads.map(({ weights }) => ({ weights, method: mask(state.method, answer.tokens.length, state.W).map((line) => line.map((on) => on * 0.25)), error: undefined })) };
   before = state;
   render();
   if (asks) askSoon();
