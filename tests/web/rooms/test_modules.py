@@ -1,6 +1,7 @@
 """The page's arithmetic and sentences, run in the browser and held against sympy and against porism.cost."""
 
 import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,6 +112,38 @@ def test_random_formulas_have_the_value_that_sympy_gives_to_the_last_digit(blank
         assert ours == (None if theirs is None else f"{theirs.p}/{theirs.q}"), (tree, at)
     assert 0 < sum(one is None for one in found) < len(found) / 2
     assert max(len(one or "") for one in found) > 40
+
+
+def test_the_page_and_the_server_give_the_catalogues_formulas_the_same_number_and_label(
+    blank: "Page", is_whole: bool
+) -> None:
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    from porism.web.catalogue import KINDS, catalogue
+    from porism.web.values import value_at
+
+    draw = random.Random(21)
+    cases, expected = [], []
+    for cost in catalogue().costs.values():
+        for kind in KINDS:
+            for scale in (20, 200, 10**5, 10**9) if is_whole else (200, 10**9):
+                multiples = {one["letter"]: one["multiple"] for one in cost["letters"]}
+                at = {letter: draw.randint(1, scale) * draw.choice([1, step]) for letter, step in multiples.items()}
+                value = value_at(cost, kind, at)
+                cases.append([cost["target"], kind, {letter: str(size) for letter, size in at.items()}])
+                expected.append([value.digits, value.label])
+    found = blank.evaluate(
+        """async ([costs, cases]) => {
+            const { quantityAt } = await import("/quantity.js");
+            return cases.map(([target, kind, at]) => {
+                const { value, label } = quantityAt(costs[target], kind, at);
+                return [value && String(value.n), label];
+            });
+        }""",
+        [catalogue().costs, cases],
+    )
+    for case, ours, theirs in zip(cases, found, expected, strict=True):
+        assert ours == theirs, case
+    assert {label for _, label in found} >= {"by formula", "extrapolated", "unknown"}
 
 
 @pytest.mark.parametrize("tree", [["pow", 2, 3], ["constructor", 1], ["number", "1"], {"a": 1}, ["+", "T", None]])
@@ -269,20 +302,31 @@ def test_the_headline_of_the_cost_room(blank: "Page", facts: dict[str, Any], sen
     assert found == sentence
 
 
-def test_a_saved_file_can_join_the_modules_into_one_script(blank: "Page") -> None:
+def graph(name: str, seen: list[str]) -> list[str]:
+    """A module after all that it imports."""
+    for imported in re.findall(r'from "\./(\w+\.js)"', (STATIC / name).read_text(encoding="utf-8")):
+        if imported not in seen:
+            graph(imported, seen)
+    seen.append(name)
+    return seen
+
+
+@pytest.mark.parametrize("room", ["cost", "patterns", "models", "compare", "ledger"])
+def test_the_modules_of_a_room_can_be_joined_into_one_script(blank: "Page", room: str) -> None:
     """Their top-level names are all different, and only single names are imported."""
-    order = ["dom", "formula", "math", "quantity", "headline", "plot", "store", "live", "page", "cost"]
-    texts = [(STATIC / f"{name}.js").read_text(encoding="utf-8") for name in order]
-    imported = blank.evaluate(
-        """(texts) => texts.map((text) => {
-            const body = text.replace(/^import {[^}]*} from "[^"]*";$/gm, "").replace(/^export /gm, "");
-            return /^(import|export) /m.test(body) ? "left" : body;
-        })""",
-        texts,
-    )
-    assert "left" not in imported
+    texts = [(STATIC / name).read_text(encoding="utf-8") for name in graph(f"{room}.js", [])]
+    bodies = [
+        re.sub(
+            r"^export ",
+            "",
+            re.sub(r'^import {[^}]*} from "[^"]*";\n', "", text, flags=re.MULTILINE),
+            flags=re.MULTILINE,
+        )
+        for text in texts
+    ]
+    assert not [body for body in bodies if re.search(r"^(import|export) ", body, re.MULTILINE)]
     error = blank.evaluate(
-        "(script) => { try { new Function(script); } catch (error) { return error.message; } }", "\n".join(imported)
+        "(script) => { try { new Function(script); } catch (error) { return error.message; } }", "\n".join(bodies)
     )
     assert error is None
 

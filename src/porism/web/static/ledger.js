@@ -14,7 +14,7 @@ const FIRST = 20;
 
 /** What checks said, by claim; what is being checked, by claim: the promise. */
 const decided = new Map(), checking = new Map();
-let listed = FIRST;
+let mostShown = FIRST;
 
 function readAddress(parameters) {
   const unread = [];
@@ -82,7 +82,7 @@ function render() {
   say($("#check-all"), all.length === 1 ? "Check it" : `Check all ${all.length}`);
   $("#check-all").disabled = !all.length;
 
-  const nodes = all.slice(0, Math.max(listed, all.indexOf(opened) + 1)).map(claimNode);
+  const nodes = all.slice(0, Math.max(mostShown, all.indexOf(opened) + 1)).map(claimNode);
   for (const node of nodes) node.open = node.dataset.id === state.open;
   fill($("#claims"), ...nodes, all.length ? null : nothing(state));
   $("#more").hidden = nodes.length >= all.length;
@@ -208,7 +208,7 @@ function byTopic() {
   fill($("#topics"), ...TOPICS.map((topic) => {
     const mine = claims.filter((claim) => claim.topic === topic);
     const parts = Object.entries(VERDICTS).map(([name, number]) => ({ name, number, count: mine.filter(({ verdict }) => verdict === name).length }));
-    const link = h("a", { href: `?verdict=all&topic=${topic}`, title: data.topics?.[topic] ?? topic, onclick: (event) => { event.preventDefault(); listed = FIRST; store.choose({ topic, verdicts: [] }); scrollTo({ top: 0 }); } }, topic);
+    const link = h("a", { href: `?verdict=all&topic=${topic}`, title: data.topics?.[topic] ?? topic, onclick: (event) => { event.preventDefault(); mostShown = FIRST; store.choose({ topic, verdicts: [] }); scrollTo({ top: 0 }); } }, topic);
     return h("tr", {}, h("th", { scope: "row" }, link), h("td", { class: "number" }, String(mine.length)), h("td", {}, strip(parts, most)));
   }));
 }
@@ -216,12 +216,12 @@ function byTopic() {
 fill($("#verdicts"), ...Object.keys(VERDICTS).map((verdict) => h("li", {}, h("label", { class: "row" },
   h("input", { type: "checkbox", value: verdict, id: `verdict-${verdict.replaceAll(" ", "-")}` }), chip(verdict)), h("span", { class: "number" }, String(claims.filter((claim) => claim.verdict === verdict).length)))));
 fill($("#topic"), h("option", { value: "" }, "All topics"), ...TOPICS.map((topic) => h("option", { value: topic }, topic)));
-$("#verdicts").addEventListener("change", () => { listed = FIRST; store.choose({ verdicts: $$("#verdicts input:checked").map((box) => box.value) }); });
-$("#topic").addEventListener("change", (event) => { listed = FIRST; store.choose({ topic: event.target.value }); });
-$("#q").addEventListener("input", (event) => { listed = FIRST; store.set({ q: event.target.value.trim() }); });
+$("#verdicts").addEventListener("change", () => { mostShown = FIRST; store.choose({ verdicts: $$("#verdicts input:checked").map((box) => box.value) }); });
+$("#topic").addEventListener("change", (event) => { mostShown = FIRST; store.choose({ topic: event.target.value }); });
+$("#q").addEventListener("input", (event) => { mostShown = FIRST; store.set({ q: event.target.value.trim() }); });
 $("#filters").addEventListener("submit", (event) => event.preventDefault());
 $("#check-all").addEventListener("click", checkAll);
-$("#more").addEventListener("click", () => { listed += 40; render(); });
+$("#more").addEventListener("click", () => { mostShown += 40; render(); });
 hear("part", ({ claim }) => { if (claim) { decided.set(claim.id, claim); refresh([claim.id]); } });
 store.subscribe(render);
 startPage();

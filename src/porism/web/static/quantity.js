@@ -10,7 +10,7 @@ export const multiplesOf = (cost) => Object.fromEntries(cost.letters.filter(({ m
 /** {value: exact or null, label, why} of one kind of a cost at {T: "4096", …}. */
 export function quantityAt(cost, kind, at) {
   const formula = cost[kind];
-  if (!formula || formula.tree === null || formula.tree === undefined) return { value: null, label: "unknown", why: formula?.why || "no formula was found" };
+  if (!formula || formula.tree === null || formula.tree === undefined) return { value: null, label: formula?.label ?? "unknown", why: formula?.why || "no formula was found" };
   for (const [letter, multiple] of Object.entries(multiplesOf(cost))) {
     if (BigInt(at[letter]) % BigInt(multiple)) return { value: null, label: "unknown", why: `the formula holds for multiples of ${multiple} of ${letter}` };
   }
@@ -18,11 +18,14 @@ export function quantityAt(cost, kind, at) {
     if (BigInt(at[letter] ?? least) < BigInt(least)) return { value: null, label: "unknown", why: `the formula holds from ${letter} = ${shown(least)} on` };
   }
   const value = evaluate(formula.tree, at);
+  const confirmed = cost.held_out?.[kind] ?? {};
+  const doubts = Object.entries(confirmed).flatMap(([letter, [low, high]]) => {
+    const size = BigInt(at[letter]);
+    return size > BigInt(high) ? [`${letter} confirmed to ${shown(high)}`] : size < BigInt(low) ? [`${letter} confirmed from ${shown(low)}`] : [];
+  });
+  const why = [...doubts, formula.doubt].filter(Boolean).join(", ");
   if (value === null) return { value, label: "unknown", why: "the formula has no value at these sizes" };
-  const label = formula.label ?? "by formula";
-  if (label !== "by formula") return { value: label === "unknown" ? null : value, label, why: formula.why ?? "" };
-  const confirmed = cost.held_out?.[kind] ?? cost.held_out ?? {};
-  const beyond = Object.entries(confirmed).filter(([letter, range]) => Array.isArray(range) && at[letter] !== undefined && formula.tree !== at[letter] && (BigInt(at[letter]) < BigInt(range[0]) || BigInt(at[letter]) > BigInt(range[1])));
-  if (!beyond.length) return { value, label, why: "inside the sizes that were held out and counted" };
-  return { value, label: "extrapolated", why: beyond.map(([letter, [low, high]]) => `${letter} was confirmed from ${shown(low)} to ${shown(high)}, and is ${shown(at[letter])}`).join("; ") };
+  if (value.d !== 1n || value.n < 0n) return { value: null, label: "unknown", why: `the formula gives ${value.n}${value.d === 1n ? "" : `/${value.d}`} there, which is no count` };
+  if ((formula.label ?? "by formula") !== "by formula") return { value, label: formula.label, why: [formula.why, why].filter(Boolean).join("; ") };
+  return { value, label: why ? "extrapolated" : "by formula", why };
 }
