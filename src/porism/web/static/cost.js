@@ -5,7 +5,9 @@ import { approximate, changes, compareExact, digits, leastAlong, leastCommon, le
 import { formulaNode } from "./math.js";
 import { multiplesOf, quantityAt } from "./quantity.js";
 import { costHeadline, lastToCross, listed, QUANTITIES, where, spans } from "./headline.js";
-import { curves, sizeTicks } from "./plot.js";
+import { costCurves } from "./cost_curves.js";
+import { curves } from "./plot.js";
+import { sizeSlider } from "./sizes.js";
 import { createStore } from "./store.js";
 import { ask, isFile, progressText, run } from "./live.js";
 import { leftOut, problem, startPage } from "./page.js";
@@ -14,15 +16,10 @@ const data = reading();
 const costs = new Map((data.costs ?? []).map((cost) => [cost.target, cost]));
 const LETTERS = data.letters ?? {};
 const STANDARD = { of: ["attention", "window", "taylor"], show: "flops", over: "T" };
-const RANGES = { B: [1, 1024], T: [64, 65536], A: [1, 128], D: [1, 1024], W: [1, 8192], H: [1, 4096], V: [256, 262144], N: [16, 1048576], E: [16, 16777216], L: [1, 96], K: [1, 12] };
-const SIZES = [1];
-for (let two = 2; two <= 2 ** 40; two *= 2) SIZES.push(two, two * 1.5);
-
 /** What is being derived or was refused, by target: {text, job, error}. */
 const pending = new Map();
-/** Counts made here, by target and sizes, and times. */
+/** Counts made here, by target and sizes. */
 const counted = new Map();
-const measured = new Map();
 
 // The address
 
@@ -119,34 +116,11 @@ function renderChoices() {
   const sizes = sizesNow();
   for (const [letter, one] of controls) if (!letters.some((shownLetter) => shownLetter.letter === letter && shownLetter.multiple === one.multiple)) { one.node.remove(); controls.delete(letter); }
   letters.forEach((one) => {
-    if (!controls.has(one.letter)) controls.set(one.letter, slider(one));
+    if (!controls.has(one.letter)) controls.set(one.letter, sizeSlider({ ...one, name: one.name || LETTERS[one.letter] || "size" }, (size) => store.set({ at: { ...sizesNow(), [one.letter]: size } })));
     $("#sizes").append(controls.get(one.letter).node);
   });
   for (const { letter } of letters) controls.get(letter).set(sizes[letter]);
   renderTable();
-}
-
-function slider({ letter, name, multiple }) {
-  const [, high] = RANGES[letter] ?? [1, 4096];
-  const sizes = SIZES.filter((size) => size % multiple === 0 && size <= Math.max(high, 64 * multiple));
-  const box = h("input", { id: `size-${letter}`, type: "number", min: 1, step: 1, inputmode: "numeric" });
-  const range = h("input", { id: `slide-${letter}`, type: "range", min: 0, max: sizes.length - 1, step: 1, "aria-label": `${letter}, ${name || LETTERS[letter] || "size"}` });
-  const set = (size) => {
-    if (document.activeElement !== box || box.value === "") box.value = size;
-    const index = sizes.findLastIndex((one) => one <= Number(size));
-    range.value = Math.max(index, 0);
-    range.setAttribute("aria-valuetext", `${letter} ${digits(size)}`);
-  };
-  const change = (size) => store.set({ at: { ...sizesNow(), [letter]: String(size) } });
-  range.addEventListener("input", () => { box.value = sizes[range.value]; change(sizes[range.value]); });
-  box.addEventListener("input", () => {
-    const fine = /^0*[1-9]\d{0,29}$/.test(box.value);
-    box.setCustomValidity(fine ? "" : "A whole number from 1 on");
-    box.toggleAttribute("aria-invalid", !fine);
-    if (fine) change(BigInt(box.value));
-  });
-  box.addEventListener("change", () => { if (!box.checkValidity()) { box.setCustomValidity(""); box.removeAttribute("aria-invalid"); box.value = sizesNow()[letter]; } });
-  return { node: h("div", { class: "letter" }, h("label", { for: `size-${letter}` }, h("i", {}, letter), name || LETTERS[letter] || ""), box, range), set, multiple };
 }
 
 function renderTable() {
@@ -249,41 +223,12 @@ function summary({ names, orders, steps, letter }, values, unit, at, over) {
 const quantityValue = (tree, at) => BigInt(Math.round(approximate(tree)(Object.fromEntries(Object.entries(at).map(([letter, size]) => [letter, Number(size)])))) || 0);
 
 function draw({ names, orders, show }, at, over, headline) {
-  const title = QUANTITIES[show].title, figure = $("#figure");
-  figure.hidden = !rows.length || !over;
-  if (figure.hidden) return;
-  const now = Number(at[over]);
-  let [low, high] = RANGES[over] ?? [1, 4096];
-  const crossed = orders.flatMap((order, i) => (order ?? []).slice(1).filter(([, sign]) => sign !== 0).map(([size]) => ({ size, i })));
-  for (const size of [now, ...crossed.map(({ size }) => size).filter((size) => size < 2 ** 24)]) {
-    if (size > high) high = 2 ** Math.ceil(Math.log2(size * 1.5));
-    if (size < low) low = 2 ** Math.floor(Math.log2(size));
-  }
-  const numbers = Object.fromEntries(Object.entries(at).map(([letter, size]) => [letter, Number(size)]));
-  const sizes = SIZES.filter((size) => size >= low && size <= high);
-  const spaced = Array.from({ length: 200 }, (_, i) => low * (high / low) ** (i / 199));
-  const series = rows.flatMap(({ cost }, i) => {
-    const tree = cost[show]?.tree ?? null;
-    if (tree === null) return [];
-    const step = multiplesOf(cost)[over] ?? 1, least = cost[show].least?.[over] ?? 1, value = approximate(tree);
-    const others = Object.entries(multiplesOf(cost)).some(([letter, multiple]) => letter !== over && numbers[letter] % multiple);
-    if (others) return [];
-    const x = [...new Set([...spaced.map((size) => Math.max(step, Math.round(size / step) * step)), ...sizes.filter((size) => size % step === 0)])].filter((size) => size >= Math.max(low, least) && size <= high).sort((a, b) => a - b);
-    const y = x.map((size) => value({ ...numbers, [over]: size }) ?? NaN);
-    return [{ name: names[i], number: store.state.of.indexOf(cost.target) + 1, x, y }];
-  });
-  const reference = rows[0].cost[show]?.tree ?? null;
-  const circles = reference === null ? [] : crossed.slice(0, 6).map(({ size }) => ({ x: size, y: approximate(reference)({ ...numbers, [over]: size }), text: `${over} = ${digits(size)}` }));
-  const unit = QUANTITIES[show].unit;
-  const caption = `${title} over ${over}, both axes logarithmic.${circles.length ? ` Circles: where another one passes ${names[0]}.` : ""}`;
-  say($("#caption"), caption);
-  plot.draw({
-    label: `${title} over ${over}, ${LETTERS[over] ?? "size"}, from ${digits(low)} to ${digits(high)}. ${headline}.`,
-    series, circles, tabled: sizes,
-    x: { title: `${over}, ${LETTERS[over] ?? "size"}`, short: over, log: true, low, high, format: digits, tick: (size) => (size < 1024 ? String(size) : size < 2 ** 20 ? `${size / 1024} k` : size < 2 ** 30 ? `${size / 2 ** 20} M` : `${size / 2 ** 30} G`), ticks: sizeTicks },
-    y: { log: series.every(({ y }) => y.every((value) => value > 0 || Number.isNaN(value))), format: (value) => short(value, unit), tick: (value) => short(value).replace(/\.0+(?= |$)/, "") },
-    cursor: { x: now, text: `${over} = ${digits(at[over])}` },
-  });
+  $("#figure").hidden = !rows.length || !over;
+  if (!rows.length || !over) return;
+  const layers = rows.map(({ cost }, i) => ({ name: names[i], number: store.state.of.indexOf(cost.target) + 1, cost }));
+  const picture = costCurves({ layers, show, over, title: LETTERS[over] ?? "size", at, orders, headline });
+  say($("#caption"), picture.caption);
+  plot.draw(picture);
 }
 
 function terminal({ names, orders }, at, over) {
@@ -324,7 +269,6 @@ async function measure() {
     try {
       const { seconds, predicted_seconds: predicted, bound } = await run("/api/measure", { target: nameOf(cost.target), inputs: inputsOf(cost.target), at: mine }, (job) => say(line.lastChild, progressText(job)));
       const told = (value) => (value === null || value === undefined ? "unknown" : value < 1e-3 ? `${(value * 1e6).toPrecision(3)} µs` : value < 1 ? `${(value * 1e3).toPrecision(3)} ms` : `${value.toPrecision(3)} s`);
-      measured.set(cost.target, seconds);
       say(line.lastChild, `${told(seconds)} measured, ${told(predicted)} predicted${bound ? `, bound by ${bound}` : ""}, forward and backward`);
     } catch (error) { line.lastChild.replaceWith(problem(error)); }
   }
