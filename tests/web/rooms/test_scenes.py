@@ -179,6 +179,7 @@ def test_the_first_load_of_cost_stays_within_its_budget(open_room: OpenRoom, ser
     assert sum(sizes.values()) <= 90_000
 
 
+@pytest.mark.sweep(0)
 @pytest.mark.parametrize("letter", ["T", "W"])
 def test_a_slider_draws_its_curve_within_a_frame(open_room: OpenRoom, letter: str) -> None:
     page = open_room("/")
@@ -246,6 +247,7 @@ def test_an_empty_runs_folder_names_a_command_and_fills_by_itself(open_room: Ope
         page.locator("h1", has_text="after 3 of 5 epochs").wait_for()
         assert page.locator("#plot .curve").first.get_attribute("d") != before
         assert "120" in headline(page)
+        page.close()
     finally:
         server.stop()
 

@@ -84,7 +84,7 @@ function render() {
 
   const nodes = all.slice(0, Math.max(mostShown, all.indexOf(opened) + 1)).map(claimNode);
   for (const node of nodes) node.open = node.dataset.id === state.open;
-  fill($("#claims"), ...nodes, all.length ? null : nothing(state));
+  fill($("#claims"), ...nodes, shown.length ? null : nothing(state));
   $("#more").hidden = nodes.length >= all.length;
   say($("#count"), `${nodes.length} of ${all.length} shown. `);
 }

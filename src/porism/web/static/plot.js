@@ -59,21 +59,22 @@ export function curves(container, below = container) {
   const picture = h("div", { class: "picture" });
   const readout = h("p", { class: "aside readout", "aria-live": "polite" });
   const details = h("details", { class: "tabled" }, h("summary", {}, "As a table"));
+  // One element for good, so that it keeps the focus while what it shows changes.
+  const svg = s("svg", { role: "img", tabindex: 0, "aria-label": "Nothing is drawn yet" });
+  svg.addEventListener("keydown", move);
+  svg.addEventListener("pointermove", point);
+  svg.addEventListener("blur", () => { chosen = null; draw(); announce(readout, ""); });
+  picture.append(svg);
   container.append(picture, readout);
   below.append(details);
-  let spec = null, chosen = null, svg = null, width = 0;
+  let spec = null, chosen = null, width = 0, frame = null;
 
   const visible = () => spec.series.filter((series) => series.x.length);
-  function draw(next = spec, focused = document.activeElement === svg) {
+  function draw(next = spec) {
     spec = next;
     width = picture.clientWidth || width;
     if (!spec || !width) return;
-    svg = drawCurves(spec, width, chosen);
-    svg.addEventListener("keydown", move);
-    svg.addEventListener("pointermove", point);
-    svg.addEventListener("blur", () => { chosen = null; announce(readout, ""); });
-    picture.replaceChildren(svg);
-    if (focused) svg.focus({ preventScroll: true });
+    frame = drawCurves(svg, spec, width, chosen);
     if (details.open) fillTable();
   }
   function fillTable() {
@@ -86,7 +87,7 @@ export function curves(container, below = container) {
     const series = visible()[chosen.series];
     if (!series) return;
     chosen.index = Math.min(Math.max(chosen.index, 0), series.x.length - 1);
-    draw(spec, document.activeElement === svg);
+    draw();
     announce(readout, `${series.name}: ${spec.x.short ?? spec.x.title} ${spec.x.format(series.x[chosen.index])}, ${spec.y.format(series.y[chosen.index])}`);
   }
   function move(event) {
@@ -106,12 +107,11 @@ export function curves(container, below = container) {
   }
   function point(event) {
     if (event.pointerType === "touch") return;
-    const { left } = svg.getBoundingClientRect();
-    const frame = svg.frame;
+    const { left, top } = svg.getBoundingClientRect();
     let best = null;
     visible().forEach((series, i) => {
       const index = nearest(series.x.map((x) => frame.x(x)), event.clientX - left);
-      const far = Math.hypot(frame.x(series.x[index]) - (event.clientX - left), frame.y(series.y[index]) - (event.clientY - svg.getBoundingClientRect().top));
+      const far = Math.hypot(frame.x(series.x[index]) - (event.clientX - left), frame.y(series.y[index]) - (event.clientY - top));
       if (!best || far < best.far) best = { far, series: i, index };
     });
     if (best && best.far < 60 && (best.series !== chosen?.series || best.index !== chosen?.index)) { chosen = best; show(); }
@@ -128,7 +128,8 @@ function tableOf(spec) {
   return xs.map((x) => [spec.x.format(x), ...series.map((one) => { const i = one.x.indexOf(x); return i < 0 ? null : spec.y.format(one.y[i]); })]);
 }
 
-function drawCurves(spec, width, chosen) {
+/** Draw into an SVG element; returns its scales {x, y}. */
+function drawCurves(svg, spec, width, chosen) {
   const narrow = width < 480;
   const height = Math.round(spec.height ?? (narrow ? Math.max(190, width * 0.62) : Math.min(380, width * 0.44)));
   const series = spec.series.filter((one) => one.x.length);
@@ -144,8 +145,8 @@ function drawCurves(spec, width, chosen) {
   const xLow = spec.x.low ?? Math.min(...xs), xHigh = spec.x.high ?? Math.max(...xs);
   const x = scale(xLow, xHigh === xLow ? xLow + 1 : xHigh, left, right, spec.x.log);
   const y = scale(low, high, bottom, top, spec.y.log);
-  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", tabindex: 0, "aria-label": spec.label });
-  svg.frame = { x, y };
+  for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": spec.label })) svg.setAttribute(name, value);
+  svg.replaceChildren();
   const add = (...nodes) => svg.append(...nodes);
   for (const tick of ticks(low, high, spec.y.log, narrow ? 5 : 7)) {
     add(s("path", { class: "grid", d: `M${left} ${round(y(tick))}H${right}` }), s("text", { class: "faint", x: left - 8, y: round(y(tick)) + 4, "text-anchor": "end" }, spec.y.tick?.(tick) ?? spec.y.format(tick)));
@@ -178,5 +179,5 @@ function drawCurves(spec, width, chosen) {
   }
   const marked = chosen && series[chosen.series];
   if (marked && marked.x[chosen.index] !== undefined) add(s("circle", { class: `dot c${colour(marked.number)}`, cx: round(x(marked.x[chosen.index])), cy: round(y(marked.y[chosen.index])), r: 5 }));
-  return svg;
+  return { x, y };
 }

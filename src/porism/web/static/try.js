@@ -1,6 +1,6 @@
 // Trying a model: text that is streamed, a picture, a recording, a drawn digit, a word, a node, numbers.
 
-import { announce, command, fill, h } from "./dom.js";
+import { announce, command, fill, h, say } from "./dom.js";
 import { hear, progressText, run, upload } from "./live.js";
 import { problem } from "./page.js";
 import { drawing } from "./drawing.js";
@@ -11,7 +11,9 @@ const BUTTONS = { text: "Go on", word: "Find", node: "Label", fields: "Answer", 
 
 /** The form for a run's model, with its answer below. */
 export function tryForm({ id, task, facts, try: form }) {
-  const answer = h("div", { class: "answer", "aria-live": "polite", hidden: true });
+  const answer = h("div", { class: "answer", hidden: true });
+  // What streams is read aloud once, when it is whole.
+  const spoken = h("p", { class: "hidden", "aria-live": "polite" });
   const status = h("p", { class: "aside" });
   const submit = h("button", { class: "main", type: "submit" }, form.kind === "text" && (task ?? facts.task) !== "language" ? "Classify" : BUTTONS[form.kind] ?? "Answer");
   const stop = h("button", { type: "button", hidden: true }, "Cancel");
@@ -20,14 +22,14 @@ export function tryForm({ id, task, facts, try: form }) {
   const node = h("form", { "aria-label": form.label },
     h("div", { class: "row" }, input.node, submit, stop),
     options.length ? h("div", { class: "row spaced" }, options.map(({ node: field }) => field)) : null,
-    answer, status);
+    answer, spoken, status);
   let job = null, working = null, streamed = "";
 
   hear("part", (part) => {
     if (!job || part.job !== job || part.text === undefined) return;
     streamed += `${part.text} `;
     answer.hidden = false;
-    announce(answer, input.prompt ? `${input.prompt()} ${streamed}` : streamed);
+    say(answer, input.prompt ? `${input.prompt()} ${streamed}` : streamed);
   });
   stop.addEventListener("click", () => working?.cancel());
   node.addEventListener("keydown", (event) => { if (event.key === "Escape" && working) { event.preventDefault(); working.cancel(); } });
@@ -45,6 +47,7 @@ export function tryForm({ id, task, facts, try: form }) {
       const result = await working;
       answer.hidden = false;
       fill(answer, ...resultNodes(result, given.input, (word) => { input.set(word); node.requestSubmit(); }));
+      announce(spoken, answer.innerText);
       fill(status, result.note ?? "", result.command ? h("details", { class: "tabled" }, h("summary", {}, "The same in a terminal"), command(result.command)) : null);
     } catch (error) { fill(status, problem(error)); }
     working = job = null;
