@@ -25,6 +25,9 @@ from porism.errors import PorismError
 from porism.runs.recipe import Recipe
 from porism.tasks import choices
 
+LONGEST = 500
+"""Letters of what tyro says, which repeats words that it does not know however long they are."""
+
 
 def parse(kind: Any, verb: str, words: list[str]) -> Any:
     """The command that the words make of a verb's dataclass.
@@ -94,4 +97,5 @@ def _out_of_the_box(drawing: str) -> str:
     text = " ".join(line for line in lines if line.strip("─-"))
     for end in ("Argument helptext:", "For full helptext", "Perhaps you meant:"):
         text = text.partition(end)[0]
-    return text.strip().rstrip(".") + "."
+    text = text.strip().rstrip(".")
+    return f"{text}." if len(text) <= LONGEST else f"{text[:LONGEST]}..."

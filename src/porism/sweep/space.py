@@ -48,7 +48,7 @@ def parse_over(recipe: Recipe, texts: Sequence[str]) -> dict[str, Values | Range
     for text in texts:
         name, equals, given = text.partition("=")
         if not equals or not name or not given:
-            raise RecipeError(f"--over takes FIELD=VALUE,VALUE or FIELD=LOW..HIGH, got {shown(text)}.")
+            raise RecipeError(f"--over takes FIELD=VALUE,VALUE or FIELD=LOW..HIGH, got {shown(text)[1:-1]}.")
         if name == "recipe":
             raise RecipeError("--over takes fields of a recipe. Name several recipes after the task instead.")
         if name not in settings(recipe):

@@ -33,6 +33,13 @@ def test_a_folder_may_come_split(tmp_path: Path) -> None:
     assert len(corpus.held_out("test")) == 27
 
 
+def test_a_split_without_a_word_is_refused(tmp_path: Path) -> None:
+    for split, text in (("train", "the train text\n" * 300), ("valid", "the train text\n" * 300), ("test", "")):
+        (tmp_path / f"{split}.txt").write_text(text)
+    with pytest.raises(DataError, match="no pair of known words in what is held out for test"):
+        Words.load(override(RECIPES["full"], ["min_count=1"]), str(tmp_path))
+
+
 def test_a_folder_of_other_files_is_one_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one two\n" * 8)
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"two three\n" * 8))
