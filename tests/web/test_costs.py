@@ -119,7 +119,7 @@ def test_modules_are_joined_without_their_imports_and_comments() -> None:
         "y.js": "export const h = 1; // one\n",
         "z.js": "export const z = 1;\n",
     }
-    expected = 'const h = 1; // one\nasync function f() {}\nclass G {}\n\nconst text = "import me // too";\n'
+    expected = 'const h = 1; // one\nasync function f() {}\nclass G {}\nconst text = "import me // too";\n'
     assert joined(modules, "room.js") == expected
 
 

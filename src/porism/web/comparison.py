@@ -36,7 +36,8 @@ def compare(runs: Mapping[str, RunRecord], metric: str = "") -> dict[str, Any]:
     compared = [entry.record for entry in group.entries]
     return {
         "headline": _headline(group),
-        "summary": summarise(group),
+        # The report has a section of that name; here the fields stand in a table below.
+        "summary": summarise(group).replace("(see Recipes)", "(below)"),
         "metric": shown,
         "metrics": known,
         "lower_is_better": group.lower_is_better,

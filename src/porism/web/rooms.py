@@ -72,7 +72,6 @@ class CostRoom(Room):
             "targets": list(catalogue.costs),
             "allowed": list(allowed),
             "letters": catalogue.letters,
-            "kinds": KINDS,
             "state": state,
         }
         super().__init__(
@@ -89,7 +88,7 @@ class CostRoom(Room):
 def _brief(cost: Mapping[str, Any]) -> dict[str, Any]:
     """A cost without what the page makes of its trees by itself."""
     kinds = {kind: {key: cost[kind][key] for key in ("tree", "label", "why", "least", "doubt")} for kind in KINDS}
-    return {**cost, **kinds}
+    return {key: cost[key] for key in ("target", "letters", "held_out", "uncounted", "conventions")} | kinds
 
 
 def cost_room(query: Mapping[str, str], catalogue: Catalogue, allowed: Sequence[str]) -> Room:

@@ -1,7 +1,7 @@
 """Modules joined into one script: a room loads one file, and a saved page needs none.
 
-Imports go, exports become plain declarations, comments are left out. The names at the top of modules that are joined
-must differ, which a test of the scripts holds.
+Imports go, exports become plain declarations, comments and indentation are left out. The names at the top of modules
+that are joined must differ, and no text in them may go over several lines, which a test of the scripts holds.
 """
 
 import re
@@ -11,6 +11,8 @@ IMPORT = re.compile(r'^import\b[^"\']*["\']\./([\w.-]+)["\'];[ \t]*\n?', re.MULT
 EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|var|function|class)\b)", re.MULTILINE)
 COMMENT = re.compile(r"^[ \t]*(?://[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n", re.MULTILINE)
 """A comment that has its lines to itself."""
+INDENT = re.compile(r"^[ \t]+|\n(?=\n)", re.MULTILINE)
+"""Blanks at the beginning of a line, and lines that are empty."""
 
 
 def joined(modules: Mapping[str, str], entry: str) -> str:
@@ -31,4 +33,5 @@ def joined(modules: Mapping[str, str], entry: str) -> str:
             ordered.append(name)
 
     visit(entry)
-    return "".join(COMMENT.sub("", EXPORT.sub("", IMPORT.sub("", modules[name]))) for name in ordered)
+    bare = "".join(COMMENT.sub("", EXPORT.sub("", IMPORT.sub("", modules[name]))) for name in ordered)
+    return INDENT.sub("", bare)
