@@ -9,6 +9,7 @@ pytest.importorskip("fastapi")
 from starlette.testclient import TestClient
 from tests.web.conftest import Ended
 from tests.web.test_predictions import Heard
+from torch import nn
 
 from porism.costing.cost import Cost
 from porism.errors import PorismError, RecipeError
@@ -16,6 +17,7 @@ from porism.web.catalogue import catalogue
 from porism.web.values import value_at
 from porism.web.work.check import check
 from porism.web.work.count import DERIVED, derive, measure, recount
+from porism.web.work.letter_factory import letter_factory
 from porism.web.work.process import Cancelled
 
 LSTM: dict[str, Any] = {"target": "torch.nn:LSTM", "inputs": ["T B 5"], "arguments": "5, 7", "multiples": {}}
@@ -27,6 +29,39 @@ def test_a_module_is_derived_with_its_formulas() -> None:
     assert found["flops"]["text"] == "672*B*T"
     sizes = {"T": 3, "B": 2}
     assert value_at(found, "flops", sizes).number == 8 * 2 * 3 * 7 * (5 + 7)
+
+
+def test_a_class_is_costed_in_letters() -> None:
+    found = derive({**LSTM, "inputs": ["T B D"], "arguments": ""}, Heard().step)
+    assert (found["flops"]["text"], found["about"]) == ("8*B*H*T*(D + H)", "LSTM(input_size=D, hidden_size=H)")
+    assert found["flops"]["label"] == "by formula"
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "call"),
+    [
+        (nn.Linear, "", "Linear(in_features=D, out_features=H)"),
+        (nn.Linear, "D, 10", "Linear(D, 10)"),
+        (nn.Linear, "64,10", "Linear(64, 10)"),
+        (nn.GRU, "D, D", "GRU(D, D)"),
+        (nn.ReLU, "", ""),
+    ],
+)
+def test_arguments_of_a_class_are_letters_or_numbers(target: Any, arguments: str, call: str) -> None:
+    assert letter_factory(target, arguments)[1] == call
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "why"),
+    [
+        (nn.Linear, "D, os", "'os' is neither a number nor a letter"),
+        (nn.Linear, "D, 10**9", "is neither a number nor a letter"),
+        (nn.Conv2d, "", "needs kernel_size, for which no letter stands"),
+    ],
+)
+def test_arguments_that_cannot_be_read_are_refused(target: Any, arguments: str, why: str) -> None:
+    with pytest.raises(RecipeError, match=why):
+        letter_factory(target, arguments)
 
 
 def test_a_derivation_tells_how_many_sizes_it_has_counted_and_stops_between_two() -> None:
@@ -44,9 +79,9 @@ def test_a_derivation_tells_how_many_sizes_it_has_counted_and_stops_between_two(
 
 def test_what_was_derived_is_kept() -> None:
     derive(LSTM, Heard().step)
-    first, _ = DERIVED.get(LSTM)
-    assert DERIVED.get(dict(LSTM))[0] is first
-    assert DERIVED.get({**LSTM, "multiples": {"B": 2}})[0] is not first
+    first = DERIVED.get(LSTM).cost
+    assert DERIVED.get(dict(LSTM)).cost is first
+    assert DERIVED.get({**LSTM, "multiples": {"B": 2}}).cost is not first
 
 
 def test_a_recount_is_counted_here_and_equals_the_formula() -> None:

@@ -17,6 +17,7 @@ from porism.web.values import value_at
 
 router = APIRouter(prefix="/api")
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+Text = Annotated[str, Query(max_length=2000)]
 Letter = Annotated[str, Field(pattern=r"^[A-Z]$")]
 Size = Annotated[int, Field(ge=1, lt=2**62)]
 
@@ -49,7 +50,7 @@ class MeasureBody(SizesBody):
 
 
 @router.get("/catalogue")
-def read_catalogue(context: Context, of: Annotated[str, Query(max_length=2000)] = "") -> dict[str, Any]:
+def read_catalogue(context: Context, of: Text = "") -> dict[str, Any]:
     """The formulas of all layers and recipes; with `of`, of these only."""
     catalogue = context.catalogue
     found: dict[str, Any] = {
@@ -65,9 +66,7 @@ def read_catalogue(context: Context, of: Annotated[str, Query(max_length=2000)] 
 
 
 @router.get("/cost/value")
-def read_value(
-    context: Context, of: Annotated[str, Query(max_length=2000)], at: Annotated[str, Query(max_length=2000)] = ""
-) -> dict[str, Any]:
+def read_value(context: Context, of: Text, at: Text = "") -> dict[str, Any]:
     """Numbers at sizes, as text, and how each is known."""
     problems: list[str] = []
     sizes = read_sizes(at, problems, context.catalogue)
@@ -87,9 +86,10 @@ def read_value(
 
 
 @router.get("/cost/file", response_class=Response, responses={200: {"content": {"text/html": {}}}})
-def read_file(request: Request, context: Context) -> Response:
+def read_file(context: Context, of: Text = "", show: Text = "", over: Text = "", at: Text = "") -> Response:
     """The cost room at an address as one HTML file that needs no server."""
-    address = cost_address(request.query_params, context.catalogue, ())
+    given = {name: text for name, text in (("of", of), ("show", show), ("over", over), ("at", at)) if text}
+    address = cost_address(given, context.catalogue, ())
     page = saved_file(address.state, context.catalogue, context.static)
     headers = {"Content-Disposition": 'attachment; filename="porism-cost.html"'}
     return Response(page, media_type="text/html", headers=headers)

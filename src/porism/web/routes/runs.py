@@ -50,7 +50,13 @@ def read_report(context: Context, id: RunId) -> Response:
     """A run's report, which can do nothing but be read."""
     file = context.runs.file(context.runs.find(id), "report.html")
     if file is None:
-        raise Refusal(404, "no_report", f"{id} has no report.", f"Write it with: porism report {id}", field="id")
+        raise Refusal(
+            404,
+            "no_report",
+            f"{id} has no report.",
+            f"Write it with: porism report {context.runs.folder / id}",
+            field="id",
+        )
     return Response(file.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
 

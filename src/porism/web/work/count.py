@@ -3,7 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from porism.api.cost import cost_of, resolve
 from porism.costing.cost import Cost
@@ -11,33 +12,51 @@ from porism.costing.counting.target import Target
 from porism.costing.module_row import KINDS
 from porism.costing.quantity import Quantity
 from porism.costing.reading import CostReading
+from porism.errors import RecipeError
 from porism.layers.cases import LAYERS
 from porism.training.device import choose_device
 from porism.web.work.cost_json import cost_json
+from porism.web.work.letter_factory import letter_factory
 from porism.web.work.process import JobStep, serve
 
 MOST_KEPT = 16
+
+
+class DerivedCost(NamedTuple):
+    """A cost, its kind (layer, variant, recipe or module) and what there is to know of it."""
+
+    cost: Cost
+    kind: str
+    about: str
 
 
 class Derived:
     """The costs that were derived last, by all that decides them."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[Cost, str]] = OrderedDict()
+        self._kept: OrderedDict[str, DerivedCost] = OrderedDict()
 
-    def get(self, payload: dict[str, Any]) -> tuple[Cost, str]:
-        """A cost and its kind: layer, variant, recipe or module."""
+    def get(self, payload: Mapping[str, Any]) -> DerivedCost:
         names = ("target", "inputs", "arguments", "multiples")
         key = repr([payload.get(name) for name in names])
         if key not in self._kept:
-            target = resolve(payload["target"], _inputs(payload["inputs"]), payload.get("arguments", ""))
-            recipe, is_layer = target.recipe is not None, target.name in LAYERS
-            kind = "recipe" if recipe else "layer" if is_layer else "module" if ":" in target.name else "variant"
-            self._kept[key] = cost_of(target, multiples=payload.get("multiples") or {}), kind
+            self._kept[key] = self._derive(payload)
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def _derive(self, payload: Mapping[str, Any]) -> DerivedCost:
+        named = resolve(payload["target"], _inputs(payload["inputs"]))
+        arguments, about, kind = payload.get("arguments", ""), named.about, "variant"
+        if ":" in named.name:
+            target, about = letter_factory(named.target, arguments)
+            named, kind = replace(named, target=target), "module"
+        elif arguments:
+            raise RecipeError(f"cost: {named.name} has arguments of its own. Leave out {arguments[:40]!r}.")
+        elif named.recipe is not None or named.name in LAYERS:
+            kind = "layer" if named.recipe is None else "recipe"
+        return DerivedCost(cost_of(named, multiples=payload.get("multiples") or {}), kind, about)
 
 
 DERIVED = Derived()
@@ -64,14 +83,14 @@ def counting(step: JobStep) -> Iterator[None]:
 def derive(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
     """The formulas of a target."""
     with counting(step):
-        cost, kind = DERIVED.get(payload)
-    return cost_json(cost, kind)
+        cost, kind, about = DERIVED.get(payload)
+    return cost_json(cost, kind, about)
 
 
 def recount(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
     """The numbers at sizes, each counted there."""
     with counting(step):
-        cost, _ = DERIVED.get(payload)
+        cost = DERIVED.get(payload).cost
     step.check()
     sizes = cost._checked(payload["at"], cost.letters)
     reading = CostReading(cost, sizes, recount=True, explains=False)
@@ -88,7 +107,7 @@ def recount(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
 def measure(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
     """The seconds of a pass forward and backward: predicted from the device's peaks, and measured beside."""
     with counting(step):
-        cost, _ = DERIVED.get(payload)
+        cost = DERIVED.get(payload).cost
     step.progress(0, None, "measuring; the device's peaks are measured once")
     device = choose_device(payload.get("device", "cpu"))
     found = cost.time(device, measure=True, backward=True, **payload["at"]).to_json()

@@ -2,6 +2,7 @@
 
     python -m porism.web.work.make_catalogue                        all of it, some minutes
     python -m porism.web.work.make_catalogue taylor language/lstm   these anew, and the claims; the rest stays
+    python -m porism.web.work.make_catalogue claims                 the claims alone
 
 A test derives entries anew and compares.
 """
@@ -19,12 +20,14 @@ from porism.api.cost import cost_of, resolve
 from porism.claims.claim import VERDICTS, Claim, Empirical, Statement
 from porism.claims.ledger import TOPICS, all_claims
 from porism.costing.alphabet import ALPHABET
+from porism.errors import RecipeError, nearest
 from porism.files import write_atomically
 from porism.layers.cases import LAYERS
 from porism.report.formula import mathml
 from porism.tasks import TASKS, choices
 from porism.web.work.cost_json import cost_json
 
+CLAIMS = "claims"
 FILE = Path(__file__).parent.parent / "catalogue.json"
 
 
@@ -88,10 +91,12 @@ def encode(catalogue: dict[str, Any]) -> bytes:
 
 def make(only: Iterable[str] = ()) -> None:
     """Write the catalogue: with all entries derived, or with these anew and the others as they stand."""
-    chosen = set(only)
+    chosen, known = set(only), names()
+    for name in chosen - {*known, CLAIMS}:
+        raise RecipeError(f"catalogue: there is no layer and no recipe {name!r}. {nearest(name, known)}")
     before = json.loads(FILE.read_text(encoding="utf-8"))["costs"] if FILE.is_file() and chosen else {}
     costs = {}
-    for name in names():
+    for name in known:
         if name in before and name not in chosen:
             costs[name] = before[name]
         elif not chosen or name in chosen:
