@@ -104,7 +104,7 @@ def test_random_formulas_have_the_value_that_sympy_gives_to_the_last_digit(blank
     draw = random.Random(20)
     cases = [
         (random_tree(draw, 4), {letter: draw.randint(1, 10 ** draw.randint(1, 9)) for letter in LETTERS})
-        for _ in range(2000 if is_whole else 250)
+        for _ in range(1000 if is_whole else 200)
     ]
     expected = [value_of(tree, at) for tree, at in cases]
     found = evaluated(blank, cases)
@@ -299,6 +299,61 @@ HEADLINES: list[tuple[str, dict[str, Any], str]] = [
 def test_the_headline_of_the_cost_room(blank: "Page", facts: dict[str, Any], sentence: str) -> None:
     usual = {"names": ["attention", "taylor"], "show": "flops", "letter": "T", "size": "4096", "steps": [1]}
     found = blank.evaluate("""async (facts) => (await import("/headline.js")).costHeadline(facts)""", usual | facts)
+    assert found == sentence
+
+
+RUNS: list[tuple[dict[str, Any], str]] = [
+    ({"points": [], "state": "running"}, "elman: started, no epoch is done yet"),
+    ({"points": [], "state": "stopped"}, "elman: stopped before its first epoch"),
+    ({"points": [[1, 161.25]], "counts": 1}, "elman: valid perplexity 161.3 after 1 of 12 epochs"),
+    (
+        {"points": [[1, 161.2], [2, 93.0]], "counts": 2},
+        "elman: valid perplexity 93 after 2 of 12 epochs, still falling",
+    ),
+    (
+        {"points": [[1, 161.2], [12, 88.51]], "counts": 12, "state": "finished"},
+        "elman: valid perplexity 88.51 after 12 of 12 epochs, its best was its last",
+    ),
+    (
+        {"points": [[1, 90.0], [2, 93.0]], "counts": 1},
+        "elman: valid perplexity 93 after 2 of 12 epochs; its best checkpoint has 90, of epoch 1",
+    ),
+    ({"points": [[1, 90.0]], "state": "diverged"}, "elman: valid perplexity 90 after 1 of 12 epochs, and diverged"),
+    ({"points": [], "state": "damaged", "message": "no recipe"}, "elman cannot be read: no recipe"),
+]
+
+
+@pytest.mark.parametrize(("facts", "sentence"), RUNS)
+def test_the_headline_of_a_run(blank: "Page", facts: dict[str, Any], sentence: str) -> None:
+    usual = {"name": "elman", "state": "running", "metric": "perplexity", "split": "valid", "lower": True, "epochs": 12}
+    found = blank.evaluate(
+        """async (facts) => (await import("/room_headlines.js")).runHeadline(facts)""", usual | facts
+    )
+    assert found == sentence
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        ({"method": "softmax", "error": 0}, "Causal softmax is what the cheaper methods are held against"),
+        ({"method": "sliding", "error": None}, "A window of 4 against softmax"),
+        ({"method": "block", "error": 0.804}, "Blocks of 4 are 80 % off softmax here"),
+        ({"method": "hybrid", "error": 0}, "A window of 4 with the series of order 2 beyond equals softmax here"),
+        (
+            {"method": "sliding", "error": 0.5, "random": True},
+            "A window of 4 is 50 % off softmax on random queries and keys",
+        ),
+        (
+            {"method": "taylor", "error": 0.34, "orders": [{"K": 2, "error": 0.34}, {"K": 6, "error": 0.032}]},
+            "The series of order 2 is 34 % off softmax here; order 6 would be 3.2 % off",
+        ),
+    ],
+)
+def test_the_headline_of_a_pattern(blank: "Page", facts: dict[str, Any], sentence: str) -> None:
+    usual = {"K": 2, "W": 4}
+    found = blank.evaluate(
+        """async (facts) => (await import("/room_headlines.js")).patternHeadline(facts)""", usual | facts
+    )
     assert found == sentence
 
 

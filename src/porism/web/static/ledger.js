@@ -227,3 +227,4 @@ store.subscribe(render);
 startPage();
 byTopic();
 render();
+if (store.state.open) claimNode(claims.find(({ id }) => id === store.state.open)).scrollIntoView({ block: "center" });

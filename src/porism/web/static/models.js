@@ -63,7 +63,7 @@ function renderRun() {
   const lower = details.lower_is_better !== false;
   const name = details.facts.recipe ?? details.id;
   const metric = (details.metric ?? "").replaceAll("_", " ");
-  const headline = runHeadline({ name, state: row?.state ?? "finished", metric, split: valid.name, points: valid.y, lower, epoch: row?.epoch ?? valid.x.at(-1), epochs: row?.epochs, message: row?.message });
+  const headline = runHeadline({ name, state: row?.state ?? "finished", metric, split: valid.name, points: valid.x.map((epoch, i) => [epoch, valid.y[i]]), lower, epochs: row?.epochs, counts: details.checkpoint?.best_epoch, message: row?.message });
   say($("#headline"), headline);
   announce($("#announced"), headline);
   document.title = `${headline.split(":")[0]} · Porism`;

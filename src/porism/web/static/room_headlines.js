@@ -4,17 +4,21 @@ import { grouped, listed } from "./headline.js";
 
 const precise = (number) => Math.abs(number) >= 1000 ? grouped(Math.round(number)) : String(Number(Number(number).toPrecision(4)));
 
-/** The models room: where a run stands. points: the metric over epochs of the split that decides, oldest first. */
-export function runHeadline({ name, state, metric, split, points, lower, epoch, epochs, message }) {
+/**
+ * The models room's: where a run stands. points: [[epoch, value], …] of the metric on the split that decides; counts: the
+ * epoch whose checkpoint counts.
+ */
+export function runHeadline({ name, state, metric, split, points, lower, epochs, counts, message }) {
   if (state === "damaged") return `${name} cannot be read: ${message}`;
   if (!points.length) return state === "running" ? `${name}: started, no epoch is done yet` : `${name}: stopped before its first epoch`;
-  const last = points.at(-1), best = points.reduce((a, b) => (lower === (b < a) && b !== a ? b : a));
-  const after = epochs ? `after ${epoch} of ${epochs} epochs` : `after ${epoch} epochs`;
-  const start = `${name}: ${split} ${metric} ${precise(last)} ${after}`;
+  const [epoch, last] = points.at(-1);
+  const start = `${name}: ${split} ${metric} ${precise(last)} after ${epochs ? `${epoch} of ${epochs}` : epoch} epochs`;
   if (state === "diverged") return `${start}, and diverged`;
-  if (points.length === 1) return start;
-  if (last === best) return state === "running" ? `${start}, still ${lower ? "falling" : "rising"}` : `${start}, its best was its last`;
-  return `${start}; ${precise(best)} was its best`;
+  const best = points.find(([one]) => one === counts);
+  if (best && counts !== epoch) return `${start}; its best checkpoint has ${precise(best[1])}, of epoch ${counts}`;
+  const values = points.map(([, value]) => value);
+  if (points.length === 1 || last !== (lower ? Math.min(...values) : Math.max(...values))) return start;
+  return state === "running" ? `${start}, still ${lower ? "falling" : "rising"}` : `${start}, its best was its last`;
 }
 
 /** The ledger's: how many statements of those that are there are so. */
