@@ -9,6 +9,7 @@ import sympy
 from tests.web.rooms.conftest import STATIC
 
 from porism.costing.predicting.crossover import changes
+from porism.web.scripts import joined
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -357,31 +358,13 @@ def test_the_headline_of_a_pattern(blank: "Page", facts: dict[str, Any], sentenc
     assert found == sentence
 
 
-def graph(name: str, seen: list[str]) -> list[str]:
-    """A module after all that it imports."""
-    for imported in re.findall(r'from "\./(\w+\.js)"', (STATIC / name).read_text(encoding="utf-8")):
-        if imported not in seen:
-            graph(imported, seen)
-    seen.append(name)
-    return seen
-
-
 @pytest.mark.parametrize("room", ["cost", "patterns", "models", "compare", "ledger"])
 def test_the_modules_of_a_room_can_be_joined_into_one_script(blank: "Page", room: str) -> None:
     """Their top-level names are all different, and only single names are imported."""
-    texts = [(STATIC / name).read_text(encoding="utf-8") for name in graph(f"{room}.js", [])]
-    bodies = [
-        re.sub(
-            r"^export ",
-            "",
-            re.sub(r'^import {[^}]*} from "[^"]*";\n', "", text, flags=re.MULTILINE),
-            flags=re.MULTILINE,
-        )
-        for text in texts
-    ]
-    assert not [body for body in bodies if re.search(r"^(import|export) ", body, re.MULTILINE)]
+    script = joined({path.name: path.read_text(encoding="utf-8") for path in STATIC.glob("*.js")}, f"{room}.js")
+    assert not re.search(r"^(import|export) ", script, re.MULTILINE)
     error = blank.evaluate(
-        "(script) => { try { new Function(script); } catch (error) { return error.message; } }", "\n".join(bodies)
+        "(script) => { try { new Function(script); } catch (error) { return error.message; } }", script
     )
     assert error is None
 

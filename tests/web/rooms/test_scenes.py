@@ -62,6 +62,8 @@ def test_the_cost_room_opens_with_the_sentence_that_answers(open_room: OpenRoom,
     assert name is not None
     assert headline(page) in name
     assert number_of(page, "attention") == flops(costs, "attention")
+    high = costs["attention"]["held_out"]["flops"]["T"][1]
+    assert f"T = {crossing(costs, 'taylor'):,} is extrapolated: T confirmed to {high}" in page.inner_text("#summary")
 
 
 def test_sliding_changes_numbers_marker_and_address_without_a_request(

@@ -1,7 +1,7 @@
 // The cost room: what layers cost at the sizes of the sliders, exact, and from which size on another one costs less.
 
 import { $, announce, badge, command, copyButton, fill, h, reading, say } from "./dom.js";
-import { approximate, changes, compareExact, digits, leastAlong, leastCommon, lettersOf, short, toNumber } from "./formula.js";
+import { changes, compareExact, digits, evaluate, leastAlong, leastCommon, lettersOf, short, toNumber } from "./formula.js";
 import { formulaNode } from "./math.js";
 import { multiplesOf, quantityAt } from "./quantity.js";
 import { costHeadline, lastToCross, listed, QUANTITIES, where, spans } from "./headline.js";
@@ -169,8 +169,7 @@ function render() {
     const { value, label, why } = quantities[i];
     say(row.value, value === null ? "–" : `${label === "lower bound" ? "at least " : ""}${digits(value)}`);
     say(row.times, value === null || least === null || least.n === 0n ? "–" : (toNumber({ n: value.n * least.d, d: value.d * least.n })).toFixed(2));
-    const text = label === "counted" ? why : label === "unknown" ? why : label;
-    if (!row.busy) say(row.label, text);
+    if (!row.busy) say(row.label, label === "counted" || label === "unknown" ? why : label);
     row.label.title = why;
     if (row.recount) row.recount.hidden = row.busy || label === "counted";
   });
@@ -196,8 +195,12 @@ function render() {
 
 function summary({ names, orders, steps, letter }, values, unit, at, over) {
   const parts = [];
-  const told = names.length === 3 ? lastToCross(orders) : -1;
+  const told = names.length === 3 ? lastToCross(orders) : names.length === 2 && orders[0]?.length > 1 ? 0 : -1;
   if (told !== -1) {
+    // A crossing is known as well as the numbers that cross.
+    const crossed = { ...at, [over]: String(orders[told].at(-1)[0]) };
+    const doubt = [rows[0], rows[told + 1]].map(({ cost }) => quantityAt(cost, store.state.show, crossed)).find(({ label }) => label !== "by formula");
+    parts.push(doubt ? `${over} = ${digits(crossed[over])} is ${doubt.label}: ${doubt.why}. ` : "");
     orders.forEach((order, i) => {
       if (i === told || !order) return;
       const less = spans(order, (sign) => sign < 0, steps[i]);
@@ -210,8 +213,7 @@ function summary({ names, orders, steps, letter }, values, unit, at, over) {
   const { noun } = QUANTITIES[store.state.show];
   if (numbers.length > 1) parts.push(`${at1} it is ${listed(numbers)}${noun === "FLOPs" ? " for a forward pass" : ""}. `);
   else if (numbers.length === 1 && over) {
-    const tree = rows[0].cost[store.state.show].tree;
-    const doubled = toNumber({ n: quantityValue(tree, { ...at, [over]: String(2n * BigInt(at[over])) }), d: 1n }) / toNumber(values[0]);
+    const doubled = toNumber(evaluate(rows[0].cost[store.state.show].tree, { ...at, [over]: 2n * BigInt(at[over]) })) / toNumber(values[0]);
     if (Number.isFinite(doubled)) parts.push(doubled === 1 ? `${over} makes no difference. ` : `Twice the ${LETTERS[over] ?? over} makes it ${doubled.toFixed(2)} times as much. `);
   }
   if (!isFile && store.state.show.includes("flops")) parts.push("FLOPs are not seconds: ", h("a", { href: "#measure" }, "measure it on this machine"), ". ");
@@ -220,7 +222,6 @@ function summary({ names, orders, steps, letter }, values, unit, at, over) {
   const key = parts.map((part) => part.textContent ?? part).join("");
   if ($("#summary").textContent !== key) fill($("#summary"), ...parts);
 }
-const quantityValue = (tree, at) => BigInt(Math.round(approximate(tree)(Object.fromEntries(Object.entries(at).map(([letter, size]) => [letter, Number(size)])))) || 0);
 
 function draw({ names, orders, show }, at, over, headline) {
   $("#figure").hidden = !rows.length || !over;
@@ -343,6 +344,7 @@ $("#show").addEventListener("change", (event) => store.choose({ show: event.targ
 $("#over").addEventListener("change", (event) => store.choose({ over: event.target.value }));
 $("#adding")?.addEventListener("submit", addPicked);
 $("#add")?.addEventListener("input", (event) => { $("#inputs-row").hidden = !event.target.value.includes(":"); });
+$("#targets")?.append(...[...(data.targets ?? []), ...(data.allowed ?? [])].map((target) => h("option", { value: target })));
 $("#measure")?.addEventListener("click", measure);
 $("#buttons").prepend(...(isFile ? [] : [copyButton("Copy link", () => store.address)]));
 startPage();
