@@ -149,7 +149,7 @@ def open_room(browser: "Browser", served: Served) -> Iterator[OpenRoom]:
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(30_000)
         page.on("console", complain)
         page.on("pageerror", lambda error: complaints.append(f"{path}: {error}"))
         page.goto((at or served.address) + path)

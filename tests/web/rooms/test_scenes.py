@@ -372,7 +372,7 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(open_room: OpenRoom, roo
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         for theme in ("light", "dark") if width != 320 else ():
-            page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=theme)
             options = {"resultTypes": ["violations"]} if theme == "light" else contrast
             violations = axe.run(page, options=options).response["violations"]
             found += [(width, theme, one["id"], [node["target"] for node in one["nodes"]][:3]) for one in violations]
