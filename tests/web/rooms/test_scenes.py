@@ -14,7 +14,7 @@ from porism.costing.alphabet import SYMBOLS
 from porism.costing.predicting.crossover import changes
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Response
 
 pytestmark = pytest.mark.sample(4)
 
@@ -71,7 +71,7 @@ def test_sliding_changes_numbers_marker_and_address_without_a_request(
 ) -> None:
     page = open_room("/")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: asked.append(request.url) if "/api/events" not in request.url else None)
     slider = page.get_by_role("slider", name="T, length")
     slider.focus()
     for _ in range(4):
@@ -172,13 +172,13 @@ def test_a_saved_file_works_from_disk_without_a_network(
 
 def test_the_first_load_of_cost_stays_within_its_budget(open_room: OpenRoom, served: Served) -> None:
     page = open_room("/ledger")  # a page of the same server, from which the room is loaded and looked at
-    sizes: dict[str, int] = {}
-    page.on("response", lambda response: sizes.__setitem__(response.url, len(response.body())))
+    loaded: list[Response] = []
+    page.on("response", loaded.append)
     page.goto(f"{served.address}/cost", wait_until="load")
-    page.wait_for_timeout(300)
-    assert all(url.startswith(served.address) for url in sizes)
-    assert len(sizes) + 1 <= 10  # and the stream of events
-    assert sum(sizes.values()) <= 90_000
+    assert all(response.url.startswith(served.address) for response in loaded)
+    assert len({response.url for response in loaded}) <= 10
+    sizes = {response.url: len(response.body()) for response in loaded if "/api/events" not in response.url}
+    assert sum(sizes.values()) <= 90_000, sizes
 
 
 @pytest.mark.sweep(0)
@@ -270,30 +270,28 @@ def test_a_comparison_says_who_trained_longer_and_refuses_another_task_by_name(
     assert page.locator("#table tbody tr").count() == 2
 
 
-def test_the_ledger_finds_opens_and_checks_a_statement(open_room: OpenRoom) -> None:
+def test_the_ledger_finds_and_checks_a_statement_and_many_until_cancelled(open_room: OpenRoom) -> None:
     page = open_room("/ledger")
     assert re.fullmatch(r"\d+ of \d+ textbook statements are wrong", headline(page))
     page.fill("#q", "hub")
     claim = page.locator(".claim[data-id='000-24']")
     claim.locator("summary").first.click()
-    assert "open=000-24" in page.url
+    page.wait_for_url("**open=000-24**")
     claim.get_by_role("button", name="Check").click()
     claim.locator(".chip", has_text="passes").wait_for()
     assert "22.35" in claim.inner_text()
     page.fill("#q", "no such words at all")
     page.get_by_role("button", name="Drop “no such words at all”").click()
     assert page.locator(".claim").count() > 1
-
-
-def test_checking_all_can_be_cancelled_and_its_count_stays(open_room: OpenRoom) -> None:
-    page = open_room("/ledger?verdict=all")
+    for verdict in ("imprecise", "holds", "holds-under-assumptions"):
+        page.check(f"#verdict-{verdict}")
     page.get_by_role("button", name=re.compile("Check all")).click()
     page.locator("#checked", has_text=re.compile(r"[1-9]\d* of \d+ checked")).wait_for()
     page.locator("#filters").get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name=re.compile("Check all")).wait_for()
     told = re.match(r"(\d+) of (\d+) checked: .* Cancelled", page.inner_text("#checked"))
     assert told is not None, page.inner_text("#checked")
-    assert 0 < int(told[1]) <= int(told[2])
+    assert 0 < int(told[1]) < int(told[2])
 
 
 def test_a_window_of_two_attends_to_two_cells_a_row_and_the_series_gets_nearer(open_room: OpenRoom) -> None:
@@ -362,7 +360,7 @@ UNNAMED = "[...document.querySelectorAll('svg')].filter((svg) => !svg.getAttribu
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("room", ROOMS)
 def test_axe_finds_nothing_and_nothing_scrolls_sideways(open_room: OpenRoom, room: str) -> None:
-    """At three widths in both themes. Only layout changes with the width and only contrast with the theme."""
+    """At four widths, with axe at two of them in both themes: only contrast changes with the theme."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     page = open_room(room)
     page.wait_for_timeout(150)
@@ -371,7 +369,7 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(open_room: OpenRoom, roo
     for width in (1280, 800, 390, 320):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        for theme in ("light", "dark") if width != 320 else ():
+        for theme in ("light", "dark") if width in (1280, 390) else ():
             page.emulate_media(color_scheme=theme)
             options = {"resultTypes": ["violations"]} if theme == "light" else contrast
             violations = axe.run(page, options=options).response["violations"]

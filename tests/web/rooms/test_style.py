@@ -48,7 +48,8 @@ def test_no_markup_has_a_style_or_a_script_of_its_own_and_no_sheet_a_colour_of_i
     for template in TEMPLATES.glob("*.html"):
         text = template.read_text(encoding="utf-8")
         assert not re.search(r"\sstyle=|\son\w+=|https?://", text), template.name
-    assert not re.search(r"#[0-9a-f]{3,8}\b|rgb\(|hsl\(", (STATIC / "page.css").read_text(encoding="utf-8"))
+    for sheet in STATIC.glob("*.css"):
+        assert not re.search(r"#[0-9a-f]{3,8}\b|rgb\(|hsl\(", sheet.read_text(encoding="utf-8")), sheet.name
     for script in STATIC.glob("*.js"):
         text = script.read_text(encoding="utf-8")
         assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text), script.name
