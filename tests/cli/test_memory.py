@@ -1,12 +1,16 @@
 """Where memory does not suffice, one line says how much was requested."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
-from tests.cli.conftest import Say
+from tests.cli.conftest import TINY, Say
 
 from porism.cli.memory import out_of_memory
 from porism.cli.recipes import RecipesCommand
+from porism.errors import RecipeError
+from porism.tasks.language.task import Language
 
 
 @pytest.mark.parametrize(
@@ -43,3 +47,19 @@ def test_another_error_stays_what_it_is(say: Say, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(RecipesCommand, "run", run)
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         say("recipes")
+
+
+@pytest.mark.parametrize("refusal", [MemoryError("Unable to allocate 1.50 TiB"), RecipeError("no such size.")])
+def test_a_model_that_cannot_be_made_leaves_no_run(
+    say: Say, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    def build(self: Language) -> None:
+        raise refusal
+
+    words = ["train", "language", "--data", text, TINY, "--out=run", "--no-baselines"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Language, "build", build)
+        refused = say(*words)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+    assert say(*words).code == 0

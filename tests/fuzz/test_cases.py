@@ -33,7 +33,7 @@ def test_what_has_no_end_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited on Linux")
 def test_what_takes_all_memory_fails() -> None:
     with pytest.raises(MemoryError):
-        attempt(lambda: bytearray(cases.MEMORY + 1))
+        attempt(lambda: bytearray(2 * cases.MEMORY))
 
 
 def test_only_the_users_error_is_an_answer() -> None:
@@ -67,4 +67,4 @@ def test_changes_change_something(fuzz: Fuzz) -> None:
         same.append(changed(tree, changes) == tree)
 
     fuzz(CHANGES, check, share=100, whole=100)
-    assert sum(same) < len(same) / 10
+    assert sum(same) < len(same) / 5

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.report.conftest import WriteRun, epoch, metrics, start
+from tests.runs.tiny_runs import copied
 
 from porism.errors import RunError
 from porism.runs.record import read_run
@@ -139,3 +140,22 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     for path, found in [(tmp_path / "gone", "does not exist"), (tmp_path, "has no recipe.toml"), (file, "is not a")]:
         with pytest.raises(RunError, match=f"{found}.*expected a run's folder. Name one that a training wrote"):
             read_run(path)
+
+
+@pytest.mark.parametrize(
+    "exhibit",
+    [
+        {"type": "Pictures", "title": "t", "pictures": [{"pixels": "AAAA", "width": 2, "height": 2}]},
+        {"type": "Pictures", "title": "t", "pictures": [{"pixels": "", "width": 0, "height": 2}]},
+        {"type": "Matrix", "title": "t", "rows": ["a"], "columns": ["a", "b"], "counts": [[1]]},
+        {"type": "Table", "title": "t", "columns": ["a", "b"], "rows": [["1", "2"], ["3"]]},
+        {"type": "Histogram", "title": "t", "x": "x", "y": "y", "edges": [0.0, 1.0], "counts": [1, 2]},
+        {"type": "WeighedTexts", "title": "t", "texts": [{"words": ["a", "b"], "weights": [0.5]}]},
+    ],
+    ids=lambda exhibit: str(exhibit["type"]),
+)
+def test_an_exhibit_that_cannot_be_drawn_is_refused_by_its_file(tmp_path: Path, exhibit: dict[str, object]) -> None:
+    run = copied(Path(__file__).parent / "run-0.1", tmp_path / "run")
+    (run / "exhibits.json").write_text(json.dumps([exhibit]))
+    with pytest.raises(RunError, match=r"exhibits\.json: .* Mend it, or leave this run out of the report"):
+        read_run(run)

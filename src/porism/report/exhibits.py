@@ -123,9 +123,9 @@ def _(exhibit: Lines, prefix: str) -> NamedPlot:
 def _(exhibit: Points, prefix: str) -> NamedPlot:
     def paint(axes: "Axes") -> None:
         # Thousands of dots are small, a few can be seen from afar.
-        size = min(40.0, max(6.0, 2000 / sum(map(len, exhibit.groups.values()))))
+        size = min(40.0, max(6.0, 2000 / max(1, sum(map(len, exhibit.groups.values())))))
         for number, points in enumerate(exhibit.groups.values(), 1):
-            x, y = zip(*points, strict=True)
+            x, y = [x for x, _ in points], [y for _, y in points]
             axes.scatter(x, y, color=role(number), s=size, linewidths=0, alpha=0.8)
         for text, place in exhibit.labels.items():
             axes.annotate(text, place, (0, 2), textcoords="offset points", ha="center", fontsize=6)

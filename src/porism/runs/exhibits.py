@@ -3,6 +3,8 @@
 >>> Matrix(title="Confusion on test", rows=["cat", "dog"], columns=["cat", "dog"], counts=[[48, 2], [5, 45]])
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 
@@ -21,6 +23,13 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     height: int
     colours: int = 1
     caption: str = ""
+
+    def __post_init__(self) -> None:
+        size = self.width * self.height * self.colours
+        if min(self.width, self.height) < 1 or self.colours not in (1, 3) or len(self.pixels) != size:
+            raise ValueError(
+                f"{len(self.pixels)} bytes for a picture of {self.width} x {self.height} pixels of {self.colours} bytes"
+            )
 
 
 class Pictures(Exhibit, frozen=True, kw_only=True):
@@ -49,6 +58,9 @@ class Matrix(Exhibit, frozen=True, kw_only=True):
     columns: list[str]
     counts: list[list[int]]
 
+    def __post_init__(self) -> None:
+        _check_table(len(self.rows), len(self.columns), self.counts)
+
 
 class Lines(Exhibit, frozen=True, kw_only=True):
     """Curves by name over one axis."""
@@ -75,6 +87,10 @@ class Histogram(Exhibit, frozen=True, kw_only=True):
     edges: list[float]
     counts: list[int]
 
+    def __post_init__(self) -> None:
+        if len(self.edges) != len(self.counts) + 1:
+            raise ValueError(f"{len(self.counts)} counts between {len(self.edges)} edges")
+
 
 class WeighedText(msgspec.Struct, frozen=True, kw_only=True):
     """Words, each with a weight from 0 to 1."""
@@ -82,6 +98,10 @@ class WeighedText(msgspec.Struct, frozen=True, kw_only=True):
     words: list[str]
     weights: list[float]
     caption: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.words) != len(self.weights):
+            raise ValueError(f"{len(self.words)} words with {len(self.weights)} weights")
 
 
 class WeighedTexts(Exhibit, frozen=True, kw_only=True):
@@ -93,6 +113,15 @@ class WeighedTexts(Exhibit, frozen=True, kw_only=True):
 class Table(Exhibit, frozen=True, kw_only=True):
     columns: list[str]
     rows: list[list[str | int | float]]
+
+    def __post_init__(self) -> None:
+        _check_table(len(self.rows), len(self.columns), self.rows)
+
+
+def _check_table(rows: int, columns: int, cells: Sequence[Sequence[object]]) -> None:
+    if len(cells) != rows or any(len(row) != columns for row in cells):
+        widths = sorted({len(row) for row in cells})
+        raise ValueError(f"{len(cells)} rows of {widths} cells for {rows} rows and {columns} columns")
 
 
 AnyExhibit = Pictures | Sounds | Matrix | Lines | Points | Histogram | WeighedTexts | Table

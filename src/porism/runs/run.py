@@ -203,6 +203,14 @@ class RunFolder:
             self._lock.release()
             self._lock = None
 
+    def withdraw(self) -> None:
+        """Take back a new run that could not begin, so that its folder can be used. The file of the lock stays."""
+        with suppress(OSError):
+            # The recipe last: without it the others would be of no run.
+            for name in (TUNING, EVENTS, RECIPE):
+                (self.path / name).unlink(missing_ok=True)
+        self.unlock()
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Write while this lasts, and let others write when it ends; within another one, when that ends."""

@@ -69,7 +69,8 @@ def begin(request: TrainingRequest, out: Path) -> Training:
         _note_processes(run)
         return Training(task, run, where)
     except BaseException:
-        run.unlock()
+        # For instance since memory does not suffice for the model: there is nothing to resume.
+        run.withdraw()
         raise
 
 

@@ -83,3 +83,10 @@ def test_what_is_wrong_is_said_with_its_place(librispeech: Path) -> None:
     list_of_one.write_text(whole)
     sound(librispeech / "dev-clean/1/121123/again/1-121123-0001.wav", seed=99)
     assert "two recordings of one name" in refused()
+
+
+def test_one_recording_cannot_be_split(tmp_path: Path) -> None:
+    sound(tmp_path / "a.wav", seed=1)
+    (tmp_path / "all.trans.txt").write_text("a go on\n")
+    with pytest.raises(DataError, match="no utterance for train. Give more recordings"):
+        load_recordings(str(tmp_path))

@@ -176,7 +176,7 @@ def hold_out(utterances: Sequence[Utterance]) -> tuple[list[Utterance], list[Utt
 
 def _are_small(groups: Sequence[str]) -> bool:
     """Whether groups can be held out as a whole: none has more than a fifth of all."""
-    return max(Counter(groups).values()) <= len(groups) / 5
+    return max(Counter(groups).values(), default=0) <= len(groups) / 5
 
 
 def speaker_of(name: str) -> str | None:
