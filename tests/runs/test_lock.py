@@ -1,5 +1,6 @@
 """One process at a time writes into a run, and one that is dead is none."""
 
+import errno
 import gc
 import os
 import re
@@ -17,6 +18,7 @@ from tests.runs import tiny_runs
 from tests.runs.tiny_runs import Listener, begin, copied, resume, stopped
 
 from porism.errors import DataError, Interrupted, RunError
+from porism.runs import lock
 from porism.runs.run import RunFolder
 from porism.tasks.language.task import Language
 from porism.training import session
@@ -204,3 +206,24 @@ def test_a_file_of_others_is_no_lock(half: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"\.lock cannot be written"):
         resume(run)
     assert (tmp_path / "notes").read_text() == ""
+
+
+def test_who_only_asks_whether_a_run_is_trained_keeps_nobody_from_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The probe of a list of runs holds the lock for a moment, which may be the moment of a start."""
+    take, asked = lock._take, iter([True, True, False])
+
+    def taken_at_first(descriptor: int) -> None:
+        if next(asked):
+            raise BlockingIOError(errno.EAGAIN, "taken")
+        take(descriptor)
+
+    monkeypatch.setattr(lock, "_take", taken_at_first)
+    held = lock.Lock(tmp_path)
+    monkeypatch.undo()
+    assert lock.is_locked(tmp_path)
+    with pytest.raises(RunError, match="this process already trains"):
+        lock.Lock(tmp_path)
+    held.release()
+    assert not lock.is_locked(tmp_path)

@@ -5,6 +5,7 @@ import os
 import re
 import stat
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
@@ -15,6 +16,8 @@ from porism.files import cannot_write
 LOCK = ".lock"
 SIGNATURE = re.compile(rb"(porism (?P<process>\d+)\n)?")
 """What porism writes into the file of a lock. It is empty for a moment before."""
+ATTEMPTS, PAUSE = 4, 0.02
+"""Of taking a lock, and seconds between them: who only asks whether it is taken (`is_locked`) holds it for a moment."""
 TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 MISSING = {getattr(errno, name) for name in ("ENOSYS", "ENOTSUP", "EOPNOTSUPP", "ENOLCK") if hasattr(errno, name)}
 """What file systems without locks answer, as some of clusters do. A run on one goes on without."""
@@ -114,14 +117,19 @@ def _refuse_foreign(path: Path, descriptor: int) -> None:
 
 
 def _lock(folder: Path, descriptor: int) -> None:
-    try:
-        _take(descriptor)
-    except OSError as error:
-        if error.errno in MISSING:
+    for attempt in range(ATTEMPTS):
+        try:
+            _take(descriptor)
+        except OSError as error:
+            if error.errno in MISSING:
+                return
+            if error.errno not in TAKEN:
+                raise cannot_write(folder / LOCK, error, 0) from error
+            if attempt < ATTEMPTS - 1:
+                time.sleep(PAUSE)
+        else:
             return
-        if error.errno not in TAKEN:
-            raise cannot_write(folder / LOCK, error, 0) from error
-        raise RunError(f"{_holder(descriptor)} trains in {folder}. Wait for it or stop it.") from None
+    raise RunError(f"{_holder(descriptor)} trains in {folder}. Wait for it or stop it.")
 
 
 def _holder(descriptor: int) -> str:
