@@ -173,7 +173,7 @@ def test_a_saved_file_works_from_disk_without_a_network(
 def test_the_first_load_of_cost_stays_within_its_budget(open_room: OpenRoom, served: Served) -> None:
     page = open_room("/ledger")  # a page of the same server, from which the room is loaded and looked at
     loaded: list[Response] = []
-    page.on("response", loaded.append)
+    page.on("response", lambda response: loaded.append(response))
     page.goto(f"{served.address}/cost", wait_until="load")
     assert all(response.url.startswith(served.address) for response in loaded)
     assert len({response.url for response in loaded}) <= 10

@@ -100,8 +100,8 @@ function resultNodes(result, prompt, choose) {
   }
   if (result.samples || result.text !== undefined) {
     return (result.samples ?? [result.text]).map((text) => {
-      const goesOn = prompt && text.startsWith(prompt);
-      return h("p", {}, goesOn ? [h("b", {}, prompt), text.slice(prompt.length)] : text);
+      if (!result.samples || !prompt) return h("p", {}, text);
+      return h("p", {}, h("b", {}, prompt), text.startsWith(prompt) ? text.slice(prompt.length) : ` ${text}`);
     });
   }
   if (result.classes) {
