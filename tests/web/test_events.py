@@ -20,8 +20,8 @@ from porism.web import watching
 from porism.web.app import create_app
 from porism.web.context import ServerContext
 from porism.web.event_lines import new_lines
-from porism.web.jobs import Job
-from porism.web.routes.events import Position, read_events
+from porism.web.jobs import PageJob
+from porism.web.routes.events import StreamPosition, read_events
 from porism.web.settings import ServerSettings
 
 
@@ -114,7 +114,7 @@ def test_a_new_run_is_told_and_one_that_is_gone(context: ServerContext, write_ru
 
 
 def test_parts_of_a_job_come_once_and_its_end_with_the_result(context: ServerContext) -> None:
-    job = Job("J1", "predict", "a answers", {}, "")
+    job = PageJob("J1", "predict", "a answers", {}, "")
     context.jobs._jobs["J1"] = job
 
     def changed(**changes: Any) -> None:
@@ -181,11 +181,11 @@ def test_lines_that_are_no_events_are_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "7", "%7B", '{"run a": -1, "run b": true, "c": "x"}', "[" * 10_000, "\ud800"])
 def test_a_position_that_cannot_be_read_is_the_start(text: str) -> None:
-    assert Position(text).seen == {}
+    assert StreamPosition(text).seen == {}
 
 
 def test_a_position_survives_the_way_through_a_header() -> None:
-    position = Position()
+    position = StreamPosition()
     position["run a,b/ü"] = 17
     assert position.id.isascii()
-    assert Position(position.id).seen == {"run a,b/ü": 17}
+    assert StreamPosition(position.id).seen == {"run a,b/ü": 17}

@@ -19,13 +19,13 @@ class ProgressEvents:
         self.run, self.task, self.at = run, task, at
         self.last, self.done, self.total = last, done, total
         self.first, self.units, self.since = at.step, at.units, time.monotonic()
-        self.told = self.since
+        self.written = self.since
 
     def step(self, now: float) -> None:
         """After a step whose loss was read. now: the clock, as time.monotonic gives it."""
-        if now - self.told < EVERY_SECONDS:
+        if now - self.written < EVERY_SECONDS:
             return
-        self.told, at = now, self.at
+        self.written, at = now, self.at
         steps_a_second = (at.step - self.first) / (now - self.since)
         self.run.append(
             "progress",

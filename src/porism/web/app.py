@@ -12,7 +12,7 @@ from porism.web import refusals
 from porism.web.caching import ETags
 from porism.web.catalogue import catalogue
 from porism.web.context import ServerContext
-from porism.web.jobs import Job, Jobs
+from porism.web.jobs import Jobs, PageJob
 from porism.web.routes import claims, costs, events, jobs, pages, patterns, runs, uploads
 from porism.web.runs import RunTable
 from porism.web.safety import Safety
@@ -29,7 +29,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     table = RunTable(settings.runs)
     watcher, files = Watcher(table), Uploads()
 
-    def ended(job: Job) -> None:
+    def ended(job: PageJob) -> None:
         if job.upload is not None:
             files.remove(job.upload)
 

@@ -42,7 +42,7 @@ def new_lines(path: Path, offset: int, every: int = 1) -> Iterator[NewLine]:
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """An event without its checksum; None for what is none. Damage is told where the run is read as a whole."""
+    """An event without its checksum; None for what is none. Damage is reported where the run is read as a whole."""
     try:
         event = json.loads(line, parse_constant=lambda _: None)  # a browser reads no NaN
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """Jobs: what takes longer than a request may. Each kind has a worker process, a queue and a limit of time.
 
-A worker does one job at a time. It is started on first use; one that dies, or does not stop when it is told to, is
+A worker does one job at a time. It is started on first use; one that dies, or does not stop on request, is
 ended and started anew for the next job.
 """
 
@@ -36,13 +36,13 @@ EACH_CLIENT = 4
 """Jobs of one client that may wait or run at a time, of the kinds that take long."""
 LONG_KINDS = ("derive", "recount", "measure", "check")
 GRACE = 2.0
-"""Seconds in which a job that is told to stop may do so by itself."""
+"""Seconds in which a job may stop by itself once that is requested."""
 KEPT_SECONDS, MOST_KEPT = 600, 100
 ENDED = ("done", "failed", "cancelled", "timed_out")
 
 
 @dataclass
-class Job:
+class PageJob:
     """One job on its way."""
 
     id: str
@@ -62,7 +62,7 @@ class Job:
     started: float | None = None
     ended: float | None = None
     ending: str = ""
-    """How it will end where it was told to stop: cancelled or timed_out."""
+    """How it will end where a stop was requested: cancelled or timed_out."""
 
     def to_json(self) -> dict[str, Any]:
         until = self.ended if self.ended is not None else time.monotonic()
@@ -82,11 +82,11 @@ class Job:
 class Jobs:
     """All jobs, their queues and their workers. Everything here happens in the server's event loop."""
 
-    def __init__(self, on_change: Callable[[], None], on_end: Callable[[Job], None]) -> None:
+    def __init__(self, on_change: Callable[[], None], on_end: Callable[[PageJob], None]) -> None:
         self._on_change, self._on_end = on_change, on_end
-        self._jobs: dict[str, Job] = {}
-        self._queues: dict[str, deque[Job]] = {name: deque() for name in set(WORKERS.values())}
-        self._running: dict[str, Job] = {}
+        self._jobs: dict[str, PageJob] = {}
+        self._queues: dict[str, deque[PageJob]] = {name: deque() for name in set(WORKERS.values())}
+        self._running: dict[str, PageJob] = {}
         self._workers: dict[str, Worker] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._messages: SimpleQueue[Any] = SimpleQueue()
@@ -114,7 +114,7 @@ class Jobs:
 
     def submit(
         self, kind: str, title: str, payload: dict[str, Any], request: Request, *, upload: str | None = None
-    ) -> Job:
+    ) -> PageJob:
         """Put a job into its queue, or refuse it where that is full."""
         client = request.client.host if request.client else ""
         queue = self._queues[WORKERS[kind]]
@@ -124,28 +124,28 @@ class Jobs:
         if kind in LONG_KINDS and sum(job.kind in LONG_KINDS for job in own) >= EACH_CLIENT:
             raise _busy(f"{EACH_CLIENT} jobs of yours wait or run already.")
         self._forget()
-        job = Job(secrets.token_urlsafe(12), kind, title, payload, client, upload)
+        job = PageJob(secrets.token_urlsafe(12), kind, title, payload, client, upload)
         self._jobs[job.id] = job
         queue.append(job)
         self._advance(WORKERS[kind])
         return job
 
-    def listed(self) -> list[Job]:
+    def listed(self) -> list[PageJob]:
         """All jobs that are kept, the newest first."""
         self._forget()
         return list(reversed(self._jobs.values()))
 
-    def find(self, name: str) -> Job:
+    def find(self, name: str) -> PageJob:
         self._forget()
         if name not in self._jobs:
             raise Refusal(404, "no_job", "there is no such job.", "Results are kept for ten minutes.", field="job")
         return self._jobs[name]
 
-    def get(self, name: str) -> Job | None:
+    def get(self, name: str) -> PageJob | None:
         """A job that may be gone."""
         return self._jobs.get(name)
 
-    def cancel(self, name: str) -> Job:
+    def cancel(self, name: str) -> PageJob:
         """Stop a job: one that waits at once, one that runs after its step, or with its process."""
         job = self.find(name)
         if job.state == "queued":
@@ -173,7 +173,7 @@ class Jobs:
                 waiting.position = position
                 self._changed(waiting)
 
-    def _stop(self, job: Job, ending: str) -> None:
+    def _stop(self, job: PageJob, ending: str) -> None:
         """Tell a job to stop, and end its process where it does not."""
         name = WORKERS[job.kind]
         if self._running.get(name) is not job:
@@ -183,7 +183,7 @@ class Jobs:
         self._later(job, GRACE, self._workers[name].end)
         self._changed(job)
 
-    def _later(self, job: Job, seconds: float, act: Callable[[], None]) -> None:
+    def _later(self, job: PageJob, seconds: float, act: Callable[[], None]) -> None:
         assert self._loop is not None
         if (timer := self._timers.pop(job.id, None)) is not None:
             timer.cancel()
@@ -192,9 +192,9 @@ class Jobs:
     def _listen(self) -> None:
         """Hand what workers say to the event loop: a thread, since it waits."""
         assert self._loop is not None
-        while (heard := self._messages.get()) is not None:
+        while (message := self._messages.get()) is not None:
             with suppress(RuntimeError):  # the loop has been closed
-                self._loop.call_soon_threadsafe(self._hear, *heard)
+                self._loop.call_soon_threadsafe(self._hear, *message)
 
     def _hear(self, worker: Worker, message: JobMessage) -> None:
         name = worker.name
@@ -212,7 +212,7 @@ class Jobs:
             case (kind, number, *words) if job is not None and number == job.id:
                 self._hear_of(job, kind, words)
 
-    def _hear_of(self, job: Job, kind: str, words: list[Any]) -> None:
+    def _hear_of(self, job: PageJob, kind: str, words: list[Any]) -> None:
         match kind, words:
             case "progress", [done, of, unit]:
                 job.progress = {"done": done, "of": of, "unit": unit}
@@ -235,7 +235,7 @@ class Jobs:
         self._running.pop(name, None)
         self._advance(name)
 
-    def _end(self, job: Job, state: str, error: dict[str, str] | None = None) -> None:
+    def _end(self, job: PageJob, state: str, error: dict[str, str] | None = None) -> None:
         if (timer := self._timers.pop(job.id, None)) is not None:
             timer.cancel()
         job.state, job.error, job.ended, job.position = state, error, time.monotonic(), 0
@@ -243,7 +243,7 @@ class Jobs:
         self._on_end(job)
         self._changed(job)
 
-    def _changed(self, job: Job) -> None:
+    def _changed(self, job: PageJob) -> None:
         job.version += 1
         self._on_change()
 
@@ -260,7 +260,7 @@ def _busy(message: str) -> Refusal:
     return Refusal(429, "busy", message, "Wait until one has ended, or cancel one.", headers={"Retry-After": "5"})
 
 
-def _too_long(job: Job) -> dict[str, str]:
+def _too_long(job: PageJob) -> dict[str, str]:
     return {
         "code": "timed_out",
         "message": f"stopped after {LIMITS[job.kind]} seconds.",
@@ -268,8 +268,8 @@ def _too_long(job: Job) -> dict[str, str]:
     }
 
 
-def _lost(job: Job, how: str) -> tuple[str, dict[str, str] | None]:
-    """How a job ends whose process has: as it was told to, or as a failure."""
+def _lost(job: PageJob, how: str) -> tuple[str, dict[str, str] | None]:
+    """How a job ends whose process has: as was requested, or as a failure."""
     if job.ending:
         return job.ending, _too_long(job) if job.ending == "timed_out" else None
     return "failed", {

@@ -162,11 +162,11 @@ def models_room(query: Mapping[str, str], runs: RunTable, catalogue: Catalogue) 
     """All runs, and one of them: that of the address, else the newest."""
     left_out: list[str] = []
     listed = runs.listed()
-    asked = query.get("run", "")
-    if asked and asked not in listed:
-        left_out.append(f"There is no run {asked[:100]!r} in {runs.folder.name}.")
-        asked = ""
-    name = asked or next((name for name, run in listed.items() if run.record is not None), "")
+    requested = query.get("run", "")
+    if requested and requested not in listed:
+        left_out.append(f"There is no run {requested[:100]!r} in {runs.folder.name}.")
+        requested = ""
+    name = requested or next((name for name, run in listed.items() if run.record is not None), "")
     run = listed.get(name)
     details = run_details(run, run.record, catalogue) if run is not None and run.record is not None else None
     headline, summary = _models_headline(run, len(listed), runs.folder.name)
@@ -182,20 +182,20 @@ def _models_headline(run: ListedRun | None, count: int, folder: str) -> tuple[st
     row = run.row
     if run.record is None:
         return f"{row['id']} is damaged", row["message"]
-    told = f"{count} runs in {folder}." if count > 1 else f"The one run in {folder}."
+    summary = f"{count} runs in {folder}." if count > 1 else f"The one run in {folder}."
     if row["value"] is None:
-        return f"{row['recipe']}: {row['state']}, no epoch is done yet", told
+        return f"{row['recipe']}: {row['state']}, no epoch is done yet", summary
     metric = f"{row['split']} {row['metric'].replace('_', ' ')} {numbers.score(row['value'])}"
-    return f"{row['recipe']}: {metric} after {row['epoch']} of {row['epochs']} epochs", told
+    return f"{row['recipe']}: {metric} after {row['epoch']} of {row['epochs']} epochs", summary
 
 
 def compare_room(query: Mapping[str, str], text: str, runs: RunTable) -> Room:
     """Runs side by side: those of the address, else the two newest that can be compared."""
     listed = runs.listed()
-    asked = split_names(text, "runs", listed)
-    left_out = [f"There is no run {name[:100]!r} in {runs.folder.name}." for name in asked if name not in listed]
+    requested = split_names(text, "runs", listed)
+    left_out = [f"There is no run {name[:100]!r} in {runs.folder.name}." for name in requested if name not in listed]
     usable = {name: run.record for name, run in listed.items() if run.record is not None and run.record.epochs}
-    picked = {name: usable[name] for name in dict.fromkeys(asked) if name in usable} or _first_two(usable)
+    picked = {name: usable[name] for name in dict.fromkeys(requested) if name in usable} or _first_two(usable)
     found = compare(picked, query.get("metric", "")) if len(picked) > 1 else None
     rows = [run.row for run in listed.values()]
     axis = chosen(query, "x", AXES, "epochs", left_out)

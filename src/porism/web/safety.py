@@ -69,8 +69,8 @@ class Safety:
             answer = refusal.response()
         except Exception as error:
             if not started:
-                told = f"the server failed: {type(error).__name__}. See where it was started."
-                await Refusal(500, "internal", told).response()(scope, receive, protected)
+                message = f"the server failed: {type(error).__name__}. See where it was started."
+                await Refusal(500, "internal", message).response()(scope, receive, protected)
             raise
         await answer(scope, receive, protected)
 

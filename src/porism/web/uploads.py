@@ -89,7 +89,7 @@ class Uploads:
         return self._files[name]
 
     def find(self, name: str) -> Upload:
-        """A file by the name that its sender was told."""
+        """A file by the name that its sender was given."""
         self.remove_expired()
         if name not in self._files:
             raise Refusal(404, "no_upload", "there is no such upload.", "Send the file again.", field="upload")

@@ -13,7 +13,7 @@ LIST_EVERY = 2
 """The list of runs is read every so many times."""
 
 
-class Watch:
+class PageWatch:
     """What one open page waits for: growth of some runs' events, changes of the list, changes of jobs."""
 
     def __init__(self, files: dict[str, Path], listed: bool) -> None:
@@ -37,7 +37,7 @@ class Watcher:
         self.runs = runs
         self.rows: dict[str, dict[str, Any]] = {}
         """The list of runs as it was read last."""
-        self._watches: set[Watch] = set()
+        self._watches: set[PageWatch] = set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -50,9 +50,9 @@ class Watcher:
                 await self._task
 
     @contextmanager
-    def watching(self, files: dict[str, Path], listed: bool) -> Iterator[Watch]:
+    def watching(self, files: dict[str, Path], listed: bool) -> Iterator[PageWatch]:
         """A page that is open while this lasts."""
-        watch = Watch(files, listed)
+        watch = PageWatch(files, listed)
         self._watches.add(watch)
         try:
             yield watch

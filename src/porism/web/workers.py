@@ -1,4 +1,4 @@
-"""Worker processes, as the server sees them: they are given jobs, told to cancel, and ended."""
+"""Worker processes, as the server sees them: they are given jobs, requests to cancel, and are ended."""
 
 import signal
 from queue import SimpleQueue

@@ -120,10 +120,10 @@ def check_target(name: str, context: ServerContext) -> None:
     """Refuse what is neither in the catalogue nor allowed: nothing else is ever imported."""
     if name in context.catalogue.costs or name in context.settings.allowed:
         return
-    told = unknown_target(name, context.catalogue)
+    message = unknown_target(name, context.catalogue)
     if ":" in name:
-        raise Refusal(403, "not_allowed", f"{name} may not be imported.", told.partition(". ")[2], field="target")
-    raise Refusal(404, "no_target", told, field="target")
+        raise Refusal(403, "not_allowed", f"{name} may not be imported.", message.partition(". ")[2], field="target")
+    raise Refusal(404, "no_target", message, field="target")
 
 
 def _known(name: str, context: ServerContext) -> dict[str, Any]:

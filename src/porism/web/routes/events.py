@@ -22,7 +22,7 @@ ALL = "*"
 MOST_RUNS, MOST_JOBS = 32, 100
 
 
-class Position:
+class StreamPosition:
     """What a page has seen: byte offsets of runs, numbers of parts of jobs. It is the id of every event."""
 
     def __init__(self, text: str = "") -> None:
@@ -71,7 +71,7 @@ class Stream:
         listed = context.runs.listed()
         names = split_names(query, "runs", listed)
         known = {name: listed[name] for name in names[:MOST_RUNS] if name in listed}
-        self.context, self.position, self.lists = context, Position(last_event_id), ALL in names
+        self.context, self.position, self.lists = context, StreamPosition(last_event_id), ALL in names
         self.files: dict[str, Path] = {}
         self.every: dict[str, int] = {}
         for name, run in known.items():

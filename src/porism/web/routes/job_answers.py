@@ -4,11 +4,11 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel
 
-from porism.web.jobs import Job
+from porism.web.jobs import PageJob
 from porism.web.refusals import ErrorBody
 
 
-class Progress(BaseModel):
+class JobProgress(BaseModel):
     done: int = 0
     of: int | None = None
     unit: str = ""
@@ -22,7 +22,7 @@ class JobBody(BaseModel):
     title: str
     state: Literal["queued", "running", "done", "failed", "cancelled", "timed_out"]
     position: int
-    progress: Progress
+    progress: JobProgress
     seconds: float
     result: dict[str, Any] | None = None
     error: ErrorBody | None = None
@@ -36,5 +36,5 @@ class _Accepted(TypedDict):
 ACCEPTED: _Accepted = {"status_code": 202, "response_model_exclude_none": True}
 
 
-def accepted(job: Job) -> JobBody:
+def accepted(job: PageJob) -> JobBody:
     return JobBody.model_validate(job.to_json())

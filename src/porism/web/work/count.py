@@ -30,7 +30,7 @@ class DerivedCost(NamedTuple):
     about: str
 
 
-class Derived:
+class DerivedCosts:
     """The costs that were derived last, by all that decides them."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Derived:
         return DerivedCost(cost_of(named, multiples=payload.get("multiples") or {}), kind, about)
 
 
-DERIVED = Derived()
+DERIVED = DerivedCosts()
 
 
 @contextmanager

@@ -24,7 +24,7 @@ ADVICE = 'Give numbers or letters for them in order, such as "D, H".'
 def letter_factory(target: Any, arguments: str) -> tuple[Any, str]:
     """A function of letters that makes a class's module, and how it calls the class; other targets as they are.
 
-    arguments: numbers and letters for the class's arguments; left out, those it needs are told by their names.
+    arguments: numbers and letters for the class's arguments; left out, those it needs are known by their names.
 
     >>> factory, call = letter_factory(nn.LSTM, "")
     >>> call, factory(D=3, H=4)

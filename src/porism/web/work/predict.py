@@ -43,7 +43,7 @@ def predict(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
 def _continued(
     run: LoadedRun, task: Language, prompt: str, options: dict[str, Any], seed: int, step: JobStep
 ) -> list[Prediction]:
-    """Continuations of a text, told word by word."""
+    """Continuations of a text, sent word by word."""
     samples, most = int(options.pop("num_return_sequences", 1)), int(options.get("max_new_tokens", 24))
     found = []
     for sample in range(samples):

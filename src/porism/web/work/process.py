@@ -20,7 +20,7 @@ NICENESS = 10
 
 
 class Cancelled(BaseException):
-    """The job was told to stop. No error: code that catches all errors must not catch it."""
+    """The job must stop. No error: code that catches all errors must not catch it."""
 
 
 class JobStep:

@@ -70,7 +70,7 @@ def load_data(source: str | None, recipe: SupervisedRecipe) -> SupervisedData:
     try:
         return split_up(examples, recipe)
     except DataError as error:
-        # The same is told of data in memory, which has no name of its own.
+        # The same message serves data in memory, which has no name of its own.
         raise DataError(f"{path}: {error.problem.removeprefix('data: ')}", error.advice) from error
 
 
