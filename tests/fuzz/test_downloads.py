@@ -69,7 +69,7 @@ TROUBLES = st.builds(
 def test_a_download_is_whole_or_not_there(fuzz: Fuzz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Any] = []
     monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: answers.pop())
-    outcomes = []
+    outcomes: list[bool] = []
 
     def check(trouble: Trouble) -> None:
         folder = tmp_path / str(len(outcomes))
