@@ -37,6 +37,9 @@ def test_what_torch_and_numpy_say_is_understood() -> None:
     assert "4.0 PiB more were requested" in str(out_of_memory(of_torch.value))
     with pytest.raises(MemoryError) as of_numpy:
         np.empty(2**55)
+    with pytest.raises(RuntimeError) as overflow:
+        torch.empty(2**40, 2**40)
+    assert "memory does not suffice. Use smaller sizes" in str(out_of_memory(overflow.value))
     assert "256.0 PiB more were requested" in str(out_of_memory(of_numpy.value))
 
 

@@ -70,7 +70,7 @@ def test_none_of_a_field_with_another_default_is_refused() -> None:
         ("hidden_size=inf", "hidden_size=inf cannot be"),
         (
             "hidden_size=9223372036854775808",
-            "hidden_size=9223372036854775808 cannot be: expected int <= 9223372036854775807",
+            "hidden_size=9223372036854775808 cannot be: expected int <= 2147483647",
         ),
         ("lr_scheduler=step", "lr_scheduler=step cannot be: expected one of constant, linear, cosine"),
         ("tie_weights=perhaps", "tie_weights=perhaps cannot be: expected bool, got str"),
@@ -101,3 +101,9 @@ def test_an_unknown_recipe_names_the_nearest() -> None:
         pick(RECIPES, "elmann", "language")
     with pytest.raises(RecipeError, match=r"Known: elman, lstm, (\S+, ){7}\S+ and \d+ more\."):
         pick(RECIPES, "qqq", "language")
+
+
+@pytest.mark.parametrize("field", ["epochs=2147483648", "hidden_size=9223372036854775807", "num_layers=10001"])
+def test_counts_that_no_training_has_are_refused(field: str) -> None:
+    with pytest.raises(RecipeError, match=f"{field} cannot be: expected int <="):
+        override(RECIPES["lstm"], [field])

@@ -7,13 +7,15 @@ from porism.errors import DeviceError
 UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "EiB": 2**60}
 REQUESTED = re.compile(r"(?:tried|Tried|Unable) to allocate ([\d.]+) (bytes|[KMGTPE]iB)")
 """As torch says on a CPU and on a GPU, and numpy."""
+OVERFLOW = "Storage size calculation overflowed"
+"""As torch says where a size in bytes has more than 64 bits."""
 
 
 def out_of_memory(error: BaseException) -> DeviceError | None:
     """An error of torch, numpy or Python about memory in our words; None for any other."""
     text = str(error)
     requested = REQUESTED.search(text)
-    if requested is None and not isinstance(error, MemoryError):
+    if requested is None and not isinstance(error, MemoryError) and OVERFLOW not in text:
         return None
     place = "the GPU" if "CUDA" in text else "memory"
     size = f": {_shown(float(requested[1]) * UNITS[requested[2]])} more were requested at once" if requested else ""

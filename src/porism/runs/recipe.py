@@ -19,7 +19,9 @@ LARGEST = 2**63 - 1
 LONGEST_SHOWN = 60
 """Letters of a value that a message gives as they are."""
 
-Count = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+
+Layers = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 Whole = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 

@@ -1,5 +1,6 @@
 """What every attention layer shares: projections into heads and back, called as torch.nn.MultiheadAttention is."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -433,7 +434,8 @@ def refuse_added_keys(layer: str, add_bias_kv: bool, add_zero_attn: bool) -> Non
 
 def divisors(number: int) -> list[int]:
     """Every number that divides it, from 1 up."""
-    return [part for part in range(1, number + 1) if number % part == 0]
+    small = [part for part in range(1, math.isqrt(number) + 1) if number % part == 0]
+    return sorted({*small, *(number // part for part in small)})
 
 
 def _check_sizes(**sizes: int | None) -> None:

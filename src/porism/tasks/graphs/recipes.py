@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
-from porism.runs.recipe import Count, NotNegative, Part, Positive, Recipe, Share, Whole
+from porism.runs.recipe import Count, Layers, NotNegative, Part, Positive, Recipe, Share, Whole
 from porism.training.experiment import Experiment
 
 
@@ -25,7 +25,7 @@ class GraphRecipe(Recipe):
     """Propagate over A + I, so that a node hears itself; else over A, where it hears its neighbours alone."""
     hidden_size: Count = 16
     """Width of a hidden layer."""
-    num_layers: Count = 2
+    num_layers: Layers = 2
     """Layers of the model, the one that gives the logits counted."""
     dropout: Part = 0.5
     """Probability to drop an element of a hidden layer's output."""

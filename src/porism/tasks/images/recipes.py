@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from porism.errors import RecipeError
-from porism.runs.recipe import Count, NotNegative, Part, Recipe, Whole
+from porism.runs.recipe import Count, Layers, NotNegative, Part, Recipe, Whole
 from porism.training.experiment import Experiment
 
 
@@ -23,7 +23,7 @@ class ImagesRecipe(Recipe):
     """Convolutions (pooled, strided, residual, convolution), scans over the grid, or one that predicts pixels."""
     hidden_size: Count = 32
     """Channels of a layer; of the first stage in a residual net. Pooled and strided have their own."""
-    num_layers: Count = 2
+    num_layers: Layers = 2
     """Of a residual net: blocks of a stage."""
     directions: Literal[1, 2, 4] = 4
     """Where scans over the grid start: top left; and bottom right; everywhere."""

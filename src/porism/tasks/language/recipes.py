@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
-from porism.runs.recipe import Count, Part, Recipe
+from porism.runs.recipe import Count, Layers, Part, Recipe
 from porism.tasks.language.published import PUBLISHED, TABLE_RUNS, WIDE_RUNS, PublishedRun
 from porism.training.experiment import Experiment
 
@@ -38,7 +38,7 @@ class LanguageRecipe(Recipe):
     """Width of a word's vector."""
     hidden_size: Count = 100
     """Width of a state, or of a layer that attends."""
-    num_layers: Count = 1
+    num_layers: Layers = 1
     """Layers of the model, one upon another."""
     seq_len: Count = 10
     """Tokens of a window, through which the gradient runs back."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
-from porism.runs.recipe import Count, Part, Recipe, Share, Whole
+from porism.runs.recipe import Count, Layers, Part, Recipe, Share, Whole
 from porism.training.experiment import Experiment
 
 
@@ -23,7 +23,7 @@ class SentimentRecipe(Recipe):
     """Of a pretrained one: its name on the Hugging Face hub, or a local folder."""
     hidden_size: Count = 64
     """Of an encoder of our own, as are the next seven. A pretrained one has its own."""
-    num_layers: Count = 2
+    num_layers: Layers = 2
     """Layers of the encoder."""
     num_heads: Count = 4
     """Of each attention."""

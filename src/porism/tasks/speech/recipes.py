@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
-from porism.runs.recipe import Count, NotNegative, Part, Recipe, Whole
+from porism.runs.recipe import Count, Layers, NotNegative, Part, Recipe, Whole
 from porism.training.experiment import Experiment
 
 
@@ -37,7 +37,7 @@ class SpeechRecipe(Recipe):
     """Width of the encoder's states and of the decoder's."""
     num_heads: Count = 2
     """Of each attention."""
-    num_layers: Count = 2
+    num_layers: Layers = 2
     """Of the encoder."""
     dim_feedforward: Count | None = None
     """Width inside a feed-forward net of the encoder; none for twice `hidden_size`."""

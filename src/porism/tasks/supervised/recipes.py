@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError
-from porism.runs.recipe import Count, Part, Recipe, Share, Whole
+from porism.runs.recipe import Count, Layers, Part, Recipe, Share, Whole
 from porism.training.experiment import Experiment
 
 
@@ -21,7 +21,7 @@ class SupervisedRecipe(Recipe):
     """A net of linear layers, one linear layer, or a module of the user's own."""
     hidden_size: Count = 64
     """Units of a hidden layer."""
-    num_layers: Count = 2
+    num_layers: Layers = 2
     """Hidden layers of the net."""
     nonlinearity: Literal["relu", "tanh", "gelu"] = "relu"
     """Of the hidden layers."""
