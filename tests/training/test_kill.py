@@ -17,6 +17,7 @@ from porism.runs.run import RunFolder
 from porism.tasks import TASKS, find
 from porism.training import session
 from porism.training.progress import NoProgress
+from porism.training.request import TrainingRequest
 
 KILLS, SOME_KILLS = 15, 3
 """Of each task: 105 in all with --whole."""
@@ -50,8 +51,10 @@ def train(task: str, recipe: Recipe, out: Path, source: Path, progress: NoProgre
     if (out / "recipe.toml").exists():
         training = session.reopen(find(task), RunFolder.open(out), progress)
     else:
-        place = {"source": str(source), "device": "cpu", "threads": 1}
-        training = session.begin(find(task), recipe, out, seed=5, baselines=False, **place)  # type: ignore[arg-type]
+        request = TrainingRequest(
+            find(task), recipe, source=str(source), seed=5, device="cpu", threads=1, baselines=False
+        )
+        training = session.begin(request, out)
     session.complete(training, progress, checkpoint_every=0)
 
 
