@@ -1,18 +1,21 @@
 """Who may ask, and what a browser may do with an answer."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("fastapi")
 
+from anyio import BrokenResourceError
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 from tests.web.conftest import HOME
 
 from porism.web.app import create_app
 from porism.web.context import ServerContext
-from porism.web.safety import LARGEST_JSON, POLICY
+from porism.web.safety import LARGEST_JSON, POLICY, Safety
 from porism.web.settings import ServerSettings
 
 CHECK = {"ids": ["000-24"]}
@@ -151,3 +154,25 @@ def test_a_fault_of_ours_is_told_in_the_same_form(
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")
     assert "secret" not in answer.text
     assert answer.headers["content-security-policy"] == POLICY
+
+
+@pytest.mark.parametrize(
+    ("error", "is_left"),
+    [
+        (BrokenResourceError(), True),
+        (ExceptionGroup("", [BrokenResourceError(), ExceptionGroup("", [BrokenResourceError()])]), True),
+        (ExceptionGroup("", [BrokenResourceError(), ZeroDivisionError()]), False),
+        (ZeroDivisionError(), False),
+    ],
+    ids=["left", "left in groups", "both", "a fault"],
+)
+def test_a_reader_who_leaves_a_stream_is_no_fault(error: Exception, is_left: bool, tmp_path: Path) -> None:
+    """Closing a page would print the trace of an error on the server's terminal otherwise."""
+
+    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise error
+
+    client = TestClient(Safety(stream, ServerSettings(runs=tmp_path)), base_url=HOME)
+    with nullcontext() if is_left else pytest.raises(type(error)):
+        client.get("/api/events")

@@ -10,6 +10,7 @@ import hmac
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
+from anyio import BrokenResourceError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -68,6 +69,8 @@ class Safety:
         except Refusal as refusal:
             answer = refusal.response()
         except Exception as error:
+            if started and reader_has_left(error):
+                return
             if not started:
                 message = f"the server failed: {type(error).__name__}. See where it was started."
                 await Refusal(500, "internal", message).response()(scope, receive, protected)
@@ -115,6 +118,13 @@ class Safety:
             return False
         given = cookies[self.cookie].value if self.cookie in cookies else ""
         return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def reader_has_left(error: BaseException) -> bool:
+    """Whether an answer ended only because nobody reads it any more: fastapi's event stream may fail then."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(reader_has_left(one) for one in error.exceptions)
+    return isinstance(error, BrokenResourceError)
 
 
 def host_name(host: str) -> str:

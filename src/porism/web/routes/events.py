@@ -65,7 +65,7 @@ async def read_events(
 
 
 class Stream:
-    """What one page listens to, and what it has heard."""
+    """What one page listens to, and what it has received."""
 
     def __init__(self, context: ServerContext, query: str, last_event_id: str) -> None:
         listed = context.runs.listed()
@@ -111,10 +111,10 @@ class Stream:
         for part in job.parts[self.position[key] :]:
             self.position[key] += 1
             yield self._event("part", {"job": name, **part})
-        told = job.to_json()
+        answer = job.to_json()
         if job.state not in ENDED:
-            told.pop("result", None)
-        yield self._event("job", told)
+            answer.pop("result", None)
+        yield self._event("job", answer)
 
     def _event(self, kind: str, data: dict[str, Any]) -> ServerSentEvent:
         return ServerSentEvent(event=kind, data=data, id=self.position.id)
