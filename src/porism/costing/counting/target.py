@@ -28,6 +28,7 @@ from porism.costing.counting.count import Count, count_call
 from porism.costing.counting.factory import factory_letters, made_of_class, takes_nothing
 from porism.costing.counting.fake import ShapeMode
 from porism.costing.counting.gpu.follow import gpu_followed
+from porism.costing.counting.listening import about_to_count
 from porism.costing.counting.outputs import ChosenOutputs, Outputs
 from porism.costing.counting.recorder import TooManyOperators, at_most
 from porism.costing.counting.size_conditions import SizeCondition, observed_sizes
@@ -164,6 +165,7 @@ class Target:
         return self._known[key][0]
 
     def _first(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        about_to_count()
         try:
             return self._quantities(*self._counted(sizes))
         except (TooManyOperators, TooLargeToRun):

@@ -1,5 +1,6 @@
 """The count worker: derives, recounts and measures costs. It alone imports modules of the user's own."""
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 
 from porism.api.cost import cost_of, resolve
 from porism.costing.cost import Cost
-from porism.costing.counting.target import Target
+from porism.costing.counting.listening import before_each_count
 from porism.costing.module_row import KINDS
 from porism.costing.quantity import Quantity
 from porism.costing.reading import CostReading
@@ -64,20 +65,10 @@ DERIVED = DerivedCosts()
 
 @contextmanager
 def counting(step: JobStep) -> Iterator[None]:
-    """Tell of every size that is counted while this lasts, and stop between two if that is requested."""
-    done, count = 0, Target._first
-
-    def told(self: Target, sizes: Mapping[str, int]) -> dict[str, int]:
-        nonlocal done
-        step.progress(done, None, "sizes counted")
-        done += 1
-        return count(self, sizes)
-
-    Target._first = told  # type: ignore[method-assign]
-    try:
+    """Report every size that is counted while this lasts, and stop between two if that is requested."""
+    done = itertools.count()
+    with before_each_count(lambda: step.progress(next(done), None, "sizes counted")):
         yield
-    finally:
-        Target._first = count  # type: ignore[method-assign]
 
 
 def derive(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
