@@ -73,7 +73,7 @@ def unknown_target(name: str, catalogue: Catalogue) -> str:
     name = name[:100]
     if ":" in name:
         return f"{name} may not be imported. Start the server with: porism serve --allow {name}"
-    return f"There is no layer and no recipe {name!r}. {nearest(name, list(catalogue.costs))}"
+    return f"The page has no formulas of {name!r}. {nearest(name, list(catalogue.costs))} Or ask: porism cost {name}"
 
 
 def chosen(query: Mapping[str, str], name: str, choices: Sequence[str], default: str, left_out: list[str]) -> str:
