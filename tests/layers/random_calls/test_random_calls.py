@@ -47,14 +47,16 @@ WITH_KERNELS: tuple[Family, ...] = (
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 KERNEL_DTYPES = {torch.float32: 60, torch.bfloat16: 20, torch.float16: 20}
 
-CALLS = {"eager": 250, "compiled": 4, "interpreted": 25}
+CALLS = {"eager": 250, "compiled": 12, "interpreted": 25}
 """In one test."""
-WHOLE = {"eager": 80, "compiled": 126, "interpreted": 20}
+WHOLE = {"eager": 80, "compiled": 42, "interpreted": 20}
 """Tests with --whole: 20,000 eager calls, 504 compiled, 500 in Triton's interpreter."""
-CHANGE = {"eager": 80, "compiled": 36, "interpreted": 6}
+CHANGE = {"eager": 80, "compiled": 12, "interpreted": 6}
 """With --whole where a change is judged, which must not take longer than half an hour in all."""
 SHARE = {"eager": 2, "compiled": 1, "interpreted": 1}
 """Without it. Which of them, --seed draws."""
+FEW = {"compiled": 4}
+"""Without it, calls in one test where that is fewer."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -63,6 +65,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if kind in metafunc.fixturenames:
             numbers = random.Random(metafunc.config.option.seed).sample(range(WHOLE[kind]), tests)
             seeds = [range(number * CALLS[kind], (number + 1) * CALLS[kind]) for number in sorted(numbers)]
+            seeds = seeds if metafunc.config.getoption("--whole") else [some[: FEW.get(kind)] for some in seeds]
             metafunc.parametrize(kind, seeds, ids=[f"{some.start}-{some.stop}" for some in seeds])
 
 
@@ -91,7 +94,9 @@ def test_right_or_refused_when_compiled(compiled: range) -> None:
         # A refusal breaks the graph, and is then raised as it is.
         return torch.compile(ours, backend="aot_eager")
 
-    assert _judged(compiled, FAMILIES, run=compile_fresh)["right"] > len(compiled) // 4
+    counts = _judged(compiled, FAMILIES, run=compile_fresh)
+    # Of few calls all may be refused.
+    assert len(compiled) < CALLS["compiled"] or counts["right"] > len(compiled) // 4
 
 
 @pytest.fixture
