@@ -5,7 +5,7 @@
 """
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
@@ -27,6 +27,9 @@ LONGEST = 700
 
 T = TypeVar("T")
 Case = TypeVar("Case")
+
+ENOUGH = 500
+"""Cases among which there is one of each outcome."""
 
 
 class TooSlow(BaseException):
@@ -73,6 +76,11 @@ def attempt(work: Callable[[], T]) -> T | PorismError:
     except PorismError as error:
         check_line(str(error))
         return error
+
+
+def check_both(outcomes: Sequence[object]) -> None:
+    """Cases that all end alike would find nothing. Of few cases they may."""
+    assert len(outcomes) < ENOUGH or len(set(outcomes)) > 1, f"{len(outcomes)} cases ended alike: {outcomes[0]}"
 
 
 def check_line(text: str) -> None:

@@ -10,10 +10,12 @@ import pytest
 import scipy.sparse  # type: ignore[import-untyped]
 import torch
 from tests.tasks.graphs.conftest import Writer
+from torch.nn import functional
 
 from porism.errors import DataError
 from porism.layers.gcn import SparseFeatures
 from porism.runs.recipe import override
+from porism.tasks.graphs import data as data_module
 from porism.tasks.graphs.data import CATALOGUE, from_object, load_graph, read_graph
 from porism.tasks.graphs.data.columns import FeatureColumn
 from porism.tasks.graphs.data.labelled_graph import SPLITS
@@ -340,3 +342,14 @@ def test_every_public_file_has_an_address_and_a_sha256() -> None:
         files = CATALOGUE[name].files
         assert len(files) == 8
         assert all(file.url.endswith(f"ind.{name}.{part}") and len(file.sha256) == 64 for part, file in files.items())
+
+
+def test_a_graph_that_was_read_to_predict_can_be_trained_on() -> None:
+    data_module._read_named.cache_clear()
+    with torch.inference_mode():
+        read_graph("karate")
+    data = read_graph("karate")
+    logits = torch.zeros(len(data.labels), len(data.classes), requires_grad=True)
+    nodes = data.splits["train"]
+    functional.cross_entropy(logits[nodes], data.labels[nodes]).backward()
+    assert logits.grad is not None

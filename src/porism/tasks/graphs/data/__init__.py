@@ -109,7 +109,9 @@ def check_weights(data: LabelledGraph, normalization: str) -> None:
 @lru_cache(maxsize=4)
 def _read_named(name: str, _folder: Path) -> LabelledGraph:
     embedded = {"karate": karate, "partition": partition}
-    return embedded[name]() if name in embedded else read_public(name)
+    # It is kept, and may be read first by somebody who only predicts: a backward pass must be able to save it.
+    with torch.inference_mode(False):
+        return embedded[name]() if name in embedded else read_public(name)
 
 
 def _read_folder(folder: Path, columns: Sequence[FeatureColumn] | None) -> LabelledGraph:
