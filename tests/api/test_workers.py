@@ -46,7 +46,6 @@ def alone(points: Data, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.sweep(0)
-@pytest.mark.sweep(0)
 def test_a_process_that_dies_is_named_and_the_others_finish_with_the_same_bits(
     points: Data, tmp_path: Path, alone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +71,7 @@ def test_a_process_that_dies_is_named_and_the_others_finish_with_the_same_bits(
     assert "The times of 1 of 2 runs were measured with 2 trainings at a time" in str(found)
 
 
+@pytest.mark.sweep(0)
 def test_a_request_to_stop_stops_all_with_a_checkpoint(points: Data, tmp_path: Path) -> None:
     models = {"one": small, "other": dies}
     given: dict[str, Any] = {"data": points, "out": tmp_path / "c", "batch_size": 1, **FIXED}

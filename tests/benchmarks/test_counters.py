@@ -16,7 +16,7 @@ from porism.costing.counting.count import Count, count, total
 from porism.errors import MissingExtra, ShapeError
 
 # torch says so of every CSR matrix, once a process.
-pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+pytestmark = [pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state"), pytest.mark.sample(120)]
 
 OTHER_SIZES = {
     "B": 2, "T": 11, "D": 12, "H": 8, "A": 3, "M": 1, "K": 3, "W": 5, "V": 7, "N": 7, "E": 20, "C": 6, "Y": 13, "X": 10,

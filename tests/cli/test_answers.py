@@ -107,7 +107,7 @@ def test_a_folder_of_pictures_is_its_files(say: Say, tmp_path: Path) -> None:
     for shade in (10, 200):
         pillow.new("L", (8, 8), shade).save(folder / f"{shade}.png")
     (folder / "notes.txt").write_text("not a picture")
-    small = ["--hidden-size", "2", "--epochs", "1", "--batch-size", "256", "--out", "run", "--device", "cpu"]
+    small = ["--hidden-size", "2", "--epochs", "1", "--batch-size", "256", "--out", "run", "--no-baselines"]
     assert say("train", "images", small).code == 0
     found = last_line(say("predict", "run", folder, "--json").out)["predictions"]
     assert [Path(one["prompt"]).name for one in found] == ["10.png", "200.png"]

@@ -19,6 +19,8 @@ from porism.costing.cost import CostAt
 from porism.costing.counting.count import count
 from porism.errors import RecipeError, ShapeError
 
+pytestmark = pytest.mark.sample(35)
+
 
 class Net(nn.Module):
     """A linear layer of width 8, and what is done with it."""
@@ -132,6 +134,7 @@ def test_a_path_that_no_draw_takes_is_part_of_the_range(run: Any, low: int, high
     assert (flops.label, flops.low, flops.high) == ("range", low * 1024, high * 1024)
 
 
+@pytest.mark.sweep(0)
 def test_a_loop_that_the_data_ends_may_have_no_end() -> None:
     def until_small(net: Net, x: Tensor) -> Any:
         while x.abs().mean() > 0.5:

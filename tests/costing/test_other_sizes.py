@@ -13,6 +13,8 @@ from porism.costing.cost import Cost
 from porism.costing.predicting import calibration
 from porism.errors import ShapeError
 
+pytestmark = pytest.mark.sample(15)
+
 # Branches inside the range
 
 

@@ -46,6 +46,7 @@ def test_a_kernel_that_is_never_launched_is_found(monkeypatch: pytest.MonkeyPatc
     assert altered(monkeypatch, right.oracle) == ["window.sliding.launched"]
 
 
+@pytest.mark.sweep(0)
 def test_without_an_interpreter_another_process_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     if torch.cuda.is_available():
         pytest.skip("the GPU runs kernels itself")

@@ -14,6 +14,8 @@ from porism.costing.fitting.interpolate import Fitted, interpolate
 from porism.costing.fitting.samples import Limits
 from porism.errors import RecipeError
 
+pytestmark = pytest.mark.sample(40)
+
 M = SYMBOLS["M"]
 
 

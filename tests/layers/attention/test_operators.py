@@ -16,6 +16,8 @@ from porism.layers.attention.hybrid import hybrid_decode
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.taylor import taylor_decode
 
+pytestmark = pytest.mark.sample(14)
+
 B, A, G, D, H = 2, 4, 2, 4, 7
 CALLS: dict[str, Callable[..., Any]] = {
     **{

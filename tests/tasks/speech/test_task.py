@@ -71,7 +71,6 @@ def make(folder: Path) -> Callable[..., Speech]:
     return made
 
 
-@pytest.mark.sweep(0)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["joint", "lstm-ljspeech", "an4-best"])
 def test_a_run_comes_to_its_end_and_shows_what_it_can(name: str, folder: Path, tmp_path: Path) -> None:
@@ -85,6 +84,7 @@ def test_a_run_comes_to_its_end_and_shows_what_it_can(name: str, folder: Path, t
     assert len(result["samples"]) == 5
 
 
+@pytest.mark.sweep(0)
 def test_the_language_of_tones_is_learned(make: Callable[..., Speech]) -> None:
     task = make("joint", "batch_size=8", "search=ctc")
     torch.manual_seed(1)

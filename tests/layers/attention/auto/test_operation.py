@@ -24,6 +24,8 @@ from porism.layers.attention.softmax import naive as softmax_naive
 from porism.layers.attention.taylor import naive as taylor_naive
 from porism.testing.gradients import relative_error
 
+pytestmark = pytest.mark.sample(180)
+
 SAME = 1e-12
 
 

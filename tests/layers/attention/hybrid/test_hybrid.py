@@ -17,6 +17,8 @@ from porism.layers.attention.softmax import softmax_attention
 from porism.layers.attention.taylor.naive import taylor_attention as series_alone
 from porism.testing.gradients import relative_error
 
+pytestmark = pytest.mark.sample(40)
+
 EXACT = 1e-12
 
 

@@ -18,6 +18,8 @@ from porism.layers.attention.softmax.functional import all_weights
 from porism.layers.attention.softmax.gradient import gradient
 from porism.testing.gradients import relative_error
 
+pytestmark = pytest.mark.sample(90)
+
 EXACT = 1e-12
 PATTERNS = {
     "full": FULL,

@@ -17,6 +17,8 @@ from porism.layers.attention.window import WindowAttention, naive, window_attent
 from porism.layers.attention.window.kernels.blocks import ROWS, blocks_of
 from porism.testing.gradients import relative_error
 
+pytestmark = pytest.mark.sample(90)
+
 EXACT = 1e-12
 LENGTHS = (1, 2, 7, 63, 64, 65, 257)
 WINDOWS = (1, 2, 5, 64, 300)

@@ -56,6 +56,7 @@ def test_the_published_encoder_has_its_published_size() -> None:
     assert found["parameters "] == 108_310_272 + 3 * 769
 
 
+@pytest.mark.sweep(0)
 def test_the_formulas_of_a_small_encoder_are_found(tiny_bert: Path) -> None:
     config, recipe = json.loads((tiny_bert / "config.json").read_text()), RECIPES["bert"]
     counted = subject(recipe, config, length=9)
