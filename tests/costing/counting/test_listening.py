@@ -12,7 +12,7 @@ class Stopped(BaseException):
 
 
 def test_every_size_that_is_counted_is_heard_of_and_can_be_the_last() -> None:
-    counts = []
+    counts: list[None] = []
     with before_each_count(lambda: counts.append(None)):
         derived = derive(nn.Linear(3, 2), "B 3")
     assert str(derived.flops) == "12*B"
