@@ -182,7 +182,7 @@ def memory_of(process: int) -> float:
 def kill_generator(server_process: int) -> None:
     """Kill the process that generates."""
     for child in Path(f"/proc/{server_process}/task/{server_process}/children").read_text().split():
-        if b"porism.web.work.predict" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"porism.web.processes.predict" in Path(f"/proc/{child}/cmdline").read_bytes():
             os.kill(int(child), signal.SIGKILL)
             return
     sys.exit("page.py found no process that generates, to kill it.")

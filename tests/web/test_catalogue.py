@@ -12,9 +12,9 @@ from porism.costing.cost import Cost
 from porism.costing.module_row import KINDS
 from porism.costing.reading import CostReading
 from porism.web.catalogue import catalogue
+from porism.web.processes import make_catalogue
+from porism.web.processes.cost_json import cost_json
 from porism.web.values import sizes_of, value_at
-from porism.web.work import make_catalogue
-from porism.web.work.cost_json import cost_json
 
 SLOW = ("sentiment/bert", "sentiment/bert-published")
 """Minutes each, so that only their names are compared."""

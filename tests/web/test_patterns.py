@@ -18,7 +18,7 @@ from porism.layers.attention.pattern import CAUSAL
 from porism.layers.attention.softmax import softmax_attention
 from porism.layers.attention.taylor import taylor_attention
 from porism.layers.attention.window import window_attention
-from porism.web.work.patterns import Projected, method_weights, pattern_of, patterns
+from porism.web.processes.patterns import Projected, method_weights, pattern_of, patterns
 
 TEXT = "the cat sees a dog and the dog sees a bird"
 

@@ -17,10 +17,10 @@ from porism.errors import DataError, PorismError
 from porism.web.app import create_app
 from porism.web.context import ServerContext
 from porism.web.predictions import check_prediction
+from porism.web.processes.models import MOST_KEPT, _kept, loaded
+from porism.web.processes.predict import predict
+from porism.web.processes.process import Cancelled, JobStep
 from porism.web.settings import ServerSettings
-from porism.web.work.models import MOST_KEPT, _kept, loaded
-from porism.web.work.predict import predict
-from porism.web.work.process import Cancelled, JobStep
 
 
 class Heard:

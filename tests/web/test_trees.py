@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from porism.costing.alphabet import B, D, T
 from porism.errors import CostError
+from porism.web.processes.formula_trees import tree_of
 from porism.web.trees import NoValue, evaluate
-from porism.web.work.formula_trees import tree_of
 
 LETTERS = {"B": B, "D": D, "T": T}
 

@@ -246,3 +246,20 @@ def _from_folder(name: str, inputs: Sequence[Any]) -> NamedTarget:
     if not inputs and vocabulary is None:
         raise RecipeError(f"cost: what goes into {name}? Name its sizes,", NAMED_SIZES)
     return NamedTarget(model, tuple(inputs) or ({"input_ids": f"B T : int < {vocabulary}"},), name=name)
+
+
+def read_inputs(texts: Sequence[str]) -> list[Any]:
+    """The inputs of a module as texts give their sizes: `B T D` by order, `name=B T D` by name.
+
+    >>> read_inputs(["T B D", "lengths=B"])
+    ['T B D', {'lengths': 'B'}]
+    """
+    named: dict[str, str] = {}
+    in_order: list[Any] = []
+    for text in texts:
+        name, equals, shape = text.partition("=")
+        if equals and name.strip().isidentifier():
+            named[name.strip()] = shape.strip()
+        else:
+            in_order.append(text)
+    return [*in_order, named] if named else in_order

@@ -68,12 +68,12 @@ class CostCommand:
     """Print the result as one JSON line on standard output, all else on standard error."""
 
     def run(self) -> int:
-        from porism.api.cost import resolve
+        from porism.api.cost import read_inputs, resolve
         from porism.cli.output import console_for
 
         console = console_for(self.json)
         sizes = self._check()
-        target = resolve(self.target, self._inputs(), self.arguments)
+        target = resolve(self.target, read_inputs(self.input), self.arguments)
         if self.draw:
             return self._draw(target, sizes, console)
         if self.plot and not self.against:
@@ -112,18 +112,6 @@ class CostCommand:
             self._bytes()
         _sizes("--multiples", self.multiples)
         return _sizes("--at", self.at)
-
-    def _inputs(self) -> list[Any]:
-        """The sizes of each input: `B T D` by order, `name=B T D` by name."""
-        named = {}
-        in_order: list[Any] = []
-        for text in self.input:
-            name, equals, shape = text.partition("=")
-            if equals and name.strip().isidentifier():
-                named[name.strip()] = shape.strip()
-            else:
-                in_order.append(text)
-        return [*in_order, named] if named else in_order
 
     def _bytes(self) -> int:
         from porism.costing.predicting.memory import bytes_of
@@ -207,9 +195,9 @@ class CostCommand:
         return time.to_json()
 
     def _compare(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> list[dict[str, Any]]:
-        from porism.api.cost import resolve
+        from porism.api.cost import read_inputs, resolve
 
-        against = resolve(self.against, self._inputs() if ":" in self.against else ())
+        against = resolve(self.against, read_inputs(self.input) if ":" in self.against else ())
         if against.recipe is not None:
             against = against.at(sizes)
         other = self._derive(against, console)

@@ -1,7 +1,7 @@
 """The catalogue: formulas of all layers and recipes, and all claims, read from one file of the package.
 
-It is made by `python -m porism.web.work.make_catalogue`, so that a page waits for no derivation and the server needs
-neither torch nor sympy.
+It is made by `python -m porism.web.processes.make_catalogue`, so that a page waits for no derivation and the server
+needs neither torch nor sympy.
 """
 
 import json
@@ -20,7 +20,7 @@ KINDS = {
 """What is counted, and what it is called."""
 
 CostEntry = dict[str, Any]
-"""The formulas of one target, as `porism.web.work.cost_json` writes them."""
+"""The formulas of one target, as `porism.web.processes.cost_json` writes them."""
 
 
 @dataclass(frozen=True)

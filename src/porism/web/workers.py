@@ -14,7 +14,7 @@ JobMessage = tuple[Any, ...]
 class Worker(WorkerProcess[Any]):
     """A process that runs the module of its name in `package`."""
 
-    package: ClassVar[str] = "porism.web.work"
+    package: ClassVar[str] = "porism.web.processes"
 
     def __init__(self, name: str, messages: SimpleQueue[Any]) -> None:
         self.name = name

@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from porism.web.work import process
-from porism.web.work.process import JobStep, serve
+from porism.web.processes import process
+from porism.web.processes.process import JobStep, serve
 
 
 def check(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from porism.errors import RecipeError
-from porism.web.work import process
-from porism.web.work.process import JobStep, serve
+from porism.web.processes import process
+from porism.web.processes.process import JobStep, serve
 
 
 def derive(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from porism.costing.cost import Cost
 from porism.costing.module_row import KINDS, tallies_of
 from porism.errors import PorismError
 from porism.report.formula import mathml
-from porism.web.work.formula_trees import tree_of
+from porism.web.processes.formula_trees import tree_of
 
 MEMORY = "memory"
 """Bytes of training with AdamW: of parameters, gradients, optimizer, and what is kept for the backward pass."""

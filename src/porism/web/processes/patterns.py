@@ -19,8 +19,8 @@ from porism.layers.attention.request import AttentionRequest, share
 from porism.layers.attention.taylor.feature_maps import exponential
 from porism.tasks.language.task import Language
 from porism.training.loop import answering
-from porism.web.work.models import loaded
-from porism.web.work.process import JobStep
+from porism.web.processes.models import loaded
+from porism.web.processes.process import JobStep
 
 MOST_WORDS = 64
 RANDOM_HEADS, RANDOM_WIDTH = 4, 16

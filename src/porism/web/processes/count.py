@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from porism.api.cost import cost_of, resolve
+from porism.api.cost import cost_of, read_inputs, resolve
 from porism.costing.cost import Cost
 from porism.costing.counting.listening import before_each_count
 from porism.costing.module_row import KINDS
@@ -16,9 +16,9 @@ from porism.costing.reading import CostReading
 from porism.errors import RecipeError
 from porism.layers.cases import LAYERS
 from porism.training.device import choose_device
-from porism.web.work.cost_json import cost_json
-from porism.web.work.letter_factory import letter_factory
-from porism.web.work.process import JobStep, serve
+from porism.web.processes.cost_json import cost_json
+from porism.web.processes.letter_factory import letter_factory
+from porism.web.processes.process import JobStep, serve
 
 MOST_KEPT = 16
 
@@ -48,7 +48,7 @@ class DerivedCosts:
         return self._kept[key]
 
     def _derive(self, payload: Mapping[str, Any]) -> DerivedCost:
-        named = resolve(payload["target"], _inputs(payload["inputs"]))
+        named = resolve(payload["target"], read_inputs(payload["inputs"]))
         arguments, about, kind = payload.get("arguments", ""), named.about, "variant"
         if ":" in named.name:
             target, about = letter_factory(named.target, arguments)
@@ -103,19 +103,6 @@ def measure(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
     device = choose_device(payload.get("device", "cpu"))
     found = cost.time(device, measure=True, backward=True, **payload["at"]).to_json()
     return {**found, "seconds": found["measured_seconds"]}
-
-
-def _inputs(texts: list[str]) -> list[Any]:
-    """The sizes of each input: `B T D` by order, `name=B T D` by name."""
-    named: dict[str, str] = {}
-    in_order: list[Any] = []
-    for text in texts:
-        name, equals, shape = text.partition("=")
-        if equals and name.strip().isidentifier():
-            named[name.strip()] = shape.strip()
-        else:
-            in_order.append(text)
-    return [*in_order, named] if named else in_order
 
 
 def _digits(quantity: Quantity) -> str | None:

@@ -17,9 +17,9 @@ from porism.tasks.language.predict import AutoregressiveModel, generate, seed_of
 from porism.tasks.language.task import Language
 from porism.training.loop import answering
 from porism.training.task import Carry, Prediction
-from porism.web.work.models import LoadedRun, loaded
-from porism.web.work.patterns import patterns
-from porism.web.work.process import JobStep, serve
+from porism.web.processes.models import LoadedRun, loaded
+from porism.web.processes.patterns import patterns
+from porism.web.processes.process import JobStep, serve
 
 
 def predict(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Makes catalogue.json: formulas of all layers and recipes, and all claims, so that the page waits for none of them.
 
-    python -m porism.web.work.make_catalogue                        all of it, some minutes
-    python -m porism.web.work.make_catalogue taylor language/lstm   these anew, and the claims; the rest stays
-    python -m porism.web.work.make_catalogue claims                 the claims alone
+    python -m porism.web.processes.make_catalogue                        all of it, some minutes
+    python -m porism.web.processes.make_catalogue taylor language/lstm   these anew, and the claims; the rest stays
+    python -m porism.web.processes.make_catalogue claims                 the claims alone
 
 A test derives entries anew and compares.
 """
@@ -25,7 +25,7 @@ from porism.files import write_atomically
 from porism.layers.cases import LAYERS
 from porism.report.formula import mathml
 from porism.tasks import TASKS, choices
-from porism.web.work.cost_json import cost_json
+from porism.web.processes.cost_json import cost_json
 
 CLAIMS = "claims"
 FILE = Path(__file__).parent.parent / "catalogue.json"

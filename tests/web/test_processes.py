@@ -14,11 +14,11 @@ from torch import nn
 from porism.costing.cost import Cost
 from porism.errors import PorismError, RecipeError
 from porism.web.catalogue import catalogue
+from porism.web.processes.check import check
+from porism.web.processes.count import DERIVED, derive, measure, recount
+from porism.web.processes.letter_factory import letter_factory
+from porism.web.processes.process import Cancelled
 from porism.web.values import value_at
-from porism.web.work.check import check
-from porism.web.work.count import DERIVED, derive, measure, recount
-from porism.web.work.letter_factory import letter_factory
-from porism.web.work.process import Cancelled
 
 LSTM: dict[str, Any] = {"target": "torch.nn:LSTM", "inputs": ["T B 5"], "arguments": "5, 7", "multiples": {}}
 

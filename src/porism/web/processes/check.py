@@ -5,7 +5,7 @@ from typing import Any
 
 from porism.claims.decide import Decision, decide, seen
 from porism.claims.ledger import all_claims
-from porism.web.work.process import JobStep, serve
+from porism.web.processes.process import JobStep, serve
 
 
 def check(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
