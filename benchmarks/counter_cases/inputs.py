@@ -17,5 +17,6 @@ def graph(nodes: int, edges: int, layout: torch.layout, learned: bool = False) -
     """A sparse square matrix with a one for each edge."""
     positions = torch.arange(edges) * (nodes * nodes // edges)
     ends, ones = torch.stack([positions // nodes, positions % nodes]), torch.ones(edges)
-    matrix = torch.sparse_coo_tensor(ends, ones, (nodes, nodes), check_invariants=True)
-    return matrix.coalesce().to_sparse(layout=layout).requires_grad_(learned)
+    with torch.sparse.check_sparse_tensor_invariants():
+        matrix = torch.sparse_coo_tensor(ends, ones, (nodes, nodes))
+        return matrix.coalesce().to_sparse(layout=layout).requires_grad_(learned)

@@ -1,5 +1,6 @@
 """Formulas of models that nobody here wrote are those of the textbook."""
 
+import inspect
 import json
 import resource
 import sys
@@ -36,6 +37,13 @@ def quiet() -> Iterator[None]:
     transformers.logging.set_verbosity(before)
 
 
+def angles(T: Any, head: Any) -> Any:
+    """FLOPs of the angles of T positions: earlier versions of transformers multiply them as matrices."""
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+    return T * head if " @ " in inspect.getsource(LlamaRotaryEmbedding.forward) else 0
+
+
 def narrowed(case: "Case", target: Any) -> "Case":
     """The same case in the letters B, T and D and with one layer, for the sake of time."""
     return replace(case, target=target, largest={})
@@ -62,7 +70,7 @@ def test_llama() -> None:
     # Words in and out; four squares, three matrices of the feed-forward part and two norms in the layer; a last norm.
     matrices = 4 * width**2 + 3 * width * 7 + width * 50
     assert expand(derived.parameters - (matrices + width * 50 + 2 * width + width)) == 0
-    assert expand(derived.flops - 2 * B * T * (matrices + 2 * T * width)) == 0
+    assert expand(derived.flops - 2 * B * T * (matrices + 2 * T * width) - angles(T, D)) == 0
     # A fused kernel computes the scores once more: five products for two.
     assert expand(derived.backward_flops - 2 * B * T * (2 * matrices + 5 * T * width)) == 0
     assert "D in multiples of 2" in derived.verdict
@@ -105,7 +113,8 @@ def test_experts_in_two_bytes_need_no_numbers() -> None:
     assert subject.needs_numbers == ""
     assert counted.uncounted == {}
     # Keys and values have a quarter of the width; a token meets the router and two experts.
-    assert counted.flops == 2 * 3 * (2 * 32 * 32 + 2 * 32 * 8 + 2 * 3 * 32 + 32 * 4 + 2 * 3 * 32 * 16 + 32 * 5)
+    products = 2 * 32 * 32 + 2 * 32 * 8 + 2 * 3 * 32 + 32 * 4 + 2 * 3 * 32 * 16 + 32 * 5
+    assert counted.flops == 2 * 3 * products + angles(3, 8)
 
 
 def test_seven_billion_parameters_in_little_memory() -> None:
@@ -114,7 +123,7 @@ def test_seven_billion_parameters_in_little_memory() -> None:
     counted = Target(case.target(), (case.inputs,)).count({"B": 1, "T": 7})
     matrices = 32 * (4 * 4096**2 + 3 * 4096 * 11008) + 4096 * 32000
     assert counted.parameters.count == 6_738_415_616
-    assert counted.flops == 2 * 7 * (matrices + 32 * 2 * 7 * 4096)
+    assert counted.flops == 2 * 7 * (matrices + 32 * 2 * 7 * 4096) + angles(7, 128)
     unit = 1 if sys.platform == "darwin" else 1024
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 10**9
 

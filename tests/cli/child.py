@@ -5,10 +5,11 @@ import pty
 import signal
 import sys
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
+
+from tests.forking import fork, skip_if_refused
 
 from porism.cli import main
 
@@ -44,7 +45,9 @@ class Child:
         for line in self.out:
             if line.startswith(beginning):
                 return
-        raise AssertionError(f"ended before it completed {beginning!r}: {self.err.read()}")
+        told = self.err.read()
+        skip_if_refused(told)
+        raise AssertionError(f"ended before it completed {beginning!r}: {told}")
 
     def end(self) -> tuple[int, str]:
         """The exit code, and what came on standard error."""
@@ -53,6 +56,7 @@ class Child:
             self.out.close()
         with self.err:
             shown = self.err.read()
+        skip_if_refused(shown)
         return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1]), shown
 
 
@@ -60,7 +64,7 @@ class ChildOnTerminal:
     """The same on a terminal of its own, which `hang_up` closes."""
 
     def __init__(self, words: Sequence[str], folder: Path) -> None:
-        self.process, self._terminal = fork_on_terminal()
+        self.process, self._terminal = fork(pty.fork)
         if self.process == 0:
             answer(words, folder, do_nothing)
 
@@ -74,18 +78,6 @@ class ChildOnTerminal:
         """Close the terminal; the exit code that comes of it."""
         os.close(self._terminal)
         return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
-
-
-def fork() -> int:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, none of which holds a lock here
-        return os.fork()
-
-
-def fork_on_terminal() -> tuple[int, int]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return pty.fork()
 
 
 def answer(words: Sequence[str], folder: Path, before: Callable[[], None]) -> NoReturn:

@@ -9,9 +9,12 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
 from tests.cli.child import Child, ChildOnTerminal
 from tests.cli.conftest import TINY, Say
 from tests.cli.test_closed_output import ENDLESS, GO_ON, events, steps_saved, train
+
+from porism.training.device import choose_precision
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -75,7 +78,8 @@ def test_a_comparison_says_how_to_go_on_in_every_phase(say: Say, text: Path, tmp
     assert told.startswith("porism: stopped at once. What was saved before is intact. Go on with: porism compare ")
     assert told.endswith(" --out 'two words' --resume\n")
     (line,) = re.findall("Go on with: (.*)", told)
-    assert {"--threads", "--device", "--seed", "precision=fp32"} <= set(shlex.split(line))
+    precision = choose_precision("auto", torch.device("cpu"))
+    assert {"--threads", "--device", "--seed", f"precision={precision}"} <= set(shlex.split(line))
     assert say(shlex.split(line)[1:]).code == 0
     assert Path("two words/report.html").is_file()
 

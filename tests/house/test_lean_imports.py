@@ -28,7 +28,7 @@ HELP_MODULES = 150
 
 def python(source: Path, *arguments: str) -> str:
     """What a fresh interpreter that finds the package in `source` prints."""
-    environment = {**os.environ, "PYTHONPATH": str(source)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

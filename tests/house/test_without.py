@@ -36,7 +36,7 @@ def test_without_any_extra_the_library_loads(repository: Path) -> None:
     environment = {
         **os.environ,
         "PORISM_TESTS_WITHOUT": " ".join(hidden),
-        "PYTHONPATH": os.pathsep.join([str(repository / "tests" / "without"), str(repository / "src")]),
+        "PYTHONPATH": os.pathsep.join([*map(str, (repository / "tests/without", repository / "src")), *sys.path]),
     }
     words = [sys.executable, "-c", f"HIDDEN = {hidden}\n{CODE}"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)

@@ -83,9 +83,12 @@ def differences(name: str, training: bool, sample: Any) -> dict[str, float]:
     answers, slopes = outcome(ours, call.args, options)
     pairs = zip(answers, expected_answers, strict=True)
     found = {f"answer {index}": relative_error(one, other) for index, (one, other) in enumerate(pairs)}
+    # Samples saturate tanh, where the last bit of a state is thousandths of its slope: of the largest slope it is none.
+    largest = max(float(slope.abs().max()) for slope in expected_slopes.values() if slope.numel()) or 1.0
     for parameter, slope in expected_slopes.items():
         own = parameter.replace("bias_hh", "bias_ih") if (name, "bias_hh") in EXCEPTIONS else parameter
-        found[parameter] = relative_error(slopes[own], slope)
+        assert slopes[own].shape == slope.shape
+        found[parameter] = float((slopes[own] - slope).abs().max()) / largest if slope.numel() else 0.0
     return {part: error for part, error in found.items() if not error <= EXACT}
 
 

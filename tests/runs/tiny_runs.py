@@ -4,12 +4,14 @@ import os
 import random
 import shutil
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.forking import REASON, REFUSAL, fork
 
 from porism.runs import checkpoint
 from porism.runs.recipe import override
@@ -159,11 +161,8 @@ def kill_at(number: int, folder: Path) -> None:
     os.fsync = synced
 
 
-def fork() -> int:
-    """os.fork(), where autograd can be forked."""
-    if torch.cuda.is_initialized():
-        pytest.skip("autograd runs in no forked process once CUDA was used in this one")
-    return os.fork()
+NOT_FORKED = 77
+"""The exit code of a child whose autograd could not be forked."""
 
 
 def in_a_child(work: Callable[[], object]) -> int:
@@ -174,5 +173,10 @@ def in_a_child(work: Callable[[], object]) -> int:
             work()
             os._exit(0)
         except BaseException:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            told = traceback.format_exc()
+            os.write(2, told.encode())
+            os._exit(NOT_FORKED if REFUSAL in told else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == NOT_FORKED:
+        pytest.skip(REASON)
+    return code

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.runs.tiny_runs import fork
+from tests.forking import fork
 from tests.training.distributed_jobs import do_jobs, recorded
 from torch import Tensor
 

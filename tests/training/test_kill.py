@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forking import fork
 from tests.fuzz.forms import FORMS, packed
 from tests.fuzz.mutations import write_tree
-from tests.runs.tiny_runs import fork, same_bits
+from tests.runs.tiny_runs import same_bits
 
 from porism.runs.recipe import Recipe, override
 from porism.runs.run import RunFolder

@@ -74,11 +74,11 @@ def test_a_batch_norm_keeps_no_statistics_in_evaluation() -> None:
 
 
 def test_an_operator_that_this_torch_does_not_cast_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert autocast.policies()["rms_norm"] == "float32"
-    known = [name for name in autocast._cast("AutocastCUDA") if name != "rms_norm"]
+    assert autocast.policies()["layer_norm"] == "float32"
+    known = [name for name in autocast._cast("AutocastCUDA") if name != "layer_norm"]
     cast = autocast._cast
     monkeypatch.setattr(autocast, "_cast", lambda key: known if key == "AutocastCUDA" else cast(key))
-    assert autocast.policies().get("rms_norm", "as it is") == "as it is"
+    assert autocast.policies().get("layer_norm", "as it is") == "as it is"
 
 
 def in_bfloat16(x: Tensor) -> Tensor:
@@ -123,7 +123,9 @@ def test_the_lists_are_those_of_torch(macro: str, names: tuple[str, ...]) -> Non
         pytest.skip("this torch comes without its headers")
     (text,) = re.findall(rf"#define AT_FORALL_{macro}\(_\)(.*?)\n\n", header.read_text(), re.DOTALL)
     listed = [".".join(part.split(", ")) for part in re.findall(r"_\(([\w, ]+)\)", text)]
-    assert sorted(names) == sorted(listed)
+    # Some names are those of other versions: torch 2.11 does not cast rms_norm, and later ones name no dimensions.
+    cast = set(autocast._cast("AutocastCUDA"))
+    assert sorted(name for name in names if name in cast) == sorted(listed)
 
 
 def test_the_workspace_of_cudnn_is_unknown() -> None:

@@ -1,9 +1,11 @@
 """The scans in one kernel each against the loop, in Triton's interpreter where there is no GPU."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
+from tests import needs
 from torch import Tensor
 
 from porism.layers import kernels
@@ -11,10 +13,9 @@ from porism.layers.recurrent.lstm import naive
 from porism.layers.recurrent.lstm.functional import OPERATOR
 from porism.testing.gradients import relative_error
 
-pytest.importorskip("triton")
-
-from porism.layers.recurrent.kernels import scan
-from porism.layers.recurrent.lstm.kernels import triton
+needs.triton()
+triton: Any = import_module("porism.layers.recurrent.lstm.kernels.triton")
+scan: Any = import_module("porism.layers.recurrent.kernels.scan")
 
 # Torch tells that a CPU without bfloat16 multiplies it another way.
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")

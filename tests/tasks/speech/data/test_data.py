@@ -7,10 +7,9 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
 import torch
+from tests.tasks.speech.sounds import sound
 
 from porism.errors import DataError
 from porism.tasks.speech.data import CATALOGUE, Utterance, load_recordings
@@ -19,14 +18,6 @@ from porism.tasks.speech.data.ljspeech import PUBLIC, split_by_position
 from porism.tasks.speech.data.recordings import SPLITS, Recordings, hold_out, speaker_of
 
 Lists = Callable[[dict[str, Sequence[str]]], Path]
-
-
-def sound(path: Path, seed: int = 1) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    container = "NIST" if path.suffix == ".sph" else None
-    samples = 0.1 * np.random.default_rng(seed).standard_normal(1600)
-    soundfile.write(path, samples, 16_000, subtype="PCM_16", format=container)
-    return path
 
 
 def names(recordings: Recordings) -> dict[str, list[str]]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.tasks.speech.data.test_data import sound
+from tests.tasks.speech.sounds import sound
 
 from porism.errors import DataError
 from porism.tasks.speech.data import SPLITS, Recordings, load_recordings

@@ -1,6 +1,7 @@
 """torch.autocast("cuda") for tensors that C++ takes for ones on a CPU: the same operators in the same precision.
 
-The lists are those of ATen/autocast_mode.h; tests hold them against it.
+The lists are those of ATen/autocast_mode.h over all supported versions, each of which has most of them; tests hold them
+against it.
 """
 
 import warnings
@@ -34,8 +35,9 @@ FLOAT32 = _names("""
     upsample_bicubic2d _upsample_bicubic2d_aa
 """)
 FLOAT32_BY_DTYPE = _names("""
-    prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
-    linalg_matrix_norm.str_ord sum sum.dim_IntList
+    prod prod.dim_int prod.dim_Dimname softmax.int softmax.Dimname log_softmax.int log_softmax.Dimname cumprod
+    cumprod.dimname cumsum cumsum.dimname linalg_vector_norm linalg_matrix_norm linalg_matrix_norm.str_ord sum
+    sum.dim_IntList sum.dim_DimnameList
 """)
 """Operators with an argument for the dtype of the result: float32 unless the caller gives one."""
 WIDEST = _names("""
