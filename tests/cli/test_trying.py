@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.cli.conftest import TINY, Say
+
+from porism.training.device import choose_precision
 
 NET = """
 from torch import nn
@@ -21,6 +24,12 @@ class Net(nn.Module):
 
 def made(info):
     return nn.Sequential(nn.Flatten(), nn.Linear(64, info.num_classes))
+
+def narrow():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+
+def wide(inputs, outputs):
+    return nn.Linear(inputs, outputs)
 """
 
 
@@ -51,7 +60,8 @@ def test_show_says_what_the_run_would_do_and_trains_nothing(say: Say, text: Path
     result = last_line(say(words, "--show", "--json").out)
     assert (result["fields"]["epochs"], result["threads"], result["run"]) == (3, 1, "runs/language-attention")
     again = last_line(say(shlex.split(result["command"])[1:], "--show", "--json").out)
-    assert {**again, "command": ""} == {**result, "command": "", "fields": {**result["fields"], "precision": "fp32"}}
+    fields = {**result["fields"], "precision": choose_precision("auto", torch.device("cpu"))}
+    assert {**again, "command": ""} == {**result, "command": "", "fields": fields}
 
 
 def test_fast_dev_run_tries_all_and_keeps_nothing(say: Say, text: Path) -> None:
@@ -111,6 +121,19 @@ def test_a_module_of_one_s_own_is_trained_in_a_task(say: Say, tmp_path: Path) ->
     refused = say(words, "--hidden-size", "3")
     assert (refused.code, "hidden_size is of the recipes' models" in refused.err) == (2, True)
     assert "nothing.py" in say("train", "images", "--model", "nothing.py:Net").err
+
+
+def test_a_class_without_arguments_is_trained_and_what_does_not_fit_is_refused(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    words = ["train", "images", "--epochs", "1", "--batch-size", "256", "--device", "cpu", "--quiet", "--model"]
+    assert last_line(say(words, "net.py:Net", "--json").out)["parameters"] == 650
+    narrow = say(words, "net.py:narrow")
+    assert (narrow.code, narrow.err) == (
+        2,
+        "porism: images: the model's output is (256, 5), expected (256, 10): (B, classes).\n",
+    )
+    wide = say(words, "net.py:wide")
+    assert (wide.code, "model wide takes inputs, outputs, expected no argument, or one" in wide.err) == (2, True)
 
 
 def test_a_recipe_s_own_model_is_still_a_field(say: Say) -> None:

@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,12 +31,14 @@ class DataInfo:
     in_channels: int | None = None
 
 
-Factory = Callable[[DataInfo], nn.Module]
+Factory = Callable[[DataInfo], nn.Module] | Callable[[], nn.Module]
+
+POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(frozen=True)
 class OwnModel:
-    """A module, or a function that makes one.
+    """A module, or a class or function that makes one, of no argument or of a DataInfo.
 
     A module's parameters are drawn already: every run trains a copy of it. A function is called after the run's seed
     is set, so that parameters come from the seed.
@@ -83,10 +86,25 @@ class OwnModel:
                     f"model {self.name} cannot be copied ({error}), and each run trains a copy. Give a function that "
                     "makes it, such as lambda info: Net()."
                 ) from error
-        made = self.made_by(info)
+        make: Callable[..., Any] = self.made_by
+        made = make(info) if self._takes_info() else make()
         if not isinstance(made, nn.Module):
             raise RecipeError(f"model {self.name} made a {type(made).__name__}, expected a torch.nn.Module.")
         return made
+
+    def _takes_info(self) -> bool:
+        """Whether it is called with what is known of the data: a class such as Net() and a plain function are not."""
+        try:
+            found = signature(self.made_by).parameters.values()
+        except ValueError:  # some that are written in C have none
+            return True
+        required = [one.name for one in found if one.default is one.empty and one.kind in POSITIONAL]
+        if len(required) > 1:
+            raise RecipeError(
+                f"model {self.name} takes {', '.join(required)}, expected no argument, or one: what is known of the "
+                f"data. Give a function that makes it, such as lambda info: {self.name}(...)."
+            )
+        return bool(required) or any(one.name == "info" for one in found)
 
 
 def imported(reference: str) -> Any:

@@ -146,7 +146,7 @@ class Images(Task):
         images = Labelled(*batch)
         if self.completes:
             return pixel_loss(model, images.images, self.recipe.levels), carry
-        return classification_loss(model, images, self.recipe), carry
+        return classification_loss(model, images, self.recipe, len(self.classes)), carry
 
     def example_dim(self) -> int:
         return 0

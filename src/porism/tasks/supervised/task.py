@@ -151,7 +151,7 @@ class Supervised(Task):
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         output, target = self._answered(model, batch)
-        return loss_of(output, target, self.recipe.loss, self.user_objects.loss), carry
+        return self._loss_of(output, target), carry
 
     def example_dim(self) -> int:
         if self.recipe.loss not in METRICS:
@@ -177,7 +177,7 @@ class Supervised(Task):
         for positions in torch.arange(len(examples)).split(EVALUATION_BATCH):
             batch = tuple(x.to(device) for x in examples.batch(positions))
             output, target = self._answered(model, batch)
-            total += float(loss_of(output, target, self.recipe.loss, self.user_objects.loss).double()) * len(positions)
+            total += float(self._loss_of(output, target).double()) * len(positions)
             outputs.append(_plain(output))
             targets.append(batch[-1].cpu() if target is None else target.cpu())
         found = {loss_name(self.recipe.loss): total / len(examples)}
@@ -276,6 +276,9 @@ class Supervised(Task):
                 raise RecipeError(f"which loss? The model takes no target and so has none itself. {LOSSES}") from error
             return model(*batch), None
         return model(*batch[:-1]), batch[-1]
+
+    def _loss_of(self, output: Any, target: Tensor | None) -> Tensor:
+        return loss_of(output, target, self.recipe.loss, self.user_objects.loss, len(self.classes))
 
     def _predicted(self, model: nn.Module, split: str) -> tuple[Tensor, Tensor] | None:
         """Classes and those the model says, (N,) each, where an example has one class."""

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from porism.errors import ShapeError
 from porism.tasks.images.data.augment import flipped, rotated, shifted
 from porism.tasks.images.data.image_set import Labelled
 from porism.tasks.images.recipes import ImagesRecipe
@@ -11,7 +12,7 @@ from porism.tasks.images.recipes import ImagesRecipe
 EVALUATION_BATCH = 500
 
 
-def classification_loss(model: nn.Module, images: Labelled, recipe: ImagesRecipe) -> Tensor:
+def classification_loss(model: nn.Module, images: Labelled, recipe: ImagesRecipe, classes: int) -> Tensor:
     """Mean cross-entropy, on images that are augmented as the recipe says."""
     x = scaled(images.images, recipe)
     if recipe.translate:
@@ -20,7 +21,12 @@ def classification_loss(model: nn.Module, images: Labelled, recipe: ImagesRecipe
         x = rotated(x, recipe.degrees, recipe.scale)
     if recipe.horizontal_flip:
         x = flipped(x)
-    return functional.cross_entropy(model(x), images.labels, label_smoothing=recipe.label_smoothing)
+    logits = model(x)
+    # A module of the user's own may give anything, and on a GPU no process survives a class that has no output.
+    if not isinstance(logits, Tensor) or logits.shape != (len(x), classes):
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ShapeError(f"images: the model's output is {got}, expected {(len(x), classes)}: (B, classes).")
+    return functional.cross_entropy(logits, images.labels, label_smoothing=recipe.label_smoothing)
 
 
 def scaled(images: Tensor, recipe: ImagesRecipe) -> Tensor:
