@@ -143,7 +143,7 @@ def test_tiles_fit_into_tiles(D: int, number: torch.dtype) -> None:
         for launch in sizes.sizes(D, H, number)[1:]:
             assert launch.features % D == 0
             assert launch.own % launch.met == 0
-            assert all(chunk(D, T, True) % launch.own == 0 for T in (1, 100, 10**6))
+            assert all(chunk(D, H, T, True, number) % launch.own == 0 for T in (1, 100, 10**6))
 
 
 @pytest.mark.usefixtures("small")

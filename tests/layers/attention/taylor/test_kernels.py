@@ -153,7 +153,8 @@ def test_tiles_fit_into_tiles(D: int, number: torch.dtype) -> None:
         for launch in readers:
             assert launch.features % D == 0
             assert launch.own % launch.met == 0
-            assert all(chunk(D, T, causal) % launch.own == 0 for T in (1, 100, 10**6) for causal in (True, False))
+            lengths = [(T, causal) for T in (1, 100, 10**6) for causal in (True, False)]
+            assert all(chunk(D, H, T, causal, number) % launch.own == 0 for T, causal in lengths)
 
 
 @pytest.mark.usefixtures("small")

@@ -84,7 +84,7 @@ class SeriesPass:
         self.number = torch.bfloat16 if q.dtype == torch.bfloat16 else torch.float32
         H_tile = max(16, triton.next_power_of_2(self.H))
         self.sizes = sizes(self.D, self.H, self.number)
-        self.chunk = chunk(self.D, max(self.T, self.S), self.causal)
+        self.chunk = chunk(self.D, self.H, max(self.T, self.S), self.causal, self.number)
         self.state = (features(self.D), H_tile)
         self.constants: dict[str, Any] = {
             "PADDED": key_padding is not None,
