@@ -12,9 +12,13 @@ from torch import Tensor
 from porism.cli import main
 from porism.layers.attention.taylor.functional import taylor_attention
 from porism.layers.attention.taylor.sequence_parallel import sequence_parallel_taylor_attention
+from porism.runs.recipe import override
+from porism.tasks import find
 from porism.training.distributed.launch import Launch
+from porism.training.distributed.leader import LeadingStep
 from porism.training.distributed.processes import Processes, join
-from porism.training.distributed.step import DataParallelStep, LeadingStep
+from porism.training.distributed.sharding import ShardedStep
+from porism.training.distributed.step import DataParallelStep
 from porism.training.interrupt import ask_to_stop
 from porism.training.step import EagerStep
 from porism.training.task import Batch, Carry
@@ -105,6 +109,33 @@ def reduce(rank: int, job: dict[str, Any]) -> dict[str, Any]:
     return {"bytes": counts}
 
 
+def shard(rank: int, job: dict[str, Any]) -> dict[str, Any]:
+    """The bytes of a sharded step after the first, and the shapes that are gathered in it."""
+    kind = find("language")
+    fields = ["dropout=0", "hidden_size=28", "embedding_dim=28", "batch_size=8", "seq_len=6", "num_layers=3"]
+    task = kind.load(override(kind.recipes["attention"], ["precision=fp32", *fields]), None)
+    with joined() as processes:
+        torch.manual_seed(1)
+        model = task.new_model()
+        step = ShardedStep(task, model, {}, torch.device("cpu"), "fp32", processes, seed=1)
+        inside = {id(p) for layer in step.layers for p in layer.parameters()}
+        shapes: dict[bool, list[list[int]]] = {True: [], False: []}
+        for p in step.model.parameters():
+            shapes[id(p) in inside].append(list(p.shape))
+        carry = {name: x.tensor_split(processes.size, 1)[rank] for name, x in task.start(model).items()}
+        for count in range(2):
+            meet(processes)
+            before = sent()
+            _, carry = step(task.batches(1, 1)[count], carry)
+            meet(processes)
+        return {
+            "bytes": sent() - before,
+            "layers": shapes[True],
+            "root": shapes[False],
+            "held": sum(p.to_local().numel() for p in step.model.parameters()),  # type: ignore[attr-defined]
+        }
+
+
 def grad_of(x: Tensor) -> Tensor:
     assert x.grad is not None
     return x.grad
@@ -138,5 +169,5 @@ def do_jobs(rank: int, plan: list[dict[str, Any]]) -> None:
             stream = stack.enter_context((out / f"{rank}.out").open("w"))
             stack.enter_context(contextlib.redirect_stdout(stream))
             stack.enter_context(contextlib.redirect_stderr(stream))
-            found = {"train": train, "attend": attend, "reduce": reduce}[job["do"]](rank, job)
+            found = {"train": train, "attend": attend, "reduce": reduce, "shard": shard}[job["do"]](rank, job)
         (out / f"{rank}.json").write_text(json.dumps(found))

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,7 +31,7 @@ from porism.tasks.speech.recipes import RECIPES
 from porism.training.distributed.launch import Launch
 from porism.training.distributed.processes import Processes
 from porism.training.distributed.step import part_of
-from porism.training.distributed.traffic import step_bytes
+from porism.training.distributed.traffic import padded, shard_bytes, step_bytes
 from porism.training.task import Task
 
 STEPS, STOP = 205, 70
@@ -83,7 +84,7 @@ def gradients(task: Task, model: torch.nn.Module, parts: int) -> tuple[float, li
     batch, whole, total = tuple(task.batches(1, 1)[0]), task.start(model), 0.0
     for rank in range(parts):
         processes, dim = Processes(Launch(rank=rank, size=parts)), task.example_dim()
-        part = tuple(part_of(x, dim, processes) for x in batch)
+        part = task.part(batch, rank, parts)
         carry = {name: part_of(x, dim, processes) for name, x in whole.items()}
         loss, _ = task.loss(model, part, carry) if parts == 1 else task.loss_part(model, part, batch, carry)
         loss.backward()
@@ -159,6 +160,7 @@ class Done:
         self.words = [*LANGUAGE, "--data", text, "--epochs", "5"]
         self.whole = alone([*self.words, "--out", str(folder / "whole")], STEPS)
         self.first = alone([*self.words, "--out", str(folder / "one")], STOP)
+        shutil.copytree(folder / "one", folder / "one, sharded later")
         self.images = alone([*IMAGES, "--out", str(folder / "images of one")], 20)
         to_lose = [*self.words, "--out", str(folder / "lost"), "--checkpoint-every", "0"]
         codes = work(
@@ -170,6 +172,12 @@ class Done:
                 "words": train(["train", "words", "--out", str(folder / "words")]),
                 "compare": train(["compare", "language", "elman", "lstm"]),
                 "missing": train([*LANGUAGE, "--data", str(folder / "missing.txt")]),
+                "shards of two": train([*self.words, "--out", str(folder / "two in shards"), "--shard"], STOP),
+                "one on shards": train(
+                    ["train", "--resume", str(folder / "one, sharded later"), "--shard"], STEPS - STOP
+                ),
+                "bytes of 2 shards": {"do": "shard"},
+                "bytes of 4 shards": {"do": "shard", "size": 4},
                 "attend": {"do": "attend", "size": 4},
                 "sum of 4": {"do": "reduce", "numbers": NUMBERS, "size": 4},
                 "sum of 2": {"do": "reduce", "numbers": NUMBERS},
@@ -180,6 +188,7 @@ class Done:
         # Rank 1 is the one that is lost in the last job.
         assert codes == [0, 9, 0, 0]
         self.last = alone(["train", "--resume", str(folder / "two")], STEPS - STOP)
+        self.last_of_shards = alone(["train", "--resume", str(folder / "two in shards")], STEPS - STOP)
 
     def job(self, name: str) -> Run:
         return Run(self.folder / f"job {name}")
@@ -231,11 +240,13 @@ def test_several_processes(tmp_path: Path, text: str, monkeypatch: pytest.Monkey
     """One test, so that the processes are started once: those of a file may run in several workers."""
     done = Done(tmp_path, text)
     check_two_have_the_losses_of_one_and_resume_them(done)
+    check_shards_have_the_losses_of_one_and_resume_them(done)
     check_a_batch_norm_is_that_of_the_whole_batch(done)
     check_what_cannot_be_shared_is_refused_by_all(done)
     check_four_share_a_sequence(done)
     if sys.platform == "linux":
         check_bytes(done)
+        check_bytes_of_shards(done)
     check_a_lost_process_ends_the_run_and_a_restart_resumes_it(done, monkeypatch)
 
 
@@ -251,6 +262,17 @@ def check_two_have_the_losses_of_one_and_resume_them(done: Done) -> None:
     assert [job[rank]["code"] for job in (two, one_on_two) for rank in (0, 1)] == [130] * 4
     assert "epoch" in one_on_two.printed(0)
     assert one_on_two.printed(1) == ""
+
+
+def check_shards_have_the_losses_of_one_and_resume_them(done: Done) -> None:
+    two, one_on_two = done.job("shards of two"), done.job("one on shards")
+    assert len(two[0]["losses"]) == STOP
+    assert [*two[0]["losses"], *done.last_of_shards] == pytest.approx(done.whole, abs=1e-5)
+    assert [*done.first, *one_on_two[0]["losses"]] == pytest.approx(done.whole, abs=1e-5)
+    for name in ("two in shards", "one, sharded later"):
+        for found, expected in zip(done.valid(name), done.valid("whole"), strict=True):
+            assert found == pytest.approx(expected, rel=1e-5)
+    assert [job[rank]["code"] for job in (two, one_on_two) for rank in (0, 1)] == [130] * 4
 
 
 def check_a_batch_norm_is_that_of_the_whole_batch(done: Done) -> None:
@@ -292,6 +314,20 @@ def check_bytes(done: Done) -> None:
                 assert expected - 8 * size <= counted < expected + SLACK
 
 
+def check_bytes_of_shards(done: Done) -> None:
+    """A process holds its part alone, and sends what the formula says. gloo reduces, and does not scatter."""
+    for size in (2, 4):
+        for rank in range(size):
+            found = done.job(f"bytes of {size} shards")[rank]
+            root, layers = padded(found["root"], size), padded(found["layers"], size)
+            assert found["layers"]
+            # The last process may hold fewer rows.
+            assert found["held"] <= (root + layers) / size
+            expected = shard_bytes(root, layers, size, reduce_scatter=False)
+            # A dozen exchanges, of which each is headed and answered.
+            assert expected - 8 * size <= found["bytes"] < expected + 4 * SLACK
+
+
 def check_a_lost_process_ends_the_run_and_a_restart_resumes_it(done: Done, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = done.job("lost")
     assert lost[0]["code"] == 1
@@ -315,6 +351,11 @@ def test_restarts_need_a_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
     assert main(LANGUAGE) == 2
     assert "--max-restarts needs --out" in capsys.readouterr().err
+
+
+def test_shards_need_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*LANGUAGE, "--shard"]) == 2
+    assert "--shard spreads a model over the processes that torchrun starts, and this is one" in capsys.readouterr().err
 
 
 def test_an_environment_that_cannot_be_is_refused() -> None:
@@ -349,14 +390,15 @@ FIELDS = {
 
 
 @pytest.mark.sweep(0)
+@pytest.mark.parametrize("shard", [False, True])
 @pytest.mark.parametrize("name", FIELDS)
-def test_two_processes_have_the_losses_of_one_over_200_steps(name: str, tmp_path: Path) -> None:
+def test_two_processes_have_the_losses_of_one_over_200_steps(name: str, shard: bool, tmp_path: Path) -> None:
     sets = [
         word for field in ["precision=fp32", "epochs=500", "patience=500", *FIELDS[name]] for word in ("--set", field)
     ]
     words = ["train", *name.split(), *sets, "--threads", "1", "--no-baselines", "--out"]
     one = alone([*words, str(tmp_path / "one")], stop_after=200)
-    job = train([*words, str(tmp_path / "two")], 200)
+    job = train([*words, str(tmp_path / "two"), *["--shard"] * shard], 200)
     assert work(tmp_path, {"two": job}, size=2) == [0, 0]
     assert Run(tmp_path / "job two")[0]["losses"] == pytest.approx(one, abs=1e-5)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from porism.runs.recipe import Recipe
     from porism.runs.run import RunFolder
+    from porism.training.loop import Training
     from porism.training.own_model import OwnModel
     from porism.training.request import TrainingRequest
     from porism.training.task import Task
@@ -61,6 +62,10 @@ class TrainCommand(TrainingOptions):
     resume: Annotated[Path | None, optional("RUN", Path)] = None
     """Go on with this run. What was set when it began stays, but for --epochs and --patience: with more of them it goes
     on for longer."""
+
+    shard: Annotated[bool, optional()] = False
+    """Of processes that torchrun starts, let each hold a part of every parameter, of its gradient and of the
+    optimizer's memory (FSDP2), for models that one process cannot hold in training."""
 
     @classmethod
     def recipes_named(cls, words: Sequence[str]) -> "list[Recipe]":
@@ -104,6 +109,7 @@ class TrainCommand(TrainingOptions):
         console = console_for(self.json, patient=True)
         self._check_tune()
         self._check_restarts()
+        self._check_shard()
         if self.resume is not None:
             if self.show or self.fast_dev_run or self.own_model:
                 raise RecipeError("--resume goes on with a run as it is. Leave --show, --fast-dev-run and --model out.")
@@ -156,6 +162,20 @@ class TrainCommand(TrainingOptions):
                 raise RecipeError("torchrun --max-restarts needs --out FOLDER, by which a restart finds the run.")
             if launch.restarts and self.out is not None and (self.out / RECIPE).is_file():
                 self.resume = self.out
+
+    def _check_shard(self) -> None:
+        """Refuse parts of a model without processes to hold them. A run that has shrunk to one process may go on."""
+        if self.shard and Launch.read() == Launch():
+            raise RecipeError(
+                "--shard spreads a model over the processes that torchrun starts, and this is one. Leave it out, or "
+                "start several: torchrun --standalone --nproc-per-node 2 -m porism train ..."
+            )
+        if self.shard and self.own_model is not None:
+            raise RecipeError("--shard takes the models of recipes. Leave it out for a model of your own.")
+
+    def _complete(self, training: "Training", console: "Console", report: bool) -> dict[str, Any]:
+        training.shard = self.shard
+        return super()._complete(training, console, report)
 
     def _tuned(self, request: "TrainingRequest", minutes: float, console: "Console", out: Path) -> "TrainingRequest":
         """The same by the recipe that a search chooses."""

@@ -16,8 +16,8 @@ from porism.runs.recipe import Recipe
 from porism.runs.record import read_run
 from porism.runs.run import BEST, LAST
 from porism.training import optimizer
+from porism.training.distributed.leader import LeadingStep
 from porism.training.distributed.processes import current
-from porism.training.distributed.step import LeadingStep
 from porism.training.interrupt import Interrupt
 from porism.training.position import TrainingState
 from porism.training.progress import NoProgress, Progress
@@ -96,6 +96,8 @@ class Training(TrainingState):
         with Interrupt() as interrupt:
             while not at.finished:
                 self._train_epoch(step, interrupt, progress, checkpoint_every)
+                if isinstance(step, LeadingStep):
+                    step.whole({})
                 self._close_epoch(progress)
 
     def _make_step(self) -> Step:

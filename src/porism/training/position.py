@@ -48,6 +48,8 @@ class TrainingState:
 
     rate = 0.0
     """The learning rate of the step at hand."""
+    shard = False
+    """Whether processes that train together each hold a part of the model. It changes nothing but rounding."""
 
     def __init__(self, task: Task, run: RunFolder, device: torch.device) -> None:
         self.task, self.run, self.device = task, run, device

@@ -87,6 +87,12 @@ def loaded(data: Data | None) -> Data:
     return data
 
 
+def part_of(x: Tensor, dim: int, rank: int, size: int) -> Tensor:
+    """The rows of a tensor that one of several processes takes. Where there are fewer than processes, all of them: each
+    process takes them then, and its loss counts for its share."""
+    return x if x.shape[dim] < size else x.tensor_split(size, dim)[rank].contiguous()
+
+
 class Task(ABC):
     """One task on one set of data under one recipe.
 
@@ -199,6 +205,13 @@ class Task(ABC):
         raise RecipeError(
             f"{self.name} trains this recipe in one process: its batches cannot be shared. Leave torchrun out."
         )
+
+    def part(self, batch: Batch, rank: int, size: int) -> Batch:
+        """The examples of a batch that one of several processes takes: as many for each, the first take one more where
+        they do not divide. Where there are fewer than processes, all of them.
+        """
+        dim = self.example_dim()
+        return tuple(part_of(x, dim, rank, size) for x in batch)
 
     def loss_weight(self, batch: Batch) -> float:
         """What the loss of a batch is a mean over: how much it weighs as a part of a larger one."""

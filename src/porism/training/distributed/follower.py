@@ -6,12 +6,14 @@ from typing import Any
 
 import msgspec
 import torch
+from torch import Tensor
 
 from porism.errors import DataError, RunError
 from porism.runs.run import RunFacts
 from porism.training import optimizer
 from porism.training.device import choose_device
 from porism.training.distributed.processes import Processes, ProcessLost
+from porism.training.distributed.sharding import ShardedStep
 from porism.training.distributed.step import DataParallelStep, check_shareable, gather, get_ready, part_of
 from porism.training.own_model import OwnModel, imported
 from porism.training.session import prepare, recipe_from
@@ -37,6 +39,8 @@ def follow(processes: Processes, find: FindTask) -> int:
                 follower.get_ready(message)
             elif message["do"] == "step":
                 follower.step(message)
+            elif message["do"] == "gather model":
+                follower.gather_model()
             else:
                 follower.gather()
     except ProcessLost as lost:
@@ -50,6 +54,7 @@ class Follower:
 
     def __init__(self, processes: Processes, find: FindTask) -> None:
         self.processes, self.find = processes, find
+        self.own: DataParallelStep
 
     def get_ready(self, message: dict[str, Any]) -> None:
         """Load the data of the run, and take over the model and the optimizer as they are."""
@@ -57,16 +62,28 @@ class Follower:
         def load() -> None:
             if message["version"] != __version__:
                 raise RunError(f"it has porism {__version__}, rank 0 has {message['version']}. Install the same.")
-            self._load(msgspec.convert(message["facts"], RunFacts), message["fields"])
+            self._load(msgspec.convert(message["facts"], RunFacts), message["fields"], message["shard"])
 
         if not get_ready(self.processes, load):
             return
-        state = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, shape, kind in message["optimizer"]}
-        self.processes.share([*self.model.parameters(), *self.model.buffers(), *state.values()])
+        self.processes.share([*self.model.parameters(), *self.model.buffers()])
+        facts = self.facts
+        if message["shard"]:
+            layouts = {name: _empty(shape, kind, "meta") for name, shape, kind in message["optimizer"]}
+            self.own = ShardedStep(
+                self.task, self.model, layouts, self.device, facts.precision, self.processes, facts.seed
+            )
+            # It has taken its part.
+            del self.model
+            return
+        made = optimizer.make(self.task.recipe, self.task.trained_parameters(self.model), self.device)
+        state = {name: _empty(shape, kind) for name, shape, kind in message["optimizer"]}
+        self.processes.share(state.values())
         if state:
-            optimizer.load_state(self.optimizer, state)
+            optimizer.load_state(made, state)
+        self.own = DataParallelStep(self.task, self.model, made, self.device, facts.precision, self.processes)
 
-    def _load(self, facts: RunFacts, fields: dict[str, Any]) -> None:
+    def _load(self, facts: RunFacts, fields: dict[str, Any], shard: bool) -> None:
         kind = self.find(facts.task)
         own = None if facts.model is None else OwnModel(imported(facts.model), facts.model)
         self.task = prepare(kind, recipe_from(kind, fields), facts.source, UserObjects(model=own))
@@ -78,10 +95,9 @@ class Follower:
         torch.set_num_threads(facts.threads)
         self.device = choose_device(facts.device)
         check_shareable(self.task, self.device)
-        self.model = self.task.new_model().to(self.device).train()
-        self.optimizer = optimizer.make(self.task.recipe, self.task.trained_parameters(self.model), self.device)
-        self.own = DataParallelStep(self.task, self.model, self.optimizer, self.device, facts.precision, self.processes)
-        self.seed, self.epoch = facts.seed, 0
+        # Whole on a GPU only where it stays whole.
+        self.model = self.task.new_model().to("cpu" if shard else self.device).train()
+        self.facts, self.seed, self.epoch = facts, facts.seed, 0
         self.batches: Sequence[Batch] = ()
         self.carry: Carry = {}
         self.rows = 0
@@ -92,11 +108,11 @@ class Follower:
         if epoch != self.epoch:
             self.batches, self.epoch = self.task.batches(epoch, self.seed), epoch
         if "carry" in message:
-            carry = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, shape, kind in message["carry"]}
+            carry = {name: _empty(shape, kind) for name, shape, kind in message["carry"]}
             self.processes.share(carry.values())
             self.carry = {name: part_of(x, dim, self.processes).to(self.device) for name, x in carry.items()}
         batch = self.batches[step]
-        optimizer.set_rate(self.optimizer, message["rate"])
+        optimizer.set_rate(self.own.optimizer, message["rate"])
         # What is drawn at random, as in dropout, is this process's own, and the same in a run that is resumed.
         place = ((self.seed * 1_000_003 + epoch) * 1_000_003 + step) * self.processes.size + self.processes.rank
         torch.manual_seed(place % MOST_SEED)
@@ -106,3 +122,12 @@ class Follower:
     def gather(self) -> None:
         """Give rank 0 this process's part of the carry."""
         gather(self.carry, self.own.dim, self.rows, self.processes)
+
+    def gather_model(self) -> None:
+        """Give rank 0 this process's part of the model and of the optimizer's memory."""
+        assert isinstance(self.own, ShardedStep)
+        self.own.gather(None)
+
+
+def _empty(shape: list[int], kind: str, device: str = "cpu") -> Tensor:
+    return torch.empty(shape, dtype=getattr(torch, kind), device=device)

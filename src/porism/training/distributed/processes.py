@@ -79,7 +79,7 @@ class Processes:
 
     def sum(self, x: Tensor) -> None:
         """Let x of all processes hold the sum over them, element by element: the same bits everywhere."""
-        with _reaching(self.size):
+        with _exchanging(self.size):
             dist.all_reduce(x, group=self.messages if x.device.type == "cpu" else None)
 
     def gather(self, text: str) -> list[str]:
@@ -99,7 +99,7 @@ class Processes:
             self.send({"do": "stop", "code": code})
 
     def _broadcast(self, x: Tensor) -> None:
-        with _reaching(self.size):
+        with _exchanging(self.size):
             dist.broadcast(x, src=0, group=self.messages)
 
 
@@ -138,14 +138,27 @@ def join(launch: Launch) -> Iterator[Processes]:
 
 
 @contextmanager
-def _reaching(size: int) -> Iterator[None]:
-    """Say in words that a process does not answer: gloo and NCCL raise a RuntimeError then."""
+def reaching(size: int) -> Iterator[None]:
+    """Say in words that a process does not answer, among computations that fail for other reasons too."""
     try:
         yield
     except RuntimeError as error:
-        raise ProcessLost(
-            f"one of the {size} processes was lost: {_first_line(error)} What was saved before is intact."
-        ) from error
+        if isinstance(error, ProcessLost) or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
+            raise
+        raise _lost(size, error) from error
+
+
+@contextmanager
+def _exchanging(size: int) -> Iterator[None]:
+    """The same for an exchange: gloo and NCCL raise a RuntimeError then."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise _lost(size, error) from error
+
+
+def _lost(size: int, error: Exception) -> ProcessLost:
+    return ProcessLost(f"one of the {size} processes was lost: {_first_line(error)} What was saved before is intact.")
 
 
 def _first_line(error: Exception) -> str:

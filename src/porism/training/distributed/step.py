@@ -4,7 +4,6 @@ The loss of a batch is the sum of what its parts add to it (`Task.loss_part`), s
 they hold, and N processes train as one does.
 """
 
-import dataclasses
 from collections.abc import Callable
 
 import torch
@@ -13,23 +12,16 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from porism.errors import DeviceError, PorismError, RecipeError, RunError
-from porism.training import optimizer
 from porism.training.distributed.norms import synchronize
 from porism.training.distributed.processes import Processes, current
-from porism.training.position import TrainingState
 from porism.training.step import EagerStep
 from porism.training.task import Batch, Carry, Task
-from porism.version import __version__
+from porism.training.task import part_of as rows_of
 
 
 def part_of(x: Tensor, dim: int, processes: Processes) -> Tensor:
-    """The examples of one process: as many for each, the first take one more where they do not divide.
-
-    Where there are fewer than processes, all of them: each process takes them then, and its loss counts for its share.
-    """
-    if x.shape[dim] < processes.size:
-        return x
-    return x.tensor_split(processes.size, dim)[processes.rank].contiguous()
+    """The rows of a tensor that belong to one process."""
+    return rows_of(x, dim, processes.rank, processes.size)
 
 
 class DataParallelStep(EagerStep):
@@ -55,16 +47,20 @@ class DataParallelStep(EagerStep):
 
     def _gradients(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         self.optimizer.zero_grad(set_to_none=True)
-        part = tuple(part_of(x, self.dim, self.processes).to(self.device, non_blocking=True) for x in batch)
+        own = self.task.part(batch, self.processes.rank, self.processes.size)
+        part = tuple(x.to(self.device, non_blocking=True) for x in own)
         repeated = batch[0].shape[self.dim] < self.processes.size
         for norm in self.norms:
             norm.alone = repeated
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
-            loss, carry = self.task.loss_part(self.model, part, batch, carry)
+            loss, carry = self._loss(part, batch, carry)
         if repeated:
             loss = loss / self.processes.size
         loss.backward()
         return self._summed(loss.detach()), carry
+
+    def _loss(self, part: Batch, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        return self.task.loss_part(self.model, part, batch, carry)
 
     def _summed(self, loss: Tensor) -> Tensor:
         """The loss and the gradients summed over all processes, in one exchange."""
@@ -78,52 +74,6 @@ class DataParallelStep(EagerStep):
             # An optimizer leaves out what has no gradient; zeros it would still decay.
             p.grad = total.view_as(p).to(p.dtype) if count else None
         return loss.squeeze(0)
-
-
-class LeadingStep:
-    """The step of rank 0, which tells the others to take it too."""
-
-    def __init__(self, training: TrainingState, processes: Processes) -> None:
-        self.training, self.processes = training, processes
-        facts = training.run.facts
-        self.own = DataParallelStep(
-            training.task, training.model, training.optimizer, training.device, facts.precision, processes
-        )
-        self._handed: Carry | None = None
-        self._rows = 0
-        state = optimizer.state_tensors(training.optimizer)
-        processes.send(
-            {
-                "do": "train",
-                "version": __version__,
-                "facts": {name: value for name, value in dataclasses.asdict(facts).items() if value is not None},
-                "fields": training.run.fields,
-                "optimizer": layout(state),
-            }
-        )
-        get_ready(processes, lambda: None)  # has its data
-        processes.share([*training.model.parameters(), *training.model.buffers(), *state.values()])
-
-    def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        at, dim = self.training.position, self.own.dim
-        message = {"do": "step", "epoch": at.epoch, "step": at.step, "rate": self.training.rate}
-        # At the start of an epoch, and of a run that is resumed, the carry is of the whole batch.
-        if carry is not self._handed:
-            self.processes.send({**message, "carry": layout(carry)})
-            self.processes.share(carry.values())
-            carry = {name: part_of(x, dim, self.processes) for name, x in carry.items()}
-        else:
-            self.processes.send(message)
-        loss, carry = self.own(batch, carry)
-        self._handed, self._rows = carry, batch[0].shape[dim]
-        return loss, carry
-
-    def whole(self, carry: Carry) -> Carry:
-        """The carry of the whole batch, to be saved."""
-        if carry is not self._handed or not carry:
-            return carry
-        self.processes.send({"do": "gather"})
-        return gather(carry, self.own.dim, self._rows, self.processes)
 
 
 def layout(tensors: dict[str, Tensor]) -> list[tuple[str, list[int], str]]:

@@ -1,0 +1,177 @@
+"""A data-parallel step in which each process holds a part of every parameter (FSDP2, `fully_shard`).
+
+Parameters, gradients and the optimizer's memory lie in parts. A layer's parameters are gathered when it is called and
+dropped afterwards, and its gradients are summed and handed out in parts.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+
+from porism.errors import RecipeError
+from porism.training import optimizer
+from porism.training.distributed.processes import Processes, reaching
+from porism.training.distributed.step import DataParallelStep
+from porism.training.task import Batch, Carry, Task
+
+Loss = tuple[Tensor, Carry]
+
+
+def check_shards(task: Task) -> None:
+    """Refuse a model whose gradients may be there on one process and missing on another: parts would not fit."""
+    if task.user_objects.model is not None:
+        raise RecipeError("--shard takes the models of recipes. Leave it out for a model of your own.")
+
+
+class ShardedStep(DataParallelStep):
+    """One process's part of a step, on its part of a copy of the model.
+
+    model: the whole one, the same on all processes; it is not changed.
+    memory: the optimizer's state on rank 0, and of the others tensors of the same shapes, perhaps on no device.
+    seed: of the run, to find by its first batch which layers are called.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        model: nn.Module,
+        memory: Mapping[str, Tensor],
+        device: torch.device,
+        precision: str,
+        processes: Processes,
+        seed: int,
+    ) -> None:
+        sharded = copy.deepcopy(model).cpu().train()
+        self.layers = called_layers(sharded, lambda: _try_loss(task, sharded, seed))
+        mesh = init_device_mesh(device.type, (processes.size,))
+        self.called = Called(sharded)
+        with reaching(processes.size):
+            super().__init__(task, sharded, _no_optimizer(sharded), device, precision, processes)
+            for layer in self.layers:
+                fully_shard(layer, mesh=mesh, reshard_after_forward=True)
+            fully_shard(self.called, mesh=mesh, reshard_after_forward=False)
+            for module in self.called.modules():
+                if isinstance(module, FSDPModule):
+                    # Parts add up to the loss of the batch: their gradients are summed, not averaged.
+                    module.set_gradient_divide_factor(1.0)
+                    # A sum that is scaled on its way is one that gloo does not have.
+                    module.set_force_sum_reduction_for_comms(True)
+            self.trained = [p for p in sharded.parameters() if p.requires_grad]
+            self.optimizer = optimizer.make(task.recipe, task.trained_parameters(sharded), device)
+            if memory:
+                optimizer.load_state(self.optimizer, self._parts(memory, mesh))
+
+    def _parts(self, memory: Mapping[str, Tensor], mesh: DeviceMesh) -> dict[str, Tensor]:
+        """This process's parts of what rank 0 holds whole."""
+        parts: dict[str, Tensor] = {}
+        for name, x in memory.items():
+            whole = torch.empty(x.shape, dtype=x.dtype, device=self.device) if x.is_meta else x.to(self.device)
+            if x.dim():
+                parts[name] = distribute_tensor(whole, mesh, [Shard(0)])
+            else:
+                self.processes.share([whole])
+                parts[name] = whole
+        return parts
+
+    def __call__(self, batch: Batch, carry: Carry) -> Loss:
+        with reaching(self.processes.size):
+            return super().__call__(batch, carry)
+
+    def _loss(self, part: Batch, batch: Batch, carry: Carry) -> Loss:
+        loss, carry = self.called(lambda model: self.task.loss_part(model, part, batch, carry))
+        return loss, carry
+
+    def _summed(self, loss: Tensor) -> Tensor:
+        # Gradients are summed on the way back.
+        total = loss.clone().reshape(1)
+        self.processes.sum(total)
+        return total.squeeze(0)
+
+    def gather(self, model: nn.Module | None) -> dict[str, Tensor]:
+        """Put the parameters and buffers into a model, from all processes; the optimizer's state, whole.
+
+        model: None on processes that do not need them. They take part, and have nothing of it.
+        """
+        with reaching(self.processes.size), torch.no_grad():
+            for name, x in [*self.model.named_parameters(), *self.model.named_buffers()]:
+                whole = _whole(x)
+                if model is not None:
+                    _named(model, name).copy_(whole)
+            state = {}
+            for name, x in optimizer.state_tensors(self.optimizer).items():
+                whole = _whole(x)
+                if model is not None:
+                    state[name] = whole.cpu()
+        return state
+
+
+class Called(nn.Module):
+    """A model that is called by a function of it. A task's loss may call any method, and FSDP2 sees `forward` alone."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, loss: Callable[[nn.Module], Loss]) -> Loss:
+        return loss(self.model)
+
+
+def called_layers(model: nn.Module, call: Callable[[], object]) -> list[nn.Module]:
+    """The layers of stacks (`nn.ModuleList`) whose `forward` is called, and whose parameters nothing else has."""
+    candidates = [
+        layer for stack in model.modules() if isinstance(stack, nn.ModuleList) for layer in stack if _is_own(layer)
+    ]
+    seen: set[int] = set()
+    hooks = [layer.register_forward_pre_hook(lambda layer, _: seen.add(id(layer))) for layer in candidates]
+    random = torch.get_rng_state()
+    model.eval()
+    with torch.no_grad():
+        call()
+    model.train()
+    torch.set_rng_state(random)
+    for hook in hooks:
+        hook.remove()
+    uses = Counter(id(p) for _, p in model.named_parameters(remove_duplicate=False))
+    layers: list[nn.Module] = []
+    inside: set[int] = set()
+    for layer in candidates:
+        here = Counter(id(p) for _, p in layer.named_parameters(remove_duplicate=False))
+        if id(layer) in seen and id(layer) not in inside and all(uses[p] == here[p] for p in here):
+            layers.append(layer)
+            inside |= {id(module) for module in layer.modules()}
+    return layers
+
+
+def _is_own(layer: nn.Module) -> bool:
+    """Whether it has parameters and is called by `forward`: a list of layers has none."""
+    return not isinstance(layer, nn.ModuleList | nn.ModuleDict) and any(True for _ in layer.parameters())
+
+
+def _try_loss(task: Task, model: nn.Module, seed: int) -> None:
+    """The loss of a few examples of the first batch, on a CPU."""
+    batch, dim = tuple(task.batches(1, seed)[0]), task.example_dim()
+    count = min(2, batch[0].shape[dim])
+    part = tuple(x.narrow(dim, 0, count) for x in batch)
+    carry = {name: x.cpu().narrow(dim, 0, count).contiguous() for name, x in task.start(model).items()}
+    task.loss_part(model, part, batch, carry)
+
+
+def _no_optimizer(model: nn.Module) -> torch.optim.Optimizer:
+    """A place-holder: the optimizer is made of the parts, which are there once the model is sharded."""
+    return torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.0)
+
+
+def _whole(x: Tensor) -> Tensor:
+    return x.full_tensor() if isinstance(x, DTensor) else x
+
+
+def _named(model: nn.Module, name: str) -> Tensor:
+    *parents, last = name.split(".")
+    found: Tensor = getattr(model.get_submodule(".".join(parents)), last)
+    return found
