@@ -24,12 +24,12 @@ from porism.errors import RecipeError, RunError
 from porism.layers.attention.taylor.sequence_parallel import bytes_sent
 from porism.runs.recipe import override
 from porism.tasks import find
-from porism.tasks.graphs.task import Graphs
 from porism.tasks.speech.data.symbols import EOS, PAD, SOS
 from porism.tasks.speech.model.base import build
 from porism.tasks.speech.recipes import RECIPES
 from porism.training.distributed.launch import Launch
 from porism.training.distributed.processes import Processes
+from porism.training.distributed.sharding import called_layers, check_shards, try_loss
 from porism.training.distributed.step import part_of
 from porism.training.distributed.traffic import padded, shard_bytes, step_bytes
 from porism.training.task import Task
@@ -74,6 +74,7 @@ SHARED: dict[str, Callable[[], Task]] = {
     "supervised": lambda: small("supervised", None, "batch_size=7"),
     "images": lambda: small("images", "pooled", "batch_size=7"),
     "sentiment": lambda: small("sentiment", None, "batch_size=7"),
+    "graphs": lambda: small("graphs", "sampled", "batch_size=7", "num_neighbors=3", "split=random"),
     "sentiment by class": lambda: small("sentiment", None, "batch_size=7", "class_weight=balanced"),
 }
 
@@ -340,9 +341,10 @@ def check_a_lost_process_ends_the_run_and_a_restart_resumes_it(done: Done, monke
     assert [*lost[0]["losses"], *rest] == pytest.approx(done.whole, abs=1e-5)
 
 
-def test_graphs_are_not_shared() -> None:
-    with pytest.raises(RecipeError, match="graphs trains this recipe in one process"):
-        Graphs.example_dim(Graphs.__new__(Graphs))
+def test_a_step_over_a_whole_graph_is_not_shared() -> None:
+    for fields in ([], ["num_neighbors=3", "num_augmentations=2", "consistency_weight=1"]):
+        with pytest.raises(RecipeError, match="graphs trains recipe kipf in one process"):
+            small("graphs", "kipf", *fields).example_dim()
 
 
 def test_restarts_need_a_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,6 +353,23 @@ def test_restarts_need_a_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
     assert main(LANGUAGE) == 2
     assert "--max-restarts needs --out" in capsys.readouterr().err
+
+
+def test_layers_are_gathered_one_by_one_where_calls_alone_use_them() -> None:
+    """A penalty reads the weights of the first graph convolution beside its call: it stays with the rest."""
+    for name, recipe, fields, expected in (
+        ("language", "attention", ["num_layers=3", "batch_size=4", "seq_len=6"], 3),
+        ("graphs", "sampled", ["num_neighbors=3"], 1),
+    ):
+        task = small(name, recipe, *fields)
+        model = task.new_model()
+        layers = called_layers(model, lambda task=task, model=model: try_loss(task, model, 1))  # type: ignore[misc]
+        assert len(layers) == expected
+
+
+def test_a_task_that_was_not_tried_in_shards_is_refused() -> None:
+    with pytest.raises(RecipeError, match="--shard takes language and sentiment, and this is supervised"):
+        check_shards(small("supervised"))
 
 
 def test_shards_need_processes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -384,14 +403,17 @@ FIELDS = {
         "class_weight=balanced",
     ],
     "speech joint": ["dropout=0", "word_dropout=0", "num_freq_mask=0", "num_time_mask=0", "hidden_size=16"],
+    "graphs sampled": ["dropout=0", "input_dropout=0", "num_neighbors=3", "batch_size=3"],
     "supervised mlp": ["batch_size=33"],
 }
 """Recipes without anything that is drawn at random in a step."""
 
 
 @pytest.mark.sweep(0)
-@pytest.mark.parametrize("shard", [False, True])
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize(
+    ("name", "shard"),
+    [*((name, False) for name in FIELDS), ("language attention", True), ("sentiment attention", True)],
+)
 def test_two_processes_have_the_losses_of_one_over_200_steps(name: str, shard: bool, tmp_path: Path) -> None:
     sets = [
         word for field in ["precision=fp32", "epochs=500", "patience=500", *FIELDS[name]] for word in ("--set", field)

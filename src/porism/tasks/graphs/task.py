@@ -188,6 +188,21 @@ class Graphs(Task):
             loss = loss + recipe.consistency_weight * consistency_loss(copies, recipe.sharpening_temperature)
         return loss, carry
 
+    def example_dim(self) -> int:
+        recipe = self.recipe
+        if not recipe.num_neighbors or recipe.consistency_weight:
+            raise RecipeError(
+                f"graphs trains recipe {recipe.name} in one process: its step needs the whole graph. Leave torchrun "
+                "out, or take a few neighbours of a few nodes at a time: num_neighbors=10, consistency_weight=0."
+            )
+        return 0  # labels (B,) of the training nodes; `part` takes the rest along
+
+    def part(self, batch: Batch, rank: int, size: int) -> Batch:
+        return NeighborBatch.of(batch).part(rank, size, self.recipe.num_layers, self.width).batch()
+
+    def loss_weight(self, batch: Batch) -> float:
+        return len(batch[0])
+
     def optimizer_state(self, state: dict[str, Tensor], model: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return state_of_0_1(state) if "layers.0.weight" in model else state
 

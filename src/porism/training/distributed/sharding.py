@@ -7,12 +7,16 @@ dropped afterwards, and its gradients are summed and handed out in parts.
 import copy
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.hooks import RemovableHandle
 
 from porism.errors import RecipeError
 from porism.training import optimizer
@@ -23,8 +27,14 @@ from porism.training.task import Batch, Carry, Task
 Loss = tuple[Tensor, Carry]
 
 
+SHARDED = ("language", "sentiment")
+"""Tasks whose losses in shards are held against those of one process."""
+
+
 def check_shards(task: Task) -> None:
     """Refuse a model whose gradients may be there on one process and missing on another: parts would not fit."""
+    if task.name not in SHARDED:
+        raise RecipeError(f"--shard takes {' and '.join(SHARDED)}, and this is {task.name}. Leave it out.")
     if task.user_objects.model is not None:
         raise RecipeError("--shard takes the models of recipes. Leave it out for a model of your own.")
 
@@ -48,7 +58,7 @@ class ShardedStep(DataParallelStep):
         seed: int,
     ) -> None:
         sharded = copy.deepcopy(model).cpu().train()
-        self.layers = called_layers(sharded, lambda: _try_loss(task, sharded, seed))
+        self.layers = called_layers(sharded, lambda: try_loss(task, sharded, seed))
         mesh = init_device_mesh(device.type, (processes.size,))
         self.called = Called(sharded)
         with reaching(processes.size):
@@ -127,25 +137,60 @@ def called_layers(model: nn.Module, call: Callable[[], object]) -> list[nn.Modul
     candidates = [
         layer for stack in model.modules() if isinstance(stack, nn.ModuleList) for layer in stack if _is_own(layer)
     ]
-    seen: set[int] = set()
-    hooks = [layer.register_forward_pre_hook(lambda layer, _: seen.add(id(layer))) for layer in candidates]
+    calls = LayerCalls(candidates)
     random = torch.get_rng_state()
     model.eval()
-    with torch.no_grad():
+    with torch.no_grad(), calls:
         call()
     model.train()
     torch.set_rng_state(random)
-    for hook in hooks:
-        hook.remove()
     uses = Counter(id(p) for _, p in model.named_parameters(remove_duplicate=False))
     layers: list[nn.Module] = []
     inside: set[int] = set()
     for layer in candidates:
         here = Counter(id(p) for _, p in layer.named_parameters(remove_duplicate=False))
-        if id(layer) in seen and id(layer) not in inside and all(uses[p] == here[p] for p in here):
+        if calls.whole(layer) and id(layer) not in inside and all(uses[p] == here[p] for p in here):
             layers.append(layer)
             inside |= {id(module) for module in layer.modules()}
     return layers
+
+
+class LayerCalls(TorchFunctionMode):
+    """Notes which layers are called, and which have a parameter that is used outside of their call, as by a penalty."""
+
+    def __init__(self, layers: list[nn.Module]) -> None:
+        super().__init__()
+        self.owners = {id(p): id(layer) for layer in layers for p in layer.parameters()}
+        self.called: set[int] = set()
+        self.outside: set[int] = set()
+        self.active: Counter[int] = Counter()
+        self.hooks = [hook for layer in layers for hook in self._watch(layer)]
+
+    def _watch(self, layer: nn.Module) -> tuple[RemovableHandle, RemovableHandle]:
+        def before(*_: object) -> None:
+            self.called.add(id(layer))
+            self.active[id(layer)] += 1
+
+        def after(*_: object) -> None:
+            self.active[id(layer)] -= 1
+
+        return layer.register_forward_pre_hook(before), layer.register_forward_hook(after)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for x in tree_leaves((args, kwargs)):
+            owner = self.owners.get(id(x))
+            if owner is not None and not self.active[owner]:
+                self.outside.add(owner)
+        return func(*args, **(kwargs or {}))
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        for hook in self.hooks:
+            hook.remove()
+
+    def whole(self, layer: nn.Module) -> bool:
+        """Whether the layer is called, and its parameters are used by its calls alone."""
+        return id(layer) in self.called and id(layer) not in self.outside
 
 
 def _is_own(layer: nn.Module) -> bool:
@@ -153,12 +198,13 @@ def _is_own(layer: nn.Module) -> bool:
     return not isinstance(layer, nn.ModuleList | nn.ModuleDict) and any(True for _ in layer.parameters())
 
 
-def _try_loss(task: Task, model: nn.Module, seed: int) -> None:
+def try_loss(task: Task, model: nn.Module, seed: int) -> None:
     """The loss of a few examples of the first batch, on a CPU."""
     batch, dim = tuple(task.batches(1, seed)[0]), task.example_dim()
     count = min(2, batch[0].shape[dim])
-    part = tuple(x.narrow(dim, 0, count) for x in batch)
-    carry = {name: x.cpu().narrow(dim, 0, count).contiguous() for name, x in task.start(model).items()}
+    part = task.part(batch, 0, max(1, batch[0].shape[dim] // count))
+    rows = part[0].shape[dim]
+    carry = {name: x.cpu().narrow(dim, 0, rows).contiguous() for name, x in task.start(model).items()}
     task.loss_part(model, part, batch, carry)
 
 

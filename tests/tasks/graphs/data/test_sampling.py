@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.propagations import Propagation
@@ -94,3 +95,46 @@ def test_the_sampled_recipe_learns_the_club() -> None:
             task.loss(net, batch, {})[0].backward()
             maker.step()
     assert task.evaluate(net.eval(), "test")["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("fan", [2, 10_000])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_parts_of_a_batch_have_its_logits_and_gradients(fan: int, layers: int) -> None:
+    """In float64: the loss of all parts, weighed by their nodes, and its gradients are those of the batch."""
+    recipe = override(RECIPES["kipf"], [f"num_layers={layers}", "dropout=0", "input_dropout=0"])
+    draw = torch.Generator().manual_seed(0)
+    graph = Graph(torch.randint(NODES, (2, 150), generator=draw), num_nodes=NODES)
+    x = torch.randn(NODES, 5, generator=draw, dtype=torch.float64)
+    there, back = graph.propagation("sym", dtype=torch.float64)
+    sampling = NeighborSampling(passes=1, batch_size=7, num_layers=layers, num_neighbors=fan, seed=5)
+    labels = torch.arange(NODES) % 3
+    steps = NeighborBatches(Propagation(there, back), x, labels, torch.arange(20), sampling)
+    torch.manual_seed(1)
+    net = build(recipe, 5, 3).double()
+    for batch in steps:
+        whole = NeighborBatch.of(batch)
+        parts = [whole.part(rank, 3, layers, 5) for rank in range(3)]
+        found = []
+        for some in ([whole], parts):
+            losses = [total_loss(net(b.x(5), b.graph())[: len(b.labels)], b.labels) for b in some]
+            found.append(with_gradients(torch.stack(losses).sum(), net))
+        assert torch.equal(torch.cat([part.labels for part in parts]), whole.labels)
+        for one, several in zip(*found, strict=True):
+            assert torch.allclose(one, several, rtol=1e-12, atol=1e-12)
+        if fan > NODES:
+            features = whole.x(5)
+            assert isinstance(features, Tensor)
+            rows = torch.stack([(x == row).all(1).nonzero()[0, 0] for row in features[: len(whole.labels)]])
+            expected = with_gradients(total_loss(net(x, graph)[rows], labels[rows]), net)
+            for one, full in zip(found[0], expected, strict=True):
+                assert torch.allclose(one, full, rtol=1e-6, atol=1e-6)
+
+
+def total_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    return functional.cross_entropy(logits, labels, reduction="sum")
+
+
+def with_gradients(loss: Tensor, net: nn.Module) -> list[Tensor]:
+    net.zero_grad()
+    loss.backward()
+    return [loss.detach(), *(p.grad for p in net.parameters() if p.grad is not None)]

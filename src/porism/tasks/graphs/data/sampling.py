@@ -54,6 +54,29 @@ class NeighborBatch(NamedTuple):
         *others, features = self
         return *others, *features
 
+    def part(self, rank: int, size: int, layers: int, width: int) -> "NeighborBatch":
+        """The training nodes of one of several processes with what their logits depend on: so many hops of the
+        subgraph. Where there are fewer nodes than processes, all of it."""
+        if len(self.labels) < size:
+            return self
+        there = Csr(self.there_starts, self.there_columns, self.there_values)
+        chosen = torch.arange(len(self.labels)).tensor_split(size)[rank]
+        position, nodes, frontier = torch.full((there.height,), -1), chosen, chosen
+        position[chosen] = torch.arange(len(chosen))
+        for _ in range(layers):
+            reached = there.columns[_entries(there.starts, frontier)].long().unique()
+            frontier = reached[position[reached] < 0]
+            position[frontier] = torch.arange(len(nodes), len(nodes) + len(frontier))
+            nodes = torch.cat([nodes, frontier])
+        entries, lengths = _entries(there.starts, nodes), there.starts.diff()[nodes]
+        rows, columns = torch.arange(len(nodes)).repeat_interleave(lengths), position[there.columns[entries].long()]
+        # Rows of the last hop point outside, and no logit depends on them.
+        kept = columns >= 0
+        rows, columns, values = rows[kept], columns[kept], there.values[entries][kept]
+        own = Csr(starts_of(rows, len(nodes)), columns.int(), values)
+        back = transpose(own.starts, own.columns, len(nodes)).of(own.values)
+        return NeighborBatch(self.labels[chosen], *own, *back, features=_rows(self.x(width), nodes))
+
     def graph(self) -> SampledGraph:
         there = Csr(self.there_starts, self.there_columns, self.there_values)
         return SampledGraph(Propagation(there, Csr(self.back_starts, self.back_columns, self.back_values)))
@@ -156,7 +179,7 @@ def _entries(starts: Tensor, rows: Tensor) -> Tensor:
     """Indices of the entries of some rows, row after row."""
     lengths = starts.diff()[rows]
     ends = lengths.cumsum(0)
-    return torch.arange(int(ends[-1])) + (starts[rows] - ends + lengths).repeat_interleave(lengths)
+    return torch.arange(int(lengths.sum())) + (starts[rows] - ends + lengths).repeat_interleave(lengths)
 
 
 def _rows(x: Features, nodes: Tensor) -> tuple[Tensor, ...]:
