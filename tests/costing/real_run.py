@@ -1,6 +1,7 @@
 """What a fresh run on real tensors does, to hold costs against."""
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from porism.costing.counting.saved import storages_of
 
 
 def really_kept(module: nn.Module, *inputs: Tensor) -> int:
-    """The bytes that a fresh run keeps: unique storages less parameters."""
+    """The bytes that a fresh run keeps, by hooks or on the contexts of functions: unique storages less parameters."""
     module = copy.deepcopy(module)
     kept: dict[int, Any] = {}
 
@@ -21,6 +22,22 @@ def really_kept(module: nn.Module, *inputs: Tensor) -> int:
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         output = Outputs.of(module(*inputs))
+    for node in _nodes(output.tensors):
+        for hung in getattr(node, "__dict__", {}).values():
+            if isinstance(hung, Tensor):
+                keep(hung)
     owned = {storage._cdata for weight in module.parameters() for storage in storages_of(weight)}
     assert output.tensors
     return sum(storage.nbytes() for address, storage in kept.items() if address not in owned)
+
+
+def _nodes(tensors: Iterable[Tensor]) -> set[Any]:
+    """All nodes of autograd that tensors come from."""
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    found: set[Any] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += [following for following, _ in node.next_functions if following is not None]
+    return found
