@@ -319,6 +319,7 @@ def _(x: Tensor, weight: Tensor) -> Tensor:
 def test_no_operator_is_free_by_its_name() -> None:
     found = cost(lambda x, w: rows_scatter(x, w), "B D : data", "D H : data")
     assert "not counted: never_wrong.rows_scatter" in found.verdict
+    assert found.verdict.startswith("a lower bound, the same on 3 held-out sizes")
     assert found.at(B=2, D=3, H=4).flops.label == "lower bound"
 
 
@@ -419,16 +420,51 @@ def test_blocks_that_a_mask_of_flex_attention_leaves_out_are_not_counted() -> No
     assert count(lambda q: flex_attention(q, q, q), x).flops == 4 * 6 * D * T**2
 
 
-def test_messages_summed_edge_by_edge_are_said_to_be_elementwise() -> None:
-    def messages(x: Tensor, edges: Tensor) -> Tensor:
-        return torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
+def by_index_add(x: Tensor, weight: Tensor, edges: Tensor) -> Tensor:
+    return torch.zeros_like(x).index_add(0, edges[1], x[edges[0]] * weight[:, None])
 
-    found = cost(messages, "N D", "2 E : int < N")
+
+def by_scatter_add(x: Tensor, weight: Tensor, edges: Tensor) -> Tensor:
+    messages = x.index_select(0, edges[0]) * weight.view(-1, 1)
+    return torch.zeros_like(x).scatter_add_(0, edges[1].view(-1, 1).expand_as(messages), messages)
+
+
+def unweighted(x: Tensor, _: Tensor, edges: Tensor) -> Tensor:
+    return torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
+
+
+@pytest.mark.parametrize("run", [by_index_add, by_scatter_add, unweighted])
+def test_messages_along_edges_count_as_the_sparse_product(run: Any) -> None:
+    found = cost(run, "N D", "E", "2 E : int < N")
+    assert (str(found.flops), str(found.backward_flops)) == ("2*D*E", "2*D*E")
+    assert str(found.under(elementwise=True).flops) == "2*D*E"  # the weight's product is among them
+
+
+def test_sums_by_index_of_anything_else_are_said_to_be_elementwise() -> None:
+    found = cost(lambda x, batch: x.new_zeros(3, x.shape[1]).index_add_(0, batch, x), "N D", "N : int < 3")
+    assert str(found.flops) == "0"
     assert "sums by index_add are elementwise work" in found.verdict
     summed = found.under(elementwise=True)
-    assert (str(summed.flops), "index_add" in summed.verdict) == ("D*E", False)
+    assert (str(summed.flops), "index_add" in summed.verdict) == ("D*N", False)
+
+
+def test_rows_that_a_table_does_not_have_are_refused_at_every_size() -> None:
+    def positions(net: Net, x: Tensor) -> Any:
+        return net.linear(x + net.linear.weight.new_zeros(200, 8)[torch.arange(x.shape[1])])
+
+    found = cost(Net(positions), "B T 8")
+    assert found.at(B=1, T=200).flops == 2 * 200 * 64
+    assert found.at(B=1, T=201).flops.label == "unknown"
+    assert found.solve("T", flops=1e9, B=1) == 200
+
+
+def test_elementwise_work_inside_of_kernels_is_said_to_be_left_out() -> None:
+    found = cost(nn.Linear(8, 8), "B 8").under(elementwise=True)
+    assert "none for that inside of fused kernels, for biases of products" in found.verdict
 
 
 def test_a_complex_product_counts_as_four() -> None:
     found = cost(lambda x, y: torch.complex(x, y) @ torch.complex(x, y).mT, "B D", "B D")
     assert str(found.flops) == "8*B**2*D"
+    assert "a complex product counts as four" in found.verdict
+    assert "complex" not in cost(lambda x: x @ x.mT, "B D").verdict

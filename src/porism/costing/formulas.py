@@ -133,6 +133,8 @@ class CostFormulas:
         if self.target.summed and not self.conventions.elementwise:
             sums = ", ".join(sorted(self.target.summed))
             parts.append(f"sums by {sums} are elementwise work (2 for each number as a sparse product)")
+        if self.target.has_complex:
+            parts.append("a complex product counts as four")
         if self.target.unmeasured:
             parts.append(f"{self.titles['activation_bytes']} {self.unmeasured}")
         if self.uncounted:
@@ -153,7 +155,10 @@ class CostFormulas:
             f"{letter} {min(sizes[letter] for sizes in checked)} to {max(sizes[letter] for sizes in checked)}"
             for letter in self.letters
         )
-        return f"exact on {len(checked)} held-out sizes ({', '.join(ranges)})" if self.letters else "counted"
+        if not self.letters:
+            return "a lower bound was counted" if self.uncounted else "counted"
+        sizes = f"{len(checked)} held-out sizes ({', '.join(ranges)})"
+        return f"a lower bound, the same on {sizes}" if self.uncounted else f"exact on {sizes}"
 
     def least_sizes(self, *kinds: str) -> dict[str, int]:
         """The sizes from which on the formulas hold, of letters for which that is not the smallest."""

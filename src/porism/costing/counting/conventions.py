@@ -7,6 +7,11 @@ from sympy import Expr
 from porism.costing.alphabet import factored
 from porism.errors import RecipeError
 
+ELEMENTWISE = (
+    "one for each element of elementwise work (none for that inside of fused kernels, for biases of products, "
+    "for comparisons and copies)"
+)
+
 
 @dataclass(frozen=True)
 class Conventions:
@@ -23,7 +28,10 @@ class Conventions:
     causal: str = "full"
     """`half` counts half of the products that a kernel masks causally."""
     elementwise: bool = False
-    """Count one operation for each element of sums, activations, norms and the like, too."""
+    """Count one operation for each element of sums, activations, norms and the like, too.
+
+    That is those which are operators of their own: not the softmax of fused attention, the gates of an LSTM's kernel,
+    the bias of a product."""
 
     def __post_init__(self) -> None:
         if self.multiply_add not in (1, 2):
@@ -38,7 +46,7 @@ class Conventions:
     @property
     def text(self) -> str:
         causal = "in full" if self.causal == "full" else "by half"
-        elementwise = "one for each element of elementwise work" if self.elementwise else "elementwise work left out"
+        elementwise = ELEMENTWISE if self.elementwise else "elementwise work left out"
         return f"{self.multiply_add} for a multiply-add, causal products {causal}, {elementwise}"
 
     @property

@@ -74,6 +74,8 @@ class Count:
     """Attributes of the module that need a gradient, as a router's loss does, and are no part of its output."""
     reads_numbers: bool = False
     """Whether an operator ran that hands numbers to the code, or whose result has a shape that depends on them."""
+    has_complex: bool = False
+    """Whether a product of complex numbers is among the operations: it counts as four."""
     unmeasured: tuple[str, ...] = ()
     """Operators that keep memory of a size that only the library of a GPU tells, left out of `saved`."""
     sees_kept: bool = True
@@ -189,6 +191,7 @@ def _count_call(
         ends=len(outputs.ends),
         aside=aside,
         reads_numbers=recorder.reads_numbers,
+        has_complex=recorder.has_complex,
         unmeasured=tuple(
             sorted(UNKNOWN_ON_GPU & {name for path in recorder.products["forward"].values() for name in path})
         ),

@@ -4,6 +4,7 @@ A fake tensor holds no numbers, and yet `torch.arange(T)` can only be one thing.
 constants alone remembers the call that made it; the call is run when code asks for its numbers, and not before.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -71,14 +72,17 @@ def numbers_of(tensor: Tensor) -> Tensor | None:
     return made if isinstance(made, Tensor) else None
 
 
-READERS = frozenset({aten._local_scalar_dense.default, aten.equal.default, aten.embedding.default})
+PICKING = frozenset({aten.embedding.default, aten.index_select.default, aten.index.Tensor})
+"""Operators that pick rows, which must be there."""
+READERS = frozenset({aten._local_scalar_dense.default, aten.equal.default}) | PICKING
 """Operators that look at numbers."""
 
 
 def answer(operator: Any, args: Any) -> Any:
     """What an operator gives that reads numbers, where they are known; None elsewhere."""
-    if operator is aten.embedding.default:
-        check_rows(*args[:2])
+    if operator in PICKING:
+        for size, indices, least in _picked(operator, *args):
+            check_rows(size, indices, least)
         return None
     if operator is aten._local_scalar_dense.default:
         numbers = numbers_of(args[0])
@@ -89,8 +93,22 @@ def answer(operator: Any, args: Any) -> Any:
     return None
 
 
-def check_rows(table: Tensor, indices: Tensor) -> None:
+def _picked(operator: Any, table: Tensor, *args: Any) -> Iterator[tuple[int, Tensor, int]]:
+    """Each size that an operator picks from, the indices, and the least index that it takes."""
+    if operator is aten.embedding.default:
+        yield table.shape[0], args[0], 0
+    elif operator is aten.index_select.default:
+        yield table.shape[args[0]], args[1], 0
+    else:
+        for size, indices in zip(table.shape, args[0], strict=False):
+            if indices is not None and indices.dtype in (torch.int64, torch.int32):
+                yield size, indices, -size
+            elif indices is not None:
+                return  # a mask stands for several dimensions
+
+
+def check_rows(size: int, indices: Tensor, least: int = 0) -> None:
     """A row beyond the end of a table is an error on real tensors, and so it is here where the rows are known."""
     rows = numbers_of(indices)
-    if rows is not None and rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < table.shape[0]:
-        raise IndexError(f"index out of range: rows {int(rows.min())} to {int(rows.max())} of {table.shape[0]}")
+    if rows is not None and rows.numel() and not least <= int(rows.min()) <= int(rows.max()) < size:
+        raise IndexError(f"index out of range: rows {int(rows.min())} to {int(rows.max())} of {size}")

@@ -22,6 +22,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 from torch.utils.flop_counter import flop_registry
 
+from porism.costing.counting import messages
 from porism.costing.counting.conditions import Conditions
 from porism.costing.counting.flops import CORRECTIONS
 from porism.costing.counting.kernels import Kernel, work
@@ -81,6 +82,7 @@ class Recorder(TorchDispatchMode):
         self.kernels: list[Kernel] = []
         self.ahead: set[str] = set()
         self.reads_numbers = False
+        self.has_complex = False
         self._lists_kernels = lists_kernels
         self._conditions = conditions
         self.direction = "forward"
@@ -190,22 +192,27 @@ class Recorder(TorchDispatchMode):
         self.reads_numbers = self.reads_numbers or known.reads_numbers
         formula = PRODUCTS.get(known.packet)
         path, elements = self.path, 0
+        work_of_elements = None
         try:
             flops = formula(*args, **kwargs, out_val=out) if formula else 0
         except Exception:  # a formula that does not know this layout of its operator must not pass for a zero
             self.uncounted[known.name] += 1
             return
+        flops = flops or messages.summed(operator, args, kwargs)
         if flops and not known.name.startswith("_fft") and _is_complex(args):
             flops *= 4  # real products, with the sums of their parts
+            self.has_complex = True
         if flops:
             self._add(self.products, path, known.name, flops)
             if known.may_be_causal and named_arguments(operator, args, kwargs).get("is_causal"):
                 self._add(self.causal, path, known.name, flops)
         elif known.is_elementwise:
             elements = elementwise_elements(operator, args, kwargs, out)
-            self._add(self.elementwise, path, known.name, elements)
+            tally = self._add(self.elementwise, path, known.name, elements)
+            work_of_elements = messages.Elementwise(tally, known.name, elements)
         elif formula is None and not known.is_free:
             self.uncounted[known.name] += 1
+        messages.follow(operator, args, out, work_of_elements)
         if not self._lists_kernels:
             return
         if known.is_still:
@@ -216,13 +223,14 @@ class Recorder(TorchDispatchMode):
         self.kernels.append(Kernel(self.direction, path, known.name, flops, elements, moved, amounts, 1 + self._still))
         self._still = 0
 
-    def _add(self, tallies: dict[str, Tally], path: str, name: str, number: int) -> None:
+    def _add(self, tallies: dict[str, Tally], path: str, name: str, number: int) -> dict[str, int]:
         direction = self.direction
         if direction == "forward" and is_of_gradient():
             direction = "backward"
             self.ahead.add(path)
         operators = tallies[direction].setdefault(path, {})
         operators[name] = operators.get(name, 0) + number
+        return operators
 
 
 def _is_complex(args: Any) -> bool:

@@ -110,7 +110,7 @@ class Target:
         """What the backward pass starts from; None for all outputs."""
         self.ends = 0
         self.summed: set[str] = set()
-        """Operators that add rows up by an index, as messages along edges are."""
+        """Operators that add rows up by an index which are no messages along edges."""
         self.factory = factory_letters(self.target)
         self._is_factory = bool(self.factory) or takes_nothing(self.target)
         self.letters = tuple(dict.fromkeys([*specs.letters_of(self.inputs), *self.factory]))
@@ -123,6 +123,7 @@ class Target:
         """Operators that keep memory of a size that is not known here."""
         self.needs_numbers = ""
         self.reads_numbers = False
+        self.has_complex = False
         self.uncompared = ""
         self.is_endless = False
         """Whether a run goes on as long as some condition on the data holds, or does not."""
@@ -309,10 +310,12 @@ class Target:
         self.uncounted.update(counted.uncounted)
         self.ahead |= counted.ahead
         self.reads_numbers = self.reads_numbers or counted.reads_numbers
+        self.has_complex = self.has_complex or counted.has_complex
         self.unsearched.update(counted.unsearched)
         self.aside.update(counted.aside)
         self.ends = max(self.ends, counted.ends)
-        self.summed.update(*(SUMS_BY_INDEX & operators.keys() for operators in counted.elementwise_forward.values()))
+        for operators in counted.elementwise_forward.values():
+            self.summed |= SUMS_BY_INDEX & {name.removesuffix("_") for name in operators}
         if not self.needs_numbers:
             self.unmeasured.update(counted.unmeasured)
         return counted, called

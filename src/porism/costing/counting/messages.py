@@ -1,0 +1,79 @@
+"""Message passing along edges: rows picked by an index, perhaps multiplied, and summed by another index.
+
+That is the product of a sparse matrix with the rows, written as `y.index_add(0, target, x[source] * weight[:, None])`,
+and counts as much: a multiply-add for each number of every edge, 2 E D. Sums by index of anything else are elementwise
+work.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from porism.costing.counting.operators import ADDED, base_name, named_arguments
+
+PICKING = frozenset({"index", "_unsafe_index", "index_select", "gather"})
+CARRYING = frozenset({"mul", "div", "clone", "_to_copy", "_unsafe_view"})
+"""What a message goes through beside views: its weight, another number format."""
+SUMMING = frozenset({"index_add", "scatter_add", "scatter_reduce", "index_put", "_index_put_impl", "_unsafe_index_put"})
+SUMS = ("sum", "mean")
+
+
+class Elementwise(NamedTuple):
+    """Elementwise work as it stands in a tally."""
+
+    tally: dict[str, int]
+    name: str
+    elements: int
+
+
+class _Message(NamedTuple):
+    """What has been done to picked rows. The multiplications are part of the product once they are summed."""
+
+    multiplied: tuple[Elementwise, ...] = ()
+
+
+def follow(operator: Any, args: Any, out: Any, work: Elementwise | None) -> None:
+    """Note that what came out is a message, where it is one."""
+    role = _role(operator)
+    if role not in ("picks", "carries") or not isinstance(out, Tensor) or not out.is_floating_point():
+        return
+    if role == "picks":
+        out.porism_message = _Message()  # type: ignore[attr-defined]
+        return
+    carried = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor) and leaf.numel() == out.numel()]
+    message = next((known for leaf in carried if (known := _message(leaf)) is not None), None)
+    if message is not None:
+        out.porism_message = _Message((*message.multiplied, work) if work else message.multiplied)  # type: ignore[attr-defined]
+
+
+def summed(operator: Any, args: Any, kwargs: Any) -> int:
+    """The operations of the sparse product that an operator ends: 0 where it sums no messages."""
+    if _role(operator) != "sums":
+        return 0
+    given = named_arguments(operator, args, kwargs)
+    if not given.get("accumulate", True) or given.get("reduce", "sum") not in SUMS:
+        return 0
+    source = given[ADDED[base_name(operator)]]
+    message = _message(source)
+    if message is None:
+        return 0
+    for work in message.multiplied:
+        work.tally[work.name] -= work.elements
+    source.porism_message = _Message()
+    return 2 * int(source.numel())
+
+
+def _message(tensor: Tensor) -> _Message | None:
+    return getattr(tensor, "porism_message", None)
+
+
+@cache
+def _role(operator: Any) -> str:
+    name = base_name(operator)
+    if name in PICKING:
+        return "picks"
+    if name in SUMMING:
+        return "sums"
+    return "carries" if name in CARRYING or getattr(operator, "is_view", False) else ""
