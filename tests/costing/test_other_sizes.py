@@ -200,3 +200,10 @@ def test_every_answer_outside_says_from_where_on_formula_and_count_differ() -> N
 def test_a_difference_at_single_sizes_is_no_difference_from_there_on() -> None:
     found = cost(lambda x: x @ x.mT if x.shape[1] % 1000 == 0 else x * 2, "B T D")
     assert "formula and count differ at T=3000" in found.at(B=2, T=3000, D=4).flops.why
+
+
+def test_a_condition_that_holds_unless_all_letters_are_small_is_no_part_of_what_is_confirmed() -> None:
+    found = cost(lambda x: x.sigmoid() if x.shape[0] * x.shape[1] > 3 else x, "B T")
+    assert found.at(B=1, T=2).activation_bytes == 0
+    assert found.at(recount=False, B=1, T=2).activation_bytes.label != "by formula"
+    assert found.at(recount=False, B=9, T=20).activation_bytes.label == "by formula"

@@ -93,7 +93,23 @@ def interpolate(
     }
     least = _least(survey, formulas)
     smallest = samples.smallest()
-    return {name: _with_ranges(fitted, least.get(name, {}), smallest) for name, fitted in verdicts.items()}
+    ranged = {name: _with_ranges(fitted, least.get(name, {}), smallest) for name, fitted in verdicts.items()}
+    return {name: _from_corner(samples, name, formulas.get(name), fitted) for name, fitted in ranged.items()}
+
+
+def _from_corner(samples: Samples, name: str, formula: Formula | None, fitted: Fitted) -> Fitted:
+    """With ranges that begin at the sizes held out, where the formula fails with all letters at their smallest.
+
+    Each letter was small beside large others; a condition on a product of sizes (B T > 3) fails where all are.
+    """
+    if formula is None or not fitted.ranges:
+        return fitted
+    corner = {letter: low for letter, (low, _) in fitted.ranges.items()}
+    counted = samples.at(corner)
+    if counted is None or name not in counted or formula(corner) == counted[name]:
+        return fitted
+    held_out = {letter: min(sizes[letter] for sizes in fitted.checked) for letter in corner}
+    return replace(fitted, ranges={letter: (held_out[letter], high) for letter, (_, high) in fitted.ranges.items()})
 
 
 def _with_ranges(fitted: Fitted, least: Sizes, smallest: Sizes) -> Fitted:
