@@ -207,3 +207,17 @@ def test_a_condition_that_holds_unless_all_letters_are_small_is_no_part_of_what_
     assert found.at(B=1, T=2).activation_bytes == 0
     assert found.at(recount=False, B=1, T=2).activation_bytes.label != "by formula"
     assert found.at(recount=False, B=9, T=20).activation_bytes.label == "by formula"
+
+
+def test_an_extrapolated_number_is_no_lower_bound_where_operators_are_not_counted() -> None:
+    def windowed(x: Tensor) -> Tensor:
+        return torch.linalg.inv(torch.eye(2)).sum() + torch.cat([part @ part.mT @ part for part in x.split(512, 1)], 1)
+
+    found = cost(windowed, "B T 8")
+    flops = found.at(recount=False, B=1, T=2048).flops
+    assert (flops.label, "not counted: linalg_inv_ex" in flops.why) == ("extrapolated", True)
+    assert found.at(B=3, T=20).flops.label == "lower bound"
+
+
+def test_a_check_of_all_elements_is_no_work() -> None:
+    assert not cost(lambda x: torch.ops.aten._is_all_true(x > 0) * x, "B D").uncounted

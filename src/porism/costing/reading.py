@@ -60,6 +60,8 @@ class CostReading:
         if not left_out or found.low is None:
             return found
         why = "; ".join(filter(None, (*left_out, found.why)))
+        if found.label == "extrapolated":  # a formula may be too large there: what it gives is no bound
+            return replace(found, why=why)
         return Quantity.at_least(found.low, unit=unit, why=why, formula=found.formula, sizes=self.sizes)
 
     def of(

@@ -44,7 +44,8 @@ FREE = _names("""
     index _unsafe_index _unsafe_masked_index index_select gather embedding take masked_select nonzero nonzero_static
     _unique _unique2 unique_dim unique_consecutive searchsorted bucketize
 
-    eq ne lt le gt ge equal isin isnan isinf isneginf isposinf signbit any all logical_and logical_or logical_xor
+    eq ne lt le gt ge equal isin isnan isinf isneginf isposinf signbit any all _is_all_true _is_any_true
+    logical_and logical_or logical_xor
     logical_not bitwise_and bitwise_or bitwise_xor bitwise_not __and__ __or__ __xor__ max min amax amin aminmax maximum
     minimum argmax argmin sort topk kthvalue median nanmedian mode cummax cummin max_pool2d_with_indices
     max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d count_nonzero
