@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from porism.training.interrupt import ask_to_stop
 
 FIXED: dict[str, Any] = {"loss": "cross_entropy", "threads": 1, "device": "cpu", "learning_rate": 0.02}
 DIES = "PORISM_TEST_DIES"
+MEASURED = "PORISM_TEST_MEASURED"
 
 
 def small(info: Any) -> nn.Module:
@@ -32,6 +34,23 @@ def dies(info: Any) -> nn.Module:
     if os.environ.get(DIES):
         os._exit(7)
     return large(info)
+
+
+def counts_baselines(info: Any) -> nn.Module:
+    """Lets every measurement of the baselines in this process leave its number in a file, and take a while."""
+    from porism.tasks.supervised.task import Supervised
+
+    measure = Supervised.baselines
+
+    def counted(self: Supervised) -> dict[str, dict[str, dict[str, float]]]:
+        with Path(os.environ[MEASURED]).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        time.sleep(0.5)
+        return measure(self)
+
+    if measure.__name__ != counted.__name__:
+        Supervised.baselines = counted  # type: ignore[method-assign]
+    return small(info)
 
 
 def events(run: Path) -> list[str]:
@@ -84,6 +103,20 @@ def test_a_request_to_stop_stops_all_with_a_checkpoint(points: Data, tmp_path: P
     assert stopped
     assert all(read_run(run).metrics is None for run in runs)
     assert side_by_side([read_run(run) for run in stopped])[0].startswith("All times were measured with 2 trainings")
+
+
+@pytest.mark.sweep(0)
+def test_baselines_are_measured_by_one_of_the_processes(
+    points: Data, tmp_path: Path, alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MEASURED, str(tmp_path / "measured"))
+    models = dict.fromkeys(["one", "other"], counts_baselines)
+    porism.compare(models, data=points, workers=2, out=tmp_path / "c", epochs=3, **FIXED)
+    assert len((tmp_path / "measured").read_text().splitlines()) == 1
+    expected = json.loads((alone / "one/metrics.json").read_text())["baselines"]
+    assert expected
+    for name in models:
+        assert json.loads((tmp_path / "c" / name / "metrics.json").read_text())["baselines"] == expected
 
 
 WRONG: dict[str, tuple[str, dict[str, Any]]] = {

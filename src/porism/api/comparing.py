@@ -4,6 +4,7 @@
 show the outcomes.
 """
 
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,18 +125,19 @@ class Plan:
         outcomes = {name: kept(request, folder / name) for name, request in self.trainings}
         for outcome in filter(None, outcomes.values()):
             _note_diverged(outcome, listeners)
-        jobs = [
-            Job(name, request, folder / name, self.own_pages, checkpoint_every, tensorboard, workers)
-            for name, request in self.trainings
-            if outcomes[name] is None
-        ]
-        check_jobs(jobs)
-        if not jobs:
-            return [outcome for outcome in outcomes.values() if outcome is not None]
-        threads = jobs[0].request.threads
-        each = "" if threads is None else f", each with {threads} thread{'s' * (threads > 1)}"
-        listeners.notes.note(f"{len(jobs)} trainings, {workers} at a time{each}")
-        trained = {outcome.path.name: outcome for outcome in train_side_by_side(jobs, workers, listeners.beside)}
+        with tempfile.TemporaryDirectory(prefix="porism-") as shared:
+            jobs = [
+                Job(name, request, folder / name, self.own_pages, checkpoint_every, tensorboard, workers, Path(shared))
+                for name, request in self.trainings
+                if outcomes[name] is None
+            ]
+            check_jobs(jobs)
+            if not jobs:
+                return [outcome for outcome in outcomes.values() if outcome is not None]
+            threads = jobs[0].request.threads
+            each = "" if threads is None else f", each with {threads} thread{'s' * (threads > 1)}"
+            listeners.notes.note(f"{len(jobs)} trainings, {workers} at a time{each}")
+            trained = {outcome.path.name: outcome for outcome in train_side_by_side(jobs, workers, listeners.beside)}
         return [outcomes[name] or trained[name] for name, _ in self.trainings]
 
 

@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple
 from porism.api.train import Request
 from porism.api.trainings import Listeners, Outcome, train_one
 from porism.errors import Interrupted, PorismError, RecipeError
+from porism.training.baselines import baselines_shared_in
 from porism.training.interrupt import ask_to_stop, signals_interrupt
 from porism.training.loop import Training
 from porism.training.progress import Progress, ProgressGroup, TensorBoardProgress
@@ -37,6 +38,8 @@ class Job(NamedTuple):
     tensorboard: bool
     at_a_time: int
     """How many trainings share the machine, which is kept with the times that are measured."""
+    shared: Path
+    """A folder for what is measured once for all of them."""
 
 
 class SentProgress:
@@ -124,7 +127,8 @@ def _train(job: Job, send: Send) -> Outcome:
         return ProgressGroup(*listeners)
 
     listeners = Listeners(progress, started, lambda _: progress)
-    return train_one(job.request, job.folder, listeners, job.own_page, job.checkpoint_every)
+    with baselines_shared_in(job.shared):
+        return train_one(job.request, job.folder, listeners, job.own_page, job.checkpoint_every)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import stat
 import sys
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from weakref import WeakSet
 
@@ -50,10 +51,10 @@ class Lock:
     """The right to write into a run's folder, until `release`, until nobody refers to it, or until the process ends.
 
     The lock belongs to the open file. The file stays when the lock is given back: to delete it would let two processes
-    lock two files of one name.
+    lock two files of one name. wait: until another process gives it back, instead of refusing.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, wait: bool = False) -> None:
         self._descriptor: int | None = None
         path = folder / LOCK
         try:
@@ -63,7 +64,7 @@ class Lock:
             raise cannot_write(path, error, 0) from error
         try:
             _refuse_foreign(path, descriptor)
-            _lock(folder, descriptor)
+            _lock(folder, descriptor, wait)
             _sign(descriptor)
         except BaseException:
             os.close(descriptor)
@@ -116,8 +117,8 @@ def _refuse_foreign(path: Path, descriptor: int) -> None:
         raise RunError(f"{path} is a file that porism did not write, and the lock of a run has that name. Move it.")
 
 
-def _lock(folder: Path, descriptor: int) -> None:
-    for attempt in range(ATTEMPTS):
+def _lock(folder: Path, descriptor: int, wait: bool) -> None:
+    for attempt in count() if wait else range(ATTEMPTS):
         try:
             _take(descriptor)
         except OSError as error:
@@ -125,7 +126,7 @@ def _lock(folder: Path, descriptor: int) -> None:
                 return
             if error.errno not in TAKEN:
                 raise cannot_write(folder / LOCK, error, 0) from error
-            if attempt < ATTEMPTS - 1:
+            if wait or attempt < ATTEMPTS - 1:
                 time.sleep(PAUSE)
         else:
             return
