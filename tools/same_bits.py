@@ -41,6 +41,7 @@ def bits(task: str, threads: int) -> str:
     from porism.runs.recipe import with_fields
     from porism.runs.record import read_run
     from porism.tasks import find
+    from porism.training.request import TrainingRequest
     from porism.training.session import begin
 
     kind, (name, fields) = find(task), SMALL[task]
@@ -53,7 +54,8 @@ def bits(task: str, threads: int) -> str:
     recipe = with_fields(kind.recipes[name], {**fields, "epochs": 2 * validations})
     with tempfile.TemporaryDirectory() as folder:
         short = type(kind.__name__, (kind,), {"batches": batches})
-        training = begin(short, recipe, Path(folder) / "run", device="cpu", seed=1, threads=threads)
+        request = TrainingRequest(short, recipe, seed=1, device="cpu", threads=threads)
+        training = begin(request, Path(folder) / "run")
         training.fit()
         found = hashlib.sha256()
         valid = [epoch.valid for epoch in read_run(training.run.path).epochs]
