@@ -7,7 +7,7 @@ import torch
 
 from porism.layers.skipgram import SkipGram
 from porism.tasks.words import metric as likelihood
-from porism.tasks.words.metric import cross_entropy
+from porism.tasks.words.metric import cross_entropy, pair_losses
 
 V, D = 7, 3
 FREQUENCIES = torch.tensor([50.0, 20, 10, 9, 5, 3, 1])
@@ -29,6 +29,18 @@ def test_a_softmax_says_what_it_says(monkeypatch: pytest.MonkeyPatch, at_once: i
     p = torch.softmax(made.weight @ made.context_weight.mT, 1).detach()
     expected = -sum(math.log(float(p[i, j])) for i, j in PAIRS.tolist()) / len(PAIRS)
     assert cross_entropy(made, PAIRS) == pytest.approx(expected, rel=1e-6)
+
+
+def test_every_pair_has_its_own_loss_in_its_place_however_often_its_word_occurs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, pairs = model("negative"), torch.randint(V, (63, 2), generator=torch.Generator().manual_seed(1))
+    q = made.noise.probabilities.double()
+    p = torch.softmax(made.weight.double() @ made.context_weight.double().mT + q.log(), 1).detach()
+    expected = -p[pairs[:, 0], pairs[:, 1]].log()
+    for at_once in (1, 3 * V, 2**24):
+        monkeypatch.setattr(likelihood, "SCORES_AT_ONCE", at_once)
+        torch.testing.assert_close(pair_losses(made, pairs), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_at_its_optimum_negative_sampling_says_the_truth() -> None:

@@ -38,6 +38,7 @@ MOST_TRIED = 1_000
 POWER_ITERATIONS = 3
 """Of the randomized SVD."""
 SEED = 0
+UNIGRAM = "unigram"
 LONGEST_SENTENCE = 10_000
 """gensim drops what is beyond."""
 
@@ -76,7 +77,7 @@ def baseline_metrics(data: WordsData, recipe: WordsRecipe) -> dict[str, dict[str
     """The metrics of each baseline on valid and test: name, then split."""
     counts = None if find_spec("sklearn") is None else count_pairs(data, recipe.window)
     contexts = count_contexts(data, recipe.window) if counts is None else _sum_of_rows(counts)
-    models = {"unigram": _model(contexts, torch.zeros(len(contexts), 1), torch.zeros(len(contexts), 1))}
+    models = {UNIGRAM: _model(contexts, torch.zeros(len(contexts), 1), torch.zeros(len(contexts), 1))}
     if counts is not None:
         models["PPMI and SVD"] = _chosen_on_valid(counts, contexts, data, recipe.vector_size)
     if find_spec("gensim") is not None:
@@ -227,8 +228,12 @@ def _model(contexts: Tensor, words: Tensor, others: Tensor) -> SkipGram:
 
 
 def _measured(name: str, model: SkipGram, data: WordsData, split: str, recipe: WordsRecipe) -> dict[str, float]:
-    metrics = {"cross_entropy": cross_entropy(model, data.pairs[split])}
-    if split == "test" and recipe.evaluation_data is not None and name != "unigram":
+    pairs = data.pairs[split]
+    if name == UNIGRAM:
+        # The same after every word, so it is computed once.
+        pairs = torch.stack([torch.zeros_like(pairs[:, 0]), pairs[:, 1]], 1)
+    metrics = {"cross_entropy": cross_entropy(model, pairs)}
+    if split == "test" and recipe.evaluation_data is not None and name != UNIGRAM:
         vectors = model.weight.detach()
         metrics |= evaluate(Path(recipe.evaluation_data), data.corpus.vocabulary.words, vectors).metrics()
     return metrics

@@ -53,27 +53,33 @@ SCORES_AT_ONCE = 2**24
 
 def cross_entropy(model: SkipGram, pairs: Tensor) -> float:
     """Mean over pairs of -log p(j | i), in nats: log V for a uniform prediction."""
-    return sum(float(block.sum()) for block in pair_losses(model, pairs)) / len(pairs) if len(pairs) else math.nan
+    return float(pair_losses(model, pairs).mean())
 
 
 @torch.no_grad()
-def pair_losses(model: SkipGram, pairs: Tensor) -> list[Tensor]:
-    """-log p(j | i) of each pair, in nats, in blocks that fit into memory.
+def pair_losses(model: SkipGram, pairs: Tensor) -> Tensor:
+    """-log p(j | i) of each pair, in nats.
 
     Softmax models and nce predict p(j | i) = exp(s_j) / Z. The optimum of negative sampling is
     s_j = log(p(j | i) / q_j) - log m, with q the noise and m negatives, so that it predicts
     p(j | i) = q_j exp(s_j) / Z. One number for all estimators, whatever their own loss is.
 
-    Shapes: pairs (P, 2) -> (P,) in all, in float64.
+    Shapes: pairs (P, 2) -> (P,) in float64.
     """
     device = model.weight.device
     shift = torch.zeros(model.num_embeddings, device=device)
     if model.estimator == "negative":
         shift = model.noise.probabilities.log().to(device, shift.dtype)
-    losses = []
-    for block in pairs.split(max(1, SCORES_AT_ONCE // model.num_embeddings)):
-        i, j = block.to(device).T
-        # (P, D) (D, V) -> (P, V)
-        scores = model.weight[i] @ model.context_weight.mT + shift
-        losses.append((scores.logsumexp(1) - scores.gather(1, j[:, None]).squeeze(1)).double())
+    i, j = pairs.to(device).T
+    # Scores and Z are those of a word: one row for all pairs that have it.
+    words, row = i.unique(return_inverse=True)
+    losses = torch.empty(len(pairs), dtype=torch.float64, device=device)
+    first = 0
+    for block in words.split(max(1, SCORES_AT_ONCE // model.num_embeddings)):
+        # (U, D) (D, V) -> (U, V)
+        scores = (model.weight[block] @ model.context_weight.mT).add_(shift)
+        chosen = ((row >= first) & (row < first + len(block))).nonzero().squeeze(1)
+        at = row[chosen] - first
+        losses[chosen] = (scores.logsumexp(1)[at] - scores[at, j[chosen]]).double()
+        first += len(block)
     return losses

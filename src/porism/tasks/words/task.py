@@ -172,7 +172,7 @@ class Words(Task):
 
     def example_scores(self, model: nn.Module, split: str) -> ExampleScores:
         # They are in random order, so a few together are resampled as well as each by itself, and sooner.
-        groups = torch.cat(pair_losses(_own_model(model), self._pairs(split))).cpu().split(PAIRS_TOGETHER)
+        groups = pair_losses(_own_model(model), self._pairs(split)).cpu().split(PAIRS_TOGETHER)
         return ExampleScores(
             metric=self.metric,
             unit=f"{PAIRS_TOGETHER}-pair group",
