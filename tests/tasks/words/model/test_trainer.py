@@ -2,6 +2,8 @@
 
 import math
 import sys
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,19 @@ from tests.tasks.words.model.reference import trained
 from torch import Tensor
 
 from porism.errors import MissingExtra, RecipeError, ShapeError, TrainingError
-from porism.tasks.words.model.trainer import END, LARGEST_BLOCK, Trainer, kept_share, padded
+from porism.layers.skipgram import SkipGram
+from porism.runs.recipe import override
+from porism.tasks.words.model import trainer as core
+from porism.tasks.words.model.trainer import (
+    END,
+    LARGEST_BLOCK,
+    Trainer,
+    _kernels,
+    kept_share,
+    kernel_step,
+    padded,
+)
+from porism.tasks.words.recipes import RECIPES
 
 pytest.importorskip("numba")
 
@@ -366,3 +380,28 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("porism.layers.skipgram.kernels.numba", raising=False)
     with pytest.raises(MissingExtra, match=r'training words needs numba, .*pip install "porism\[words\]"'):
         ours.train(text(100))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_kernels_are_compiled_before_the_first_step_and_change_nothing(
+    deterministic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels, called = _kernels(), list[tuple[str, int]]()
+
+    def noted(name: str) -> Callable[..., Any]:
+        def call(tokens: Any, *rest: Any) -> Any:
+            called.append((name, len(tokens)))
+            return getattr(kernels, name)(tokens, *rest)
+
+        return call
+
+    names = ["subsample", "in_blocks" if deterministic else "shared_memory"]
+    monkeypatch.setattr(core, "_kernels", lambda: SimpleNamespace(**{name: noted(name) for name in names}))
+    torch.manual_seed(0)
+    model = SkipGram(V, 7, "negative", 5, torch.ones(V))
+    torch.nn.init.normal_(model.context_weight)
+    before = [x.detach().clone() for x in model.parameters()]
+    recipe = override(RECIPES["small"], ["vector_size=7", f"deterministic={str(deterministic).lower()}"])
+    kernel_step(model, recipe, np.ones(V, np.int64), 100)
+    assert called == [(name, 0) for name in names]
+    assert all(torch.equal(x, y) for x, y in zip(model.parameters(), before, strict=True))

