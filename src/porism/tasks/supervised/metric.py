@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -105,24 +104,3 @@ def own_metrics(functions: Mapping[str, Function], output: Any, target: Any) -> 
             raise DataError(f"metrics: {name} gave {tuple(value.shape)}, expected one number.")
         found[name] = float(value)
     return found
-
-
-def baselines(train: Tensor, targets: Mapping[str, Tensor], loss: str, classes: int) -> dict[str, dict[str, Any]]:
-    """What is reached without looking at the input: by the most frequent class, or the mean of the targets.
-
-    >>> baselines(torch.tensor([0, 0, 0, 1]), {"test": torch.tensor([0, 1])}, "cross_entropy", 2)["majority class"]
-    {'test': {'accuracy': 0.5, 'cross_entropy': 0.836988216785836}}
-    """
-    if loss == "cross_entropy" and train.dim() == 1:
-        shares = torch.bincount(train, minlength=classes).double() / len(train)
-        # A class that train has not has no logarithm; it gets the share of half an example.
-        logits = shares.clamp(min=0.5 / len(train)).log()
-        return {
-            "majority class": {
-                split: measure(logits.expand(len(target), -1), target, loss) for split, target in targets.items()
-            }
-        }
-    if loss == "mse":
-        mean = train.double().mean(0)
-        return {"mean": {split: measure(mean.expand(target.shape), target, loss) for split, target in targets.items()}}
-    return {}

@@ -16,13 +16,13 @@ from porism.runs.tuning import Space
 from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.in_memory import Chosen, Examples
-from porism.tasks.supervised.data import OWN, SupervisedData, check_inputs, load_data, own_data, targets_of
+from porism.tasks.supervised.baselines import baseline_metrics, baseline_notes
+from porism.tasks.supervised.data import OWN, SupervisedData, check_inputs, load_data, own_data
 from porism.tasks.supervised.exhibits.confusion import confusion_matrix
 from porism.tasks.supervised.metric import (
     IGNORED,
     LOSSES,
     METRICS,
-    baselines,
     loss_name,
     loss_of,
     measure,
@@ -247,9 +247,10 @@ class Supervised(Task):
     def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
         if self.recipe.loss not in ("cross_entropy", "mse"):
             return {}
-        targets = {split: targets_of(examples) for split, examples in self.data.splits.items()}
-        train = targets.pop("train")
-        return baselines(train, targets, self.recipe.loss, len(self.classes))
+        return baseline_metrics(self.data.splits, self.recipe.loss, len(self.classes))
+
+    def baseline_notes(self) -> Sequence[str]:
+        return baseline_notes(self.data.splits, self.recipe.loss)
 
     def baselines_key(self) -> Hashable:
         return super().baselines_key(), self.recipe.loss

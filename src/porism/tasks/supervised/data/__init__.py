@@ -199,6 +199,15 @@ def targets_of(examples: Examples) -> Tensor:
         return torch.cat([examples.batch(some)[-1] for some in torch.arange(len(examples)).split(READ_AT_ONCE)])
 
 
+def inputs_of(examples: Examples) -> Tensor | None:
+    """All inputs of a split as rows of numbers, where they are one tensor of them in memory; None elsewhere."""
+    whole = _whole(examples)
+    if not isinstance(whole, Arrays) or len(whole.tensors) != 2 or whole.names is not None:
+        return None
+    x = whole.tensors[0] if whole is examples else examples.batch(torch.arange(len(examples)))[0]
+    return x.reshape(len(x), -1) if x.is_floating_point() else None
+
+
 def _highest_class(target: Tensor, split: str) -> int:
     if target.is_floating_point():
         raise DataError(
