@@ -111,7 +111,7 @@ class Cost(CostFormulas):
         would take long, and where the two differ it says from which size on; `recount=False` leaves that out. Where
         there is no formula, it is counted.
         """
-        given = self._checked(sizes, self.letters)
+        given = self.complete_sizes(sizes)
         reading = CostReading(self, given, recount, explains=True)
         return CostAt(**{kind: reading.quantity(kind) for kind in KINDS})
 
@@ -143,7 +143,7 @@ class Cost(CostFormulas):
         ((kind, budget),) = given_budgets.items()
         if letter not in self.letters:
             raise self._no_letter(letter, self.letters)
-        given = self._checked(sizes, self.letters, left_out=letter)
+        given = self.complete_sizes(sizes, left_out=letter)
         value, title = self._budgeted(kind, letter, given)
         size, known = largest_within(
             value,
@@ -285,7 +285,7 @@ class Cost(CostFormulas):
         """
         check_optimizer(optimizer)
         if sizes:
-            return Memory(**self._memory_at(optimizer, self._checked(sizes, self.letters), True, explains=True))
+            return Memory(**self._memory_at(optimizer, self.complete_sizes(sizes), True, explains=True))
         formulas = self._memory_formulas()
         for tally, formula in formulas.items():
             if formula is None:
@@ -322,7 +322,7 @@ class Cost(CostFormulas):
         """
         self._only_whole("fit")
         check_optimizer(optimizer)
-        given = self._checked(sizes, self.letters)
+        given = self.complete_sizes(sizes)
         limit = bytes_of(available)
         try:
             called, args, kwargs = self.target.hollow_call({**self.fixed, **given})
@@ -350,7 +350,7 @@ class Cost(CostFormulas):
         from porism.costing.predicting.time import time_of
 
         self._only_whole("time")
-        given = {**self.fixed, **self._checked(sizes, self.letters)}
+        given = {**self.fixed, **self.complete_sizes(sizes)}
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         place = torch.device(device)
@@ -443,11 +443,9 @@ class Cost(CostFormulas):
     def __iter__(self) -> Iterator[ModuleRow]:
         return iter(self.rows)
 
-    def _checked(
-        self, sizes: Mapping[str, SupportsIndex], letters: Sequence[str], left_out: str | None = None
-    ) -> dict[str, int]:
+    def complete_sizes(self, sizes: Mapping[str, SupportsIndex], left_out: str | None = None) -> dict[str, int]:
         """A whole number for each letter but the one left out: those given, else those that go without saying."""
-        expected = [letter for letter in letters if letter != left_out]
+        expected = [letter for letter in self.letters if letter != left_out]
         given = {letter: size for letter, size in self.sizes.items() if letter in expected}
         for letter, size in sizes.items():
             if letter not in expected:

@@ -80,7 +80,7 @@ class CostFormulas:
         formula = self.formula_or_none(kind)
         if formula is None:
             raise CostError(
-                f"cost: no formula was found for the {self.titles[kind]} of {self.name}: {self._reason(kind)}.",
+                f"cost: no formula was found for the {self.titles[kind]} of {self.name}: {self.reason(kind)}.",
                 self._without_formula(),
             )
         return formula
@@ -107,7 +107,7 @@ class CostFormulas:
     def findings(self) -> str:
         """The verdict without the conventions."""
         missing = [self.titles[kind] for kind in KINDS if self.formula_or_none(kind) is None]
-        parts = [f"{self.titles[kind]} differ at {at}" for kind in KINDS if (at := self._differs_at(kind))]
+        parts = [f"{self.titles[kind]} differ at {at}" for kind in KINDS if (at := self.differs_at(kind))]
         parts.append(f"no formula for {', '.join(missing)}" if missing else self._confirmed())
         parts += [f"{letter} in multiples of {step}" for letter, step in self.multiples.items()]
         for kind in KINDS:
@@ -117,7 +117,7 @@ class CostFormulas:
             parts.append(f"counted on real tensors, since fake ones gave {self.target.needs_numbers}")
         if self.target.uncompared:
             parts.append(f"not compared with a run on real tensors: {self.target.uncompared}")
-        if varying := [self.titles[kind] for kind in KINDS if self._varies(kind)]:
+        if varying := [self.titles[kind] for kind in KINDS if self.varies(kind)]:
             parts.append(f"{', '.join(varying)} depend on the data")
         if self.target.outputs is not None:
             parts.append(f"backward pass from {', '.join(map(str, self.target.outputs.names))}")
@@ -142,10 +142,12 @@ class CostFormulas:
         parts.append(f"kernels of {self.target.kernels.type}")
         return "; ".join(parts)
 
-    def _differs_at(self, kind: str) -> str:
+    def differs_at(self, kind: str) -> str:
+        """The sizes at which a count differs from the formula of a kind, in words; empty where there are none."""
         return next((fitted.differs_at for fitted in self._fitted(kind)[:1] if fitted.differs_at), "")
 
-    def _varies(self, kind: str) -> bool:
+    def varies(self, kind: str) -> bool:
+        """Whether the count of a kind depends on the values of the input, and not on its sizes alone."""
         path = self.rows[0].path
         return any(f"{tally} {path}" in self.target.varying for tally in tallies_of(kind))
 
@@ -190,5 +192,6 @@ class CostFormulas:
     def _fitted(self, *kinds: str) -> list[Fitted]:
         return [self.rows[0].fitted[tally] for kind in kinds for tally in tallies_of(kind)]
 
-    def _reason(self, kind: str) -> str:
+    def reason(self, kind: str) -> str:
+        """Why a kind has no formula."""
         return next(fitted.reason for fitted in self._fitted(kind) if fitted.reason)

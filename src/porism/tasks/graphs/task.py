@@ -318,11 +318,16 @@ class Graphs(Task):
         logits: Tensor = net(*(self._inputs_on(net) if data is None else self._prepared(data, net)))
         return logits.cpu()
 
+    def label_own_node(self, model: nn.Module, text: str) -> Prediction | None:
+        """The predicted class of a node of the training graph, by its name or number; None where a text is neither."""
+        node = find_node(text, self.data)
+        return None if node is None else label_node(text, node, self._logits(model), self.data)
+
     def _labelled(self, model: nn.Module, text: str) -> Prediction:
         # What is neither a file nor a graph's name is a node of the training graph, or nothing.
         known = Path(text).exists() or text in CATALOGUE
-        if not known and (node := find_node(text, self.data)) is not None:
-            return label_node(text, node, self._logits(model), self.data)
+        if not known and (found := self.label_own_node(model, text)) is not None:
+            return found
         if self._assets.get("one_hot"):
             raise DataError(f"{text}: the model has one-hot nodes, so it knows those of its training graph alone.")
         columns = [FeatureColumn(name, kinds and tuple(kinds)) for name, kinds in self._assets.get("columns", ())]

@@ -8,7 +8,7 @@ from sympy import Expr
 from porism.costing.alphabet import ALPHABET
 from porism.costing.breakdown import terms_of
 from porism.costing.cost import Cost
-from porism.costing.module_row import KINDS, tallies_of
+from porism.costing.module_row import KINDS
 from porism.errors import PorismError
 from porism.report.formula import mathml
 from porism.web.processes.formula_trees import tree_of
@@ -77,10 +77,10 @@ def _letter(cost: Cost, letter: str) -> dict[str, Any]:
 
 def _formula(cost: Cost, kind: str, terms: Mapping[str, Any]) -> dict[str, Any]:
     formula, label, why = cost.formula_or_none(kind), "by formula", ""
-    if cost._varies(kind):
+    if cost.varies(kind):
         return _entry(None, "range", "depends on the data")
     if formula is None:
-        return _entry(None, "unknown", cost._reason(kind))
+        return _entry(None, "unknown", cost.reason(kind))
     operations = kind in ("flops", "backward_flops")
     left_out = []
     if operations and cost.uncounted:
@@ -132,7 +132,7 @@ def _entry(
 
 
 def _doubt(cost: Cost, kind: str) -> str:
-    differs = cost.rows[0].fitted[tallies_of(kind)[0]].differs_at
+    differs = cost.differs_at(kind)
     parts = [f"it differs at {differs}"] if differs else []
     parts += ["other sizes are refused"] if cost.target.refuses_some else []
     return ", ".join(parts)

@@ -83,7 +83,7 @@ def recount(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
     with counting(step):
         cost = DERIVED.get(payload).cost
     step.check()
-    sizes = cost._checked(payload["at"], cost.letters)
+    sizes = cost.complete_sizes(payload["at"])
     reading = CostReading(cost, sizes, recount=True, explains=False)
     found = {kind: reading.quantity(kind) for kind in KINDS}
     counted = reading.counted(always=True)

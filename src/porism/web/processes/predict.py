@@ -10,7 +10,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from porism.errors import DataError
-from porism.tasks.graphs.predict import find_node, label_node
 from porism.tasks.graphs.task import Graphs
 from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.predict import AutoregressiveModel, generate, seed_of
@@ -89,10 +88,10 @@ class WatchedModel:
 
 def _node(run: LoadedRun, task: Graphs, text: str) -> Prediction:
     """A node of the run's own graph. A path is none: no file is read because a request names it."""
-    node = find_node(text, task.data)
-    if node is None:
+    found = task.label_own_node(run.model, text)
+    if found is None:
         raise DataError(f"{text[:60]!r} is no node of {task.data.name}. Its nodes are numbered from 0 on.")
-    return label_node(text, node, task._logits(run.model), task.data)
+    return found
 
 
 def _completed(run: LoadedRun, payload: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
