@@ -3,12 +3,13 @@
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from porism.report import numbers
 from porism.report.drawing import series
 from porism.report.formula import mathml
+from porism.report.template_environment import template_environment
 
 
 def render(name: str, **values: Any) -> Markup:
@@ -18,14 +19,7 @@ def render(name: str, **values: Any) -> Markup:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("porism.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
-    )
+    environment = template_environment("porism.report")
     for function in (numbers.count, numbers.amount, numbers.score, numbers.difference, numbers.percent):
         environment.filters[function.__name__] = function
     for shown in (numbers.brief, numbers.duration):

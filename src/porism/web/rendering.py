@@ -3,7 +3,9 @@
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
+
+from porism.report.template_environment import template_environment
 
 
 def render(name: str, values: dict[str, Any]) -> str:
@@ -13,11 +15,4 @@ def render(name: str, values: dict[str, Any]) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("porism.web"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
-    )
+    return template_environment("porism.web")

@@ -338,15 +338,15 @@ def test_the_headline_of_a_run(blank: "Page", facts: dict[str, Any], sentence: s
     [
         ({"method": "softmax", "error": 0}, "Causal softmax is what the cheaper methods are held against"),
         ({"method": "sliding", "error": None}, "A window of 4 against softmax"),
-        ({"method": "block", "error": 0.804}, "Blocks of 4 are 80 % off softmax here"),
+        ({"method": "block", "error": 0.804}, "Blocks of 4 are 80\u00a0% off softmax here"),
         ({"method": "hybrid", "error": 0}, "A window of 4 with the series of order 2 beyond equals softmax here"),
         (
             {"method": "sliding", "error": 0.5, "random": True},
-            "A window of 4 is 50 % off softmax on random queries and keys",
+            "A window of 4 is 50\u00a0% off softmax on random queries and keys",
         ),
         (
             {"method": "taylor", "error": 0.34, "orders": [{"K": 2, "error": 0.34}, {"K": 6, "error": 0.032}]},
-            "The series of order 2 is 34 % off softmax here; order 6 would be 3.2 % off",
+            "The series of order 2 is 34\u00a0% off softmax here; order 6 would be 3.2\u00a0% off",
         ),
     ],
 )

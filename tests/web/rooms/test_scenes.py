@@ -300,7 +300,7 @@ def test_a_window_of_two_attends_to_two_cells_a_row_and_the_series_gets_nearer(o
     cells = "document.querySelectorAll('#own .cell').length"
     assert page.evaluate(cells) == 2 * 6 - 1
     page.get_by_text("Series K").click()
-    error = r"The series of order {} is ([\d.]+) % off"
+    error = r"The series of order {} is ([\d.]+)\s% off"
     page.locator("h1", has_text=re.compile(error.format(2))).wait_for()
     second = re.search(error.format(2), headline(page))
     for _ in range(2):

@@ -56,7 +56,7 @@ def test_a_digit_is_drawn_by_pointer_and_by_keys(open_room: OpenRoom) -> None:
     page.mouse.up()
     page.get_by_role("button", name="Classify").click()
     page.locator(".answer tr").first.wait_for()
-    assert re.search(r"\d+\.\d %", page.inner_text(".answer"))
+    assert re.search(r"\d+\.\d\u00a0%", page.inner_text(".answer"))
     page.locator("#try").get_by_role("button", name="Clear").click()
     page.locator("#try canvas").focus()
     page.keyboard.press("Space")

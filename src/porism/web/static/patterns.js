@@ -2,7 +2,7 @@
 
 import { $, announce, fill, h, reading, s, say, table } from "./dom.js";
 import { listed } from "./headline.js";
-import { patternHeadline } from "./room_headlines.js";
+import { patternHeadline, percent } from "./room_headlines.js";
 import { heat } from "./heat.js";
 import { curves } from "./plot.js";
 import { createStore } from "./store.js";
@@ -58,7 +58,7 @@ function small(method, W) {
   }));
   return s("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, s("g", { class: "c1" }, s("path", { class: "cell", d: exact.join("") }), s("path", { class: "cell", opacity: 0.4, d: near.join("") })));
 }
-const percent = (share) => (share < 1e-6 ? "exact" : `${share >= 0.0995 ? Math.round(share * 100) : Number((share * 100).toPrecision(2))} % off`);
+const distance = (share) => (share < 1e-6 ? "exact" : `${percent(share)} off`);
 
 function renderMethods() {
   const { method, K, W } = store.state;
@@ -70,7 +70,7 @@ function renderMethods() {
     label.insertBefore(small(name, W), label.children[1]);
     const pairs = mask(name, n, W).flat().reduce((sum, on) => sum + on, 0);
     say($(".title", label), title + [hasW ? ` W ${W}` : "", hasK ? ` K ${K}` : ""].filter(Boolean).join(","));
-    say($(".aside", label), `${pairs} pairs${errors.has(name) && name !== "softmax" ? `, ${percent(errors.get(name))}` : ""}`);
+    say($(".aside", label), `${pairs} pairs${errors.has(name) && name !== "softmax" ? `, ${distance(errors.get(name))}` : ""}`);
     $(`#method-${name}`).checked = name === method;
   }
   for (const letter of ["K", "W"]) {
@@ -116,7 +116,7 @@ function renderOrders() {
   const orders = answer?.orders ?? [];
   $("#order-section").hidden = !orders.length;
   if (!orders.length) return;
-  const told = (error) => (error < 1e-6 ? "0 %" : `${Number((error * 100).toPrecision(2))} %`);
+  const told = (error) => percent(error < 1e-6 ? 0 : error);
   plot.draw({
     label: `Error against softmax over the order: ${orders.map(({ K, error }) => `${told(error)} at ${K}`).join(", ")}`,
     series: [{ name: "", number: 3, x: orders.map(({ K }) => K), y: orders.map(({ error }) => Math.max(error, 1e-9)) }],
@@ -142,9 +142,9 @@ function render() {
   announce($("#announced"), headline);
   document.title = `${headline} · Porism`;
   const hybrid = answer?.methods?.find((one) => one.method === "hybrid");
-  const alone = ownError === undefined || method === "softmax" ? "" : `, ${percent(ownError)} by itself`;
+  const alone = ownError === undefined || method === "softmax" ? "" : `, ${distance(ownError)} by itself`;
   fill($("#summary"), source ? ["All heads of the run ", h("a", { href: `/models?run=${encodeURIComponent(source)}` }, source), ` on your sentence; below is head ${Math.min(head, heads || head)}${alone}. `] : `Seeded random queries and keys: no run with attention is picked. Below is head ${Math.min(head, heads || head)}${alone}. `,
-    hybrid && method !== "hybrid" ? `Exact in a window of ${W} and the series of order ${K} beyond, it is ${percent(hybrid.error)}. ` : null,
+    hybrid && method !== "hybrid" ? `Exact in a window of ${W} and the series of order ${K} beyond, it is ${distance(hybrid.error)}. ` : null,
     h("a", { href: `/cost?of=attention,${OF_COST[method] === "attention" ? "taylor" : OF_COST[method]}` }, "What does each cost?"));
   const notes = [];
   if (answer?.unknown.length) notes.push(`Not in the model's vocabulary: ${listed(answer.unknown.map((word) => `“${word}”`))}.`);

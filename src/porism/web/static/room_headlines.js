@@ -2,6 +2,9 @@
 
 import { grouped, listed } from "./headline.js";
 
+/** A share in per cent. The sign may not begin a line of its own. */
+export const percent = (share) => `${share >= 0.0995 ? Math.round(share * 100) : Number((share * 100).toPrecision(2))}\u00a0%`;
+
 const precise = (number) => Math.abs(number) >= 1000 ? grouped(Math.round(number)) : String(Number(Number(number).toPrecision(4)));
 
 /**
@@ -34,7 +37,6 @@ export function ledgerHeadline({ total, shown, verdicts, topic, query }) {
 
 /** The patterns room's: how far a method's answer is from softmax. */
 export function patternHeadline({ method, K, W, error, orders = [], random }) {
-  const percent = (share) => `${share >= 0.0995 ? Math.round(share * 100) : Number((share * 100).toPrecision(2))} %`;
   const names = { taylor: `The series of order ${K}`, sliding: `A window of ${W}`, block: `Blocks of ${W}`, hybrid: `A window of ${W} with the series of order ${K} beyond` };
   if (method === "softmax") return "Causal softmax is what the cheaper methods are held against";
   const are = method === "block" ? "are" : "is", verb = method === "block" ? "equal" : "equals";

@@ -106,7 +106,7 @@ function resultNodes(result, prompt, choose) {
   }
   if (result.classes) {
     return [h("table", { class: "tally" }, h("tbody", {}, result.classes.slice(0, 10).map(({ label, probability }) => h("tr", {},
-      h("th", { scope: "row" }, label), h("td", { class: "number" }, `${(probability * 100).toFixed(1)} %`), h("td", {}, h("meter", { min: 0, max: 1, value: probability, "aria-label": label }))))))];
+      h("th", { scope: "row" }, label), h("td", { class: "number" }, `${(probability * 100).toFixed(1)}\u00a0%`), h("td", {}, h("meter", { min: 0, max: 1, value: probability, "aria-label": label }))))))];
   }
   if (result.neighbours) {
     return [h("ul", { class: "chips" }, result.neighbours.map(({ word, similarity }) => h("li", {}, h("button", { type: "button", class: "quiet", onclick: () => choose(word) }, word), h("span", { class: "aside" }, similarity.toFixed(3)))))];
