@@ -47,7 +47,11 @@ def test_one_run_is_told_whole(client: TestClient) -> None:
     assert set(found["metrics"]) == {"train", "valid", "test"}
     assert [curve["name"] for curve in found["curves"]] == ["train", "valid"]
     assert all(curve["x"] == [1, 2, 3] for curve in found["curves"])
-    assert found["checkpoint"] == {"best_epoch": 2, "damaged": []}
+    assert found["checkpoint"] == {
+        "best_epoch": 2,
+        "damaged": [],
+        "whole": [{"name": "best", "epoch": 2}, {"name": "best.previous", "epoch": 1}],
+    }
     assert found["cost"]["link"] == "of=language/elman"
     assert found["try"]["kind"] == "text"
     assert found["command"].startswith("porism train language elman")
@@ -99,7 +103,11 @@ def test_a_damaged_checkpoint_is_named_with_the_older_one(trained: Path, tmp_pat
     table = RunTable(tmp_path)
     _, record = table.whole("elman")
     found = run_details(table.find("elman"), record, catalogue())["checkpoint"]
-    assert found == {"best_epoch": 2, "damaged": ["best/model.safetensors"], "older": 1}
+    assert found == {
+        "best_epoch": 2,
+        "damaged": ["best/model.safetensors"],
+        "whole": [{"name": "best.previous", "epoch": 1}],
+    }
 
 
 def test_a_run_that_grows_is_read_again(write_run: WriteRun, tmp_path: Path) -> None:

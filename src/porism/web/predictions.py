@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from porism.runs.record import RunRecord
+from porism.web.checkpoints import check_checkpoint
 from porism.web.refusals import Refusal
 from porism.web.runs import RunTable
 from porism.web.settings import ServerSettings
@@ -45,10 +46,16 @@ def check_prediction(
     upload: str | None,
     options: Mapping[str, float | int | str],
     seed: int,
+    checkpoint: str | None = None,
 ) -> dict[str, Any]:
-    """The job of a prediction, or a refusal that names the field."""
+    """The job of a prediction, or a refusal that names the field.
+
+    checkpoint: one by its name; left out, the best one, or the one before it where that is damaged.
+    """
     path, record = runs.whole(run, "run")
     check_model(record, settings)
+    if checkpoint is not None:
+        check_checkpoint(record, run, checkpoint)
     form = try_form(record)
     if form is None:
         raise Refusal(422, "no_form", f"runs of {record.facts.task} cannot be tried here.", field="run")
@@ -71,6 +78,7 @@ def check_prediction(
         "file": file,
         "options": {name: _option(name, value, form["options"]) for name, value in options.items() if value != ""},
         "seed": seed,
+        "checkpoint": checkpoint,
     }
 
 

@@ -1,16 +1,13 @@
 """One run as the page shows it: facts, curves, checkpoints, cost, and how to try its model."""
 
-import hashlib
-from pathlib import Path
 from typing import Any
 
-from porism.errors import RunError
 from porism.report import numbers
-from porism.runs.checkpoint_state import STATE, previous_of, read_state
 from porism.runs.difference import EMBEDDED
 from porism.runs.record import Epoch, RunRecord, finite
 from porism.runs.run import BEST
 from porism.web.catalogue import Catalogue
+from porism.web.checkpoints import run_checkpoints
 from porism.web.plain_json import plain_json
 from porism.web.runs import ListedRun, metric_of
 from porism.web.try_forms import try_form
@@ -109,27 +106,10 @@ def _cost(record: RunRecord, catalogue: Catalogue) -> dict[str, Any]:
 
 
 def _checkpoint(record: RunRecord) -> dict[str, Any]:
-    """The epoch whose checkpoint counts, the files of it that are damaged, and the epoch of the one before it."""
-    best, previous = record.path / BEST, previous_of(record.path / BEST)
-    damaged = _damaged(best) if best.is_dir() else []
-    found: dict[str, Any] = {"best_epoch": record.best.epoch if record.best else None, "damaged": damaged}
-    if damaged and previous.is_dir() and not _damaged(previous):
-        found["older"] = read_state(previous / STATE).state.get("epoch")
-    return found
-
-
-def _damaged(folder: Path) -> list[str]:
-    """The files of a checkpoint that are not what was written."""
-    try:
-        files = read_state(folder / STATE).files
-    except RunError:
-        return [f"{folder.name}/{STATE}"]
-    return [f"{folder.name}/{name}" for name, expected in files.items() if _sha256(folder / name) != expected]
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
+    """The epoch whose checkpoint counts, the files of it that are damaged, and the checkpoints that are whole."""
+    known = run_checkpoints(record)
+    return {
+        "best_epoch": record.best.epoch if record.best else None,
+        "damaged": list(known[BEST].damaged) if BEST in known else [],
+        "whole": [{"name": one.name, "epoch": one.epoch} for one in known.values() if not one.damaged],
+    }

@@ -7,8 +7,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from porism.runs.checkpoint import Checkpoint, read
+from porism.runs.checkpoint_state import STATE
 from porism.runs.run import BEST, RunFolder
 from porism.tasks import find
+from porism.training.position import check_best
 from porism.training.progress import NoProgress
 from porism.training.session import best_checkpoint, restore_task, trained_model
 from porism.training.task import Task
@@ -35,18 +38,18 @@ class _Notes(NoProgress):
         self.notes.append(text)
 
 
-_kept: "OrderedDict[tuple[str, int], LoadedRun]" = OrderedDict()
+_kept: "OrderedDict[tuple[str, str | None, int], LoadedRun]" = OrderedDict()
 
 
-def loaded(path: str) -> LoadedRun:
-    """The best model of a run so far; read again where a better one has been saved."""
-    state = Path(path) / BEST / "state.json"
-    key = path, state.stat().st_mtime_ns if state.is_file() else 0
+def loaded(path: str, checkpoint: str | None = None) -> LoadedRun:
+    """The model of a run's checkpoint, by default of the best so far; read again where another has been saved."""
+    state = Path(path) / (checkpoint or BEST) / STATE
+    key = path, checkpoint, state.stat().st_mtime_ns if state.is_file() else 0
     if key not in _kept:
-        for other in [other for other in _kept if other[0] == path]:
+        for other in [other for other in _kept if other[:2] == key[:2]]:
             del _kept[other]
         folder, listener = RunFolder.open(Path(path)), _Notes()
-        saved = best_checkpoint(folder, listener)
+        saved = best_checkpoint(folder, listener) if checkpoint is None else _exactly(folder.path / checkpoint)
         task = restore_task(find(folder.facts.task), folder, saved)
         model = trained_model(task, saved, torch.device("cpu"))
         epoch = task.recipe.epochs_at(int(saved.state["epoch"]))
@@ -55,3 +58,10 @@ def loaded(path: str) -> LoadedRun:
             _kept.popitem(last=False)
     _kept.move_to_end(key)
     return _kept[key]
+
+
+def _exactly(folder: Path) -> Checkpoint:
+    """This checkpoint and no other in its place."""
+    saved = read(folder)
+    check_best(saved)
+    return saved

@@ -16,6 +16,7 @@ from porism.tasks.language.predict import AutoregressiveModel, generate, seed_of
 from porism.tasks.language.task import Language
 from porism.training.loop import answering
 from porism.training.task import Carry, Prediction
+from porism.web.checkpoints import PREVIOUS
 from porism.web.processes.models import LoadedRun, loaded
 from porism.web.processes.patterns import patterns
 from porism.web.processes.process import JobStep, serve
@@ -24,7 +25,7 @@ from porism.web.processes.process import JobStep, serve
 def predict(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
     """A run's answer to one input, in the form that its task has."""
     step.progress(0, None, "reading the model")
-    run = loaded(payload["path"])
+    run = loaded(payload["path"], payload["checkpoint"])
     step.check()
     task, options = payload["task"], dict(payload["options"])
     with answering(run.model):
@@ -137,11 +138,14 @@ def _note(run: LoadedRun, found: list[Prediction], payload: dict[str, Any]) -> s
 
 def _of(run: LoadedRun, payload: dict[str, Any]) -> str:
     seeded = f"seed {payload['seed']}, " if payload["task"] in ("language", "images") else ""
-    return "; ".join([f"{seeded}best checkpoint of epoch {run.epoch}", *run.notes])
+    which = "checkpoint before the best," if payload["checkpoint"] == PREVIOUS else "best checkpoint"
+    return "; ".join([f"{seeded}{which} of epoch {run.epoch}", *run.notes])
 
 
-def _command(payload: dict[str, Any]) -> str:
-    """The same in a terminal."""
+def _command(payload: dict[str, Any]) -> str | None:
+    """The same in a terminal, where the best checkpoint answers."""
+    if payload["checkpoint"] == PREVIOUS:
+        return None
     flags = [part for name, value in payload["options"].items() for part in (f"--{name.replace('_', '-')}", str(value))]
     flags += ["--seed", str(payload["seed"])] if payload["task"] == "language" else []
     given = payload["text"] if payload["file"] is None else "FILE"

@@ -21,7 +21,7 @@ MOST_COMPARED = 32
 
 
 class PredictBody(BaseModel):
-    """What a run's model is to answer: a text, or an upload."""
+    """What a run's model is to answer: a text, or an upload. checkpoint: as the run's `checkpoint.whole` names it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,6 +30,7 @@ class PredictBody(BaseModel):
     upload: Annotated[str, Field(max_length=40)] | None = None
     options: dict[str, float | int | str] = Field(default={}, max_length=8)
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    checkpoint: Annotated[str, Field(max_length=60)] | None = None
 
 
 @router.get("/runs")
@@ -94,5 +95,6 @@ async def predict(request: Request, body: PredictBody, context: Context) -> JobB
         upload=body.upload,
         options=body.options,
         seed=body.seed,
+        checkpoint=body.checkpoint,
     )
     return accepted(context.jobs.submit("predict", f"{body.run} answers", job, request, upload=body.upload))

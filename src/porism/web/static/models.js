@@ -6,11 +6,12 @@ import { curves } from "./plot.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";
 import { leftOut, problem, startPage } from "./page.js";
+import { checkpointChoice } from "./checkpoint_choice.js";
 import { tryForm } from "./try.js";
 
 const data = reading();
 const runs = new Map((data.runs ?? []).map((row) => [row.id, row]));
-let details = data.run ?? null, failed = null, tried = "", progress = null;
+let details = data.run ?? null, failed = null, tried = "", progress = null, checkpoint = null;
 
 const readAddress = (parameters) => {
   const asked = parameters.get("run") ?? "";
@@ -69,8 +70,9 @@ function renderRun() {
   document.title = `${headline.split(":")[0]} · Porism`;
   say($("#summary"), sentences(row, valid, lower));
   fill($("#facts"), ...Object.entries(details.facts).filter(([key]) => !["task", "recipe"].includes(key)).map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, String(value)))));
-  const { damaged = [], older = null } = details.checkpoint ?? {};
-  fill($("#damaged"), damaged.length ? h("p", { class: "note" }, `Damaged: ${damaged.join(", ")}.`, older === null ? "" : ` The checkpoint before it, of epoch ${older}, is whole.`) : null);
+  const { damaged = [], whole = [] } = details.checkpoint ?? {};
+  const older = whole.find(({ name }) => name !== "best");
+  fill($("#damaged"), damaged.length ? h("p", { class: "note" }, `Damaged: ${damaged.join(", ")}. `, older ? h("button", { type: "button", "data-key": "older", onclick: () => checkpoint.choose(older.name) }, `Use the one before it, of epoch ${older.epoch}`) : null) : null);
   const best = details.checkpoint?.best_epoch;
   const log = details.curves.every(({ y }) => y.every((value) => value > 0)) && metric === "perplexity";
   $("#figure").hidden = !details.curves.length;
@@ -88,9 +90,11 @@ function renderRun() {
   $("#to-cost").href = `/cost?${details.cost?.link ?? ""}`;
   if (tried !== details.id) {
     tried = details.id;
-    fill($("#try"), details.try ? tryForm(details) : h("p", { class: "aside" }, "Models of this task cannot be tried here."));
+    checkpoint = checkpointChoice();
+    fill($("#try"), details.try ? tryForm(details, checkpoint) : h("p", { class: "aside" }, "Models of this task cannot be tried here."));
     say($("#try-title"), details.try ? `Try it: ${details.try.label[0].toLowerCase()}${details.try.label.slice(1)}` : "Try it");
   }
+  checkpoint.update(details.checkpoint);
   if (details.command && $("#repeat code")?.textContent !== details.command) fill($("#repeat"), command(details.command));
 }
 

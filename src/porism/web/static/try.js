@@ -9,19 +9,19 @@ import { recorder } from "./recorder.js";
 const LABELS = { text: "Text", word: "Word", node: "Number of the node", fields: "Numbers, with commas between them" };
 const BUTTONS = { text: "Go on", word: "Find", node: "Label", fields: "Answer", digit: "Classify", image: "Answer", sound: "Transcribe" };
 
-/** The form for a run's model, with its answer below. */
-export function tryForm({ id, task, facts, try: form }) {
+/** The form for a run's model, with its answer below. checkpoint: the choice of checkpoint_choice.js. */
+export function tryForm({ id, facts, try: form }, checkpoint) {
   const answer = h("div", { class: "answer", hidden: true });
   // What streams is read aloud once, when it is whole.
   const spoken = h("p", { class: "hidden", "aria-live": "polite" });
   const status = h("p", { class: "aside" });
-  const submit = h("button", { class: "main", type: "submit" }, form.kind === "text" && (task ?? facts.task) !== "language" ? "Classify" : BUTTONS[form.kind] ?? "Answer");
+  const submit = h("button", { class: "main", type: "submit" }, form.kind === "text" && facts.task !== "language" ? "Classify" : BUTTONS[form.kind] ?? "Answer");
   const stop = h("button", { type: "button", hidden: true }, "Cancel");
   const input = inputFor(form);
   const options = (form.options ?? []).map(optionField);
   const node = h("form", { "aria-label": form.label },
     h("div", { class: "row" }, input.node, submit, stop),
-    options.length ? h("div", { class: "row spaced" }, options.map(({ node: field }) => field)) : null,
+    h("div", { class: "row spaced" }, options.map(({ node: field }) => field), checkpoint.node),
     answer, spoken, status);
   let job = null, working = null, streamed = "";
 
@@ -42,7 +42,7 @@ export function tryForm({ id, task, facts, try: form }) {
     submit.disabled = true;
     try {
       const given = await input.value();
-      const body = { run: id, ...given, options: Object.fromEntries(options.map(({ name, value }) => [name, value()]).filter(([, value]) => value !== "")), seed: 0 };
+      const body = { run: id, ...given, options: Object.fromEntries(options.map(({ name, value }) => [name, value()]).filter(([, value]) => value !== "")), seed: 0, checkpoint: checkpoint.value() };
       working = run("/api/predict", body, (now) => { job = now.job; fill(status, progressText(now)); });
       const result = await working;
       answer.hidden = false;
