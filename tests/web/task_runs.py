@@ -16,7 +16,7 @@ from porism.training.request import TrainingRequest
 soundfile = needs.lazy("soundfile")
 
 RUNS: dict[str, tuple[str, str, list[str], str | None]] = {
-    "language": ("language", "elman", ["hidden_size=8", "embedding_dim=8"], "file"),
+    "language": ("language", "elman", ["hidden_size=8", "embedding_dim=8"], "long lines"),
     "sentiment": ("sentiment", "attention", [], "csv"),
     "supervised": ("supervised", "mlp", [], None),
     "graphs": ("graphs", "gcn", [], None),
@@ -32,7 +32,12 @@ def train_run(folder: Path, name: str) -> Path:
     """The run of this name, trained in a folder. It is not evaluated, which would take longer than all else."""
     task, recipe, settings, form = RUNS[name]
     kind, source = find(task), None
-    if form is not None:
+    if form == "long lines":  # so that a text ends only where it is told to
+        place = folder / "data" / name
+        place.mkdir(parents=True)
+        (place / "a.txt").write_text("".join(f"{'the cat sees a dog, and it is good! ' * 40}\n" for _ in range(12)))
+        source = str(place / "a.txt")
+    elif form is not None:
         data = FORMS[task]()[form]
         place = folder / "data" / name
         place.mkdir(parents=True)

@@ -101,7 +101,7 @@ def test_the_page_answers_as_the_command_line(
 
     details = told[0]["details"]
     if run == "language":
-        assert found["samples"] == [one["output"] for one in told]
+        assert found["samples"] == [one["details"]["text"] for one in told]
     elif run in ("sentiment", "graphs", "digits", "supervised"):
         assert {one["label"]: one["probability"] for one in found["classes"]} == details["probabilities"]
     elif run == "words":

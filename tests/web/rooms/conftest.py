@@ -1,12 +1,16 @@
 """A browser and a server for the tests of the page: Chromium as it is installed, driven by Playwright's package."""
 
 import json
+import re
 import shutil
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,16 +34,30 @@ CHROMIUM = next(
 NOWHERE = "http://porism.test/"
 
 
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    """One for the tests of a file. It is closed after them: while it runs no other event loop can, in this process."""
+@contextmanager
+def launched(*arguments: str) -> "Iterator[Browser]":
+    """Chromium. While it runs no other event loop can, in this process."""
     if CHROMIUM is None:
         pytest.skip("needs chromium to open the page in")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", *arguments])
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """One for the tests of a file."""
+    with launched() as opened:
+        yield opened
+
+
+@pytest.fixture(params=[1280, 800, 390])
+def width(request: pytest.FixtureRequest) -> int:
+    """Pixels of the window: a scene runs at all three, unless it names its own."""
+    pixels: int = request.param
+    return pixels
 
 
 @pytest.fixture(scope="module")
@@ -133,14 +151,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def open_room(browser: "Browser", served: Served) -> Iterator[OpenRoom]:
-    """Open a room: open_room("/cost?over=B", width=390, theme="dark"). No script may fail and nothing be complained of.
+def open_room(browser: "Browser", served: Served, width: int, request: pytest.FixtureRequest) -> Iterator[OpenRoom]:
+    """Open a room: open_room("/cost?over=B", theme="dark"), with the controls that fold on narrow screens unfolded.
 
-    refusals: whether the test lets the server refuse something, which browsers report in their console.
+    No script may fail and nothing be complained of. After the scene axe looks at each page that is still open, and its
+    picture is kept in .pytest_cache/d/screenshots. refusals: whether the test lets the server refuse something, which
+    browsers report in their console.
     """
     contexts, complaints = [], []
 
-    def open_it(path: str, *, width: int = 1280, theme: str = "light", refusals: bool = False, at: str = "") -> "Page":
+    def open_it(path: str, *, theme: str = "light", refusals: bool = False, at: str = "") -> "Page":
         def complain(message: "ConsoleMessage") -> None:
             if message.type in ("error", "warning") and not (refusals and "Failed to load" in message.text):
                 complaints.append(f"{path}: {message.text}")
@@ -153,9 +173,28 @@ def open_room(browser: "Browser", served: Served) -> Iterator[OpenRoom]:
         page.on("console", complain)
         page.on("pageerror", lambda error: complaints.append(f"{path}: {error}"))
         page.goto((at or served.address) + path)
+        for fold in page.locator(".fold:not([open]) > summary").all():
+            if fold.is_visible():
+                fold.click()
         return page
 
     yield open_it
+    pages = [page for context in contexts for page in context.pages]
+    folder = request.config.cache.mkdir("screenshots")
+    name = re.sub(r"\W+", "-", request.node.name.removeprefix("test_"))
+    for number, page in enumerate(pages):
+        page.screenshot(path=folder / f"{name}{number or ''}.png", full_page=True)
+        complaints += violations(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{page.url} scrolls sideways"
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+def violations(page: "Page", **options: Any) -> list[str]:
+    """What axe has against a page, in one line each; nothing where axe is not installed, of which a test tells."""
+    if find_spec("axe_playwright_python") is None:
+        return []
+    axe = import_module("axe_playwright_python.sync_playwright").Axe()
+    found = axe.run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
+    return [f"{page.url}: {one['id']}: {[node['target'] for node in one['nodes']][:3]}" for one in found]

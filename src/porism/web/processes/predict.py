@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from porism.errors import DataError
 from porism.tasks.graphs.task import Graphs
+from porism.tasks.language.data.tokenizer import Tokenizer
 from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.predict import AutoregressiveModel, generate, seed_of
 from porism.tasks.language.task import Language
@@ -47,21 +48,40 @@ def _continued(
     samples, most = int(options.pop("num_return_sequences", 1)), int(options.get("max_new_tokens", 24))
     found = []
     for sample in range(samples):
-        model = WatchedModel(run.model, task.vocabulary, step, sample, most * samples, most * sample)
+        stream = TextStream(step, task.tokenizer, prompt, sample, most * sample, most * samples)
+        model = WatchedModel(run.model, task.vocabulary, step, stream)
         own = seed_of(seed, 0, sample)
         found.append(generate(model, task.vocabulary, prompt, tokenizer=task.tokenizer, seed=own, **options))
     return found
 
 
+class TextStream:
+    """Sends a continuation as it grows, each part as the tokenizer joins it to the text before.
+
+    done, most: words of the samples before, and how many all samples may have together.
+    """
+
+    def __init__(self, step: JobStep, tokenizer: Tokenizer, prompt: str, sample: int, done: int, most: int) -> None:
+        self._step, self._tokenizer, self._prompt = step, tokenizer, prompt
+        self._sample, self._done, self._most = sample, done, most
+        self._words: list[str] = []
+        self._sent = len(tokenizer.continued(prompt, []))
+
+    def add(self, word: str) -> None:
+        self._words.append(word)
+        text = self._tokenizer.continued(self._prompt, self._words)
+        self._step.part(text=text[self._sent :], sample=self._sample)
+        self._sent = len(text)
+        self._step.progress(self._done + len(self._words), self._most, "words")
+
+
 class WatchedModel:
     """A language model that tells of every word it is fed back, and stops when the job is cancelled."""
 
-    def __init__(
-        self, model: nn.Module, vocabulary: Vocabulary, step: JobStep, sample: int, words: int, done: int
-    ) -> None:
+    def __init__(self, model: nn.Module, vocabulary: Vocabulary, step: JobStep, stream: TextStream) -> None:
         self._model: Any = model
-        self._vocabulary, self._step, self._sample = vocabulary, step, sample
-        self._words, self._done, self._is_prompt = words, done, True
+        self._vocabulary, self._step, self._stream = vocabulary, step, stream
+        self._is_prompt = True
         self.training = bool(self._model.training)
 
     def start(self, batch: int) -> Carry:
@@ -71,9 +91,7 @@ class WatchedModel:
     def logits(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         if not self._is_prompt:
             (word,) = self._vocabulary.decode([int(tokens[-1, 0])])
-            self._done += 1
-            self._step.part(text=word, sample=self._sample)
-            self._step.progress(self._done, self._words, "words")
+            self._stream.add(word)
         self._is_prompt = False
         self._step.check()
         own: AutoregressiveModel = self._model
@@ -114,7 +132,7 @@ def _answer(task: str, found: list[Prediction]) -> dict[str, Any]:
     """Predictions in the form that the page draws."""
     first = found[0]
     if task == "language":
-        return {"text": first.output, "samples": [one.output for one in found], "details": dict(first.details)}
+        return {"text": first.text, "samples": [one.text for one in found], "details": dict(first.details)}
     if (probs := first.details.get("probabilities")) is not None and isinstance(probs, Mapping):
         ranked = sorted(probs.items(), key=lambda pair: -pair[1])
         return {"classes": [{"label": label, "probability": prob} for label, prob in ranked]}

@@ -23,20 +23,21 @@ export function tryForm({ id, facts, try: form }, checkpoint) {
     h("div", { class: "row" }, input.node, submit, stop),
     h("div", { class: "row spaced" }, options.map(({ node: field }) => field), checkpoint.node),
     answer, spoken, status);
-  let job = null, working = null, streamed = "";
+  let job = null, working = null, streamed = "", sample = 0;
 
   hear("part", (part) => {
     if (!job || part.job !== job || part.text === undefined) return;
-    streamed += `${part.text} `;
+    if (part.sample !== sample) [streamed, sample] = [`${streamed}\n${input.prompt()}`, part.sample];
+    streamed += part.text;
     answer.hidden = false;
-    say(answer, input.prompt ? `${input.prompt()} ${streamed}` : streamed);
+    say(answer, streamed);
   });
   stop.addEventListener("click", () => working?.cancel());
   node.addEventListener("keydown", (event) => { if (event.key === "Escape" && working) { event.preventDefault(); working.cancel(); } });
   node.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (working) return;
-    streamed = "";
+    [streamed, sample] = [input.prompt?.() ?? "", 0];
     fill(status);
     stop.hidden = false;
     submit.disabled = true;
@@ -88,7 +89,7 @@ function inputFor(form) {
   return {
     node: box,
     set: (text) => { box.value = text; },
-    prompt: form.kind === "text" ? () => box.value.trim() : null,
+    prompt: () => box.value.trimEnd(),
     value: async () => ({ input: box.value }),
   };
 }
@@ -101,7 +102,8 @@ function resultNodes(result, prompt, choose) {
   if (result.samples || result.text !== undefined) {
     return (result.samples ?? [result.text]).map((text) => {
       if (!result.samples || !prompt) return h("p", {}, text);
-      return h("p", {}, h("b", {}, prompt), text.startsWith(prompt) ? text.slice(prompt.length) : ` ${text}`);
+      const given = prompt.trimEnd();
+      return text.startsWith(given) ? h("p", {}, h("b", {}, given), text.slice(given.length)) : h("p", {}, text);
     });
   }
   if (result.classes) {
