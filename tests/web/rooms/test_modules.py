@@ -8,6 +8,7 @@ import pytest
 import sympy
 from tests.web.rooms.conftest import STATIC
 
+from porism.costing.alphabet import SYMBOLS
 from porism.costing.predicting.crossover import changes
 from porism.web.scripts import joined
 
@@ -113,6 +114,32 @@ def test_random_formulas_have_the_value_that_sympy_gives_to_the_last_digit(blank
         assert ours == (None if theirs is None else f"{theirs.p}/{theirs.q}"), (tree, at)
     assert 0 < sum(one is None for one in found) < len(found) / 2
     assert max(len(one or "") for one in found) > 40
+
+
+FORMULA_CASES = 4000
+"""Random sizes over all formulas of the catalogue, with --whole."""
+
+
+def test_every_formula_of_the_catalogue_has_the_value_that_sympy_gives(blank: "Page", is_whole: bool) -> None:
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    from porism.web.catalogue import KINDS, catalogue
+
+    draw = random.Random(22)
+    formulas = [cost[kind] for cost in catalogue().costs.values() for kind in KINDS if cost[kind]["tree"] is not None]
+    each = -(-FORMULA_CASES // len(formulas)) if is_whole else 1
+    cases, expected = [], []
+    for formula in formulas:
+        # From the text, and not from the tree, which is what is examined.
+        expression = sympy.sympify(formula["text"], locals=SYMBOLS)
+        for _ in range(each):
+            at = {one.name: draw.randint(1, 10 ** draw.randint(1, 9)) for one in expression.free_symbols}
+            value = expression.xreplace({SYMBOLS[letter]: sympy.Integer(size) for letter, size in at.items()})
+            cases.append((formula["tree"], at))
+            expected.append(f"{value.p}/{value.q}")
+    assert len(cases) >= (FORMULA_CASES if is_whole else len(formulas))
+    for (tree, at), ours, theirs in zip(cases, evaluated(blank, cases), expected, strict=True):
+        assert ours == theirs, (tree, at)
+    assert max(len(one) for one in expected) > 30
 
 
 def test_the_page_and_the_server_give_the_catalogues_formulas_the_same_number_and_label(

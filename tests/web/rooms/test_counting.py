@@ -1,0 +1,50 @@
+"""Modules that are derived, and layers that are measured, by the count worker behind the cost room."""
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.web.rooms.conftest import OpenRoom
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.sample(1)
+
+PATIENCE = 240_000
+"""Milliseconds: a process starts, and every size is counted, on a machine that may have other work."""
+
+
+def headline(page: "Page") -> str:
+    return page.inner_text("h1")
+
+
+def test_an_allowed_module_is_derived_while_the_sliders_answer(open_room: OpenRoom) -> None:
+    page = open_room("/cost?of=elman&at=B:1,T:64,D:64,H:64")
+    page.fill("#add", "torch.nn:LSTM")
+    page.fill("#inputs", "T B D")
+    page.get_by_role("button", name="Add", exact=True).click()
+    row = page.locator("#picks li", has_text="torch.nn:LSTM")
+    row.get_by_text("deriving").wait_for()
+    before = page.locator("#rows tr", has_text="elman").locator("td").nth(0).inner_text()
+    page.get_by_role("slider", name="T, length").press("ArrowRight")
+    after = page.locator("#rows tr", has_text="elman").locator("td").nth(0).inner_text()
+    assert after != before
+    # In the order of events: the slider has answered, and the module is still on its way.
+    assert row.get_by_text("deriving").count() == 1
+    page.locator("#rows tr", has_text="torch.nn:LSTM").wait_for(timeout=PATIENCE)
+    found = page.locator("#rows tr", has_text="torch.nn:LSTM").locator("td").nth(0).inner_text()
+    sizes = {letter: int(page.locator(f"#size-{letter}").input_value()) for letter in "BTDH"}
+    exact = 8 * sizes["B"] * sizes["H"] * sizes["T"] * (sizes["D"] + sizes["H"])
+    assert found == f"{exact:,}"
+    assert "torch.nn:LSTM" in page.url or "torch.nn%3ALSTM" in page.url
+
+
+def test_a_layer_is_measured_beside_what_is_predicted(open_room: OpenRoom) -> None:
+    page = open_room("/cost?of=elman&at=B:2,T:8,D:8,H:8")
+    page.get_by_role("button", name="Measure here").click()
+    told = page.locator("#measured p", has_text=re.compile("measured|seconds|cannot"))
+    told.filter(has_text=re.compile(r"[\d.]+ (µs|ms|s) measured, [\d.]+ (µs|ms|s) predicted")).wait_for(
+        timeout=PATIENCE
+    )
+    assert "forward and backward" in told.inner_text()
