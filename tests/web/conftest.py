@@ -65,10 +65,10 @@ Ended = Callable[[str], dict[str, Any]]
 
 
 @pytest.fixture
-def ended(client: "TestClient") -> Ended:
-    """Waits for a job's end."""
+def ended_of() -> "Callable[[TestClient, str], dict[str, Any]]":
+    """Waits for the end of a job of a server."""
 
-    def wait(job: str) -> dict[str, Any]:
+    def wait(client: "TestClient", job: str) -> dict[str, Any]:
         until = time.monotonic() + 120
         while (found := client.get(f"/api/jobs/{job}").json())["state"] in ("queued", "running"):
             assert time.monotonic() < until, found
@@ -76,6 +76,12 @@ def ended(client: "TestClient") -> Ended:
         return dict(found)
 
     return wait
+
+
+@pytest.fixture
+def ended(client: "TestClient", ended_of: "Callable[[TestClient, str], dict[str, Any]]") -> Ended:
+    """Waits for a job's end."""
+    return lambda job: ended_of(client, job)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from porism.web.processes.cost_json import cost_json
 from porism.web.values import sizes_of, value_at
 
 SLOW = ("sentiment/bert", "sentiment/bert-published")
-"""Minutes each, so that only their names are compared."""
+"""Two minutes of processor time each, nearly all of it to count BERT at 44 sizes: they are not derived anew here."""
 LAYERS = [cost["target"] for cost in catalogue().layers]
 RECIPES = [cost["target"] for cost in catalogue().recipes if cost["target"] not in SLOW]
 MADE_WITH = json.loads(make_catalogue.FILE.read_text(encoding="utf-8"))["made_with"]
@@ -33,8 +33,7 @@ def comparable(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_it_has_every_layer_and_every_recipe() -> None:
-    assert list(catalogue().costs) == [name for name in make_catalogue.names() if name in catalogue().costs]
-    assert set(make_catalogue.names()) - set(catalogue().costs) <= set(SLOW)
+    assert list(catalogue().costs) == make_catalogue.names()
 
 
 def test_it_has_every_claim_as_it_is_now() -> None:

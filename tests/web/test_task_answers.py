@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +152,19 @@ def test_a_checkpoint_that_is_not_there_or_damaged_is_refused_by_name(
         assert damaged.json()["message"] == "best/model.safetensors of sentiment is damaged."
         assert damaged.json()["hint"] == "Whole is best.previous, of epoch 1."
         assert client.get("/api/jobs").json() == []
+
+
+@pytest.mark.parametrize("kind", ["audio/webm", "audio/mp4", "audio/wav"])
+def test_a_recording_of_another_kind_is_refused_in_one_line(
+    folder: Path, kind: str, ended_of: Callable[[TestClient, str], dict[str, Any]]
+) -> None:
+    if not (folder / "runs" / "speech").exists():
+        train_run(folder, "speech")
+    content = b"\x1aE\xdf\xa3\x9fB\x86\x81\x01B\xf7\x81\x01B\x82\x84webm" + bytes(300)
+    with TestClient(create_app(ServerSettings(runs=folder / "runs")), base_url=HOME) as client:
+        upload = upload_of(client, content, kind)
+        context = client.app.state.context  # type: ignore[attr-defined]
+        job = client.post("/api/predict", json={"run": "speech", "upload": upload}).json()["job"]
+        error = ended_of(client, job)["error"]
+        assert error["message"] == "the file: not a recording that can be read. Give a WAV, FLAC, OGG or MP3."
+        assert list(context.uploads.folder.iterdir()) == []

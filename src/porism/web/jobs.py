@@ -225,7 +225,7 @@ class Jobs:
                 self._end(job, "done")
                 self._release(WORKERS[job.kind])
             case "failed", [error]:
-                self._end(job, "failed", error)
+                self._end(job, "failed", _without_path(error, job.payload.get("file")))
                 self._release(WORKERS[job.kind])
             case "cancelled", []:
                 self._end(job, job.ending or "cancelled", _too_long(job) if job.ending == "timed_out" else None)
@@ -254,6 +254,11 @@ class Jobs:
         for index, job in enumerate(ended):
             if now - (job.ended or now) > KEPT_SECONDS or index < len(ended) - MOST_KEPT:
                 del self._jobs[job.id]
+
+
+def _without_path(error: dict[str, str], path: str | None) -> dict[str, str]:
+    """The same of the file that was sent, whose name on this machine means nothing to its sender."""
+    return error if path is None else {key: text.replace(path, "the file") for key, text in error.items()}
 
 
 def _busy(message: str) -> Refusal:

@@ -32,6 +32,8 @@ CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
 NOWHERE = "http://porism.test/"
+PATIENCE = 240_000
+"""Milliseconds that a page may take for what it is to show: workers start and count after all else on the machine."""
 
 
 @contextmanager
@@ -169,7 +171,7 @@ def open_room(browser: "Browser", served: Served, width: int, request: pytest.Fi
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE)
         page.on("console", complain)
         page.on("pageerror", lambda error: complaints.append(f"{path}: {error}"))
         page.goto((at or served.address) + path)

@@ -1,22 +1,27 @@
 """Modules that are derived, and layers that are measured, by the count worker behind the cost room."""
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.web.rooms.conftest import OpenRoom
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
+from tests.web.rooms.conftest import PATIENCE, OpenRoom, Served
 
 pytestmark = pytest.mark.sample(1)
 
-PATIENCE = 240_000
-"""Milliseconds: a process starts, and every size is counted, on a machine that may have other work."""
 
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A server for each test, whose workers have derived nothing yet, and whose jobs no clock stops."""
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    from porism.web.jobs import LIMITS
 
-def headline(page: "Page") -> str:
-    return page.inner_text("h1")
+    for kind in ("derive", "measure"):
+        monkeypatch.setitem(LIMITS, kind, PATIENCE / 1000)
+    server = Served(tmp_path / "runs", ("torch.nn:LSTM",))
+    server.start()
+    yield server
+    server.stop()
 
 
 def test_an_allowed_module_is_derived_while_the_sliders_answer(open_room: OpenRoom) -> None:
@@ -32,7 +37,7 @@ def test_an_allowed_module_is_derived_while_the_sliders_answer(open_room: OpenRo
     assert after != before
     # In the order of events: the slider has answered, and the module is still on its way.
     assert row.get_by_text("deriving").count() == 1
-    page.locator("#rows tr", has_text="torch.nn:LSTM").wait_for(timeout=PATIENCE)
+    page.locator("#rows tr", has_text="torch.nn:LSTM").wait_for()
     found = page.locator("#rows tr", has_text="torch.nn:LSTM").locator("td").nth(0).inner_text()
     sizes = {letter: int(page.locator(f"#size-{letter}").input_value()) for letter in "BTDH"}
     exact = 8 * sizes["B"] * sizes["H"] * sizes["T"] * (sizes["D"] + sizes["H"])
@@ -44,7 +49,5 @@ def test_a_layer_is_measured_beside_what_is_predicted(open_room: OpenRoom) -> No
     page = open_room("/cost?of=elman&at=B:2,T:8,D:8,H:8")
     page.get_by_role("button", name="Measure here").click()
     told = page.locator("#measured p", has_text=re.compile("measured|seconds|cannot"))
-    told.filter(has_text=re.compile(r"[\d.]+ (µs|ms|s) measured, [\d.]+ (µs|ms|s) predicted")).wait_for(
-        timeout=PATIENCE
-    )
+    told.filter(has_text=re.compile(r"[\d.]+ (µs|ms|s) measured, [\d.]+ (µs|ms|s) predicted")).wait_for()
     assert "forward and backward" in told.inner_text()

@@ -39,6 +39,8 @@ export function tryForm({ id, facts, try: form }, checkpoint) {
     if (working) return;
     [streamed, sample] = [input.prompt?.() ?? "", 0];
     fill(status);
+    fill(answer);
+    answer.hidden = true;
     stop.hidden = false;
     submit.disabled = true;
     try {
