@@ -1,6 +1,5 @@
-"""Modules that are derived, and layers that are measured, by the count worker behind the cost room."""
+"""Modules that are derived by the count worker behind the cost room."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +15,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     pytest.importorskip("fastapi", reason="fastapi is not installed")
     from porism.web.jobs import LIMITS
 
-    for kind in ("derive", "measure"):
-        monkeypatch.setitem(LIMITS, kind, PATIENCE / 1000)
+    monkeypatch.setitem(LIMITS, "derive", PATIENCE / 1000)
     server = Served(tmp_path / "runs", ("torch.nn:LSTM",))
     server.start()
     yield server
@@ -43,11 +41,3 @@ def test_an_allowed_module_is_derived_while_the_sliders_answer(open_room: OpenRo
     exact = 8 * sizes["B"] * sizes["H"] * sizes["T"] * (sizes["D"] + sizes["H"])
     assert found == f"{exact:,}"
     assert "torch.nn:LSTM" in page.url or "torch.nn%3ALSTM" in page.url
-
-
-def test_a_layer_is_measured_beside_what_is_predicted(open_room: OpenRoom) -> None:
-    page = open_room("/cost?of=elman&at=B:2,T:8,D:8,H:8")
-    page.get_by_role("button", name="Measure here").click()
-    told = page.locator("#measured p", has_text=re.compile("measured|seconds|cannot"))
-    told.filter(has_text=re.compile(r"[\d.]+ (µs|ms|s) measured, [\d.]+ (µs|ms|s) predicted")).wait_for()
-    assert "forward and backward" in told.inner_text()
