@@ -9,7 +9,7 @@ from porism.report.baselines import against_baselines, baseline_rows, baselines_
 from porism.report.comparison import RunGroup, entries_of, group_runs
 from porism.report.page import page
 from porism.report.summary import summarise
-from porism.report.table import table
+from porism.report.table import columns, table
 from porism.runs.record import RunRecord, read_run
 
 BASELINES = {
@@ -91,6 +91,7 @@ def test_runs_that_cut_the_text_differently_are_judged_by_bits_a_byte(write_run:
     words, characters = run("words", 150.0, 2.0, "ab"), run("characters", 4.0, 2.5, "cd")
     group = group_runs(entries_of([words, characters]))[0]
     assert group.metric == "bits_per_byte"
+    assert "bits\nper byte" not in [column.title for column in columns(group.entries)], "it is in the splits' columns"
     assert group.ranked[0].record == words
     assert group_runs(entries_of([words]))[0].metric == "perplexity"
 

@@ -225,3 +225,32 @@ def test_a_model_that_always_diverges_is_named() -> None:
 )
 def test_p_values_are_not_rounded_across_the_line(p: float, text: str) -> None:
     assert p_text(p) == text
+
+
+def test_means_that_differ_by_rounding_are_level() -> None:
+    scores = {"a": (0.1 + 0.2, 0.3, 0.5), "b": (0.3, 0.1 + 0.2, 0.5 - 1e-16)}
+    text = compared(
+        [record(name, seed, 0.5, score) for name, seen in scores.items() for seed, score in enumerate(seen, 1)]
+    )
+    assert text.startswith("a and b are level on test in pairs over 3 seeds, p ")
+
+
+def right_of_20(recipe: str, *counts: int) -> list[RunRecord]:
+    """Runs that got the first so many of 20 examples right."""
+    return [
+        record(recipe, seed, count / 20, count / 20, outcomes="1" * count + "0" * (20 - count))
+        for seed, count in enumerate(counts, 1)
+    ]
+
+
+def test_seeds_and_examples_both_stand_behind_the_p_value() -> None:
+    """An interval over seeds without zero beside a large p-value is no contradiction: the text says whose it is."""
+    two = right_of_20("a", 19, 19, 20, 18, 19) + right_of_20("b", 18, 18, 18, 18, 18)
+    text = compared(two)
+    assert "a is ahead of b by 0.050 (0.006 to 0.094) in pairs over 5 seeds; McNemar's test of the accuracy" in text
+    assert "p below 0.05 in 0 of 5 seeds. The larger p-value of both tests: p = 1.00. " in text
+    assert "So a comes out ahead over seeds, but test sets this small do not decide between it and b." in text
+    # Of several comparisons one such lead comes by chance.
+    four = two + right_of_20("c", 10, 10, 10, 10, 10) + right_of_20("d", 9, 9, 9, 9, 9)
+    of_b = compared(four).partition("a is ahead of c")[0]
+    assert "Holm's correction for 6 comparisons. Which is better is not decided by these runs." in of_b

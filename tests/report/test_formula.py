@@ -90,8 +90,17 @@ def test_what_is_set_is_what_was_meant(formula: sympy.Expr) -> None:
 def test_branches_are_set_as_cases() -> None:
     set_ = mathml("Piecewise((2*H, H >= V), (H*V, True))")
     assert set_.startswith('<math><mrow><mo>{</mo><mtable columnalign="left"><mtr><mtd><mn>2</mn>')
-    assert "<mtext>if </mtext><mi>H</mi><mo>≥</mo><mi>V</mi>" in set_
+    assert "<mtext>if\N{NO-BREAK SPACE}</mtext><mi>H</mi><mo>≥</mo><mi>V</mi>" in set_
     assert "<mtext>else</mtext>" in set_
+
+
+@pytest.mark.parametrize("formula", ["-2*D*H", "-D/2", "-2*D*(H + 1)/3"])
+def test_a_product_with_a_minus_has_no_brackets_around_its_number(formula: str) -> None:
+    set_ = mathml(formula)
+    assert set_.startswith("<math><mo>\N{MINUS SIGN}</mo>")
+    assert set_.count("<mo>(</mo>") == formula.count("(")
+    assert mathml(f"V - {formula[1:]}").removeprefix("<math><mi>V</mi>") == set_.removeprefix("<math>")
+    assert "<mo>(</mo><mo>\N{MINUS SIGN}</mo>" in mathml(f"V*({formula})"), "inside a product they stay"
 
 
 def test_letters() -> None:

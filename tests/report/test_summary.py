@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.report.conftest import WriteRun, epoch, metrics, start
 
+from porism.report import numbers
 from porism.report.comparison import entries_of, group_runs
 from porism.report.summary import summarise
 from porism.runs.record import read_run
@@ -201,3 +202,38 @@ def test_a_run_that_diverged_is_named(write_run: WriteRun) -> None:
     text = summary_of(write_run("1", metrics=metrics(150.0)), write_run("2", recipe="b", events=lost))
     assert text.startswith("table-02 reaches a test perplexity of 150.0")
     assert "Diverged, so worst on valid: b." in text
+
+
+def test_one_epoch_is_no_plural(write_run: WriteRun) -> None:
+    assert " after 1 epoch and " in summary_of(write_run(metrics=metrics(154.92, epochs=1)))
+
+
+def test_a_mean_has_the_digits_of_its_interval(write_run: WriteRun) -> None:
+    alone = summary_of(*seeds(write_run, "a", 140, 150, 145))
+    assert alone.startswith("a reaches a test perplexity of 145 ± 12, with ")
+    sizes = {"big": 3_000_000, "middle": 2_000_000, "small": 1_000_000}
+    runs = [
+        write_run(f"{name}-{seed}", recipe=name, seed=seed, metrics=metrics(score + 7 * seed, parameters=size))
+        for score, (name, size) in zip((140, 150, 160), sizes.items(), strict=True)
+        for seed in (1, 2)
+    ]
+    assert "The smallest, small, comes to 170 ± 44 with 1,000,000 parameters." in summary_of(*runs)
+
+
+def test_a_difference_that_may_be_none_has_no_share(write_run: WriteRun) -> None:
+    text = summary_of(*seeds(write_run, "a", 140, 160, 150), *seeds(write_run, "b", 170, 140, 150))
+    assert "is 3 below that of the next, b." in text
+
+
+def test_equal_numbers_are_called_so(write_run: WriteRun) -> None:
+    text = summary_of(*seeds(write_run, "a", 140, 150), *seeds(write_run, "b", 140, 150))
+    assert text.startswith("a comes first of 2 models on valid, level with b: its test perplexity of 145 is that of ")
+    assert "the next, b, too." in text
+    assert "a and b are level on test in pairs over 2 seeds" in text
+    published = write_run("p", metrics=metrics(150.0, published={"test": {"perplexity": 150.0}}))
+    assert "That is the published 150.0." in summary_of(published)
+
+
+def test_examples_are_counted_in_their_own_words() -> None:
+    assert numbers.counted(140, "passage of 50 words") == "140 passages of 50 words"
+    assert numbers.counted(1, "image") == "1 image"

@@ -76,3 +76,9 @@ def test_one_trial_has_no_lines_and_none_no_page_of_plots() -> None:
     assert [plot.title for plot in plots(record(BETTER))] == ["Importance of each field for perplexity on valid"]
     assert conclusions(record(LOST)) == ["None of 1 trials has a result."]
     assert decide(record(BETTER)) is None
+
+
+def test_settings_that_are_level_on_valid_are_named() -> None:
+    trials = (trial(1, (0.95,), rate=1), trial(2, (0.9,), rate=2), trial(3, (0.9,), rate=3))
+    first = conclusions(record(*trials, seeds=(1,)))[0]
+    assert first.startswith("Trial 2 (rate=2) is best of 3 on valid, level with trial 3 (rate=3): ")

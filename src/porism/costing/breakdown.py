@@ -1,6 +1,6 @@
 """A derived cost as named terms: what each submodule does itself, without those inside it."""
 
-from sympy import Expr, Integer
+from sympy import Expr, Integer, piecewise_fold
 
 from porism.costing.cost import Cost
 from porism.costing.module_row import ModuleRow
@@ -39,7 +39,8 @@ def _terms(cost: Cost, kind: str) -> NamedTerms:
         assert formula is not None
         name = row.text.replace(" ()", "")
         terms[name] = terms.get(name, Integer(0)) + row.number * formula
-    rest = (total - sum(terms.values(), start=Integer(0))).expand()
+    # Folded: what is zero in every branch of the formulas is zero.
+    rest = piecewise_fold((total - sum(terms.values(), start=Integer(0))).expand())
     if rest != 0:
         # A weight that two submodules share stands in both rows.
         terms[SHARED if kind == "parameters" and _is_negative(rest) else REST] = rest

@@ -6,11 +6,9 @@ from math import isclose
 
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup
+from porism.report.contest import SAME
 from porism.report.seeds import SeedGroup, models_of
 from porism.runs.record import finite
-
-SAME = 1e-9
-"""A difference, as a part of a score, that is of rounding alone: 11 of 12 by two ways to divide."""
 
 
 @dataclass(frozen=True)

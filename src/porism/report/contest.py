@@ -22,6 +22,8 @@ from porism.report.examples import ExampleTest, compare_examples
 from porism.report.seeds import SeedGroup
 from porism.runs.statistics import CONFIDENCE, SIGNIFICANCE, Interval, holm, interval, t_test
 
+SAME = 1e-9
+"""A difference, as a part of a score, that is of rounding alone: 11 of 12 by two ways to divide."""
 LEAST_SEEDS = 5
 """From which on a difference can be decided. With two, Student's quantile is 12.7."""
 
@@ -45,8 +47,13 @@ class PairedComparison:
         return interval(self.leads)
 
     @property
+    def is_level(self) -> bool:
+        """Whether both have the same mean but for rounding."""
+        return abs(self.lead.mean) <= SAME * max(map(abs, self.first.scores), default=0.0)
+
+    @property
     def p_value(self) -> float:
-        """Of both tests the larger: both have to show a difference."""
+        """Of both tests the larger: both have to show a difference. That on examples is the median over seeds."""
         over_seeds = t_test(self.leads)
         over_examples = median(test.p_value for test in self.examples) if self.examples else 0.0
         return 1.0 if over_seeds is None else max(over_seeds, over_examples)
@@ -128,13 +135,16 @@ def describe(group: RunGroup, pair: PairedComparison) -> str:
     if len(pair.leads) == 1:
         return f"One seed cannot tell {first} from {second}: add seeds, up to {LEAST_SEEDS}."
     lead, seeds = pair.lead, f"in pairs over {len(pair.leads)} seeds"
-    side = "ahead of" if lead.mean >= 0 else "behind"
-    ends = (lead.low, lead.high) if lead.mean >= 0 else (-lead.high, -lead.low)
+    side = "ahead of" if lead.mean > 0 else "behind"
+    ends = (lead.low, lead.high) if lead.mean > 0 else (-lead.high, -lead.low)
     text = f"{first} is {side} {second} by {numbers.ranged(abs(lead.mean), *ends)} {seeds}"
-    text += f", p {p_text(pair.corrected)}"
-    text += f" after Holm's correction for {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
-    text += _on_examples(group, pair)
-    return f"{text}. {_verdict(pair)}"
+    if pair.is_level:
+        text = f"{first} and {second} are level on {group.split} {seeds}"
+    holm = f" after Holm's correction for {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
+    p = f"p {p_text(pair.corrected)}{holm}"
+    if pair.examples:
+        return f"{text}; {_on_examples(group, pair)}. The larger p-value of both tests: {p}. {_verdict(pair)}"
+    return f"{text}, {p}. {_verdict(pair)}"
 
 
 def _verdict(pair: PairedComparison) -> str:
@@ -143,21 +153,21 @@ def _verdict(pair: PairedComparison) -> str:
         return f"So {first} is the better of the two on this data."
     if len(pair.leads) < LEAST_SEEDS:
         return f"Which is better is not decided: that takes {LEAST_SEEDS} seeds."
-    if pair.lead.mean <= 0:
+    if pair.lead.mean < 0 and not pair.is_level:
         return f"{first} was ahead on valid, so which is better is not decided."
-    if pair.lead.excludes_zero and pair.examples and (t_test(pair.leads) or 0.0) < SIGNIFICANCE <= pair.p_value:
+    over_seeds = t_test(pair.leads)
+    # Each of the comparisons might have come out ahead by chance: Bonferroni's correction, which is never too mild.
+    if pair.examples and over_seeds is not None and over_seeds * pair.comparisons < SIGNIFICANCE <= pair.p_value:
         return f"So {first} comes out ahead over seeds, but test sets this small do not decide between it and {second}."
     return "Which is better is not decided by these runs."
 
 
 def _on_examples(group: RunGroup, pair: PairedComparison) -> str:
     """What single examples say, and what of them is tested."""
-    if not pair.examples:
-        return ""
     test, p_values = pair.examples[0], [test.p_value for test in pair.examples]
     clear = sum(p < SIGNIFICANCE for p in p_values)
     return (
-        f"; {test.name} of the {group.metric_name} on the same {numbers.count(test.examples)} {test.unit}s shows "
+        f"{test.name} of the {group.metric_name} on the same {numbers.counted(test.examples, test.unit)} shows "
         f"{pair.first.name} ahead with p below {SIGNIFICANCE:.2f} in {clear} of {len(p_values)} seeds"
     )
 

@@ -55,6 +55,8 @@ def _set(node: ast.expr) -> tuple[str, int]:
             # After a minus a sum needs its brackets; after a plus it does not.
             tightness = PRODUCT if isinstance(sign, ast.Sub) else SUM
             return f"{_bracketed(left, SUM)}<mo>{SIGNS[type(sign)]}</mo>{_bracketed(right, tightness)}", SUM
+        case ast.BinOp(op=ast.Mult() | ast.Div()) if (positive := _without_minus(node)) is not None:
+            return f"<mo>\N{MINUS SIGN}</mo>{_bracketed(positive, PRODUCT)}", SUM
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             # Letters stand side by side; a number after something else would read as part of it.
             times = "<mo>·</mo>" if _starts_with_number(right) else '<mspace width="0.17em"/>'
@@ -84,7 +86,9 @@ def _case(node: ast.expr) -> str:
         case ast.Tuple(elts=[formula, ast.Constant(value=True)]):
             condition = "<mtext>else</mtext>"
         case ast.Tuple(elts=[formula, ast.Compare(left=left, ops=[sign], comparators=[right])]) if type(sign) in ORDERS:
-            condition = f"<mtext>if </mtext>{_set(left)[0]}<mo>{ORDERS[type(sign)]}</mo>{_set(right)[0]}"
+            condition = (
+                f"<mtext>if\N{NO-BREAK SPACE}</mtext>{_set(left)[0]}<mo>{ORDERS[type(sign)]}</mo>{_set(right)[0]}"
+            )
         case _:
             raise NotAFormula
     return f"<mtd>{_set(formula)[0]}</mtd><mtd>{condition}</mtd>"
@@ -93,6 +97,17 @@ def _case(node: ast.expr) -> str:
 def _bracketed(node: ast.expr, tightness: int) -> str:
     markup, own = _set(node)
     return markup if own >= tightness else f"<mo>(</mo>{markup}<mo>)</mo>"
+
+
+def _without_minus(node: ast.expr) -> ast.expr | None:
+    """The product without the minus that it starts with; None where it starts with none."""
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return operand
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div() as sign, right=right):
+            positive = _without_minus(left)
+            return None if positive is None else ast.BinOp(positive, sign, right)
+    return None
 
 
 def _starts_with_number(node: ast.expr) -> bool:

@@ -17,6 +17,18 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}" if math.isfinite(value) else "infinite"
 
 
+def counted(value: float | None, unit: str) -> str:
+    """A count and what is counted, in the plural where it is one.
+
+    >>> counted(1, "epoch"), counted(1000, "image"), counted(140, "passage of 50 words")
+    ('1 epoch', '1,000 images', '140 passages of 50 words')
+    """
+    if value == 1:
+        return f"1 {unit}"
+    thing, of, parts = unit.partition(" of ")
+    return f"{count(value)} {thing}s{of}{parts}"
+
+
 def amount(value: float | None, unit: str = "") -> str:
     """A large number with a prefix.
 

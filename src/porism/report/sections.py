@@ -23,11 +23,15 @@ COST_TITLES = {
 
 
 def shared_facts(entries: Sequence[Entry]) -> dict[str, Any]:
-    """What the task records of its data and models, as far as it is the same for all runs: the split for instance."""
+    """What the task records of its data and models, as far as it is the same for all runs: the split for instance.
+
+    A sha256 is for programs.
+    """
     known = [entry.record.metrics.facts for entry in entries if entry.record.metrics]
     if not known:
         return {}
-    return {name: value for name, value in known[0].items() if all(one.get(name) == value for one in known)}
+    shared = {name: value for name, value in known[0].items() if all(one.get(name) == value for one in known)}
+    return {name: value for name, value in shared.items() if not name.startswith("sha256")}
 
 
 @dataclass(frozen=True)
@@ -159,12 +163,18 @@ def costs(groups: Iterable[RunGroup]) -> list[tuple[Entry, str, Metrics]]:
     ]
 
 
-def letters_used(groups: Iterable[RunGroup]) -> dict[str, str]:
+OF_TASK = {"graphs": {"M": "stored entries of the features", "V": "classes"}, "images": {"V": "classes"}}
+"""What a letter of the alphabet stands for in the formulas of a task, where that is something narrower."""
+
+
+def letters_used(groups: Sequence[RunGroup]) -> dict[str, str]:
     """The letters of the formulas, and what they mean."""
     used = {
         letter for *_, metrics in costs(groups) for cost in metrics.cost.values() for letter in letters(cost.formula)
     }
-    return {letter: meaning for letter, meaning in ALPHABET.items() if letter in used}
+    tasks = {group.task for group in groups}
+    meanings = ALPHABET | (OF_TASK.get(tasks.pop(), {}) if len(tasks) == 1 else {})
+    return {letter: meanings[letter] for letter in ALPHABET if letter in used}
 
 
 def cost_title(kind: str, unit: str) -> str:
@@ -223,7 +233,7 @@ def story(record: RunRecord) -> str:
     metrics = record.metrics
     epochs = metrics.epochs if metrics and metrics.epochs is not None else record.epoch
     best = metrics.best_epoch if metrics else record.best.epoch if record.best else None
-    parts = [f"{epochs} {'epoch' if epochs == 1 else 'epochs'}"]
+    parts = [numbers.counted(epochs, "epoch")]
     if best is not None and epochs > 1:
         parts[0] += f", number {best} the best"
     if record.started is not None:

@@ -152,4 +152,4 @@ def coverage(group: RunGroup) -> str:
         return f"{text}; what another test set would change is not in them."
     best = found[0]
     margin = numbers.fixed((best.high - best.low) / 2, numbers.figures((best.high - best.low) / 2))
-    return f"{text}; its {numbers.count(best.examples)} {best.unit}s alone leave a single run ± {margin}."
+    return f"{text}; its {numbers.counted(best.examples, best.unit)} alone leave a single run ± {margin}."

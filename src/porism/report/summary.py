@@ -1,14 +1,15 @@
 """A group in words: who is best at what, by how much, at what cost, and how far that can be trusted."""
 
 from collections.abc import Sequence
+from math import isclose
 
 from porism.report import numbers
 from porism.report.baselines import against_baselines
 from porism.report.comparison import RunGroup, machine
-from porism.report.contest import LEAST_SEEDS, Contest, PairedComparison, contest, describe
+from porism.report.contest import LEAST_SEEDS, SAME, Contest, PairedComparison, contest, describe
 from porism.report.examples import of_examples
 from porism.report.fairness import fairness, side_by_side
-from porism.report.seeds import SeedGroup, models_of
+from porism.report.seeds import SeedGroup, models_of, trusted
 from porism.runs.statistics import SIGNIFICANCE
 
 
@@ -40,10 +41,10 @@ def summarise(group: RunGroup, baselines: bool = True) -> str:
 
 def _alone(group: RunGroup, model: SeedGroup) -> str:
     record = model.entries[0].record
-    text = f"{model.name} reaches a {group.split} {group.metric_name} of {numbers.score(model.mean)}"
+    text = f"{model.name} reaches a {group.split} {group.metric_name} of {_over_seeds(group, model)}"
     if len(model.entries) == 1 and record.metrics:
         text += _of_examples(group, model)
-        text += f" after {numbers.count(record.metrics.epochs)} epochs"
+        text += f" after {numbers.counted(record.metrics.epochs, 'epoch')}"
         text += f" and {numbers.duration(record.metrics.seconds)} of training" if record.metrics.seconds else ""
         text += f" on {record.facts.device}" if record.facts.device else ""
     if model.parameters is not None:
@@ -52,25 +53,33 @@ def _alone(group: RunGroup, model: SeedGroup) -> str:
     return f"{text}."
 
 
+def _over_seeds(group: RunGroup, model: SeedGroup) -> str:
+    """A mean with its interval over seeds, or the number of the only one."""
+    return trusted(model.over_seeds(group, group.split))
+
+
 def _of_examples(group: RunGroup, model: SeedGroup) -> str:
     """Where a single run's metric may lie on other test sets of this size."""
     found = of_examples(group, model.entries[0])
     if found is None:
         return ""
     digits = numbers.figures((found.high - found.low) / 2)
-    right = f"{numbers.count(found.right)} of {numbers.count(found.examples)} {found.unit}s"
-    counted = right if found.right is not None else f"{numbers.count(found.examples)} {found.unit}s"
+    examples = numbers.counted(found.examples, found.unit)
+    counted = examples if found.right is None else f"{numbers.count(found.right)} of {examples}"
     ends = f"{numbers.fixed(found.low, digits)} to {numbers.fixed(found.high, digits)}"
     return f" ({counted}; on other test sets of this size {ends}, at 95 %)"
 
 
 def _compared(group: RunGroup, found: Contest) -> str:
     best, second = found.models[:2]
+    pair = found.comparisons[0]
     digits = _digits(group, found)
     gap = numbers.fixed(abs(best.mean - second.mean), digits)
-    if second.mean:
+    # A share has two figures, which a difference that may as well be none does not have.
+    if second.mean and (len(pair.leads) < 2 or pair.lead.excludes_zero):
         gap += f" ({numbers.percent(abs(best.mean - second.mean) / abs(second.mean))})"
-    ahead = (best.mean < second.mean) == bool(group.lower_is_better)
+    level = isclose(best.mean, second.mean, rel_tol=SAME)
+    ahead = level or (best.mean < second.mean) == bool(group.lower_is_better)
     direction = "below" if best.mean < second.mean else "above"
     first = (
         f"is best of {len(found.models)} models"
@@ -79,10 +88,11 @@ def _compared(group: RunGroup, found: Contest) -> str:
     )
     if best.loss_on_valid(group) == second.loss_on_valid(group):
         first += f", level with {second.name}"
+    beside = "that of" if level else f"{gap} {direction} that of"
     return (
         f"{best.name} {first}{':' if ahead else ', but not on ' + group.split + ':'} its {group.split} "
-        f"{group.metric_name} of {numbers.fixed(best.mean, digits)} is {gap} {direction} that of the next, "
-        f"{second.name}."
+        f"{group.metric_name} of {numbers.fixed(best.mean, digits)} is {beside} the next, {second.name}"
+        f"{', too' if level else ''}."
     )
 
 
@@ -108,7 +118,7 @@ def _costs(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     # The second has just been set beside the best, and sizes that tie make none of them the smallest.
     if smallest not in (best, second) and [size for size, _ in sized].count(smallest.parameters or 0) == 1:
         sentences.append(
-            f"The smallest, {smallest.name}, comes to {numbers.score(smallest.mean)} "
+            f"The smallest, {smallest.name}, comes to {_over_seeds(group, smallest)} "
             f"with {numbers.count(smallest.parameters)} parameters."
         )
     return sentences
@@ -131,6 +141,8 @@ def _against_published(group: RunGroup, models: Sequence[SeedGroup]) -> list[str
         return []
     if len(pairs) == 1 and len(models) == 1:
         score, published = pairs[0]
+        if score == published:
+            return [f"That is the published {numbers.score(published)}."]
         side = "below" if score < published else "above"
         return [f"That is {numbers.gap(score, published)} {side} the published {numbers.score(published)}."]
     better = sum(score < published if group.lower_is_better else score > published for score, published in pairs)
@@ -175,7 +187,7 @@ def _on_examples(pair: PairedComparison) -> str:
     """Whether the test set is large enough to tell two runs apart."""
     test = pair.examples[0]
     finds = "finds" if test.p_value < SIGNIFICANCE else "does not find"
-    examples = f"{numbers.count(test.examples)} {test.unit}s"
+    examples = numbers.counted(test.examples, test.unit)
     return f"On the same {examples} {test.name} {finds} {pair.first.name} to be the better."
 
 

@@ -70,8 +70,11 @@ def conclusions(record: SweepRecord, tests: Sequence[Mapping[str, Any]] = ()) ->
         return [f"None of {len(record.trials)} trials has a result."]
     over = _over(len(chosen.scores))
     number = numbers.with_margin(*_mean(chosen.scores))
+    level = [setting_name(other) for other in record.ranked if other is not chosen and other.value == chosen.value]
+    beside = f", level with {', '.join(level)}" if level else ""
     sentences = [
-        f"T{setting_name(chosen)[1:]} is best of {len(record.ranked)} on valid: {record.metric_name} {number} {over}."
+        f"T{setting_name(chosen)[1:]} is best of {len(record.ranked)} on valid{beside}: {record.metric_name} {number} "
+        f"{over}."
     ]
     if len(record.ranked) > MOST_COMPARED:
         sentences.append(f"Among {len(record.ranked)} settings it is not decided which is best: they are too many.")

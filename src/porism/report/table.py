@@ -65,9 +65,7 @@ def columns(entries: Sequence[Entry]) -> list[Column]:
         made.append(column("metric", lambda _, group: TableCell(group.metric_name), numeric=False))
     made += [column(split, _score_on(split)) for split in splits_of(entry.record for entry in entries)]
     made += [
-        column(
-            "bits\nper byte", lambda entry, group: _score(entry.record.score(group.split, "bits_per_byte")), rank=10
-        ),
+        column("bits\nper byte", _bits_per_byte, rank=10),
         column("published", lambda entry, group: _score(group.published(entry)), rank=1),
         column("difference", _apart(RunGroup.published), rank=6),
         column("limit", lambda entry, group: _score(group.limit(entry)), rank=8),

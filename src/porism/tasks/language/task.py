@@ -167,7 +167,7 @@ class Language(Task):
         passages = torch.cat(nats).double().split(PASSAGE)
         return ExampleScores(
             metric=self.metric,
-            unit=f"{PASSAGE}-word passage",
+            unit=f"passage of {PASSAGE} words",
             numerators=[float(total) for passage in passages for total in passage.sum(0)],
             denominators=[float(len(passage)) for passage in passages for _ in range(EVALUATION_ROWS)],
             exponential=True,

@@ -175,7 +175,7 @@ class Words(Task):
         groups = pair_losses(_own_model(model), self._pairs(split)).cpu().split(PAIRS_TOGETHER)
         return ExampleScores(
             metric=self.metric,
-            unit=f"{PAIRS_TOGETHER}-pair group",
+            unit=f"group of {PAIRS_TOGETHER} pairs",
             numerators=[float(group.sum()) for group in groups],
             denominators=[float(len(group)) for group in groups],
         )

@@ -6,6 +6,8 @@ import torch
 from tests.tasks.graphs.conftest import Writer
 from torch import Tensor
 
+from porism.costing.breakdown import REST, terms_of
+from porism.costing.cost import Cost
 from porism.costing.counting.count import count
 from porism.errors import DataError, RecipeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
@@ -14,7 +16,7 @@ from porism.tasks.graphs.data import load_graph
 from porism.tasks.graphs.data.labelled_graph import row_normalised
 from porism.tasks.graphs.model.base import consistency_loss
 from porism.tasks.graphs.model.build import build
-from porism.tasks.graphs.model.cost import subject_on_dense
+from porism.tasks.graphs.model.cost import subject, subject_on_dense
 from porism.tasks.graphs.recipes import RECIPES
 from porism.tasks.graphs.task import Graphs
 from porism.training.loop import answering
@@ -174,3 +176,12 @@ def test_the_limit_of_a_partition_is_told() -> None:
     assert task.limit()["test"]["accuracy"] == load_graph("partition").limits["test"]
     assert task.facts()["signal over the detection threshold"] > 1  # type: ignore[operator]
     assert task.facts()["split"] == "10 labels a group 30/217/653"
+
+
+def test_layers_come_to_the_whole_cost_in_every_branch_of_it() -> None:
+    """A layer multiplies in the cheaper order: its formula has branches, which cancel in what no layer does."""
+    recipe = RECIPES["kipf"]
+    cost = run_cost(recipe, subject(recipe), {"N": 34, "E": 156, "M": 34, "D": 34, "V": 2, "H": 16})
+    assert isinstance(cost, Cost)
+    assert REST not in terms_of(cost).flops
+    assert REST not in terms_of(cost).backward_flops
