@@ -16,7 +16,7 @@ def language_attention(result: dict[str, Any]) -> list[str]:
         "| recipe | parameters | FLOPs a token, forward | tokens/s | seconds | train | valid | test |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for row in result["rows"]:
+    for row in sorted(result["rows"], key=lambda row: float(row["perplexity"]["valid"])):
         measured = " | ".join(f"{row['perplexity'][split]:.1f}" for split in ("train", "valid", "test"))
         effort = f"{row['parameters']:,} | {row['flops']:,.0f} | {row['tokens_per_second']:,.0f} | {row['seconds']:.1f}"
         lines.append(f"| {row['recipe']} | {effort} | {measured} |")

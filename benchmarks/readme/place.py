@@ -8,7 +8,10 @@ HOUSE = ("porism", "python")
 def measured_on(result: dict[str, Any]) -> str:
     """Where it was measured, in words, and beside which packages."""
     hardware, versions = result["hardware"], result["versions"]
-    device = hardware["gpu"] or f"{hardware['threads']} threads of {hardware['cpu']}"
+    device = (
+        hardware["gpu"]
+        or f"{hardware['threads']} {'thread' if hardware['threads'] == 1 else 'threads'} of {hardware['cpu']}"
+    )
     if result.get("load", 0) > hardware["cores"] + 0.5:
         device += f" that did other work (load {result['load']})"
     packages = [f"{name} {number or 'not installed'}" for name, number in versions.items() if name not in HOUSE]
