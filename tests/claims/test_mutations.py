@@ -202,7 +202,7 @@ def test_statements_say_the_published_numbers() -> None:
         "000-28": language.PUBLISHED_ELSEWHERE["wide"],
         "000-29": language.PUBLISHED_ELSEWHERE["widest"],
         "001-33": language.PUBLISHED["table-12"]["test"]["perplexity"],
-        "001-34": language.PUBLISHED_EPOCHS["table-09"],
+        "001-34a": language.PUBLISHED_EPOCHS["table-09"],
         "001-35": language.PUBLISHED_EPOCHS["table-12"],
         "003-35b": images.PUBLISHED["pooled"]["test"]["accuracy"],
         "003-36b": images.PUBLISHED["strided"]["test"]["accuracy"],

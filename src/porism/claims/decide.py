@@ -142,7 +142,9 @@ def _ruling(claim: Empirical, folder: Path | None) -> Ruling:
 
 def _origin(result: KeptResult) -> str:
     count = " to ".join(str(seeds) for seeds in sorted({result.fewest_seeds, result.seeds}))
-    seeds = "" if result.runs[0].seed is None else f"{count} seed{'s' if result.seeds > 1 else ''}, "
+    # A time is of no seed: what is repeated are turns.
+    repeated = "turn" if result.runs[0].numbers.keys() == {"milliseconds"} else "seed"
+    seeds = "" if result.runs[0].seed is None else f"{count} {repeated}{'s' if result.seeds > 1 else ''}, "
     machine = result.hardware.get("gpu") or result.hardware.get("cpu") or "a machine that is not known"
     return f"{result.data + ', ' if result.data else ''}{seeds}{machine}"
 

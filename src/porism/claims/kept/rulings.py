@@ -30,13 +30,16 @@ def paired(result: KeptResult, first: Settings, second: Settings, number: str) -
     return interval([runs[seed] - others[seed] for seed in sorted(runs.keys() & others.keys(), key=str)])
 
 
-def shown(found: Interval, digits: int = 3) -> str:
+def shown(found: Interval) -> str:
+    """Two figures of the margin, and as many decimals of the mean.
+
+    >>> shown(Interval(0.82, 0.0248)), shown(Interval(134.96, 0.25)), shown(Interval(7.0, 0.0))
+    ('0.820 +- 0.025', '134.96 +- 0.25', '7 +- 0')
     """
-    >>> shown(Interval(0.82, 0.0248))
-    '0.82 +- 0.0248'
-    """
-    margin = "" if found.margin is None else f" +- {found.margin:.{digits}g}"
-    return f"{found.mean:.{digits}g}{margin}"
+    if not found.margin:
+        return f"{found.mean:.3g}" + ("" if found.margin is None else " +- 0")
+    decimals = max(0, 1 - math.floor(math.log10(float(f"{found.margin:.1e}"))))
+    return f"{found.mean:.{decimals}f} +- {found.margin:.{decimals}f}"
 
 
 def is_about(values: Sequence[float], number: float) -> bool | None:

@@ -16,7 +16,13 @@ from porism.claims.kept.rulings import (
     too_few_seeds,
 )
 from porism.runs.statistics import interval
-from porism.tasks.language.published import PUBLISHED, PUBLISHED_ELSEWHERE, PUBLISHED_EPOCHS, TABLE_RUNS
+from porism.tasks.language.published import (
+    PUBLISHED,
+    PUBLISHED_ELSEWHERE,
+    PUBLISHED_EPOCHS,
+    PUBLISHED_SECONDS_RATIO,
+    TABLE_RUNS,
+)
 
 TEST = "test.perplexity"
 WIDE, WIDEST = ({"embedding_dim": D, "hidden_size": H} for D, H in ((256, 512), (2048, 4096)))
@@ -48,7 +54,8 @@ def widest_is_better_and_slower(result: KeptResult) -> Ruling:
         return both(reached, Ruling(None, "how long an epoch takes was not measured: several runs shared a device"))
     seconds = [result.number(widths, "epoch_seconds") for widths in (WIDE, WIDEST)]
     times = interval([slow / fast for fast, slow in zip(*seconds, strict=True)])
-    longer = True if times.low > 10 else False if times.high < 10 else None
+    stated = PUBLISHED_SECONDS_RATIO
+    longer = True if times.low > stated else False if times.high < stated else None
     return both(reached, Ruling(longer, f"{shown(times)} times as long an epoch"))
 
 
@@ -109,12 +116,16 @@ def fewer_epochs_with_larger_rate(result: KeptResult) -> Ruling:
     return Ruling(ruling.answer, f"{seen}; {ruling.evidence}")
 
 
-def epochs_as_published(result: KeptResult) -> Ruling:
-    """Whether the published epochs of two rows lie within the intervals of ours."""
-    answers, seen = [], []
-    for name in ("table-10", "table-12"):
-        found = interval(result.number({"recipe": name}, "epochs"))
-        answers.append(found.low <= PUBLISHED_EPOCHS[name] <= found.high)
-        seen.append(f"{name} {shown(found)} epochs, {PUBLISHED_EPOCHS[name]} published")
-    missing = too_few_seeds(result, {"recipe": "table-10"}, {"recipe": "table-12"})
-    return Ruling(None if missing else all(answers), "; ".join([*seen, *([missing] if missing else [])]))
+def epochs_as_published(*names: str) -> Callable[[KeptResult], Ruling]:
+    """Whether the published epochs of some rows lie within the intervals of ours."""
+
+    def rule(result: KeptResult) -> Ruling:
+        answers, seen = [], []
+        for name in names:
+            found = interval(result.number({"recipe": name}, "epochs"))
+            answers.append(found.low <= PUBLISHED_EPOCHS[name] <= found.high)
+            seen.append(f"{name} {shown(found)} epochs, {PUBLISHED_EPOCHS[name]} published")
+        missing = too_few_seeds(result, *({"recipe": name} for name in names))
+        return Ruling(None if missing else all(answers), "; ".join([*seen, *([missing] if missing else [])]))
+
+    return rule
