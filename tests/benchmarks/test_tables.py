@@ -21,6 +21,7 @@ def test_a_slower_way_is_not_called_faster() -> None:
     found = {"times_faster": {"median": 0.753, "low": 0.744, "high": 0.782}, "best_peer": "peer, dense"}
     cora = {"compared": {"ours": found}, "epochs": 1, "turns": 1, "ways": {}, "refused": {}}
     hardware = {"gpu": None, "threads": 1, "cpu": "a CPU", "cores": 1}
-    text = "\n".join(tables.TABLES["graphs"]({"parts": {"cora": cora}, "hardware": hardware, "versions": {"torch": "2"}}))
+    result = {"parts": {"cora": cora}, "hardware": hardware, "versions": {"torch": "2"}}
+    text = "\n".join(tables.TABLES["graphs"](result))
     assert "On Cora ours: the fastest peer, dense, takes 0.753" in text
     assert "1 thread of a CPU" in text
