@@ -102,7 +102,7 @@ _CONVOLUTIONAL = ImagesRecipe(
 
 _GRID_4 = ImagesRecipe(
     name="grid-4",
-    description="two layers of walks over the image, from every corner",
+    description="two layers of recurrent scans over the image, from every corner",
     hidden_size=64,
     patch_size=2,
     optimizer="adamw",
@@ -117,11 +117,13 @@ _GRID_4 = ImagesRecipe(
     degrees=10,
     scale=0.15,
 )
-_GRID = replace(_GRID_4, name="grid", description="two layers of walks over the image, from the top left", directions=1)
+_GRID = replace(
+    _GRID_4, name="grid", description="two layers of recurrent scans over the image, from the top left", directions=1
+)
 _CONVOLUTION_EQUAL = replace(
     _GRID_4,
     name="convolution-equal",
-    description="two 3 x 3 convolutions in the place of grid-4's walks, with as many parameters",
+    description="two 3 x 3 convolutions in the place of grid-4's scans, with as many parameters",
     model="convolution",
     hidden_size=94,
 )
@@ -194,7 +196,7 @@ EXPERIMENTS = {
         ),
         Experiment(
             "grid-question",
-            "What do walks over the image see and cost against convolutions of the same parameters?",
+            "What do scans over the image see and cost against convolutions of the same parameters?",
             ("grid-4", "convolution-equal"),
         ),
     )

@@ -92,7 +92,7 @@ def grid_learns_less(result: KeptResult) -> Ruling:
     By the loss that is trained: accuracies come to their end.
     """
     first, second = {"recipe": "grid-4"}, {"recipe": "convolution-equal"}
-    what = "cross-entropy on train of walks over the grid less that of convolutions"
+    what = "cross-entropy on train of scans over the grid less that of convolutions"
     ruling = larger(result, first, second, LOSS, what)
     if not result.data:
         short = "the embedded digits are a grid of 4 x 4 patches only, which is soon unrolled"
