@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.report.conftest import WriteRun, metrics
+from tests.report.conftest import WriteRun, epoch, metrics, start
 
 from porism.report.comparison import entries_of, group_runs
 from porism.report.summary import summarise
@@ -39,3 +39,17 @@ def test_what_differs_beside_the_model_is_named(write_run: WriteRun) -> None:
         write_run("2", recipe="b", metrics=metrics(150.0), epochs=3, batch_size=8, dropout=0.3, model="attention"),
     )
     assert "Beside the model they differ in batch_size (see Recipes)." in text
+
+
+def test_one_look_at_valid_shows_no_improvement(write_run: WriteRun) -> None:
+    runs = [
+        write_run(
+            name,
+            recipe=name,
+            metrics=metrics(140.0, epochs=10, best_epoch=10),
+            epochs=10,
+            events=[start(), epoch(10, 140.0)],
+        )
+        for name in ("a", "b")
+    ]
+    assert "Still improving" not in summary_of(*runs)

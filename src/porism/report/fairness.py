@@ -80,7 +80,7 @@ def _differences(models: Sequence[SeedGroup]) -> list[str]:
 
 
 def _improving(models: Sequence[SeedGroup]) -> list[str]:
-    """Models whose best epoch was the last of their budget."""
+    """Models whose best epoch was the last of their budget. Of an only one that is read on valid nothing follows."""
     names = [
         model.name
         for model in models
@@ -88,6 +88,7 @@ def _improving(models: Sequence[SeedGroup]) -> list[str]:
             (metrics := entry.record.metrics)
             and metrics.epochs
             and metrics.best_epoch == metrics.epochs
+            and len(entry.record.epochs) > 1
             and entry.record.fields.get("restore_best_weights", True)
             for entry in model.entries
         )
