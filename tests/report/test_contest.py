@@ -205,7 +205,7 @@ def test_error_rates_are_compared_utterance_by_utterance(other: float, decided: 
     text = compared(runs)
     assert ("So a is the better of the two" in text) is decided
     shown = "5 of 5" if decided else "0 of 5"
-    assert f"a paired bootstrap of the cer on the same 80 utterances shows a ahead with p below 0.05 in {shown}" in text
+    assert f"a paired bootstrap of the CER on the same 80 utterances shows a ahead with p below 0.05 in {shown}" in text
 
 
 def test_a_diverged_seed_makes_a_model_the_worst_on_valid() -> None:

@@ -69,7 +69,7 @@ def test_every_other_metric_has_a_small_plot_of_its_own(write_run: WriteRun) -> 
         "Valid accuracy over epochs",
         "Valid and train cross entropy over epochs",
     ]
-    assert [plot.title for plot in others] == ["Valid auc over epochs"]
+    assert [plot.title for plot in others] == ["Valid AUC over epochs"]
     # The best possible loss, and no other, is marked.
     assert [">limit<" in plot.svg for plot in main] == [False, False, True, True]
 

@@ -125,3 +125,8 @@ def test_the_ends_of_an_interval_can_be_told_apart(value: float, low: float, hig
 )
 def test_a_number_has_the_decimals_of_its_margin(value: float, margin: float | None, text: str) -> None:
     assert numbers.with_margin(value, margin) == text
+
+
+def test_metrics_are_written_as_the_field_writes_them() -> None:
+    assert numbers.sentence(numbers.metric_name("cer")) == "CER"
+    assert numbers.metric_name("word_jaccard") == "word jaccard"

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from porism.report import numbers
 from porism.runs.record import RunRecord, finite
 
 
@@ -50,7 +51,7 @@ class RunGroup:
 
     @property
     def metric_name(self) -> str:
-        return self.metric.replace("_", " ")
+        return numbers.metric_name(self.metric)
 
     @property
     def ranked(self) -> list[Entry]:

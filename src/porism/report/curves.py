@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup
 from porism.report.drawing import INK, PAPER, SMALL, Painter, adopt, draw, gid, plain_ticks, role
 from porism.runs.record import Epoch, finite
@@ -70,7 +71,7 @@ def _over(group: RunGroup, metric: str, axes: Sequence[str]) -> list[tuple[str, 
     together = [splits] if len(group.entries) <= CROWD else [[split] for split in splits]
     return [
         (
-            f"{' and '.join(shown).capitalize()} {metric.replace('_', ' ')} over {over}",
+            f"{' and '.join(shown).capitalize()} {numbers.metric_name(metric)} over {over}",
             _curves(group, shown, metric, over),
         )
         for shown in together

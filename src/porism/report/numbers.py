@@ -29,6 +29,24 @@ def counted(value: float | None, unit: str) -> str:
     return f"{count(value)} {thing}s{of}{parts}"
 
 
+def metric_name(metric: str) -> str:
+    """A metric as people write it.
+
+    >>> metric_name("cer"), metric_name("cross_entropy"), metric_name("macro_f1")
+    ('CER', 'cross entropy', 'macro F1')
+    """
+    return " ".join(word.upper() if word in ("auc", "cer", "f1", "wer") else word for word in metric.split("_"))
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its start, and the others as they are.
+
+    >>> sentence("CER, lower is better"), sentence("accuracy")
+    ('CER, lower is better', 'Accuracy')
+    """
+    return text[:1].upper() + text[1:]
+
+
 def amount(value: float | None, unit: str = "") -> str:
     """A large number with a prefix.
 

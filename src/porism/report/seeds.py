@@ -139,7 +139,7 @@ def seeds_of(group: RunGroup) -> SeedTable:
 
 
 def _title(group: RunGroup) -> str:
-    return f"{group.metric_name.capitalize()}: means over seeds and their {100 * CONFIDENCE:.0f} % intervals"
+    return f"{numbers.sentence(group.metric_name)}: means over seeds and their {100 * CONFIDENCE:.0f} % intervals"
 
 
 def coverage(group: RunGroup) -> str:

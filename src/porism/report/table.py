@@ -80,7 +80,7 @@ def judged_by(entries: Sequence[Entry]) -> str:
         group.metric_name + {True: ", lower is better", False: ", higher is better", None: ""}[group.lower_is_better]
         for group in group_runs(entries)
     ]
-    return "; ".join(dict.fromkeys(titles)).capitalize()
+    return numbers.sentence("; ".join(dict.fromkeys(titles)))
 
 
 def table(records: Sequence[RunRecord], width: int | None = None) -> Table:
