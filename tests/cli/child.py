@@ -1,7 +1,6 @@
 """A porism command in a process of its own that shares this one's imports: with real pipes, signals and exit codes."""
 
 import os
-import pty
 import signal
 import sys
 import traceback
@@ -9,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from tests.forking import fork, skip_if_refused
+from tests.forking import fork, fork_on_terminal, skip_if_refused
 
 from porism.cli import main
 
@@ -64,7 +63,7 @@ class ChildOnTerminal:
     """The same on a terminal of its own, which `hang_up` closes."""
 
     def __init__(self, words: Sequence[str], folder: Path) -> None:
-        self.process, self._terminal = fork(pty.fork)
+        self.process, self._terminal = fork_on_terminal()
         if self.process == 0:
             answer(words, folder, do_nothing)
 

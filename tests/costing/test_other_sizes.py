@@ -211,7 +211,8 @@ def test_a_condition_that_holds_unless_all_letters_are_small_is_no_part_of_what_
 
 def test_an_extrapolated_number_is_no_lower_bound_where_operators_are_not_counted() -> None:
     def windowed(x: Tensor) -> Tensor:
-        return torch.linalg.inv(torch.eye(2)).sum() + torch.cat([part @ part.mT @ part for part in x.split(512, 1)], 1)
+        inverse: Tensor = torch.linalg.inv(torch.eye(2))
+        return inverse.sum() + torch.cat([part @ part.mT @ part for part in x.split(512, 1)], 1)
 
     found = cost(windowed, "B T 8")
     flops = found.at(recount=False, B=1, T=2048).flops

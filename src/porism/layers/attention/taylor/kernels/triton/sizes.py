@@ -144,7 +144,7 @@ def features(D: int) -> int:
 
 def chunk(D: int, H: int, T: int, causal: bool, dtype: torch.dtype) -> int:
     """C: tokens in a chunk, for texts of T; a power of two."""
-    if causal and T <= (short := longest_in_one_chunk(D, H, dtype)):
+    if causal and (short := longest_in_one_chunk(D, H, dtype)) >= T:
         return short
     return min(16 * D if causal else 64 * D, max(MOST_OWNED, 1 << (T - 1).bit_length()))
 
