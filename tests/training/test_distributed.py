@@ -20,6 +20,7 @@ from tests.training.distributed_jobs import do_jobs, recorded
 from torch import Tensor
 
 from porism.cli import main
+from porism.cli.train import TrainCommand
 from porism.errors import RecipeError, RunError
 from porism.layers.attention.taylor.sequence_parallel import bytes_sent
 from porism.runs.recipe import override
@@ -375,6 +376,14 @@ def test_a_task_that_was_not_tried_in_shards_is_refused() -> None:
 def test_shards_need_processes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*LANGUAGE, "--shard"]) == 2
     assert "--shard spreads a model over the processes that torchrun starts, and this is one" in capsys.readouterr().err
+
+
+def test_shards_of_another_task_are_refused_before_a_run_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    TrainCommand(task="language", shard=True)._check_shard()
+    with pytest.raises(RecipeError, match="--shard takes language and sentiment, and this is images"):
+        TrainCommand(task="images", shard=True)._check_shard()
 
 
 def test_an_environment_that_cannot_be_is_refused() -> None:

@@ -20,6 +20,7 @@ from torch.utils.hooks import RemovableHandle
 
 from porism.errors import RecipeError
 from porism.training import optimizer
+from porism.training.distributed.launch import check_sharded_task
 from porism.training.distributed.processes import Processes, reaching
 from porism.training.distributed.step import DataParallelStep
 from porism.training.task import Batch, Carry, Task
@@ -27,14 +28,9 @@ from porism.training.task import Batch, Carry, Task
 Loss = tuple[Tensor, Carry]
 
 
-SHARDED = ("language", "sentiment")
-"""Tasks whose losses in shards are held against those of one process."""
-
-
 def check_shards(task: Task) -> None:
     """Refuse a model whose gradients may be there on one process and missing on another: parts would not fit."""
-    if task.name not in SHARDED:
-        raise RecipeError(f"--shard takes {' and '.join(SHARDED)}, and this is {task.name}. Leave it out.")
+    check_sharded_task(task.name)
     if task.user_objects.model is not None:
         raise RecipeError("--shard takes the models of recipes. Leave it out for a model of your own.")
 
