@@ -53,7 +53,7 @@ class TrainingOptions:
     checkpoint_every: Annotated[float, arg(metavar="SECONDS")] = 60.0
     """Seconds between checkpoints within an epoch."""
     baselines: Annotated[bool, optional()] = True
-    """Measure simple models on the same data too, such as logistic regression or n-grams."""
+    """Without the simple models that are measured on the same data, such as logistic regression or n-grams."""
     tensorboard: Annotated[bool, optional()] = False
     """Write curves for TensorBoard into the run's folder too."""
     quiet: Annotated[bool, optional()] = False
