@@ -13,9 +13,7 @@ from typing import Any
 import tyro
 
 import real_models
-from kept import RULES
 from readme import attention, cost, images, language, layers, words
-from readme.first_rules import OLD, old_table
 
 HERE = Path(__file__).parent
 
@@ -49,12 +47,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 """The name of a result to the lines that README.md shows of it."""
 
 
-def lines_of(name: str, make: Callable[[dict[str, Any]], list[str]], file: Path) -> list[str]:
-    """The table, with a line above it where its result was made under earlier rules."""
-    if not file.exists():
-        return ["*Not measured yet.*"]
-    result = json.loads(file.read_text())
-    return old_table(name, result) if name in OLD and result.get("rules") != RULES else make(result)
+def lines_of(make: Callable[[dict[str, Any]], list[str]], file: Path) -> list[str]:
+    return make(json.loads(file.read_text())) if file.exists() else ["*Not measured yet.*"]
 
 
 def written(text: str) -> str:
@@ -65,7 +59,7 @@ def written(text: str) -> str:
         if text.count(start) != 1:
             raise SystemExit(f"README.md has {text.count(start)} sections for {name}, expected 1.")
         before, _, rest = text.partition(start)
-        text = before + start + "\n".join(lines_of(name, make, file)) + end + rest.partition(end)[2]
+        text = before + start + "\n".join(lines_of(make, file)) + end + rest.partition(end)[2]
     return text
 
 

@@ -9,12 +9,14 @@ def test_the_tables_people_read_are_what_the_results_say() -> None:
 
 
 def test_mechanisms_stand_in_the_order_of_valid() -> None:
-    """As the text above the table says, whichever rules its result was made under."""
+    """As the text above the table says, by the mean over seeds."""
     file = tables.HERE / "results" / "language_attention.json"
-    valid = {row["recipe"]: row["perplexity"]["valid"] for row in json.loads(file.read_text())["rows"]}
-    lines = tables.lines_of("language_attention", tables.TABLES["language_attention"], file)
+    valid: dict[str, float] = {}
+    for row in json.loads(file.read_text())["rows"]:
+        valid[row["recipe"]] = valid.get(row["recipe"], 0.0) + row["perplexity"]["valid"]
+    lines = tables.lines_of(tables.TABLES["language_attention"], file)
     shown = [name for line in lines for name in valid if line.startswith(f"| {name} |")]
-    assert shown == sorted(valid, key=lambda name: float(valid[name]))
+    assert shown == sorted(valid, key=lambda name: valid[name])
 
 
 def test_a_slower_way_is_not_called_faster() -> None:
