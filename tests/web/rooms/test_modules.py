@@ -407,3 +407,17 @@ def test_numbers_are_written_in_full_and_in_short(blank: "Page") -> None:
     )
     full = ["72,000,000,368,640,000,000,000", "3 1/2", "−1,234", "unknown"]
     assert shown == [*full, "26.9 GFLOP", "1.00 M", "999", "12", "1.50", "0"]
+
+
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        ({"done": 3, "of": 9, "unit": "claims"}, "3 of 9 claims"),
+        ({"done": 44, "of": None, "unit": "sizes counted"}, "44 sizes counted"),
+        ({"done": 0, "of": None, "unit": "reading the model"}, "reading the model"),
+        ({"done": 0, "of": None, "unit": ""}, "running"),
+    ],
+)
+def test_a_job_says_what_it_does(blank: "Page", progress: dict[str, Any], text: str) -> None:
+    job = {"state": "running", "progress": progress}
+    assert blank.evaluate('async job => (await import("/live.js")).progressText(job)', job) == text

@@ -128,7 +128,8 @@ export const running = () => [...jobs.values()].map(({ job }) => job).filter((jo
 export function progressText(job) {
   if (job.state === "queued") return job.position ? `queued, ${job.position} before it` : "queued";
   const { done, of, unit } = job.progress ?? {};
-  return of ? `${done} of ${of} ${unit ?? ""}`.trim() : done ? `${done} ${unit ?? ""}`.trim() : "running";
+  if (of) return `${done} of ${of} ${unit ?? ""}`.trim();
+  return done ? `${done} ${unit ?? ""}`.trim() : unit || "running";
 }
 
 /** Start the stream, and keep it only while the tab is in sight. */
