@@ -1,5 +1,6 @@
 """porism.compare: several models from the same seeds on the same data."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ def large(info: Any) -> nn.Module:
     return nn.Sequential(nn.Linear(info.num_features, 16), nn.ReLU(), nn.Linear(16, info.num_classes))
 
 
-MODELS: dict[str, Any] = {"mine": small, "wide one": large, "ours": "linear"}
+MODELS: dict[str, Any] = {
+    "mine": small,
+    "wide one": large,
+    "ours": replace(RECIPES["linear"], standardize=False),
+}
 OPTIONS: dict[str, Any] = {"loss": "cross_entropy", "epochs": 2, "threads": 1, "device": "cpu", "learning_rate": 0.02}
 
 
@@ -87,7 +92,8 @@ def test_what_is_done_is_kept(both: porism.Comparison, points: Data) -> None:
 
 def test_runs_are_taken_as_they_are_and_seeds_named(both: porism.Comparison, points: Data, tmp_path: Path) -> None:
     done = both.runs[0]
-    found = porism.compare("supervised", [done, "linear"], data=points, seeds=[2], out=tmp_path / "c", **OPTIONS)
+    models = [done, MODELS["ours"]]
+    found = porism.compare("supervised", models, data=points, seeds=[2], out=tmp_path / "c", **OPTIONS)
     assert found.runs[-1] is done
     ours = next(run for run in both.runs if run.path.name == "ours-seed-2")
     assert best_bits(found.runs[0].path) == best_bits(ours.path)

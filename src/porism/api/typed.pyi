@@ -163,6 +163,7 @@ class SupervisedFields(RecipeFields, total=False):
     num_layers: int
     nonlinearity: Literal["relu", "tanh", "gelu"]
     dropout: float
+    standardize: bool
     validation_split: float
     test_split: float
     split_seed: int

@@ -57,3 +57,11 @@ def test_without_scikit_learn_it_is_left_out_and_told(monkeypatch: pytest.Monkey
     task = loaded(table())
     assert set(task.baselines()) == {"majority class"}
     assert list(task.baseline_notes()) == told
+
+
+def test_inputs_that_are_not_finite_leave_logistic_regression_out() -> None:
+    X, y = table()
+    task = loaded((X, y))
+    X[7, 1] = float("nan")
+    assert set(task.baselines()) == {"majority class"}
+    assert list(task.baseline_notes()) == ["Logistic regression is left out: some inputs are not finite."]

@@ -27,7 +27,7 @@ def baseline_metrics(splits: Mapping[str, Examples], loss: str, classes: int) ->
     targets = {split: targets_of(examples) for split, examples in splits.items()}
     others = {split: target for split, target in targets.items() if split != "train"}
     found = without_input(targets["train"], others, loss, classes)
-    if not reads_inputs(splits, loss, targets["train"]) or sklearn_missing(""):
+    if not reads_inputs(splits, loss, targets["train"]) or not are_finite(splits) or sklearn_missing(""):
         return found
     return {**found, LOGISTIC: _logistic(splits, targets, loss, classes)}
 
@@ -36,6 +36,8 @@ def baseline_notes(splits: Mapping[str, Examples], loss: str) -> list[str]:
     """What to know of them: which is left out, and which saw a part of train alone."""
     if not reads_inputs(splits, loss, targets_of(splits["train"])):
         return []
+    if not are_finite(splits):
+        return ["Logistic regression is left out: some inputs are not finite."]
     train = inputs_of(splits["train"])
     most = 0 if train is None else most_fitted(train)
     whole = train is None or most >= len(train)
@@ -47,6 +49,11 @@ def reads_inputs(splits: Mapping[str, Examples], loss: str, train: Tensor) -> bo
     """Whether logistic regression can be fitted: to one class an example, two of them at least, by numbers."""
     classified = loss == "cross_entropy" and train.dim() == 1 and len(train.unique()) > 1
     return classified and "valid" in splits and all(inputs_of(examples) is not None for examples in splits.values())
+
+
+def are_finite(splits: Mapping[str, Examples]) -> bool:
+    """Whether all inputs are: a module of the user's own may take a NaN, logistic regression does not."""
+    return all(x.isfinite().all() for examples in splits.values() if (x := inputs_of(examples)) is not None)
 
 
 def most_fitted(train: Tensor) -> int:

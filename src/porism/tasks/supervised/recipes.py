@@ -27,6 +27,8 @@ class SupervisedRecipe(Recipe):
     """Of the hidden layers."""
     dropout: Part = 0.0
     """Probability to drop an element of a hidden layer's output."""
+    standardize: bool = False
+    """Bring each input to mean 0 and deviation 1 on train. The model keeps both, so that predictions do the same."""
     loss: Literal["cross_entropy", "mse", "bce", "function", "model"] = "cross_entropy"
     """Of logits and classes, of numbers, of logits and 0 or 1; a function in Python; or the output's own `.loss`."""
     validation_split: Share = 0.15
@@ -47,11 +49,14 @@ class SupervisedRecipe(Recipe):
 RECIPES: dict[str, SupervisedRecipe] = {
     recipe.name: recipe
     for recipe in (
-        SupervisedRecipe(name="mlp", description="two hidden layers of 64 units", batch_size=32, patience=5),
+        SupervisedRecipe(
+            name="mlp", description="two hidden layers of 64 units", standardize=True, batch_size=32, patience=5
+        ),
         SupervisedRecipe(
             name="linear",
             description="one linear layer: logistic or linear regression",
             model="linear",
+            standardize=True,
             batch_size=32,
             learning_rate=0.01,
             patience=5,

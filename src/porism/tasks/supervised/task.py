@@ -17,7 +17,7 @@ from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.in_memory import Chosen, Examples
 from porism.tasks.supervised.baselines import baseline_metrics, baseline_notes
-from porism.tasks.supervised.data import OWN, SupervisedData, check_inputs, load_data, own_data
+from porism.tasks.supervised.data import OWN, SupervisedData, check_inputs, load_data, mean_and_deviation, own_data
 from porism.tasks.supervised.exhibits.confusion import confusion_matrix
 from porism.tasks.supervised.metric import (
     IGNORED,
@@ -30,7 +30,7 @@ from porism.tasks.supervised.metric import (
     selection_metric,
 )
 from porism.tasks.supervised.model import build
-from porism.tasks.supervised.model.base import MLPWithLoss, model_cost
+from porism.tasks.supervised.model.base import MLP, MLPWithLoss, model_cost
 from porism.tasks.supervised.predict import answers, check_options, read_inputs, shown_numbers
 from porism.tasks.supervised.recipes import DEFAULT, RECIPES, SupervisedRecipe
 from porism.tasks.supervised.tuning import SPACE
@@ -120,7 +120,11 @@ class Supervised(Task):
         return [(split, index) for index in range(len(examples))]
 
     def build(self) -> nn.Module:
-        return build(self.recipe, self._width(), self._outputs())
+        model = build(self.recipe, self._width(), self._outputs())
+        # Of a run that is loaded without its data they come with its checkpoint.
+        if isinstance(model, MLP) and model.standardize is not None and self._data is not None:
+            model.standardize.fit(*mean_and_deviation(self._data.splits["train"]))
+        return model
 
     def data_info(self) -> DataInfo:
         first = self._assets["inputs"][0]
@@ -259,9 +263,13 @@ class Supervised(Task):
     def subject(cls, recipe: Recipe) -> tuple[Callable[..., nn.Module], tuple[str, ...], dict[str, int]]:
         own, inputs = _own(recipe), ("B D : data", "B : int < V")
         if own.model == "linear":
-            return lambda D, V: MLPWithLoss(D, V, num_layers=0), inputs, {"B": own.batch_size}
+            return (
+                lambda D, V: MLPWithLoss(D, V, num_layers=0, standardize=own.standardize),
+                inputs,
+                {"B": own.batch_size},
+            )
         return (
-            lambda D, H, V: MLPWithLoss(D, V, H, own.num_layers, own.nonlinearity, own.dropout),
+            lambda D, H, V: MLPWithLoss(D, V, H, own.num_layers, own.nonlinearity, own.dropout, own.standardize),
             inputs,
             {"B": own.batch_size, "H": own.hidden_size},
         )

@@ -6,7 +6,7 @@
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -197,6 +197,19 @@ def targets_of(examples: Examples) -> Tensor:
         return whole.tensors[-1] if whole is examples else examples.batch(torch.arange(len(examples)))[-1]
     with fixed_randomness():
         return torch.cat([examples.batch(some)[-1] for some in torch.arange(len(examples)).split(READ_AT_ONCE)])
+
+
+def mean_and_deviation(examples: Examples) -> tuple[Tensor, Tensor]:
+    """Of each number of the first input over all examples, (D,) each in float64."""
+    with fixed_randomness():
+        mean = _mean(examples, lambda x: x)
+        return mean, _mean(examples, lambda x: (x - mean) ** 2).sqrt()
+
+
+def _mean(examples: Examples, of: Callable[[Tensor], Tensor]) -> Tensor:
+    parts = torch.arange(len(examples)).split(READ_AT_ONCE)
+    sums = [of(examples.batch(some)[0].flatten(1).double()).sum(0) for some in parts]
+    return torch.stack(sums).sum(0) / len(examples)
 
 
 def inputs_of(examples: Examples) -> Tensor | None:

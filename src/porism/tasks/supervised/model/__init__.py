@@ -12,6 +12,7 @@ def build(recipe: SupervisedRecipe, num_features: int, outputs: int) -> nn.Modul
 
     >>> build(RECIPES["linear"], 4, 3)
     MLP(
+      (standardize): Standardize()
       (layers): Sequential(
         (0): Linear(in_features=4, out_features=3, bias=True)
       )
@@ -20,4 +21,6 @@ def build(recipe: SupervisedRecipe, num_features: int, outputs: int) -> nn.Modul
     if recipe.model == "own":
         raise RecipeError(f"recipe {recipe.name} is of a module of your own. Give it with model=.")
     layers = recipe.num_layers if recipe.model == "mlp" else 0
-    return MLP(num_features, outputs, recipe.hidden_size, layers, recipe.nonlinearity, recipe.dropout)
+    return MLP(
+        num_features, outputs, recipe.hidden_size, layers, recipe.nonlinearity, recipe.dropout, recipe.standardize
+    )

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -10,6 +11,32 @@ from porism.costing.terms import Terms
 from porism.tasks.supervised.recipes import SupervisedRecipe
 
 NONLINEARITIES = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
+
+
+class Standardize(nn.Module):
+    """(x - mean) / deviation of each feature; both come from train, are kept with the model and not learned.
+
+    >>> scaled = Standardize(1).fit(torch.tensor([1.0]), torch.tensor([2.0]))(torch.tensor([[5.0]]))
+    >>> scaled
+    tensor([[2.]])
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, num_features: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(num_features))
+        self.register_buffer("deviation", torch.ones(num_features))
+
+    def fit(self, mean: Tensor, deviation: Tensor) -> "Standardize":
+        """A feature that is the same for all examples of train is not scaled."""
+        self.mean.copy_(mean)
+        self.deviation.copy_(deviation.masked_fill(deviation == 0, 1))
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / self.deviation
 
 
 class MLP(nn.Module):
@@ -27,8 +54,10 @@ class MLP(nn.Module):
         num_layers: int = 2,
         nonlinearity: str = "relu",
         dropout: float = 0.0,
+        standardize: bool = False,
     ) -> None:
         super().__init__()
+        self.standardize = Standardize(num_features) if standardize else None
         widths = [num_features, *[hidden_size] * num_layers, outputs]
         layers: list[nn.Module] = []
         for number, (in_features, out_features) in enumerate(pairwise(widths)):
@@ -38,7 +67,8 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.layers(x.flatten(1))
+        x = x.flatten(1)
+        output: Tensor = self.layers(x if self.standardize is None else self.standardize(x))
         return output
 
 
