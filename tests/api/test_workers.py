@@ -100,7 +100,7 @@ def test_a_request_to_stop_stops_all_with_a_checkpoint(points: Data, tmp_path: P
     # The one that had ended an epoch was training; the other may have been about to, in an empty folder.
     runs = [path for path in (tmp_path / "c").iterdir() if (path / "events.jsonl").is_file()]
     stopped = [run for run in runs if events(run)[-1] == "interrupt"]
-    assert stopped
+    assert stopped, [(run.name, events(run)[-4:]) for run in runs]
     assert all(read_run(run).metrics is None for run in runs)
     assert side_by_side([read_run(run) for run in stopped])[0].startswith("All times were measured with 2 trainings")
 

@@ -30,7 +30,9 @@ GRAPHS = OLD["graphs"]
 def test_a_recipe_of_0_1_is_todays_with_what_was_set(task: str) -> None:
     facts, fields = read_recipe(OLD[task] / "recipe.toml")
     today = find(task).recipes[facts.recipe]
-    assert from_fields(type(today), fields) == override(today, facts.overrides)
+    # Its description may be in better words today.
+    then = dataclasses.replace(from_fields(type(today), fields), description=today.description)
+    assert then == override(today, facts.overrides)
 
 
 @pytest.mark.parametrize("task", sorted(RENAMED))

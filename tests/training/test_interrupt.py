@@ -99,3 +99,14 @@ def test_a_training_can_be_asked_without_a_signal_and_in_any_thread() -> None:
     with Interrupt() as interrupt:
         seen.append(interrupt.requested)
     assert seen == [True, False]
+
+
+def test_a_signal_beside_a_request_is_the_first() -> None:
+    """Who stops a process closes its input too, and which of both it notices first is chance."""
+    with contextlib.suppress(Stopped), Interrupt() as interrupt:
+        ask_to_stop()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupt.requested
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise Stopped

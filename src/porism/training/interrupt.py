@@ -26,6 +26,7 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.requested = False
+        self._signalled = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -47,9 +48,10 @@ class Interrupt:
             raise KeyboardInterrupt
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self.requested and number != HANG_UP:
+        # The first signal, also where `ask_to_stop` came before it: who stops a process by both asked once.
+        if self._signalled and number != HANG_UP:
             raise KeyboardInterrupt
-        self.requested = True
+        self.requested = self._signalled = True
 
 
 @contextmanager

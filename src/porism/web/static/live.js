@@ -84,11 +84,12 @@ export function watch(...runs) {
 
 function update(job) {
   const known = jobs.get(job.job);
-  if (!known) return;
+  // What comes late by the stream must not write over the result.
+  if (!known || known.ended) return;
   known.job = { ...known.job, ...job };
   known.progress?.(known.job);
   tellAll("job", known.job);
-  if (!ENDED.includes(job.state) || known.ended) return;
+  if (!ENDED.includes(job.state)) return;
   known.ended = true;
   open();
   if (job.state === "done") known.resolve(known.job.result);
