@@ -7,8 +7,11 @@ from functools import cache
 
 import pytest
 import torch
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from porism import cost
+from porism.costing.counting import size_conditions
 from porism.costing.counting.fake import ShapeMode
 from porism.costing.counting.size_conditions import SizeCondition, observed_sizes
 
@@ -59,3 +62,11 @@ def test_shapes_of_tensors_are_observed_and_cuts_beyond_their_length() -> None:
 )
 def test_the_nearest_sizes_with_another_answer(condition: SizeCondition, changes: list[tuple[str, int]]) -> None:
     assert list(condition.changes({"B": 3, "T": 11}, 100)) == changes
+
+
+def test_a_run_is_left_after_any_number_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception where C++ asks a tensor for its device would end the process."""
+    net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    for most in range(1, 30):
+        monkeypatch.setattr(size_conditions, "MOST_OPERATORS", most)
+        assert str(cost(net, "B T 8").flops) == "256*B*T"

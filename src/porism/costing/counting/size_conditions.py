@@ -201,9 +201,11 @@ class _Splits(TorchDispatchMode):
         self._operators = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._operators += 1
-        if self._operators > MOST_OPERATORS:
-            raise Enough
+        # What C++ asks of a tensor, such as its device, comes here too: an exception from there ends the process.
+        if getattr(func, "namespace", "") != "prim":
+            self._operators += 1
+            if self._operators > MOST_OPERATORS:
+                raise Enough
         if func in (aten.split.Tensor, aten.unsafe_split.Tensor):
             self._notes.note_cut(args[0].size((*args, 0)[2]), args[1])
         return func(*args, **(kwargs or {}))
