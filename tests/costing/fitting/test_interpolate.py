@@ -108,7 +108,8 @@ def test_polynomials_come_factored_at_few_sizes(
     assert fitted.formula == formula
     assert fitted.reason == ""
     # And once at the smallest size of each letter.
-    assert len(measure.requested) <= calls + len(letters)
+    # One more with all letters small.
+    assert len(measure.requested) <= calls + len(letters) + 1
 
 
 def test_held_out_sizes_lie_well_outside() -> None:
@@ -235,7 +236,9 @@ def test_a_bump_at_any_size_that_was_asked_for_is_never_smoothed_over() -> None:
     _, measure = fit(lambda B, T: B * T**2, "BT")
     for bump in measure.requested:
         fitted, _ = fit(lambda bump=bump, **sizes: sizes["B"] * sizes["T"] ** 2 + (sizes == bump), "BT")
-        excluded = any(bump[letter] < size for letter, size in fitted.least.items())
+        excluded = any(bump[letter] < size for letter, size in fitted.least.items()) or any(
+            not low <= bump[letter] <= high for letter, (low, high) in fitted.ranges.items()
+        )
         assert excluded or fitted.formula is None or at(fitted.formula, bump) == bump["B"] * bump["T"] ** 2 + 1
 
 
@@ -329,7 +332,7 @@ def test_many_letters_need_few_counts() -> None:
     fitted = interpolate(measure, list("BTADHV"))
     assert fitted["parameters"].formula == A * D * (4 * A * D + 3 * H + 2 * V)
     assert fitted["flops"].formula == 2 * A * B * D * T * (4 * A * D + 3 * H + 2 * T + V)
-    assert len(measure.requested) <= 32
+    assert len(measure.requested) <= 33
 
 
 def test_the_start_is_kept() -> None:
