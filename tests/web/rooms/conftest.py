@@ -153,12 +153,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def open_room(browser: "Browser", served: Served, width: int, request: pytest.FixtureRequest) -> Iterator[OpenRoom]:
+def open_room(
+    browser: "Browser", served: Served, width: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[OpenRoom]:
     """Open a room: open_room("/cost?over=B", theme="dark"), with the controls that fold on narrow screens unfolded.
 
     No script may fail and nothing be complained of. After the scene axe looks at each page that is still open, and its
-    picture is kept in .pytest_cache/d/screenshots. refusals: whether the test lets the server refuse something, which
-    browsers report in their console.
+    picture is kept in .pytest_cache/d/screenshots where pytest keeps a cache. refusals: whether the test lets the
+    server refuse something, which browsers report in their console.
     """
     contexts, complaints = [], []
 
@@ -182,7 +184,8 @@ def open_room(browser: "Browser", served: Served, width: int, request: pytest.Fi
 
     yield open_it
     pages = [page for context in contexts for page in context.pages]
-    folder = request.config.cache.mkdir("screenshots")
+    cache = request.config.cache if request.config.pluginmanager.hasplugin("cacheprovider") else None
+    folder = cache.mkdir("screenshots") if cache else tmp_path
     name = re.sub(r"\W+", "-", request.node.name.removeprefix("test_"))
     for number, page in enumerate(pages):
         page.screenshot(path=folder / f"{name}{number or ''}.png", full_page=True)

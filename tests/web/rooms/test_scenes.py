@@ -81,7 +81,7 @@ def test_sliding_changes_numbers_marker_and_address_without_a_request(
     assert page.locator("#size-T").input_value() == "1024"
     assert number_of(page, "attention") == flops(costs, "attention", T=1024)
     assert page.locator("#plot svg text", has_text="T = 1,024").count() == 1
-    page.wait_for_function("location.search.includes('T:1024')")
+    page.wait_for_function("() => location.search.includes('T:1024')")
     slider.press("ArrowRight")
     assert slider.get_attribute("aria-valuetext") == "T 1,536"
     assert asked == []
@@ -103,7 +103,7 @@ def test_a_link_opens_to_the_same_numbers_headline_and_curve(open_room: OpenRoom
     page = open_room("/")
     page.locator("#size-D").fill("48")
     page.select_option("#over", "D")
-    page.wait_for_function("location.search.includes('D:48')")
+    page.wait_for_function("() => location.search.includes('D:48')")
     page.get_by_role("button", name="Copy link").click()
     link = page.evaluate("navigator.clipboard.readText()")
     other = open_room("", at=link)
