@@ -440,6 +440,18 @@ def test_messages_along_edges_count_as_the_sparse_product(run: Any) -> None:
     assert str(found.under(elementwise=True).flops) == "2*D*E"  # the weight's product is among them
 
 
+def summed_thrice(x: Tensor, weight: Tensor, edges: Tensor) -> Tensor:
+    messages = x[edges[0]] * weight[:, None]
+    same, other = messages.view_as(messages), messages * weight[:, None]
+    return sum((torch.zeros_like(x).index_add(0, edges[1], each) for each in (messages, same, other)), x)
+
+
+def test_a_multiplication_whose_messages_are_summed_several_times_is_left_out_once() -> None:
+    found = cost(summed_thrice, "N D", "E", "2 E : int < N")
+    assert str(found.flops) == "6*D*E"
+    assert found.under(elementwise=True).at(N=5, D=3, E=7).flops == 6 * 3 * 7 + 3 * 5 * 3
+
+
 def test_sums_by_index_of_anything_else_are_said_to_be_elementwise() -> None:
     found = cost(lambda x, batch: x.new_zeros(3, x.shape[1]).index_add_(0, batch, x), "N D", "N : int < 3")
     assert str(found.flops) == "0"

@@ -5,6 +5,7 @@ and counts as much: a multiply-add for each number of every edge, 2 E D. Sums by
 work.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,12 +21,18 @@ SUMMING = frozenset({"index_add", "scatter_add", "scatter_reduce", "index_put", 
 SUMS = ("sum", "mean")
 
 
-class Elementwise(NamedTuple):
+@dataclass
+class Elementwise:
     """Elementwise work as it stands in a tally."""
 
     tally: dict[str, int]
     name: str
     elements: int
+
+    def leave_out(self) -> None:
+        """Take it out of the tally. Once: several sums may end products of the same multiplication."""
+        self.tally[self.name] -= self.elements
+        self.elements = 0
 
 
 class _Message(NamedTuple):
@@ -60,8 +67,7 @@ def summed(operator: Any, args: Any, kwargs: Any) -> int:
     if message is None:
         return 0
     for work in message.multiplied:
-        work.tally[work.name] -= work.elements
-    source.porism_message = _Message()
+        work.leave_out()
     return 2 * int(source.numel())
 
 
