@@ -123,6 +123,12 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def sha256_of_file(path: Path) -> str:
+    """The same of a file that is not held in memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def sha256_of_json(content: Any) -> str:
     """The checksum of what a JSON file says, however it is spaced and in whichever order its keys stand."""
     return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())

@@ -5,7 +5,6 @@ one before it stays as `NAME.previous`, so at every moment at least one good che
 three names. Which of them are good is known by their checksums, and whether porism made them by what they hold.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -20,7 +19,17 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from porism.errors import RunError, one_line
-from porism.files import LITTER, cannot_write, read_bytes, sha256, sha256_of_json, sync_folder, temporary, write_synced
+from porism.files import (
+    LITTER,
+    cannot_write,
+    read_bytes,
+    sha256,
+    sha256_of_file,
+    sha256_of_json,
+    sync_folder,
+    temporary,
+    write_synced,
+)
 from porism.runs.checkpoint_state import STATE, candidates, previous_of, read_state
 
 Parts = Mapping[str, Mapping[str, Tensor]]
@@ -247,14 +256,9 @@ def _is_whole(folder: Path) -> bool:
     """Whether every file is what was written, without holding a second checkpoint in memory while one is saved."""
     try:
         files = read_state(folder / STATE).files
-        return all(_sha256_of_file(folder / name) == expected for name, expected in files.items())
+        return all(sha256_of_file(folder / name) == expected for name, expected in files.items())
     except (RunError, OSError):
         return False
-
-
-def _sha256_of_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_good(folder: Path) -> bool:

@@ -1,11 +1,11 @@
 """The checkpoints of a run whose models can be tried: of which epoch each is, and which of its files are damaged."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from porism.errors import RunError
+from porism.files import sha256_of_file
 from porism.runs.checkpoint_state import STATE, previous_of, read_state
 from porism.runs.record import RunRecord
 from porism.runs.run import BEST
@@ -70,5 +70,4 @@ def _sha256(path: Path) -> str:
 @lru_cache(maxsize=256)
 def _sha256_of_version(path: Path, _modified: int, _bytes: int) -> str:
     """Kept by the version of the file: a page asks for its run again after every epoch."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256_of_file(path)

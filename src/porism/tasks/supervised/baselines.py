@@ -12,7 +12,7 @@ from torch import Tensor
 
 from porism.tasks.blocks.in_memory import Examples
 from porism.tasks.blocks.logistic import fit_logistic, sklearn_missing
-from porism.tasks.supervised.data import inputs_of, targets_of
+from porism.tasks.supervised.data import inputs_of, mean_and_deviation, targets_of
 from porism.tasks.supervised.metric import measure
 
 LOGISTIC = "logistic regression"
@@ -66,7 +66,7 @@ def _logistic(
 ) -> dict[str, dict[str, float]]:
     inputs = {split: x.double() for split, examples in splits.items() if (x := inputs_of(examples)) is not None}
     train = inputs["train"]
-    mean, deviation = train.mean(0), train.std(0, correction=0)
+    mean, deviation = mean_and_deviation(splits["train"])
     # What is the same for all examples of train stays 0 there, and is not blown up elsewhere.
     scaled = {split: ((x - mean) / deviation.masked_fill(deviation == 0, 1)).numpy() for split, x in inputs.items()}
     rows = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))[: most_fitted(train)].numpy()
