@@ -154,6 +154,7 @@ def test_a_checkpoint_that_is_not_there_or_damaged_is_refused_by_name(
         assert client.get("/api/jobs").json() == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["audio/webm", "audio/mp4", "audio/wav"])
 def test_a_recording_of_another_kind_is_refused_in_one_line(
     folder: Path, kind: str, ended_of: Callable[[TestClient, str], dict[str, Any]]

@@ -18,7 +18,7 @@ from tests.web.task_runs import train_run, write_recording
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.sample(3)
+pytestmark = pytest.mark.sample(2)
 
 
 @pytest.fixture(scope="module")
