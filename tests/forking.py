@@ -11,7 +11,9 @@ import torch
 
 REASON = "autograd runs in no forked process once its threads were started in this one"
 REFUSAL = "autograd's threading in combination with fork-based multiprocessing"
-"""What torch says there: CUDA starts such threads, and backward passes within backward passes do."""
+"""What torch says there: backward passes within backward passes start such threads."""
+NOT_FORKED = 77
+"""The exit code of a child that met that refusal."""
 
 
 def fork() -> int:
@@ -25,10 +27,29 @@ def fork_on_terminal() -> tuple[int, int]:
         return pty.fork()
 
 
+def need_fork() -> None:
+    """Skip where a GPU is in sight: to ask for it opens CUDA, which no forked process can open again."""
+    if torch.cuda.is_available():
+        pytest.skip("CUDA works in no forked process: CUDA_VISIBLE_DEVICES= hides the GPU")
+
+
+def failed(told: str) -> int:
+    """The exit code of a child that ends with such an error."""
+    os.write(2, told.encode())
+    return NOT_FORKED if REFUSAL in told else 1
+
+
+def waited(child: int) -> int:
+    """The exit code of a child."""
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == NOT_FORKED:
+        pytest.skip(REASON)
+    return code
+
+
 @contextmanager
 def _forking() -> Iterator[None]:
-    if torch.cuda.is_initialized():
-        pytest.skip(REASON)
+    need_fork()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, none of which holds a lock here
         yield

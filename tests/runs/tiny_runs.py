@@ -9,9 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
-from tests.forking import REASON, REFUSAL, fork
+from tests.forking import failed, fork, waited
 
 from porism.runs import checkpoint
 from porism.runs.recipe import override
@@ -161,10 +160,6 @@ def kill_at(number: int, folder: Path) -> None:
     os.fsync = synced
 
 
-NOT_FORKED = 77
-"""The exit code of a child whose autograd could not be forked."""
-
-
 def in_a_child(work: Callable[[], object]) -> int:
     """Do something in a forked process and give its exit code: 0 done, 1 an error, 9 killed by `kill_at`."""
     child = fork()
@@ -173,10 +168,5 @@ def in_a_child(work: Callable[[], object]) -> int:
             work()
             os._exit(0)
         except BaseException:
-            told = traceback.format_exc()
-            os.write(2, told.encode())
-            os._exit(NOT_FORKED if REFUSAL in told else 1)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code == NOT_FORKED:
-        pytest.skip(REASON)
-    return code
+            os._exit(failed(traceback.format_exc()))
+    return waited(child)

@@ -1,6 +1,5 @@
 """Several processes train as one does, and resume what one has begun; one is lost, and that is said."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -9,13 +8,14 @@ import socket
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.forking import fork
+from tests.forking import failed, fork, need_fork, waited
 from tests.training.distributed_jobs import do_jobs, recorded
 from torch import Tensor
 
@@ -216,11 +216,12 @@ def work(folder: Path, jobs: dict[str, dict[str, Any]], size: int) -> list[int]:
     for rank in range(size):
         children.append(fork())
         if not children[-1]:
-            with contextlib.suppress(BaseException):
+            try:
                 do_jobs(rank, plan)
                 os._exit(0)
-            os._exit(1)
-    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+            except BaseException:
+                os._exit(failed(traceback.format_exc()))
+    return [waited(child) for child in children]
 
 
 def alone(words: list[str], stop_after: int | None = None) -> list[float]:
@@ -240,6 +241,7 @@ def free_port() -> int:
 
 def test_several_processes(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One test, so that the processes are started once: those of a file may run in several workers."""
+    need_fork()
     done = Done(tmp_path, text)
     check_two_have_the_losses_of_one_and_resume_them(done)
     check_shards_have_the_losses_of_one_and_resume_them(done)

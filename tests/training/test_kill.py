@@ -4,11 +4,12 @@ import os
 import random
 import signal
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.forking import fork
+from tests.forking import failed, fork, waited
 from tests.fuzz.forms import FORMS, packed
 from tests.fuzz.mutations import write_tree
 from tests.runs.tiny_runs import same_bits
@@ -66,14 +67,9 @@ def live(task: str, recipe: Recipe, out: Path, source: Path, progress: NoProgres
         try:
             train(task, recipe, out, source, progress)
             os._exit(0)
-        except BaseException as error:
-            os.write(2, f"{type(error).__name__}: {error}\n".encode())
-            os._exit(1)
+        except BaseException:
+            os._exit(failed(traceback.format_exc()))
     return child
-
-
-def ended(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def timeless(run: Path) -> dict[str, Any]:
@@ -109,9 +105,9 @@ def test_killed_many_times_a_run_ends_with_the_same_bits(
             time.sleep(draw.uniform(0, LONGEST_LIFE))
         os.close(begun)
         os.kill(child, signal.SIGKILL)
-        assert ended(child) == -signal.SIGKILL
+        assert waited(child) == -signal.SIGKILL
         torn += any((killed / f".{name}.writing").exists() for name in ("last", "best"))
-    assert ended(live(task, recipe, killed, source, NoProgress())) == 0
+    assert waited(live(task, recipe, killed, source, NoProgress())) == 0
     assert same_bits(straight, killed)
     assert timeless(straight) == timeless(killed)
     print(f"{task}: {torn} kills came while a checkpoint was written")
