@@ -5,9 +5,9 @@
 
 Each is made without weights as its configuration class gives it, its formulas are found from small sizes, and what
 `.at` says of two texts of 128, 1,024 and 4,096 words is held against a count of a fresh model on torch's own fake
-tensors. Bytes are held against hooks on real tensors too, for models of two layers whose weights take less than a
-gigabyte. Leaves with 1 where a number without a label is wrong. Each model gets a process of its own, and so many
-seconds of one core, a minute by default.
+tensors, or on those of cost where the model looks at its words, which torch's have not. Bytes are held against hooks on
+real tensors too, for models of two layers whose weights take less than a gigabyte. Leaves with 1 where a number without
+a label is wrong. Each model gets a process of its own, and so many seconds of one core, a minute by default.
 """
 
 import json
@@ -28,10 +28,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from porism import cost
 from porism.costing.cost import Cost
-from porism.costing.counting.count import count
+from porism.costing.counting.count import Count, count
 from porism.costing.counting.outputs import Outputs
 from porism.costing.counting.saved import storages_of
 from porism.costing.counting.staging import not_traced
+from porism.costing.counting.target import NEEDS_NUMBERS, Target
 from porism.errors import PorismError
 from porism.training.device import hardware, versions
 
@@ -72,7 +73,6 @@ MODELS = (
     "distilbert",
     "electra",
     "ernie",
-    "esm",
     "exaone4",
     "falcon",
     "flaubert",
@@ -103,7 +103,6 @@ MODELS = (
     "mpnet",
     "mpt",
     "mvp",
-    "nemotron",
     "nystromformer",
     "olmo",
     "olmo2",
@@ -139,7 +138,7 @@ def made(name: str, layers: int | None = None) -> nn.Module:
         for field in LAYERS:
             if isinstance(getattr(config, field, None), int):
                 setattr(config, field, layers)
-        if isinstance(getattr(config, "layer_types", None), list):
+        if isinstance(vars(config).get("layer_types"), list):
             config.layer_types = config.layer_types[:layers]
     model: nn.Module = AutoModel.from_config(config)
     return model.eval()  # layers that are dropped at random have no cost of their own
@@ -180,22 +179,38 @@ def measure(name: str) -> dict[str, Any]:
 def held(found: Cost, name: str, T: int) -> dict[str, Any]:
     """What cost says of a text of T words beside a fresh count; `counted` is None where no run is possible."""
     said = dict(found.at(B=BATCH, T=T).items())
-    with FakeTensorMode(allow_non_fake_inputs=True), not_traced():
-        model = made(name)
-        ids = torch.zeros(BATCH, T, dtype=torch.long)
-        try:
-            real = count(model, **arguments(model, lambda: ids))
-        except PorismError as error:
-            counted, why = None, str(error)
-        else:
-            numbers = (real.parameters.count + real.parameters.frozen_count, real.flops, real.backward_flops)
-            counted, why = dict(zip(KINDS, (*numbers, real.saved_bytes), strict=True)), ""
+    try:
+        real: Count | None = counted_anew(name, T)
+        why = ""
+    except PorismError as error:
+        real, why = None, str(error)
     return {
         "said": {kind: said[kind].value for kind in KINDS},
         "labels": {kind: said[kind].label for kind in KINDS},
-        "counted": counted,
+        "counted": None if real is None else numbers_of(real),
         "why": why,
     }
+
+
+def counted_anew(name: str, T: int) -> Count:
+    """What a fresh model does on a text of T words."""
+    with FakeTensorMode(allow_non_fake_inputs=True), not_traced():
+        model = made(name)
+        try:
+            # One tensor for each argument: a tensor given twice would be kept once.
+            return count(model, **arguments(model, lambda: torch.zeros(BATCH, T, dtype=torch.long)))
+        except PorismError as error:
+            if not isinstance(error.__cause__, NEEDS_NUMBERS):
+                raise
+    with torch.device("meta"):
+        model = made(name)
+    target = Target(model, (arguments(model, lambda: f"B T : int < {words(model)}"),))
+    return target.count({"B": BATCH, "T": T})
+
+
+def numbers_of(real: Count) -> dict[str, int]:
+    parameters = real.parameters.count + real.parameters.frozen_count
+    return dict(zip(KINDS, (parameters, real.flops, real.backward_flops, real.saved_bytes), strict=True))
 
 
 def hooks(name: str) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from porism.costing.counting.outputs import Outputs
 from porism.costing.counting.saved import storages_of
 
 
-def really_kept(module: nn.Module, *inputs: Tensor) -> int:
+def really_kept(module: nn.Module, *inputs: Tensor, **named: Tensor) -> int:
     """The bytes that a fresh run keeps, by hooks or on the contexts of functions: unique storages less parameters."""
     module = copy.deepcopy(module)
     kept: dict[int, Any] = {}
@@ -21,7 +21,7 @@ def really_kept(module: nn.Module, *inputs: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        output = Outputs.of(module(*inputs))
+        output = Outputs.of(module(*inputs, **named))
     for node in _nodes(output.tensors):
         for hung in getattr(node, "__dict__", {}).values():
             if isinstance(hung, Tensor):

@@ -111,6 +111,17 @@ def causal(_: Model, x: Tensor, _number: int) -> Any:
     return scaled_dot_product_attention(heads, heads, heads, is_causal=True).transpose(1, 2).flatten(2)
 
 
+def checked(_: Model, x: Tensor, _number: int) -> Any:
+    """Looks at numbers, and goes on."""
+    if not x.isfinite().all():
+        raise ValueError("numbers that are none")
+    return x
+
+
+def halting(model: Model, x: Tensor, _: int) -> Any:
+    return model.linear(x) if x.mean() < 0.1 else x
+
+
 def late(model: Model, x: Tensor, number: int) -> Any:
     return model.linear(x) if model.calls > number % 5 else x
 
@@ -165,6 +176,8 @@ KINDS: dict[str, Callable[[Model, Tensor, int], Any]] = {
     "cache": cached,
     "mask": masked,
     "counter": late,
+    "check": checked,
+    "halting": halting,
 }
 CONDITIONS: dict[str, Callable[[int, int, int], bool]] = {
     "always": lambda _B, _T, _n: True,

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from porism import cost
 from porism.costing.cost import CostAt
+from porism.costing.counting import target
 from porism.costing.counting.count import count
 from porism.errors import RecipeError, ShapeError
 
@@ -480,3 +481,64 @@ def test_a_complex_product_counts_as_four() -> None:
     assert str(found.flops) == "8*B**2*D"
     assert "a complex product counts as four" in found.verdict
     assert "complex" not in cost(lambda x: x @ x.mT, "B D").verdict
+
+
+def test_conditions_on_sizes_are_seen_in_code_that_needs_numbers() -> None:
+    def run(net: Net, x: Tensor) -> Any:
+        if not x.isfinite().all():
+            raise ValueError("numbers that are none")
+        return net.linear(x) if x.shape[1] == 2 * x.shape[0] else x
+
+    found = cost(Net(run), "B T 8")
+    assert "the code asks T == 2 * B" in found.verdict
+    assert found.at(B=2, T=4).flops == 2 * 8 * 64
+    assert found.at(B=2, T=4, recount=False).flops.label == "extrapolated"
+
+
+class Words(nn.Module):
+    """An embedding of integers, and a layer that runs only where some of them are 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.linear = nn.Embedding(5, 8), nn.Linear(8, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x: Tensor = self.table(ids)
+        return self.linear(x) if (ids == 0).any() else x
+
+
+def test_integers_that_go_in_are_looked_at_where_weights_have_no_numbers() -> None:
+    with torch.device("meta"):
+        net = Words()
+    flops = cost(net, "B T : int < 5").at(B=2, T=30).flops
+    assert (flops.label, flops.low, flops.high) == ("range", 0, 2 * 60 * 64)
+
+
+PAIRED = {"decoder_layers": 1, "encoder_layers": 1, "decoder_ffn_dim": 32, "encoder_ffn_dim": 32, "d_model": 16}
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize(
+    ("name", "options"), [("M2M100", PAIRED), ("MegatronBert", {"hidden_size": 16, "intermediate_size": 32})]
+)
+def test_transformers_on_meta_is_counted_as_it_runs(name: str, options: dict[str, Any]) -> None:
+    """Its masks are made of ones, or it looks whether words are pads: neither is a reason to count a traced run."""
+    transformers = pytest.importorskip("transformers")
+    config = getattr(transformers, f"{name}Config")(vocab_size=20, num_hidden_layers=1, **options)
+    make = getattr(transformers, f"{name}Model")
+    names = ["input_ids", "decoder_input_ids"][: 1 + config.is_encoder_decoder]
+    with torch.device("meta"):
+        model = make(config).eval()
+    found = cost(model, dict.fromkeys(names, "B T : int < 20"))
+    kept = really_kept(make(config).eval(), **{name: torch.randint(2, 20, (2, 24)) for name in names})
+    assert found.at(B=2, T=24).activation_bytes == kept
+    assert found.at(B=2, T=24).activation_bytes.label == "by formula"
+
+
+def test_weights_of_nested_modules_are_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a deep model would be taken for one that is too large to be run with its numbers."""
+    monkeypatch.setattr(target, "LARGEST_REAL", 8 * 8 * 4 + 1)
+    nest: nn.Module = nn.Linear(8, 8, bias=False)
+    for _ in range(5):
+        nest = nn.Sequential(nest)
+    assert target.Target(nest, ("B 8",)).has_weights

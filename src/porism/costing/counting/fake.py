@@ -73,6 +73,8 @@ class ShapeMode(FakeTensorMode):
         super().__init__(**options)
         self.stands_for_gpu = False
         """Whether its tensors, which C++ takes for ones on a CPU, stand for tensors on a GPU that is not there."""
+        self.reads_inputs = False
+        """Whether code asked for numbers that follow from those that went in."""
         self.is_dispatching = False
         self._answers: dict[Signature, Answer] = {}
         self._dtypes: dict[Signature, torch.dtype] = {}
@@ -101,6 +103,7 @@ class ShapeMode(FakeTensorMode):
 
     def _dispatched(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func in known.READERS and (answer := known.answer(func, args)) is not None:
+            self.reads_inputs = self.reads_inputs or any(isinstance(x, Tensor) and known.is_drawn(x) for x in args)
             return answer
         out = self._answered(func, types, args, kwargs)
         if func is aten.mkldnn_rnn_layer.default:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from porism.costing.counting import known
 from porism.errors import ShapeError
 
 _ARITHMETIC: dict[type, Callable[[int, int], int]] = {
@@ -118,6 +119,13 @@ class TensorSpec:
     def letters(self) -> tuple[str, ...]:
         sizes = (*self.sizes, *([self.below] if self.below else []))
         return tuple(dict.fromkeys(letter for size in sizes for letter in size.letters))
+
+    def make_fake(self, letters: Mapping[str, int], dtype: torch.dtype, draw: Draw) -> Tensor:
+        """The tensor in a mode of fake tensors; integers know which numbers they stand for."""
+        made = self.make(letters, dtype)
+        if not made.dtype.is_floating_point:
+            known.draw(made, lambda: self.make(letters, dtype, draw))
+        return made
 
     def make(self, letters: Mapping[str, int], dtype: torch.dtype, draw: Draw | None = None) -> Tensor:
         """The tensor at given sizes; without a draw its numbers are undefined."""
@@ -234,16 +242,21 @@ def nbytes(value: Any, letters: Mapping[str, int], dtype: torch.dtype) -> int:
     return found
 
 
-def make(value: Any, letters: Mapping[str, int], dtype: torch.dtype, draw: Draw | None = None) -> Any:
-    """The nest with every TensorSpec and every InputFactory at given sizes; anything else stays."""
+def make(
+    value: Any, letters: Mapping[str, int], dtype: torch.dtype, draw: Draw | None = None, *, fake: bool = False
+) -> Any:
+    """The nest with every TensorSpec and every InputFactory at given sizes; anything else stays.
+
+    fake: a mode of fake tensors is active.
+    """
     if isinstance(value, TensorSpec):
-        return value.make(letters, dtype, draw)
+        return value.make(letters, dtype, draw) if draw is None or not fake else value.make_fake(letters, dtype, draw)
     if isinstance(value, InputFactory):
         return value.at(letters)
     if isinstance(value, Tensor):
         return value.detach().requires_grad_(value.requires_grad)
     if isinstance(value, Mapping):
-        return {key: make(part, letters, dtype, draw) for key, part in value.items()}
+        return {key: make(part, letters, dtype, draw, fake=fake) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(make(part, letters, dtype, draw) for part in value)
+        return type(value)(make(part, letters, dtype, draw, fake=fake) for part in value)
     return value

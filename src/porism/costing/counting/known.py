@@ -1,10 +1,11 @@
-"""Numbers of fake tensors that are known all the same, since they follow from constants: positions, masks of lengths.
+"""Numbers of fake tensors that are known all the same: they follow from constants, or from integers that go in.
 
-A fake tensor holds no numbers, and yet `torch.arange(T)` can only be one thing. Each integer tensor that comes of
-constants alone remembers the call that made it; the call is run when code asks for its numbers, and not before.
+A fake tensor holds no numbers, and yet `torch.arange(T)` can only be one thing, and the words of a text can be drawn as
+they are for a real run. Each tensor that comes of these alone remembers the call that made it; the call is run when
+code asks for its numbers, and not before.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,17 +28,30 @@ class _Origin(NamedTuple):
     args: Any
     kwargs: Any
     versions: tuple[int, ...]
+    is_drawn: bool
+    """Whether the numbers follow from inputs, so that others may go in."""
+
+
+def draw(tensor: Tensor, make: Callable[[], Tensor]) -> None:
+    """Give an input its numbers."""
+    if type(tensor) is FakeTensor:
+        tensor.porism_origin = _Origin(make, (), {}, (tensor._version,), is_drawn=True)  # type: ignore[attr-defined]
+
+
+def is_drawn(tensor: Tensor) -> bool:
+    """Whether the numbers of a tensor follow from inputs."""
+    origin: _Origin | None = getattr(tensor, "porism_origin", None)
+    return origin is not None and origin.is_drawn
 
 
 def remember(out: Any, operator: Any, args: Any, kwargs: Any) -> None:
-    """Keep the call that made an integer tensor, if all that went in is known."""
-    if type(out) is not FakeTensor or out.dtype.is_floating_point or out.dtype.is_complex:
-        return
-    if not _is_decided(operator):
+    """Keep the call that made a tensor, if all that went in is known."""
+    if type(out) is not FakeTensor or not _is_decided(operator):
         return
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     if all(_is_known(tensor) for tensor in tensors):
-        out.porism_origin = _Origin(operator, args, kwargs, tuple(tensor._version for tensor in (*tensors, out)))  # type: ignore[attr-defined]
+        versions = tuple(tensor._version for tensor in (*tensors, out))
+        out.porism_origin = _Origin(operator, args, kwargs, versions, any(map(is_drawn, tensors)))  # type: ignore[attr-defined]
 
 
 @cache
@@ -108,7 +122,7 @@ def _picked(operator: Any, table: Tensor, *args: Any) -> Iterator[tuple[int, Ten
 
 
 def check_rows(size: int, indices: Tensor, least: int = 0) -> None:
-    """A row beyond the end of a table is an error on real tensors, and so it is here where the rows are known."""
-    rows = numbers_of(indices)
+    """A row beyond the end of a table is an error on real tensors, and so it is here where the rows are constants."""
+    rows = None if is_drawn(indices) else numbers_of(indices)
     if rows is not None and rows.numel() and not least <= int(rows.min()) <= int(rows.max()) < size:
         raise IndexError(f"index out of range: rows {int(rows.min())} to {int(rows.max())} of {size}")

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 Sizes = Mapping[str, int]
@@ -192,12 +192,17 @@ class Enough(Exception):
     """A run was followed far enough."""
 
 
-class _Splits(TorchDispatchMode):
-    """Notes where tensors are split into parts that are longer than they are: longer ones would be cut."""
+class _Operators(TorchDispatchMode):
+    """Notes where tensors are split into parts that are longer than they are: longer ones would be cut.
 
-    def __init__(self, notes: _Notes) -> None:
+    A condition on numbers that are not known is supposed to hold, or not to; any other such number is supposed to be 1.
+    What the code asks of sizes after it is noted too that way.
+    """
+
+    def __init__(self, notes: _Notes, holds: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._notes = notes
+        self._holds = holds
         self._operators = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -208,12 +213,20 @@ class _Splits(TorchDispatchMode):
                 raise Enough
         if func in (aten.split.Tensor, aten.unsafe_split.Tensor):
             self._notes.note_cut(args[0].size((*args, 0)[2]), args[1])
-        return func(*args, **(kwargs or {}))
+        try:
+            return func(*args, **(kwargs or {}))
+        except DataDependentOutputException:
+            if func is not aten._local_scalar_dense.default:
+                raise
+            return self._holds if args[0].dtype is torch.bool else 1
 
 
 @contextmanager
-def observed_sizes(sizes: Sizes) -> Iterator[tuple[dict[str, int], dict[str, SizeCondition]]]:
-    """Inside, shapes of fake tensors note what is asked of them; yields sizes that do so too, and the conditions."""
+def observed_sizes(sizes: Sizes, holds: bool = True) -> Iterator[tuple[dict[str, int], dict[str, SizeCondition]]]:
+    """Inside, shapes of fake tensors note what is asked of them; yields sizes that do so too, and the conditions.
+
+    holds: the answer to conditions on numbers that are not known.
+    """
     notes = _Notes(sizes)
     shape: Any = FakeTensor.shape
     size: Any = FakeTensor.size
@@ -241,7 +254,7 @@ def observed_sizes(sizes: Sizes) -> Iterator[tuple[dict[str, int], dict[str, Siz
     FakeTensor.__getitem__ = observed_item  # type: ignore[assignment, method-assign]
     FakeTensor.shape, FakeTensor.size = property(observed_shape), observed_size  # type: ignore[assignment, method-assign]
     try:
-        with _Splits(notes):
+        with _Operators(notes, holds):
             yield {letter: notes.observed(number) for letter, number in sizes.items()}, notes.found
     finally:
         del FakeTensor.shape, FakeTensor.size, FakeTensor.__getitem__  # those of Tensor come back

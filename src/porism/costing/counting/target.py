@@ -1,6 +1,5 @@
 """What is counted: a module, a function or a factory of modules that can be called at any sizes of its letters."""
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -132,8 +131,6 @@ class Target:
         self.in_pages: set[str] = set()
         """Bytes that a kernel keeps in whole pages of memory: no polynomial of sizes."""
         self.refuses_some = False
-        self._is_traced = False
-        """Whether transformers may take a run for a traced one, since it needs numbers otherwise and there are none."""
         self._asked = False
         self._known: dict[Sizes, list[dict[str, int]]] = {}
         self._drawn: set[Sizes] = set()
@@ -180,7 +177,7 @@ class Target:
         key = tuple(sorted(sizes.items()))
         if key not in self._drawn:
             found = self._known[key] if key in self._known else [self._first(sizes)]
-            if self.needs_numbers and self.reads_numbers:
+            if (self.needs_numbers and self.reads_numbers) or self._mode.reads_inputs:
                 for draw in DRAWS[1:]:
                     with suppress(PorismError):  # a matrix of zeros has no inverse
                         found.append(self._quantities(*self._run(sizes, draw)))
@@ -219,8 +216,7 @@ class Target:
             self.uncompared = "it is too large to be run"
             return
         if not self.has_weights:
-            traced = ", and transformers runs as if it were traced" if self._is_traced else ""
-            self.uncompared = f"its weights are on meta{traced}"
+            self.uncompared = "its weights are on meta"
             return
         self.needs_numbers = "another count"
         try:
@@ -259,7 +255,7 @@ class Target:
         """The target at given sizes with its arguments, for real, on a device."""
         target = with_own_weights(self.target) if isinstance(self.target, nn.Module) else self.target
         with torch.device(device):
-            called, args, kwargs = self._made(sizes, target, draw=0)
+            called, args, kwargs = self._made(sizes, target)
         if isinstance(called, nn.Module):
             weightless = any(parameter.is_meta for parameter in called.parameters())
             called = called.to_empty(device=device) if weightless else called.to(device)
@@ -268,17 +264,20 @@ class Target:
     def hollow_call(self, sizes: Mapping[str, int]) -> Call:
         """The target at given sizes with its arguments, all of them fake."""
         with self.following(), self._mode, self._placed():
-            return self._made(sizes, self._fresh(self._hollow))
+            return self._made(sizes, self._fresh(self._hollow), fake=True)
 
     def size_conditions(self, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, SizeCondition]:
-        """What a run at given sizes asks of them; nothing where it needs real tensors."""
-        if self.needs_numbers:
-            return {}
-        with quietly(), self.following(), self._mode, self._placed(), not_traced(), observed_sizes(sizes) as noted:
-            observed, found = noted
-            with suppress(Exception):  # what was asked until then is known
-                called, args, kwargs = self._made({**fixed, **observed}, self._fresh(self._hollow))
-                Outputs.of(called(*args, **kwargs))
+        """What a run at given sizes asks of them, as far as it goes on fake tensors.
+
+        Where it needs numbers, both answers to its conditions on them are followed.
+        """
+        found: dict[str, SizeCondition] = {}
+        with quietly(), self.following(), self._mode, self._placed(), not_traced():
+            for holds in (True, False) if self.needs_numbers else (True,):
+                with observed_sizes(sizes, holds) as (observed, noted), suppress(Exception):
+                    called, args, kwargs = self._made({**fixed, **observed}, self._fresh(self._hollow), fake=True)
+                    Outputs.of(called(*args, **kwargs))
+                found |= noted  # also what was asked until a run raised
         return found
 
     def following(self) -> AbstractContextManager[Any]:
@@ -291,13 +290,9 @@ class Target:
         except PorismError as error:
             if not isinstance(error.__cause__, NEEDS_NUMBERS):
                 raise
-            if self._take_numbers(first_line(error.__cause__)):
-                self.reads_numbers = True
-            elif not (self.needs_numbers or self._is_traced or self._known) and "transformers" in sys.modules:
-                # From the first size on or never: else a count would depend on what was counted before.
-                self._is_traced = True
-            else:
+            if not self._take_numbers(first_line(error.__cause__)):
                 raise
+            self.reads_numbers = True
             return self._counted(sizes)
         if counted.uncounted and not self._asked:
             # What cannot be counted by shapes alone, a sparse product, may be by numbers.
@@ -323,10 +318,10 @@ class Target:
     def _run(self, sizes: Mapping[str, int], draw: specs.Draw = 0, conditions: bool | None = None) -> tuple[Count, Any]:
         if self.needs_numbers:
             return self._run_for_real(sizes, draw, conditions)
-        untraced = nullcontext() if self._is_traced else not_traced()
-        with quietly(), self.following(), self._mode, self._placed(), untraced:
-            called, args, kwargs = self._made(sizes, self._fresh(self._hollow))
-            return count_call(called, args, kwargs, kernels=False, outputs=self.outputs), called
+        with quietly(), self.following(), self._mode, self._placed(), not_traced():
+            called, args, kwargs = self._made(sizes, self._fresh(self._hollow), draw, fake=True)
+            counted = count_call(called, args, kwargs, kernels=False, conditions=conditions, outputs=self.outputs)
+            return counted, called
 
     def _run_for_real(self, sizes: Mapping[str, int], draw: specs.Draw, conditions: bool | None) -> tuple[Count, Any]:
         if (needed := specs.nbytes(self.inputs, sizes, self.dtype or torch.float32)) > LARGEST_INPUTS:
@@ -350,7 +345,7 @@ class Target:
         """Where tensors are made that nobody gave a device."""
         return nullcontext() if self.device.type == "cpu" else self.device
 
-    def _made(self, sizes: Mapping[str, int], target: Any, draw: specs.Draw | None = None) -> Call:
+    def _made(self, sizes: Mapping[str, int], target: Any, draw: specs.Draw = 0, *, fake: bool = False) -> Call:
         """The target at given sizes with its arguments, made where the caller stands."""
         try:
             called = self._produced(target, sizes) if self._is_factory else target
@@ -360,7 +355,7 @@ class Target:
                 called = self._converted(called, self.dtype)
             if isinstance(called, nn.Module) and self.training is not None:
                 called.train(self.training)
-            inputs = specs.make(self.inputs, sizes, self.dtype or dtype_of(called), draw)
+            inputs = specs.make(self.inputs, sizes, self.dtype or dtype_of(called), draw, fake=fake)
             args, named = by_name(called, inputs)
             if twice := [name for name in named if name in self.kwargs]:
                 raise ShapeError(f"cost: {self.name} is given {twice[0]} among its inputs and in kwargs. Give it once.")
@@ -415,7 +410,8 @@ class Target:
     @property
     def has_weights(self) -> bool:
         """Whether there are weights, if there should be, and few enough to run with again and again."""
-        weights = [weight for module in _modules(self.target) for weight in module.parameters() if not is_lazy(weight)]
+        # A module's parameters are those of all modules below it too, so each counts once.
+        weights = {weight for module in _modules(self.target) for weight in module.parameters() if not is_lazy(weight)}
         return not any(weight.is_meta for weight in weights) and sum(weight.nbytes for weight in weights) < LARGEST_REAL
 
     def _converted(self, module: nn.Module, dtype: torch.dtype) -> nn.Module:
