@@ -159,8 +159,19 @@ class Sentiment(Task):
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         texts = TokenBatch(*batch)
         logits = model(texts.tokens, texts.lengths)
-        weight = None if self._class_weights is None else self._class_weights.to(logits)
-        return functional.cross_entropy(logits, texts.labels, weight), carry
+        return functional.cross_entropy(logits, texts.labels, self._class_weights_beside(logits)), carry
+
+    def _class_weights_beside(self, logits: Tensor) -> Tensor | None:
+        """On their device, where they are copied once: a CUDA graph captures no copy from the CPU."""
+        if self._class_weights is None:
+            return None
+        if logits.device not in self._class_weights_by_device:
+            self._class_weights_by_device[logits.device] = self._class_weights.to(logits.device)
+        return self._class_weights_by_device[logits.device].to(logits.dtype)
+
+    @cached_property
+    def _class_weights_by_device(self) -> dict[torch.device, Tensor]:
+        return {}
 
     @cached_property
     def _class_weights(self) -> Tensor | None:

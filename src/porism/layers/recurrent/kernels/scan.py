@@ -30,11 +30,16 @@ BITS = {2: torch.int16, 4: torch.int32}
 
 
 @triton.jit
-def read_state(place: tl.tensor, inside: tl.tensor, DTYPE: tl.constexpr, WAIT: tl.constexpr) -> tl.tensor:
-    """The numbers at these pointers, as soon as all of them are written."""
+def read_state(
+    place: tl.tensor, inside: tl.tensor, is_computed: tl.tensor, DTYPE: tl.constexpr, WAIT: tl.constexpr
+) -> tl.tensor:
+    """The numbers at these pointers, as soon as all of them are written.
+
+    A state that is given, not computed by a program, is there from the start, and may hold a NaN of the bits of EMPTY.
+    """
     bits = tl.load(place, mask=inside, other=0, volatile=True)
     if WAIT:
-        while tl.sum((bits == EMPTY).to(tl.int32)) > 0:
+        while is_computed & (tl.sum((bits == EMPTY).to(tl.int32)) > 0):
             bits = tl.load(place, mask=inside, other=0, volatile=True)
     return bits.to(DTYPE, bitcast=True)
 

@@ -64,7 +64,7 @@ def _scan(
             z = tl.load(inputs + at * step + place, mask=inside, other=0.0).to(tl.float32)
             if BACK:
                 s = tl.load(states + at * step + place, mask=inside, other=0.0).to(tl.float32)
-            h = read_state(out + before * step + source, known, DTYPE, WAIT)
+            h = read_state(out + before * step + source, known, t > 0, DTYPE, WAIT)
             if MASKED and not BACK:
                 h = masked(h, mask + source, known)
             fed_back = product(h, w, PRECISION)

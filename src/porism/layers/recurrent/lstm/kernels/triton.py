@@ -62,7 +62,7 @@ def _forward_scan(
         c = tl.load(memory + begin * step + place, mask=inside, other=0.0)
         for t in range(begin, end):
             z = tl.load(inputs + t * 4 * step + gates_place, mask=gates_inside, other=0.0).to(tl.float32)
-            h = read_state(out + t * step + source, known, DTYPE, WAIT)
+            h = read_state(out + t * step + source, known, t > 0, DTYPE, WAIT)
             if MASKED:
                 h = masked(h, mask + source, known)
             z += product(h, w, PRECISION)
@@ -122,7 +122,7 @@ def _backward_scan(
             let_out = tl.load(saved + 3 * H, mask=inside, other=0.0).to(tl.float32)
             c_previous = tl.load(memory + t * step + place, mask=inside, other=0.0)
             tanh_c = tanh(c)
-            delta = read_state(out + (t + 1) * 4 * step + source, known, DTYPE, WAIT)
+            delta = read_state(out + (t + 1) * 4 * step + source, known, s > 0, DTYPE, WAIT)
             fed_back = product(delta, w, PRECISION)
             if MASKED:
                 fed_back = masked(fed_back, mask + place, inside)
