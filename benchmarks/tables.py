@@ -12,6 +12,7 @@ from typing import Any
 
 import tyro
 
+import architectures
 import real_models
 from readme import attention, cost, images, language, layers, words
 
@@ -21,6 +22,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "counters": cost.counters,
     "counters_cuda": cost.counters_by_device,
     "real_models": lambda result: real_models.markdown(result).splitlines(),
+    "architectures": architectures.markdown,
     "roofline_cpu": cost.roofline,
     "roofline_cuda": cost.roofline,
     "roofline_cuda_bf16": cost.roofline,

@@ -495,6 +495,27 @@ def test_conditions_on_sizes_are_seen_in_code_that_needs_numbers() -> None:
     assert found.at(B=2, T=4, recount=False).flops.label == "extrapolated"
 
 
+class Positions(nn.Module):
+    """Words and their positions, of which there are 100; a word 0 has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.positions = nn.Embedding(5, 8), nn.Embedding(100, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        place = (ids != 0).cumsum(1) * (ids != 0)
+        result: Tensor = self.table(ids) + self.positions(place)
+        return result
+
+
+def test_rows_that_follow_from_the_words_are_refused_beyond_the_table() -> None:
+    found = cost(Positions(), "B T : int < 5")
+    assert found.at(B=2, T=90).activation_bytes.label == "by formula"
+    assert found.at(B=2, T=400).activation_bytes.label == "unknown"
+    with pytest.raises(IndexError):
+        Positions()(torch.randint(5, (2, 400)))
+
+
 class Words(nn.Module):
     """An embedding of integers, and a layer that runs only where some of them are 0."""
 

@@ -122,7 +122,7 @@ def _picked(operator: Any, table: Tensor, *args: Any) -> Iterator[tuple[int, Ten
 
 
 def check_rows(size: int, indices: Tensor, least: int = 0) -> None:
-    """A row beyond the end of a table is an error on real tensors, and so it is here where the rows are constants."""
-    rows = None if is_drawn(indices) else numbers_of(indices)
+    """A row beyond the end of a table is an error on real tensors, and so it is here where the rows are known."""
+    rows = numbers_of(indices)
     if rows is not None and rows.numel() and not least <= int(rows.min()) <= int(rows.max()) < size:
         raise IndexError(f"index out of range: rows {int(rows.min())} to {int(rows.max())} of {size}")
