@@ -45,7 +45,7 @@ class WordsRecipe(Recipe):
     deterministic: bool = False
     """The same bits on every run and with any number of threads, at some of the speed (negative with sgd)."""
     max_memory_mib: Count = 1024
-    """MiB that the text may take. A larger one is read again in each pass."""
+    """MiB that the text may take. The words of a larger one go to a file as numbers, which is mapped."""
     evaluation_data: str | None = None
     """A folder with wordsim353.tsv, simlex999.txt or questions-words.txt: human ratings and analogies."""
 

@@ -92,6 +92,8 @@ class Words(Task):
                     advise("Give more text, or hold out more with {}.", fields(validation_split=0.1)),
                 )
         return task
+        # Now, since of the processes of a machine one loads before the others, which find it in the cache folder.
+        task._chunks  # noqa: B018
 
     @classmethod
     def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
@@ -226,6 +228,8 @@ class Words(Task):
     def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
         pairs = {split: self._pairs(split) for split in ("valid", "test")}
         return baseline_metrics(WordsData(self.corpus, self._chunks, self._keep, pairs), self.recipe)
+        if (mapped := self._chunks.mapped) is not None:
+            notes.append(f"more than half of max_memory_mib={self.recipe.max_memory_mib}: trained from {mapped}")
 
     def baseline_notes(self) -> Sequence[str]:
         return baseline_notes(self.corpus, self.recipe)

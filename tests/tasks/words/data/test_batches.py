@@ -1,4 +1,4 @@
-"""Pieces come in any order, kept or read anew, and each knows its position."""
+"""Chunks come in any order, cached or from a mapped file, and each knows its position."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from porism.tasks.words.data.batches import Chunks, CorpusPass
+from porism.tasks.words.data.batches import Chunks, CorpusPass, part_of_chunk
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus, TextSource
 
 READING = ReadingOptions(least_count=1, chunk_words=500)
@@ -22,16 +22,37 @@ def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> StreamedCorpus:
     return StreamedCorpus.counted("text", {"train": (TextSource(str(file)),)}, READING)
 
 
-def test_what_is_kept_and_what_is_read_anew_is_the_same(corpus: StreamedCorpus) -> None:
-    kept = Chunks(corpus)
-    anew = Chunks(replace(corpus, reading=replace(READING, memory=0)))
-    order = [3, 0, 1, 2, len(kept) - 1, 0, 7, 8, 3]
-    assert len(kept) == len(anew) > 10
+def test_what_is_cached_and_what_is_mapped_is_the_same(
+    corpus: StreamedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORISM_DATA", str(tmp_path / "cache"))
+    cached = Chunks(corpus)
+    mapped = Chunks(replace(corpus, reading=replace(READING, memory=0)))
+    order = [3, 0, 1, 2, len(cached) - 1, 0, 7, 8, 3]
+    assert len(cached) == len(mapped) > 10
     for number in order:
-        assert torch.equal(kept[number][0], anew[number][0])
-        assert torch.equal(kept[number][1], anew[number][1])
-    assert kept[3][0] is kept[3][0]
-    assert anew[3][0] is not anew[3][0]
+        assert torch.equal(cached[number][0], mapped[number][0])
+        assert torch.equal(cached[number][1], mapped[number][1])
+    assert cached[3][0] is cached[3][0]
+    assert mapped[3][0] is not mapped[3][0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+def test_parts_of_a_chunk_are_whole_sentences_and_make_up_the_chunk(size: int) -> None:
+    lengths = torch.tensor([4, 1, 9, 2, 2, 17, 3, 1, 6])
+    tokens = torch.cat([torch.cat([torch.arange(length), torch.tensor([-1])]) for length in lengths]).int()
+    parts = [part_of_chunk((tokens, torch.tensor([700, 60])), rank, size) for rank in range(size)]
+    assert torch.equal(torch.cat([part for part, _ in parts]), tokens)
+    assert all(part[-1] == -1 for part, _ in parts if len(part))
+    done = 700
+    for part, position in parts:
+        known = int((part >= 0).sum())
+        assert position.tolist() == [done, known]
+        done += known
+    if size == 2:
+        # As equal as sentences allow: the longest has 17 words.
+        assert abs(len(parts[0][0]) - len(parts[1][0])) <= 2 * 18
+    assert part_of_chunk((tokens[:0], torch.tensor([700, 0])), size - 1, size)[1].tolist() == [700, 0]
 
 
 def test_places_count_the_words_of_the_text(corpus: StreamedCorpus) -> None:

@@ -1,6 +1,7 @@
 """Memory is that of the model and of what a recipe allows, however large the text is."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,9 +56,17 @@ def test_a_text_twenty_times_larger_than_memory_takes_no_more_than_a_small_one(t
                 file.write(line * 1000)
     assert (tmp_path / "large.txt").stat().st_size >= LARGER * ALLOWED * MIB
     sources = [str(tmp_path / name) for name in files]
-    done = subprocess.run([sys.executable, "-c", TRAIN, *sources], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN, *sources],
+        env={**os.environ, "PORISM_DATA": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     small_words, small_peak, large_words, large_peak = json.loads(done.stdout)
     assert large_words > 16 * small_words
+    # It was trained on from the file.
+    assert sum(file.stat().st_size for file in (tmp_path / "cache" / "words").glob("*/tokens.i32")) > 8 * ALLOWED * MIB
     # The text alone would take 20 MiB, and as numbers 12. Of what is held out a larger text has more, to a limit.
     assert large_peak - small_peak < 6 * ALLOWED * MIB

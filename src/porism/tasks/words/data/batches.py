@@ -1,13 +1,17 @@
 """The training text chunk by chunk, as tokens or as pairs, the next chunk read while this one is trained on."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.words.data.corpus import MIB, Reader, StreamedCorpus
+from porism.tasks.words.data.token_map import TokenMap
+from porism.tasks.words.model.trainer import END
 from porism.training.task import Batch
 
 BYTES_A_TOKEN = 4
@@ -19,13 +23,14 @@ class Chunks(LazyBatches):
 
     >>> tokens, position = Chunks(corpus)[0]
 
-    Tokens that fill at most half of the memory are cached. A larger text is read again in each pass.
+    Tokens that fill at most half of the memory are cached. Those of a larger text are written to a file, which is
+    mapped (`TokenMap`).
     """
 
     def __init__(self, corpus: StreamedCorpus) -> None:
         self._corpus = corpus
         self._reader = Reader(corpus.texts["train"])
-        self._fits = 2 * BYTES_A_TOKEN * corpus.words <= corpus.reading.memory * MIB
+        self._map = None if fit_in_memory(corpus) else TokenMap.of(corpus)
         self._cached: dict[int, Batch] = {}
         # One thread, since a file has one reading position.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="words")
@@ -34,6 +39,11 @@ class Chunks(LazyBatches):
     def __len__(self) -> int:
         return len(self._corpus)
 
+    @property
+    def mapped(self) -> Path | None:
+        """The folder of the file with the tokens; None where they are cached."""
+        return None if self._map is None else self._map.folder
+
     def batch(self, number: int) -> Batch:
         if number in self._cached:
             return self._cached[number]
@@ -41,7 +51,7 @@ class Chunks(LazyBatches):
         following = (number + 1) % len(self)
         self._ahead = None if following in self._cached else (following, self._submit(following))
         batch = future.result()
-        if self._fits:
+        if self._map is None:
             self._cached[number] = batch
         return batch
 
@@ -50,8 +60,15 @@ class Chunks(LazyBatches):
 
     def _read(self, number: int) -> Batch:
         chunk = self._corpus.chunk(number)
+        if self._map is not None:
+            return torch.from_numpy(self._map.chunk(number)), torch.tensor([chunk.previous, chunk.words])
         tokens, words, _ = self._corpus.tokens(chunk, self._reader)
         return torch.from_numpy(tokens), torch.tensor([chunk.previous, words])
+
+
+def fit_in_memory(corpus: StreamedCorpus) -> bool:
+    """Whether the tokens of a corpus fill at most half of the memory they may take."""
+    return 2 * BYTES_A_TOKEN * corpus.words <= corpus.reading.memory * MIB
 
 
 class CorpusPass(LazyBatches):
@@ -67,6 +84,24 @@ class CorpusPass(LazyBatches):
     def batch(self, number: int) -> Batch:
         tokens, position = self._chunks[number]
         return tokens, position + self._previous
+
+
+def part_of_chunk(batch: Batch, rank: int, size: int) -> Batch:
+    """The sentences of a chunk that one of several processes takes: a range of it, cut where a sentence ends.
+
+    >>> tokens, position = torch.tensor([5, 6, -1, 7, 8, 9, -1]), torch.tensor([100, 8])
+    >>> [part_of_chunk((tokens, position), rank, 2) for rank in (0, 1)]
+    [(tensor([ 5,  6, -1]), tensor([100,   2])), (tensor([ 7,  8,  9, -1]), tensor([102,   3]))]
+
+    Positions count known words, so that no two parts have the same: what is drawn at random depends on it.
+    """
+    tokens, position = batch
+    # Each of `size` equal ranges goes on to the end of the sentence that it would end in.
+    ends = pad((tokens == END).nonzero().squeeze(1) + 1, (1, 0))
+    goals = torch.arange(size + 1, device=tokens.device) * len(tokens) // size
+    first, last = ends[torch.searchsorted(ends, goals[rank : rank + 2])].tolist()
+    known = [int((tokens[start:end] >= 0).sum()) for start, end in ((0, first), (first, last))]
+    return tokens[first:last], position.new_tensor([int(position[0]) + known[0], known[1]])
 
 
 def draw_pairs(tokens: Tensor, keep: Tensor, window: int, generator: torch.Generator) -> Tensor:
