@@ -171,7 +171,7 @@ class Done:
                 "two": train([*self.words, "--out", str(folder / "two")], STOP),
                 "one on two": train(["train", "--resume", str(folder / "one")], STEPS - STOP),
                 "images": train([*IMAGES, "--out", str(folder / "images of two")], 20),
-                "words": train(["train", "words", "--out", str(folder / "words")]),
+                "graphs": train(["train", "graphs", "--out", str(folder / "graphs")]),
                 "compare": train(["compare", "language", "elman", "lstm"]),
                 "missing": train([*LANGUAGE, "--data", str(folder / "missing.txt")]),
                 "shards of two": train([*self.words, "--out", str(folder / "two in shards"), "--shard"], STOP),
@@ -288,7 +288,7 @@ def check_a_batch_norm_is_that_of_the_whole_batch(done: Done) -> None:
 
 def check_what_cannot_be_shared_is_refused_by_all(done: Done) -> None:
     messages = {
-        "words": "words trains this recipe in one process",
+        "graphs": "graphs trains recipe gcn in one process",
         "compare": "porism compare runs in one process",
         "missing": "missing.txt",
     }

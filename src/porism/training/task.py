@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -26,6 +26,16 @@ Carry = dict[str, Tensor]
 """What one batch hands to the next, such as the state of a recurrent net. Empty where batches are independent."""
 Step = Callable[[Batch, Carry], tuple[Tensor, Carry]]
 """Takes a batch and what the one before handed on; gives the loss, and what the next one is handed."""
+
+
+@runtime_checkable
+class MergedStep(Protocol):
+    """A step of a task's own that several processes may take, each on its part of a batch, and then merge."""
+
+    def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]: ...
+
+    def scales(self, batch: Batch, size: int) -> Sequence[Tensor]:
+        """Of each parameter what multiplies the mean of its changes over `size` processes that share a batch."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +246,8 @@ class Task(ABC):
     def step(self, model: nn.Module) -> Step | None:
         """The task's own way to train the model on a batch, where it has a faster one than autograd and an optimizer.
 
-        It may ask torch for the run's seed. The loop falls back on `loss` where this is None.
+        It may ask torch for the run's seed. The loop falls back on `loss` where this is None. Several processes take
+        it if it is a `MergedStep`.
         """
         return None
 

@@ -19,7 +19,7 @@ from porism.runs.recipe import Recipe
 from porism.runs.tuning import Space
 from porism.tasks.words.baselines import WordsData, baseline_metrics, baseline_notes
 from porism.tasks.words.data import load_corpus
-from porism.tasks.words.data.batches import Chunks, CorpusPass, Pairs, draw_pairs, seeded_generator
+from porism.tasks.words.data.batches import Chunks, CorpusPass, Pairs, draw_pairs, part_of_chunk, seeded_generator
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
 from porism.tasks.words.data.evaluation_sets import evaluate
 from porism.tasks.words.data.vocabulary import WordCounts
@@ -28,12 +28,12 @@ from porism.tasks.words.exhibits.word_map import missing_package, word_map
 from porism.tasks.words.metric import cross_entropy, measure, pair_losses
 from porism.tasks.words.model.base import build
 from porism.tasks.words.model.cost import pairs_a_word, subject
-from porism.tasks.words.model.trainer import kept_share, kernel_step
+from porism.tasks.words.model.trainer import KernelStep, kept_share
 from porism.tasks.words.predict import answer
 from porism.tasks.words.recipes import DEFAULT, EXPERIMENTS, RECIPES, WordsRecipe
 from porism.tasks.words.tuning import SPACE
 from porism.training.experiment import Experiment
-from porism.training.task import Batch, Carry, Prediction, Step, Task, loaded
+from porism.training.task import Batch, Carry, Prediction, Step, Task, loaded, part_of
 
 SEED = 0
 """Of the pairs that are held out: the same for every model."""
@@ -91,9 +91,9 @@ class Words(Task):
                     f"{corpus.name}: no pair of known words in what is held out for {split}.",
                     advise("Give more text, or hold out more with {}.", fields(validation_split=0.1)),
                 )
-        return task
         # Now, since of the processes of a machine one loads before the others, which find it in the cache folder.
         task._chunks  # noqa: B018
+        return task
 
     @classmethod
     def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:
@@ -144,7 +144,20 @@ class Words(Task):
     def step(self, model: nn.Module) -> Step | None:
         if not self.recipe.by_kernel:
             return None
-        return kernel_step(_own_model(model), self.recipe, self.vocabulary.frequencies, self.corpus.words)
+        return KernelStep(_own_model(model), self.recipe, self.vocabulary.frequencies, self.corpus.words)
+
+    def example_dim(self) -> int:
+        return 0
+
+    def part(self, batch: Batch, rank: int, size: int) -> Batch:
+        if self.recipe.by_kernel:
+            return part_of_chunk(batch, rank, size)
+        *pairs, position = batch
+        return *(part_of(x, 0, rank, size) for x in pairs), position
+
+    def loss_weight(self, batch: Batch) -> float:
+        # Of a chunk the words that are known, of pairs the pairs: a chunk's position counts unknown words too.
+        return int((batch[0] >= 0).sum())
 
     def caution(self, device: str, threads: int) -> str:
         if not self.recipe.by_kernel or self.recipe.deterministic or (device == "cpu" and threads == 1):
@@ -214,6 +227,8 @@ class Words(Task):
         unknown = ", ".join(f"{split} {facts[f'words of {split} without a vector']}" for split in self.splits)
         line = f"{self.corpus.words:,} words ({facts['tokenizer']}), vocabulary {len(self.vocabulary):,}; "
         notes = [f"{line}rarer than min_count={self.recipe.min_count}, and so without a vector: {unknown}"]
+        if (mapped := self._chunks.mapped) is not None:
+            notes.append(f"more than half of max_memory_mib={self.recipe.max_memory_mib}: trained from {mapped}")
         if (missing := missing_package()) is not None:
             notes.append(f"the report has no map of words, which needs {missing}")
         return notes
@@ -228,8 +243,6 @@ class Words(Task):
     def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
         pairs = {split: self._pairs(split) for split in ("valid", "test")}
         return baseline_metrics(WordsData(self.corpus, self._chunks, self._keep, pairs), self.recipe)
-        if (mapped := self._chunks.mapped) is not None:
-            notes.append(f"more than half of max_memory_mib={self.recipe.max_memory_mib}: trained from {mapped}")
 
     def baseline_notes(self) -> Sequence[str]:
         return baseline_notes(self.corpus, self.recipe)

@@ -12,6 +12,7 @@ from porism.errors import DataError, RunError
 from porism.runs.run import RunFacts
 from porism.training import optimizer
 from porism.training.device import choose_device
+from porism.training.distributed.averaging import AveragedStep, shared_step
 from porism.training.distributed.processes import Processes, ProcessLost
 from porism.training.distributed.sharding import ShardedStep
 from porism.training.distributed.step import DataParallelStep, check_shareable, gather, get_ready, part_of
@@ -54,7 +55,7 @@ class Follower:
 
     def __init__(self, processes: Processes, find: FindTask) -> None:
         self.processes, self.find = processes, find
-        self.own: DataParallelStep
+        self.own: DataParallelStep | AveragedStep
 
     def get_ready(self, message: dict[str, Any]) -> None:
         """Load the data of the run, and take over the model and the optimizer as they are."""
@@ -81,7 +82,9 @@ class Follower:
         self.processes.share(state.values())
         if state:
             optimizer.load_state(made, state)
-        self.own = DataParallelStep(self.task, self.model, made, self.device, facts.precision, self.processes)
+        # A step of the task's own may ask torch for the run's seed.
+        torch.manual_seed(self.seed)
+        self.own = shared_step(self.task, self.model, made, self.device, facts.precision, self.processes)
 
     def _load(self, facts: RunFacts, fields: dict[str, Any], shard: bool) -> None:
         kind = self.find(facts.task)

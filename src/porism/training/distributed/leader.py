@@ -5,6 +5,7 @@ import dataclasses
 from torch import Tensor
 
 from porism.training import optimizer
+from porism.training.distributed.averaging import AveragedStep, shared_step
 from porism.training.distributed.processes import Processes
 from porism.training.distributed.sharding import ShardedStep, check_shards
 from porism.training.distributed.step import DataParallelStep, gather, get_ready, layout, part_of
@@ -36,12 +37,12 @@ class LeadingStep:
         )
         get_ready(processes, lambda: None)  # has its data
         processes.share([*model.parameters(), *model.buffers()])
-        self.own: DataParallelStep
+        self.own: DataParallelStep | AveragedStep
         if training.shard:
             self.own = ShardedStep(task, model, state, device, facts.precision, processes, facts.seed)
         else:
             processes.share(state.values())
-            self.own = DataParallelStep(task, model, training.optimizer, device, facts.precision, processes)
+            self.own = shared_step(task, model, training.optimizer, device, facts.precision, processes)
 
     def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         at, dim = self.training.position, self.own.dim

@@ -15,7 +15,7 @@ from porism.errors import DeviceError, PorismError, RecipeError, RunError
 from porism.training.distributed.norms import synchronize
 from porism.training.distributed.processes import Processes, current
 from porism.training.step import EagerStep
-from porism.training.task import Batch, Carry, Task
+from porism.training.task import Batch, Carry, MergedStep, Task
 from porism.training.task import part_of as rows_of
 
 
@@ -134,7 +134,8 @@ def check_shareable(task: Task, device: torch.device) -> None:
             )
     task.example_dim()
     model = task.new_model()
-    if task.step(model) is not None:
+    own = task.step(model)
+    if own is not None and not isinstance(own, MergedStep):
         raise RecipeError(f"{task.name} trains this recipe by a step of its own, in one process. Leave torchrun out.")
     if isinstance(model, _BatchNorm):
         raise RecipeError("the model is a batch norm itself, and trains in one process. Leave torchrun out.")

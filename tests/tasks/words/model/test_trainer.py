@@ -19,10 +19,10 @@ from porism.tasks.words.model import trainer as core
 from porism.tasks.words.model.trainer import (
     END,
     LARGEST_BLOCK,
+    KernelStep,
     Trainer,
     _kernels,
     kept_share,
-    kernel_step,
     padded,
 )
 from porism.tasks.words.recipes import RECIPES
@@ -402,6 +402,6 @@ def test_kernels_are_compiled_before_the_first_step_and_change_nothing(
     torch.nn.init.normal_(model.context_weight)
     before = [x.detach().clone() for x in model.parameters()]
     recipe = override(RECIPES["small"], ["vector_size=7", f"deterministic={str(deterministic).lower()}"])
-    kernel_step(model, recipe, np.ones(V, np.int64), 100)
+    KernelStep(model, recipe, np.ones(V, np.int64), 100)
     assert called == [(name, 0) for name in names]
     assert all(torch.equal(x, y) for x, y in zip(model.parameters(), before, strict=True))

@@ -18,44 +18,60 @@ from porism.errors import DivergedError, MissingExtra, RecipeError, ShapeError
 from porism.layers.operands import MOST, check_operands
 from porism.layers.skipgram import SkipGram
 from porism.layers.skipgram.noise import POWER, Noise
+from porism.tasks.words.model.merging import merge_scales
 from porism.tasks.words.recipes import WordsRecipe
-from porism.training.task import Batch, Carry, Step
+from porism.training.task import Batch, Carry
 
 LAST_RATE = 1 / 250
 """Of the first rate, where it falls linearly; word2vec goes from 0.025 to 0.0001."""
 
 
-def kernel_step(model: SkipGram, recipe: WordsRecipe, frequencies: NDArray[np.int64], words: int) -> Step:
-    """Trains on a batch of `Pass`. From here on the model's vectors are the trainer's. words: of a pass."""
-    trainer = Trainer(
-        words=padded(model.weight.detach()),
-        contexts=padded(model.context_weight.detach()),
-        width=model.embedding_dim,
-        frequencies=frequencies,
-        total=recipe.epochs * words,
-        window=recipe.window,
-        negatives=recipe.negative,
-        sample=recipe.sample,
-        rate=recipe.learning_rate,
-        last_rate=recipe.learning_rate * (LAST_RATE if recipe.lr_scheduler == "linear" else 1),
-        seed=torch.initial_seed(),
-        threads=torch.get_num_threads(),
-        deterministic=recipe.deterministic,
-    )
-    # Views: evaluation and checkpoints read what the kernels update.
-    model.weight.data = trainer.words[:, : model.embedding_dim]
-    model.context_weight.data = trainer.contexts[:, : model.embedding_dim]
-    if trainer.words.device.type == "cpu":
-        # Kernels are compiled at their first call, before the clock starts: an empty chunk changes nothing.
-        trainer.train(torch.empty(0, dtype=torch.int32))
+class KernelStep:
+    """Trains on a batch of `CorpusPass`, or on a part of one. From here on the model's vectors are the trainer's.
 
-    def step(batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+    words: of a pass.
+    """
+
+    def __init__(self, model: SkipGram, recipe: WordsRecipe, frequencies: NDArray[np.int64], words: int) -> None:
+        self.trainer = Trainer(
+            words=padded(model.weight.detach()),
+            contexts=padded(model.context_weight.detach()),
+            width=model.embedding_dim,
+            frequencies=frequencies,
+            total=recipe.epochs * words,
+            window=recipe.window,
+            negatives=recipe.negative,
+            sample=recipe.sample,
+            rate=recipe.learning_rate,
+            last_rate=recipe.learning_rate * (LAST_RATE if recipe.lr_scheduler == "linear" else 1),
+            seed=torch.initial_seed(),
+            threads=torch.get_num_threads(),
+            deterministic=recipe.deterministic,
+        )
+        # Views: evaluation and checkpoints read what the kernels update.
+        model.weight.data = self.trainer.words[:, : model.embedding_dim]
+        model.context_weight.data = self.trainer.contexts[:, : model.embedding_dim]
+        if self.trainer.words.device.type == "cpu":
+            # Kernels are compiled at their first call, before the clock starts: an empty chunk changes nothing.
+            self.trainer.train(torch.empty(0, dtype=torch.int32))
+
+    def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         tokens, position = batch
-        trainer.done = int(position[0])
-        progress = trainer.train(tokens)
+        self.trainer.done = int(position[0])
+        progress = self.trainer.train(tokens)
         return torch.tensor(progress.loss if progress.pairs else 0.0, dtype=torch.float64), carry
 
-    return step
+    def scales(self, batch: Batch, size: int) -> list[Tensor]:
+        """Of words' vectors and of contexts', what multiplies the mean of their changes after a chunk."""
+        tokens, position = batch
+        trainer = self.trainer
+        known = int((tokens >= 0).sum()) / size
+        shares = trainer.frequencies / trainer.frequencies.sum(dtype=np.float64)
+        occurrences = torch.from_numpy(known * shares * kept_share(shares, trainer.sample))
+        noise = Noise.of_frequencies(torch.from_numpy(trainer.frequencies.astype(np.float64)), trainer.power)
+        rate = trainer.rate_after(int(position[0]))
+        scales = merge_scales(occurrences, noise.probabilities, trainer.window, trainer.negatives, rate, size)
+        return [scale.to(trainer.words.device) for scale in scales]
 
 
 END = -1
