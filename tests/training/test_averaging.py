@@ -4,14 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Barrier, Thread
 from typing import Any
 
 import pytest
 import torch
 from tests.training.test_distributed import free_port, train
+from tests.training.threads import together
 from torch import Tensor
 
 from porism.cli import main
@@ -32,28 +31,6 @@ pytest.importorskip("numba", reason="numba trains words")
 FIELDS = ["vector_size=5", "epochs=2", "batch_size=600", "deterministic=true"]
 
 
-@dataclass
-class Meeting:
-    """Where the threads of a test meet, in place of processes."""
-
-    size: int
-    given: dict[int, Tensor] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.barrier = Barrier(self.size, timeout=60)
-
-
-@dataclass(frozen=True)
-class OneThread(Processes):
-    meeting: Meeting = field(default_factory=lambda: Meeting(1))
-
-    def sum(self, x: Tensor) -> None:
-        self.meeting.given[self.rank] = x.clone()
-        self.meeting.barrier.wait()
-        x.copy_(torch.stack([self.meeting.given[rank] for rank in range(self.size)]).sum(0))
-        self.meeting.barrier.wait()
-
-
 @pytest.fixture(scope="module")
 def task() -> Words:
     return Words.load(override(RECIPES["skipgram"], FIELDS), None)
@@ -68,24 +45,6 @@ def merge(task: Words, model: SkipGram) -> MergedStep:
     own = task.step(model)
     assert isinstance(own, MergedStep)
     return own
-
-
-def together(size: int, work: Any) -> list[Any]:
-    """What `work` gives for each of several processes, which are threads here; the error of the first that has one."""
-    meeting, found = Meeting(size), [None] * size
-
-    def run(rank: int) -> None:
-        try:
-            found[rank] = work(OneThread(Launch(rank=rank, size=size), meeting=meeting))
-        except Exception as error:
-            found[rank] = error  # type: ignore[call-overload]
-
-    threads = [Thread(target=run, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
 
 
 def made(task: Words, model: SkipGram, processes: Processes) -> AveragedStep | DataParallelStep:

@@ -20,6 +20,7 @@ from porism.training.own_model import DataInfo, OwnModel
 
 if TYPE_CHECKING:
     from porism.costing.cost import Cost
+    from porism.training.distributed.processes import Processes
 
 Batch = tuple[Tensor, ...]
 Carry = dict[str, Tensor]
@@ -131,6 +132,11 @@ class Task(ABC):
     @abstractmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         """The task with its data: from `source` (a file, a folder or a name), or the embedded default for None."""
+
+    @classmethod
+    def help_load(cls, processes: "Processes", request: Mapping[str, Any]) -> None:
+        """Do this process's part of what rank 0 loads, where it has sent `{"do": "help load"}` with this request."""
+        raise RecipeError(f"{cls.name} is loaded by each process for itself.")
 
     @classmethod
     @abstractmethod

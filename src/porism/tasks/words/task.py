@@ -18,7 +18,7 @@ from porism.runs.exhibits import AnyExhibit, Table
 from porism.runs.recipe import Recipe
 from porism.runs.tuning import Space
 from porism.tasks.words.baselines import WordsData, baseline_metrics, baseline_notes
-from porism.tasks.words.data import load_corpus
+from porism.tasks.words.data import help_load_corpus, load_corpus
 from porism.tasks.words.data.batches import Chunks, CorpusPass, Pairs, draw_pairs, part_of_chunk, seeded_generator
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
 from porism.tasks.words.data.evaluation_sets import evaluate
@@ -32,6 +32,7 @@ from porism.tasks.words.model.trainer import KernelStep, kept_share
 from porism.tasks.words.predict import answer
 from porism.tasks.words.recipes import DEFAULT, EXPERIMENTS, RECIPES, WordsRecipe
 from porism.tasks.words.tuning import SPACE
+from porism.training.distributed.processes import Processes
 from porism.training.experiment import Experiment
 from porism.training.task import Batch, Carry, Prediction, Step, Task, loaded, part_of
 
@@ -94,6 +95,10 @@ class Words(Task):
         # Now, since of the processes of a machine one loads before the others, which find it in the cache folder.
         task._chunks  # noqa: B018
         return task
+
+    @classmethod
+    def help_load(cls, processes: Processes, request: Mapping[str, Any]) -> None:
+        help_load_corpus(processes, request)
 
     @classmethod
     def restore(cls, recipe: Recipe, assets: Mapping[str, Any]) -> Self:

@@ -40,6 +40,8 @@ def follow(processes: Processes, find: FindTask) -> int:
                 follower.get_ready(message)
             elif message["do"] == "step":
                 follower.step(message)
+            elif message["do"] == "help load":
+                find(message["task"]).help_load(processes, message["request"])
             elif message["do"] == "gather model":
                 follower.gather_model()
             else:

@@ -93,6 +93,23 @@ class Processes:
         self.sum(rows)
         return [row[:length].numpy().tobytes().decode() for row, length in zip(rows, lengths.tolist(), strict=True)]
 
+    def send_bytes(self, content: bytes) -> None:
+        """Send something to rank 0, which waits for it."""
+        with _exchanging(self.size):
+            dist.send(torch.tensor([len(content)]), 0, group=self.messages)
+            if content:
+                dist.send(_bytes(content), 0, group=self.messages)
+
+    def receive_bytes(self, rank: int) -> bytes:
+        """What a process has sent to rank 0."""
+        with _exchanging(self.size):
+            length = torch.zeros(1, dtype=torch.int64)
+            dist.recv(length, rank, group=self.messages)
+            content = torch.empty(int(length), dtype=torch.uint8)
+            if len(content):
+                dist.recv(content, rank, group=self.messages)
+        return content.numpy().tobytes()
+
     def dismiss(self, code: int) -> None:
         """Let the others end with an exit code. Those that are lost have ended."""
         with suppress(ProcessLost):

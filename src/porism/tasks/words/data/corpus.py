@@ -77,6 +77,25 @@ class TextSource:
                 yield offset, block[:end]
                 offset, left = offset + end, block[end:]
 
+    def bounds(self, size: int) -> Iterator[tuple[int, int]]:
+        """Offset and length of each of these chunks, of a file that is not compressed, without reading all of it."""
+        offset, longest = 0, max(size, LONGEST_LINE)
+        with self.open() as file, readable(self.path):
+            total = file.seek(0, io.SEEK_END)
+            position = 0
+            while True:
+                position = file.seek(min(position + size, total))
+                rest = file.readline(longest)
+                position += len(rest)
+                if position == offset:
+                    return
+                end = position
+                if len(rest) == longest and not rest.endswith(b"\n"):
+                    file.seek(offset)
+                    end = offset + self._after_last_word(file.read(position - offset), offset)
+                yield offset, end - offset
+                offset = end
+
     def plain(self, chunk: bytes, offset: int, lower: bool, tokenizer: Cut = "whitespace") -> bytes:
         """A chunk that begins at `offset`, checked to be text, in lower case and with marks apart on request."""
         if offset == 0:
@@ -200,7 +219,7 @@ class StreamedCorpus:
     @classmethod
     def counted(cls, name: str, texts: Mapping[str, tuple[TextSource, ...]], reading: ReadingOptions) -> Self:
         """Counts the words of the training texts, and checks the others."""
-        counter = _Counter(reading, Split.of("train", _every(texts, reading)))
+        counter = Counter(reading, Split.of("train", held_every(texts, reading)))
         for number, text in enumerate(texts["train"]):
             counter.count(number, text)
         for split in ("valid", "test"):
@@ -216,7 +235,7 @@ class StreamedCorpus:
 
     @property
     def every(self) -> int:
-        return _every(self.texts, self.reading)
+        return held_every(self.texts, self.reading)
 
     @property
     def words(self) -> int:
@@ -269,7 +288,7 @@ class StreamedCorpus:
         return np.concatenate(held), words
 
 
-class _Counter:
+class Counter:
     """Counts words and records chunks while the training text is read for the first time."""
 
     def __init__(self, reading: ReadingOptions, split: Split) -> None:
@@ -306,5 +325,5 @@ class _Counter:
         self.digest.update(b"\0")
 
 
-def _every(texts: Mapping[str, tuple[TextSource, ...]], reading: ReadingOptions) -> int:
+def held_every(texts: Mapping[str, tuple[TextSource, ...]], reading: ReadingOptions) -> int:
     return 0 if "valid" in texts else reading.every

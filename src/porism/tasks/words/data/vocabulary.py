@@ -81,6 +81,20 @@ class WordTable:
         self._reserve((len(chunk) + 1) // 2, len(chunk))
         return self._tokenize(chunk, sentence, split, add=True)
 
+    def merge(self, words: bytes, counts: NDArray[np.int64]) -> None:
+        """Adds what another table has counted. words: each once, with a space between.
+
+        >>> table = WordTable()
+        >>> _ = table.count(b"so rain so")
+        >>> table.merge(b"sun so", np.array([4, 1]))
+        >>> table.words(), table.counts
+        ([b'so', b'rain', b'sun'], array([3, 1, 4]))
+        """
+        self._reserve(len(counts), len(words))
+        tokens = self._tokenize(words, 0, ALL, add=True).tokens
+        # Each was counted once as it was entered.
+        self._counts[tokens[tokens >= 0]] += counts - 1
+
     def tokenize(self, chunk: bytes, sentence: int = 0, split: Split = ALL) -> TokenizedChunk:
         """The chunk as word ids. Unknown words are left out, which makes their neighbours adjacent, as in word2vec."""
         tokenized = self._tokenize(chunk, sentence, split, add=False)
