@@ -14,6 +14,7 @@ from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus, TextS
 from porism.tasks.words.data.shards import count_shard
 from porism.training.distributed.processes import Processes
 
+pytest.importorskip("numba", reason="numba reads words")
 READING = ReadingOptions(least_count=2, chunk_words=300, every=10)
 
 

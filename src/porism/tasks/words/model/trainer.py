@@ -3,6 +3,7 @@
 import math
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from threading import Lock
 from types import ModuleType
@@ -64,14 +65,19 @@ class KernelStep:
     def scales(self, batch: Batch, size: int) -> list[Tensor]:
         """Of words' vectors and of contexts', what multiplies the mean of their changes after a chunk."""
         tokens, position = batch
-        trainer = self.trainer
-        known = int((tokens >= 0).sum()) / size
-        shares = trainer.frequencies / trainer.frequencies.sum(dtype=np.float64)
-        occurrences = torch.from_numpy(known * shares * kept_share(shares, trainer.sample))
-        noise = Noise.of_frequencies(torch.from_numpy(trainer.frequencies.astype(np.float64)), trainer.power)
-        rate = trainer.rate_after(int(position[0]))
-        scales = merge_scales(occurrences, noise.probabilities, trainer.window, trainer.negatives, rate, size)
+        trainer, (kept, noise) = self.trainer, self._probabilities
+        occurrences, rate = kept * (int((tokens >= 0).sum()) / size), trainer.rate_after(int(position[0]))
+        scales = merge_scales(occurrences, noise, trainer.window, trainer.negatives, rate, size)
         return [scale.to(trainer.words.device) for scale in scales]
+
+    @cached_property
+    def _probabilities(self) -> tuple[Tensor, Tensor]:
+        """That a word of the text is this one and is kept, and that a negative is this one, (V,) each."""
+        trainer = self.trainer
+        frequencies = trainer.frequencies.astype(np.float64)
+        shares = frequencies / frequencies.sum()
+        noise = Noise.of_frequencies(torch.from_numpy(frequencies), trainer.power)
+        return torch.from_numpy(shares * kept_share(shares, trainer.sample)), noise.probabilities
 
 
 END = -1
