@@ -58,7 +58,7 @@ def test_a_text_twenty_times_larger_than_memory_takes_no_more_than_a_small_one(t
     sources = [str(tmp_path / name) for name in files]
     done = subprocess.run(
         [sys.executable, "-c", TRAIN, *sources],
-        env={**os.environ, "PORISM_DATA": str(tmp_path / "cache")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PORISM_DATA": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
         check=False,
