@@ -11,11 +11,10 @@ from tests.web.conftest import Ended
 from tests.web.test_predictions import Heard
 from torch import nn
 
-from porism.costing.cost import Cost
 from porism.errors import PorismError, RecipeError
 from porism.web.catalogue import catalogue
 from porism.web.processes.check import check
-from porism.web.processes.count import DERIVED, derive, measure, recount
+from porism.web.processes.count import DERIVED, derive, recount
 from porism.web.processes.letter_factory import letter_factory
 from porism.web.processes.process import Cancelled
 from porism.web.values import value_at
@@ -108,17 +107,6 @@ def test_sizes_that_do_not_fit_are_refused(at: dict[str, int]) -> None:
 def test_inputs_that_cannot_be_read_are_refused(inputs: list[str]) -> None:
     with pytest.raises(PorismError):
         derive({**LSTM, "inputs": inputs}, Heard().step)
-
-
-def test_a_pass_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Measured:
-        def to_json(self) -> dict[str, Any]:
-            return {"measured_seconds": 0.25, "predicted_seconds": 0.2, "bound": "compute"}
-
-    # The peaks of a machine take a minute to measure.
-    monkeypatch.setattr(Cost, "time", lambda self, device, **sizes: Measured())
-    found = measure({**LSTM, "at": {"T": 3, "B": 2}, "device": "cpu"}, Heard().step)
-    assert (found["seconds"], found["predicted_seconds"], found["bound"]) == (0.25, 0.2, "compute")
 
 
 def test_claims_are_told_one_by_one() -> None:

@@ -20,7 +20,15 @@ from starlette.requests import Request
 from porism.web.refusals import Refusal
 from porism.web.workers import JobMessage, Worker
 
-LIMITS = {"predict": 60, "patterns": 60, "derive": 120, "recount": 120, "measure": 60, "check": 120}
+LIMITS = {
+    "predict": 60,
+    "patterns": 60,
+    "derive": 120,
+    "recount": 120,
+    "measure": 60,
+    "calibrate": 300,
+    "check": 120,
+}
 """Seconds after which a job of each kind is stopped."""
 WORKERS = {
     "predict": "predict",
@@ -28,13 +36,14 @@ WORKERS = {
     "derive": "count",
     "recount": "count",
     "measure": "count",
+    "calibrate": "count",
     "check": "check",
 }
 """The worker that does each kind."""
 QUEUE = 64
 EACH_CLIENT = 4
 """Jobs of one client that may wait or run at a time, of the kinds that take long."""
-LONG_KINDS = ("derive", "recount", "measure", "check")
+LONG_KINDS = ("derive", "recount", "measure", "calibrate", "check")
 GRACE = 2.0
 """Seconds in which a job may stop by itself once that is requested."""
 KEPT_SECONDS, MOST_KEPT = 600, 100

@@ -153,23 +153,43 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Served]:
+    """A server for one test, with no runs. Name it before open_room, so that it outlives the pages."""
+    pytest.importorskip("fastapi", reason="fastapi is not installed")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    server = Served(tmp_path / "runs")
+    server.start()
+    yield server
+    server.stop()
+
+
+def unfold(page: "Page") -> None:
+    """Open the controls that fold on narrow screens."""
+    for fold in page.locator(".fold:not([open]) > summary").all():
+        if fold.is_visible():
+            fold.click()
+
+
+@pytest.fixture
 def open_room(
     browser: "Browser", served: Served, width: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[OpenRoom]:
-    """Open a room: open_room("/cost?over=B", theme="dark"), with the controls that fold on narrow screens unfolded.
+    """Open a room: open_room("/cost?over=B"), with the controls that fold on narrow screens unfolded.
 
+    The narrowest window is dark, so that scenes run in both themes.
     No script may fail and nothing be complained of. After the scene axe looks at each page that is still open, and its
     picture is kept in .pytest_cache/d/screenshots where pytest keeps a cache. refusals: whether the test lets the
     server refuse something, which browsers report in their console.
     """
     contexts, complaints = [], []
 
-    def open_it(path: str, *, theme: str = "light", refusals: bool = False, at: str = "") -> "Page":
+    def open_it(path: str, *, refusals: bool = False, at: str = "") -> "Page":
         def complain(message: "ConsoleMessage") -> None:
             if message.type in ("error", "warning") and not (refusals and "Failed to load" in message.text):
                 complaints.append(f"{path}: {message.text}")
 
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)  # type: ignore[arg-type]
+        window: dict[str, Any] = {"width": width, "height": 900}
+        context = browser.new_context(viewport=window, color_scheme="dark" if width == 390 else "light")  # type: ignore[arg-type]
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         contexts.append(context)
         page = context.new_page()
@@ -177,9 +197,7 @@ def open_room(
         page.on("console", complain)
         page.on("pageerror", lambda error: complaints.append(f"{path}: {error}"))
         page.goto((at or served.address) + path)
-        for fold in page.locator(".fold:not([open]) > summary").all():
-            if fold.is_visible():
-                fold.click()
+        unfold(page)
         return page
 
     yield open_it

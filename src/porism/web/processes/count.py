@@ -19,6 +19,7 @@ from porism.training.device import choose_device
 from porism.web.processes.cost_json import cost_json
 from porism.web.processes.letter_factory import letter_factory
 from porism.web.processes.process import JobStep, serve
+from porism.web.processes.timing import time_pass
 
 MOST_KEPT = 16
 
@@ -96,13 +97,20 @@ def recount(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
 
 
 def measure(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
-    """The seconds of a pass forward and backward: predicted from the device's peaks, and measured beside."""
+    """The seconds of a pass forward and backward, measured; predicted beside where the device's peaks are known."""
+    return _time(payload, step, calibrate=False)
+
+
+def calibrate(payload: dict[str, Any], step: JobStep) -> dict[str, Any]:
+    """The same, and the device's peaks are measured first where they are not known."""
+    return _time(payload, step, calibrate=True)
+
+
+def _time(payload: dict[str, Any], step: JobStep, *, calibrate: bool) -> dict[str, Any]:
     with counting(step):
         cost = DERIVED.get(payload).cost
-    step.progress(0, None, "measuring; the device's peaks are measured once")
     device = choose_device(payload.get("device", "cpu"))
-    found = cost.time(device, measure=True, backward=True, **payload["at"]).to_json()
-    return {**found, "seconds": found["measured_seconds"]}
+    return dict(time_pass(cost, payload["at"], device, step, calibrate))
 
 
 def _digits(quantity: Quantity) -> str | None:
@@ -116,4 +124,4 @@ def _known(quantity: Quantity, counted: Any) -> dict[str, str]:
 
 
 def main() -> int:
-    return serve({"derive": derive, "recount": recount, "measure": measure})
+    return serve({"derive": derive, "recount": recount, "measure": measure, "calibrate": calibrate})

@@ -46,7 +46,10 @@ class SizesBody(Body):
 
 
 class MeasureBody(SizesBody):
+    """What to time, and where. calibrate: measure what the device can do first, which a prediction is made from."""
+
     device: Literal["auto", "cpu", "cuda"] = "cpu"
+    calibrate: bool = False
 
 
 @router.get("/catalogue")
@@ -111,9 +114,10 @@ async def recount(request: Request, body: SizesBody, context: Context) -> JobBod
 
 @router.post("/measure", **ACCEPTED)
 async def measure(request: Request, body: MeasureBody, context: Context) -> JobBody:
-    """The time of a pass forward and backward at sizes: predicted, and measured here."""
+    """The time of a pass forward and backward at sizes: measured here, and predicted where the device is calibrated."""
     check_target(body.target, context)
-    return accepted(context.jobs.submit("measure", f"time of {body.target}", body.model_dump(), request))
+    kind = "calibrate" if body.calibrate else "measure"
+    return accepted(context.jobs.submit(kind, f"time of {body.target}", body.model_dump(), request))
 
 
 def check_target(name: str, context: ServerContext) -> None:

@@ -10,6 +10,7 @@ import { curves } from "./plot.js";
 import { sizeSlider } from "./sizes.js";
 import { createStore } from "./store.js";
 import { ask, isFile, progressText, run } from "./live.js";
+import { measuring } from "./measuring.js";
 import { leftOut, problem, startPage } from "./page.js";
 
 const data = reading();
@@ -96,9 +97,8 @@ const controls = new Map();
 let rows = [];
 const plot = curves($("#plot"), $("#plot-table"));
 
-function renderChoices() {
-  const { of, show } = store.state;
-  fill($("#picks"), ...of.map((target, i) => {
+function renderPicks() {
+  fill($("#picks"), ...store.state.of.map((target, i) => {
     const waiting = pending.get(target);
     return h("li", {}, badge(i + 1), h("span", { class: "grow" }, nameOf(target),
       waiting?.job ? h("span", { class: "aside" }, ` deriving, ${progressText(waiting.job)}`) : null,
@@ -107,6 +107,11 @@ function renderChoices() {
     waiting?.promise && !waiting.error ? h("button", { type: "button", class: "quiet", "data-key": `cancel-${target}`, onclick: () => waiting.promise.cancel() }, "Cancel") : null,
     h("button", { type: "button", class: "quiet", "data-key": `remove-${target}`, "aria-label": `Remove ${nameOf(target)}`, onclick: () => remove(target) }, "×"));
   }));
+}
+
+function renderChoices() {
+  const { show } = store.state;
+  renderPicks();
   const letters = lettersShown();
   const kinds = Object.keys(QUANTITIES).filter((kind) => pickedCosts().some((cost) => cost[kind]) || kind === show);
   fill($("#show"), ...kinds.map((kind) => h("option", { value: kind, selected: kind === show }, QUANTITIES[kind].title)));
@@ -244,35 +249,28 @@ function terminal({ names, orders }, at, over) {
 
 // What is asked of the server
 
+/** What the server is asked of a cost at sizes. */
+const requestAt = (cost, at) => ({ target: nameOf(cost.target), inputs: inputsOf(cost.target), at: Object.fromEntries(cost.letters.map(({ letter }) => [letter, at[letter]])) });
+
 async function recount(row) {
   const at = sizesNow(), { cost } = row;
-  const mine = Object.fromEntries(cost.letters.map(({ letter }) => [letter, Number(at[letter])]));
   row.busy = true;
   row.recount.hidden = true;
   try {
-    const result = await run("/api/cost/recount", { target: nameOf(cost.target), inputs: inputsOf(cost.target), at: mine }, (job) => say(row.label, `counting, ${progressText(job)}`));
-    const values = result.values?.[nameOf(cost.target)] ?? result.values ?? result;
+    const { values } = await run("/api/cost/recount", requestAt(cost, at), (job) => say(row.label, `counting, ${progressText(job)}`));
     counted.set(keyOf(cost.target, at, cost.letters), values);
-  } catch (error) { row.busy = false; fill(row.known, row.label, row.recount, problem(error)); }
+  } catch (error) { fill(row.known, row.label, row.recount, problem(error)); }
   row.busy = false;
   render();
 }
 
 const inputsOf = (target) => (target.includes("@") ? target.split("@")[1].split(";") : []);
 
-async function measure() {
+/** What to measure: the layers that are shown, at the sizes of the sliders. */
+function measured() {
   const at = sizesNow();
-  fill($("#measured"));
-  for (const { cost } of rows) {
-    const line = h("p", {}, `${nameOf(cost.target)}: `, h("span", { class: "aside" }, "waiting"));
-    $("#measured").append(line);
-    const mine = Object.fromEntries(cost.letters.map(({ letter }) => [letter, Number(at[letter])]));
-    try {
-      const { seconds, predicted_seconds: predicted, bound } = await run("/api/measure", { target: nameOf(cost.target), inputs: inputsOf(cost.target), at: mine }, (job) => say(line.lastChild, progressText(job)));
-      const told = (value) => (value === null || value === undefined ? "unknown" : value < 1e-3 ? `${(value * 1e6).toPrecision(3)} µs` : value < 1 ? `${(value * 1e3).toPrecision(3)} ms` : `${value.toPrecision(3)} s`);
-      say(line.lastChild, `${told(seconds)} measured, ${told(predicted)} predicted${bound ? `, bound by ${bound}` : ""}, forward and backward`);
-    } catch (error) { line.lastChild.replaceWith(problem(error)); }
-  }
+  const layers = rows.map(({ cost }) => ({ name: nameOf(cost.target), body: requestAt(cost, at) }));
+  return { at: lettersShown().map(({ letter }) => `${letter} = ${digits(at[letter])}`).join(", "), layers };
 }
 
 function remove(target) {
@@ -289,7 +287,7 @@ async function bring() {
   const named = missing.filter((one) => !one.includes(":"));
   if (!named.length || isFile) return;
   named.forEach((target) => pending.set(target, {}));
-  renderChoices();
+  renderPicks();
   try {
     const answer = await ask(`/api/catalogue?of=${named.map(encodeURIComponent).join(",")}`);
     for (const cost of answer.costs ?? [...answer.layers, ...answer.recipes]) costs.set(cost.target, cost);
@@ -301,8 +299,8 @@ async function bring() {
 async function derive(target) {
   const waiting = {};
   pending.set(target, waiting);
-  waiting.promise = run("/api/cost", { target: nameOf(target), inputs: inputsOf(target), with: "", multiples: {} }, (job) => { waiting.job = job; renderChoices(); });
-  renderChoices();
+  waiting.promise = run("/api/cost", { target: nameOf(target), inputs: inputsOf(target), with: "", multiples: {} }, (job) => { waiting.job = job; renderPicks(); });
+  renderPicks();
   try {
     const cost = await waiting.promise;
     costs.set(target, { ...cost, target });
@@ -345,7 +343,7 @@ $("#over").addEventListener("change", (event) => store.choose({ over: event.targ
 $("#adding")?.addEventListener("submit", addPicked);
 $("#add")?.addEventListener("input", (event) => { $("#inputs-row").hidden = !event.target.value.includes(":"); });
 $("#targets")?.append(...[...(data.targets ?? []), ...(data.allowed ?? [])].map((target) => h("option", { value: target })));
-$("#measure")?.addEventListener("click", measure);
+if (!isFile) $("#measure").addEventListener("click", measuring($("#measure"), $("#measured"), measured));
 $("#buttons").prepend(...(isFile ? [] : [copyButton("Copy link", () => store.address)]));
 startPage();
 renderChoices();
