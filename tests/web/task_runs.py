@@ -21,16 +21,18 @@ RUNS: dict[str, tuple[str, str, list[str], str | None]] = {
     "supervised": ("supervised", "mlp", [], None),
     "graphs": ("graphs", "gcn", [], None),
     "words": ("words", "full", [], "file"),
-    "digits": ("images", "strided", ["batch_size=64"], None),
+    "digits": ("images", "strided", ["optimizer=adam", "learning_rate=0.005", "dropout=0.2"], None),
     "complete": ("images", "complete", ["batch_size=64", "hidden_size=4"], None),
     "speech": ("speech", "joint", ["learning_rate=0.01"], "list"),
 }
 """By the name of the run: task, recipe, what makes it small beside SMALL, and the form of its data; None: embedded."""
+ATTENDING = ("language", "attention", ["hidden_size=8", "embedding_dim=8", "num_heads=2"], "long lines")
+"""A run whose attention can be looked at, under the name `attending`."""
 
 
 def train_run(folder: Path, name: str) -> Path:
     """The run of this name, trained in a folder. It is not evaluated, which would take longer than all else."""
-    task, recipe, settings, form = RUNS[name]
+    task, recipe, settings, form = ATTENDING if name == "attending" else RUNS[name]
     kind, source = find(task), None
     if form == "long lines":  # so that a text ends only where it is told to
         place = folder / "data" / name

@@ -1,6 +1,7 @@
 """Models tried in the page: a run of every task, each with its own place to try it."""
 
 import json
+import math
 import os
 import re
 import struct
@@ -128,6 +129,15 @@ def test_an_older_checkpoint_is_one_click_away_from_a_damaged_one(
     assert "checkpoint before the best, of epoch 1" in page.inner_text("#try")
 
 
+def test_words_that_are_typed_and_unknown_to_a_model_are_named(open_run: OpenRoom, open_room: OpenRoom) -> None:
+    open_run("attending").close()
+    page = open_room("/patterns?run=attending&method=sliding&W=2")
+    page.get_by_role("textbox", name="Sentence").fill("the cat sat on the mat")
+    page.locator("#unknown", has_text="Not in the model's vocabulary: “sat”, “on” and “mat”.").wait_for()
+    page.locator("h1", has_text=re.compile(r"A window of 2 is [\d.]+\s% off softmax here")).wait_for()
+    page.wait_for_url("**text=the+cat+sat+on+the+mat**")
+
+
 def test_a_sentence_is_judged_with_how_sure(open_run: OpenRoom) -> None:
     page = open_run("sentiment")
     page.get_by_role("textbox", name="Text").fill("it is not bad")
@@ -165,6 +175,12 @@ def test_a_word_has_neighbours_that_can_be_asked_for_theirs(open_run: OpenRoom) 
     page.locator("#try button", has_text="Find").and_(page.locator(":enabled")).wait_for()
 
 
+def arc(x: float, y: float, radius: float, start: int, end: int) -> list[tuple[float, float]]:
+    """Points of an arc, by degrees clockwise from the right, in shares of a square."""
+    turns = [math.radians(degrees) for degrees in range(start, end + 1, 15)]
+    return [(x + radius * math.cos(turn), y + radius * math.sin(turn)) for turn in turns]
+
+
 def test_a_digit_is_drawn_by_pointer_and_by_keys(open_run: OpenRoom) -> None:
     page = open_run("digits")
     page.get_by_role("button", name="Classify").click()
@@ -172,14 +188,16 @@ def test_a_digit_is_drawn_by_pointer_and_by_keys(open_run: OpenRoom) -> None:
     page.locator("#try canvas").scroll_into_view_if_needed()
     box = page.locator("#try canvas").bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + 60, box["y"] + 40)
+    three = [*arc(0.5, 0.28, 0.22, -150, 90), *arc(0.5, 0.72, 0.22, -90, 150)]
+    places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in three]
+    page.mouse.move(*places[0])
     page.mouse.down()
-    page.mouse.move(box["x"] + 150, box["y"] + 100)
-    page.mouse.move(box["x"] + 60, box["y"] + 180)
+    for place in places[1:]:
+        page.mouse.move(*place)
     page.mouse.up()
     page.get_by_role("button", name="Classify").click()
     drawn = answer_of(page)
-    assert re.search(r"\d+\.\d\s%", drawn)
+    assert re.match(r"3\s+\d+\.\d\s%", drawn), drawn
     page.locator("#try").get_by_role("button", name="Clear").click()
     page.locator("#try canvas").focus()
     page.keyboard.press("Space")
@@ -187,7 +205,7 @@ def test_a_digit_is_drawn_by_pointer_and_by_keys(open_run: OpenRoom) -> None:
         page.keyboard.press("ArrowDown")
     page.get_by_role("button", name="Classify").click()
     page.wait_for_function("(before) => document.querySelector('#try .answer').innerText !== before", arg=drawn)
-    assert re.search(r"\d+\.\d\s%", answer_of(page))
+    assert re.match(r"\d\s+\d+\.\d\s%", answer_of(page))
 
 
 def test_half_a_picture_is_completed(open_run: OpenRoom) -> None:

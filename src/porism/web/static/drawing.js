@@ -73,5 +73,5 @@ export function drawing() {
     return new Promise((resolve) => small.toBlob(resolve, "image/png"));
   };
   paint();
-  return { node: h("div", { class: "row" }, canvas, told, h("button", { type: "button", onclick: clear }, "Clear")), blob: async () => blob() };
+  return { node: h("div", { class: "row" }, canvas, told, h("button", { type: "button", onclick: clear }, "Clear"), h("span", { class: "aside" }, "Fill the square.")), blob: async () => blob() };
 }
