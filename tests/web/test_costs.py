@@ -123,9 +123,13 @@ def test_modules_are_joined_without_their_imports_and_comments() -> None:
     assert joined(modules, "room.js") == expected
 
 
-@pytest.mark.parametrize("room", ["cost", "patterns", "models", "compare", "ledger"])
-def test_a_room_loads_one_script(client: TestClient, context: ServerContext, room: str) -> None:
+@pytest.mark.parametrize(
+    ("room", "most"), [("cost", 65), ("patterns", 41), ("models", 47), ("compare", 31), ("ledger", 29)]
+)
+def test_a_room_loads_one_script(client: TestClient, context: ServerContext, room: str, most: int) -> None:
+    """Of so many kB at most: what a room does not use it does not load."""
     text = client.get(f"{context.static.base}/{room}.js").text
+    assert len(text.encode()) < 1000 * most
     assert not re.search(r"^(import|export)\b", text, re.MULTILINE)
     page = client.get(f"/{room}").text
     assert re.findall(r'<script[^>]* src="([^"]*)"', page) == [f"{context.static.base}/{room}.js"]

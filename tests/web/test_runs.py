@@ -130,7 +130,9 @@ def test_the_better_run_is_named_with_what_else_differs(write_run: WriteRun) -> 
     long = [start(), *(epoch(number, 200.0 - number) for number in range(1, 13))]
     records = {
         "a": read_run(write_run("a", recipe="elman", events=long, metrics=metrics(77.66, epochs=12), epochs=12)),
-        "b": read_run(write_run("b", recipe="attention", metrics=metrics(90.49), epochs=4, hidden=200)),
+        "b": read_run(
+            write_run("b", recipe="attention", metrics=metrics(90.49), epochs=4, hidden=200, model="attention")
+        ),
     }
     found = compare(records)
     assert found["headline"] == "elman has the lowest test perplexity, 77.66, but it trained four times as long"
@@ -142,10 +144,13 @@ def test_the_better_run_is_named_with_what_else_differs(write_run: WriteRun) -> 
     fields = {row["field"]: row["values"] for row in found["differing"]}
     assert fields["epochs"] == ["12", "4"]
     assert fields["hidden_size"] == ["100", "200"]
+    assert not {"name", "model"} & fields.keys()  # the table says what differs besides the model
     assert found["command"] == "porism compare language elman attention --data ptb --epochs 4"
     (first, second) = found["curves"]
     assert first["seconds"][:2] == [10.0, 20.0]
     assert second["y"] == [301.2, 180.5, 182.0]
+    records["b"] = read_run(write_run("c", recipe="attention", events=[start(), epoch(1, 240.0)], epochs=1))
+    assert "valid at 1 epoch" in compare(records)["table"]["columns"]
 
 
 def test_runs_of_another_task_or_data_are_refused_by_name(client: TestClient) -> None:
@@ -178,4 +183,4 @@ def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path) -> None:
     client = client_of(tmp_path / "none")
     assert client.get("/api/runs").json() == []
     assert "porism train language elman" in client.get("/models").text
-    assert "porism train language elman" in client.get("/compare").text
+    assert "porism compare language elman lstm" in client.get("/compare").text

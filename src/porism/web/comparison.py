@@ -48,7 +48,7 @@ def compare(runs: Mapping[str, RunRecord], metric: str = "") -> dict[str, Any]:
         "differing": [
             {"field": field, "values": [_shown(record.fields.get(field)) for record in compared]}
             for field in differing(compared)
-            if field not in ("name", "description")
+            if field not in ("name", "description", "model")
         ],
         "refused": refused,
         "command": _command(group),
@@ -107,10 +107,9 @@ def _times(ratio: float) -> str:
 def _table(group: RunGroup, name_of: Mapping[int, str], metric: str) -> dict[str, Any]:
     """Results before facts; `best` names the columns in which a run is the best."""
     fewest = min((entry.record.epoch for entry in group.entries if entry.record.epochs), default=0)
-    columns = [
-        *([group.split] if group.split != "valid" else []),
-        *("valid", f"valid at {fewest} epochs", "epochs", "trained", f"forward per {group.unit}", "parameters"),
-    ]
+    split = [] if group.split == "valid" else [group.split]
+    at_fewest = f"valid at {fewest} epoch{'' if fewest == 1 else 's'}"
+    columns = [*split, "valid", at_fewest, "epochs", "trained", f"forward per {group.unit}", "parameters"]
     scores = [_scores(group, entry, metric, fewest) for entry in group.entries]
     rows = []
     for entry, own in zip(group.entries, scores, strict=True):

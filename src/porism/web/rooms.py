@@ -21,6 +21,7 @@ from porism.web.runs import ListedRun, RunTable
 from porism.web.values import Value, sizes_of, value_at
 
 TRAIN = "porism train language elman"
+COMPARE = "porism compare language elman lstm"
 METHODS = ("softmax", "sliding", "block", "taylor", "hybrid")
 AXES = ("epochs", "seconds", "tokens", "flops")
 MOST_LETTERS = 400
@@ -200,11 +201,11 @@ def compare_room(query: Mapping[str, str], text: str, runs: RunTable) -> Room:
     rows = [run.row for run in listed.values()]
     axis = chosen(query, "x", AXES, "epochs", left_out)
     state = {"runs": list(picked), "metric": query.get("metric", "")[:100], "x": axis}
-    data = {"runs": rows, "comparison": found, "folder": runs.folder.name, "command": TRAIN, "state": state}
+    data = {"runs": rows, "comparison": found, "folder": runs.folder.name, "command": COMPARE, "state": state}
     headline = found["headline"] if found else "There are not two runs to compare yet"
-    summary = found["summary"] if found else f"Train one with: {TRAIN}. It appears here by itself."
+    summary = found["summary"] if found else f"Train two with: {COMPARE}. They appear here by themselves."
     title = f"{len(picked)} runs compared" if found else "Compare"
-    extra = {"runs": rows, "comparison": found, "command": TRAIN}
+    extra = {"runs": rows, "comparison": found, "command": COMPARE}
     return Room("compare", title, headline, summary, data, left_out, extra)
 
 

@@ -334,6 +334,8 @@ RUNS: list[tuple[dict[str, Any], str]] = [
     ({"points": [], "state": "running"}, "elman: started, no epoch is done yet"),
     ({"points": [], "state": "stopped"}, "elman: stopped before its first epoch"),
     ({"points": [[1, 161.25]], "counts": 1}, "elman: valid perplexity 161.3 after 1 of 12 epochs"),
+    ({"points": [[1, 161.25]], "epochs": None}, "elman: valid perplexity 161.3 after 1 epoch"),
+    ({"points": [[1, 161.25]], "epochs": 1}, "elman: valid perplexity 161.3 after 1 of 1 epoch"),
     (
         {"points": [[1, 161.2], [2, 93.0]], "counts": 2},
         "elman: valid perplexity 93 after 2 of 12 epochs, still falling",
@@ -399,14 +401,17 @@ def test_the_modules_of_a_room_can_be_joined_into_one_script(blank: "Page", room
 def test_numbers_are_written_in_full_and_in_short(blank: "Page") -> None:
     shown = blank.evaluate(
         """async () => {
-            const { digits, short } = await import("/formula.js");
+            const { digits } = await import("/formula.js"), { fourDigits, several, short } = await import("/words.js");
             const exact = (n, d = 1) => ({n: BigInt(n), d: BigInt(d)});
             return [digits(exact("72000000368640000000000")), digits(exact(7, 2)), digits(exact(-1234)), digits(null),
-                    short(26864648192, "FLOP"), short(999500), short(999), short(12), short(1.5), short(0)];
+                    short(26864648192, "FLOP"), short(999500), short(999), short(12), short(1.5), short(0),
+                    several(0, "run"), several(1, "run"), several(2, "run"),
+                    fourDigits(null), fourDigits(0.123456), fourDigits(12345.6)];
         }"""
     )
     full = ["72,000,000,368,640,000,000,000", "3 1/2", "−1,234", "unknown"]
-    assert shown == [*full, "26.9 GFLOP", "1.00 M", "999", "12", "1.50", "0"]
+    in_short = ["26.9 GFLOP", "1.00 M", "999", "12", "1.50", "0"]
+    assert shown == [*full, *in_short, "0 runs", "1 run", "2 runs", "–", "0.1235", "12,346"]
 
 
 @pytest.mark.parametrize(

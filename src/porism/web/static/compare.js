@@ -1,14 +1,14 @@
 // The compare room: runs of one task side by side, what they cost, and what else differs.
 
-import { $, $$, announce, badge, command, copyButton, fill, h, reading, say, table } from "./dom.js";
-import { short } from "./formula.js";
+import { $, $$, badge, command, copyButton, fill, h, reading, say, table } from "./dom.js";
 import { curves } from "./plot.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";
-import { leftOut, problem, startPage } from "./page.js";
+import { leftOut, problem, showHeadline, startPage } from "./page.js";
+import { fourDigits, several, short } from "./words.js";
 
 const data = reading();
-const runs = new Map((data.runs ?? []).map((row) => [row.id, row]));
+const runs = new Map(data.runs.map((row) => [row.id, row]));
 const AXES = { epochs: "epoch", seconds: "seconds", tokens: "tokens", flops: "FLOPs" };
 let found = data.comparison ?? null, failed = null;
 
@@ -26,7 +26,7 @@ function namesIn(text) {
 
 function readAddress(parameters) {
   const unread = [];
-  const names = parameters.has("runs") ? namesIn(parameters.get("runs")) : data.state?.runs ?? [];
+  const names = parameters.has("runs") ? namesIn(parameters.get("runs")) : data.state.runs;
   const picked = [...new Set(names)].filter((name) => { if (!runs.has(name)) unread.push(`There is no run “${name}”.`); return runs.has(name); });
   let x = parameters.get("x") ?? "epochs";
   if (!(x in AXES)) { unread.push(`“${x}” is no axis: epochs are shown.`); x = "epochs"; }
@@ -35,7 +35,6 @@ function readAddress(parameters) {
 }
 const store = createStore({ read: readAddress, write: ({ runs: picked, metric, x }) => ({ runs: picked.join(","), metric, x }) });
 const plot = curves($("#plot"));
-const number = (value) => (value === null || value === undefined ? "–" : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4))));
 const numberOf = (name) => store.state.runs.indexOf(name) + 1;
 /** The shortest end of a run's name that only it has among those compared. */
 function shortName(name) {
@@ -56,10 +55,10 @@ function renderPicks() {
   fill($("#picks"), ...rows.map((row) => {
     const isPicked = picked.includes(row.id);
     return h("li", {}, h("label", { class: "row grow" }, h("input", { type: "checkbox", value: row.id, "data-key": row.id, checked: isPicked, disabled: row.state === "damaged" }), isPicked ? badge(numberOf(row.id)) : null, h("span", { class: "grow" }, row.id)),
-      h("span", { class: "aside" }, row.task === task || !task ? number(row.value) : row.task),
+      h("span", { class: "aside" }, row.task === task || !task ? fourDigits(row.value) : row.task),
       isPicked && refused.has(row.id) ? h("p", { class: "note block" }, refused.get(row.id)) : null);
   }));
-  say($("#fold-summary"), `${picked.length} runs${found?.metric ? `, by ${found.metric.replaceAll("_", " ")}` : ""}`);
+  say($("#fold-summary"), `${several(picked.length, "run")}${found?.metric ? `, by ${found.metric.replaceAll("_", " ")}` : ""}`);
 }
 
 function render() {
@@ -67,21 +66,20 @@ function render() {
   const { x } = store.state;
   const isEmpty = runs.size < 2;
   $("#empty").hidden = !isEmpty;
+  $("#pickers").hidden = isEmpty;
   $("#results").hidden = $("#differs").hidden = !found;
   if (!found) {
     say($("#headline"), isEmpty ? "There are not two runs to compare yet" : store.state.runs.length < 2 ? "Pick two runs to compare" : "Comparing");
     say($("#summary"), isEmpty ? "Train two models in a terminal; they appear here by themselves." : "Runs of one task and one data set can be compared.");
-    if (isEmpty) fill($("#empty"), command(data.command ?? "porism compare language elman lstm"));
+    if (isEmpty) fill($("#empty"), command(data.command));
     fill($("#failed"), failed ? problem(failed) : null);
     return;
   }
   fill($("#failed"), failed ? problem(failed) : null, ...found.refused.map(({ run, why }) => h("p", { class: "note" }, run ? `${run} is left out: ${why}.` : `${why}.`)));
-  say($("#headline"), found.headline);
-  announce($("#announced"), found.headline);
-  document.title = `${found.headline} · Porism`;
+  showHeadline(found.headline);
   say($("#summary"), found.summary);
   const metric = found.metric.replaceAll("_", " ");
-  fill($("#metric"), ...(found.metrics ?? [found.metric]).map((name) => h("option", { value: name, selected: name === found.metric }, name.replaceAll("_", " "))));
+  fill($("#metric"), ...found.metrics.map((name) => h("option", { value: name, selected: name === found.metric }, name.replaceAll("_", " "))));
   $("#metric").value = found.metric;
   const rows = found.table.rows.map(({ run, cells, best }) => [
     h("a", { href: `/models?run=${encodeURIComponent(run)}` }, badge(numberOf(run)), shortName(run)),
@@ -93,15 +91,15 @@ function render() {
   const axis = possible.includes(x) ? x : "epochs";
   const log = metric === "perplexity" && found.curves.every(({ y }) => y.every((value) => value > 0));
   say($("#caption"), `Valid ${metric}${log ? ", logarithmic" : ""}${axis === x ? "" : `; not all runs know their ${AXES[x]}`}`);
-  const format = axis === "epochs" ? String : axis === "seconds" ? (value) => `${number(value)} s` : (value) => short(value, axis === "flops" ? "FLOP" : "");
+  const format = axis === "epochs" ? String : axis === "seconds" ? (value) => `${fourDigits(value)} s` : (value) => short(value, axis === "flops" ? "FLOP" : "");
   plot.draw({
-    label: `Valid ${metric} over ${AXES[axis]} of ${found.curves.length} runs; each ends at: ${found.curves.map(({ run, y }) => `${shortName(run)} ${number(y.at(-1))}`).join(", ")}`,
+    label: `Valid ${metric} over ${AXES[axis]} of ${found.curves.length} runs; each ends at: ${found.curves.map(({ run, y }) => `${shortName(run)} ${fourDigits(y.at(-1))}`).join(", ")}`,
     series: found.curves.map((curve) => {
       const best = curve.y.length ? curve.y.indexOf(found.lower_is_better === false ? Math.max(...curve.y) : Math.min(...curve.y)) : -1;
       return { name: shortName(curve.run), number: numberOf(curve.run), x: curve[axis], y: curve.y, ring: best };
     }),
     x: { title: AXES[axis], format, low: axis === "epochs" ? 1 : 0, high: Math.max(...found.curves.flatMap((curve) => curve[axis]), axis === "epochs" ? 2 : 0) },
-    y: { log, format: number },
+    y: { log, format: fourDigits },
   });
   fill($("#differing"), found.differing.length
     ? table("Differing fields", [{ title: "field" }, ...found.runs.map((run) => ({ title: `${numberOf(run)} ${shortName(run)}` }))], found.differing.map(({ field, values }) => [field, ...values]))

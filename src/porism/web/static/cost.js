@@ -1,21 +1,22 @@
 // The cost room: what layers cost at the sizes of the sliders, exact, and from which size on another one costs less.
 
-import { $, announce, badge, command, copyButton, fill, h, reading, say } from "./dom.js";
-import { changes, compareExact, digits, evaluate, leastAlong, leastCommon, lettersOf, short, toNumber } from "./formula.js";
+import { $, badge, command, copyButton, fill, h, reading, say } from "./dom.js";
+import { changes, compareExact, digits, evaluate, leastAlong, leastCommon, lettersOf, toNumber } from "./formula.js";
 import { formulaNode } from "./math.js";
 import { multiplesOf, quantityAt } from "./quantity.js";
-import { costHeadline, lastToCross, listed, QUANTITIES, where, spans } from "./headline.js";
+import { costHeadline, lastToCross, QUANTITIES, where, spans } from "./headline.js";
 import { costCurves } from "./cost_curves.js";
 import { curves } from "./plot.js";
 import { sizeSlider } from "./sizes.js";
 import { createStore } from "./store.js";
 import { ask, isFile, progressText, run } from "./live.js";
 import { measuring } from "./measuring.js";
-import { leftOut, problem, startPage } from "./page.js";
+import { leftOut, problem, showHeadline, startPage } from "./page.js";
+import { capital, listed, short } from "./words.js";
 
 const data = reading();
-const costs = new Map((data.costs ?? []).map((cost) => [cost.target, cost]));
-const LETTERS = data.letters ?? {};
+const costs = new Map(data.costs.map((cost) => [cost.target, cost]));
+const LETTERS = data.letters;
 const STANDARD = { of: ["attention", "window", "taylor"], show: "flops", over: "T" };
 /** What is being derived or was refused, by target: {text, job, error}. */
 const pending = new Map();
@@ -30,9 +31,9 @@ const nameOf = (target) => target.split("@")[0];
 
 function readAddress(parameters) {
   const unread = [];
-  const of = parameters.has("of") ? split(parameters.get("of")) : data.state?.of ?? STANDARD.of;
+  const of = parameters.has("of") ? split(parameters.get("of")) : data.state.of;
   const picked = [...new Set(of)].filter((target) => {
-    const fine = costs.has(target) || (data.targets ?? []).includes(target) || target.includes(":");
+    const fine = costs.has(target) || data.targets.includes(target) || target.includes(":");
     if (!fine) unread.push(`“${target}” is no layer or recipe, and is left out.`);
     return fine;
   });
@@ -148,7 +149,7 @@ function renderTable() {
   say($("#counted"), QUANTITIES[show].title);
   fill($("#rows"), ...rows.map(({ node }) => node));
   const conventions = [...new Set(pickedCosts().map((cost) => cost.conventions).filter(Boolean))];
-  say($("#conventions"), conventions.map((text) => text[0].toUpperCase() + text.slice(1)).join(" · "));
+  say($("#conventions"), conventions.map(capital).join(" · "));
 }
 
 const keyOf = (target, at, letters) => JSON.stringify([target, letters.map(({ letter }) => at[letter])]);
@@ -187,19 +188,16 @@ function render() {
   });
   const facts = { names, show, letter: over, size: at[over], value: values[0] ? short(values[0], unit) : `no number (${quantities[0]?.why})`, depends: rows[0] ? lettersOf(rows[0].cost[show]?.tree ?? 0).has(over) : false, unclear, orders, steps, least: leastSpans, step };
   const headline = costHeadline(facts);
-  say($("#headline"), headline);
-  announce($("#announced"), headline);
+  showHeadline(headline, `Cost of ${of.map(nameOf).join(", ") || "a layer"}`);
   summary(facts, values, unit, at, over);
   draw(facts, at, over, headline);
   terminal(facts, at, over);
-  const title = `Cost of ${of.map(nameOf).join(", ") || "a layer"} · Porism`;
-  if (document.title !== title) document.title = title;
   const save = $("#save");
   if (save) save.href = `/api/cost/file${new URL(store.address).search}`;
 }
 
 function summary({ names, orders, steps, letter }, values, unit, at, over) {
-  const parts = [];
+  const parts = [], { noun, takes } = QUANTITIES[store.state.show];
   const told = names.length === 3 ? lastToCross(orders) : names.length === 2 && orders[0]?.length > 1 ? 0 : -1;
   if (told !== -1) {
     // A crossing is known as well as the numbers that cross.
@@ -210,12 +208,11 @@ function summary({ names, orders, steps, letter }, values, unit, at, over) {
       if (i === told || !order) return;
       const less = spans(order, (sign) => sign < 0, steps[i]);
       const held = steps[i] > 1 ? ` (its formula holds for multiples of ${steps[i]})` : "";
-      parts.push(less.length && less.length < 3 ? `${names[i + 1]} does ${where(less, letter, order[0][0])}${held}. ` : less.length ? "" : `${names[i + 1]} never does. `);
+      parts.push(less.length && less.length < 3 ? `${names[i + 1]} ${takes} fewer ${where(less, letter, order[0][0])}${held}. ` : less.length ? "" : `${names[i + 1]} never ${takes} fewer. `);
     });
   }
   const at1 = over ? `At ${over} = ${digits(at[over])}` : "Here";
   const numbers = names.map((name, i) => (values[i] ? `${short(values[i], unit)} with ${name}` : null)).filter(Boolean);
-  const { noun } = QUANTITIES[store.state.show];
   if (numbers.length > 1) parts.push(`${at1} it is ${listed(numbers)}${noun === "FLOPs" ? " for a forward pass" : ""}. `);
   else if (numbers.length === 1 && over) {
     const doubled = toNumber(evaluate(rows[0].cost[store.state.show].tree, { ...at, [over]: 2n * BigInt(at[over]) })) / toNumber(values[0]);
@@ -290,7 +287,7 @@ async function bring() {
   renderPicks();
   try {
     const answer = await ask(`/api/catalogue?of=${named.map(encodeURIComponent).join(",")}`);
-    for (const cost of answer.costs ?? [...answer.layers, ...answer.recipes]) costs.set(cost.target, cost);
+    for (const cost of answer.costs) costs.set(cost.target, cost);
     named.forEach((target) => (costs.has(target) ? pending.delete(target) : pending.set(target, { error: new Error(`${target} is not in the catalogue.`) })));
   } catch (error) { named.forEach((target) => pending.set(target, { error })); }
   changed();
@@ -316,7 +313,7 @@ function addPicked(event) {
   if (!name) return;
   const target = name.includes(":") && inputs ? `${name}@${inputs.replaceAll(",", " ")}` : name;
   const note = $("#add-note");
-  const isKnown = name.includes(":") || (data.targets ?? []).includes(name) || costs.has(name);
+  const isKnown = name.includes(":") || data.targets.includes(name) || costs.has(name);
   fill(note, isKnown ? null : problem({ message: `“${name}” is no layer or recipe.`, hint: "A module of your own is package.module:Name." }));
   if (!isKnown || store.state.of.includes(target)) return;
   if (name.includes(":") && !inputs) { $("#inputs-row").hidden = false; $("#inputs").focus(); return; }
@@ -342,7 +339,7 @@ $("#show").addEventListener("change", (event) => store.choose({ show: event.targ
 $("#over").addEventListener("change", (event) => store.choose({ over: event.target.value }));
 $("#adding")?.addEventListener("submit", addPicked);
 $("#add")?.addEventListener("input", (event) => { $("#inputs-row").hidden = !event.target.value.includes(":"); });
-$("#targets")?.append(...[...(data.targets ?? []), ...(data.allowed ?? [])].map((target) => h("option", { value: target })));
+$("#targets")?.append(...[...data.targets, ...data.allowed].map((target) => h("option", { value: target })));
 if (!isFile) $("#measure").addEventListener("click", measuring($("#measure"), $("#measured"), measured));
 $("#buttons").prepend(...(isFile ? [] : [copyButton("Copy link", () => store.address)]));
 startPage();

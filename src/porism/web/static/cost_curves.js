@@ -1,10 +1,11 @@
 // The picture of the cost room: a curve for each layer over one letter, with the sizes at which their order changes.
 
-import { approximate, digits, short } from "./formula.js";
+import { approximate, digits } from "./formula.js";
 import { QUANTITIES } from "./headline.js";
 import { sizeTicks } from "./plot.js";
 import { multiplesOf } from "./quantity.js";
 import { RANGES, SIZES } from "./sizes.js";
+import { short } from "./words.js";
 
 const POINTS = 200;
 const binary = (size) => (size < 1024 ? String(size) : size < 2 ** 20 ? `${size / 1024} k` : size < 2 ** 30 ? `${size / 2 ** 20} M` : `${size / 2 ** 30} G`);

@@ -2,6 +2,8 @@
 
 const SPACES = { svg: "http://www.w3.org/2000/svg", math: "http://www.w3.org/1998/Math/MathML" };
 
+const present = (children) => children.flat().filter((child) => child !== null && child !== undefined && child !== false);
+
 const make = (space) => (tag, attributes = {}, ...children) => {
   const node = space ? document.createElementNS(SPACES[space], tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -10,7 +12,7 @@ const make = (space) => (tag, attributes = {}, ...children) => {
     else if (name === "value" && !space) node.value = value;
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...present(children));
   return node;
 };
 
@@ -27,7 +29,7 @@ export const $$ = (selector, root = document) => [...root.querySelectorAll(selec
 export function fill(node, ...children) {
   const active = document.activeElement;
   const key = node.contains(active) && active !== node && (active.id || active.dataset.key);
-  node.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.replaceChildren(...present(children));
   if (key) $$("[id], [data-key]", node).find((one) => one.id === key || one.dataset.key === key)?.focus();
 }
 

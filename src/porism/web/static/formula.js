@@ -1,6 +1,8 @@
 // Cost formulas: trees such as ["*", 4, "B", "T", ["+", "D", "T"]], evaluated exactly on rationals of BigInt and, for
 // curves, on doubles. A string is a letter, or a number ("9007199254740993", "3/4") that a double cannot hold.
 
+import { grouped } from "./words.js";
+
 export const NUMBER = /^-?\d+(\/\d+)?$/;
 
 const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a < 0n ? -a : a; };
@@ -198,27 +200,15 @@ export function leastAlong(trees, letter, at, step = 1) {
   return found && found.map(([size, key]) => [size, key.split(",").map(Number)]);
 }
 
-export const greatestCommon = (a, b) => (b ? greatestCommon(b, a % b) : a);
-export const leastCommon = (a, b) => (a / greatestCommon(a, b)) * b;
+export const leastCommon = (a, b) => a * (b / Number(gcd(BigInt(a), BigInt(b))));
 
 /** 42949672960n as "42,949,672,960"; a fraction as "1,234 1/2". */
 export function digits(value) {
   if (value === null) return "unknown";
   const { n, d } = typeof value === "object" ? value : ratio(BigInt(value));
-  const group = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
   const sign = n < 0n ? "−" : "", size = n < 0n ? -n : n;
-  return sign + group(size / d) + (d === 1n ? "" : ` ${size % d}/${d}`);
+  return sign + grouped(size / d) + (d === 1n ? "" : ` ${size % d}/${d}`);
 }
 
-const PREFIXES = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"];
-/** Three digits and a prefix: 26864648192 with "FLOP" as "26.9 GFLOP". */
-export function short(value, unit = "") {
-  let number = typeof value === "object" && value !== null ? Number(value.n) / Number(value.d) : Number(value);
-  let step = 0;
-  while (Math.abs(number) >= 999.5 && step < PREFIXES.length - 1) { number /= 1000; step++; }
-  const text = Math.abs(number) >= 99.95 || (step === 0 && Number.isInteger(number)) ? number.toFixed(0) : number.toPrecision(3);
-  const plain = Math.abs(number) >= 1e15 ? number.toExponential(2) : text;
-  return `${plain} ${PREFIXES[step]}${unit}`.trim();
-}
 export const toNumber = (value) => (value === null ? NaN : Number((value.n * 1000000n) / value.d) / 1e6);
 export const compareExact = compare;

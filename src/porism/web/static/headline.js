@@ -1,5 +1,7 @@
 // The cost room's headline, as pure functions of what is shown. The table of cases is in tests/web.
 
+import { capital, grouped, listed } from "./words.js";
+
 /** What is counted, and how a sentence says it. */
 export const QUANTITIES = {
   flops: { title: "Forward FLOPs", noun: "FLOPs", takes: "takes", take: "take", unit: "FLOP" },
@@ -9,9 +11,6 @@ export const QUANTITIES = {
   memory: { title: "Memory of training", noun: "bytes in training", takes: "takes", take: "take", unit: "B" },
 };
 
-export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
-export const listed = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** Where a list of changes has a value: [[from, to or null], …]. */
 export function spans(changed, holds, step = 1) {

@@ -4,10 +4,10 @@ import { $, $$, announce, command, copyButton, fill, h, reading, s, say } from "
 import { ledgerHeadline } from "./room_headlines.js";
 import { createStore } from "./store.js";
 import { hear, run } from "./live.js";
-import { leftOut, problem, startPage } from "./page.js";
+import { leftOut, problem, showHeadline, startPage } from "./page.js";
 
 const data = reading();
-const claims = data.claims ?? [];
+const claims = data.claims;
 const VERDICTS = { wrong: 2, imprecise: 4, "holds under assumptions": 6, holds: 3, empirical: 12 };
 const TOPICS = [...new Set(claims.map(({ topic }) => topic))];
 const FIRST = 20;
@@ -69,12 +69,10 @@ function render() {
   const opened = claims.find(({ id }) => id === state.open);
   const all = opened && !shown.includes(opened) ? [opened, ...shown] : shown;
   const headline = ledgerHeadline({ total: claims.length, shown: shown.length, verdicts: state.verdicts, topic: state.topic, query: state.q });
-  say($("#headline"), headline);
-  announce($("#announced"), headline);
-  document.title = `${headline} · Porism`;
+  showHeadline(headline);
   const here = claims.filter(({ needs, by }) => !needs && by === "computation").length;
   const others = claims.filter(({ verdict }) => verdict === "imprecise").length;
-  say($("#summary"), `${state.verdicts.join() === "wrong" && !state.topic && !state.q ? `${others} more are imprecise. ` : ""}Each of ${here} is decided by a check that you can run here: open one and press Check.`);
+  say($("#summary"), `${state.verdicts.join() === "wrong" && !state.topic && !state.q ? `${others} more are imprecise. ` : ""}${here} of the ${claims.length} are decided by a check that you can run here: open one and press Check.`);
   say($("#fold-summary"), `${state.verdicts.length ? `Only ${state.verdicts.join(", ")}` : "All verdicts"}${state.topic ? `, on ${state.topic}` : ""}${state.q ? `, with “${state.q}”` : ""}`);
   for (const box of $$("#verdicts input")) box.checked = state.verdicts.includes(box.value);
   if (document.activeElement !== $("#q")) $("#q").value = state.q;
@@ -86,7 +84,7 @@ function render() {
   for (const node of nodes) node.open = node.dataset.id === state.open;
   fill($("#claims"), ...nodes, shown.length ? null : nothing(state));
   $("#more").hidden = nodes.length >= all.length;
-  say($("#count"), `${nodes.length} of ${all.length} shown. `);
+  say($("#count"), all.length ? `${nodes.length} of ${all.length} shown. ` : "");
 }
 
 /** Nothing is found: offer to drop the filter that hides most. */
@@ -204,11 +202,12 @@ async function checkAll() {
 }
 
 function byTopic() {
+  $("#topics-title").after(h("p", {}, Object.keys(VERDICTS).map((verdict) => [chip(verdict), " "]).flat()));
   const most = Math.max(...TOPICS.map((topic) => claims.filter((claim) => claim.topic === topic).length));
   fill($("#topics"), ...TOPICS.map((topic) => {
     const mine = claims.filter((claim) => claim.topic === topic);
     const parts = Object.entries(VERDICTS).map(([name, number]) => ({ name, number, count: mine.filter(({ verdict }) => verdict === name).length }));
-    const link = h("a", { href: `?verdict=all&topic=${topic}`, title: data.topics?.[topic] ?? topic, onclick: (event) => { event.preventDefault(); mostShown = FIRST; store.choose({ topic, verdicts: [] }); scrollTo({ top: 0 }); } }, topic);
+    const link = h("a", { href: `?verdict=all&topic=${topic}`, title: data.topics[topic], onclick: (event) => { event.preventDefault(); mostShown = FIRST; store.choose({ topic, verdicts: [] }); scrollTo({ top: 0 }); } }, topic);
     return h("tr", {}, h("th", { scope: "row" }, link), h("td", { class: "number" }, String(mine.length)), h("td", {}, strip(parts, most)));
   }));
 }

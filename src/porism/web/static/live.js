@@ -22,8 +22,7 @@ async function answered(request) {
   let body = null;
   try { body = text ? JSON.parse(text) : null; } catch { /* not JSON: told below */ }
   if (!response.ok) {
-    const told = body?.message ? body : body?.detail?.message ? body.detail : { message: `The server answered ${response.status}.` };
-    throw new Refused(told);
+    throw new Refused(body?.message ? body : { message: `The server answered ${response.status}.` });
   }
   return body;
 }
@@ -48,7 +47,7 @@ function connected(now) {
 
 function open() {
   if (isFile) return;
-  const open = [...jobs.values()].filter(({ job }) => !ENDED.includes(job.state)).map(({ job }) => job.job);
+  const open = running().map(({ job }) => job);
   const parameters = [watched.size && `runs=${[...watched].map(encodeURIComponent).join(",")}`, open.length && `jobs=${open.join(",")}`].filter(Boolean).join("&");
   const address = `/api/events${parameters ? `?${parameters}` : ""}`;
   if (document.hidden) { source?.close(); source = null; return; }
@@ -61,19 +60,21 @@ function open() {
   here.onerror = () => {
     connected(false);
     // A browser gives up where the answer was no stream; otherwise it tries again by itself.
-    if (here.readyState === 2) setTimeout(() => { if (source === here) open_again(); }, 2000);
+    if (here.readyState === 2) setTimeout(() => { if (source === here) { source = null; open(); } }, 2000);
   };
   for (const kind of ["run", "job", "part"]) {
     here.addEventListener(kind, (event) => { const data = JSON.parse(event.data); if (kind === "job") update(data); tellAll(kind, data); });
   }
 }
-function open_again() { source = null; open(); }
 
 /** After a break: jobs may have ended meanwhile. */
 async function recover() {
-  for (const { job } of jobs.values()) {
-    if (!ENDED.includes(job.state)) try { update(await ask(`/api/jobs/${job.job}`)); } catch (error) { if (error.code !== "not_connected") update({ ...job, state: "failed", error: { message: error.message } }); }
-  }
+  for (const job of running()) await look(job);
+}
+
+/** Ask how a job stands. */
+async function look(job) {
+  try { update(await ask(`/api/jobs/${job.job}`)); } catch (error) { if (error.code !== "not_connected") update({ ...job, state: "failed", error: { message: error.message, hint: error.hint } }); }
 }
 
 /** Hear of these runs; "*" for all that are listed. */
@@ -118,7 +119,7 @@ export function run(path, body, progress) {
 async function poll(id) {
   while (!jobs.get(id).ended) {
     await new Promise((resolve) => setTimeout(resolve, 2000));
-    if (!jobs.get(id).ended) try { update(await ask(`/api/jobs/${id}`)); } catch (error) { if (error.code !== "not_connected") update({ ...jobs.get(id).job, state: "failed", error: { message: error.message, hint: error.hint } }); }
+    if (!jobs.get(id).ended) await look(jobs.get(id).job);
   }
 }
 

@@ -1,28 +1,27 @@
 // The models room: the runs that are there, one of them as it learns, and its model to try.
 
-import { $, announce, command, fill, h, reading, say } from "./dom.js";
+import { $, command, fill, h, reading, say } from "./dom.js";
 import { runHeadline } from "./room_headlines.js";
 import { curves } from "./plot.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";
-import { leftOut, problem, startPage } from "./page.js";
+import { leftOut, problem, showHeadline, startPage } from "./page.js";
 import { checkpointChoice } from "./checkpoint_choice.js";
 import { tryForm } from "./try.js";
+import { capital, fourDigits, several } from "./words.js";
 
 const data = reading();
-const runs = new Map((data.runs ?? []).map((row) => [row.id, row]));
+const runs = new Map(data.runs.map((row) => [row.id, row]));
 let details = data.run ?? null, failed = null, tried = "", progress = null, checkpoint = null;
 
 const readAddress = (parameters) => {
   const asked = parameters.get("run") ?? "";
-  leftOut(asked && !runs.has(asked) ? [`There is no run “${asked}” in ${data.folder ?? "the runs folder"}.`] : []);
+  leftOut(asked && !runs.has(asked) ? [`There is no run “${asked}” in ${data.folder}/.`] : []);
   return { run: runs.has(asked) ? asked : "" };
 };
 const store = createStore({ read: readAddress, write: ({ run }) => ({ run }) });
 const current = () => store.state.run || details?.id || [...runs.keys()][0] || "";
 const plot = curves($("#plot"));
-
-const number = (value) => (value === null || value === undefined ? "–" : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4))));
 
 function renderList() {
   const words = $("#find").value.toLowerCase(), task = $("#task").value;
@@ -31,10 +30,10 @@ function renderList() {
   const shown = [...runs.values()].filter((row) => (!task || row.task === task) && `${row.id} ${row.task} ${row.recipe}`.toLowerCase().includes(words));
   fill($("#runs"), ...shown.map((row) => h("a", { class: "run", href: `/models?run=${encodeURIComponent(row.id)}`, "data-key": row.id, "aria-current": row.id === current() ? "true" : null, onclick: (event) => { if (event.metaKey || event.ctrlKey) return; event.preventDefault(); store.choose({ run: row.id }); } },
     h("span", { class: "title" }, row.id, stateChip(row)),
-    h("span", { class: "aside" }, h("span", {}, `${row.task ?? "unknown"}${row.seed === undefined || row.seed === null ? "" : ` · seed ${row.seed}`}`), h("span", {}, row.value === null || row.value === undefined ? "" : `${row.split ?? ""} ${number(row.value)}`)))),
+    h("span", { class: "aside" }, h("span", {}, `${row.task ?? "unknown"}${row.seed === undefined || row.seed === null ? "" : ` · seed ${row.seed}`}`), h("span", {}, row.value === null || row.value === undefined ? "" : `${row.split ?? ""} ${fourDigits(row.value)}`)))),
   shown.length ? null : h("p", { class: "aside" }, "No run has these words."));
-  say($("#fold-summary"), runs.size ? `${current()}, one of ${runs.size} runs` : "No runs yet");
-  say($("#folder"), `${runs.size === 1 ? "1 run" : `${runs.size} runs`} in ${data.folder ?? "runs"}. New ones appear by themselves.`);
+  say($("#fold-summary"), runs.size ? runs.size === 1 ? current() : `${current()}, one of ${runs.size} runs` : "No runs yet");
+  say($("#folder"), `${several(runs.size, "run")} in ${data.folder}/. New ones appear by themselves.`);
 }
 
 function stateChip(row) {
@@ -49,7 +48,7 @@ function renderRun() {
   if (!runs.size) {
     say($("#headline"), "No model has been trained here yet");
     say($("#summary"), "Train a first one in a terminal; it appears here by itself.");
-    fill($("#empty"), command(data.command ?? "porism train language elman"));
+    fill($("#empty"), command(data.command));
     return;
   }
   fill($("#failed"), failed ? problem(failed) : null);
@@ -65,9 +64,7 @@ function renderRun() {
   const name = details.facts.recipe ?? details.id;
   const metric = (details.metric ?? "").replaceAll("_", " ");
   const headline = runHeadline({ name, state: row?.state ?? "finished", metric, split: valid.name, points: valid.x.map((epoch, i) => [epoch, valid.y[i]]), lower, epochs: row?.epochs, counts: details.checkpoint?.best_epoch, message: row?.message });
-  say($("#headline"), headline);
-  announce($("#announced"), headline);
-  document.title = `${headline.split(":")[0]} · Porism`;
+  showHeadline(headline, name);
   say($("#summary"), sentences(row, valid, lower));
   fill($("#facts"), ...Object.entries(details.facts).filter(([key]) => !["task", "recipe"].includes(key)).map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, String(value)))));
   const { damaged = [], whole = [] } = details.checkpoint ?? {};
@@ -76,12 +73,12 @@ function renderRun() {
   const best = details.checkpoint?.best_epoch;
   const log = details.curves.every(({ y }) => y.every((value) => value > 0)) && metric === "perplexity";
   $("#figure").hidden = !details.curves.length;
-  say($("#caption"), `${metric[0]?.toUpperCase() ?? ""}${metric.slice(1)}${log ? ", logarithmic" : ""}. The ring is the checkpoint that counts.`);
+  say($("#caption"), `${capital(metric)}${log ? ", logarithmic" : ""}. The ring is the checkpoint that counts.`);
   plot.draw({
-    label: `${metric} over ${valid.x.at(-1) ?? 0}${row?.epochs ? ` of ${row.epochs}` : ""} epochs. ${details.curves.map(({ name: split, y }) => `${split} went from ${number(y[0])} to ${number(y.at(-1))}`).join(", ")}.`,
+    label: `${metric} over ${valid.x.at(-1) ?? 0}${row?.epochs ? ` of ${row.epochs}` : ""} epochs. ${details.curves.map(({ name: split, y }) => `${split} went from ${fourDigits(y[0])} to ${fourDigits(y.at(-1))}`).join(", ")}.`,
     series: details.curves.map(({ name: split, x, y }) => ({ name: split, number: split === "valid" ? 1 : 12, x, y, ring: split === valid.name ? x.indexOf(best) : undefined })),
     x: { title: "epoch", low: 1, high: Math.max(row?.epochs ?? 0, valid.x.at(-1) ?? 2, 2), format: String, ticks: (low, high, count) => { const step = Math.max(1, Math.ceil((high - low) / count)); return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step); } },
-    y: { log, format: number },
+    y: { log, format: fourDigits },
   });
   $("#to-compare").href = `/compare?runs=${encodeURIComponent(details.id)}`;
   $("#to-report").hidden = !details.report;
@@ -102,16 +99,16 @@ function sentences(row, valid, lower) {
   const parts = [];
   if (valid.y.length > 1) {
     const step = valid.y.at(-1) - valid.y.at(-2);
-    parts.push(step === 0 ? "As an epoch ago." : `${number(Math.abs(step))} ${step < 0 ? "lower" : "higher"} than an epoch ago${(step < 0) === lower ? "" : ", which is worse"}.`);
+    parts.push(step === 0 ? "As an epoch ago." : `${fourDigits(Math.abs(step))} ${step < 0 ? "lower" : "higher"} than an epoch ago${(step < 0) === lower ? "" : ", which is worse"}.`);
   }
   const at = progress?.id === details.id ? progress : details.progress;
   if (row?.state === "running" && at) {
-    if (at.steps) parts.push(`Epoch ${at.epoch}, step ${at.step} of ${at.steps}${at.loss === null || at.loss === undefined ? "" : `, loss ${number(at.loss)}`}.`);
+    if (at.steps) parts.push(`Epoch ${at.epoch}, step ${at.step} of ${at.steps}${at.loss === null || at.loss === undefined ? "" : `, loss ${fourDigits(at.loss)}`}.`);
     if (at.seconds_left) parts.push(`About ${at.seconds_left < 90 ? `${Math.round(at.seconds_left)} s` : `${Math.round(at.seconds_left / 60)} min`} left.`);
   }
   if (row?.state === "running" && details.checkpoint?.best_epoch) parts.push("You can already try its best checkpoint below.");
   const test = details.metrics?.test?.[details.metric];
-  if (typeof test === "number") parts.push(`On test it has ${number(test)}.`);
+  if (typeof test === "number") parts.push(`On test it has ${fourDigits(test)}.`);
   return parts.join(" ");
 }
 
@@ -141,7 +138,7 @@ function reload() {
 hear("run", ({ id, listed, event }) => {
   if (listed === null) runs.delete(id);
   else if (listed) runs.set(id, listed);
-  if (event?.event === "progress" || event?.kind === "progress") { progress = { id, ...event }; if (details?.id === id) renderRun(); return; }
+  if (event?.event === "progress") { progress = { id, ...event }; if (details?.id === id) renderRun(); return; }
   renderList();
   if (id === current()) { watch(id); reload(); } else if (!details) renderRun();
 });

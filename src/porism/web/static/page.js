@@ -1,7 +1,8 @@
 // What every room has: colours, the list of jobs, whether the server answers, what the address could not say.
 
-import { $, $$, fill, h, say } from "./dom.js";
+import { $, $$, announce, fill, h, say } from "./dom.js";
 import { cancel, connect, hear, isFile, progressText, running } from "./live.js";
+import { several } from "./words.js";
 
 const THEMES = ["", "light", "dark"];
 const themeNames = { "": "as the system", light: "light", dark: "dark" };
@@ -28,7 +29,7 @@ function jobsButton() {
   let isConnected = true;
   const show = () => {
     const now = running();
-    say(button, !isConnected ? "Not connected" : now.length === 0 ? "No jobs" : now.length === 1 ? "1 job" : `${now.length} jobs`);
+    say(button, !isConnected ? "Not connected" : now.length ? several(now.length, "job") : "No jobs");
     button.classList.toggle("bad", !isConnected);
     if (!dialog.open) return;
     fill($("ul", dialog), now.length
@@ -55,6 +56,13 @@ export function startPage() {
   theme();
   folds();
   if (!isFile) { jobsButton(); connect(); }
+}
+
+/** The sentence that answers: shown, announced, and the title of the tab where that has no other. */
+export function showHeadline(headline, title = headline) {
+  say($("#headline"), headline);
+  announce($("#announced"), headline);
+  document.title = `${title} · Porism`;
 }
 
 /** Name what an address said that could not be read. */

@@ -1,16 +1,16 @@
 // The patterns room: who attends to whom on a sentence, by softmax and by cheaper methods, and how far those are off.
 
 import { $, announce, fill, h, reading, s, say, table } from "./dom.js";
-import { listed } from "./headline.js";
 import { patternHeadline, percent } from "./room_headlines.js";
 import { heat } from "./heat.js";
 import { curves } from "./plot.js";
 import { createStore } from "./store.js";
 import { run } from "./live.js";
-import { leftOut, problem, startPage } from "./page.js";
+import { leftOut, problem, showHeadline, startPage } from "./page.js";
+import { listed, several } from "./words.js";
 
 const data = reading();
-const runs = (data.runs ?? []).map(({ id }) => id);
+const runs = data.runs.map(({ id }) => id);
 const METHODS = {
   softmax: { title: "Causal softmax" }, sliding: { title: "Sliding", W: true }, block: { title: "Blocks", W: true },
   taylor: { title: "Series", K: true }, hybrid: { title: "Hybrid", K: true, W: true },
@@ -70,7 +70,7 @@ function renderMethods() {
     label.insertBefore(small(name, W), label.children[1]);
     const pairs = mask(name, n, W).flat().reduce((sum, on) => sum + on, 0);
     say($(".title", label), title + [hasW ? ` W ${W}` : "", hasK ? ` K ${K}` : ""].filter(Boolean).join(","));
-    say($(".aside", label), `${pairs} pairs${errors.has(name) && name !== "softmax" ? `, ${distance(errors.get(name))}` : ""}`);
+    say($(".aside", label), `${several(pairs, "pair")}${errors.has(name) && name !== "softmax" ? `, ${distance(errors.get(name))}` : ""}`);
     $(`#method-${name}`).checked = name === method;
   }
   for (const letter of ["K", "W"]) {
@@ -138,9 +138,7 @@ function render() {
   renderOrders();
   const ownError = answer?.heads[Math.min(head, heads) - 1]?.error;
   const headline = patternHeadline({ method, K, W, error: answer?.methods?.find((one) => one.method === method)?.error, orders: answer?.orders, random: !source });
-  say($("#headline"), headline);
-  announce($("#announced"), headline);
-  document.title = `${headline} · Porism`;
+  showHeadline(headline);
   const hybrid = answer?.methods?.find((one) => one.method === "hybrid");
   const alone = ownError === undefined || method === "softmax" ? "" : `, ${distance(ownError)} by itself`;
   fill($("#summary"), source ? ["All heads of the run ", h("a", { href: `/models?run=${encodeURIComponent(source)}` }, source), ` on your sentence; below is head ${Math.min(head, heads || head)}${alone}. `] : `Seeded random queries and keys: no run with attention is picked. Below is head ${Math.min(head, heads || head)}${alone}. `,

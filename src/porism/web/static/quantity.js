@@ -1,8 +1,7 @@
 // A number of a cost at given sizes, and how it is known: the labels of porism.cost, decided without a count.
 
 import { evaluate } from "./formula.js";
-
-const shown = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
+import { grouped } from "./words.js";
 
 /** The sizes that only count as multiples, by letter. */
 export const multiplesOf = (cost) => Object.fromEntries(cost.letters.filter(({ multiple }) => multiple > 1).map(({ letter, multiple }) => [letter, multiple]));
@@ -15,13 +14,13 @@ export function quantityAt(cost, kind, at) {
     if (BigInt(at[letter]) % BigInt(multiple)) return { value: null, label: "unknown", why: `the formula holds for multiples of ${multiple} of ${letter}` };
   }
   for (const [letter, least] of Object.entries(formula.least ?? {})) {
-    if (BigInt(at[letter] ?? least) < BigInt(least)) return { value: null, label: "unknown", why: `the formula holds from ${letter} = ${shown(least)} on` };
+    if (BigInt(at[letter] ?? least) < BigInt(least)) return { value: null, label: "unknown", why: `the formula holds from ${letter} = ${grouped(least)} on` };
   }
   const value = evaluate(formula.tree, at);
   const confirmed = cost.held_out?.[kind] ?? {};
   const doubts = Object.entries(confirmed).flatMap(([letter, [low, high]]) => {
     const size = BigInt(at[letter]);
-    return size > BigInt(high) ? [`${letter} confirmed to ${shown(high)}`] : size < BigInt(low) ? [`${letter} confirmed from ${shown(low)}`] : [];
+    return size > BigInt(high) ? [`${letter} confirmed to ${grouped(high)}`] : size < BigInt(low) ? [`${letter} confirmed from ${grouped(low)}`] : [];
   });
   const why = [...doubts, formula.doubt].filter(Boolean).join(", ");
   if (value === null) return { value, label: "unknown", why: "the formula has no value at these sizes" };

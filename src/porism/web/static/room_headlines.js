@@ -1,11 +1,9 @@
 // The headlines of the other rooms, as pure functions of what is shown.
 
-import { grouped, listed } from "./headline.js";
+import { listed, fourDigits, several } from "./words.js";
 
 /** A share in per cent. The sign may not begin a line of its own. */
 export const percent = (share) => `${share >= 0.0995 ? Math.round(share * 100) : Number((share * 100).toPrecision(2))}\u00a0%`;
-
-const precise = (number) => Math.abs(number) >= 1000 ? grouped(Math.round(number)) : String(Number(Number(number).toPrecision(4)));
 
 /**
  * The models room's: where a run stands. points: [[epoch, value], …] of the metric on the split that decides; counts: the
@@ -15,10 +13,10 @@ export function runHeadline({ name, state, metric, split, points, lower, epochs,
   if (state === "damaged") return `${name} cannot be read: ${message}`;
   if (!points.length) return state === "running" ? `${name}: started, no epoch is done yet` : `${name}: stopped before its first epoch`;
   const [epoch, last] = points.at(-1);
-  const start = `${name}: ${split} ${metric} ${precise(last)} after ${epochs ? `${epoch} of ${epochs}` : epoch} epochs`;
+  const start = `${name}: ${split} ${metric} ${fourDigits(last)} after ${epochs ? `${epoch} of ${several(epochs, "epoch")}` : several(epoch, "epoch")}`;
   if (state === "diverged") return `${start}, and diverged`;
   const best = points.find(([one]) => one === counts);
-  if (best && counts !== epoch) return `${start}; its best checkpoint has ${precise(best[1])}, of epoch ${counts}`;
+  if (best && counts !== epoch) return `${start}; its best checkpoint has ${fourDigits(best[1])}, of epoch ${counts}`;
   const values = points.map(([, value]) => value);
   if (points.length === 1 || last !== (lower ? Math.min(...values) : Math.max(...values))) return start;
   return state === "running" ? `${start}, still ${lower ? "falling" : "rising"}` : `${start}, its best was its last`;
