@@ -14,7 +14,6 @@ from porism.version import __version__
 from porism.web.addresses import chosen, cost_address, split_names, whole
 from porism.web.catalogue import KINDS, Catalogue
 from porism.web.comparison import compare
-from porism.web.jobs import LIMITS
 from porism.web.predictions import ATTENDING
 from porism.web.run_details import run_details
 from porism.web.runs import ListedRun, RunTable
@@ -40,7 +39,7 @@ class Room:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def context(self, static: str) -> dict[str, Any]:
-        data = {**self.data, "left_out": list(self.left_out), "limits": LIMITS}
+        data = {**self.data, "left_out": list(self.left_out)}
         return {
             "room": self.name,
             "title": self.title,

@@ -129,6 +129,7 @@ def test_an_older_checkpoint_is_one_click_away_from_a_damaged_one(
     assert "checkpoint before the best, of epoch 1" in page.inner_text("#try")
 
 
+@pytest.mark.parametrize("width", [390])
 def test_words_that_are_typed_and_unknown_to_a_model_are_named(open_run: OpenRoom, open_room: OpenRoom) -> None:
     open_run("attending").close()
     page = open_room("/patterns?run=attending&method=sliding&W=2")
