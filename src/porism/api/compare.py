@@ -29,6 +29,7 @@ from porism.report.page import write_report
 from porism.report.seeds import has_seeds, models_of, seeds_table
 from porism.report.summary import summarise
 from porism.report.table import table
+from porism.runs.comparison import ComparisonRecord
 from porism.runs.recipe import Recipe
 from porism.runs.record import RunRecord, read_run
 from porism.runs.run import new_folder
@@ -254,6 +255,9 @@ def compare(
             count = len(contenders.models)
             runs = [run for model in range(count) for run in runs[model::count]]
         found = Comparison([*runs, *contenders.done], folder, experiment)
+        paths = [run.path for run in found.runs]
+        folder.mkdir(parents=True, exist_ok=True)  # where all of them are done already
+        ComparisonRecord.of(folder, task, paths, experiment.name if experiment else None).write(folder)
         found.report()
         return found
 

@@ -13,12 +13,10 @@ from porism.errors import Advice, RecipeError
 from porism.runs.run import new_folder
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from porism.api.comparing import Plan
     from porism.api.train import Request
     from porism.runs.recipe import Recipe
-    from porism.training.experiment import Experiment, ExperimentRun
+    from porism.training.experiment import ExperimentRun
     from porism.training.task import Task
 
 
@@ -73,7 +71,10 @@ class CompareCommand(TrainingOptions):
         from porism.api.trainings import Listeners
         from porism.api.workers import check_workers
         from porism.cli.output import console_for, print_json, tell
+        from porism.cli.tables import tell_runs
         from porism.report.page import write_report
+        from porism.runs.comparison import ComparisonRecord
+        from porism.runs.record import read_run
         from porism.tasks import find
         from porism.training.progress import ConsoleProgress, NoProgress
         from porism.training.side_by_side import SideBySide
@@ -91,6 +92,7 @@ class CompareCommand(TrainingOptions):
         taken = f"Choose another --out, or go on with: {self.go_on()}"
         plan.check_folder(folder, self.resume, Advice(taken, taken))
         console = console_for(self.json, patient=True)
+        command = self._command()
         together = SideBySide(console)
         beside = (lambda name: NoProgress()) if self.quiet else together.row
         listeners = Listeners(ConsoleProgress(console), self.listening(console), beside)
@@ -103,8 +105,10 @@ class CompareCommand(TrainingOptions):
                 tensorboard=self.tensorboard,
             )
         paths = [outcome.path for outcome in outcomes]
-        report = write_report(paths, folder / REPORT, command=self._command(), experiment=plan.experiment)
-        self._tell(paths, plan.experiment, console)
+        named = plan.experiment.name if plan.experiment else None
+        ComparisonRecord.of(folder, self.task, paths, named, command).write(folder)
+        report = write_report(paths, folder / REPORT, command=command, experiment=plan.experiment)
+        tell_runs([read_run(path) for path in paths], plan.experiment, console)
         tell(console, f"report: {report}")
         if self.json:
             print_json({"runs": [outcome.to_json() for outcome in outcomes], "report": str(report)})
@@ -149,36 +153,6 @@ class CompareCommand(TrainingOptions):
             threads=self.threads,
             baselines=self.baselines,
         )
-
-    def _tell(self, paths: list[Path], experiment: "Experiment | None", console: "Console") -> None:
-        """The tables for a terminal: one row a run, or one a model where there are many runs of each."""
-        from porism.cli.output import tell
-        from porism.report.baselines import baselines_line
-        from porism.report.comparison import entries_of, group_runs
-        from porism.report.experiment import answer
-        from porism.report.seeds import has_seeds, seeds_table
-        from porism.report.summary import summarise
-        from porism.report.table import costs_table, table
-        from porism.runs.record import read_run
-
-        records = [read_run(path) for path in paths]
-        groups = group_runs(entries_of(records))
-        if has_seeds(groups):
-            for group in groups:
-                console.print(seeds_table(group))
-                if line := baselines_line(group):
-                    tell(console, line)
-        else:
-            console.print(table(records, console.width))
-            if costs := costs_table(records):
-                console.print(costs)
-        if experiment is not None:
-            tell(console, experiment.about, style="bold")
-            for sentence in answer(experiment, records).sentences:
-                tell(console, sentence)
-        else:
-            for group in groups:
-                tell(console, summarise(group, baselines=False))
 
     def go_on(self) -> str | None:
         """The command that goes on with the comparison, once it has a folder."""

@@ -165,6 +165,9 @@ class RunFolder:
         except OSError as error:
             raise RunError(f"{path} cannot be read: {error.strerror}.") from error
         if not found:
+            if inside := runs_in(path):
+                names = ", ".join(run.name for run in inside[:5]) + (", ..." if len(inside) > 5 else "")
+                raise RunError(f"{path} is not a run, it holds {len(inside)}: {names}. Give one of them: {inside[0]}")
             there = "Give the folder that a training printed" if path.exists() else "There is no such folder"
             made = advise("runs are made by {}.", Advice("porism train", "porism.train()"))
             raise RunError(f"{path} is not a run: it has no {RECIPE}. {there};", made)
@@ -283,6 +286,11 @@ def new_folder(name: str) -> Path:
         number += 1
         folder = Path("runs") / f"{name}-{number}"
     return folder
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The runs that lie directly in a folder, by name."""
+    return sorted(path.parent for path in folder.glob(f"*/{RECIPE}"))
 
 
 def refuse_taken(path: Path) -> None:
