@@ -1,20 +1,22 @@
 """Do default recipes hold on data that nobody tuned them for: are they at least as good as plain baselines?
 
-    python benchmarks/untuned.py language:book.txt images:pictures/ graphs:cora words:book.txt
+    python benchmarks/untuned.py                                three sets of data a task, from untuned_data.py
+    python benchmarks/untuned.py speech graphs                  those of two tasks; rows of the others are kept
+    python benchmarks/untuned.py language:book.txt images:pictures/ graphs:cora --out own.json
     python benchmarks/untuned.py sentiment:reviews.csv --seconds 60 --seeds 3
-    python benchmarks/untuned.py images:pictures/ --tune 5              the same after a search on valid
+    python benchmarks/untuned.py images:pictures/ --tune 5      the same after a search on valid
 
-Each argument is a task and its data: a file, a folder or a known name (porism data list). The task's default recipe is
-trained as it comes, or for at most --seconds (words, which has no clock, for its epochs). Baselines are those of every
-report: fitted on train, chosen on valid. Test is evaluated once a seed, at the end. Nothing is chosen here: where the
-baseline wins, that is what the table says.
+Each argument is a task, for its three sets, or a task and its data: a file, a folder or a known name (porism data
+list). The task's default recipe is trained as it comes, or for at most --seconds (words, which has no clock, for its
+epochs). Baselines are those of every report: fitted on train, chosen on valid. Test is evaluated once a seed, at the
+end. Nothing is chosen here: where the baseline wins, that is what the table says.
 """
 
 import json
 import math
 import statistics
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +30,8 @@ from porism.report.baselines import against_baselines
 from porism.report.comparison import entries_of, group_runs
 from porism.runs.record import read_run
 from porism.tasks import find
-from porism.training.device import hardware, versions
+from porism.training.device import choose_device, hardware, versions
+from untuned_data import SETS
 
 RESULT = Path(__file__).parent / "results" / "untuned.json"
 
@@ -39,6 +42,7 @@ class Row:
 
     task: str
     data: str
+    about: str
     recipe: str
     metric: str
     lower_is_better: bool
@@ -73,19 +77,34 @@ class Row:
         return "porism" if (self.value < self.baseline_value) == self.lower_is_better else "baseline"
 
 
-def measured(task: str, data: str, folder: Path, seeds: int, fields: dict[str, Any], **more: Any) -> Row:
+@dataclass(frozen=True)
+class Source:
+    """The data of a task: where it is, what to call it, and the fields that it decides."""
+
+    task: str
+    path: str
+    name: str
+    about: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def measured(source: Source, folder: Path, seeds: int, fields: dict[str, Any], **more: Any) -> Row:
     """The default recipe of a task on one set of data, trained from each seed."""
+    task = source.task
     kind = find(task)
     recipe = kind.default_recipe
     given = {key: value for key, value in fields.items() if not (key == "max_seconds" and task == "words")}
+    given |= source.fields
     runs = []
     for seed in range(1, seeds + 1):
         out = folder / f"seed-{seed}"
         try:
-            runs.append(porism.train(task, recipe, data=data, out=out, seed=seed, progress=False, **given, **more))
+            runs.append(
+                porism.train(task, recipe, data=source.path, out=out, seed=seed, progress=False, **given, **more)
+            )
         except PorismError as error:
             # It diverged, or the data cannot be read: the others are measured all the same.
-            return Row(task, data, recipe, "", False, (), "", None, (), 0, 0.0, f"{error}")
+            return Row(task, source.name, source.about, recipe, "", False, (), "", None, (), 0, 0.0, f"{error}")
     group = group_runs(entries_of([read_run(runs[0].path)]))[0]
     found = json.loads((runs[0].path / "metrics.json").read_text())
     scores = {
@@ -96,7 +115,8 @@ def measured(task: str, data: str, folder: Path, seeds: int, fields: dict[str, A
     name = (min if group.lower_is_better else max)(scores, key=scores.__getitem__) if scores else ""
     return Row(
         task,
-        data,
+        source.name,
+        source.about,
         recipe,
         group.metric,
         bool(group.lower_is_better),
@@ -119,27 +139,32 @@ def table(rows: list[Row]) -> Table:
         value = f"{row.metric} {row.value:.4g}" if row.values else "none"
         baseline = "" if row.baseline_value is None else f"{row.baseline_value:.4g}"
         made.add_row(
-            *(row.task, Path(row.data).name, row.recipe, f"{min(row.epochs, default=0)} of {row.most_epochs}", value),
+            *(row.task, row.data, row.recipe, f"{min(row.epochs, default=0)} of {row.most_epochs}", value),
             *(row.baseline, baseline, row.winner, row.report),
         )
     return made
 
 
-def parsed(text: str) -> tuple[str, str]:
-    """
-    >>> parsed("images:pictures/")
-    ('images', 'pictures/')
+def sources_of(text: str, folder: Path) -> list[Source]:
+    """What an argument stands for; the sets of a task are written to a folder.
+
+    >>> sources_of("images:pictures/", Path())
+    [Source(task='images', path='pictures/', name='pictures', about='', fields={})]
     """
     task, colon, data = text.partition(":")
-    if not colon or not data:
-        raise RecipeError(f"{text}: expected TASK:DATA, such as images:pictures/.")
-    return find(task).name, data
+    if colon and data:
+        return [Source(find(task).name, data, Path(data).name)]
+    found = [one for one in SETS if one.task == text]
+    if not found:
+        tasks = ", ".join(dict.fromkeys(one.task for one in SETS))
+        raise RecipeError(f"{text}: expected one of {tasks}, or TASK:DATA, such as images:pictures/.")
+    return [Source(one.task, str(one.made(folder)), one.name, one.about, one.fields) for one in found]
 
 
 def main(
-    data: Annotated[tyro.conf.Positional[list[str]], tyro.conf.arg(metavar="TASK:DATA")],
+    data: Annotated[tyro.conf.Positional[list[str]], tyro.conf.arg(metavar="TASK|TASK:DATA")],
     /,
-    seconds: float | None = None,
+    seconds: float | None = 60.0,
     epochs: int | None = None,
     seeds: int = 1,
     tune: float | None = None,
@@ -147,28 +172,35 @@ def main(
     out: Path = RESULT,
 ) -> int:
     """Measure, print the table, write the rows; 0 whoever wins."""
-    pairs = [parsed(text) for text in data]
     bounds: dict[str, Any] = {"max_seconds": seconds, "epochs": epochs}
     fields = {name: value for name, value in bounds.items() if value is not None}
+    bounds |= {"seeds": seeds, "tune": tune, "threads": threads}
+    about = {"bounds": bounds, "hardware": hardware(choose_device("auto")), "versions": versions()}
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="porism-untuned-") as folder:
-        for number, (task, source) in enumerate(pairs):
-            rows.append(measured(task, source, Path(folder) / str(number), seeds, fields, tune=tune, threads=threads))
-            print(f"{task} {source}: {rows[-1].value:.4g}, {rows[-1].baseline} {rows[-1].baseline_value}", flush=True)
+        wanted = data or list(dict.fromkeys(one.task for one in SETS))
+        sources = [source for text in wanted for source in sources_of(text, Path(folder) / "data")]
+        for number, source in enumerate(sources):
+            rows.append(measured(source, Path(folder) / str(number), seeds, fields, tune=tune, threads=threads))
+            row = rows[-1]
+            print(
+                f"{row.task} {row.data}: {row.metric} {row.value:.4g}, {row.baseline} {row.baseline_value}", flush=True
+            )
+            write(rows, about, out)
     Console(width=180).print(table(rows))
-    found = [{**asdict(row), "value": row.value, "winner": row.winner} for row in rows]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    bounds |= {"seeds": seeds, "tune": tune}
-    about = {"bounds": bounds, "hardware": hardware(porism_device()), "versions": versions()}
-    out.write_text(json.dumps({"rows": found, **about}, indent=1))
     return 0
 
 
-def porism_device() -> Any:
-    """Where the recipes were trained."""
-    from porism.training.device import choose_device
-
-    return choose_device("auto")
+def write(rows: list[Row], about: dict[str, Any], out: Path) -> None:
+    """Put the rows into a file in the place of those of the same task and data; others stay."""
+    found = [{**asdict(row), "value": row.value, "winner": row.winner, **about} for row in rows]
+    new = {(row["task"], row["data"]): row for row in found}
+    kept = json.loads(out.read_text())["rows"] if out.exists() else []
+    merged = {(row["task"], row["data"]): row for row in kept} | new
+    order = [(one.task, one.name) for one in SETS]
+    names = sorted(merged, key=lambda name: (order.index(name) if name in order else len(order), name))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps({"rows": [merged[name] for name in names]}, indent=1))
 
 
 if __name__ == "__main__":

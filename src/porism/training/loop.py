@@ -36,6 +36,8 @@ class Training(TrainingState):
 
     _values: list[float] | None = None
     """Of all epochs on valid, where the last one counts and the best is only reported."""
+    _best_valid: dict[str, float | None] | None = None
+    """The metrics of the best epoch on valid, once they are needed between equals."""
 
     def resume(self, progress: Progress | None = None) -> None:
         """Go back to the newest good checkpoint, or to the start where there is none yet.
@@ -172,10 +174,11 @@ class Training(TrainingState):
         self._refuse_not_finite({})
         valid = evaluate(self.task, self.model, "valid")
         value = self._metric(valid)
-        better = at.best is None or (value < at.best if self.task.lower_is_better else value > at.best)
+        better = self._is_better(value, valid)
         best, kept = self._is_best(value, better), better or not recipe.restore_best_weights
         if kept:
             at.best, at.best_epoch = value, at.epoch
+            self._best_valid = dict(valid)
             self.save_best(valid)
         event: dict[str, Any] = {
             **recipe.numbered(epoch=at.epoch),
@@ -201,6 +204,21 @@ class Training(TrainingState):
             self.run.append("finish", **recipe.numbered(epochs=at.epoch), reason=at.finished)
         self._save_last({})
         progress.epoch({**event, "best": best})
+
+    def _is_better(self, value: float, valid: dict[str, float]) -> bool:
+        """Whether an epoch is better than the best before it: by the metric, between equals by the task's loss."""
+        at, second = self.position, self.task.metric_between_equals
+        if at.best is None or value != at.best:
+            return at.best is None or (value < at.best if self.task.lower_is_better else value > at.best)
+        if second is None:
+            return False
+        if self._best_valid is None:
+            # This process has taken the training up.
+            best = self.task.recipe.epochs_at(at.best_epoch)
+            epochs = read_run(self.run.path).epochs
+            self._best_valid = next((dict(epoch.valid) for epoch in epochs if epoch.epoch == best), {})
+        before = self._best_valid.get(second)
+        return before is not None and valid[second] < before
 
     def _is_best(self, value: float, better: bool) -> bool:
         """Whether the epoch that ends is the best so far. Where the last one counts, of all epochs."""
@@ -236,10 +254,11 @@ class Training(TrainingState):
                 advise("To have its model too, repeat it with: {}", self.run.facts.repeating()),
             ) from lost
         best_epoch, ended = at.best_epoch, at.epoch if at.finished else at.epoch - 1
-        at.best, at.best_epoch = None, 0
+        at.best, at.best_epoch, self._best_valid = None, 0, None
         if at.finished or at.step == 0:
             valid = evaluate(self.task, self.model, "valid")
             at.best, at.best_epoch = self._metric(valid), ended
+            self._best_valid = dict(valid)
             self.save_best(valid)
         epochs_at = self.task.recipe.epochs_at
         newest = f"epoch {epochs_at(ended)}, the newest, counts as"

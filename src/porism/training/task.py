@@ -116,6 +116,8 @@ class Task(ABC):
     metric: str
     """The number on `valid` that picks the best epoch. It may depend on the recipe."""
     lower_is_better: bool
+    metric_between_equals: str | None = None
+    """A loss on `valid` that decides between epochs of equal `metric`, the lower the better; None: the first counts."""
     splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
     recipes: ClassVar[Mapping[str, Recipe]]
     default_recipe: ClassVar[str]

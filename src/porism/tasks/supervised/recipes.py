@@ -50,7 +50,7 @@ RECIPES: dict[str, SupervisedRecipe] = {
     recipe.name: recipe
     for recipe in (
         SupervisedRecipe(
-            name="mlp", description="two hidden layers of 64 units", standardize=True, batch_size=32, patience=5
+            name="mlp", description="two hidden layers of 64 units", standardize=True, batch_size=32, patience=10
         ),
         SupervisedRecipe(
             name="linear",
@@ -59,7 +59,7 @@ RECIPES: dict[str, SupervisedRecipe] = {
             standardize=True,
             batch_size=32,
             learning_rate=0.01,
-            patience=5,
+            patience=10,
         ),
     )
 }

@@ -61,6 +61,8 @@ class Supervised(Task):
         self.classes: tuple[str, ...] = tuple(assets["classes"])
         self._assets, self._data = dict(assets), data
         self.metric, self.lower_is_better = selection_metric(recipe.loss)
+        # Of few examples the accuracy is soon as high as it gets, while the net still learns.
+        self.metric_between_equals = None if self.lower_is_better else loss_name(recipe.loss)
         if data is not None:
             # Data that comes without a test split is trained and validated all the same.
             self.splits = tuple(data.splits)  # type: ignore[misc]  # a ClassVar where all tasks have the three
