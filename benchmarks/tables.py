@@ -14,7 +14,7 @@ import tyro
 
 import architectures
 import real_models
-from readme import attention, cost, images, language, layers, words
+from readme import attention, cost, images, language, layers, untuned, words
 
 HERE = Path(__file__).parent
 
@@ -45,6 +45,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "language_training": language.language_training,
     "language_table": language.language_table,
     "language_attention": language.language_attention,
+    "untuned": untuned.untuned,
 }
 """The name of a result to the lines that README.md shows of it."""
 

@@ -1,6 +1,6 @@
 """Do default recipes hold on data that nobody tuned them for: are they at least as good as plain baselines?
 
-    python benchmarks/untuned.py                                three sets of data a task, from untuned_data.py
+    python benchmarks/untuned.py                                three sets of data a task, of untuned_sets/
     python benchmarks/untuned.py speech graphs                  those of two tasks; rows of the others are kept
     python benchmarks/untuned.py language:book.txt images:pictures/ graphs:cora --out own.json
     python benchmarks/untuned.py sentiment:reviews.csv --seconds 60 --seeds 3
@@ -31,7 +31,7 @@ from porism.report.comparison import entries_of, group_runs
 from porism.runs.record import read_run
 from porism.tasks import find
 from porism.training.device import choose_device, hardware, versions
-from untuned_data import SETS
+from untuned_sets.every import SETS
 
 RESULT = Path(__file__).parent / "results" / "untuned.json"
 
@@ -164,7 +164,7 @@ def sources_of(text: str, folder: Path) -> list[Source]:
 def main(
     data: Annotated[tyro.conf.Positional[list[str]], tyro.conf.arg(metavar="TASK|TASK:DATA")],
     /,
-    seconds: float | None = 60.0,
+    seconds: float | None = None,
     epochs: int | None = None,
     seeds: int = 1,
     tune: float | None = None,
