@@ -50,7 +50,12 @@ RECIPES: dict[str, SupervisedRecipe] = {
     recipe.name: recipe
     for recipe in (
         SupervisedRecipe(
-            name="mlp", description="two hidden layers of 64 units", standardize=True, batch_size=32, patience=10
+            name="mlp",
+            description="two hidden layers of 64 units",
+            standardize=True,
+            batch_size=32,
+            epochs=200,
+            patience=10,
         ),
         SupervisedRecipe(
             name="linear",
