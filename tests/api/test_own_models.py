@@ -57,6 +57,20 @@ def test_a_module_learns_and_stays_as_it_was(run: porism.Run, net: nn.Module, po
     assert sum(predictions[0].probabilities.values()) == pytest.approx(1)
 
 
+def test_a_function_that_fails_is_told_what_was_known_of_the_data(points: Data, tmp_path: Path) -> None:
+    """Without a loss the targets are no classes: a size of None is the first that goes wrong, far from its cause."""
+
+    def sized(info: Any) -> nn.Module:
+        return nn.Linear(4, info.num_classes)
+
+    with pytest.raises(TypeError) as failed:
+        porism.train("supervised", model=sized, data=points, out=tmp_path / "run")
+    (note,) = failed.value.__notes__
+    assert "num_classes=None" in note
+    assert "loss='cross_entropy'" in note
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_results_tell_cost_and_split(run: porism.Run) -> None:
     told = json.loads((run.path / "metrics.json").read_text())
     assert told["cost"]["flops"] == {"formula": "24*B", "value": 24, "terms": {}}

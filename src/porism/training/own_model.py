@@ -87,7 +87,14 @@ class OwnModel:
                     "makes it, such as lambda info: Net()."
                 ) from error
         make: Callable[..., Any] = self.made_by
-        made = make(info) if self._takes_info() else make()
+        takes_info = self._takes_info()
+        try:
+            made = make(info) if takes_info else make()
+        except Exception as error:
+            if takes_info:
+                unknown = "What is None is not known of this data; classes are known with loss='cross_entropy'."
+                error.add_note(f"model {self.name} was made with {info}. {unknown}")
+            raise
         if not isinstance(made, nn.Module):
             raise RecipeError(f"model {self.name} made a {type(made).__name__}, expected a torch.nn.Module.")
         return made
