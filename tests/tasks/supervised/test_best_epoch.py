@@ -23,6 +23,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"accuracy": accuracy, "cross_entropy": loss}
 
     monkeypatch.setattr(loop, "evaluate", evaluate)
+    # Drawing the page of a run takes longer than these runs.
+    monkeypatch.setattr("porism.api.engine.write_report", lambda *_: None)
 
 
 def trained(out: Path, epochs: int, patience: int) -> porism.Run:
