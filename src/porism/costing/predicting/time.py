@@ -190,19 +190,25 @@ def time_of(
     predicted = predict(count(called, *args, backward=backward, **kwargs), constants)
     if not measured:
         return Time(constants.device, predicted)
+    step = one_pass(called, args, kwargs, backward=backward)
+    return Time(constants.device, predicted, measure(step, device))
+
+
+def one_pass(
+    called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, backward: bool = True
+) -> Callable[[], None]:
+    """A call to be timed: forward and, where something needs a gradient, backward from the sum of all outputs."""
     leaves: list[Tensor] = list(called.parameters()) if isinstance(called, nn.Module) else []
     leaves += [leaf for leaf in tensors_of([list(args), kwargs]) if leaf.requires_grad]
+    seeds: list[Tensor] = []
 
-    def ends() -> list[Tensor]:
-        return Outputs.of(called(*args, **kwargs)).ends
-
-    seeds = [torch.ones_like(end) for end in ends()]
-
-    def step() -> None:
-        reached = ends()
+    def once() -> None:
+        ends = Outputs.of(called(*args, **kwargs)).ends
         for leaf in leaves:
             leaf.grad = None
-        if reached and backward:
-            torch.autograd.backward(reached, seeds)
+        if ends and backward:
+            if not seeds:  # made in the first call, which is not among those that are timed
+                seeds.extend(torch.ones_like(end) for end in ends)
+            torch.autograd.backward(ends, seeds)
 
-    return Time(constants.device, predicted, measure(step, device))
+    return once

@@ -11,17 +11,15 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
 
 from porism.costing.cost import Cost
 from porism.costing.counting.count import count
-from porism.costing.counting.outputs import Outputs, tensors_of
 from porism.costing.counting.staging import quietly
 from porism.costing.counting.target import dtype_of
 from porism.costing.predicting import calibration
 from porism.costing.predicting.calibration import Peaks, kept_file, read_kept
 from porism.costing.predicting.clock import measure, wait_for
-from porism.costing.predicting.time import predict
+from porism.costing.predicting.time import one_pass, predict
 from porism.version import __version__
 from porism.web.processes.process import Cancelled, JobStep
 
@@ -50,7 +48,7 @@ def time_pass(cost: Cost, sizes: Mapping[str, int], device: torch.device, step: 
     if peaks is None and calibrate:
         peaks = _measure_peaks(device, dtype, step)
     with quietly():
-        timing = _timed(_training_pass(called, args, kwargs), device, step)
+        timing = _timed(one_pass(called, args, kwargs), device, step)
         prediction = None if peaks is None else predict(count(called, *args, **kwargs), peaks)
     return {
         **timing._asdict(),
@@ -58,20 +56,6 @@ def time_pass(cost: Cost, sizes: Mapping[str, int], device: torch.device, step: 
         "predicted_seconds": None if prediction is None else prediction.seconds,
         "bound": None if prediction is None else prediction.bound,
     }
-
-
-def _training_pass(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
-    leaves: list[Tensor] = list(called.parameters()) if isinstance(called, nn.Module) else []
-    leaves += [leaf for leaf in tensors_of([list(args), kwargs]) if leaf.requires_grad]
-
-    def once() -> None:
-        ends = Outputs.of(called(*args, **kwargs)).ends
-        for leaf in leaves:
-            leaf.grad = None
-        if ends:
-            torch.autograd.backward(ends, [torch.ones_like(end) for end in ends])
-
-    return once
 
 
 def _timed(once: Callable[[], None], device: torch.device, step: JobStep) -> PassTiming:
