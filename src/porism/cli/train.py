@@ -13,7 +13,7 @@ from porism.cli.limits import check_path
 from porism.cli.options import TrainingOptions, cores, optional, where_and_how
 from porism.errors import RecipeError, RunError
 from porism.runs.run import new_folder
-from porism.training.distributed.launch import Launch, check_sharded_task
+from porism.training.distributed.launch import Launch
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -173,7 +173,10 @@ class TrainCommand(TrainingOptions):
         if self.shard and self.own_model is not None:
             raise RecipeError("--shard takes the models of recipes. Leave it out for a model of your own.")
         if self.shard and self.task is not None:
-            check_sharded_task(self.task)
+            from porism.tasks import find
+
+            if not find(self.task).trains_in_shards:
+                raise RecipeError(f"{self.task} does not train in shards. Leave --shard out.")
 
     def _complete(self, training: "Training", console: "Console", report: bool) -> dict[str, Any]:
         training.shard = self.shard

@@ -123,6 +123,8 @@ class Task(ABC):
     default_recipe: ClassVar[str]
     tunable: ClassVar[Space] = {"learning_rate": RATES}
     """What a search before the training may set."""
+    trains_in_shards: ClassVar[bool] = False
+    """Whether `--shard` is taken: losses of a model in parts are held against those of one process."""
     experiments: ClassVar[Mapping[str, Experiment]] = {}
     """Comparisons of several recipes, by name."""
     fields_beside_model: ClassVar[tuple[str, ...]] = ()

@@ -56,6 +56,7 @@ class Language(Task):
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
     default_recipe: ClassVar[str] = DEFAULT
+    trains_in_shards: ClassVar[bool] = True
     tunable: ClassVar[Space] = SPACE
     fields_beside_model = ("seq_len", *READING)
 

@@ -59,6 +59,7 @@ class Sentiment(Task):
     lower_is_better = False
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    trains_in_shards: ClassVar[bool] = True
     tunable: ClassVar[Space] = SPACE
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 

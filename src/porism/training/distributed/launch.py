@@ -4,10 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from porism.errors import RecipeError, RunError
-
-SHARDED = ("language", "sentiment")
-"""Tasks whose losses in shards are held against those of one process."""
+from porism.errors import RunError
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,3 @@ def _number(environment: Mapping[str, str], name: str, default: int | None = Non
     if not text.isdigit():
         raise RunError(f"{name}={text!r} in the environment: expected a whole number, as torchrun sets it.")
     return int(text)
-
-
-def check_sharded_task(name: str) -> None:
-    """Refuse --shard for another task."""
-    if name not in SHARDED:
-        raise RecipeError(f"--shard takes {' and '.join(SHARDED)}, and this is {name}. Leave it out.")

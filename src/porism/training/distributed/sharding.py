@@ -20,7 +20,6 @@ from torch.utils.hooks import RemovableHandle
 
 from porism.errors import RecipeError
 from porism.training import optimizer
-from porism.training.distributed.launch import check_sharded_task
 from porism.training.distributed.processes import Processes, reaching
 from porism.training.distributed.step import DataParallelStep
 from porism.training.task import Batch, Carry, Task
@@ -30,7 +29,8 @@ Loss = tuple[Tensor, Carry]
 
 def check_shards(task: Task) -> None:
     """Refuse a model whose gradients may be there on one process and missing on another: parts would not fit."""
-    check_sharded_task(task.name)
+    if not task.trains_in_shards:
+        raise RecipeError(f"{task.name} does not train in shards. Leave --shard out.")
     if task.user_objects.model is not None:
         raise RecipeError("--shard takes the models of recipes. Leave it out for a model of your own.")
 
