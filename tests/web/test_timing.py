@@ -89,7 +89,7 @@ def test_of_a_slow_pass_one_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_passes_that_take_a_while_are_told_one_by_one_and_stop_between_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "TOLD", 0.0)
+    monkeypatch.setattr(timing, "REPORTED", 0.0)
     heard = Heard()
     measure(SMALL, heard.step)
     passes = [done for done, unit in told(heard) if unit == "passes timed"]

@@ -29,7 +29,7 @@ class SweepDisplay:
 
     def __init__(self, console: Console, metric: str, lower_is_better: bool, quiet: bool = False) -> None:
         self.console, self.metric, self.lower_is_better, self.quiet = console, metric, lower_is_better, quiet
-        self.told = set[int]()
+        self.printed = set[int]()
         self.best: float | None = None
         self.since = -OFTEN
         self.live = None if quiet or not console.is_terminal else Live(console=console, transient=True)
@@ -54,15 +54,15 @@ class SweepDisplay:
         """Take what is done already without a line for each."""
         for trial in trials:
             if trial.outcome not in ("waiting", "running"):
-                self.told.add(trial.number)
+                self.printed.add(trial.number)
                 self._is_best(trial)
 
     def update(self, trials: Sequence[SweepTrial]) -> None:
         """Show the trials as they are now."""
         self.since = time.monotonic()
         for trial in trials:
-            if trial.outcome not in ("waiting", "running") and trial.number not in self.told:
-                self.told.add(trial.number)
+            if trial.outcome not in ("waiting", "running") and trial.number not in self.printed:
+                self.printed.add(trial.number)
                 best = self._is_best(trial)
                 if not self.quiet:
                     self.console.print(Text(self._line(trial, len(trials), best)), soft_wrap=True)

@@ -25,8 +25,8 @@ from porism.web.processes.process import Cancelled, JobStep
 
 SLOW = 4.0
 """Seconds of a pass from which on one is timed, not the median of several."""
-TOLD = 0.05
-"""Seconds of a pass from which on each is told of: to tell takes about a tenth of a millisecond."""
+REPORTED = 0.05
+"""Seconds of a pass from which on each is reported: a report takes about a tenth of a millisecond."""
 
 _measured: dict[Any, Peaks] = {}
 """Peaks that this process has measured, also those that were disturbed too often to be kept in a file."""
@@ -69,13 +69,13 @@ def _timed(once: Callable[[], None], device: torch.device, step: JobStep) -> Pas
         return PassTiming(first, 1, False)
     passes = 0
 
-    def told() -> None:
+    def reported() -> None:
         nonlocal passes
         once()
         passes += 1
         step.progress(passes, None, "passes timed")
 
-    timing = measure(told if first > TOLD else once, device)
+    timing = measure(reported if first > REPORTED else once, device)
     return PassTiming(timing.median, timing.repeats, timing.disturbed)
 
 
@@ -86,18 +86,18 @@ def _known_peaks(device: torch.device, dtype: torch.dtype) -> Peaks | None:
 
 
 def _measure_peaks(device: torch.device, dtype: torch.dtype, step: JobStep) -> Peaks:
-    with _seconds_told(step, "s of measuring what this machine can do"):
+    with _seconds_reported(step, "s of measuring what this machine can do"):
         peaks = calibration.of(device, dtype)
     _measured[kept_file("peaks", device, dtype, peaks.threads)] = peaks
     return peaks
 
 
 @contextmanager
-def _seconds_told(step: JobStep, what: str) -> Iterator[None]:
-    """Tell every second how long something takes that does not tell by itself."""
+def _seconds_reported(step: JobStep, what: str) -> Iterator[None]:
+    """Report every second how long something takes that reports nothing by itself."""
     is_over = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         seconds = 0
         while not is_over.wait(1):
             seconds += 1
@@ -106,10 +106,10 @@ def _seconds_told(step: JobStep, what: str) -> Iterator[None]:
             except Cancelled:
                 return
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
     try:
         yield
     finally:
         is_over.set()
-        teller.join()
+        reporter.join()

@@ -46,7 +46,7 @@ def can_be_shared(texts: Texts) -> bool:
     return plain and sum(text.size for text in train) >= LEAST_BYTES
 
 
-class Range(NamedTuple):
+class ChunkRange(NamedTuple):
     """Offset and length of a chunk of one of the texts."""
 
     text: int
@@ -60,7 +60,7 @@ class Shard:
     def __init__(self, texts: tuple[TextSource, ...], reading: ReadingOptions, rank: int, size: int) -> None:
         self.texts, self.reading = texts, reading
         self.ranges = [
-            Range(number, *bounds)
+            ChunkRange(number, *bounds)
             for number, text in enumerate(texts)
             for bounds in text.bounds(reading.chunk_bytes(text.size))
         ]
