@@ -100,6 +100,7 @@ def test_one_unknown_word_leaves_the_answers_to_the_others(say: Say, words: Path
     assert (refused.code, "Did you mean cat?" in refused.err) == (2, True)
 
 
+@pytest.mark.sweep(0)
 def test_a_folder_of_pictures_is_its_files(say: Say, tmp_path: Path) -> None:
     pillow = pytest.importorskip("PIL.Image")
     folder = tmp_path / "pictures"

@@ -20,7 +20,7 @@ def made_up_rates(workload: MethodWorkload, *_: object) -> MethodRates:
     return MethodRates(rates, rates, "2026-01-02", 0.0)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "guide",
     [guide for guide in sorted(DOCS.glob("*.md")) if guide.stem not in WRITTEN_BY_PROGRAM | {"command_line"}],

@@ -39,7 +39,7 @@ def loaded() -> Callable[[str], Task]:
     return load
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.sweep(0)  # up to 36 s a recipe whose formulas nobody has derived yet
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_run_says_what_the_command_line_says(name: str, loaded: Callable[[str], Task]) -> None:
     task_name, _, recipe_name = name.partition("/")

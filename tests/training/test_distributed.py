@@ -239,6 +239,7 @@ def free_port() -> int:
     return port
 
 
+@pytest.mark.sweep(0)  # 20 s of four processes
 def test_several_processes(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One test, so that the processes are started once: those of a file may run in several workers."""
     need_fork()
