@@ -48,7 +48,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=RUNS)
 def run(request: pytest.FixtureRequest, folder: Path) -> str:
     name: str = request.param
-    train_run(folder, name)
+    # In another order of tests it is set up twice, or a test below has trained it.
+    if not (folder / "runs" / name).exists():
+        train_run(folder, name)
     return name
 
 
