@@ -54,6 +54,12 @@ def train_run(folder: Path, name: str) -> Path:
     return folder / "runs" / name
 
 
+def trained_run(folder: Path, name: str) -> Path:
+    """The same, which another test may have trained there."""
+    found = folder / "runs" / name
+    return found if found.exists() else train_run(folder, name)
+
+
 def write_recording(path: Path, seconds: float = 0.5) -> Path:
     """A tone that rises, which no model of these can transcribe well, and each in its own way."""
     time = np.arange(int(16_000 * seconds)) / 16_000

@@ -13,7 +13,7 @@ pytest.importorskip("fastapi")
 from starlette.testclient import TestClient
 from tests import needs
 from tests.web.conftest import HOME
-from tests.web.task_runs import RUNS, train_run, write_recording
+from tests.web.task_runs import RUNS, train_run, trained_run, write_recording
 from tests.web.test_predictions import Heard, upload_of
 
 from porism.cli import main
@@ -48,9 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=RUNS)
 def run(request: pytest.FixtureRequest, folder: Path) -> str:
     name: str = request.param
-    # In another order of tests it is set up twice, or a test below has trained it.
-    if not (folder / "runs" / name).exists():
-        train_run(folder, name)
+    trained_run(folder, name)
     return name
 
 
@@ -120,8 +118,7 @@ def test_the_checkpoint_before_the_best_answers_where_it_is_named(
     client: TestClient, folder: Path, tmp_path: Path
 ) -> None:
     run = "sentiment"
-    if not (folder / "runs" / run).exists():
-        train_run(folder, run)
+    trained_run(folder, run)
     best, named, previous = (
         predict(payload_of(client, run, tmp_path, checkpoint), Heard().step) for checkpoint in (None, "best", PREVIOUS)
     )
@@ -161,8 +158,7 @@ def test_a_checkpoint_that_is_not_there_or_damaged_is_refused_by_name(
 def test_a_recording_of_another_kind_is_refused_in_one_line(
     folder: Path, kind: str, ended_of: Callable[[TestClient, str], dict[str, Any]]
 ) -> None:
-    if not (folder / "runs" / "speech").exists():
-        train_run(folder, "speech")
+    trained_run(folder, "speech")
     content = b"\x1aE\xdf\xa3\x9fB\x86\x81\x01B\xf7\x81\x01B\x82\x84webm" + bytes(300)
     with TestClient(create_app(ServerSettings(runs=folder / "runs")), base_url=HOME) as client:
         upload = upload_of(client, content, kind)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.web.rooms.conftest import OpenRoom, Served, launched
-from tests.web.task_runs import train_run, write_recording
+from tests.web.task_runs import train_run, trained_run, write_recording
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -60,8 +60,7 @@ def open_run(open_room: OpenRoom, folder: Path) -> OpenRoom:
     """Open the models room with a run, which is trained first where it is not there."""
 
     def open_it(name: str, **options: Any) -> "Page":
-        if not (folder / "runs" / name).exists():
-            train_run(folder, name)
+        trained_run(folder, name)
         return open_room(f"/models?run={name}", **options)
 
     return open_it
