@@ -195,3 +195,15 @@ def test_weights_of_nested_modules_are_weighed_once(monkeypatch: pytest.MonkeyPa
     for _ in range(5):
         nest = nn.Sequential(nest)
     assert target.Target(nest, ("B 8",)).has_weights
+
+
+def test_numbers_of_a_long_row_of_constants_are_read_without_a_long_wait() -> None:
+    """Each step reads the one before twice: without memory the time would double at each."""
+
+    def run(net: Net, x: Tensor) -> Any:
+        y = torch.ones(3)
+        for _ in range(40):
+            y = (y + y) / 2
+        return net.linear(x) if (y == 1).all() else x
+
+    assert cost(Net(run), "B 8").at(B=5).flops == 2 * 5 * 64

@@ -18,6 +18,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 aten = torch.ops.aten
 
 MOST_ELEMENTS = 2**24
+MOST_CALLS = 100
+"""In a row, after which numbers are followed no further: a loop may go on for thousands of steps."""
 UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
 
 
@@ -30,12 +32,14 @@ class _Origin(NamedTuple):
     versions: tuple[int, ...]
     is_drawn: bool
     """Whether the numbers follow from inputs, so that others may go in."""
+    depth: int
+    """Calls, one after the other, that its numbers take."""
 
 
 def draw(tensor: Tensor, make: Callable[[], Tensor]) -> None:
     """Give an input its numbers."""
     if type(tensor) is FakeTensor:
-        tensor.porism_origin = _Origin(make, (), {}, (tensor._version,), is_drawn=True)  # type: ignore[attr-defined]
+        tensor.porism_origin = _Origin(make, (), {}, (tensor._version,), is_drawn=True, depth=1)  # type: ignore[attr-defined]
 
 
 def is_drawn(tensor: Tensor) -> bool:
@@ -49,9 +53,10 @@ def remember(out: Any, operator: Any, args: Any, kwargs: Any) -> None:
     if type(out) is not FakeTensor or not _is_decided(operator):
         return
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-    if all(_is_known(tensor) for tensor in tensors):
+    depth = 1 + max((_depth(tensor) for tensor in tensors), default=0)
+    if depth <= MOST_CALLS and all(_is_known(tensor) for tensor in tensors):
         versions = tuple(tensor._version for tensor in (*tensors, out))
-        out.porism_origin = _Origin(operator, args, kwargs, versions, any(map(is_drawn, tensors)))  # type: ignore[attr-defined]
+        out.porism_origin = _Origin(operator, args, kwargs, versions, any(map(is_drawn, tensors)), depth)  # type: ignore[attr-defined]
 
 
 @cache
@@ -66,17 +71,31 @@ def _is_known(tensor: Tensor) -> bool:
     return type(tensor) is not FakeTensor or hasattr(tensor, "porism_origin")
 
 
+def _depth(tensor: Tensor) -> int:
+    origin: _Origin | None = getattr(tensor, "porism_origin", None)
+    return 0 if origin is None else origin.depth
+
+
 def numbers_of(tensor: Tensor) -> Tensor | None:
     """The numbers of a tensor on the CPU; None where they are not known. No mode may be active."""
-    if type(tensor) is not FakeTensor:
-        return tensor
+    return _numbers_of(tensor, {})
+
+
+def _numbers_of(tensor: Tensor, found: dict[int, Tensor | None]) -> Tensor | None:
+    """found: those of tensors by their id, so that what several calls read is computed once."""
+    if id(tensor) not in found:
+        found[id(tensor)] = tensor if type(tensor) is not FakeTensor else _computed(tensor, found)
+    return found[id(tensor)]
+
+
+def _computed(tensor: Tensor, found: dict[int, Tensor | None]) -> Tensor | None:
     origin: _Origin | None = getattr(tensor, "porism_origin", None)
     if origin is None or tensor.numel() > MOST_ELEMENTS:
         return None
     tensors = [leaf for leaf in tree_leaves((origin.args, origin.kwargs)) if isinstance(leaf, Tensor)]
     if origin.versions != tuple(leaf._version for leaf in (*tensors, tensor)):
         return None
-    numbers = {id(leaf): numbers_of(leaf) for leaf in tensors}
+    numbers = {id(leaf): _numbers_of(leaf, found) for leaf in tensors}
     if any(number is None for number in numbers.values()):
         return None
     args, kwargs = tree_map_only(Tensor, lambda leaf: numbers[id(leaf)], (origin.args, origin.kwargs))
