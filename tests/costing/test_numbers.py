@@ -148,6 +148,12 @@ def test_rows_that_follow_from_the_words_are_refused_beyond_the_table() -> None:
         Positions()(torch.randint(5, (2, 400)))
 
 
+def test_integers_without_a_bound_are_rows_of_any_table() -> None:
+    """They are 0 or 1, and a table of one row has no second: it takes integers all the same."""
+    found = cost(lambda V: nn.Embedding(V, 8), "B : int")
+    assert found.at(V=1, B=3).activation_bytes == 24
+
+
 class Words(nn.Module):
     """An embedding of integers, and a layer that runs only where some of them are 0."""
 

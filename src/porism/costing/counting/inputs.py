@@ -124,7 +124,7 @@ class TensorSpec:
         """The tensor in a mode of fake tensors; integers know which numbers they stand for."""
         made = self.make(letters, dtype)
         if not made.dtype.is_floating_point:
-            known.draw(made, lambda: self.make(letters, dtype, draw))
+            known.draw(made, lambda: self.make(letters, dtype, draw), is_bounded=self.below is not None)
         return made
 
     def make(self, letters: Mapping[str, int], dtype: torch.dtype, draw: Draw | None = None) -> Tensor:

@@ -32,14 +32,17 @@ class _Origin(NamedTuple):
     versions: tuple[int, ...]
     is_drawn: bool
     """Whether the numbers follow from inputs, so that others may go in."""
+    is_bounded: bool
+    """Whether they are rows of a table as a run has them: not where 0 and 1 stand for integers without a bound."""
     depth: int
     """Calls, one after the other, that its numbers take."""
 
 
-def draw(tensor: Tensor, make: Callable[[], Tensor]) -> None:
+def draw(tensor: Tensor, make: Callable[[], Tensor], is_bounded: bool) -> None:
     """Give an input its numbers."""
     if type(tensor) is FakeTensor:
-        tensor.porism_origin = _Origin(make, (), {}, (tensor._version,), is_drawn=True, depth=1)  # type: ignore[attr-defined]
+        versions = (tensor._version,)
+        tensor.porism_origin = _Origin(make, (), {}, versions, is_drawn=True, is_bounded=is_bounded, depth=1)  # type: ignore[attr-defined]
 
 
 def is_drawn(tensor: Tensor) -> bool:
@@ -56,7 +59,8 @@ def remember(out: Any, operator: Any, args: Any, kwargs: Any) -> None:
     depth = 1 + max((_depth(tensor) for tensor in tensors), default=0)
     if depth <= MOST_CALLS and all(_is_known(tensor) for tensor in tensors):
         versions = tuple(tensor._version for tensor in (*tensors, out))
-        out.porism_origin = _Origin(operator, args, kwargs, versions, any(map(is_drawn, tensors)), depth)  # type: ignore[attr-defined]
+        drawn, bounded = any(map(is_drawn, tensors)), all(map(_is_bounded, tensors))
+        out.porism_origin = _Origin(operator, args, kwargs, versions, drawn, bounded, depth)  # type: ignore[attr-defined]
 
 
 @cache
@@ -69,6 +73,11 @@ def _is_decided(operator: Any) -> bool:
 
 def _is_known(tensor: Tensor) -> bool:
     return type(tensor) is not FakeTensor or hasattr(tensor, "porism_origin")
+
+
+def _is_bounded(tensor: Tensor) -> bool:
+    origin: _Origin | None = getattr(tensor, "porism_origin", None)
+    return origin is None or origin.is_bounded
 
 
 def _depth(tensor: Tensor) -> int:
@@ -142,6 +151,6 @@ def _picked(operator: Any, table: Tensor, *args: Any) -> Iterator[tuple[int, Ten
 
 def check_rows(size: int, indices: Tensor, least: int = 0) -> None:
     """A row beyond the end of a table is an error on real tensors, and so it is here where the rows are known."""
-    rows = numbers_of(indices)
+    rows = numbers_of(indices) if _is_bounded(indices) else None
     if rows is not None and rows.numel() and not least <= int(rows.min()) <= int(rows.max()) < size:
         raise IndexError(f"index out of range: rows {int(rows.min())} to {int(rows.max())} of {size}")
