@@ -9,6 +9,7 @@ from porism.runs.recipe import override
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import optimizer
+from porism.training.capture import capture
 from porism.training.request import TrainingRequest
 from porism.training.session import begin
 from porism.training.step import EagerStep, make_step
@@ -92,3 +93,15 @@ def test_what_is_compiled_first_is_before_the_clock_and_changes_no_bit(
     assert warm.position.seconds < 10
     assert cold.position.seconds > 1000
     assert all(torch.equal(a, b) for a, b in zip(warm.model.parameters(), cold.model.parameters(), strict=True))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_capture_that_fails_leaves_the_stream_and_the_generator_as_they_were() -> None:
+    stream = torch.cuda.current_stream()
+    torch.cuda.manual_seed(1)
+    expected = torch.rand(3, device="cuda")
+    torch.cuda.manual_seed(1)
+    with pytest.raises(RuntimeError), capture(torch.cuda.CUDAGraph()):
+        torch.rand(1, device="cuda").item()  # a copy to the host cannot be captured
+    assert torch.cuda.current_stream() == stream
+    assert torch.equal(torch.rand(3, device="cuda"), expected)

@@ -22,6 +22,7 @@ from porism.testing.trial import (
     weights_for,
     worst_of,
 )
+from porism.training.capture import capture
 
 EXACT = 1e-12
 """Relative error in float64 of what computes the same in another order."""
@@ -292,7 +293,7 @@ def _in_cuda_graph(trial: LayerTrial) -> tuple[float, float]:
     with torch.no_grad():
         expected = [part.clone() for part in answers_of(layer(*args, **named))]
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with capture(graph):
             output = layer(*args, **named)
         graph.replay()
         torch.cuda.synchronize()

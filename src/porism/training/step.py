@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
+from porism.training.capture import capture
 from porism.training.task import Batch, Carry, Step, Task
 
 WARM_UP = 3
@@ -99,7 +100,7 @@ class Captured:
         self.batch = tuple(x.clone() for x in batch)
         self.carry = {name: x.clone() for name, x in carry.items()}
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with capture(self.graph):
             self.loss, after = eager(self.batch, self.carry)
             for name, held in self.carry.items():
                 held.copy_(after[name])
