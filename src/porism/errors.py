@@ -16,7 +16,7 @@ import shlex
 from collections.abc import Sequence
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 
 class Advice(NamedTuple):
@@ -73,10 +73,21 @@ class PorismError(Exception):
 
     exit_code = 2
 
-    def __init__(self, problem: str = "", advice: Advice | None = None) -> None:
-        self.problem = as_line(problem)
-        self.advice = None if advice is None else Advice(*map(as_line, advice))
-        super().__init__(self._with("" if self.advice is None else self.advice.command_line))
+    # No __init__ of its own where it runs: with one, torch.compile of 2.11 raises an AssertionError without a word.
+    if TYPE_CHECKING:
+
+        def __init__(self, problem: str = "", advice: Advice | None = None, /) -> None: ...
+
+    @property
+    def problem(self) -> str:
+        return as_line(str(self.args[0])) if self.args else ""
+
+    @property
+    def advice(self) -> Advice | None:
+        return Advice(*map(as_line, self.args[1])) if self.args[1:] and self.args[1] is not None else None
+
+    def __str__(self) -> str:
+        return self._with("" if self.advice is None else self.advice.command_line)
 
     @property
     def in_python(self) -> str:

@@ -153,7 +153,7 @@ def resolve(name: str, inputs: Sequence[Any] = (), arguments: str = "") -> Named
     if inputs or arguments:
         given = Advice("cost: --input and --with", "cost: inputs")
         own = f"are for package.module:factory, and {name} has its own."
-        raise RecipeError(advice=Advice(*(f"{words} {own}" for words in given)))
+        raise RecipeError("", Advice(*(f"{words} {own}" for words in given)))
     if name in LAYERS:
         place = _cost_of(name)
         target, own_inputs = place.subject()

@@ -37,7 +37,7 @@ def check_workers(workers: int) -> None:
     """Refuse a number of processes that cannot be."""
     if not 1 <= workers <= MOST_WORKERS:
         raise RecipeError(
-            advice=advise(f"{{}} takes a whole number from 1 to {MOST_WORKERS}, got {workers}.", option("workers"))
+            "", advise(f"{{}} takes a whole number from 1 to {MOST_WORKERS}, got {workers}.", option("workers"))
         )
 
 

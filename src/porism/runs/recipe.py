@@ -113,10 +113,11 @@ def fields_set(assignments: Sequence[str]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals:
             raise RecipeError(
-                advice=Advice(
+                "",
+                Advice(
                     f"--set takes field=value, got {shown(text)}. Write for instance --set epochs=10.",
                     f"{shown(text)} sets no field. Write for instance epochs=10.",
-                )
+                ),
             )
         changes[key] = plain_value(value)
     return changes

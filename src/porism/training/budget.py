@@ -38,7 +38,7 @@ def parse_budget(text: str) -> Budget:
         known = ["equal", "own", *(f"{kind}=N" for kind in KINDS)]
         takes = advise("{} takes", option("budget"))
         choices = f"{', '.join(known)}, got {shown(text)}. {nearest(text, known)}"
-        raise RecipeError(advice=Advice(*(f"{words} {choices}" for words in takes))) from None
+        raise RecipeError("", Advice(*(f"{words} {choices}" for words in takes))) from None
 
 
 def budget_text(budget: Budget) -> str:

@@ -21,7 +21,7 @@ def check_seed(seed: int, count: int | None = None) -> None:
         raise _refused("seeds", f"takes a whole number from 1 to {MOST_SEEDS}, got {count}.")
     if seed + count - 1 > LARGEST_SEED:
         goes = advise(f"{{}} with {{}} goes beyond the largest seed, {LARGEST_SEED}.", *_both(seed, count))
-        raise RecipeError(advice=goes)
+        raise RecipeError("", goes)
 
 
 def check_threads(threads: int | None) -> None:
@@ -35,4 +35,4 @@ def _both(seed: int, count: int) -> tuple[Advice, Advice]:
 
 
 def _refused(name: str, takes: str) -> RecipeError:
-    return RecipeError(advice=advise(f"{{}} {takes}", option(name)))
+    return RecipeError("", advise(f"{{}} {takes}", option(name)))
