@@ -236,7 +236,7 @@ def hooks(name: str) -> dict[str, Any] | None:
     return rows
 
 
-def really_kept(model: nn.Module, **inputs: Tensor) -> int:
+def really_kept(model: nn.Module, *inputs: Tensor, **named: Tensor) -> int:
     kept: dict[int, Any] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -244,7 +244,7 @@ def really_kept(model: nn.Module, **inputs: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        output = Outputs.of(model(**inputs))
+        output = Outputs.of(model(*inputs, **named))
     owned = {storage._cdata for weight in model.parameters() for storage in storages_of(weight)}
     assert output.tensors
     return sum(storage.nbytes() for address, storage in kept.items() if address not in owned)

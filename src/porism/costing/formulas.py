@@ -140,6 +140,8 @@ class CostFormulas:
         if self.uncounted:
             parts.append(f"not counted: {', '.join(self.uncounted)}")
         parts.append(f"kernels of {self.target.kernels.type}")
+        if self.target.follows_gpu:
+            parts[-1] += ", compute capability 8"
         return "; ".join(parts)
 
     def differs_at(self, kind: str) -> str:
