@@ -51,7 +51,7 @@ CALLS = {"eager": 250, "compiled": 12, "interpreted": 25}
 """In one test."""
 WHOLE = {"eager": 80, "compiled": 42, "interpreted": 20}
 """Tests with --whole: 20,000 eager calls, 504 compiled, 500 in Triton's interpreter."""
-CHANGE = {"eager": 80, "compiled": 12, "interpreted": 6}
+CHANGE = {"eager": 20, "compiled": 4, "interpreted": 3}
 """With --whole where a change is judged, which must not take longer than half an hour in all."""
 SHARE = {"eager": 2, "compiled": 1, "interpreted": 1}
 """Without it. Which of them, --seed draws."""
