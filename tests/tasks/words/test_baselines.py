@@ -44,7 +44,7 @@ def test_gensim_is_trained_and_scored_or_a_line_says_why_not(task: Words, monkey
     monkeypatch.setattr(baselines, "find_spec", lambda name: None if name == "gensim" else find_spec(name))
     assert "gensim" not in task.baselines()
     assert baseline_notes(task.corpus, task.recipe) == [
-        "Without gensim's skip-gram: gensim is not installed, pip install gensim brings it."
+        'Without gensim\'s skip-gram: gensim is not installed, pip install "porism[baselines]" brings it.'
     ]
 
 

@@ -98,7 +98,10 @@ def baseline_notes(corpus: StreamedCorpus, recipe: WordsRecipe) -> list[str]:
     elif vocabulary > MOST_IN_MATRIX:
         found.append(f"PPMI and SVD has vectors of the {MOST_IN_MATRIX} most frequent of {vocabulary} words.")
     if find_spec("gensim") is None:
-        return [*found, "Without gensim's skip-gram: gensim is not installed, pip install gensim brings it."]
+        return [
+            *found,
+            'Without gensim\'s skip-gram: gensim is not installed, pip install "porism[baselines]" brings it.',
+        ]
     if (epochs := gensim_epochs(words, vocabulary, recipe)) < recipe.epochs:
         return [*found, f"gensim is trained for {epochs} of {recipe.epochs} epochs."]
     return found
