@@ -12,10 +12,10 @@ PYTEST   := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PORISM_TESTS_WITHOUT="$(W
             $(BIN)/python -m pytest -n 2 --dist=worksteal $(if $(SEED),--seed=$(SEED))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint wheel bench clean
+.PHONY: help run test test-all lint wheel first-hour bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 run: .venv/.installed ## train three language models on the embedded text, compare them, write a report
 	$(BIN)/porism compare language $(RECIPES)
@@ -32,7 +32,11 @@ lint: .venv/.installed-dev ## check style, format and types
 	$(BIN)/mypy --num-workers=2
 
 wheel: .venv/.installed-dev ## build the wheel into dist/
+	rm -f dist/porism-*.whl
 	$(BIN)/python -m build --wheel --no-isolation
+
+first-hour: wheel ## the wheel in a new environment, then every line of the README, each timed: under 10 minutes
+	$(BIN)/python tools/first_hour.py dist/porism-*.whl
 
 bench: .venv/.installed-dev ## run every benchmark, or those in BENCHES="..."
 	@set -e; for bench in $(BENCHES); do echo $$bench; $(BIN)/python $$bench; done

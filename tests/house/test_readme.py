@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +79,66 @@ def test_every_block_passes_a_strict_type_checker(blocks: list[str], repository:
     environment = {**os.environ, "MYPYPATH": str(repository / "src")}
     done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def first_hour(repository: Path) -> Any:
+    """tools/first_hour.py, which runs every line of the README in a new environment."""
+    spec = spec_from_file_location("first_hour", repository / "tools/first_hour.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = module_from_spec(spec)
+    sys.modules[spec.name] = found
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_every_command_is_run_in_the_first_hour_or_named_as_long(first_hour: Any, repository: Path) -> None:
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (long,) = (block for block in blocks if text.index(block) == text.index("```sh\n", text.index(first_hour.LONG)) + 6)
+    every = [line.partition("#")[0].strip() for block in blocks if block != long for line in block.splitlines()]
+    ran = first_hour.shell_lines(text)
+    assert {line.replace('"', "'") for line in every if line} <= set(ran)
+    assert not {line.partition("#")[0].strip().replace('"', "'") for line in long.splitlines()} & set(ran)
+    assert {"porism recipes", "porism runs"} <= set(ran), "commands within sentences"
+    for words in first_hour.LEFT_OUT:
+        assert any(line.startswith(words) for line in ran), f"{words} is left out and not in the README"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """One whose Python and porism are a shell that fails where it is told to."""
+    folder = tmp_path / "env/bin"
+    folder.mkdir(parents=True)
+    for name in ("python", "porism"):
+        (folder / name).write_text('#!/bin/sh\necho "$@"\ncase "$*" in *recipes*) exit 3;; esac\n')
+        (folder / name).chmod(0o755)
+    return folder.parent
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--only", "runs"], 0, "porism runs"),
+        (["--only", "recipes"], 1, "failed: porism recipes"),
+        (["--python"], 0, "a script with a module of its own"),
+    ],
+)
+def test_a_line_that_fails_ends_the_first_hour_with_1(
+    words: list[str], code: int, told: str, first_hour: Any, environment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert first_hour.main(["--environment", str(environment), *words]) == code
+    said = capsys.readouterr().out
+    assert told in said
+    assert "porism sweep" not in said
+
+
+def test_more_than_ten_minutes_end_the_first_hour_with_1(
+    first_hour: Any, environment: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    took: Mapping[str, Any] = {"busy": (0, first_hour.Took(900.0, 500.0)), "late": (0, first_hour.Took(601.0, 700.0))}
+    for name, code in (("busy", 0), ("late", 1)):
+        monkeypatch.setattr(first_hour, "timed", lambda *_, name=name: took[name])
+        assert first_hour.main(["--environment", str(environment), "--only", "porism runs"]) == code
+    assert "more than 600 s" in capsys.readouterr().out
