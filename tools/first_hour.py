@@ -81,12 +81,14 @@ def python_blocks(readme: str) -> list[str]:
 
 
 def own_data(folder: Path) -> None:
-    """What the README calls yours: texts, of which this project's guides are some, and reviews with scores."""
+    """What the README calls yours: texts, of which this project's pages are some, and reviews with scores."""
     (folder / "my-texts").mkdir()
-    guides = {page.name: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))}
-    for name, text in guides.items():
-        (folder / "my-texts" / name).with_suffix(".txt").write_text(text, encoding="utf-8")
-    (folder / "my-text.txt").write_text("\n".join(guides.values()), encoding="utf-8")
+    files = [file for file in (ROOT / "docs").glob("*.md") if file.name != "ledger.md"]  # as long as all the others
+    files += (ROOT / "src").rglob("README.md")
+    pages = {"-".join(file.relative_to(ROOT).with_suffix("").parts): file.read_text(encoding="utf-8") for file in files}
+    for name, text in sorted(pages.items()):
+        (folder / f"my-texts/{name}.txt").write_text(text, encoding="utf-8")
+    (folder / "my-text.txt").write_text("\n".join(text for _, text in sorted(pages.items())), encoding="utf-8")
     scores = {"awful": 1, "poor": 2, "fair": 3, "good": 4, "superb": 5}
     things = ("lamp", "chair", "kettle", "radio", "coat", "desk", "watch", "song", "room", "pen")
     times = ("today", "last week", "in May", "a year ago", "twice", "for my sister")

@@ -86,4 +86,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names alone: what this file imports, and what was loaded meanwhile, is not for use from here."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

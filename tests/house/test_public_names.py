@@ -33,7 +33,11 @@ def stub_names() -> dict[str, str]:
 
 def test_the_stub_names_what_the_package_names() -> None:
     assert sorted(stub_names()) == sorted(porism.__all__)
-    assert set(porism.__all__) <= set(dir(porism))
+
+
+def test_a_list_of_what_there_is_has_public_names_alone() -> None:
+    assert [name for name in dir(porism) if not name.startswith("__")] == sorted(porism.__all__)
+    assert {"__doc__", "__version__"} < set(dir(porism))
 
 
 @pytest.mark.sweep(1)

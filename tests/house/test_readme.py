@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+import porism
+
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -53,6 +55,14 @@ def test_every_block_runs_and_gives_what_it_says(blocks: list[str]) -> None:
 
 def test_what_is_not_so_is_found() -> None:
     assert untrue(told("x = 3\nx + 1  # 4, and no more\nx + 2  # 4\nx  # a few\n", {})) == {"4": "5"}
+
+
+def test_every_layer_to_take_home_is_a_name_of_the_package(repository: Path) -> None:
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## Take a layer home\n")[2].partition("\n## ")[0]
+    layers = re.findall(r"`([A-Z]\w+)`", section)
+    assert {"Grid", "GraphConvolution", "SkipGram", "TaylorAttention"} <= set(layers)
+    assert [name for name in layers if name not in porism.__all__] == []
 
 
 def test_what_is_said_of_other_counters_is_what_was_counted(repository: Path) -> None:
