@@ -1,6 +1,7 @@
 """Generating: what the model is fed, which words can come, and when it stops."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,10 @@ from torch import Tensor, nn
 from porism.errors import RecipeError
 from porism.tasks.language.data.tokenizer import Whitespace
 from porism.tasks.language.data.vocabulary import EOS, UNK, Vocabulary
+from porism.tasks.language.model.build import build
 from porism.tasks.language.predict import checked_options, generate, generate_all, without, word_probabilities
+from porism.tasks.language.recipes import RECIPES
+from porism.tasks.language.task import Language
 from porism.training.task import Carry
 
 VOCABULARY = Vocabulary((EOS, UNK, "in", "palo", "alto", "news"))
@@ -112,6 +116,17 @@ def test_prompts_and_sequences_have_random_numbers_of_their_own() -> None:
     assert {sample.output for sample in other}.isdisjoint(sample.output for sample in twice)
     with pytest.raises(RecipeError, match="num_return_sequences is 0, expected at least 1"):
         generate_all(model, VOCABULARY, Whitespace(), ["in"], num_return_sequences=0)
+
+
+def test_models_of_one_report_have_random_numbers_of_their_own() -> None:
+    """Models that know the same say the same only by chance: each recipe draws for itself, and always alike."""
+    model = build(RECIPES["elman"], V)
+    texts = {}
+    for name in ("elman", "window"):
+        task = Language(replace(RECIPES["elman"], name=name), VOCABULARY, Whitespace())
+        texts[name] = [sample.output for sample in task.show(model)]
+        assert texts[name] == [sample.output for sample in task.show(model)]
+    assert texts["elman"] != texts["window"]
 
 
 def test_options_go_by_the_names_of_today_and_by_those_of_0_1() -> None:
