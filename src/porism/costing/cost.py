@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
@@ -13,11 +14,13 @@ from sympy import Expr
 
 from porism.costing.budget import largest_within
 from porism.costing.counting.conventions import Conventions
+from porism.costing.counting.outputs import tensors_of
 from porism.costing.counting.staging import quietly
 from porism.costing.counting.target import NEEDS_NUMBERS, dtype_of, first_line
 from porism.costing.fitting.basis import symbol
 from porism.costing.formulas import CostFormulas
 from porism.costing.module_row import KINDS, ModuleRow
+from porism.costing.predicting.available import within_memory
 from porism.costing.predicting.crossover import Crossover, compared
 from porism.costing.predicting.memory import Memory, bytes_of, check_optimizer, state_bytes, will_it_fit
 from porism.costing.quantity import FIRMEST, Quantity
@@ -356,13 +359,23 @@ class Cost(CostFormulas):
         place = torch.device(device)
         # A prediction for a CPU needs no memory; the kernels of another device are those that run there.
         hollow = not measure and place.type == "cpu" and not self.target.needs_numbers
-        called, args, kwargs = self.target.hollow_call(given) if hollow else self.target.call(given, place)
-        dtype = self.target.dtype or dtype_of(called)
         try:
-            with quietly():
+            with nullcontext() if hollow else self.within_memory(given, place), quietly():
+                called, args, kwargs = self.target.hollow_call(given) if hollow else self.target.call(given, place)
+                dtype = self.target.dtype or dtype_of(called)
                 return time_of(called, args, kwargs, place, dtype, measured=measure, backward=backward)
         except ShapeError as error:
             raise self._refused(given, error) from error
+
+    def within_memory(self, sizes: Mapping[str, int], device: torch.device) -> AbstractContextManager[None]:
+        """Make and run a pass inside: refused where it takes more than is left of a device's memory."""
+        numbers = {symbol(letter): size for letter, size in sizes.items()}
+        formulas = self._memory_formulas()["parameter_bytes"], self.formula_or_none("activation_bytes")
+        kept = sum(int(formula.subs(numbers)) for formula in formulas if formula is not None)
+        if formulas[1] is None and not self.target.needs_numbers:  # the inputs are there in any case
+            kept += sum(tensor.nbytes for tensor in tensors_of(list(self.target.hollow_call(sizes)[1:])))
+        at = ", ".join(f"{letter}={size:,}" for letter, size in sizes.items())
+        return within_memory(f"a pass of {self.name} at {at}", device, kept)
 
     def _refused(self, sizes: Mapping[str, int], error: Exception) -> ShapeError:
         """What raises at some sizes, as an answer about those sizes."""

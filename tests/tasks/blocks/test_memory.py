@@ -3,29 +3,15 @@
 import gzip
 import lzma
 import os
-import resource
-import sys
 from pathlib import Path
 
 import pytest
 
 from porism.errors import DataError
 from porism.tasks.blocks.download import read_content
-from porism.tasks.blocks.memory import GIB, available_bytes, check_fits
+from porism.tasks.blocks.memory import GIB, check_fits
 from porism.tasks.blocks.texts import read_lines
 from porism.tasks.words.data import load_corpus
-
-
-def test_what_is_left_is_less_than_there_is() -> None:
-    assert 0 < available_bytes() < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="what a process has taken is read from Linux")
-def test_the_limit_of_a_process_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmSize" in line)
-    limit = int(taken) * 1024 + 2**20
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
-    assert available_bytes() <= 2**20
 
 
 def test_the_message_says_what_it_takes_and_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,12 +42,13 @@ class PassTiming(NamedTuple):
 
 def time_pass(cost: Cost, sizes: Mapping[str, int], device: torch.device, step: JobStep, calibrate: bool) -> Any:
     """The seconds of a pass as JSON. calibrate: measure the device's peaks where they are not known."""
-    called, args, kwargs = cost.target.call({**cost.fixed, **cost.complete_sizes(sizes)}, device)
-    dtype = cost.target.dtype or dtype_of(called)
-    peaks = _known_peaks(device, dtype)
-    if peaks is None and calibrate:
-        peaks = _measure_peaks(device, dtype, step)
-    with quietly():
+    given = {**cost.fixed, **cost.complete_sizes(sizes)}
+    with cost.within_memory(given, device), quietly():
+        called, args, kwargs = cost.target.call(given, device)
+        dtype = cost.target.dtype or dtype_of(called)
+        peaks = _known_peaks(device, dtype)
+        if peaks is None and calibrate:
+            peaks = _measure_peaks(device, dtype, step)
         timing = _timed(one_pass(called, args, kwargs), device, step)
         prediction = None if peaks is None else predict(count(called, *args, **kwargs), peaks)
     return {
