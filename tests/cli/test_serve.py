@@ -1,5 +1,6 @@
 """porism serve: it says where the page is, answers soon, and ends at Ctrl-C."""
 
+import asyncio
 import json
 import os
 import signal
@@ -11,6 +12,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 from tests.cli.conftest import Say
+
+from porism.cli import serve
 
 SOON = 3.0
 """Seconds in which it must answer."""
@@ -80,3 +83,25 @@ def test_it_answers_soon_and_ends_at_ctrl_c(tmp_path: Path) -> None:
         server.wait()
     assert server.returncode == 0
     assert err.splitlines() == [f"the page is at {told['address']}", "runs of none. Ctrl-C ends it."]
+
+
+def test_an_answer_does_not_wait_for_the_one_before_it() -> None:
+    """asyncio sends at once where a socket says that it is TCP; otherwise each answer waits 40 ms for the last one."""
+    delays: list[bool] = []
+
+    async def accept() -> None:
+        got = asyncio.Event()
+
+        def look(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            delays.append(not writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+            got.set()
+
+        with serve._listening("127.0.0.1", 0) as listener:
+            async with await asyncio.start_server(look, sock=listener):
+                _, writer = await asyncio.open_connection(*listener.getsockname())
+                await got.wait()
+                writer.close()
+
+    asyncio.run(accept())
+    assert delays == [False]

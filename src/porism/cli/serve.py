@@ -80,7 +80,8 @@ class ServeCommand:
 def _listening(host: str, port: int) -> socket.socket:
     """A socket that listens, or one line that says why not."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Said to be TCP: asyncio sends at once over no other, and an answer would wait 40 ms for the one before it.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

@@ -12,21 +12,25 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Any, Generic, TypeVar
 
-START = "import sys; from {} import main; sys.exit(main())"
+START = "import os, sys; os.nice({}) if hasattr(os, 'nice') else None; from {} import main; sys.exit(main())"
 AnyJob = TypeVar("AnyJob")
 Messages = SimpleQueue[tuple["WorkerProcess[AnyJob]", Any]]
 """What processes say, each with who says it."""
 
 
 class WorkerProcess(Generic[AnyJob]):
-    """A process that trains, and the job it is at. module: the one whose `main` it runs."""
+    """A process that trains, and the job it is at.
 
-    def __init__(self, module: str, messages: "Messages[AnyJob]") -> None:
+    module: the one whose `main` it runs. niceness: how far it lets others go first, from its start on: to import what
+    it needs takes seconds.
+    """
+
+    def __init__(self, module: str, messages: "Messages[AnyJob]", niceness: int = 0) -> None:
         self.job: AnyJob | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
         # In a session of its own: Ctrl-C reaches this process alone, which stops the others once.
         self.process = subprocess.Popen(
-            [sys.executable, "-c", START.format(module)],
+            [sys.executable, "-c", START.format(niceness, module)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -27,7 +27,8 @@ class ServerContext:
     watcher: Watcher
 
 
-def _of(request: Request) -> ServerContext:
+async def _of(request: Request) -> ServerContext:
+    # Asynchronous, since fastapi hands every other function to a thread: that would take longer than it does.
     found: ServerContext = request.app.state.context
     return found
 

@@ -13,7 +13,6 @@ from porism.report import numbers
 from porism.version import __version__
 from porism.web.addresses import chosen, cost_address, split_names, whole
 from porism.web.catalogue import KINDS, Catalogue
-from porism.web.comparison import compare
 from porism.web.predictions import ATTENDING
 from porism.web.run_details import run_details
 from porism.web.runs import ListedRun, RunTable
@@ -191,6 +190,8 @@ def _models_headline(run: ListedRun | None, count: int, folder: str) -> tuple[st
 
 def compare_room(query: Mapping[str, str], text: str, runs: RunTable) -> Room:
     """Runs side by side: those of the address, else the two newest that can be compared."""
+    from porism.web.comparison import compare  # numpy comes with it, which the first page need not wait for
+
     listed = runs.listed()
     requested = split_names(text, "runs", listed)
     left_out = [f"There is no run {name[:100]!r} in {runs.folder.name}." for name in requested if name not in listed]

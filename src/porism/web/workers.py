@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 from porism.training.worker_process import WorkerProcess
 
+NICENESS = 10
+"""The page and everything else on the machine go first."""
 JobMessage = tuple[Any, ...]
 """`("progress", job, done, of, unit)`, `("part", job, {...})`, `("done", job, result)`, `("failed", job, error)`,
 `("cancelled", job)`, and `("ended",)` from the process itself."""
@@ -18,7 +20,7 @@ class Worker(WorkerProcess[Any]):
 
     def __init__(self, name: str, messages: SimpleQueue[Any]) -> None:
         self.name = name
-        super().__init__(f"{self.package}.{name}", messages)
+        super().__init__(f"{self.package}.{name}", messages, NICENESS)
 
     def cancel(self, job: str) -> None:
         """Ask it to stop a job after the step at hand."""

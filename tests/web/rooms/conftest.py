@@ -117,7 +117,7 @@ class Served:
         from porism.web.app import create_app
         from porism.web.settings import ServerSettings
 
-        listener = socket.socket()
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as porism serve has it
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
         listener.listen()

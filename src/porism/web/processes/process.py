@@ -9,14 +9,16 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
 from porism.errors import PorismError
 from porism.web.plain_json import plain_json
 
-NICENESS = 10
-"""The page and everything else on the machine go first."""
+FIRST_TO_END = 500
+"""Of 1,000: where memory runs out, the system ends this process, and not the server."""
 
 
 class Cancelled(BaseException):
@@ -96,9 +98,9 @@ def _receive(stream: IO[bytes], jobs: "SimpleQueue[Any]", cancelled: set[str]) -
 
 
 def _be_considerate() -> None:
-    """Run after all else on this machine, and leave it a core."""
+    """Leave the machine a core, and take no other process along where memory runs out."""
     import torch
 
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
+    with suppress(OSError):  # not Linux, or not permitted
+        Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_END))
     torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))

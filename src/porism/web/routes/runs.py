@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from porism.web.addresses import split_names
-from porism.web.comparison import compare
 from porism.web.context import Context
 from porism.web.predictions import check_prediction
 from porism.web.refusals import Refusal
@@ -69,6 +68,8 @@ def read_comparison(
     metric: Annotated[str, Query(max_length=100)] = "",
 ) -> dict[str, Any]:
     """Runs side by side. Those of another task, other data or another metric than the first are refused by name."""
+    from porism.web.comparison import compare  # numpy comes with it, which the first page need not wait for
+
     names = split_names(request.url.query, "runs", context.runs.listed())[:MOST_COMPARED]
     records, refused = {}, []
     for name in dict.fromkeys(names):
