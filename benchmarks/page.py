@@ -10,8 +10,8 @@ No peer: budgets. The server is started as `porism serve` starts it, on loopback
 - load: clients that ask for costs without a pause, listen to events and let a model generate, for so many seconds; half
   way the process that generates is killed.
 
-Leaves with 1 where a budget is broken: an error, costs at p95 over 300 ms, memory that grows, a killed process that is
-not replaced, or what BUDGETS says.
+Each figure that has a budget is printed with it and with pass or MISS; one miss, and it leaves with 1. Seconds of the
+server's processor stand beside those of the clock, which a busy machine lengthens.
 """
 
 import json
@@ -179,6 +179,12 @@ def memory_of(process: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def cpu_of(process: int) -> float:
+    """Seconds of the processor that a process has taken."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def kill_generator(server_process: int) -> None:
     """Kill the process that generates."""
     for child in Path(f"/proc/{server_process}/task/{server_process}/children").read_text().split():
@@ -190,7 +196,7 @@ def kill_generator(server_process: int) -> None:
 
 def under_load(port: int, process: int, clients: int, seconds: float) -> dict[str, float]:
     """What happens while clients of three kinds ask."""
-    load = Load(port, time.monotonic() + seconds)
+    load, cpu = Load(port, time.monotonic() + seconds), cpu_of(process)
     listeners, generators = max(1, clients // 10), max(1, clients // 10)
     kinds = [load.listen] * listeners + [load.generate] * generators
     kinds += [load.ask_costs] * (clients - len(kinds))
@@ -213,6 +219,7 @@ def under_load(port: int, process: int, clients: int, seconds: float) -> dict[st
         "clients": clients,
         "cost queries a second": len(costs) / seconds,
         "cost at p50, ms": 1000 * costs[len(costs) // 2],
+        "server, ms of CPU a cost query": 1000 * (cpu_of(process) - cpu) / len(costs),
         "cost at p95, ms": 1000 * costs[int(0.95 * len(costs))],
         "texts generated": load.generated,
         "events": load.events,
@@ -231,15 +238,20 @@ def main(clients: int = 50, seconds: float = 60) -> int:
         train = ["train", "language", "elman", "--epochs", "1", "--no-baselines", "--out", f"{folder}/{RUN}", "--quiet"]
         subprocess.run([sys.executable, "-m", "porism", *train], check=True, stdout=subprocess.DEVNULL)
         with server(Path(folder)) as (port, process, first):
-            found = {"first answer, s": first, **in_browser(port), **under_load(port, process, clients, seconds)}
-    broken = 0
+            found = {"first answer, s": first, "first answer, s of CPU": cpu_of(process)}
+            found |= in_browser(port) | under_load(port, process, clients, seconds)
+    return told(found)
+
+
+def told(found: dict[str, float]) -> int:
+    """Print all figures, each with its budget and whether it is kept; 1 where one is not, or was not measured."""
+    missed = [name for name, budget in BUDGETS.items() if not found.get(name, float("nan")) <= budget]
     for name, value in found.items():
-        budget = BUDGETS.get(name)
-        is_broken = budget is not None and value > budget
-        broken += is_broken
-        limit = "" if budget is None else f"   at most {budget:g}{'   BROKEN' if is_broken else ''}"
-        print(f"{name:28} {value:10.4g}{limit}")
-    return 1 if broken else 0
+        verdict = f"   at most {BUDGETS[name]:<5g}{'MISS' if name in missed else 'pass'}" if name in BUDGETS else ""
+        print(f"{name:32} {value:10.4g}{verdict}")
+    kept = f"{len(BUDGETS) - len(missed)} of {len(BUDGETS)} budgets kept"
+    print(f"{kept}; missed: {', '.join(missed)}" if missed else kept)
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
