@@ -26,10 +26,14 @@ def within_memory(what: str, device: torch.device, kept: int) -> Iterator[None]:
     try:
         with _at_most(available, device):
             yield
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+    except Exception as error:
+        if not any(_is_of_memory(one) for one in (error, error.__cause__)):
             raise
         raise CostError(f"cost: {what} takes more memory than there is, {_free(available, device)}") from error
+
+
+def _is_of_memory(error: BaseException | None) -> bool:
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _free(available: float, device: torch.device) -> str:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from porism.web.addresses import cost_address, read_sizes, unknown_target
+from porism.web.addresses import MOST_DIGITS, cost_address, read_sizes, unknown_target
 from porism.web.catalogue import KINDS
 from porism.web.context import Context, ServerContext
 from porism.web.jobs import LIMITS
@@ -19,7 +19,7 @@ router = APIRouter(prefix="/api")
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Query(max_length=2000)]
 Letter = Annotated[str, Field(pattern=r"^[A-Z]$")]
-Size = Annotated[int, Field(ge=1, lt=2**62)]
+Size = Annotated[int, Field(ge=1, lt=10**MOST_DIGITS)]
 
 
 class Body(BaseModel):
