@@ -196,14 +196,24 @@ def compare_room(query: Mapping[str, str], text: str, runs: RunTable) -> Room:
     requested = split_names(text, "runs", listed)
     left_out = [f"There is no run {name[:100]!r} in {runs.folder.name}." for name in requested if name not in listed]
     usable = {name: run.record for name, run in listed.items() if run.record is not None and run.record.epochs}
-    picked = {name: usable[name] for name in dict.fromkeys(requested) if name in usable} or _first_two(usable)
+    left_out += [
+        f"{name[:100]!r} is left out, it is damaged: {run.row['message']}"
+        for name, run in listed.items()
+        if name in requested and run.record is None
+    ]
+    picked = {name: usable[name] for name in dict.fromkeys(requested) if name in usable}
+    picked = picked if requested else _first_two(usable)
     found = compare(picked, query.get("metric", "")) if len(picked) > 1 else None
     rows = [run.row for run in listed.values()]
     axis = chosen(query, "x", AXES, "epochs", left_out)
     state = {"runs": list(picked), "metric": query.get("metric", "")[:100], "x": axis}
     data = {"runs": rows, "comparison": found, "folder": runs.folder.name, "command": COMPARE, "state": state}
-    headline = found["headline"] if found else "There are not two runs to compare yet"
-    summary = found["summary"] if found else f"Train two with: {COMPARE}. They appear here by themselves."
+    headline, summary = "Pick two runs to compare", "Runs of one task and one data set can be compared."
+    if found:
+        headline, summary = found["headline"], found["summary"]
+    elif len(usable) < 2:
+        headline = "There are not two runs to compare yet"
+        summary = f"Train two with: {COMPARE}. They appear here by themselves."
     title = f"{len(picked)} runs compared" if found else "Compare"
     extra = {"runs": rows, "comparison": found, "command": COMPARE}
     return Room("compare", title, headline, summary, data, left_out, extra)

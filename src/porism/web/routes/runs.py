@@ -79,7 +79,7 @@ def read_comparison(
             refused.append({"run": name, "why": refusal.body.message})
     if not records:
         why = refused[0]["why"] if refused else "no run was named."
-        raise Refusal(404, "no_run", why, "Choose from /api/runs.", field="runs")
+        raise Refusal(404, "no_run", why, "Choose runs that are listed: /api/runs.", field="runs")
     found = compare(records, metric)
     return found | {"refused": refused + found["refused"]}
 

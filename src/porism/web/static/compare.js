@@ -1,7 +1,7 @@
 // The compare room: runs of one task side by side, what they cost, and what else differs.
 
 import { $, $$, badge, command, copyButton, fill, h, reading, say, table } from "./dom.js";
-import { curves } from "./plot.js";
+import { curves, wholeTicks } from "./plot.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";
 import { leftOut, problem, showHeadline, startPage } from "./page.js";
@@ -27,13 +27,20 @@ function namesIn(text) {
 function readAddress(parameters) {
   const unread = [];
   const names = parameters.has("runs") ? namesIn(parameters.get("runs")) : data.state.runs;
-  const picked = [...new Set(names)].filter((name) => { if (!runs.has(name)) unread.push(`There is no run “${name}”.`); return runs.has(name); });
+  const picked = [...new Set(names)].filter((name) => {
+    const row = runs.get(name);
+    if (!row) unread.push(`There is no run “${name}”.`);
+    else if (row.state === "damaged") unread.push(`“${name}” is left out, it is damaged: ${row.message}`);
+    return row && row.state !== "damaged";
+  });
   let x = parameters.get("x") ?? "epochs";
   if (!(x in AXES)) { unread.push(`“${x}” is no axis: epochs are shown.`); x = "epochs"; }
   leftOut(unread);
   return { runs: picked, metric: parameters.get("metric") ?? "", x };
 }
 const store = createStore({ read: readAddress, write: ({ runs: picked, metric, x }) => ({ runs: picked.join(","), metric, x }) });
+// A comparison comes with the page, of what the server could read of the address.
+if (store.state.runs.join() !== data.state.runs.join()) found = null;
 const plot = curves($("#plot"));
 const numberOf = (name) => store.state.runs.indexOf(name) + 1;
 /** The shortest end of a run's name that only it has among those compared. */
@@ -75,7 +82,7 @@ function render() {
     fill($("#failed"), failed ? problem(failed) : null);
     return;
   }
-  fill($("#failed"), failed ? problem(failed) : null, ...found.refused.map(({ run, why }) => h("p", { class: "note" }, run ? `${run} is left out: ${why}.` : `${why}.`)));
+  fill($("#failed"), failed ? problem(failed) : null, ...found.refused.map(({ run, why }) => h("p", { class: "note" }, `${run ? `${run} is left out: ` : ""}${why.replace(/\.$/, "")}.`)));
   showHeadline(found.headline);
   say($("#summary"), found.summary);
   const metric = found.metric.replaceAll("_", " ");
@@ -98,7 +105,7 @@ function render() {
       const best = curve.y.length ? curve.y.indexOf(found.lower_is_better === false ? Math.max(...curve.y) : Math.min(...curve.y)) : -1;
       return { name: shortName(curve.run), number: numberOf(curve.run), x: curve[axis], y: curve.y, ring: best };
     }),
-    x: { title: AXES[axis], format, low: axis === "epochs" ? 1 : 0, high: Math.max(...found.curves.flatMap((curve) => curve[axis]), axis === "epochs" ? 2 : 0) },
+    x: { title: AXES[axis], format, ticks: axis === "epochs" ? wholeTicks : undefined, low: axis === "epochs" ? 1 : 0, high: Math.max(...found.curves.flatMap((curve) => curve[axis]), axis === "epochs" ? 2 : 0) },
     y: { log, format: fourDigits },
   });
   fill($("#differing"), found.differing.length

@@ -12,7 +12,7 @@ import { createStore } from "./store.js";
 import { ask, isFile, progressText, run } from "./live.js";
 import { measuring } from "./measuring.js";
 import { leftOut, problem, showHeadline, startPage } from "./page.js";
-import { capital, listed, short } from "./words.js";
+import { capital, listed, short, times } from "./words.js";
 
 const data = reading();
 const costs = new Map(data.costs.map((cost) => [cost.target, cost]));
@@ -39,7 +39,8 @@ function readAddress(parameters) {
   });
   let show = parameters.get("show") ?? STANDARD.show;
   if (!Object.hasOwn(QUANTITIES, show)) { unread.push(`“${show}” is nothing that is counted: forward FLOPs are shown.`); show = STANDARD.show; }
-  const over = parameters.get("over") ?? STANDARD.over;
+  let over = parameters.get("over") ?? STANDARD.over;
+  if (!Object.hasOwn(LETTERS, over)) { unread.push(`“${over}” is no letter: curves go over ${STANDARD.over}.`); over = STANDARD.over; }
   const at = {};
   for (const part of split(parameters.get("at"))) {
     const [letter, size] = part.split(":");
@@ -174,7 +175,7 @@ function render() {
   rows.forEach((row, i) => {
     const { value, label, why } = quantities[i];
     say(row.value, value === null ? "–" : `${label === "lower bound" ? "at least " : ""}${digits(value)}`);
-    say(row.times, value === null || least === null || least.n === 0n ? "–" : (toNumber({ n: value.n * least.d, d: value.d * least.n })).toFixed(2));
+    say(row.times, value === null || least === null || least.n === 0n ? "–" : times(toNumber({ n: value.n * least.d, d: value.d * least.n })));
     if (!row.busy) say(row.label, label === "counted" || label === "unknown" ? why : label);
     row.label.title = why;
     if (row.recount) row.recount.hidden = row.busy || label === "counted";
@@ -254,8 +255,10 @@ async function recount(row) {
   row.busy = true;
   row.recount.hidden = true;
   try {
-    const { values } = await run("/api/cost/recount", requestAt(cost, at), (job) => say(row.label, `counting, ${progressText(job)}`));
-    counted.set(keyOf(cost.target, at, cost.letters), values);
+    const { values, known } = await run("/api/cost/recount", requestAt(cost, at), (job) => say(row.label, `counting, ${progressText(job)}`));
+    counted.set(keyOf(cost.target, at, cost.letters), Object.fromEntries(Object.entries(values).filter(([, count]) => count !== null)));
+    const { show } = store.state;
+    fill(row.known, row.label, row.recount, values[show] === null ? problem(new Error(`Not counted there: ${known[show].why}.`)) : null);
   } catch (error) { fill(row.known, row.label, row.recount, problem(error)); }
   row.busy = false;
   render();

@@ -74,7 +74,11 @@ async function recover() {
 
 /** Ask how a job stands. */
 async function look(job) {
-  try { update(await ask(`/api/jobs/${job.job}`)); } catch (error) { if (error.code !== "not_connected") update({ ...job, state: "failed", error: { message: error.message, hint: error.hint } }); }
+  try { update(await ask(`/api/jobs/${job.job}`)); } catch (error) {
+    if (error.code === "not_connected") return;
+    const gone = { message: "The server has lost it: it was started anew.", hint: "Ask once more." };
+    update({ ...job, state: "failed", error: error.code === "no_job" ? gone : { message: error.message, hint: error.hint } });
+  }
 }
 
 /** Hear of these runs; "*" for all that are listed. */
@@ -123,7 +127,10 @@ async function poll(id) {
   }
 }
 
-export const cancel = (id) => ask(`/api/jobs/${id}`, { method: "DELETE" }).then((job) => job?.job && update(job)).catch(() => {});
+/** Stop a job; where the server does not answer, no longer wait for it. */
+export const cancel = (id) => ask(`/api/jobs/${id}`, { method: "DELETE" }).then((job) => job?.job && update(job)).catch((error) => {
+  if (error.code === "not_connected") update({ job: id, state: "cancelled", error: { message: "Cancelled here. The server does not answer." } });
+});
 export const running = () => [...jobs.values()].map(({ job }) => job).filter((job) => !ENDED.includes(job.state));
 
 /** "3 of 12 sizes", "queued, 2 before it". */

@@ -2,7 +2,7 @@
 
 import { $, command, fill, h, reading, say } from "./dom.js";
 import { runHeadline } from "./room_headlines.js";
-import { curves } from "./plot.js";
+import { curves, wholeTicks } from "./plot.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";
 import { leftOut, problem, showHeadline, startPage } from "./page.js";
@@ -77,7 +77,7 @@ function renderRun() {
   plot.draw({
     label: `${metric} over ${valid.x.at(-1) ?? 0}${row?.epochs ? ` of ${row.epochs}` : ""} epochs. ${details.curves.map(({ name: split, y }) => `${split} went from ${fourDigits(y[0])} to ${fourDigits(y.at(-1))}`).join(", ")}.`,
     series: details.curves.map(({ name: split, x, y }) => ({ name: split, number: split === "valid" ? 1 : 12, x, y, ring: split === valid.name ? x.indexOf(best) : undefined })),
-    x: { title: "epoch", low: 1, high: Math.max(row?.epochs ?? 0, valid.x.at(-1) ?? 2, 2), format: String, ticks: (low, high, count) => { const step = Math.max(1, Math.ceil((high - low) / count)); return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step); } },
+    x: { title: "epoch", low: 1, high: Math.max(row?.epochs ?? 0, valid.x.at(-1) ?? 2, 2), format: String, ticks: wholeTicks },
     y: { log, format: fourDigits },
   });
   $("#to-compare").href = `/compare?runs=${encodeURIComponent(details.id)}`;
@@ -114,6 +114,7 @@ function sentences(row, valid, lower) {
 
 let asked = 0;
 async function load(id) {
+  if (runs.get(id)?.state === "damaged") { asked++; failed = details = null; renderList(); renderRun(); return; } // its row says why
   const turn = ++asked;
   try {
     const found = await ask(`/api/run?id=${encodeURIComponent(id)}`);

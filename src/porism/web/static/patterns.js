@@ -18,6 +18,7 @@ const METHODS = {
 const OF_COST = { sliding: "window", block: "window", taylor: "taylor", hybrid: "hybrid", softmax: "attention" };
 const TEXT = "the value of an attribute is evaluated before the object is created";
 const MOST = 64, ORDERS = [2, 4, 6, 8, 10, 12];
+const RANGES = { layer: "a whole number from 1 to 99", head: "a whole number from 1 to 99", K: "an even number from 2 to 12", W: "a whole number from 1 to 64" };
 
 function readAddress(parameters) {
   const unread = [];
@@ -25,7 +26,7 @@ function readAddress(parameters) {
     const text = parameters.get(name);
     if (text === null) return usual;
     if (/^\d{1,3}$/.test(text) && Number(text) >= 1 && Number(text) <= high && fits(Number(text))) return Number(text);
-    unread.push(`${name} = “${text}” is left out.`);
+    unread.push(`${name} = “${text}” is left out: ${RANGES[name]}.`);
     return usual;
   };
   let method = parameters.get("method") ?? "taylor";
@@ -33,8 +34,9 @@ function readAddress(parameters) {
   if (!(method in METHODS)) { unread.push(`“${method}” is no method, and is left out.`); method = "taylor"; }
   let source = parameters.get("run") ?? (parameters.size ? "" : runs[0] ?? "");
   if (source && !runs.includes(source)) { unread.push(`There is no run “${source}” with attention.`); source = ""; }
+  const sizes = { layer: whole("layer", 1, 99), head: whole("head", 1, 99), K: whole("K", 2, 12, (K) => K % 2 === 0), W: whole("W", 4, 64) };
   leftOut(unread);
-  return { text: parameters.get("text") ?? TEXT, run: source, layer: whole("layer", 1, 99), head: whole("head", 1, 99), method, K: whole("K", 2, 12, (K) => K % 2 === 0), W: whole("W", 4, 64) };
+  return { text: parameters.get("text") ?? TEXT, run: source, method, ...sizes };
 }
 const store = createStore({ read: readAddress, write: (state) => state });
 
@@ -218,6 +220,7 @@ $("#slide-K").addEventListener("input", (event) => store.set({ K: ORDERS[event.t
 $("#slide-W").addEventListener("input", (event) => store.set({ W: Number(event.target.value) }));
 for (const letter of ["K", "W"]) $(`#${letter}`).addEventListener("change", (event) => {
   const size = Number(event.target.value), fine = Number.isInteger(size) && size >= 1 && (letter === "K" ? ORDERS.includes(size) : size <= 64);
+  leftOut(fine ? [] : [`${letter} = “${event.target.value}” is left out: ${RANGES[letter]}.`]);
   if (fine) store.choose({ [letter]: size }); else event.target.value = store.state[letter];
 });
 $("#weights").addEventListener("toggle", renderHeats);

@@ -4,6 +4,12 @@ import { h, s, fill, announce, table, colour } from "./dom.js";
 
 const round = (number) => Math.round(number * 10) / 10;
 
+/** Ticks of what only whole numbers count: epochs. */
+export function wholeTicks(low, high, count) {
+  const step = Math.max(1, Math.ceil((high - low) / count));
+  return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step);
+}
+
 /** Values at which an axis has ticks, about `count` of them. */
 export function ticks(low, high, log, count) {
   if (log && high / low >= 3) {

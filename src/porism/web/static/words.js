@@ -10,6 +10,9 @@ export const several = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s
 /** A measured number in four digits; "–" where there is none. */
 export const fourDigits = (number) => (number === null || number === undefined ? "–" : Math.abs(number) >= 1000 ? grouped(Math.round(number)) : String(Number(number.toPrecision(4))));
 
+/** How many times as much: "3.91", "3.12e+26". */
+export const times = (ratio) => (ratio < 1e6 ? ratio.toFixed(2) : ratio.toExponential(2));
+
 const PREFIXES = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"];
 /** Three digits and a prefix: 26864648192 with "FLOP" as "26.9 GFLOP". */
 export function short(value, unit = "") {
