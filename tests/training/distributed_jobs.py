@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from porism.cli import main
+from porism.errors import DataError
 from porism.layers.attention.taylor.functional import taylor_attention
 from porism.layers.attention.taylor.sequence_parallel import sequence_parallel_taylor_attention
 from porism.runs.recipe import override
 from porism.tasks import find
+from porism.tasks.language.data.windows import Window, Windows
 from porism.training.distributed.launch import Launch
 from porism.training.distributed.leader import LeadingStep
 from porism.training.distributed.processes import Processes, join
@@ -52,8 +54,17 @@ def recorded(losses: list[float], stop_after: int | None = None) -> Any:
 
 
 def train(rank: int, job: dict[str, Any]) -> dict[str, Any]:
-    """A command, with the losses of its steps; its rank 1 may be lost after so many of them."""
+    """A command, with the losses of its steps; its rank 1 may be lost after so many of them, or fail to read one."""
     losses: list[float] = []
+    if rank and "fails_after" in job:
+        read = Windows.batch
+
+        def until_failed(self: Windows, number: int) -> Window:
+            if number == job["fails_after"]:
+                raise DataError("text.txt has gone.")
+            return read(self, number)
+
+        Windows.batch = until_failed  # type: ignore[method-assign]
     if rank and "lost_after" in job:
         steps, plain = [0], DataParallelStep._gradients
 

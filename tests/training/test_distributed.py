@@ -385,8 +385,9 @@ def test_shards_of_another_task_are_refused_before_a_run_is_begun(monkeypatch: p
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     TrainCommand(task="language", shard=True)._check_shard()
-    with pytest.raises(RecipeError, match="images does not train in shards"):
-        TrainCommand(task="images", shard=True)._check_shard()
+    for task in ("images", "graphs"):
+        with pytest.raises(RecipeError, match=f"{task} does not train in shards. Leave --shard out"):
+            TrainCommand(task=task, shard=True)._check_shard()
 
 
 def test_an_environment_that_cannot_be_is_refused() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from porism.errors import DataError, RunError
+from porism.errors import DataError, PorismError, RunError, one_line
 from porism.runs.run import RunFacts
 from porism.training import optimizer
 from porism.training.device import choose_device
@@ -48,6 +48,13 @@ def follow(processes: Processes, find: FindTask) -> int:
                 follower.gather()
     except ProcessLost as lost:
         return lost.exit_code
+    except PorismError as error:
+        # In the middle of a step, as where a file of the data is gone. It cannot go on, and rank 0 waits for its part.
+        processes.give_up(str(error))
+        return error.exit_code
+    except Exception as error:
+        processes.give_up(one_line(error))
+        raise
     code: int = message["code"]
     return code
 

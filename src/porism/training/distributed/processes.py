@@ -22,6 +22,8 @@ PATIENCE = timedelta(days=7)
 """How long a process waits for the next message: rank 0 may evaluate for hours. One that ends is noticed at once."""
 
 
+FAILED = "failed"
+"""The key in the store."""
 ALONE = Launch()
 
 
@@ -31,6 +33,12 @@ class ProcessLost(RunError):
     exit_code = 1
 
 
+class ProcessFailed(ProcessLost):
+    """A process of a training has ended by an error that it has told the others."""
+
+    exit_code = 2
+
+
 @dataclass(frozen=True)
 class Processes:
     """One of the processes that train together. Rank 0 leads: it alone reads the command, writes and prints."""
@@ -38,6 +46,8 @@ class Processes:
     launch: Launch = ALONE
     messages: dist.ProcessGroup | None = None
     """Tensors of a CPU, whatever device is trained on."""
+    store: dist.Store | None = None
+    """Read and written without the others: by it a process that cannot go on says why."""
 
     @property
     def rank(self) -> int:
@@ -110,6 +120,18 @@ class Processes:
                 dist.recv(content, rank, group=self.messages)
         return content.numpy().tobytes()
 
+    def give_up(self, problem: str) -> None:
+        """Leave word why this process ends in the middle of a step. The others find it when they miss this one."""
+        if self.store is not None:
+            self.store.set(FAILED, f"process {self.rank} of {self.size}: {problem}")
+
+    def problem(self) -> str:
+        """Why another process has ended, where it left word; else empty."""
+        try:
+            return self.store.get(FAILED).decode() if self.store is not None and self.store.check([FAILED]) else ""
+        except RuntimeError:  # of a store that has ended with its process
+            return ""
+
     def dismiss(self, code: int) -> None:
         """Let the others end with an exit code. Those that are lost have ended."""
         with suppress(ProcessLost):
@@ -144,7 +166,7 @@ def join(launch: Launch) -> Iterator[Processes]:
             f"process {launch.rank} of {launch.size} cannot join the others: {_first_line(error)} Start them by "
             "torchrun, which sets MASTER_ADDR and MASTER_PORT."
         ) from error
-    processes = Processes(replace(launch, restarts=max(launch.restarts, earlier)), messages)
+    processes = Processes(replace(launch, restarts=max(launch.restarts, earlier)), messages, store)
     _joined.append(processes)
     try:
         yield processes
@@ -175,6 +197,8 @@ def _exchanging(size: int) -> Iterator[None]:
 
 
 def _lost(size: int, error: Exception) -> ProcessLost:
+    if problem := current().problem():
+        return ProcessFailed(f"{problem} What was saved before is intact.")
     return ProcessLost(f"one of the {size} processes was lost: {_first_line(error)} What was saved before is intact.")
 
 
