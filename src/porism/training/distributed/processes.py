@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from porism.errors import RunError
@@ -46,7 +47,7 @@ class Processes:
     launch: Launch = ALONE
     messages: dist.ProcessGroup | None = None
     """Tensors of a CPU, whatever device is trained on."""
-    store: dist.Store | None = None
+    store: Store | None = None
     """Read and written without the others: by it a process that cannot go on says why."""
 
     @property

@@ -1,5 +1,6 @@
 """A text that memory does not hold trains from a mapped file, to the same bits; a damaged file is written anew."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -144,3 +145,31 @@ def test_of_two_that_write_at_once_the_first_counts(corpus: StreamedCorpus, monk
 def numbered_temporary() -> Any:
     numbers = iter(range(9))
     return lambda path: path.with_name(f".{path.name}.{next(numbers)}.writing")
+
+
+def test_those_used_longest_ago_are_deleted(
+    corpus: StreamedCorpus, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = [replace(corpus.reading, every=every) for every in (50, 60, 70)]
+    corpora = [StreamedCorpus.counted("text", corpus.texts, reading) for reading in readings]
+    maps = [TokenMap.of(one) for one in corpora]
+    size = max((one.folder / TOKENS).stat().st_size for one in maps)
+    for days, one in enumerate(maps):
+        os.utime(one.folder / INDEX, (days * 86_400, days * 86_400))
+    foreign = cache / "notes"
+    foreign.mkdir()
+    assert TokenMap.of(corpora[0]).folder == maps[0].folder  # used now
+    monkeypatch.setattr("porism.tasks.words.data.token_map.MOST_BYTES", 2 * size)
+    newest = TokenMap.of(corpus)
+    assert {path.name for path in cache.iterdir()} == {newest.folder.name, maps[0].folder.name, "notes"}
+    # Who had opened one reads on.
+    assert len(maps[1].chunk(0))
+
+
+def test_a_file_beyond_all_bounds_is_kept_alone(
+    corpus: StreamedCorpus, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TokenMap.of(StreamedCorpus.counted("text", corpus.texts, replace(corpus.reading, every=50)))
+    monkeypatch.setattr("porism.tasks.words.data.token_map.MOST_BYTES", 1)
+    newest = TokenMap.of(corpus)
+    assert [path.name for path in cache.iterdir()] == [newest.folder.name]

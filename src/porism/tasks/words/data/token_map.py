@@ -2,7 +2,8 @@
 
 For a text whose ids do not fit in memory: it is tokenized once, and no pass through it reads the text again. The file
 belongs to one text, vocabulary and way of reading; runs and processes that share these share it. It may be deleted when
-nobody trains on it, and is written anew when it is needed or damaged.
+nobody trains on it, and is written anew when it is needed or damaged. Once a file is written, those that were used
+longest ago are deleted until all together take at most MOST_BYTES.
 """
 
 import errno
@@ -27,6 +28,8 @@ from porism.tasks.words.data.corpus import Reader, StreamedCorpus
 
 TOKENS, INDEX = "tokens.i32", "index.json"
 TOKEN = np.dtype("<i4")
+MOST_BYTES = 32 * 2**30
+"""Of all files together; the newest is kept whatever its size."""
 
 
 class Index(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,6 +57,7 @@ class TokenMap:
         if found is None:
             _write(folder, corpus)
             found = cls._opened(folder, len(corpus))
+            delete_oldest(folder.parent, MOST_BYTES)
         if found is None:
             raise DataError(f"{folder} changes while it is written. Let no other program write there, and try again.")
         return found
@@ -66,6 +70,8 @@ class TokenMap:
             if len(index.lengths) != chunks or sha256_of_file(folder / TOKENS) != index.sha256:
                 return None
             file = (folder / TOKENS).open("rb")
+            with suppress(PermissionError):  # of another user's, which only she may delete
+                os.utime(folder / INDEX)  # used now
         except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
             return None
         except OSError as error:
@@ -115,6 +121,29 @@ def _write(folder: Path, corpus: StreamedCorpus) -> None:
         raise DataError(f"{folder} cannot be written: {error.strerror}.", _ELSEWHERE) from error
     finally:
         shutil.rmtree(writing, ignore_errors=True)
+
+
+def delete_oldest(folder: Path, most: int) -> list[Path]:
+    """Delete maps, from the one on that was used longest ago, until the others take so many bytes; those deleted.
+
+    A process that has opened one keeps what it has opened.
+    """
+    used = sorted(_maps(folder), key=lambda found: found[1], reverse=True)
+    sizes = np.cumsum([size for *_, size in used])
+    deleted = [path for (path, *_), size in zip(used[1:], sizes[1:], strict=True) if size > most]
+    for path in deleted:
+        # First what says that it is whole. What another user owns stays.
+        with suppress(OSError):
+            (path / INDEX).unlink()
+        shutil.rmtree(path, ignore_errors=True)
+    return deleted
+
+
+def _maps(folder: Path) -> Iterator[tuple[Path, float, int]]:
+    """Each map of a folder, when it was used last, and its bytes."""
+    for path in folder.iterdir():
+        with suppress(OSError):  # no map, or deleted by another process at this moment
+            yield path, (path / INDEX).stat().st_mtime, (path / TOKENS).stat().st_size
 
 
 _ELSEWHERE = advise(
