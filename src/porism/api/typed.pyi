@@ -84,6 +84,7 @@ class GraphsFields(RecipeFields, total=False):
     first_layer_weight_decay: float
     check_val_every_n_epoch: int
     num_neighbors: int | None
+    max_memory_mib: int
     split: Literal["public", "random"]
     split_seed: int
 

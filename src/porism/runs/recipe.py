@@ -21,7 +21,10 @@ LONGEST_SHOWN = 60
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 
-Layers = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+Layers = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+
+Repeats = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+"""What a step does one after the other: of more it would not end."""
 
 Whole = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
-from porism.runs.recipe import Count, Layers, NotNegative, Part, Positive, Recipe, Share, Whole
+from porism.runs.recipe import Count, Layers, NotNegative, Part, Positive, Recipe, Repeats, Share, Whole
 from porism.training.experiment import Experiment
 
 
@@ -31,11 +31,11 @@ class GraphRecipe(Recipe):
     """Probability to drop an element of a hidden layer's output."""
     input_dropout: Part = 0.5
     """Probability to drop a feature of a node."""
-    power_iterations: Count = 10
+    power_iterations: Repeats = 10
     """Propagations of the logits (appnp)."""
     teleport_probability: Share = 0.1
     """Weight of a node's own logits in each propagation (appnp)."""
-    num_augmentations: Count = 1
+    num_augmentations: Repeats = 1
     """Forward passes in a step, each with its own dropout; the loss is their mean."""
     consistency_weight: NotNegative = 0.0
     """Weight of the consistency loss between these passes, on labelled nodes and others."""
@@ -54,6 +54,8 @@ class GraphRecipe(Recipe):
     with neighbours drawn, one pass over the training nodes, `batch_size` of them a step."""
     num_neighbors: Count | None = None
     """Neighbours of a node that are read in a step, drawn anew each time; none for all."""
+    max_memory_mib: Count = 1024
+    """MiB that features may take where neighbours are drawn. Larger ones of an .npz stay in it, and are mapped."""
     split: Literal["public", "random"] = "public"
     """Which nodes train, validate and test: as the data says, or drawn from `split_seed`."""
     split_seed: Whole = 0

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from porism.costing.subject import CostSubject
-from porism.errors import DataError, RecipeError
+from porism.errors import DataError, RecipeError, advise, fields
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.runs.tuning import Space
@@ -87,6 +87,12 @@ class Images(Task):
     def _of(cls, own: ImagesRecipe, images: ImageSet) -> Self:
         if own.test_subset == "as-train":
             images = images.with_test_as_train()
+        if own.translate >= min(images.shape.rows, images.shape.columns):
+            raise RecipeError(
+                f"recipe {own.name}: translate={own.translate} moves images of {images.shape.rows} x "
+                f"{images.shape.columns} pixels out of sight.",
+                advise("Use less than their size, for instance {}.", fields(translate=2)),
+            )
         return cls(own, images.shape, images.classes, images)
 
     @classmethod

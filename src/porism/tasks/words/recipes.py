@@ -13,7 +13,7 @@ from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, NotNegative, Recipe
 from porism.training.experiment import Experiment
 
-Held = Annotated[float, msgspec.Meta(gt=0, le=0.25)]
+Held = Annotated[float, msgspec.Meta(ge=1e-9, le=0.25)]
 
 
 @dataclass(frozen=True, kw_only=True)

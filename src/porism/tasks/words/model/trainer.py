@@ -298,7 +298,8 @@ def kept_share(shares: NDArray[np.float64], sample: float) -> NDArray[np.float64
     """
     if sample == 0:
         return np.ones_like(shares)
-    return np.minimum(1, np.sqrt(sample / shares) + sample / shares)
+    with np.errstate(over="ignore"):  # what is beyond all numbers is kept
+        return np.minimum(1, np.sqrt(sample / shares) + sample / shares)
 
 
 def _block(weights: NDArray[np.float64], noise: NDArray[np.float64], trainer: Trainer) -> int:
