@@ -11,11 +11,12 @@ numbers and of text are read. The header is matched, never evaluated, and must a
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,17 @@ DESCRIPTION = re.compile(r"""["']descr["']\s*:\s*["']([<>|=]?)([biufUS])(\d{1,9}
 """Byte order, kind and bytes (of text: letters) of an element. Anything else is no plain number or text."""
 ORDER = re.compile(r"""["']fortran_order["']\s*:\s*(True|False)""")
 SHAPE = re.compile(r"""["']shape["']\s*:\s*\(([\d\s,L]*)\)""")
+
+
+class StoredArray(NamedTuple):
+    """An array that lies in a file as it is, row by row: what its elements are, and where."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int
+    header_crc: int
+    """The CRC-32 of what stands before the elements, and of all."""
+    crc: int
 
 
 class Npz:
@@ -59,6 +71,32 @@ class Npz:
             _fill(flat.view(np.uint8), member, name)
             found = flat.reshape(shape, order="F" if columns_first else "C")
             return found.astype(dtype.newbyteorder("="), order="C", copy=False)
+
+    def size(self, name: str) -> int:
+        """Elements of an array, read from its header."""
+        with _whole(self.path), self._archive.open(self._members[name]) as member:
+            return prod(_parse_header(name, member)[2])
+
+    def stored(self, name: str) -> StoredArray | None:
+        """Where an array lies; None where it is compressed, or has its columns first, and must be read."""
+        info = self._members[name]
+        if info.compress_type != zipfile.ZIP_STORED or self.path.suffix in COMPRESSED:
+            return None
+        with _whole(self.path), self._archive.open(info) as member:
+            dtype, columns_first, shape, header = _parse_header(name, member)
+            if prod(shape) * dtype.itemsize != info.file_size - header:
+                raise ValueError(f"{name} is {shape} of {dtype}, and {info.file_size - header} bytes are there")
+            if columns_first and len(shape) > 1:
+                return None
+        with _whole(self.path), self.path.open("rb") as file:
+            # The archive's own header before the array: 30 bytes, then a name and more of lengths that it says.
+            file.seek(info.header_offset + 26)
+            lengths = file.read(4)
+            start = (
+                info.header_offset + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+            )
+            file.seek(start)
+            return StoredArray(dtype, shape, start + header, zlib.crc32(file.read(header)), info.CRC)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from porism.layers.gcn import SparseFeatures
 from porism.layers.gcn.functional import propagate
 from porism.tasks.blocks.logistic import fit_logistic, sklearn_missing
 from porism.tasks.graphs.data.labelled_graph import LabelledGraph
+from porism.tasks.graphs.data.mapped import MappedFeatures
 
 ALPHA = 0.9
 ITERATIONS = 50
@@ -69,6 +70,8 @@ def propagated_labels(data: LabelledGraph) -> Tensor | None:
 
 def baseline_notes(data: LabelledGraph) -> list[str]:
     """What to know of them: which are left out, and why."""
+    if isinstance(data.features, MappedFeatures):
+        return ["Without baselines on features: these stay in their file, and the baselines take all at once."]
     if _is_large(data):
         return [f"Without baselines on features: nodes times features are more than {MOST_NUMBERS}."]
     return sklearn_missing("logistic regression on features")
@@ -76,7 +79,7 @@ def baseline_notes(data: LabelledGraph) -> list[str]:
 
 def standardised(data: LabelledGraph) -> Tensor | None:
     """Features of mean 0 and deviation 1 (N, D); None where they are too many."""
-    if _is_large(data):
+    if isinstance(data.features, MappedFeatures) or _is_large(data):
         return None
     features = data.features.to_dense() if isinstance(data.features, SparseFeatures) else data.features
     features = features.double()

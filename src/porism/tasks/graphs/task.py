@@ -30,6 +30,7 @@ from porism.tasks.graphs.data import (
 from porism.tasks.graphs.data.columns import FeatureColumn
 from porism.tasks.graphs.data.features import FeatureScale, scale_of, with_features
 from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
+from porism.tasks.graphs.data.mapped import MappedFeatures
 from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches, NeighborSampling
 from porism.tasks.graphs.exhibits.hidden_layer import hidden_map
 from porism.tasks.graphs.exhibits.over_smoothing import smoothing
@@ -62,7 +63,7 @@ class Graphs(Task):
     tunable: ClassVar[Space] = SPACE
     fields_beside_model = (
         *("num_augmentations", "consistency_weight", "sharpening_temperature", "normalize_features"),
-        *("check_val_every_n_epoch", "split", "split_seed"),
+        *("check_val_every_n_epoch", "max_memory_mib", "split", "split_seed"),
     )
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 
@@ -78,7 +79,7 @@ class Graphs(Task):
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
         own = _own(recipe)
-        return cls._of(own, load_graph(source, own.split, own.split_seed), source)
+        return cls._of(own, load_graph(source, own.split, own.split_seed, _most_mib(own)), source)
 
     @classmethod
     def from_data(cls, recipe: Recipe, data: Any) -> Self:
@@ -115,7 +116,7 @@ class Graphs(Task):
                     "the graph of this run was given in Python. Give it again: porism.train('graphs', data=..., "
                     "out=..., resume=True)"
                 )
-            data = load_graph(source, self.recipe.split, self.recipe.split_seed)
+            data = load_graph(source, self.recipe.split, self.recipe.split_seed, _most_mib(self.recipe))
             data = with_features(data, self.recipe.features)
             if data.fingerprint() != self._assets["fingerprint"]:
                 raise DataError(f"{source}: no longer the graph of the training. Restore it.")
@@ -223,8 +224,8 @@ class Graphs(Task):
         return [self._labelled(model, text) for text in inputs]
 
     def show(self, model: nn.Module) -> list[Prediction]:
-        some = self.data.splits["test"][:4].tolist()
-        return [label_node(f"node {node}", node, self._logits(model), self.data) for node in some]
+        some, logits = self.data.splits["test"][:4].tolist(), self._logits(model)
+        return [label_node(f"node {node}", node, logits, self.data) for node in some]
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
         net = _own_model(model)
@@ -232,12 +233,24 @@ class Graphs(Task):
         test = self.data.splits["test"]
         matrix = confusion_matrix(states[-1].argmax(1).cpu()[test], self.data.labels[test], self.classes)
         hidden = states[max(0, len(states) - 2)]
-        return [by_class(matrix), matrix, hidden_map(hidden, self.data), *smoothing(self.data)]
+        # Over-smoothing propagates all features many times.
+        smoothed = [] if isinstance(self.data.features, MappedFeatures) else smoothing(self.data)
+        return [by_class(matrix), matrix, hidden_map(hidden, self.data), *smoothed]
 
     def outcomes(self, model: nn.Module, split: str) -> list[bool]:
         members = self.data.splits[split]
         right: list[bool] = (self._logits(model)[members].argmax(1) == self.data.labels[members]).tolist()
         return right
+
+    def notes(self) -> Sequence[str]:
+        x = self.data.features
+        if not isinstance(x, MappedFeatures):
+            return super().notes()
+        return [
+            *super().notes(),
+            f"features would take {x.mebibytes:,} MiB, more than max_memory_mib={self.recipe.max_memory_mib}: they "
+            f"stay in {x.path}, and the report is without over-smoothing, which propagates all of them",
+        ]
 
     def facts(self) -> dict[str, int | float | str]:
         data = self.data
@@ -331,7 +344,7 @@ class Graphs(Task):
         if self._assets.get("one_hot"):
             raise DataError(f"{text}: the model has one-hot nodes, so it knows those of its training graph alone.")
         columns = [FeatureColumn(name, kinds and tuple(kinds)) for name, kinds in self._assets.get("columns", ())]
-        data = read_graph(text, columns or None)
+        data = read_graph(text, columns or None, _most_mib(self.recipe))
         if data.features.shape[1] != self.width:
             raise DataError(
                 f"{text}: nodes have {data.features.shape[1]} features, and the model was trained on {self.width}. "
@@ -344,6 +357,11 @@ class Graphs(Task):
 def _own(recipe: Recipe) -> GraphRecipe:
     assert isinstance(recipe, GraphRecipe)
     return recipe
+
+
+def _most_mib(recipe: GraphRecipe) -> int | None:
+    """What features may take. A step over the whole graph has all of them in memory."""
+    return recipe.max_memory_mib if recipe.num_neighbors else None
 
 
 def _own_model(model: nn.Module) -> GraphModel | OwnGraphModel:

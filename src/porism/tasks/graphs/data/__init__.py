@@ -53,12 +53,15 @@ CATALOGUE = {
 """Graphs known by name. Anything else is a path."""
 
 
-def load_graph(source: str | None = None, split: str = "public", seed: int = 0) -> LabelledGraph:
+def load_graph(
+    source: str | None = None, split: str = "public", seed: int = 0, most_mib: int | None = None
+) -> LabelledGraph:
     """The graph of a name (`karate`, `partition`, `cora`, `citeseer`) or of a path, ready to learn from.
 
     split: `public` as the data says, where it says so, or `random` from the seed.
+    most_mib: dense features of an .npz that would take more stay in the file.
     """
-    return ready(read_graph(source), split, seed)
+    return ready(read_graph(source, most_mib=most_mib), split, seed)
 
 
 def ready(data: LabelledGraph, split: str = "public", seed: int = 0) -> LabelledGraph:
@@ -68,10 +71,13 @@ def ready(data: LabelledGraph, split: str = "public", seed: int = 0) -> Labelled
     return split_randomly(data, seed) if split == "random" or not data.splits else data
 
 
-def read_graph(source: str | None = None, columns: Sequence[FeatureColumn] | None = None) -> LabelledGraph:
+def read_graph(
+    source: str | None = None, columns: Sequence[FeatureColumn] | None = None, most_mib: int | None = None
+) -> LabelledGraph:
     """The graph as it is: perhaps without a split, perhaps without labels.
 
     columns: of tables, those that a model was trained on.
+    most_mib: dense features of an .npz that would take more stay in the file.
     """
     source = "karate" if source is None else source
     if source in CATALOGUE:
@@ -85,7 +91,7 @@ def read_graph(source: str | None = None, columns: Sequence[FeatureColumn] | Non
         return _read_folder(path, columns)
     if path.suffix in (".csv", ".txt", ".tsv", ".edges"):
         raise DataError(f"{source}: one table, and a graph takes two. {TABLES}")
-    return read_npz(path)
+    return read_npz(path, most_mib)
 
 
 TABLES = (

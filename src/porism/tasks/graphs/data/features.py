@@ -1,12 +1,13 @@
 """Features of nodes as a model reads them: as given, standardised, or one-hot."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from porism.layers.gcn import SparseFeatures
-from porism.tasks.graphs.data.labelled_graph import Features, LabelledGraph, one_hot_features
+from porism.tasks.graphs.data.labelled_graph import SPARSE_BELOW, Features, LabelledGraph, one_hot_features
+from porism.tasks.graphs.data.mapped import FeatureSums, MappedFeatures
 
 
 class FeatureScale(NamedTuple):
@@ -24,6 +25,7 @@ class FeatureScale(NamedTuple):
     @classmethod
     def of(cls, x: Features) -> "FeatureScale":
         """Of dense features both; of sparse ones the deviation alone: less a mean, they would be sparse no more."""
+        assert not isinstance(x, MappedFeatures)
         if isinstance(x, Tensor):
             std, mean = torch.std_mean(x.double(), 0, correction=0)
             return cls(mean, _not_zero(std))
@@ -36,7 +38,8 @@ class FeatureScale(NamedTuple):
     @classmethod
     def from_json(cls, saved: dict[str, Any]) -> "FeatureScale":
         mean, std = (
-            None if column is None else torch.tensor(column).double() for column in (saved["mean"], saved["std"])
+            None if column is None else torch.tensor(column, dtype=torch.float64)
+            for column in (saved["mean"], saved["std"])
         )
         assert std is not None
         return cls(mean, std)
@@ -44,7 +47,14 @@ class FeatureScale(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         return {"mean": None if self.mean is None else self.mean.tolist(), "std": self.std.tolist()}
 
+    @classmethod
+    def of_sums(cls, sums: FeatureSums) -> "FeatureScale":
+        """The same of features that were read once: those of which few are not zero keep their zeros."""
+        return cls(None if sums.share < SPARSE_BELOW else sums.mean, _not_zero(sums.std))
+
     def __call__(self, x: Features) -> Features:
+        if isinstance(x, MappedFeatures):
+            return x.transformed(lambda rows: cast(Tensor, self(rows)))
         if isinstance(x, Tensor):
             return ((x.double() - (0 if self.mean is None else self.mean)) / self.std).float()
         return x.with_values((x.there.values.double() / self.std[x.there.columns.long()]).float())
@@ -55,7 +65,11 @@ def scale_of(data: LabelledGraph, how: str) -> FeatureScale | None:
 
     `auto` standardises the features of your own tables and arrays, unless all of them are 0 or 1.
     """
-    x = data.features
+    x, sums = data.features, data.sums
+    if isinstance(x, MappedFeatures):
+        assert sums is not None
+        wanted = how == "standardized" or (how == "auto" and data.own_features and not sums.only_marks)
+        return FeatureScale.of_sums(sums) if wanted else None
     values = x.there.values if isinstance(x, SparseFeatures) else x
     of_marks = bool(((values == 0) | (values == 1)).all())
     standardised = how == "standardized" or (how == "auto" and data.own_features and not of_marks)

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -15,12 +16,16 @@ from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.labels import UNKNOWN, check_class_count
 from porism.tasks.blocks.splits import check_disjoint
 from porism.tasks.graphs.data.columns import FeatureColumn
+from porism.tasks.graphs.data.mapped import FeatureSums, MappedFeatures
 
 __all__ = ["SPLITS", "UNKNOWN", "Features", "LabelledGraph", "numbered_classes", "one_hot_features"]
 
 SPLITS = ("train", "valid", "test")
 
-Features = Tensor | SparseFeatures
+SPARSE_BELOW = 0.1
+"""The share of features that are not zero below which the sparse product is the faster one."""
+
+Features = Tensor | SparseFeatures | MappedFeatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +53,8 @@ class LabelledGraph:
     """Of the nodes, where they have any."""
     columns: tuple[FeatureColumn, ...] = ()
     """Of the table that the features come from."""
+    sums: FeatureSums | None = None
+    """Of features that stay in their file, which are read once."""
 
     def __post_init__(self) -> None:
         nodes, rows = self.graph.num_nodes, self.features.shape[0]
@@ -85,7 +92,7 @@ class LabelledGraph:
 
     def replaced_features(self, features: Features) -> "LabelledGraph":
         """The same graph with other features, that belong to no column."""
-        return replace(self, features=features, columns=())
+        return replace(self, features=features, columns=(), sums=None)
 
     def sizes(self) -> str:
         """
@@ -110,7 +117,8 @@ class LabelledGraph:
         for part in parts:
             content = torch.empty(0) if part is None else part
             digest.update(f"\n{tuple(content.shape)}\n".encode())
-            digest.update(content.contiguous().numpy().tobytes())
+            for block in content.blocks() if isinstance(content, MappedFeatures) else (content,):
+                digest.update(block.contiguous().numpy().tobytes())
         return digest.hexdigest()
 
 
@@ -141,6 +149,8 @@ def row_normalised(x: Features) -> Features:
 
     Of counts that is the sum itself. Numbers of both signs may have a sum near 0, by which one must not divide.
     """
+    if isinstance(x, MappedFeatures):
+        return x.transformed(lambda rows: cast(Tensor, row_normalised(rows)))
     if isinstance(x, Tensor):
         sums = x.abs().sum(1, keepdim=True)
         return x / torch.where(sums == 0, 1, sums)
@@ -149,8 +159,10 @@ def row_normalised(x: Features) -> Features:
     return x.with_values(values / torch.where(sums == 0, 1, sums)[rows])
 
 
-def _check_finite(features: Tensor | SparseFeatures, name: str) -> None:
+def _check_finite(features: Features, name: str) -> None:
     """Refuse a feature that is NaN or infinite, by its node and column."""
+    if isinstance(features, MappedFeatures):  # checked as they were read
+        return None
     if not isinstance(features, SparseFeatures):
         return check_finite(features, name, "feature of [node, column]")
     there = features.there

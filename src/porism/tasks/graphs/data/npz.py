@@ -4,7 +4,7 @@ Edges are an array `edge_index` (2, E), each from the first row to the second, w
 weights; or a sparse matrix as `adj_data`, `adj_indices`, `adj_indptr`, in which a stored 0 is no edge. Features are
 `features` or `x` (N, D), or sparse as `attr_data`, `attr_indices`, `attr_indptr`, `attr_shape`. Labels are `labels` or
 `y` (N), -1 where unknown, with `class_names` if they have names, and `train_mask`, `valid_mask` (or `val_mask`) and
-`test_mask` (N) a split, if there is one. No node is in two of them.
+`test_mask` (N) a split, if there is one. No node is in two of them. Dense features may stay in the file: `mapped.py`.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from porism.errors import DataError
+from porism.errors import DataError, advise, fields
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.tasks.blocks.arrays import open_npz
+from porism.tasks.blocks.arrays import Npz, open_npz
 from porism.tasks.blocks.labels import whole_labels
 from porism.tasks.blocks.memory import check_fits
 from porism.tasks.graphs.data.edge_list import graph_of
-from porism.tasks.graphs.data.labelled_graph import UNKNOWN, Features, LabelledGraph, numbered_classes
+from porism.tasks.graphs.data.labelled_graph import SPARSE_BELOW, UNKNOWN, Features, LabelledGraph, numbered_classes
+from porism.tasks.graphs.data.mapped import MIB, MappedFeatures
 from porism.tasks.graphs.data.sparse import sparse_matrix
 
 Arrays = Mapping[str, NDArray[Any]]
 MASKS = {"train": ("train_mask",), "valid": ("valid_mask", "val_mask"), "test": ("test_mask",)}
+DENSE = ("features", "x")
 SPARSE = ("data", "indices", "indptr", "shape")
 KNOWN = {
     *("edge_index", "edge_weight", "features", "x", "labels", "y", "class_names"),
@@ -35,16 +37,46 @@ KNOWN = {
 """Names of arrays. Other arrays of a file are ignored."""
 
 
-def read_npz(path: Path) -> LabelledGraph:
-    """The graph of a file. Without labels every node's class is unknown."""
+def read_npz(path: Path, most_mib: int | None = None) -> LabelledGraph:
+    """The graph of a file. Without labels every node's class is unknown.
+
+    most_mib: dense features that would take more stay in the file.
+    """
     with open_npz(path) as file:
-        arrays = {name: file.read(name) for name in file.names if name in KNOWN}
-    features = _features(arrays, path)
+        mapped = None if most_mib is None else _mapped(file, most_mib)
+        left_out = () if mapped is None else DENSE
+        arrays = {name: file.read(name) for name in file.names if name in KNOWN and name not in left_out}
+    sums = None if mapped is None else mapped.check()
+    features = _features(arrays, path) if mapped is None else mapped
     graph = _graph(arrays, path, features.shape[0])
     labels = _labels(arrays, graph.num_nodes, path)
     classes = _classes(arrays, labels, path)
     split = _split(arrays, graph.num_nodes, path)
-    return LabelledGraph(str(path), graph, features, labels, classes, own_features=True, **split)
+    return LabelledGraph(str(path), graph, features, labels, classes, own_features=True, sums=sums, **split)
+
+
+def _mapped(file: Npz, most_mib: int) -> MappedFeatures | None:
+    """The features in the file; None where they fit, or are stored sparse."""
+    name = next((name for name in DENSE if name in file.names), None)
+    if name is None or "attr_indptr" in file.names or 4 * file.size(name) <= most_mib * MIB:
+        return None
+    stored = file.stored(name)
+    if stored is None:
+        raise DataError(
+            f"{file.path}: {name} would take {4 * file.size(name) / MIB:,.0f} MiB, more than "
+            f"max_memory_mib={most_mib}, and cannot stay in the file: it is compressed, or has its columns first.",
+            advise(
+                "Write it row by row with numpy.savez, or use {}.",
+                fields(max_memory_mib=-(-4 * file.size(name) // MIB)),
+            ),
+        )
+    _check_dense(stored.shape, stored.dtype, file.path)
+    return MappedFeatures.of(file.path, stored)
+
+
+def _check_dense(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path) -> None:
+    if len(shape) != 2 or 0 in shape or dtype.kind not in "fiub":
+        raise DataError(f"{path}: features are {shape} of {dtype}, expected (N, D) of numbers.")
 
 
 def _graph(arrays: Arrays, path: Path, nodes: int) -> Graph:
@@ -70,23 +102,24 @@ def _features(arrays: Arrays, path: Path) -> Features:
         values, columns, starts, shape = (_required(arrays, f"attr_{part}", path) for part in SPARSE)
         matrix = sparse_matrix(str(path), values, columns, starts, shape, prefix="attr_")
         return SparseFeatures(matrix.csr(), matrix.shape[1])
-    features = next((arrays[name] for name in ("features", "x") if name in arrays), None)
+    features = next((arrays[name] for name in DENSE if name in arrays), None)
     if features is None:
         raise DataError(f"{path}: no features in it. Add an array features (N, D); one-hot rows, if nodes have none.")
-    if features.ndim != 2 or not features.size or features.dtype.kind not in "fiub":
-        raise DataError(f"{path}: features are {features.shape} of {features.dtype}, expected (N, D) of numbers.")
-    check_fits(path, 3 * 4 * features.size, "features in 32 bits")
+    _check_dense(features.shape, features.dtype, path)
+    check_fits(path, 3 * 4 * features.size, "features in 32 bits", advice=_SAMPLED)
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
         return sparse_if_few(torch.from_numpy(features.astype(np.float32)))
+
+
+_SAMPLED = advise(
+    "Give less data, or leave features in the file and read those of a few nodes at a time: {}.",
+    fields(num_neighbors=10),
+)
 
 
 def sparse_if_few(x: torch.Tensor) -> Features:
     """Features as they are, or as a sparse matrix where few are not zero."""
     return SparseFeatures.from_dense(x) if (x != 0).float().mean() < SPARSE_BELOW else x
-
-
-SPARSE_BELOW = 0.1
-"""The share of features that are not zero below which the sparse product is the faster one."""
 
 
 def _labels(arrays: Arrays, nodes: int, path: Path) -> torch.Tensor:

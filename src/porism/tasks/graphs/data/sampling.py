@@ -18,6 +18,7 @@ from porism.layers.gcn.adjacency.normalize import Normalization
 from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.graphs.data.labelled_graph import Features
+from porism.tasks.graphs.data.mapped import MappedFeatures
 from porism.training.task import Batch
 
 
@@ -184,6 +185,8 @@ def _entries(starts: Tensor, rows: Tensor) -> Tensor:
 
 def _rows(x: Features, nodes: Tensor) -> tuple[Tensor, ...]:
     """Some nodes' features: one tensor, or the six of a sparse matrix."""
+    if isinstance(x, MappedFeatures):
+        return (x.rows(nodes),)
     if isinstance(x, Tensor):
         return (x[nodes],)
     entries, lengths = _entries(x.there.starts, nodes), x.there.starts.diff()[nodes]

@@ -12,6 +12,7 @@ from porism.layers.gcn.adjacency.normalize import NORMALIZATIONS
 from porism.layers.gcn.functional import project, propagate
 from porism.runs.exhibits import Lines
 from porism.tasks.graphs.data.labelled_graph import LabelledGraph
+from porism.tasks.graphs.data.mapped import MappedFeatures
 
 DEPTHS = (0, 1, 2, 4, 8, 16, 32, 64)
 WIDTH = 64
@@ -25,6 +26,7 @@ def smoothing(data: LabelledGraph) -> list[Lines]:
     """
     alike: dict[str, list[tuple[float, float]]] = {}
     accuracy: dict[str, list[tuple[float, float]]] = {}
+    assert not isinstance(data.features, MappedFeatures)  # which the report leaves out
     start = _narrowed(data.features)
     for normalization in NORMALIZATIONS:
         h, depth = start, 0

@@ -16,6 +16,7 @@ from torch.nn.functional import linear
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.layers.gcn.functional import project, propagate
 from porism.tasks.graphs.data.labelled_graph import Features
+from porism.tasks.graphs.data.mapped import MappedFeatures
 from porism.tasks.graphs.model.base import GraphModel
 
 
@@ -43,6 +44,7 @@ class APPNP(GraphModel):
     def _affine(self, index: int, h: Features) -> Tensor:
         layer = self.convolution(index)
         assert layer.bias is not None
+        assert not isinstance(h, MappedFeatures)  # which neighbours that are drawn read, and this model has none
         weight = layer.lin.weight
         return (project(h, weight) if isinstance(h, SparseFeatures) else linear(h, weight)) + layer.bias
 

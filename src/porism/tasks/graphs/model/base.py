@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from porism.layers.dropout import dropout
 from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures
 from porism.tasks.graphs.data.labelled_graph import Features
+from porism.tasks.graphs.data.mapped import MappedFeatures
 from porism.tasks.graphs.recipes import GraphRecipe
 
 
@@ -61,6 +62,7 @@ class GraphModel(nn.Module):
         keep = 1 - self.recipe.input_dropout
         if not self.training or keep == 1:
             return x
+        assert not isinstance(x, MappedFeatures)  # of which a step reads rows
         # A dropped 0 is still 0: sparse features stay sparse.
         return x.dropout(1 - keep) if isinstance(x, SparseFeatures) else dropout(x, keep)
 

@@ -3,10 +3,13 @@
 h[0] = x,   h[l] = relu(Ahat drop(h[l-1]) W[l] + b[l]),   logits = Ahat drop(h[L-1]) W[L] + b[L]
 """
 
+import torch
 from torch import Tensor
 
 from porism.layers.gcn import Graph, Propagated
+from porism.layers.gcn.functional import propagate
 from porism.tasks.graphs.data.labelled_graph import Features
+from porism.tasks.graphs.data.mapped import MappedFeatures
 from porism.tasks.graphs.model.base import GraphModel
 
 
@@ -14,11 +17,27 @@ class GCN(GraphModel):
     """Every layer aggregates the neighbours of each node. Kipf and Welling, 2017."""
 
     def states(self, x: Features | Propagated, graph: Graph) -> list[Tensor]:
-        states = [self.layers[0](x if isinstance(x, Propagated) else self.drop_features(x), graph)]
+        states = [self._first(x, graph)]
         for layer in self.layers[1:]:
             states[-1] = states[-1].relu()
             states.append(layer(self.drop(states[-1]), graph))
         return states
+
+    def _first(self, x: Features | Propagated, graph: Graph) -> Tensor:
+        if isinstance(x, MappedFeatures):
+            return self._first_of_mapped(x, graph)
+        out: Tensor = self.layers[0](x if isinstance(x, Propagated) else self.drop_features(x), graph)
+        return out
+
+    def _first_of_mapped(self, x: MappedFeatures, graph: Graph) -> Tensor:
+        """Ahat (x W) + b, where x is read some rows at a time, and x W is in memory: (N, H)."""
+        assert not self.training, "a step reads the features of its own nodes"
+        layer, recipe = self.convolution(0), self.recipe
+        weight = layer.lin.weight
+        projected = torch.cat([rows.to(weight) @ weight.mT for rows in x.blocks()])
+        propagation = graph.propagation(recipe.normalization, recipe.add_self_loops, weight.dtype)
+        out = propagate(projected, propagation)
+        return out if layer.bias is None else out + layer.bias
 
     def prepare(self, x: Features, graph: Graph) -> Features | Propagated:
         """Dense features without dropout are propagated once for all steps. Sparse ones would become dense."""
