@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from porism.costing.predicting.available import GIB
 from porism.errors import DataError
 from porism.tasks.blocks.download import read_content
-from porism.tasks.blocks.memory import GIB, check_fits
+from porism.tasks.blocks.memory import check_fits
 from porism.tasks.blocks.texts import read_lines
 from porism.tasks.words.data import load_corpus
 

@@ -309,7 +309,9 @@ def test_a_matrix_of_scipy_with_parts_that_do_not_fit(kind: str) -> None:
 def test_nodes_without_features_have_one_each_however_many() -> None:
     features = from_object(scipy.sparse.identity(200_000, format="csr")).features
     assert features.shape == (200_000, 200_000)
-    assert torch.equal(torch.as_tensor(from_object(networkx.path_graph(3)).features.to_dense()), torch.eye(3))
+    few = from_object(networkx.path_graph(3)).features
+    assert isinstance(few, SparseFeatures)
+    assert torch.equal(few.to_dense(), torch.eye(3))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 h[0] = x,   h[l] = relu(Ahat drop(h[l-1]) W[l] + b[l]),   logits = Ahat drop(h[L-1]) W[L] + b[L]
 """
 
-import torch
 from torch import Tensor
 
 from porism.layers.gcn import Graph, Propagated
@@ -34,7 +33,11 @@ class GCN(GraphModel):
         assert not self.training, "a step reads the features of its own nodes"
         layer, recipe = self.convolution(0), self.recipe
         weight = layer.lin.weight
-        projected = torch.cat([rows.to(weight) @ weight.mT for rows in x.blocks()])
+        # Written where it stays: small parts kept between large blocks would leave the heap in pieces.
+        projected, end = weight.new_empty(x.shape[0], weight.shape[0]), 0
+        for rows in x.blocks():
+            begin, end = end, end + len(rows)
+            projected[begin:end] = rows.to(weight) @ weight.mT
         propagation = graph.propagation(recipe.normalization, recipe.add_self_loops, weight.dtype)
         out = propagate(projected, propagation)
         return out if layer.bias is None else out + layer.bias
