@@ -18,13 +18,21 @@ NOT_FORKED = 77
 
 def fork() -> int:
     with _forking():
-        return os.fork()
+        return _on_one_thread(os.fork())
 
 
 def fork_on_terminal() -> tuple[int, int]:
     """The process and its terminal."""
     with _forking():
-        return pty.fork()
+        process, terminal = pty.fork()
+        return _on_one_thread(process), terminal
+
+
+def _on_one_thread(process: int) -> int:
+    if process == 0:
+        # OpenMP's other threads are not forked: where a test before has used them, the child would wait for them.
+        torch.set_num_threads(1)
+    return process
 
 
 def need_fork() -> None:
