@@ -24,7 +24,7 @@ test: .venv/.installed-dev ## run the tests, shuffled, of sweeps a share: SEED=3
 	$(PYTEST)
 
 test-all: .venv/.installed-dev ## the same with sweeps as a whole, 20,000 random calls, 34,000 damaged inputs; SHARE=0.5 half
-	$(PYTEST) --whole $(if $(SHARE),--share=$(SHARE))
+	$(PYTEST) --whole $(if $(SHARE),--share=$(SHARE)) $(if $(MINUTES),--minutes=$(MINUTES))
 
 lint: .venv/.installed-dev ## check style, format and types
 	$(BIN)/ruff check .

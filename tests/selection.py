@@ -11,6 +11,7 @@ by the seed; with `sweep(2, each="case")` two for each value of the argument `ca
 test, not a sweep, that only `make test-all` waits for. That is `pytest --whole`, which runs all cases, and so does a
 test that is named on the command line. A loop inside a test asks the fixture `is_whole`. `--whole --share=0.5` runs
 half of the cases of every sweep, and of each at least what `make test` runs: where a change is judged, time is limited.
+There `--minutes=9` skips, once nine minutes are over, all that `make test` would not run: slow machines try less.
 `sample(3)` is a sweep that `--share` leaves whole, for cases that are few and unlike; as the `pytestmark` of a file it
 says that so many of its tests are enough.
 """
@@ -20,6 +21,7 @@ import hashlib
 import math
 import os
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
@@ -37,8 +39,14 @@ Place = Callable[[str], bytes]
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole", action="store_true", help="sweeps as a whole, not a share of them drawn by --seed")
     parser.addoption("--share", type=_share, default=1.0, help="with --whole: this part of each sweep (default: 1)")
+    parser.addoption("--minutes", type=float, help="with --whole: what else would not run is skipped after so many")
     parser.addoption("--order", choices=ORDERS, default="shuffled", help="the order of the tests (default: shuffled)")
     parser.addoption("--seed", type=int, help="draws order and shares; without it one is drawn and printed")
+
+
+LEFT_OUT_OTHERWISE = pytest.StashKey[bool]()
+"""Of a test that does not run without --whole."""
+BEGAN = pytest.StashKey[float]()
 
 
 def _share(text: str) -> float:
@@ -49,6 +57,7 @@ def _share(text: str) -> float:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[BEGAN] = time.monotonic()
     config.addinivalue_line("markers", SWEEP)
     config.addinivalue_line("markers", SAMPLE)
     if config.option.seed is None:
@@ -97,7 +106,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = set(items).difference(kept)
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item in left])
+    usual = set(samples(shares(items, place), place))
+    for item in kept:
+        item.stash[LEFT_OUT_OTHERWISE] = item not in usual
     items[:] = ordered(kept, config.option.order, place)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    minutes = item.config.option.minutes
+    if minutes is None or not item.stash[LEFT_OUT_OTHERWISE]:
+        return
+    if time.monotonic() - item.config.stash[BEGAN] > 60 * minutes:
+        pytest.skip(f"the {minutes:g} minutes for what runs with --whole alone are over")
 
 
 def ordered(items: Sequence[pytest.Item], order: str, place: Place) -> list[pytest.Item]:

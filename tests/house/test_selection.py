@@ -88,6 +88,23 @@ def test_a_file_has_its_share(pytester: pytest.Pytester, monkeypatch: pytest.Mon
     pytester.runpytest_inprocess(*words, "--seed=3").assert_outcomes(passed=3)
 
 
+@pytest.mark.parametrize(("minutes", "passed", "skipped"), [(0, 6, 8), (60, 14, 0)])
+def test_what_time_is_left_for(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    repository: Any,
+    minutes: int,
+    passed: int,
+    skipped: int,
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(test_few=FILE)
+    pytester.makeini(f"[pytest]\npythonpath = {repository}\n")
+    words = ["-p", "tests.selection", "-p", "no:cacheprovider", "--seed=3", "--whole", f"--minutes={minutes}"]
+    # With none left the tests of a run without --whole, and those alone.
+    pytester.runpytest_inprocess(*words).assert_outcomes(passed=passed, skipped=skipped)
+
+
 @pytest.mark.parametrize(
     ("options", "passed"),
     [

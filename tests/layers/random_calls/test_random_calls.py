@@ -4,7 +4,6 @@ A part of the calls is spoiled on purpose and must be refused; all others must b
 calls that `make test-all` promises, and without it a share of them that the seed draws is made.
 """
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -51,8 +50,6 @@ CALLS = {"eager": 250, "compiled": 12, "interpreted": 25}
 """In one test."""
 WHOLE = {"eager": 80, "compiled": 42, "interpreted": 20}
 """Tests with --whole: 20,000 eager calls, 504 compiled, 500 in Triton's interpreter."""
-CHANGE = {"eager": 20, "compiled": 4, "interpreted": 3}
-"""With --whole where a change is judged, which must not take longer than half an hour in all."""
 SHARE = {"eager": 2, "compiled": 1, "interpreted": 1}
 """Without it. Which of them, --seed draws."""
 FEW = {"compiled": 4}
@@ -60,8 +57,7 @@ FEW = {"compiled": 4}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    whole = CHANGE if os.environ.get("CI") else WHOLE
-    for kind, tests in (whole if metafunc.config.getoption("--whole") else SHARE).items():
+    for kind, tests in (WHOLE if metafunc.config.getoption("--whole") else SHARE).items():
         if kind in metafunc.fixturenames:
             numbers = random.Random(metafunc.config.option.seed).sample(range(WHOLE[kind]), tests)
             seeds = [range(number * CALLS[kind], (number + 1) * CALLS[kind]) for number in sorted(numbers)]
@@ -75,6 +71,7 @@ def no_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "rates", lambda *_, **__: None)
 
 
+@pytest.mark.sweep(SHARE["eager"])
 @pytest.mark.usefixtures("fresh_memory_is_nan")
 @pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation:UserWarning")
 def test_right_or_refused(eager: range) -> None:
@@ -85,6 +82,7 @@ def test_right_or_refused(eager: range) -> None:
 
 
 # The compiler's own, about what it does inside.
+@pytest.mark.sweep(SHARE["compiled"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 @pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
@@ -107,6 +105,7 @@ def launched() -> Iterator[list[int]]:
         yield count
 
 
+@pytest.mark.sweep(SHARE["interpreted"])
 def test_right_or_refused_by_kernels(interpreted: range, launched: list[int]) -> None:
     counts = _judged(interpreted, WITH_KERNELS, KERNEL_DTYPES, DEVICE)
     assert counts["right"] > len(interpreted) // 2
