@@ -15,6 +15,12 @@ from tests.report.conftest import write_run as write_run
 from tests.web.conftest import HOME
 
 from porism.runs.record import read_run
+from porism.tasks.graphs.task import Graphs
+from porism.tasks.language.task import Language
+from porism.tasks.sentiment.task import Sentiment
+from porism.tasks.speech.task import Speech
+from porism.tasks.supervised.metric import METRICS
+from porism.tasks.words.task import Words
 from porism.web.app import create_app
 from porism.web.catalogue import catalogue
 from porism.web.comparison import compare
@@ -124,6 +130,22 @@ def test_a_run_that_grows_is_read_again(write_run: WriteRun, tmp_path: Path) -> 
     assert again.record is not None
     told = run_details(again, again.record, catalogue())["progress"]
     assert (told["step"], told["steps"], told["loss"]) == (7, 20, 3.5)
+
+
+@pytest.mark.parametrize(
+    ("metric", "lower"),
+    [
+        *((task.metric, task.lower_is_better) for task in (Graphs, Language, Sentiment, Speech, Words)),
+        *METRICS.values(),
+    ],
+)
+def test_a_run_without_results_says_which_way_is_better(
+    write_run: WriteRun, tmp_path: Path, metric: str, lower: bool
+) -> None:
+    epochs = [{**epoch(number, 0.5), "valid": {metric: number / 10}} for number in (1, 2)]
+    write_run("stopped", events=[start(), *epochs])
+    row = RunTable(tmp_path).listed()["stopped"].row
+    assert (row["state"], row["metric"], row["lower_is_better"]) == ("stopped", metric, lower)
 
 
 def test_the_better_run_is_named_with_what_else_differs(write_run: WriteRun) -> None:

@@ -151,10 +151,17 @@ def _row(name: str, record: RunRecord) -> dict[str, Any]:
         "metric": metric,
         "value": record.score(split, metric) if metric else None,
         "split": split if metric else None,
-        "lower_is_better": metrics.lower_is_better if metrics else None,
+        "lower_is_better": _lower_is_better(record, metric),
         "updated": _updated(record.path),
         "message": record.diverged or "",
     }
+
+
+def _lower_is_better(record: RunRecord, metric: str | None) -> bool | None:
+    """As its results say; before that by its name: of what epochs are judged by, accuracy alone is better higher."""
+    if record.metrics is not None:
+        return record.metrics.lower_is_better
+    return None if metric is None else metric != "accuracy"
 
 
 def metric_of(record: RunRecord) -> str | None:
