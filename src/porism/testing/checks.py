@@ -292,8 +292,7 @@ def _in_cuda_graph(trial: LayerTrial) -> tuple[float, float]:
     args, named = tree_map_only(Tensor, lambda x: x.detach().cuda(), trial.given(sizes, torch.float32))
     with torch.no_grad():
         expected = [part.clone() for part in answers_of(layer(*args, **named))]
-        graph = torch.cuda.CUDAGraph()
-        with capture(graph):
+        with capture(graph := torch.cuda.CUDAGraph()):
             output = layer(*args, **named)
         graph.replay()
         torch.cuda.synchronize()

@@ -35,7 +35,7 @@ class ProcessLost(RunError):
 
 
 class ProcessFailed(ProcessLost):
-    """A process of a training has ended by an error that it has told the others."""
+    """A process of a training has ended by an error whose words it left to the others."""
 
     exit_code = 2
 

@@ -65,15 +65,16 @@ def scale_of(data: LabelledGraph, how: str) -> FeatureScale | None:
 
     `auto` standardises the features of your own tables and arrays, unless all of them are 0 or 1.
     """
-    x, sums = data.features, data.sums
-    if isinstance(x, MappedFeatures):
-        assert sums is not None
-        wanted = how == "standardized" or (how == "auto" and data.own_features and not sums.only_marks)
-        return FeatureScale.of_sums(sums) if wanted else None
-    values = x.there.values if isinstance(x, SparseFeatures) else x
-    of_marks = bool(((values == 0) | (values == 1)).all())
-    standardised = how == "standardized" or (how == "auto" and data.own_features and not of_marks)
-    return FeatureScale.of(x) if standardised else None
+    x = data.features
+    if data.sums is not None:
+        of_marks = data.sums.only_marks
+    else:
+        assert not isinstance(x, MappedFeatures)  # which come with their sums
+        values = x.there.values if isinstance(x, SparseFeatures) else x
+        of_marks = bool(((values == 0) | (values == 1)).all())
+    if how != "standardized" and (how != "auto" or not data.own_features or of_marks):
+        return None
+    return FeatureScale.of(x) if data.sums is None else FeatureScale.of_sums(data.sums)
 
 
 def with_features(data: LabelledGraph, how: str) -> LabelledGraph:
