@@ -10,6 +10,7 @@ with the numbers that autograd keeps weighed. Leaves with 1 where a number witho
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -181,6 +182,35 @@ def answer(row: dict[str, Any]) -> str:
         if label in KNOWN and value != real:
             return "wrong"
     return "exact" if all(label in KNOWN for label in row["labels"]) else "labelled"
+
+
+def markdown(result: dict[str, Any]) -> list[str]:
+    """Totals, then a row a module: what is said, and at how many of the sizes that is what the GPU kept."""
+    rows = result["results"]
+    totals = Counter(answer(row) for row in rows)
+    counts = ", ".join(f"{totals[kind]} {kind}" for kind in ("exact", "labelled", "refused"))
+    sizes = "; ".join(", ".join(f"{letter}={size}" for letter, size in one.items()) for one in result["sizes"])
+    dtypes = tuple(dict.fromkeys(row["dtype"] for row in rows))
+    found = {(row["module"], row["dtype"]): row for row in rows}
+    lines = [
+        f"Measured on {result['hardware']['gpu']}, torch {result['versions']['torch']}, at {sizes}. Of {len(rows)} "
+        f"modules and precisions: {counts}, {totals['wrong']} wrong without a label.",
+        "",
+        f"| module; said, and as a share of the bytes kept | {' | '.join(dtypes)} |",
+        f"|---|{'---|' * len(dtypes)}",
+    ]
+    modules = dict.fromkeys(row["module"] for row in rows)
+    return lines + [f"| {one} | {' | '.join(_cell(found.get((one, dtype))) for dtype in dtypes)} |" for one in modules]
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None or "refused" in row:
+        return "" if row is None else "refused"
+    least, most = (
+        edge(said / kept for said, kept in zip(row["said"], row["kept"], strict=True)) for edge in (min, max)
+    )
+    label = min(row["labels"], key=lambda one: one in KNOWN)
+    return f"{label}, " + (f"{least:.3g}" if least == most else f"{least:.2g} to {most:.2g}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 import tyro
 
 import architectures
+import followed_gpu
 import real_models
 from readme import attention, cost, images, language, layers, untuned, words
 
@@ -23,6 +24,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "counters_cuda": cost.counters_by_device,
     "real_models": lambda result: real_models.markdown(result).splitlines(),
     "architectures": architectures.markdown,
+    "followed_gpu": followed_gpu.markdown,
     "roofline_cpu": cost.roofline,
     "roofline_cuda": cost.roofline,
     "roofline_cuda_bf16": cost.roofline,

@@ -40,6 +40,17 @@ def attend_where(q: Tensor) -> Tensor:
     return scaled_dot_product_attention(q, q, q, attn_mask=mask)
 
 
+def attend_turned(q: Tensor) -> Tensor:
+    """Under a bias as T5 makes it: looked up for pairs, heads last, then turned."""
+    bias = torch.zeros(q.shape[2], q.shape[2], q.shape[1], dtype=q.dtype, device=q.device)
+    return scaled_dot_product_attention(q, q, q, attn_mask=bias.permute(2, 0, 1)[None])
+
+
+def attend_spread(q: Tensor) -> Tensor:
+    mask = torch.ones(q.shape[2], 1, dtype=torch.bool, device=q.device)
+    return scaled_dot_product_attention(q, q, q, attn_mask=mask.expand(-1, q.shape[2]))
+
+
 # q once, the output, log-sum-exp in float32, and the state of the random generator: as hooks saw them on an H200 with
 # TORCH_CUDNN_SDPA_DEPRIORITIZED=1, where torch chooses as on compute capability 8.
 @pytest.mark.parametrize(
@@ -51,6 +62,9 @@ def attend_where(q: Tensor) -> Tensor:
         (attend_where, 64, 16, BF16, "efficient", 2 * 2 * (2 * 4 * 16 * 64) + 4 * 2 * 4 * 32 + 16 + 2 * 16 * 16),
         (attend_where, 64, 17, BF16, "efficient", 2 * 2 * (2 * 4 * 17 * 64) + 4 * 2 * 4 * 32 + 16 + 2 * 17 * 24),
         (attend_where, 64, 40, BF16, "efficient", 2 * 2 * (2 * 4 * 40 * 64) + 4 * 2 * 4 * 64 + 16 + 2 * 40 * 40),
+        # No fused kernel reads a mask whose rows are not in one piece.
+        (attend_turned, 64, 16, torch.float32, "math", 4 * (3 * 2 * 4 * 16 * 64 + 2 * 4 * 16 * 16)),
+        (attend_spread, 64, 16, torch.float32, "math", 4 * (3 * 2 * 4 * 16 * 64 + 2 * 4 * 16 * 16)),
         (attend, 10, 16, torch.float32, "math", 4 * (3 * 2 * 4 * 16 * 10 + 2 * 4 * 16 * 16)),
     ],
 )

@@ -67,10 +67,12 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Any:
     """Flash attention, memory-efficient attention, or plain products, as torch chooses by default."""
+    # torch asks the mask as it was given: one that was spread or turned may lie in rows once it is made numbers.
+    has_rows = attn_mask is None or attn_mask.stride(-1) == 1
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         zero = torch.zeros((), dtype=query.dtype)
         attn_mask = torch.where(attn_mask, zero, torch.full_like(zero, -torch.inf))
-    if not _are_fused(query, key, value):
+    if not has_rows or not _are_fused(query, key, value):
         return _products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if _is_flash(query, key, value, attn_mask, is_causal, enable_gqa):
         width = query.shape[-1]
