@@ -6,7 +6,7 @@ import torch
 from tests.layers.random_calls.call import Call, Leaves
 from tests.layers.random_calls.draw import Draw, Operand, spoiled
 from torch import Tensor
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from porism.layers import Elman, Grid
 from porism.layers.recurrent.elman import elman
@@ -32,6 +32,13 @@ def elman_call(draw: Draw) -> Call:
         return _states(x, h, weight_ih, weight_hh, bias, nonlinearity)
 
     return _made(draw, f"elman {nonlinearity}", operands, dtype, ours, oracle)
+
+
+@torch.compiler.disable
+def _unpacked(y: PackedSequence, batch_first: bool) -> Tensor:
+    """Not compiled: torch 2.11 cannot compile its own pad_packed_sequence, and it is not what is tried here."""
+    padded: Tensor = pad_packed_sequence(y, batch_first)[0]
+    return padded
 
 
 def elman_layer_call(draw: Draw) -> Call:
@@ -68,7 +75,7 @@ def elman_layer_call(draw: Draw) -> Call:
         if packed and isinstance(views["x"], Tensor) and not views["x"].is_sparse and views["x"].dim() == 3:
             views["x"] = pack_padded_sequence(views["x"], torch.tensor(lengths), first, enforce_sorted=False)
         y, h = torch.func.functional_call(layer, {name: given[name] for name in parameters}, tuple(views.values()))
-        answer: Tensor = h if which == "last" else pad_packed_sequence(y, first)[0] if packed else y
+        answer: Tensor = h if which == "last" else _unpacked(y, first) if packed else y
         return answer
 
     def oracle(given: Leaves) -> Tensor:
