@@ -1,7 +1,10 @@
 """Language models: how fast they train, what they reach and what they cost."""
 
+from itertools import combinations
 from typing import Any
 
+from porism.report.contest import LEAST_SEEDS
+from porism.runs.statistics import SIGNIFICANCE, holm, interval, t_test
 from readme.attention import QUARTILES
 from readme.place import measured_on, rows_and_columns, shown
 from trained import by_recipe, mean_and_deviation
@@ -49,7 +52,34 @@ def language_attention(result: dict[str, Any]) -> list[str]:
         rows = found[recipe]
         measured = {split: mean_and_deviation([row["perplexity"][split] for row in rows], 1) for split in SPLITS}
         cells[recipe] = {**measured, **_effort(rows), "FLOPs a token, forward": f"{rows[0]['flops']:,.0f}"}
-    return [measured_on(result), "", *rows_and_columns("mean and deviation over seeds", cells)]
+    table = rows_and_columns("mean and deviation over seeds", cells)
+    return [measured_on(result), "", *table, "", _decided({recipe: found[recipe] for recipe in cells})]
+
+
+def _decided(found: dict[str, list[dict[str, Any]]]) -> str:
+    """What the best on valid is better than, on test: as reports decide it, in pairs of seeds, of all pairs."""
+    test = {recipe: {row["seed"]: row["perplexity"]["test"] for row in rows} for recipe, rows in found.items()}
+    pairs = {
+        (first, second): [test[second][seed] - lower for seed, lower in test[first].items() if seed in test[second]]
+        for first, second in combinations(test, 2)
+    }
+    p_values = [1.0 if (p := t_test(leads)) is None else p for leads in pairs.values()]
+    corrected = dict(zip(pairs, holm(p_values), strict=True))
+    leader, *others = test
+    better: list[str] = []
+    open_: list[str] = []
+    for other in others:
+        leads = pairs[leader, other]
+        lead = interval(leads)
+        decided = len(leads) >= LEAST_SEEDS and lead.mean > 0 and corrected[leader, other] < SIGNIFICANCE
+        told = f"{other} ({-lead.mean:+.1f}, 95 % interval {-lead.high:+.1f} to {-lead.low:+.1f})"
+        (better if decided else open_).append(told)
+    clauses = [f"is better than {', '.join(better)}"] if better else []
+    clauses += [f"is neither better nor worse, as far as these seeds tell, than {', '.join(open_)}"] if open_ else []
+    return (
+        f"On test {leader}, the best on valid, {'; it '.join(clauses)}. In pairs of seeds, p-values corrected by "
+        f"Holm's method for {len(pairs)} comparisons."
+    )
 
 
 def _effort(rows: list[dict[str, Any]]) -> dict[str, str]:
