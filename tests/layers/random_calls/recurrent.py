@@ -34,7 +34,7 @@ def elman_call(draw: Draw) -> Call:
     return _made(draw, f"elman {nonlinearity}", operands, dtype, ours, oracle)
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _unpacked(y: PackedSequence, batch_first: bool) -> Tensor:
     """Not compiled: torch 2.11 cannot compile its own pad_packed_sequence, and it is not what is tried here."""
     padded: Tensor = pad_packed_sequence(y, batch_first)[0]
