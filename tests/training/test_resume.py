@@ -20,6 +20,7 @@ from porism.runs.run import RunFolder
 from porism.tasks.language.task import Language
 from porism.training import session
 from porism.training.loop import Training
+from porism.training.task import Carry
 
 
 @pytest.fixture(scope="module")
@@ -125,16 +126,16 @@ def test_results_are_not_replaced_by_those_of_a_lesser_model(straight: Path, tmp
 
 def killed_between_best_and_last(text: str, out: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that saved the model of its second epoch as the best, and was killed before it was done with the epoch."""
-    append = RunFolder.append
+    save_last = Training.save_last
 
-    def dies(self: RunFolder, event: str, **facts: Any) -> None:
-        if facts.get("epoch") == 2:
+    def dies(self: Training, carry: Carry) -> None:
+        if self.position.best_epoch == 2:
             raise tiny_runs.Stop
-        append(self, event, **facts)
+        save_last(self, carry)
 
     training = begin(out, text)
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "append", dies)
+        patch.setattr(Training, "save_last", dies)
         with pytest.raises(tiny_runs.Stop):
             training.fit()
     assert checkpoint.read(out / "best").state["epoch"] == 2

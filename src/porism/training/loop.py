@@ -19,11 +19,17 @@ from porism.training import optimizer
 from porism.training.distributed.leader import LeadingStep
 from porism.training.distributed.processes import current
 from porism.training.interrupt import Interrupt
-from porism.training.position import TrainingState
+from porism.training.position import BestModel, TrainingState
 from porism.training.progress import NoProgress, Progress
 from porism.training.progress_events import ProgressEvents
 from porism.training.step import EagerStep, make_step
 from porism.training.task import Carry, Step, Task
+
+SMALL = 2**24
+"""Bytes of a checkpoint that is saved after every epoch."""
+SAVING_SHARE = 0.1
+"""Of the time that saving larger ones may take: where epochs are shorter than that allows, not each of them is saved. A
+kill costs what came after the last one that was, and a resume repeats it, bit for bit."""
 
 
 class Training(TrainingState):
@@ -38,6 +44,10 @@ class Training(TrainingState):
     """Of all epochs on valid, where the last one counts and the best is only reported."""
     _best_valid: dict[str, float | None] | None = None
     """The metrics of the best epoch on valid, once they are needed between equals."""
+    _unsaved_best: BestModel | None = None
+    """Of an epoch after which nothing was saved."""
+    _saved_at = 0.0
+    _seconds_to_save = 0.0
 
     def resume(self, progress: Progress | None = None) -> None:
         """Go back to the newest good checkpoint, or to the start where there is none yet.
@@ -63,13 +73,15 @@ class Training(TrainingState):
     def fit(self, progress: Progress | None = None, checkpoint_every: float = 60.0) -> None:
         """Train to the end, then put the best parameters into the model.
 
-        checkpoint_every: seconds between checkpoints within an epoch; there is one after each epoch anyway.
+        checkpoint_every: seconds between checkpoints at most. There is one after each epoch, too, unless it is
+        larger than SMALL and saving would take more than SAVING_SHARE of the time; and one at the end.
         """
         progress = progress or NoProgress()
         with self.only_writer(progress):
             try:
                 self._train(progress, checkpoint_every)
             except DivergedError as error:
+                self._save_best()
                 # To a comparison that is an outcome, which --resume need not find again.
                 at = self.task.recipe.numbered(epoch=self.position.epoch)
                 self.run.append("diverge", **at, step=self.position.step, text=str(error))
@@ -95,6 +107,7 @@ class Training(TrainingState):
         progress.begin(title, recipe.epochs, steps // every, (at.epoch - 1) * steps + at.step, self.task.unit)
         if not recipe.restore_best_weights and not at.finished:
             progress.note("the last epoch counts, whichever is best on valid (restore_best_weights=false)")
+        self._saved_at = time.monotonic()
         with Interrupt() as interrupt:
             while not at.finished:
                 self._train_epoch(step, interrupt, progress, checkpoint_every)
@@ -130,7 +143,7 @@ class Training(TrainingState):
         watched = ProgressEvents(
             self.run, self.task, at, last=last, done=(at.epoch - 1) * len(batches), total=recipe.epochs * steps
         )
-        since = saved = time.monotonic()
+        since = time.monotonic()
         while at.step < last:
             batch = tuple(x.to(self.device, non_blocking=True) for x in batches[at.step])
             done, total = (at.epoch - 1) * len(batches) + at.step, recipe.epochs * steps
@@ -151,11 +164,11 @@ class Training(TrainingState):
             now = time.monotonic()
             if at.step % look_every == 0 and at.step < last:
                 watched.step(now)
-            if interrupt.requested or now - saved > checkpoint_every:
+            if interrupt.requested or now - self._saved_at > checkpoint_every:
                 at.loss = self._checked(loss_sum)
                 self._spend(since)
-                self._save_last(step.whole(carry) if isinstance(step, LeadingStep) else carry)
-                since = saved = time.monotonic()
+                self._save(step.whole(carry) if isinstance(step, LeadingStep) else carry)
+                since = time.monotonic()
             if interrupt.requested:
                 self.run.append("interrupt", **recipe.numbered(epoch=at.epoch), step=at.step)
                 raise Interrupted("stopped, and saved.", advise("Go on with: {}", resuming(self.run.path)))
@@ -179,7 +192,7 @@ class Training(TrainingState):
         if kept:
             at.best, at.best_epoch = value, at.epoch
             self._best_valid = dict(valid)
-            self.save_best(valid)
+            self._unsaved_best = self.best_model(valid)
         event: dict[str, Any] = {
             **recipe.numbered(epoch=at.epoch),
             "step": at.step,
@@ -202,7 +215,10 @@ class Training(TrainingState):
         self.run.append("epoch", **event)
         if at.finished:
             self.run.append("finish", **recipe.numbered(epochs=at.epoch), reason=at.finished)
-        self._save_last({})
+        if at.finished or self._is_time_to_save():
+            self._save({})
+        elif kept and self._unsaved_best is not None:
+            self._unsaved_best = self._unsaved_best.copied()
         progress.epoch({**event, "best": best})
 
     def _is_better(self, value: float, valid: dict[str, float]) -> bool:
@@ -259,7 +275,7 @@ class Training(TrainingState):
             valid = evaluate(self.task, self.model, "valid")
             at.best, at.best_epoch = self._metric(valid), ended
             self._best_valid = dict(valid)
-            self.save_best(valid)
+            self.save_best(self.best_model(valid))
         epochs_at = self.task.recipe.epochs_at
         newest = f"epoch {epochs_at(ended)}, the newest, counts as"
         now = newest if at.best_epoch else "the epochs from here on decide which is"
@@ -268,9 +284,24 @@ class Training(TrainingState):
         self.save_last(self.carry or {})
         progress.note(text)
 
-    def _save_last(self, carry: Carry) -> None:
+    def _is_time_to_save(self) -> bool:
+        if self.bytes_to_save() <= SMALL:
+            return True
+        return (time.monotonic() - self._saved_at) * SAVING_SHARE >= self._seconds_to_save
+
+    def _save(self, carry: Carry) -> None:
+        """Save both checkpoints; the best one first, so that `last` never speaks of one that is not there."""
         self._refuse_not_finite(carry)
+        began = time.monotonic()
+        self._save_best()
         self.save_last(carry)
+        self._saved_at = time.monotonic()
+        self._seconds_to_save = self._saved_at - began
+
+    def _save_best(self) -> None:
+        if self._unsaved_best is not None:
+            self.save_best(self._unsaved_best)
+            self._unsaved_best = None
 
     def _refuse_not_finite(self, carry: Carry) -> None:
         """Keep what was saved before: a resume from numbers that are none would fail every time."""

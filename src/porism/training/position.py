@@ -1,7 +1,7 @@
 """How far a training has come: what is saved of it, and how it is taken up again."""
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -41,6 +41,21 @@ class Position:
     all_units: Whole = 0
     finished: str = ""
     """Why training is over, empty while it is not."""
+
+
+@dataclass(frozen=True)
+class BestModel:
+    """The model of the best epoch so far, as it is saved."""
+
+    epoch: int
+    valid: dict[str, float]
+    """Its metrics."""
+    tensors: dict[str, Tensor]
+    aliases: dict[str, str]
+
+    def copied(self) -> "BestModel":
+        """The same with tensors of its own, in the computer's memory: training goes on and changes the others."""
+        return replace(self, tensors={name: x.detach().to("cpu", copy=True) for name, x in self.tensors.items()})
 
 
 class TrainingState:
@@ -128,16 +143,24 @@ class TrainingState:
         }
         checkpoint.save(self.run.path / LAST, parts, state)
 
-    def save_best(self, valid: dict[str, float]) -> None:
-        """Save the model as that of the best epoch. valid: its metrics."""
-        tensors, aliases = checkpoint.model_tensors(self.model)
+    def best_model(self, valid: dict[str, float]) -> BestModel:
+        """The model as it is now, as that of the best epoch. valid: its metrics."""
+        return BestModel(self.position.best_epoch, valid, *checkpoint.model_tensors(self.model))
+
+    def save_best(self, best: BestModel) -> None:
+        """Save the model of the best epoch."""
         state: dict[str, Any] = {
-            "epoch": self.position.best_epoch,
-            "valid": valid,
-            "aliases": aliases,
+            "epoch": best.epoch,
+            "valid": best.valid,
+            "aliases": best.aliases,
             "recipe": self.run.recipe_sha256,
         }
-        checkpoint.save(self.run.path / BEST, {"model": tensors}, state, {"assets": self.task.assets()})
+        checkpoint.save(self.run.path / BEST, {"model": best.tensors}, state, {"assets": self.task.assets()})
+
+    def bytes_to_save(self) -> int:
+        """Of the tensors of both checkpoints, but for what a step hands to the next."""
+        model, memory = checkpoint.model_tensors(self.model)[0], optimizer.state_tensors(self.optimizer)
+        return sum(x.nbytes for x in (*model.values(), *model.values(), *memory.values()))
 
     def first_not_finite(self, carry: Carry) -> str | None:
         """What of all that `save_last` saves no training can go on from."""
