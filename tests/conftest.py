@@ -5,8 +5,9 @@ of each sweep that `make test` runs), without/sitecustomize.py (runs with packag
 that a machine may lack, and the reason it gives where it skips).
 """
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 # Before torch is imported: its libraries read this once. For the processes a test starts as well.
@@ -34,6 +35,20 @@ if not torch.cuda.is_available():
 settings.register_profile("porism", deadline=None)
 settings.register_profile("porism-ci", deadline=None, derandomize=True)
 settings.load_profile("porism-ci" if os.environ.get("CI") else "porism")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays to the end: the garbage collector goes through it neither then nor later.
+
+    A forked process, too, would get a copy of every page that its collector touches.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -99,6 +99,8 @@ class Lazy:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pytest looks for its own marks on all that stands in a file it collects
+            raise AttributeError(name)
         with warnings.catch_warnings():  # of what a package does when it is imported
             warnings.simplefilter("ignore")
             module = import_module(self._module)
