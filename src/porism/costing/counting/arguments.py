@@ -8,6 +8,26 @@ import torch
 from torch import Tensor, nn
 
 
+def tensors_in(values: Any) -> list[Tensor]:
+    """The tensors that go into an operator or come out of it, which nests them in lists, tuples and dicts alone.
+
+    torch's tree_leaves asks of every value whether somebody has registered its type: a fifth of the time of a count.
+    """
+    if isinstance(values, Tensor):
+        return [values]
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, list | tuple):
+        return []
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple | dict):
+            found += tensors_in(value)
+    return found
+
+
 def by_name(called: Any, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Inputs by order and by name: a mapping whose keys are arguments of what is called names them."""
     args: list[Any] = []

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
+from porism.costing.counting.arguments import tensors_in
 from porism.costing.counting.operators import FILLED, RANDOM, base_name, is_elementwise, named_arguments
 
 
@@ -64,7 +64,7 @@ def work(operator: Any, args: Any, kwargs: Any, out: Any, flops: int, moved: int
 
 
 def _moving(kind: str, args: Any, out: Any, moved: int) -> KernelWork:
-    tensors = [leaf for leaf in tree_leaves((args, out)) if isinstance(leaf, Tensor) and leaf.layout == torch.strided]
+    tensors = [leaf for leaf in tensors_in((args, out)) if leaf.layout == torch.strided]
     orders = {_order(tensor) for tensor in tensors if tensor.dim() > 1}
     return KernelWork("copy_strided" if len(orders - {()}) > 1 else kind, (moved,), moved)
 

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
+
+from porism.costing.counting.arguments import tensors_in
 
 aten = torch.ops.aten
 
@@ -55,7 +57,7 @@ def remember(out: Any, operator: Any, args: Any, kwargs: Any) -> None:
     """Keep the call that made a tensor, if all that went in is known."""
     if type(out) is not FakeTensor or not _is_decided(operator):
         return
-    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    tensors = tensors_in((args, kwargs))
     depth = 1 + max((_depth(tensor) for tensor in tensors), default=0)
     if depth <= MOST_CALLS and all(_is_known(tensor) for tensor in tensors):
         versions = tuple(tensor._version for tensor in (*tensors, out))
@@ -101,7 +103,7 @@ def _computed(tensor: Tensor, found: dict[int, Tensor | None]) -> Tensor | None:
     origin: _Origin | None = getattr(tensor, "porism_origin", None)
     if origin is None or tensor.numel() > MOST_ELEMENTS:
         return None
-    tensors = [leaf for leaf in tree_leaves((origin.args, origin.kwargs)) if isinstance(leaf, Tensor)]
+    tensors = tensors_in((origin.args, origin.kwargs))
     if origin.versions != tuple(leaf._version for leaf in (*tensors, tensor)):
         return None
     numbers = {id(leaf): _numbers_of(leaf, found) for leaf in tensors}

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
+from porism.costing.counting.arguments import tensors_in
 from porism.costing.counting.operators import DECOMPOSED
 
 
@@ -82,6 +82,6 @@ class LiveBytes(TorchDispatchMode):
             with self:
                 return DECOMPOSED[operator](*args, **(kwargs or {}))
         out = operator(*args, **(kwargs or {}))
-        tensors = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor) and leaf.layout == torch.strided]
+        tensors = [leaf for leaf in tensors_in(out) if leaf.layout == torch.strided]
         self.hold("transient", [tensor for tensor in tensors if tensor.untyped_storage()._cdata not in self._held])
         return out

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
+from porism.costing.counting.arguments import tensors_in
 from porism.costing.counting.operators import ADDED, base_name, named_arguments
 
 PICKING = frozenset({"index", "_unsafe_index", "index_select", "gather"})
@@ -49,7 +49,7 @@ def follow(operator: Any, args: Any, out: Any, work: Elementwise | None) -> None
     if role == "picks":
         out.porism_message = _Message()  # type: ignore[attr-defined]
         return
-    carried = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor) and leaf.numel() == out.numel()]
+    carried = [leaf for leaf in tensors_in(args) if leaf.numel() == out.numel()]
     message = next((known for leaf in carried if (known := _message(leaf)) is not None), None)
     if message is not None:
         out.porism_message = _Message((*message.multiplied, work) if work else message.multiplied)  # type: ignore[attr-defined]

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
+from porism.costing.counting.arguments import tensors_in
 from porism.costing.counting.flops import stored
 
 DECOMPOSED: dict[Any, Callable[..., Any]] = {}
@@ -134,9 +134,7 @@ UNREAD = {"copy": 0, "nll_loss_backward": 1, "nll_loss2d_backward": 1, "max_pool
 
 
 def _stored_elements(values: Any) -> int:
-    if isinstance(values, Tensor):
-        return stored(values)
-    return sum(stored(leaf) for leaf in tree_leaves(values) if isinstance(leaf, Tensor))
+    return sum(map(stored, tensors_in(values)))
 
 
 def elementwise_elements(operator: Any, args: Any, kwargs: Any, out: Any) -> int:
@@ -184,7 +182,7 @@ def _added_bytes(operator: Any, args: Any, kwargs: Any) -> int:
 
 
 def _bytes(values: Any) -> int:
-    return sum(_stored_bytes(leaf) for leaf in tree_leaves(values) if isinstance(leaf, Tensor))
+    return sum(map(_stored_bytes, tensors_in(values)))
 
 
 def _stored_bytes(tensor: Tensor) -> int:

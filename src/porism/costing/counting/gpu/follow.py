@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_leaves
 
+from porism.costing.counting.arguments import tensors_in
 from porism.costing.counting.fake import CPU, GPU, ShapeMode
 from porism.costing.counting.gpu.autocast import autocast_followed, overload_of
 from porism.costing.counting.gpu.kernels import REPLACED, SHAPES
@@ -63,7 +63,7 @@ def _of_fakes(operator: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel for tensors that stand for others; real ones of another thread are left to torch."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        is_fake = any(type(leaf) is FakeTensor for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor))
+        is_fake = any(type(leaf) is FakeTensor for leaf in tensors_in((args, kwargs)))
         return kernel(*args, **kwargs) if is_fake else operator.decompose(*args, **kwargs)
 
     return run
