@@ -12,6 +12,8 @@ from pathlib import Path
 
 # Before torch is imported: its libraries read this once. For the processes a test starts as well.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Inductor would start processes of its own, each with torch, to compile on all cores: a fifth of its time.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 from tests.without.sitecustomize import HIDDEN
 
