@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import tomli_w
+from tests import needs
 
 WriteRun = Callable[..., Path]
 
@@ -65,9 +66,8 @@ def metrics(test: float = 154.92, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-@pytest.fixture
-def write_run(tmp_path: Path) -> WriteRun:
-    """Write a run's folder and return it: `write_run(metrics=metrics(150.0), hidden=200)`.
+def run_writer(inside: Path) -> WriteRun:
+    """What writes a run's folder and returns it: `write_run(metrics=metrics(150.0), hidden=200)`.
 
     Keywords that are not named below are fields of the recipe.
     """
@@ -84,7 +84,7 @@ def write_run(tmp_path: Path) -> WriteRun:
         fingerprint: str = "ab12",
         **fields: Any,
     ) -> Path:
-        folder = tmp_path / name
+        folder = inside / name
         folder.mkdir()
         about = {"task": task, "recipe": recipe, "seed": seed, "source": source, "device": "cpu", "precision": "fp32"}
         resolved = {"name": recipe, "model": "elman", "hidden": 100} | fields
@@ -98,3 +98,16 @@ def write_run(tmp_path: Path) -> WriteRun:
         return folder
 
     return write
+
+
+@pytest.fixture
+def write_run(tmp_path: Path) -> WriteRun:
+    return run_writer(tmp_path)
+
+
+@pytest.fixture
+def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what else stands on a page: its plots take longer, and test_page.py and test_curves.py have them."""
+    if "matplotlib" not in needs.missing():
+        for module in ("curves", "exhibits"):
+            monkeypatch.setattr(f"porism.report.{module}.draw", lambda *_, **__: "<svg></svg>")

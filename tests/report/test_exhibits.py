@@ -3,12 +3,11 @@
 import base64
 import io
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
 import torch
-from tests.report.conftest import WriteRun, metrics
+from tests.report.conftest import WriteRun, metrics, run_writer
 
 from porism.errors import RunError, ShapeError
 from porism.report.page import write_report
@@ -42,11 +41,12 @@ SHOWN: list[AnyExhibit] = [
 ]
 
 
-@pytest.fixture
-def page(write_run: WriteRun, tmp_path: Path) -> str:
-    run = write_run(metrics=metrics())
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("exhibits")
+    run = run_writer(folder)(metrics=metrics())
     (run / "exhibits.json").write_bytes(msgspec.json.encode(SHOWN))
-    return write_report([run], tmp_path / "report.html").read_text(encoding="utf-8")
+    return write_report([run], folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_what_was_written_is_read_back(write_run: WriteRun) -> None:

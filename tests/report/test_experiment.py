@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.report.conftest import WriteRun, metrics
 
 from porism.report.experiment import answer
 from porism.report.page import write_report
 from porism.runs.record import read_run
 from porism.training.experiment import Experiment
+
+pytestmark = pytest.mark.usefixtures("no_plots")
 
 EXPERIMENT = Experiment(
     "rates", "Is pooling better than strides?", ("pooled", "strided"), {"rate": (0.1, 0.01)}, seeds=5
