@@ -329,6 +329,6 @@ def test_every_verb_explains_itself_with_an_example(say: Say, verb: str) -> None
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m porism data list | head -n 1"
+    command = f"{sys.executable} -m porism recipes | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, env={**os.environ})
     assert done.stderr == ""

@@ -1,12 +1,12 @@
 import json
 import math
 import re
-import subprocess
-import sys
+import resource
 from pathlib import Path
 
 import pytest
 import torch
+from tests.runs.tiny_runs import in_a_child
 from torch import nn
 
 from porism.errors import RunError
@@ -87,24 +87,17 @@ def test_a_kill_between_the_renames_leaves_the_one_before(tmp_path: Path) -> Non
     assert checkpoint.load(tmp_path / "last")[0].state["step"] == 1
 
 
-FULL = """
-import resource, sys, torch
-from pathlib import Path
-from porism.runs import checkpoint
-folder = Path(sys.argv[1]) / "last"
-checkpoint.save(folder, {"model": {"weight": torch.zeros(10)}}, {"step": 1})
-resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-try:
-    checkpoint.save(folder, {"model": {"weight": torch.zeros(10_000)}}, {"step": 2})
-except checkpoint.RunError as error:
-    print(error)
-"""
-
-
 def test_a_disk_that_takes_no_more_leaves_the_old_checkpoint_good(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert f"the disk is full: {tmp_path / 'last'} needs" in done.stdout
-    assert f"porism train --resume {tmp_path}" in done.stdout
+    save(tmp_path / "last", 1)
+
+    def on_a_full_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        with pytest.raises(RunError) as caught:
+            checkpoint.save(tmp_path / "last", {"model": {"weight": torch.zeros(10_000)}}, {"step": 2})
+        assert f"the disk is full: {tmp_path / 'last'} needs" in str(caught.value)
+        assert f"porism train --resume {tmp_path}" in str(caught.value)
+
+    assert in_a_child(on_a_full_disk) == 0
     assert checkpoint.load(tmp_path / "last")[0].state["step"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["last"]
 
