@@ -120,6 +120,7 @@ def test_a_damaged_run_goes_on_to_the_same_result_or_is_refused(half: Path, tmp_
         assert bool(listener.notes) == (name.split("/")[0] in ("best", "last")), name
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_result_is_never_reported_as_another(finished: Path, tmp_path: Path, damage: str) -> None:
     whole, facts, model = reported(finished), opened(finished), evaluated(finished)

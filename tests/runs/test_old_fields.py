@@ -78,9 +78,9 @@ def test_own_text_of_0_1_is_read_at_white_space(tmp_path: Path) -> None:
     assert "tokenizer=whitespace" not in facts.overrides
 
 
-def test_dropout_drops_what_keep_did() -> None:
+def test_dropout_drops_what_keep_did(is_whole: bool) -> None:
     x = torch.ones(1 << 14)
-    for thousandths in range(1, 1000):
+    for thousandths in range(1, 1000, 1 if is_whole else 7):
         keep = thousandths / 1000
         drop = convert("language", {"keep": keep})["dropout"]
         torch.manual_seed(thousandths)

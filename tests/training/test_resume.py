@@ -298,6 +298,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sweep(1, each="old")
 @pytest.mark.parametrize("old", CHANGES)
 @pytest.mark.parametrize("witnesses", [[], ["events.jsonl"], ["events.jsonl", "last", "last.previous"]])
 def test_a_changed_recipe_is_refused(text: str, tmp_path: Path, old: str, witnesses: list[str]) -> None:

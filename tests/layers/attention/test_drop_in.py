@@ -101,6 +101,7 @@ def twins(options: tuple[Any, ...]) -> tuple[nn.MultiheadAttention, Attention]:
     return theirs, ours
 
 
+@pytest.mark.sweep(3, each="options")
 @pytest.mark.filterwarnings("ignore:Support for mismatched key_padding_mask and attn_mask")  # torch's own
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("mask", ["none", "bool", "numbers", "each head"])

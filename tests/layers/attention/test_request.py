@@ -140,6 +140,7 @@ def test_cumulative_lengths_are_whole_numbers(name: str, borders: Any) -> None:
         FORMS[name](*(x[:1] for x in operands()), cu_seqlens=borders)
 
 
+@pytest.mark.sweep(2, each="name")
 @pytest.mark.parametrize("name", [name for name in FORMS | DECODING if name != "dense-taylor"])
 @pytest.mark.parametrize("number", [0.6, -0.6, 0.0, -2.0, 1e-45], ids=str)
 @pytest.mark.parametrize("causal", [False, True])

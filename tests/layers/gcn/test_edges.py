@@ -33,7 +33,7 @@ def _fixed_seed() -> None:
     torch.manual_seed(0)
 
 
-@pytest.mark.sweep(12, each="N")
+@pytest.mark.sweep(6, each="N")
 @pytest.mark.parametrize("N", [1, 2, 7, 63])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("loop_weight", LOOPS)

@@ -161,6 +161,7 @@ def test_the_diagonal_that_setdiag_took_out_is_that_of_a_matrix_without_loops() 
     assert matrix.nnz == 7
 
 
+@pytest.mark.sweep(3, each="form")
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("self_loops", [True, False], ids=["loops", "no loops"])

@@ -87,6 +87,7 @@ def check(operands: Operands, dtype: torch.dtype, autocast: bool, reduction: str
         assert ((part.double() / scale - wanted_part).abs() <= tolerance + least).all()
 
 
+@pytest.mark.sweep(16)
 @each_dtype
 @autocast_or_not
 @each_reduction

@@ -34,6 +34,7 @@ def gradients(
     return loss.detach(), torch.autograd.grad(loss, (v, U))
 
 
+@pytest.mark.sweep(16)
 @each_dtype
 @each_estimator
 @pytest.mark.parametrize("score", [8.0, 10.0, 18.0, 30.0])

@@ -24,7 +24,7 @@ from porism.layers.attention.softmax import naive as softmax_naive
 from porism.layers.attention.taylor import naive as taylor_naive
 from porism.testing.gradients import relative_error
 
-pytestmark = pytest.mark.sample(180)
+pytestmark = pytest.mark.sample(130)
 
 SAME = 1e-12
 
@@ -224,6 +224,7 @@ def test_wrong_shapes_are_refused_by_name() -> None:
         choose_attention(q, k, v, mechanism="taylor")
 
 
+@pytest.mark.sweep(4, each="favourite")
 @each_pattern
 @pytest.mark.parametrize("favourite", EXACT)
 @pytest.mark.parametrize("scale", [-0.5, 0.0, 3.0])
@@ -260,6 +261,7 @@ def test_a_scale_is_learned_whatever_is_chosen(device: Device, favourite: str) -
     assert float(found) == pytest.approx(float(above - below) / 2e-6, rel=1e-6)
 
 
+@pytest.mark.sweep(5, each="favourite")
 @each_pattern
 @pytest.mark.parametrize("favourite", EXACT)
 @pytest.mark.parametrize(("B", "T", "S"), [(0, 7, 7), (2, 0, 7), (2, 7, 0), (0, 0, 0)])

@@ -64,7 +64,7 @@ def test_a_window_as_long_as_the_text_is_softmax_at_any_logits(
         assert_close(found, wanted, given, exact, tolerance)
 
 
-@pytest.mark.sweep(20)
+@pytest.mark.sweep(12)
 @each_dtype
 @each_pattern
 @pytest.mark.parametrize("padded", [False, True], ids=["", "padded"])

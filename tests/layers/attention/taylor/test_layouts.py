@@ -74,7 +74,7 @@ class Draw:
         return LAYOUTS[self._choice(sorted(LAYOUTS))]
 
 
-@pytest.mark.sweep(20, each="name")
+@pytest.mark.sweep(10, each="name")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_calls_equal_the_oracle(name: str, seed: int) -> None:

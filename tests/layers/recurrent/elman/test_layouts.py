@@ -36,6 +36,7 @@ def assert_right(y: Tensor, operands: dict[str, Tensor], leaves: dict[str, Tenso
         assert relative_error(one, other) <= 1e-10, name
 
 
+@pytest.mark.sweep(3, each="layout")
 @each_layout
 @pytest.mark.parametrize("operand", [*SHAPES, "all"])
 @pytest.mark.parametrize("nonlinearity", ["sigmoid", "relu"])

@@ -60,6 +60,7 @@ def _loops(x: Tensor, *weights: Tensor, nonlinearity: str = "sigmoid", cell: str
     return naive.rotated(naive.grid(x, W_in, W_left, W_top, weights[3], nonlinearity), direction)
 
 
+@pytest.mark.sweep(2, each="layout")
 @each_layout
 @pytest.mark.parametrize("operand", [*SHAPES, "dy"])
 def test_each_operand_and_the_gradient_that_comes_in(layout: str, operand: str) -> None:
@@ -72,6 +73,7 @@ def test_all_at_once(layout: str, task: dict[str, Any]) -> None:
     assert max(errors(layout, (*SHAPES, "dy"), direction="bottom-left", **task)) <= 1e-12
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("triton_runs")
 @pytest.mark.parametrize("layout", ["permuted", "stepped", "expanded", "negated", "channels last"])
 def test_all_at_once_in_the_kernel(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,7 @@ def test_blocks_equal_plain_python(width: int, window: int, negatives: int, draw
     assert np.abs(ours.contexts.numpy() - contexts).max() < 1e-5
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_the_same_bits_for_any_number_of_threads(threads: int) -> None:
     tokens = text(5000)
