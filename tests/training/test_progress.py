@@ -1,6 +1,7 @@
 import contextlib
 import io
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TextIO, cast
@@ -9,13 +10,20 @@ import pytest
 from rich.console import Console
 
 from porism.errors import MissingExtra
+from porism.report.table import table
+from porism.runs.record import read_run
+from porism.tasks.language.recipes import LanguageRecipe
+from porism.tasks.language.task import Language
 from porism.training.interrupt import Interrupt
 from porism.training.output import Output
 from porism.training.progress import ConsoleProgress, TensorBoardProgress
+from porism.training.request import TrainingRequest
+from porism.training.session import begin, complete
 
 EVENT = {
     "epoch": 2,
     "learning_rate": 0.001,
+    "rate": 1234.5,
     "train": {"perplexity": 99.5, "cross_entropy": 4.6},
     "valid": {"perplexity": 120.25, "cross_entropy": 4.79},
     "best": True,
@@ -33,9 +41,25 @@ def test_elsewhere_than_on_a_terminal_an_epoch_is_one_plain_line() -> None:
     progress.close()
     first, second = paper.getvalue().splitlines()
     assert first.startswith("epoch   2  train perplexity 99.50  valid perplexity 120.25  best")
-    assert "tokens/s, at most" in first
+    # The rate of the training alone, as it is counted there: this clock runs through validations too.
+    assert "  1,234 tokens/s, at most" in first
     assert first.endswith("left")
     assert second == "something to know"
+
+
+def test_the_rate_of_the_last_line_is_that_of_the_table_and_of_the_metrics(
+    tiny: LanguageRecipe, text: str, tmp_path: Path
+) -> None:
+    paper, shown = io.StringIO(), io.StringIO()
+    request = TrainingRequest(Language, tiny, source=text, device="cpu", seed=5, threads=1)
+    found = complete(begin(request, tmp_path / "run"), ConsoleProgress(Console(file=paper, width=200)))
+    Console(file=shown, width=200).print(table([read_run(tmp_path / "run")], width=200))
+    lines = [line for line in paper.getvalue().splitlines() if line.startswith("epoch")]
+    in_log = re.findall(r"([\d,]+) tokens/s", lines[-1])
+    assert len(lines) == tiny.epochs
+    assert in_log == [f"{found['tokens_per_second']:,.0f}"]
+    (row,) = [line for line in shown.getvalue().splitlines() if line.strip().startswith(tiny.name)]
+    assert in_log[0] in row.split()
 
 
 @pytest.mark.parametrize("terminal", [False, True])

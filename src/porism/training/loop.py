@@ -198,6 +198,7 @@ class Training(TrainingState):
             "step": at.step,
             "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
             "seconds": round(at.epoch_seconds, 3),
+            "rate": at.units_per_second,
             "train": self.task.training_metrics(at.loss / at.units),
             "valid": valid,
             "best": kept,

@@ -42,6 +42,11 @@ class Position:
     finished: str = ""
     """Why training is over, empty while it is not."""
 
+    @property
+    def units_per_second(self) -> float:
+        """Units a second of training: the one that every log, event and table shows. Validations do not count."""
+        return round(self.all_units / max(self.seconds, 1e-9), 1)
+
 
 @dataclass(frozen=True)
 class BestModel:

@@ -70,10 +70,12 @@ class ConsoleProgress:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.bar = bars_on(console)
-        self.unit, self.units, self.since = "", 0, time.monotonic()
+        self.unit, self.units = "", 0
+        self.since = self.epoch_since = time.monotonic()
 
     def begin(self, title: str, epochs: int, steps: int, done: int, unit: str) -> None:
-        self.unit, self.since, self.units = unit, time.monotonic(), 0
+        self.unit, self.units = unit, 0
+        self.since = self.epoch_since = time.monotonic()
         self.done, self.first, self.total = done, done, epochs * steps
         self.bar_task = self.bar.add_task(title, total=self.total, completed=done, rate="")
         self.bar.start()
@@ -90,7 +92,8 @@ class ConsoleProgress:
         for split in ("train", "valid"):
             parts += [f"{split} {name.replace('_', ' ')} {value:.2f}" for name, value in event[split].items()][:1]
         line = "  ".join(parts) + ("  best" if event["best"] else "      ")
-        self.note(f"{line}  {self._rate()}, at most {self._left()} left")
+        self.note(f"{line}  {event['rate']:,.0f} {self.unit}/s, at most {self._left()} left")
+        self.units, self.epoch_since = 0, time.monotonic()
 
     def note(self, text: str) -> None:
         # As a Text: brackets in a folder's name are no markup.
@@ -100,7 +103,8 @@ class ConsoleProgress:
         self.bar.stop()
 
     def _rate(self) -> str:
-        return f"{self.units / max(1e-9, time.monotonic() - self.since):,.0f} {self.unit}/s"
+        """Of the epoch at hand, without the validations before it."""
+        return f"{self.units / max(1e-9, time.monotonic() - self.epoch_since):,.0f} {self.unit}/s"
 
     def _left(self) -> str:
         seconds = (time.monotonic() - self.since) / max(1, self.done - self.first) * (self.total - self.done)

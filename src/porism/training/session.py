@@ -283,7 +283,7 @@ def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[st
         "parameters": count_parameters(training.model),
         "epochs": recipe.epochs_at(at.epoch),
         "seconds": round(at.seconds, 3),
-        f"{training.task.unit}_per_second": round(at.all_units / max(at.seconds, 1e-9), 1),
+        f"{training.task.unit}_per_second": at.units_per_second,
         "metrics": metrics,
     }
 
