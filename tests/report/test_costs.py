@@ -49,3 +49,20 @@ def test_a_formula_with_sizes_put_in_says_which(write_run: WriteRun) -> None:
         console.print(costs_table([read_run(run)]))
     assert "2*B*H*T*(D + H), at A=4, T=40" in capture.get()
     assert "at A=4, T=40" in write_report([run], run / "report.html").read_text(encoding="utf-8")
+
+
+def test_what_follows_from_the_formulas_is_told_once(write_run: WriteRun) -> None:
+    note = "By the formulas, all else alike, taylor takes fewer forward FLOPs than softmax from T=822 on; here T=40."
+    runs = [
+        write_run(name, recipe=name, metrics=metrics(test, cost=COST, cost_notes=[note]))
+        for name, test in (("a", 150.0), ("b", 160.0))
+    ]
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        console.print(costs_table([read_run(run) for run in runs]))
+    assert " ".join(capture.get().split()).count(note) == 1
+    page = write_report(runs, runs[0] / "report.html").read_text(encoding="utf-8")
+    assert page.count(note) == 1
+    # Outside of what is folded, so that it is seen.
+    section = page[page.index("What it costs") :]
+    assert section.index(note) < section.index("<details")

@@ -69,6 +69,7 @@ def page(
         baselines=sections.baselines(shown_groups),
         all_metrics=sections.all_metrics(shown_groups),
         costs=sections.costs(shown_groups),
+        cost_notes=sections.cost_notes(shown_groups),
         letters=sections.letters_used(shown_groups),
         exhibits=exhibits(shown),
         samples=sections.samples(shown),

@@ -163,6 +163,11 @@ def costs(groups: Iterable[RunGroup]) -> list[tuple[Entry, str, Metrics]]:
     ]
 
 
+def cost_notes(groups: Iterable[RunGroup]) -> list[str]:
+    """What follows from the formulas of these models, each line once."""
+    return list(dict.fromkeys(note for *_, metrics in costs(groups) for note in metrics.cost_notes))
+
+
 OF_TASK = {"graphs": {"M": "stored entries of the features", "V": "classes"}, "images": {"V": "classes"}}
 """What a letter of the alphabet stands for in the formulas of a task, where that is something narrower."""
 

@@ -198,6 +198,8 @@ def costs_table(records: Sequence[RunRecord]) -> Table | None:
             numbers.brief(metrics.seconds_per_unit),
             numbers.amount(metrics.flops_per_second, "FLOP/s"),
         )
+    notes = dict.fromkeys(note for *_, metrics in rows for note in metrics.cost_notes)
+    made.caption, made.caption_justify = escape("\n".join(notes)) or None, "left"
     return made
 
 

@@ -117,6 +117,8 @@ class Metrics:
     """Which of them are left out and why, and which saw a part of the data."""
     limit: dict[str, Scores] = field(default_factory=dict)
     cost: dict[str, CostRecord] = field(default_factory=dict)
+    cost_notes: tuple[str, ...] = ()
+    """What follows from the formulas: from which length on a mechanism costs less than another."""
     evaluation: str = ""
     """The sha256 of what was scored: runs that share it can be compared. Empty in runs of 0.1."""
     examples: dict[str, int] = field(default_factory=dict)

@@ -218,7 +218,8 @@ def _results(training: Training, progress: Progress) -> dict[str, Any]:
         "limit": task.limit(),
         "evaluation": task.evaluation_id(),
         **_example_counts(task),
-        "cost": _cost(task, progress),
+        "cost": (cost := _cost(task, progress)),
+        **_cost_notes(task, cost),
         "facts": task.facts(),
         "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in samples],
         "hardware": hardware(training.device),
@@ -269,6 +270,12 @@ def _cost(task: Task, progress: Progress) -> dict[str, Any]:
     except PorismError as error:
         progress.note(f"the run has no cost: {error}")
         return {}
+
+
+def _cost_notes(task: Task, cost: dict[str, Any]) -> dict[str, Any]:
+    """What follows from the formulas, where there are any and they are those of a recipe's model."""
+    notes = list(task.cost_notes()) if cost and task.user_objects.model is None else []
+    return {"cost_notes": notes} if notes else {}
 
 
 def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:

@@ -346,6 +346,10 @@ class Task(ABC):
     def subject(cls, recipe: Recipe) -> CostSubject | tuple[Callable[..., nn.Module], tuple[Any, ...], dict[str, int]]:
         """What `porism cost` counts of a recipe: model and loss at any sizes, the inputs, the recipe's own sizes."""
 
+    def cost_notes(self) -> Sequence[str]:
+        """What follows from the formulas of a recipe's model, a line each: from which length on it costs less."""
+        return ()
+
     def published(self) -> dict[str, dict[str, float]]:
         """What others report for this recipe on this data: split to metrics. Empty where nobody does."""
         return {}

@@ -24,6 +24,7 @@ from porism.tasks.language.metric import Perplexity
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.model.build import build
 from porism.tasks.language.model.cost import subject
+from porism.tasks.language.model.crossing import crossing_notes
 from porism.tasks.language.model.own import OwnLanguageModel
 from porism.tasks.language.predict import checked_options, generate_all
 from porism.tasks.language.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, WIDE, LanguageRecipe
@@ -201,6 +202,9 @@ class Language(Task):
     @classmethod
     def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
+
+    def cost_notes(self) -> Sequence[str]:
+        return crossing_notes(self.recipe)
 
     def published(self) -> dict[str, dict[str, float]]:
         return PUBLISHED.get(self.recipe.name, {}) if self.fingerprint() == PTB_FINGERPRINT else {}
