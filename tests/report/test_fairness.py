@@ -41,6 +41,14 @@ def test_what_differs_beside_the_model_is_named(write_run: WriteRun) -> None:
     assert "Beside the model they differ in batch_size (see Recipes)." in text
 
 
+def test_a_field_that_a_model_has_no_use_for_is_no_difference(write_run: WriteRun) -> None:
+    full = write_run("1", recipe="a", metrics=metrics(140.0), epochs=3, model="attention", window_size=32)
+    near = write_run("2", recipe="b", metrics=metrics(150.0), epochs=3, model="window", window_size=16)
+    assert "Beside the model they differ" not in summary_of(full, near)
+    nearer = write_run("3", recipe="c", metrics=metrics(155.0), epochs=3, model="hybrid", window_size=8)
+    assert "Beside the model they differ in window_size (see Recipes)." in summary_of(full, near, nearer)
+
+
 def test_one_look_at_valid_shows_no_improvement(write_run: WriteRun) -> None:
     runs = [
         write_run(

@@ -120,6 +120,20 @@ def test_differences_between_recipes_are_marked(write_run: WriteRun, tmp_path: P
     assert '<th scope="row">model</th><td>elman</td><td>elman</td>' in text
 
 
+def test_fields_that_a_model_has_no_use_for_are_not_shown(write_run: WriteRun, tmp_path: Path) -> None:
+    folders = [
+        write_run(name, recipe=name, model=model, window_size=window, num_heads=heads)
+        for name, model, window, heads in (("a", "attention", 32, 4), ("b", "window", 16, 4), ("c", "hybrid", 16, 2))
+    ]
+    text, _ = report(tmp_path, *folders)
+    assert '<th scope="row">window_size</th><td>–</td><td>16</td><td>16</td>' in text
+    differing = text[text.index("what differs") : text.index("Every field")]
+    # The name of a run stands in the first column, the field in the one that has its name.
+    assert re.findall(r"<th>(.*?)</th>", differing) == ["run", "model", "num_heads"]
+    other, _ = report(tmp_path, *folders, write_run("d", recipe="d", model="window", window_size=8, num_heads=4))
+    assert "<td><mark>16</mark></td>" in other[other.index('<th scope="row">window_size</th>') :]
+
+
 def test_published_splits_and_metrics_stand_beside_the_measured(write_run: WriteRun, tmp_path: Path) -> None:
     known = {"train": {"perplexity": 121.88}, "test": {"perplexity": 159.64, "cross_entropy": 5.25}}
     best = {"test": {"cross_entropy": 1.25}}

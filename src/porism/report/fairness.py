@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from porism.report import numbers
 from porism.report.seeds import SeedGroup
 from porism.report.templates import plain
+from porism.report.unused import unused_in
 from porism.runs.record import RunRecord
 
 NAMED = 6
@@ -72,7 +73,11 @@ def _differences(models: Sequence[SeedGroup]) -> list[str]:
     names = dict.fromkeys(name for run in runs for name in run.fields if name not in NOT_SETTINGS)
     # A field that only some recipes have is part of their model.
     shared = [name for name in names if all(name in run.fields for run in runs)]
-    varied = [name for name in shared if f"{name}=" not in titles and len({repr(run.fields[name]) for run in runs}) > 1]
+    # So is one that only some models have a use for, unless these differ in it.
+    using = {name: [run for run in runs if name not in unused_in(run)] for name in shared}
+    varied = [
+        name for name in shared if f"{name}=" not in titles and len({repr(run.fields[name]) for run in using[name]}) > 1
+    ]
     if not varied:
         return []
     more = f" and {len(varied) - NAMED} more settings" if len(varied) > NAMED else ""

@@ -13,6 +13,7 @@ from porism.report.baselines import BaselineRow, baseline_rows
 from porism.report.comparison import Entry, RunGroup, splits_of
 from porism.report.formula import letters
 from porism.report.templates import plain
+from porism.report.unused import unused_in
 from porism.runs.record import Metrics, PredictionRecord, RunRecord, Scores, finite
 
 COST_TITLES = {
@@ -213,7 +214,12 @@ def recipes(entries: Sequence[Entry]) -> Recipes:
     settings = [_settings(entry.record) for entry in entries]
     names = dict.fromkeys(name for fields in settings for name in fields)
     values = {name: [fields.get(name, numbers.MISSING) for fields in settings] for name in names}
-    varied = [name for name in names if len(set(values[name])) > 1]
+    unused = [unused_in(entry.record) for entry in entries]
+    using = {
+        name: {value for value, without in zip(values[name], unused, strict=True) if name not in without}
+        for name in names
+    }
+    varied = [name for name in names if len(using[name]) > 1]
     # The names stand before every row anyway, and a sha256 is of no use to people.
     return Recipes(values, varied, [name for name in varied if name not in ("recipe", "name", "fingerprint")])
 
@@ -230,7 +236,8 @@ def _settings(record: RunRecord) -> dict[str, str]:
         "threads": facts.threads,
         "fingerprint": facts.fingerprint,
     }
-    return {name: plain(value) for name, value in (around | record.fields).items() if value not in (None, "")}
+    fields = {name: value for name, value in record.fields.items() if name not in unused_in(record)}
+    return {name: plain(value) for name, value in (around | fields).items() if value not in (None, "")}
 
 
 def story(record: RunRecord) -> str:

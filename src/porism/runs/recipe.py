@@ -37,11 +37,17 @@ Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Part = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
+UsedWith = Mapping[str, Mapping[str, tuple[object, ...]]]
+"""A field to the fields that decide whether it is used, each with the values for which it is."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """The settings every task has. A task's own recipe adds its model and its data."""
 
     task: ClassVar[str] = ""
+    used_with: ClassVar[UsedWith] = {}
+    """Fields that not every model has a use for."""
     name: str
     description: str
     """One line for people who choose."""
@@ -139,6 +145,19 @@ def with_fields(recipe: AnyRecipe, fields: Mapping[str, Any]) -> AnyRecipe:
     changed = from_fields(type(recipe), {**dataclasses.asdict(recipe), **fields})
     check_finite(changed, fields)
     return changed
+
+
+def unused_fields(kind: type[Recipe], fields: Mapping[str, Any]) -> set[str]:
+    """The fields that are of no use beside the others: the window of a model that attends to everything.
+
+    >>> unused_fields(LanguageRecipe, {"model": "attention", "window_size": 32, "num_heads": 4})
+    {'window_size'}
+    """
+    return {
+        name
+        for name, deciding in kind.used_with.items()
+        if name in fields and any(fields.get(other, values[0]) not in values for other, values in deciding.items())
+    }
 
 
 def check_finite(recipe: Recipe, fields: Iterable[str] | None = None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
-from porism.runs.recipe import Count, Layers, NotNegative, Part, Positive, Recipe, Repeats, Share, Whole
+from porism.runs.recipe import Count, Layers, NotNegative, Part, Positive, Recipe, Repeats, Share, UsedWith, Whole
 from porism.training.experiment import Experiment
 
 
@@ -17,6 +17,10 @@ class GraphRecipe(Recipe):
     """A net of graph convolutions and how it is trained."""
 
     task: ClassVar[str] = "graphs"
+    used_with: ClassVar[UsedWith] = {
+        **{name: {"model": ("appnp",)} for name in ("power_iterations", "teleport_probability")},
+        "split_seed": {"split": ("random",)},
+    }
     model: Literal["gcn", "appnp"] = "gcn"
     """Graph convolutions in every layer, or propagation of the logits after the last."""
     normalization: Literal["sym", "rw", "softmax", "none"] = "sym"

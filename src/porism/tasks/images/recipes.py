@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from porism.errors import RecipeError
-from porism.runs.recipe import Count, Layers, NotNegative, Part, Recipe, Whole
+from porism.runs.recipe import Count, Layers, NotNegative, Part, Recipe, UsedWith, Whole
 from porism.training.experiment import Experiment
 
 
@@ -19,6 +19,15 @@ class ImagesRecipe(Recipe):
     """A model of images and how it is trained."""
 
     task: ClassVar[str] = "images"
+    used_with: ClassVar[UsedWith] = {
+        **{name: {"model": ("residual", "grid", "convolution", "complete")} for name in ("hidden_size", "num_layers")},
+        "directions": {"model": ("grid",)},
+        "cell": {"model": ("grid", "complete")},
+        "nonlinearity": {"model": ("grid", "complete"), "cell": ("simple",)},
+        "patch_size": {"model": ("grid", "convolution")},
+        "levels": {"model": ("complete",)},
+        "dropout": {"model": ("pooled", "strided", "residual", "grid", "convolution")},
+    }
     model: Literal["pooled", "strided", "residual", "grid", "convolution", "complete"] = "grid"
     """Convolutions (pooled, strided, residual, convolution), scans over the grid, or one that predicts pixels."""
     hidden_size: Count = 32

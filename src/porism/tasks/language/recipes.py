@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
-from porism.runs.recipe import Count, Layers, Part, Recipe
+from porism.runs.recipe import Count, Layers, Part, Recipe, UsedWith
 from porism.tasks.language.published import PUBLISHED, TABLE_RUNS, WIDE_RUNS, PublishedRun
 from porism.training.experiment import Experiment
 
@@ -21,6 +21,13 @@ class LanguageRecipe(Recipe):
     """A language model and how it is trained."""
 
     task: ClassVar[str] = "language"
+    used_with: ClassVar[UsedWith] = {
+        **{name: {"model": ("elman",)} for name in ("nonlinearity", "weight_dropout", "weight_init")},
+        **{name: {"model": ("attention", "window", "taylor", "hybrid")} for name in ("num_heads", "dim_feedforward")},
+        "window_size": {"model": ("window", "hybrid")},
+        "order": {"model": ("taylor", "hybrid")},
+        "feature_map": {"model": ("taylor",)},
+    }
     tokenizer: Literal["auto", "whitespace", "words", "characters", "bytes", "bpe"] = "auto"
     """How text is cut: at white space, into words and punctuation marks, or into smaller pieces. `auto` takes known
     corpora as they are given, and your own text as words."""

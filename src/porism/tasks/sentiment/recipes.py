@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
-from porism.runs.recipe import Count, Layers, Part, Recipe, Share, Whole
+from porism.runs.recipe import Count, Layers, Part, Recipe, Share, UsedWith, Whole
 from porism.training.experiment import Experiment
 
 
@@ -17,6 +17,15 @@ class SentimentRecipe(Recipe):
     """An encoder of texts with a classification head, and how it is trained."""
 
     task: ClassVar[str] = "sentiment"
+    used_with: ClassVar[UsedWith] = {
+        **{
+            name: {"model": ("attention", "window", "taylor", "hybrid")}
+            for name in ("hidden_size", "num_layers", "num_heads", "dim_feedforward", "dropout", "word_dropout")
+        },
+        "window_size": {"model": ("window", "hybrid")},
+        "order": {"model": ("taylor", "hybrid")},
+        "encoder": {"model": ("pretrained",)},
+    }
     model: Literal["attention", "window", "taylor", "hybrid", "pretrained"] = "attention"
     """An encoder of our own by its attention, trained from scratch; or a pretrained one."""
     encoder: str | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
-from porism.runs.recipe import Count, Layers, NotNegative, Part, Recipe, Whole
+from porism.runs.recipe import Count, Layers, NotNegative, Part, Recipe, UsedWith, Whole
 from porism.training.experiment import Experiment
 
 
@@ -17,6 +17,9 @@ class SpeechRecipe(Recipe):
     """A speech recognition model and its training."""
 
     task: ClassVar[str] = "speech"
+    used_with: ClassVar[UsedWith] = {
+        name: {"search": ("beam",)} for name in ("beam_size", "decode_ctc_weight", "length_bonus")
+    }
     encoder: Literal["attention", "lstm"] = "attention"
     """Its blocks: self-attention and a feed-forward net, or a bidirectional LSTM."""
     decoder: Literal["lstm", "attention"] = "attention"

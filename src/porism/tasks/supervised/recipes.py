@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from porism.errors import RecipeError
-from porism.runs.recipe import Count, Layers, Part, Recipe, Share, Whole
+from porism.runs.recipe import Count, Layers, Part, Recipe, Share, UsedWith, Whole
 from porism.training.experiment import Experiment
 
 
@@ -17,6 +17,9 @@ class SupervisedRecipe(Recipe):
     """A model from inputs to targets and how it is trained."""
 
     task: ClassVar[str] = "supervised"
+    used_with: ClassVar[UsedWith] = {
+        name: {"model": ("mlp",)} for name in ("hidden_size", "num_layers", "nonlinearity", "dropout")
+    }
     model: Literal["mlp", "linear", "own"] = "mlp"
     """A net of linear layers, one linear layer, or a module of the user's own."""
     hidden_size: Count = 64
