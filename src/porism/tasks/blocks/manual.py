@@ -1,18 +1,24 @@
-"""The text every Python carries: its own manual, as `help()` shows it.
+"""The default text: the manual of Python 3.11.7, as `help()` shows it. It lies beside this file, so that the text and
+what is measured on it are the same under every Python.
 
 Whole topics are held out, because sentences of one topic quote and continue each other: a split by sentences would
 test what was all but read in training. Topics also contain each other (`compound` repeats all of `if`, `for`, `try`),
 so a paragraph is kept only once, in the shortest topic that has it. What is held out is then nowhere in the training
-text. The topics differ a little from one Python to the next; the corpus's fingerprint tells them apart.
+text.
 """
 
+import gzip
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from sys import intern
 
-from porism.errors import DataError
 from porism.tasks.blocks.texts import EOS, hold_out
+
+TOPICS = Path(__file__).with_name("manual.json.gz")
+"""A topic's name to its text. Its licence lies beside it."""
 
 Paragraph = tuple[tuple[str, ...], ...]
 """Sentences of words."""
@@ -32,21 +38,13 @@ TOKEN = re.compile(
 
 def manual() -> dict[str, list[str]]:
     """The manual's words, split into train, valid and test by topic."""
-    try:
-        import pydoc_data.topics  # noqa: F401
-    except ImportError:
-        raise DataError(
-            "manual: this Python carries none (no module pydoc_data.topics). Use synthetic, or your own text."
-        ) from None
     return {split: list(words) for split, words in _split_manual().items()}
 
 
 @cache
 def _split_manual() -> dict[str, list[str]]:
     """Read once by a process: a comparison loads the same text for every recipe."""
-    from pydoc_data.topics import topics
-
-    return split_topics(topics)
+    return split_topics(json.loads(gzip.decompress(TOPICS.read_bytes())))
 
 
 def split_topics(topics: Mapping[str, str]) -> dict[str, list[str]]:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 CATALOGUE = {
-    "manual": DataSet("the manual every Python carries, as help() shows it: the default", "PSF"),
+    "manual": DataSet("the manual of Python 3.11, as help() shows it: the default", "PSF"),
     "synthetic": DataSet("made-up words in a Markov chain, whose entropy is known exactly", "none needed"),
     **PUBLIC,
 }

@@ -1,4 +1,4 @@
-"""The default corpus, which needs no network: the manual that every Python carries."""
+"""The default corpus, which needs no network: the manual of Python 3.11."""
 
 from porism.tasks.blocks.manual import manual
 from porism.tasks.blocks.texts import EOS

@@ -1,4 +1,4 @@
-"""The default text: the manual that every Python carries, a sentence a line."""
+"""The default text: the manual of Python 3.11, a sentence a line."""
 
 from porism.tasks.blocks.download import DataSet
 from porism.tasks.blocks.manual import manual
@@ -6,7 +6,7 @@ from porism.tasks.blocks.texts import EOS
 from porism.tasks.words.data.corpus import TextSource
 
 NAME = "manual"
-CATALOGUE = {NAME: DataSet("the manual every Python carries, as help() shows it: the default", "PSF")}
+CATALOGUE = {NAME: DataSet("the manual of Python 3.11, as help() shows it: the default", "PSF")}
 
 
 def embedded_texts() -> dict[str, tuple[TextSource, ...]]:
