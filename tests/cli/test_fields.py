@@ -58,6 +58,13 @@ def test_the_help_lists_every_field_at_the_recipe_s_value(say: Say) -> None:
     assert "gradient runs back. (default: each recipe's own)" in of_both
 
 
+@pytest.mark.parametrize("verb", ["train", "compare", "sweep"])
+def test_the_help_names_every_task(say: Say, verb: str) -> None:
+    shown = " ".join(say(verb, "--help").out.replace("│", " ").split())
+    *first, last = TASKS
+    assert f"What to learn: {', '.join(first)} or {last}." in shown
+
+
 def test_no_help_imports_torch_or_sympy() -> None:
     helps = [["train"], ["train", "speech"], ["train", "language", "elman"], ["compare", "images", "grid-4"], ["runs"]]
     helps += [["recipes"], ["completion"]]

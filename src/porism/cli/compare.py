@@ -35,7 +35,7 @@ class CompareCommand(TrainingOptions):
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
-    """What to learn: language, images, graphs, speech, words or sentiment."""
+    """What to learn: language, images, graphs, speech, words, sentiment or supervised."""
     recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...|EXPERIMENT")]
     """The recipes' names, or the name of one experiment."""
     seeds: Annotated[str | None, optional("N|A,B,C", str)] = None

@@ -44,7 +44,7 @@ class SweepCommand(TrainingOptions):
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
-    """What to learn: language, images, graphs, speech, words or sentiment."""
+    """What to learn: language, images, graphs, speech, words, sentiment or supervised."""
     recipes: Annotated[Positional[list[str]], arg(metavar="RECIPE...")]
     """The recipe's name; of several, or of a pattern such as 'table-*', each is tried."""
     over: Over = field(default_factory=list)

@@ -43,7 +43,7 @@ class TrainCommand(TrainingOptions):
     """
 
     task: Annotated[Positional[str | None], optional("TASK", str)] = None
-    """What to learn: language, images, graphs, speech, words or sentiment."""
+    """What to learn: language, images, graphs, speech, words, sentiment or supervised."""
     recipe: Annotated[Positional[str | None], optional("RECIPE", str)] = None
     """A recipe's name, or the recipe.toml of an earlier run. Left out: the task's default."""
     show: Annotated[bool, optional()] = False
