@@ -1,5 +1,6 @@
 """The server of the page: uvicorn, which lets open pages go before it ends."""
 
+import asyncio
 import socket
 
 from uvicorn import Config, Server
@@ -13,7 +14,7 @@ GRACE = 2
 
 
 class PageServer(Server):
-    """Ends the streams of open pages first: it would wait for them."""
+    """Ends the streams of open pages first, for which it would wait, and closes every connection."""
 
     def __init__(self, settings: ServerSettings) -> None:
         app = create_app(settings)
@@ -24,3 +25,7 @@ class PageServer(Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.context.watcher.end_all()
         await super().shutdown(sockets)
+        # One that came as the server ended is not asked to close: a browser would wait for an answer there.
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)

@@ -112,9 +112,7 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        from uvicorn import Config, Server
-
-        from porism.web.app import create_app
+        from porism.web.server import PageServer
         from porism.web.settings import ServerSettings
 
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as porism serve has it
@@ -122,8 +120,7 @@ class Served:
         listener.bind(("127.0.0.1", self.port))
         listener.listen()
         self.port = listener.getsockname()[1]
-        app = create_app(ServerSettings(runs=self.runs, allowed=self.allowed, port=self.port))
-        self._server = Server(Config(app, log_level="error", timeout_graceful_shutdown=1))
+        self._server = PageServer(ServerSettings(runs=self.runs, allowed=self.allowed, port=self.port))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, daemon=True)
         self._thread.start()
         limit = time.monotonic() + 60
