@@ -1,7 +1,7 @@
 """Modules joined into one script: a room loads one file, and a saved page needs none.
 
-Imports go, exports become plain declarations, comments and indentation are left out. The names at the top of modules
-that are joined must differ, and no text in them may go over several lines, which a test of the scripts holds.
+Imports go, exports become plain declarations, comments and indentation are left out, of style sheets too. The names at
+the top of modules that are joined must differ, and no text in them may go over several lines, which a test holds.
 """
 
 import re
@@ -33,5 +33,13 @@ def joined(modules: Mapping[str, str], entry: str) -> str:
             ordered.append(name)
 
     visit(entry)
-    bare = "".join(COMMENT.sub("", EXPORT.sub("", IMPORT.sub("", modules[name]))) for name in ordered)
-    return INDENT.sub("", bare)
+    return bare("".join(EXPORT.sub("", IMPORT.sub("", modules[name])) for name in ordered))
+
+
+def bare(text: str) -> str:
+    """A script or a style sheet without the comments, blanks and empty lines that only its reader needs.
+
+    >>> bare("/* Links */\\na {\\n  color: inherit;\\n}\\n")
+    'a {\\ncolor: inherit;\\n}\\n'
+    """
+    return INDENT.sub("", COMMENT.sub("", text))

@@ -5,7 +5,7 @@ import mimetypes
 from functools import cached_property
 from importlib.resources import files
 
-from porism.web.scripts import joined
+from porism.web.scripts import bare, joined
 
 SHARED_STYLE = "look.css"
 """The part of the style sheet that reports and the page share; it lies with the reports."""
@@ -39,7 +39,8 @@ class StaticFiles:
         """What is sent under each name: of a room's script all that it imports too, so that a page loads one file."""
         scripts = {name: data.decode() for name, data in self.contents.items() if name.endswith(".js")}
         rooms = {f"{room}.js" for room in ROOMS} & scripts.keys()
-        return self.contents | {name: joined(scripts, name).encode() for name in rooms}
+        sheets = {name: bare(data.decode()).encode() for name, data in self.contents.items() if name.endswith(".css")}
+        return self.contents | sheets | {name: joined(scripts, name).encode() for name in rooms}
 
     def media_type(self, name: str) -> str:
         suffix = name[name.rfind(".") :]
