@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from porism.version import __version__
-from porism.web import refusals
+from porism.web import missing, refusals
 from porism.web.caching import ETags
 from porism.web.catalogue import catalogue
 from porism.web.context import ServerContext
@@ -57,6 +57,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     )
     app.state.context = context
     refusals.install(app)
+    missing.install(app, context)
     for module in ROUTES:
         app.include_router(module.router)
     # The last added is the outermost.

@@ -51,6 +51,12 @@ def hint_of(error: PorismError) -> str:
     return error.advice.command_line if error.advice is not None else ""
 
 
+def by_status(error: HTTPException) -> JSONResponse:
+    """What starlette refuses, for want of an address or a method."""
+    code = {404: "not_found", 405: "method"}.get(error.status_code, "refused")
+    return Refusal(error.status_code, code, f"{error.detail}.", headers=dict(error.headers or {})).response()
+
+
 def install(app: FastAPI) -> None:
     """Let all errors of an app be such objects."""
 
@@ -66,10 +72,9 @@ def install(app: FastAPI) -> None:
         text = f"{name}: {first['msg']}." if name else f"{first['msg']}."
         return Refusal(422, "invalid", text, "See /openapi.json.", field=name or None).response()
 
-    async def by_status(_: Request, error: Exception) -> JSONResponse:
+    async def no_address(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        code = {404: "not_found", 405: "method"}.get(error.status_code, "refused")
-        return Refusal(error.status_code, code, f"{error.detail}.", headers=dict(error.headers or {})).response()
+        return by_status(error)
 
     async def library(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, PorismError)
@@ -77,5 +82,5 @@ def install(app: FastAPI) -> None:
 
     app.add_exception_handler(Refusal, refused)
     app.add_exception_handler(RequestValidationError, unreadable)
-    app.add_exception_handler(HTTPException, by_status)
+    app.add_exception_handler(HTTPException, no_address)
     app.add_exception_handler(PorismError, library)

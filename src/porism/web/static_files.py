@@ -9,7 +9,7 @@ from porism.web.scripts import bare, joined
 
 SHARED_STYLE = "look.css"
 """The part of the style sheet that reports and the page share; it lies with the reports."""
-ROOMS = ("cost", "patterns", "models", "compare", "ledger")
+PAGES = ("cost", "patterns", "models", "compare", "ledger", "missing")
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -36,11 +36,11 @@ class StaticFiles:
 
     @cached_property
     def served(self) -> dict[str, bytes]:
-        """What is sent under each name: of a room's script all that it imports too, so that a page loads one file."""
+        """What is sent under each name: of a page's script all that it imports too, so that a page loads one file."""
         scripts = {name: data.decode() for name, data in self.contents.items() if name.endswith(".js")}
-        rooms = {f"{room}.js" for room in ROOMS} & scripts.keys()
+        pages = {f"{page}.js" for page in PAGES} & scripts.keys()
         sheets = {name: bare(data.decode()).encode() for name, data in self.contents.items() if name.endswith(".css")}
-        return self.contents | sheets | {name: joined(scripts, name).encode() for name in rooms}
+        return self.contents | sheets | {name: joined(scripts, name).encode() for name in pages}
 
     def media_type(self, name: str) -> str:
         suffix = name[name.rfind(".") :]

@@ -36,6 +36,15 @@ def test_what_an_address_cannot_mean_is_told(open_room: OpenRoom, address: str, 
         assert line in page.inner_text("#left-out")
 
 
+def test_an_address_that_is_no_room_leads_to_one(open_room: OpenRoom) -> None:
+    page = open_room("/nowhere", refusals=True)
+    assert headline(page) == "There is no page at /nowhere"
+    page.locator("#room").get_by_role("link", name="Ledger").click()
+    assert headline(page).endswith("textbook statements are wrong")
+    page.go_back()
+    page.get_by_role("button", name="No jobs").wait_for()
+
+
 @pytest.mark.parametrize("given", ["0", "-5", "1e30", "3.5", "", "1" + 30 * "0"])
 @ONE_WIDTH
 def test_what_is_no_size_is_told_and_the_size_stays(open_room: OpenRoom, given: str) -> None:
