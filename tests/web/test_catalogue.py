@@ -3,6 +3,7 @@
 import json
 import platform
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,22 @@ def test_it_has_every_layer_and_every_recipe() -> None:
 
 def test_it_has_every_claim_as_it_is_now() -> None:
     assert catalogue().claims == make_catalogue.claims()
+
+
+def test_claims_written_anew_leave_the_costs_and_where_they_were_derived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept bytes of one kind of processor would be compared on another, otherwise."""
+    file = tmp_path / "catalogue.json"
+    file.write_text(
+        make_catalogue.FILE.read_text(encoding="utf-8").replace(MADE_WITH["processor"], "other", 1), encoding="utf-8"
+    )
+    monkeypatch.setattr(make_catalogue, "FILE", file)
+    make_catalogue.make(["claims"])
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert written["made_with"] == MADE_WITH | {"processor": "other"}
+    assert written["costs"] == catalogue().costs
+    assert written["claims"] == catalogue().claims
 
 
 @pytest.mark.sweep(1)

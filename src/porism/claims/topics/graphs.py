@@ -50,7 +50,7 @@ def propagation(edges: Tensor, normalization: str, add_self_loops: bool = True) 
 
 
 def with_loops(form: OfMatrix) -> Finding:
-    """Every node once among those it hears: form(A) against the layer's A + I."""
+    """Every node once among its own neighbours: form(A) against the layer's A + I."""
     cases = [("no loops before", random_edges()), ("a loop at node 0 before", WITH_LOOP)]
     return compared(
         (where, propagation(edges, "none"), form(adjacency(edges, 12, loop_weight=0))) for where, edges in cases
@@ -206,9 +206,10 @@ CLAIMS: tuple[Statement, ...] = (
         says="Symmetric normalisation makes the rows sum to one, so that features keep their scale.",
         verdict="wrong",
         precise=(
-            "Row i sums to d_i^-1/2 times the sum of d_j^-1/2 over those it hears, which is one everywhere only where "
-            "every connected part is regular; the hub of a star with m leaves has a sum that grows without bound. "
-            "What is bounded is the spectrum: no eigenvalue is larger than one. Rows that sum to one are D^-1 A's."
+            "Row i sums to d_i^-1/2 times the sum of d_j^-1/2 over its neighbours and itself, which is one everywhere "
+            "only where every connected part is regular; the hub of a star with m leaves has a sum that grows "
+            "without bound. What is bounded is the spectrum: no eigenvalue is larger than one. Rows that sum to one "
+            "are D^-1 A's."
         ),
         formulas=("1/(m + 1) + m/sqrt(2*(m + 1))",),
         picture=_hub_of_stars,

@@ -61,7 +61,7 @@ def work_in_small_windows(form: Callable[[int, int, int], float]) -> Finding:
 
 @cache
 def tokens_seen(kind: Kind, window: int, depth: int, T: int) -> int:
-    """From how many tokens the last one hears through layers on top of each other: where its Jacobian is not zero."""
+    """To how many tokens the last one attends through layers on top of each other: where its Jacobian is not zero."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(depth)
         pattern = Pattern(kind, window)

@@ -94,7 +94,8 @@ def make(only: Iterable[str] = ()) -> None:
     chosen, known = set(only), names()
     for name in chosen - {*known, CLAIMS}:
         raise RecipeError(f"catalogue: there is no layer and no recipe {name!r}. {nearest(name, known)}")
-    before = json.loads(FILE.read_text(encoding="utf-8"))["costs"] if FILE.is_file() and chosen else {}
+    stands = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() and chosen else {"costs": {}}
+    before = stands["costs"]
     costs = {}
     for name in known:
         if name in before and name not in chosen:
@@ -102,7 +103,9 @@ def make(only: Iterable[str] = ()) -> None:
         elif not chosen or name in chosen:
             print(f"deriving {name}", file=sys.stderr, flush=True)
             costs[name] = derived(name)
-    catalogue = {"made_with": made_with(), "letters": ALPHABET, "topics": TOPICS, "verdicts": VERDICTS}
+    # Where the claims alone are written, the costs are still those of the machine that derived them.
+    made = stands["made_with"] if "made_with" in stands and chosen == {CLAIMS} else made_with()
+    catalogue = {"made_with": made, "letters": ALPHABET, "topics": TOPICS, "verdicts": VERDICTS}
     write_atomically(FILE, encode(catalogue | {"costs": costs, "claims": claims()}))
 
 
