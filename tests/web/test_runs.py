@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,33 @@ def test_the_better_run_is_named_with_what_else_differs(write_run: WriteRun) -> 
     assert second["y"] == [301.2, 180.5, 182.0]
     records["b"] = read_run(write_run("c", recipe="attention", events=[start(), epoch(1, 240.0)], epochs=1))
     assert "valid at 1 epoch" in compare(records)["table"]["columns"]
+
+
+def test_the_headline_says_who_was_still_improving_and_who_is_level(write_run: WriteRun) -> None:
+    def headline(*scores: tuple[float, int]) -> str:
+        """Of runs of four epochs, by their score on test and the epoch that was their best on valid."""
+        runs = {
+            f"{number}": read_run(
+                write_run(f"{len(written)}-{number}", recipe=f"net-{number}", epochs=4, **results(score, best))
+            )
+            for number, (score, best) in enumerate(scores, 1)
+        }
+        written.append(runs)
+        found = compare(runs)
+        assert found["command"] == "", "they had an equal budget"
+        return str(found["headline"])
+
+    def results(score: float, best: int) -> dict[str, Any]:
+        events = [start(), *(epoch(number, 200.0 - number) for number in range(1, 5))]
+        return {"events": events, "metrics": metrics(score, epochs=4, best_epoch=best)}
+
+    written: list[Any] = []
+    first = "net-1 has the lowest test perplexity, 90.00"
+    assert headline((90, 4), (95, 4)) == f"{first}; both were still improving when they stopped"
+    assert headline((90, 4), (95, 4), (96, 4)) == f"{first}; all were still improving when they stopped"
+    assert headline((90, 3), (95, 4)) == f"{first}; net-2 was still improving when it stopped"
+    assert headline((90, 4), (95, 3)) == first
+    assert headline((90, 4), (90, 3), (95, 3)) == "net-1 and net-2 have the same test perplexity, 90.00"
 
 
 def test_runs_of_another_task_or_data_are_refused_by_name(client: TestClient) -> None:

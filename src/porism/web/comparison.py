@@ -82,21 +82,35 @@ def _headline(group: RunGroup) -> str:
     if by_score[0] is not best:
         leader = by_score[0]
         return f"{best.name} is best on valid; on {group.split} {leader.name} is, with {numbers.score(leader.mean)}"
+    level = [model.name for model in models if numbers.score(model.mean) == score]
+    if len(level) > 1:
+        return f"{', '.join(level[:-1])} and {level[-1]} have the same {split}, {score}"
     word = "lowest" if group.lower_is_better else "highest"
-    return f"{best.name} has the {word} {split}, {score}{_but(group, best.entries[0], models[1].entries[0])}"
+    return f"{best.name} has the {word} {split}, {score}{_but(group, [model.entries[0] for model in models])}"
 
 
-def _but(group: RunGroup, best: Entry, second: Entry) -> str:
-    """What else differs, most important first: the budget, an end too early, seeds."""
+def _but(group: RunGroup, entries: Sequence[Entry]) -> str:
+    """What else differs from the first of `entries`, the best: the budget, an end too early."""
+    best, second = entries[:2]
     ours, theirs = best.record.epoch, second.record.epoch
     if ours > theirs > 0:
         return f", but it trained {_times(ours / theirs)} as long"
-    if any(entry.record.fields.get("epochs") != best.record.fields.get("epochs") for entry in group.entries):
+    if not _equal_budget(group):
         return ", but not all had the same number of epochs"
-    last = second.record.metrics
-    if last is not None and last.epochs and last.best_epoch == last.epochs:
+    if all(_was_improving(entry) for entry in entries):
+        return f"; {'both' if len(entries) == 2 else 'all'} were still improving when they stopped"
+    if _was_improving(second):
         return f"; {second.name} was still improving when it stopped"
     return ""
+
+
+def _equal_budget(group: RunGroup) -> bool:
+    return len({entry.record.fields.get("epochs") for entry in group.entries}) == 1
+
+
+def _was_improving(entry: Entry) -> bool:
+    metrics = entry.record.metrics
+    return metrics is not None and bool(metrics.epochs) and metrics.best_epoch == metrics.epochs
 
 
 def _times(ratio: float) -> str:
@@ -170,7 +184,9 @@ def _shown(value: Any) -> str:
 
 
 def _command(group: RunGroup) -> str:
-    """What trains the same recipes on an equal budget."""
+    """What trains the same recipes on an equal budget; nothing where they had one."""
+    if _equal_budget(group):
+        return ""
     recipes = list(dict.fromkeys(entry.record.facts.recipe for entry in group.entries))
     fewest = min((entry.record.fields.get("epochs") or 1 for entry in group.entries), default=1)
     data = ["--data", group.source] if group.source else []
