@@ -61,7 +61,8 @@ def test_difference(ours: float, theirs: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.04, "0.0 s"),
+        (0, "0.0 s"),
+        (0.04, "40 ms"),
         (99.4, "99.4 s"),
         (99.6, "1 min 40 s"),
         (3599.7, "1 h 00 min"),

@@ -154,11 +154,13 @@ def percent(part: float) -> str:
 
 def duration(seconds: float | None) -> str:
     """
-    >>> duration(7.71), duration(192), duration(3840)
-    ('7.7 s', '3 min 12 s', '1 h 04 min')
+    >>> duration(0.0123), duration(7.71), duration(192), duration(3840)
+    ('12 ms', '7.7 s', '3 min 12 s', '1 h 04 min')
     """
     if seconds is None:
         return MISSING
+    if 0 < seconds < 0.0995:
+        return brief(float(f"{seconds:.2g}"))
     if seconds < 99.5:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
