@@ -7,8 +7,8 @@ its checksum.
 import base64
 import hashlib
 from dataclasses import dataclass
-from typing import Any
 
+from porism.web.addresses import Address
 from porism.web.catalogue import Catalogue
 from porism.web.rendering import render
 from porism.web.rooms import CostRoom
@@ -34,14 +34,14 @@ class SavedPage:
         )
 
 
-def saved_file(state: dict[str, Any], catalogue: Catalogue, static: StaticFiles) -> bytes:
-    """The page at a state of the cost room."""
+def saved_file(address: Address, catalogue: Catalogue, static: StaticFiles) -> bytes:
+    """The page at an address of the cost room, with a line for each part of it that cannot be read."""
     contents = {name: data.decode() for name, data in static.contents.items()}
     page = SavedPage(
         script=_inside("script", joined(contents, ROOM)),
         styles=_inside("style", "\n".join(contents[name] for name in STYLES)),
     )
-    room = CostRoom(state, [], catalogue, ())
+    room = CostRoom(address.state, address.left_out, catalogue, ())
     return render("cost.html", room.context(static.base) | {"saved": page}).encode()
 
 

@@ -191,7 +191,7 @@ def test_a_recount_says_counted_here_and_equals_the_formula(open_room: OpenRoom,
 def test_a_saved_file_works_from_disk_without_a_network(
     browser: "Browser", open_room: OpenRoom, tmp_path: Path, width: int
 ) -> None:
-    page = open_room("/")
+    page = open_room("/cost?of=attention,taylor&show=backward_flops&over=D&at=T:3072,D:48")
     with page.expect_download() as download:
         page.get_by_role("link", name="Save as one file").click()
     file = tmp_path / "cost.html"
@@ -203,11 +203,32 @@ def test_a_saved_file_works_from_disk_without_a_network(
     saved.on("pageerror", lambda error: complaints.append(str(error)))
     saved.goto(file.as_uri())
     assert saved.inner_text("h1") == page.inner_text("h1")
+    assert saved.locator("#size-T").input_value() == "3072"
     for one in (saved, page):
         one.get_by_role("slider", name="T, length").press("ArrowLeft")
     assert number_of(saved, "taylor") == number_of(page, "taylor")
     assert complaints == []
     assert saved.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+@ONE_WIDTH
+def test_a_saved_file_has_what_was_derived_here_and_names_what_was_not(
+    browser: "Browser", open_room: OpenRoom, tmp_path: Path
+) -> None:
+    page = open_room("/cost?of=torch.nn:LSTM@T+B+D,elman,os:system@B&at=T:100", refusals=True)
+    page.locator("#rows tr", has_text="LSTM").wait_for()
+    page.locator("#picks .note", has_text="os:system may not be imported").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Save as one file").click()
+    file = tmp_path / "cost.html"
+    download.value.save_as(file)
+    context = browser.new_context(offline=True)
+    saved = context.new_page()
+    saved.goto(file.as_uri())
+    assert saved.inner_text("h1") == page.inner_text("h1")
+    assert number_of(saved, "LSTM") == number_of(page, "LSTM")
+    assert "os:system is left out: it was not derived." in saved.inner_text("#left-out")
     context.close()
 
 

@@ -94,7 +94,7 @@ def read_file(context: Context, of: Text = "", show: Text = "", over: Text = "",
     """The cost room at an address as one HTML file that needs no server."""
     given = {name: text for name, text in (("of", of), ("show", show), ("over", over), ("at", at)) if text}
     address = cost_address(given, context.catalogue, ())
-    page = saved_file(address.state, context.catalogue, context.static)
+    page = saved_file(address, context.catalogue, context.static)
     headers = {"Content-Disposition": 'attachment; filename="porism-cost.html"'}
     return Response(page, media_type="text/html", headers=headers)
 

@@ -11,6 +11,7 @@ import { sizeSlider } from "./sizes.js";
 import { createStore } from "./store.js";
 import { ask, isFile, progressText, run } from "./live.js";
 import { measuring } from "./measuring.js";
+import { saving } from "./saving.js";
 import { leftOut, problem, showHeadline, startPage } from "./page.js";
 import { capital, listed, short, times } from "./words.js";
 
@@ -30,18 +31,19 @@ const split = (text) => (text ? text.split(",").filter(Boolean) : []);
 const nameOf = (target) => target.split("@")[0];
 
 function readAddress(parameters) {
-  const unread = [];
+  // A saved file has its state in itself, and no address that tells another.
+  const first = isFile ? data.state : STANDARD, unread = isFile ? [...data.left_out] : [];
   const of = parameters.has("of") ? split(parameters.get("of")) : data.state.of;
   const picked = [...new Set(of)].filter((target) => {
     const fine = costs.has(target) || data.targets.includes(target) || target.includes(":");
     if (!fine) unread.push(`“${target}” is no layer or recipe, and is left out.`);
     return fine;
   });
-  let show = parameters.get("show") ?? STANDARD.show;
+  let show = parameters.get("show") ?? first.show;
   if (!Object.hasOwn(QUANTITIES, show)) { unread.push(`“${show}” is nothing that is counted: forward FLOPs are shown.`); show = STANDARD.show; }
-  let over = parameters.get("over") ?? STANDARD.over;
+  let over = parameters.get("over") ?? first.over;
   if (!Object.hasOwn(LETTERS, over)) { unread.push(`“${over}” is no letter: curves go over ${STANDARD.over}.`); over = STANDARD.over; }
-  const at = {};
+  const at = { ...first.at };
   for (const part of split(parameters.get("at"))) {
     const [letter, size] = part.split(":");
     if (/^[A-Z]$/.test(letter) && /^[1-9]\d{0,29}$/.test(size ?? "")) at[letter] = size;
@@ -128,6 +130,7 @@ function renderChoices() {
   });
   for (const { letter } of letters) controls.get(letter).set(sizes[letter]);
   renderTable();
+  $(".more").hidden = !rows.length;
 }
 
 function renderTable() {
@@ -219,7 +222,7 @@ function summary({ names, orders, steps, letter }, values, unit, at, over) {
     const doubled = toNumber(evaluate(rows[0].cost[store.state.show].tree, { ...at, [over]: 2n * BigInt(at[over]) })) / toNumber(values[0]);
     if (Number.isFinite(doubled)) parts.push(doubled === 1 ? `${over} makes no difference. ` : `Twice the ${LETTERS[over] ?? over} makes it ${doubled.toFixed(2)} times as much. `);
   }
-  if (!isFile && store.state.show.includes("flops")) parts.push("FLOPs are not seconds: ", h("a", { href: "#measure" }, "measure it on this machine"), ". ");
+  if (!isFile && names.length && store.state.show.includes("flops")) parts.push("FLOPs are not seconds: ", h("a", { href: "#measure" }, "measure it on this machine"), ". ");
   const cheap = rows.map(({ cost }) => cost.target).find((target) => ["taylor", "window", "hybrid"].includes(target));
   if (!isFile && cheap) parts.push(h("a", { href: `/patterns?method=${cheap}` }, "What is lost?"));
   const key = parts.map((part) => part.textContent ?? part).join("");
@@ -343,7 +346,13 @@ $("#over").addEventListener("change", (event) => store.choose({ over: event.targ
 $("#adding")?.addEventListener("submit", addPicked);
 $("#add")?.addEventListener("input", (event) => { $("#inputs-row").hidden = !event.target.value.includes(":"); });
 $("#targets")?.append(...[...data.targets, ...data.allowed].map((target) => h("option", { value: target })));
-if (!isFile) $("#measure").addEventListener("click", measuring($("#measure"), $("#measured"), measured));
+if (!isFile) {
+  $("#measure").addEventListener("click", measuring($("#measure"), $("#measured"), measured));
+  saving($("#save"), () => ({
+    ...data, allowed: [], costs: pickedCosts(), state: { ...store.state, of: pickedCosts().map(({ target }) => target), at: sizesNow() },
+    left_out: store.state.of.filter((target) => !costs.has(target)).map((target) => `${nameOf(target)} is left out: it was not derived.`),
+  }));
+}
 $("#buttons").prepend(...(isFile ? [] : [copyButton("Copy link", () => store.address)]));
 startPage();
 renderChoices();
