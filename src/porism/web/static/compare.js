@@ -74,7 +74,7 @@ function render() {
   const isEmpty = runs.size < 2;
   $("#empty").hidden = !isEmpty;
   $("#pickers").hidden = isEmpty;
-  $("#results").hidden = $("#differs").hidden = !found;
+  $("#results").hidden = $("#differs").hidden = $("#metric").closest("fieldset").hidden = !found;
   if (!found) {
     say($("#headline"), isEmpty ? "There are not two runs to compare yet" : store.state.runs.length < 2 ? "Pick two runs to compare" : "Comparing");
     say($("#summary"), isEmpty ? "Train two models in a terminal; they appear here by themselves." : "Runs of one task and one data set can be compared.");

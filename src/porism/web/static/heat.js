@@ -7,9 +7,11 @@ import { s } from "./dom.js";
  * with the cell that arrow keys or the pointer reach.
  */
 export function heat({ tokens, weights, label, signed, choose, chosen, number = 1 }) {
-  const n = tokens.length, cell = n > 32 ? 9 : n > 20 ? 14 : Math.min(40, Math.max(24, 288 / n)), words = n <= 32;
+  const n = tokens.length, cell = n > 32 ? 9 : n > 20 ? 14 : Math.max(24, 288 / n), words = n <= 32;
   const edge = words ? 16 + 6.2 * Math.min(12, Math.max(...tokens.map((word) => word.length), 3)) : 4;
   const size = edge + n * cell + 4;
+  // The last word's label leans over the right edge.
+  const width = words ? Math.max(size, edge + (n - 0.5) * cell + 3.5 * Math.min(12, tokens.at(-1)?.length ?? 0) + 14) : size;
   const cut = (word) => (word.length > 12 ? `${word.slice(0, 11)}…` : word);
   const most = signed ? Math.max(0.05, ...weights.flat().map(Math.abs)) : 1;
   const cells = [];
@@ -18,7 +20,7 @@ export function heat({ tokens, weights, label, signed, choose, chosen, number = 
     const strength = Math.min(1, Math.abs(weight) / most);
     cells.push(s("rect", { class: `cell c${signed ? (weight > 0 ? 2 : 1) : number}`, x: edge + k * cell, y: edge + q * cell, width: cell - 1, height: cell - 1, opacity: Math.max(0.04, Math.round(strength * 100) / 100) }));
   }));
-  const svg = s("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", tabindex: 0, "aria-label": label, class: "heat" },
+  const svg = s("svg", { viewBox: `0 0 ${width} ${size}`, role: "img", tabindex: 0, "aria-label": label, class: "heat" },
     words && tokens.map((word, i) => [
       s("text", { class: "faint", x: edge - 6, y: edge + i * cell + cell / 2 + 4, "text-anchor": "end" }, cut(word)),
       s("text", { class: "faint", transform: `translate(${edge + i * cell + cell / 2 + 4} ${edge - 6}) rotate(-60)` }, cut(word)),
@@ -34,7 +36,7 @@ export function heat({ tokens, weights, label, signed, choose, chosen, number = 
     choose([Math.min(n - 1, Math.max(0, q + steps[0])), Math.min(n - 1, Math.max(0, k + steps[1]))]);
   });
   svg.addEventListener("pointerdown", (event) => {
-    const box = svg.getBoundingClientRect(), unit = size / box.width;
+    const box = svg.getBoundingClientRect(), unit = width / box.width;
     const k = Math.floor(((event.clientX - box.left) * unit - edge) / cell), q = Math.floor(((event.clientY - box.top) * unit - edge) / cell);
     if (q >= 0 && k >= 0 && q < n && k < n) choose([q, k]);
   });

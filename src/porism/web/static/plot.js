@@ -147,7 +147,7 @@ function drawCurves(svg, spec, width, chosen) {
   if (spec.y.log) {
     if (high / low < 1.2) [low, high] = [low / 1.2, high * 1.2];
     else [low, high] = high / low > 20 ? [10 ** Math.floor(Math.log10(low) + 1e-9), 10 ** Math.ceil(Math.log10(high) - 1e-9)] : [low / 1.04, high * 1.04];
-  } else if (low === high) [low, high] = [low >= 0 ? Math.max(0, low - 1) : low - 1, high + 1];
+  } else if (low === high) { const around = Math.abs(low) / 10; [low, high] = [low - around, high + (around || 1)]; }
   const xLow = spec.x.low ?? Math.min(...xs), xHigh = spec.x.high ?? Math.max(...xs);
   const x = scale(xLow, xHigh === xLow ? xLow + 1 : xHigh, left, right, spec.x.log);
   const y = scale(low, high, bottom, top, spec.y.log);

@@ -25,7 +25,7 @@ export function runHeadline({ name, state, metric, split, points, lower, epochs,
 /** The ledger's: how many statements of those that are there are so. */
 export function ledgerHeadline({ total, shown, verdicts, topic, query }) {
   const of = topic ? ` on ${topic}` : "";
-  const found = query ? ` with “${query}”` : "";
+  const found = query ? ` with “${query.length > 40 ? `${query.slice(0, 39)}…` : query}”` : "";
   if (!shown) return `No statement${of}${found} is found with these filters`;
   if (!verdicts.length) return `${shown} of ${total} textbook statements${of}${found}`;
   const are = { wrong: "wrong", imprecise: "imprecise", holds: "right", "holds under assumptions": "right under assumptions", empirical: "empirical" };
