@@ -184,7 +184,7 @@ def _models_headline(run: ListedRun | None, count: int, folder: str) -> tuple[st
     summary = f"{count} runs in {folder}." if count > 1 else f"The one run in {folder}."
     if row["value"] is None:
         return f"{row['recipe']}: {row['state']}, no epoch is done yet", summary
-    metric = f"{row['split']} {row['metric'].replace('_', ' ')} {numbers.score(row['value'])}"
+    metric = f"{row['split']} {numbers.metric_name(row['metric'])} {numbers.score(row['value'])}"
     return f"{row['recipe']}: {metric} after {row['epoch']} of {row['epochs']} epochs", summary
 
 

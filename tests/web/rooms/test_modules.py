@@ -10,6 +10,7 @@ from tests.web.rooms.conftest import STATIC
 
 from porism.costing.alphabet import SYMBOLS
 from porism.costing.predicting.crossover import changes
+from porism.report import numbers
 from porism.web.scripts import joined
 
 if TYPE_CHECKING:
@@ -398,6 +399,15 @@ def test_the_modules_of_a_room_can_be_joined_into_one_script(blank: "Page", room
     assert error is None
 
 
+def test_metrics_are_written_as_people_write_them(blank: "Page") -> None:
+    """As in reports."""
+    metrics = ["cer", "wer", "macro_f1", "cross_entropy", "accuracy", "bits_per_dimension", "auc"]
+    written = blank.evaluate(
+        """async (metrics) => metrics.map((await import("/room_headlines.js")).metricName)""", metrics
+    )
+    assert written == [numbers.metric_name(metric) for metric in metrics]
+
+
 def test_numbers_are_written_in_full_and_in_short(blank: "Page") -> None:
     shown = blank.evaluate(
         """async () => {
@@ -405,12 +415,13 @@ def test_numbers_are_written_in_full_and_in_short(blank: "Page") -> None:
             const exact = (n, d = 1) => ({n: BigInt(n), d: BigInt(d)});
             return [digits(exact("72000000368640000000000")), digits(exact(7, 2)), digits(exact(-1234)), digits(null),
                     short(26864648192, "FLOP"), short(999500), short(999), short(12), short(1.5), short(0),
+                    short(2.5e24), short(6.56e36, "FLOP"),
                     several(0, "run"), several(1, "run"), several(2, "run"),
                     fourDigits(null), fourDigits(0.123456), fourDigits(12345.6)];
         }"""
     )
     full = ["72,000,000,368,640,000,000,000", "3 1/2", "−1,234", "unknown"]
-    in_short = ["26.9 GFLOP", "1.00 M", "999", "12", "1.50", "0"]
+    in_short = ["26.9 GFLOP", "1.00 M", "999", "12", "1.50", "0", "2.50 Y", "6.56e+12 YFLOP"]
     assert shown == [*full, *in_short, "0 runs", "1 run", "2 runs", "–", "0.1235", "12,346"]
 
 

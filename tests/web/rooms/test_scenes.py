@@ -159,6 +159,8 @@ def test_a_module_that_is_allowed_is_derived_while_the_sliders_answer(
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/api/events" not in request.url else None)
     page.get_by_role("slider", name="H, ").press("ArrowRight")
+    commands = (page.locator("#terminal code").text_content() or "").splitlines()
+    assert [line.split()[2] for line in commands] == ["attention", "torch.nn:LSTM"], "one for each that is shown"
     B, H, T, D = (int(page.locator(f"#size-{letter}").input_value()) for letter in "BHTD")
     assert number_of(page, "LSTM") == f"{8 * B * H * T * (D + H):,}"
     assert asked == []

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from porism.errors import DataError
+from porism.report import numbers
 from porism.tasks.graphs.task import Graphs
 from porism.tasks.language.data.tokenizer import Tokenizer
 from porism.tasks.language.data.vocabulary import Vocabulary
@@ -149,8 +150,8 @@ def _note(run: LoadedRun, found: list[Prediction], payload: dict[str, Any]) -> s
     parts = [note for one in found for note in one.notes]
     details = found[0].details
     if "stopped" in details:
-        ended = "the end of a line" if details["stopped"] == "end of line" else "the number of words"
-        parts.append(f"stopped at {ended} after {details['words']} words")
+        ended = "stopped at the end of a line, after " if details["stopped"] == "end of line" else ""
+        parts.append(f"{ended}{numbers.counted(details['words'], 'word')}")
     return "; ".join([*dict.fromkeys(parts), _of(run, payload)])
 
 

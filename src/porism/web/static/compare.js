@@ -2,6 +2,7 @@
 
 import { $, $$, badge, command, copyButton, fill, h, reading, say, table } from "./dom.js";
 import { curves, wholeTicks } from "./plot.js";
+import { metricName } from "./room_headlines.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";
 import { leftOut, problem, showHeadline, startPage } from "./page.js";
@@ -34,7 +35,7 @@ function readAddress(parameters) {
     return row && row.state !== "damaged";
   });
   let x = parameters.get("x") ?? "epochs";
-  if (!(x in AXES)) { unread.push(`“${x}” is no axis: epochs are shown.`); x = "epochs"; }
+  if (!Object.hasOwn(AXES, x)) { unread.push(`“${x}” is no axis: epochs are shown.`); x = "epochs"; }
   leftOut(unread);
   return { runs: picked, metric: parameters.get("metric") ?? "", x };
 }
@@ -65,7 +66,7 @@ function renderPicks() {
       h("span", { class: "aside" }, row.task === task || !task ? fourDigits(row.value) : row.task),
       isPicked && refused.has(row.id) ? h("p", { class: "note block" }, refused.get(row.id)) : null);
   }));
-  say($("#fold-summary"), `${several(picked.length, "run")}${found?.metric ? `, by ${found.metric.replaceAll("_", " ")}` : ""}`);
+  say($("#fold-summary"), `${several(picked.length, "run")}${found?.metric ? `, by ${metricName(found.metric)}` : ""}`);
 }
 
 function render() {
@@ -85,8 +86,8 @@ function render() {
   fill($("#failed"), failed ? problem(failed) : null, ...found.refused.map(({ run, why }) => h("p", { class: "note" }, `${run ? `${run} is left out: ` : ""}${why.replace(/\.$/, "")}.`)));
   showHeadline(found.headline);
   say($("#summary"), found.summary);
-  const metric = found.metric.replaceAll("_", " ");
-  fill($("#metric"), ...found.metrics.map((name) => h("option", { value: name, selected: name === found.metric }, name.replaceAll("_", " "))));
+  const metric = metricName(found.metric);
+  fill($("#metric"), ...found.metrics.map((name) => h("option", { value: name, selected: name === found.metric }, metricName(name))));
   $("#metric").value = found.metric;
   const rows = found.table.rows.map(({ run, cells, best }) => [
     h("a", { href: `/models?run=${encodeURIComponent(run)}` }, badge(numberOf(run)), shortName(run)),

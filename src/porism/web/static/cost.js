@@ -244,7 +244,7 @@ function terminal({ names, orders }, at, over) {
   const written = (cost) => { const [name, inputs] = cost.target.split("@"); return name + (inputs ? inputs.split(";").map((input) => ` --input "${input}"`).join("") : ""); };
   const told = names.length > 1 ? Math.max(0, lastToCross(orders.map((order) => order ?? []).map((order) => (order.length ? order : [[1, 0]])))) : -1;
   const pair = told >= 0 && !rows.some(({ cost }) => cost.target.includes("@")) ? [rows[told + 1].cost, rows[0].cost] : null;
-  const text = pair ? `porism cost ${written(pair[0])} --against ${written(pair[1])} --along ${over} --at ${sizes(pair, over)}` : `porism cost ${written(rows[0].cost)} --at ${sizes([rows[0].cost])}`;
+  const text = pair ? `porism cost ${written(pair[0])} --against ${written(pair[1])} --along ${over} --at ${sizes(pair, over)}` : rows.map(({ cost }) => `porism cost ${written(cost)} --at ${sizes([cost])}`).join("\n");
   if ($("#terminal code")?.textContent !== text) fill($("#terminal"), command(text));
 }
 

@@ -8,7 +8,7 @@ import { RANGES, SIZES } from "./sizes.js";
 import { short } from "./words.js";
 
 const POINTS = 200;
-const binary = (size) => (size < 1024 ? String(size) : size < 2 ** 20 ? `${size / 1024} k` : size < 2 ** 30 ? `${size / 2 ** 20} M` : `${size / 2 ** 30} G`);
+const binary = (size) => (size < 1024 ? String(size) : size < 2 ** 20 ? `${size / 1024} k` : size < 2 ** 30 ? `${size / 2 ** 20} M` : size < 2 ** 40 ? `${size / 2 ** 30} G` : size.toExponential(0));
 
 /**
  * What plot.js draws, and its caption. layers: [{name, number, cost}], show: what is counted, over: the letter, called

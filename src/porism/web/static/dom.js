@@ -62,7 +62,7 @@ export function copyButton(label, text) {
 }
 
 /** A command line with a button that copies it. */
-export const command = (text) => h("div", { class: "copy" }, h("pre", {}, h("code", {}, text.split(/ (?=--)/).flatMap((part, i) => [i ? " " : "", h("span", {}, part)]))), copyButton("Copy", () => text));
+export const command = (text) => h("div", { class: "copy" }, h("pre", {}, h("code", {}, text.split(/(\n| (?=--))/).map((part, i) => (i % 2 ? part : h("span", {}, part))))), copyButton("Copy", () => text));
 
 /** A table: columns [{title, number?}], rows of [first cell, ...others]; each cell text or node. */
 export function table(label, columns, rows) {

@@ -1,7 +1,7 @@
 // The models room: the runs that are there, one of them as it learns, and its model to try.
 
 import { $, command, fill, h, reading, say } from "./dom.js";
-import { runHeadline } from "./room_headlines.js";
+import { metricName, runHeadline } from "./room_headlines.js";
 import { curves, wholeTicks } from "./plot.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";
@@ -62,7 +62,7 @@ function renderRun() {
   const valid = details.curves.find(({ name }) => name === "valid") ?? details.curves.at(-1) ?? { x: [], y: [], name: "" };
   const lower = details.lower_is_better !== false;
   const name = details.facts.recipe ?? details.id;
-  const metric = (details.metric ?? "").replaceAll("_", " ");
+  const metric = metricName(details.metric ?? "");
   const headline = runHeadline({ name, state: row?.state ?? "finished", metric, split: valid.name, points: valid.x.map((epoch, i) => [epoch, valid.y[i]]), lower, epochs: row?.epochs, counts: details.checkpoint?.best_epoch, message: row?.message });
   showHeadline(headline, name);
   say($("#summary"), sentences(row, valid, lower));
@@ -99,7 +99,7 @@ function sentences(row, valid, lower) {
   const parts = [];
   if (valid.y.length > 1) {
     const step = valid.y.at(-1) - valid.y.at(-2);
-    parts.push(step === 0 ? "As an epoch ago." : `${fourDigits(Math.abs(step))} ${step < 0 ? "lower" : "higher"} than an epoch ago${(step < 0) === lower ? "" : ", which is worse"}.`);
+    parts.push(step === 0 ? "The same as an epoch ago." : `${fourDigits(Math.abs(step))} ${step < 0 ? "lower" : "higher"} than an epoch ago${(step < 0) === lower ? "" : ", which is worse"}.`);
   }
   const at = progress?.id === details.id ? progress : details.progress;
   if (row?.state === "running" && at) {

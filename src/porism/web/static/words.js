@@ -20,6 +20,6 @@ export function short(value, unit = "") {
   let step = 0;
   while (Math.abs(number) >= 999.5 && step < PREFIXES.length - 1) { number /= 1000; step++; }
   const text = Math.abs(number) >= 99.95 || (step === 0 && Number.isInteger(number)) ? number.toFixed(0) : number.toPrecision(3);
-  const plain = Math.abs(number) >= 1e15 ? number.toExponential(2) : text;
+  const plain = Math.abs(number) >= 1e4 ? number.toExponential(2) : text;
   return `${plain} ${PREFIXES[step]}${unit}`.trim();
 }
