@@ -24,6 +24,9 @@ pytestmark = pytest.mark.sample(4)
                 "head = “x” is left out",
             ],
         ),
+        ("/patterns?method=toString&text=", ["“toString” is no method"]),
+        ("/compare?x=toString", ["“toString” is no axis"]),
+        ("/ledger?verdict=constructor&topic=__proto__", ["“constructor” is no verdict", "“__proto__” is no topic"]),
         ("/models?run=../x", ["There is no run “../x”"]),
         ("/compare?runs=nothing,compared/elman&x=joy", ["There is no run “nothing”.", "“joy” is no axis"]),
         ("/ledger?verdict=joy&open=x&q=" + "q" * 300, ["“joy” is no verdict", "There is no statement x."]),
@@ -43,6 +46,17 @@ def test_an_address_that_is_no_room_leads_to_one(open_room: OpenRoom) -> None:
     assert headline(page).endswith("textbook statements are wrong")
     page.go_back()
     page.get_by_role("button", name="No jobs").wait_for()
+
+
+@ONE_WIDTH
+def test_a_head_that_is_not_there_is_told_and_the_last_is_shown(open_room: OpenRoom) -> None:
+    page = open_room("/patterns?text=the+cat+sat&layer=9&head=50")
+    told = page.locator("#unknown .note", has_text="There is no head 50: head ")
+    told.wait_for()
+    last = (told.text_content() or "").removesuffix(" is shown.").rpartition(" ")[2]
+    assert page.locator("#head option:checked").text_content() == f"{last} of {last}"
+    assert f"Below is head {last}" in page.inner_text("#summary")
+    assert "There is no layer 9: layer 1 is shown." in page.inner_text("#unknown")
 
 
 @pytest.mark.parametrize("given", ["0", "-5", "1e30", "3.5", "", "1" + 30 * "0"])

@@ -99,7 +99,8 @@ def _of_run(payload: dict[str, Any]) -> Projected:
     known = [word if word in task.vocabulary or word.lower() not in task.vocabulary else word.lower() for word in words]
     layers = [module for module in run.model.modules() if isinstance(module, Heads)]
     if not words or payload["layer"] > len(layers):
-        what = f"it has {len(layers)} layers, got layer {payload['layer']}" if words else "the text has no words"
+        count = f"{len(layers)} layer{'' if len(layers) == 1 else 's'}"
+        what = f"it has {count}, got layer {payload['layer']}" if words else "the text has no words"
         raise DataError(f"patterns of {payload['source']}: {what}. Choose another.")
     seen: list[AttentionRequest] = []
     model: Any = run.model

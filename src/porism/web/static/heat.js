@@ -7,7 +7,7 @@ import { s } from "./dom.js";
  * with the cell that arrow keys or the pointer reach.
  */
 export function heat({ tokens, weights, label, signed, choose, chosen, number = 1 }) {
-  const n = tokens.length, cell = n > 32 ? 9 : n > 20 ? 14 : Math.max(24, 288 / n), words = n <= 32;
+  const n = tokens.length, cell = n > 32 ? 9 : n > 20 ? 14 : Math.max(24, 288 / (n || 1)), words = n <= 32;
   const edge = words ? 16 + 6.2 * Math.min(12, Math.max(...tokens.map((word) => word.length), 3)) : 4;
   const size = edge + n * cell + 4;
   // The last word's label leans over the right edge.

@@ -20,8 +20,9 @@ function readAddress(parameters) {
   const unread = [];
   const asked = parameters.get("verdict");
   const verdicts = asked === null ? ["wrong"] : asked === "all" ? [] : asked.split(",").filter((verdict) => {
-    if (!(verdict in VERDICTS)) unread.push(`“${verdict}” is no verdict, and is left out.`);
-    return verdict in VERDICTS;
+    const isKnown = Object.hasOwn(VERDICTS, verdict);
+    if (!isKnown) unread.push(`“${verdict}” is no verdict, and is left out.`);
+    return isKnown;
   });
   let topic = parameters.get("topic") ?? "";
   if (topic && !TOPICS.includes(topic)) { unread.push(`“${topic}” is no topic, and is left out.`); topic = ""; }

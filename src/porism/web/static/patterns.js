@@ -31,7 +31,7 @@ function readAddress(parameters) {
   };
   let method = parameters.get("method") ?? "taylor";
   method = method === "window" ? "sliding" : method;
-  if (!(method in METHODS)) { unread.push(`“${method}” is no method, and is left out.`); method = "taylor"; }
+  if (!Object.hasOwn(METHODS, method)) { unread.push(`“${method}” is no method, and is left out.`); method = "taylor"; }
   let source = parameters.get("run") ?? (parameters.size ? "" : runs[0] ?? "");
   if (source && !runs.includes(source)) { unread.push(`There is no run “${source}” with attention.`); source = ""; }
   const sizes = { layer: whole("layer", 1, 99), head: whole("head", 1, 99), K: whole("K", 2, 12, (K) => K % 2 === 0), W: whole("W", 4, 64) };
@@ -133,8 +133,8 @@ function render() {
   if (document.activeElement !== $("#text")) $("#text").value = text;
   $("#source").value = source;
   const heads = answer?.heads.length ?? 0;
-  fill($("#head"), ...Array.from({ length: Math.max(heads, head) }, (_, i) => h("option", { value: i + 1, selected: i + 1 === head }, `${i + 1}${heads ? ` of ${heads}` : ""}`)));
-  fill($("#layer"), ...Array.from({ length: Math.max(answer?.layers ?? 1, layer) }, (_, i) => h("option", { value: i + 1, selected: i + 1 === layer }, `${i + 1}${answer ? ` of ${answer.layers}` : ""}`)));
+  fill($("#head"), ...Array.from({ length: heads || head }, (_, i) => h("option", { value: i + 1, selected: i + 1 === Math.min(head, heads || head) }, `${i + 1}${heads ? ` of ${heads}` : ""}`)));
+  fill($("#layer"), ...Array.from({ length: answer?.layers ?? layer }, (_, i) => h("option", { value: i + 1, selected: i + 1 === Math.min(layer, answer?.layers ?? layer) }, `${i + 1}${answer ? ` of ${answer.layers}` : ""}`)));
   renderMethods();
   renderHeats();
   renderOrders();
@@ -146,7 +146,8 @@ function render() {
   fill($("#summary"), source ? ["All heads of the run ", h("a", { href: `/models?run=${encodeURIComponent(source)}` }, source), ` on your sentence; below is head ${Math.min(head, heads || head)}${alone}. `] : `Seeded random queries and keys: no run with attention is picked. Below is head ${Math.min(head, heads || head)}${alone}. `,
     hybrid && method !== "hybrid" ? `Exact in a window of ${W} and the series of order ${K} beyond, it is ${distance(hybrid.error)}. ` : null,
     h("a", { href: `/cost?of=attention,${OF_COST[method] === "attention" ? "taylor" : OF_COST[method]}` }, "What does each cost?"));
-  const notes = [];
+  const notes = Object.entries({ layer: answer?.layers, head: heads }).filter(([name, count]) => count && store.state[name] > count)
+    .map(([name, count]) => `There is no ${name} ${store.state[name]}: ${name} ${count} is shown.`);
   if (answer?.unknown.length) notes.push(`Not in the model's vocabulary: ${listed(answer.unknown.map((word) => `“${word}”`))}.`);
   if (answer?.cut || words().length > MOST) notes.push(`Only the first ${MOST} words are shown.`);
   fill($("#unknown"), ...notes.map((note) => h("p", { class: "note" }, note)), failed ? problem(failed) : null);
