@@ -1,6 +1,7 @@
 """A claim that could not be decided is not accepted, and a decision takes both forms and the cases that it names."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from porism.claims.checks.compare import compared, tried
 from porism.claims.claim import Claim, Empirical, Finding, Ruling
 from porism.claims.decide import decide, mixed, seen, tally
+from porism.claims.kept.result import KeptResult, KeptRun, encode_kept
 from porism.errors import ClaimError, MissingExtra
 
 Formula = Callable[[float], float]
@@ -154,3 +156,18 @@ def test_a_judge_that_raises_is_a_check_that_failed() -> None:
 
     decision = decide(claim("holds", judge=judge, rival=twice))
     assert (decision.outcome, seen(decision)) == ("fail", "the check itself failed: KeyError: 'x'")
+
+
+def test_a_kept_run_that_leaves_the_answer_open_is_told_from_one_that_is_missing(tmp_path: Path) -> None:
+    runs = tuple(KeptRun({"recipe": "a"}, seed, {"test.accuracy": 0.8}) for seed in (1, 2, 3))
+    kept = KeptResult("few", "porism compare images a", "digits", {"cpu": "one"}, {"porism": "0.2"}, runs)
+    (tmp_path / "few.json").write_bytes(encode_kept(kept))
+    undecided = empirical(kept="few", rule=lambda result: Ruling(None, f"{result.seeds} seeds, where 5 are needed"))
+    found, missing = decide(undecided, tmp_path), decide(undecided)
+    assert (found.outcome, found.word) == ("open", "open: its kept run is too small to decide it")
+    assert seen(found) == "3 seeds, where 5 are needed (digits, 3 seeds, one)"
+    assert (missing.outcome, missing.word) == ("open", "open: no run decides it yet")
+    assert tally([found, missing]) == (
+        "0 computed, 0 decided by kept runs, 2 open (1 by runs too small to decide them, 1 for want of a run, data or "
+        "a package)"
+    )

@@ -13,6 +13,7 @@ from porism.claims.kept.result import KeptResult, read_kept
 from porism.errors import MissingExtra
 
 Outcome = Literal["pass", "fail", "open"]
+UNDECIDED = "open: its kept run is too small to decide it"
 By = Literal["computation", "published numbers", "kept run", ""]
 
 
@@ -57,7 +58,9 @@ class Decision:
                 return "computed" if self.by == "computation" else "by published numbers"
         if isinstance(self.claim, Empirical) and self.claim.way == "not by training":
             return "open: not for training to decide"
-        return "open: a package is missing" if self.missing else "open: no run decides it yet"
+        if self.missing:
+            return "open: a package is missing"
+        return UNDECIDED if self.by == "kept run" else "open: no run decides it yet"
 
 
 def tally(decisions: Sequence[Decision]) -> str:
@@ -68,15 +71,17 @@ def tally(decisions: Sequence[Decision]) -> str:
     """
     words = Counter(decision.word for decision in decisions)
     computed, published, failed = (words[word] for word in ("computed", "by published numbers", "failed"))
-    kept = sum(decision.by == "kept run" for decision in decisions)
-    undecidable = words["open: not for training to decide"]
+    kept = sum(decision.by == "kept run" and decision.outcome == "pass" for decision in decisions)
+    undecided, undecidable = words[UNDECIDED], words["open: not for training to decide"]
     still_open = sum(decision.outcome == "open" for decision in decisions)
     side_facts = sum(decision.outcome == "open" and decision.known is not None for decision in decisions)
     kinds = []
     if undecidable:
         kinds.append(f"{undecidable} not for training to decide")
-    if still_open > undecidable:
-        kinds.append(f"{still_open - undecidable} for want of a run, data or a package")
+    if undecided:
+        kinds.append(f"{undecided} by runs too small to decide them")
+    if wanting := still_open - undecidable - undecided:
+        kinds.append(f"{wanting} for want of a run, data or a package")
     if side_facts:
         kinds.append(f"{side_facts} of them with a side fact that was computed and decides nothing")
     by_published = f" {published} by published numbers," if published else ""
@@ -126,7 +131,8 @@ def _of_kept(claim: Empirical, folder: Path | None) -> Decision:
         return Decision(claim, "fail", known=known, why=f"what is known without training is not so: {known.evidence}")
     ruling = _ruling(claim, folder)
     if ruling.answer is None:
-        return Decision(claim, "open", known=known, kept=ruling.evidence)
+        by: By = "kept run" if claim.rule is not None and read_kept(claim.kept, folder) is not None else ""
+        return Decision(claim, "open", by, known=known, kept=ruling.evidence)
     return Decision(claim, "pass", "kept run", answer=ruling.answer, kept=ruling.evidence, known=known)
 
 
