@@ -111,6 +111,15 @@ def lazy(module: str) -> Any:
     return Lazy(module)
 
 
+def package(module: str, reason: str | None = None) -> None:
+    """At the top of a file that is about a package: skips it where that is not installed.
+
+    pytest.importorskip would import it in every process that collects the file, whoever runs it.
+    """
+    if find_spec(module) is None:
+        pytest.skip(reason or f"{module} is not installed", allow_module_level=True)
+
+
 @cache
 def no_triton() -> str | None:
     """Why Triton's kernels cannot run here, on a GPU or in the interpreter; None where they can."""

@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 import torch
+from tests import needs
 from tests.layers.gcn.graphs import drawn
 from torch import Tensor
 
 from porism.layers.gcn import Graph, GraphConvolution
 from porism.testing.gradients import relative_error
 
-geometric = pytest.importorskip("torch_geometric", reason="the peer is an extra: pip install 'porism[graphs]'")
+needs.package("torch_geometric", reason="the peer is an extra: pip install 'porism[graphs]'")
+geometric = needs.lazy("torch_geometric")
 
 CLOSE = 1e-12
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -29,9 +31,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def peers(D: int, H: int, **options: Any) -> tuple[GraphConvolution, Any]:
     torch.manual_seed(0)
-    from torch_geometric.nn import GCNConv
-
-    peer = GCNConv(D, H, **options).double()
+    peer = geometric.nn.GCNConv(D, H, **options).double()
     if peer.bias is not None:
         torch.nn.init.normal_(peer.bias)
     ours = GraphConvolution(D, H, **options).double()
@@ -123,8 +123,7 @@ def test_state_dicts_are_the_peers_both_ways(bias: bool) -> None:
 
 def test_a_graph_is_made_of_its_data() -> None:
     edges, weights = drawn(7)
-    from torch_geometric.data import Data
-
+    Data = geometric.data.Data
     assert weights is not None
     actual = Graph.from_data(Data(edge_index=edges, edge_weight=weights, num_nodes=7))
     assert torch.equal(actual.to_dense(), Graph(edges, weights, num_nodes=7).to_dense())

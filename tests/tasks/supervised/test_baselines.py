@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 import torch
+from tests import needs
 
 from porism.tasks.supervised import baselines
 from porism.tasks.supervised.baselines import LINEAR, LOGISTIC, PENALTIES
 from porism.tasks.supervised.recipes import RECIPES
 from porism.tasks.supervised.task import Supervised
 
-pytest.importorskip("sklearn")
+needs.package("sklearn")
 
 
 def table(count: int = 300) -> tuple[torch.Tensor, torch.Tensor]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests import needs
 from tests.tasks.sentiment.conftest import WriteReviews, few_reviews
 
 from porism.cli import main
@@ -22,7 +23,8 @@ from porism.tasks.sentiment.task import Sentiment
 from porism.training.progress import NoProgress
 from porism.training.session import best_checkpoint, restore_task, trained_model
 
-transformers = pytest.importorskip("transformers", reason="the encoders are those of the transformers package")
+needs.package("transformers", reason="the encoders are those of the transformers package")
+transformers = needs.lazy("transformers")
 
 
 def fine_tuning(folder: Path, *changed: str) -> list[str]:
