@@ -13,7 +13,7 @@ from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
 from porism.runs.recipe import Recipe
 from porism.runs.tuning import Space
-from porism.tasks.speech.baselines import baseline_metrics
+from porism.tasks.speech.baselines import baseline_metrics, baseline_notes
 from porism.tasks.speech.data import Recordings, load_recordings
 from porism.tasks.speech.data.augment import mask_frequencies, mask_times
 from porism.tasks.speech.data.batches import Buckets, Example, UtteranceBatches, examples
@@ -211,7 +211,14 @@ class Speech(Task):
 
     def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
         texts = {split: [example.text for example in self.examples(split)] for split in self.splits}
-        return baseline_metrics(texts, self.vocabulary)
+        features = {split: [example.features[0] for example in self.examples(split)] for split in self.splits}
+        return baseline_metrics(texts, self.vocabulary, features)
+
+    def baseline_notes(self) -> Sequence[str]:
+        return baseline_notes({split: len(self.recordings.splits[split]) for split in self.splits})
+
+    def baselines_key(self) -> Hashable:
+        return super().baselines_key(), self.recipe.features
 
     def limit(self) -> dict[str, dict[str, float]]:
         return {split: {"loss": lowest_loss(self.recipe, len(SYMBOLS))} for split in self.splits}
