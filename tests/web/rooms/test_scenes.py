@@ -392,6 +392,7 @@ def test_the_wavefront_lights_a_diagonal_at_once(open_room: OpenRoom) -> None:
         page.get_by_role("button", name="Step on").click()
     assert page.locator("#grid svg").get_attribute("aria-label") == "Step 6 of 15: 6 cells at once"
     assert page.locator("#grid [data-now]").count() == 6
+    assert page.inner_text("#grid-told") == "Step 6 of 15: 6 cells at once"
 
 
 def test_the_page_says_that_it_is_not_connected_goes_on_and_recovers(own_server: Served, open_room: OpenRoom) -> None:

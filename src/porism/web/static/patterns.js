@@ -191,7 +191,9 @@ function wavefront() {
       cells.push(s("rect", { class: at > step ? "empty" : "cell c1", opacity: at < step ? 0.35 : 1, "data-now": at === step, x: x * 26, y: y * 26, width: 24, height: 24, rx: 2 }));
     }
     fill($("#grid"), s("svg", { viewBox: "0 0 208 208", class: "small", role: "img", "aria-label": text }, cells));
-    announce($("#grid-told"), text);
+    // What is read lags by a second; what is seen may not.
+    say($("#grid-told"), text);
+    announce($("#grid-read"), text);
   };
   const move = (by) => { step = ((step - 1 + by + steps) % steps) + 1; draw(); };
   const stop = () => { clearInterval(timer); timer = 0; $("#grid-play").textContent = "Play"; };
