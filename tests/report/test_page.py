@@ -146,6 +146,14 @@ def test_published_splits_and_metrics_stand_beside_the_measured(write_run: Write
     assert "Measured beside published" not in report(tmp_path, write_run("b", metrics=metrics()))[0]
 
 
+def test_metrics_are_written_as_people_write_them(write_run: WriteRun, tmp_path: Path) -> None:
+    scores = {split: {"perplexity": 150.0, "macro_f1": 0.5} for split in ("valid", "test")}
+    text, _ = report(tmp_path, write_run(metrics=metrics(metrics=scores, published={"test": {"macro_f1": 0.6}})))
+    assert '<th scope="row">macro F1</th>' in text
+    assert "<td>macro F1</td>" in text
+    assert "macro f1" not in text
+
+
 def test_an_unfinished_run_is_labelled_and_drawn(write_run: WriteRun, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     text, outline = report(tmp_path, write_run())

@@ -22,7 +22,7 @@ def _environment() -> Environment:
     environment = template_environment("porism.report")
     for function in (numbers.count, numbers.amount, numbers.score, numbers.difference, numbers.percent):
         environment.filters[function.__name__] = function
-    for shown in (numbers.brief, numbers.duration):
+    for shown in (numbers.brief, numbers.duration, numbers.metric_name):
         environment.filters[shown.__name__] = shown
     environment.filters["plain"] = plain
     environment.filters["series"] = series
