@@ -53,6 +53,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    # Triton's bindings say at the end what nobody collected.
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _torch_keeps_its_kernels() -> Iterator[None]:
     """After a product in bfloat16 that this CPU does not have, torch turns oneDNN off for the rest of the process."""

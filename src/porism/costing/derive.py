@@ -154,6 +154,8 @@ def _advice(target: Target, cause: BaseException) -> str:
         return "It needs numbers, and none are on a GPU that is not there: count it with device='cpu'."
     if (isinstance(cause, NEEDS_NUMBERS) or "meta tensor" in str(cause)) and not target.has_weights:
         return "It needs numbers, and its weights have none: make it on the CPU, with few layers and small widths."
+    if isinstance(cause, NotImplementedError) and " on CPU" in str(cause) and not target.follows_gpu:
+        return "torch has no kernel for it on a CPU: count it with device='cuda', which needs no GPU."
     return (
         "Check the inputs, and that a letter means the same size wherever it stands; a size that something divides, "
         "as five halvings do, is written 32*N."

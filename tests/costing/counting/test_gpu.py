@@ -1,6 +1,7 @@
 """Costs on a GPU from a machine without one: the kernels, masks and precisions that torch takes there."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 from porism import cost
@@ -75,6 +77,59 @@ def test_attention_takes_the_kernel_that_a_gpu_takes(
     names = found.target.count({"B": 2, "A": 4, "T": T}).forward[""]
     assert list(names) == (["bmm"] if kernel == "math" else [f"_scaled_dot_product_{kernel}_attention"])
     assert found.at(B=2, A=4, T=T).activation_bytes == expected
+
+
+def by_mask(mask: Any, x: Tensor) -> Tensor:
+    T = x.shape[2]
+    return flex_attention(x, x, x, block_mask=create_block_mask(mask, None, None, T, T, device=x.device))
+
+
+def pairs_in_blocks(mask: Any, T: int, side: int = 128) -> int:
+    """Pairs in the blocks of which one pair is visible, pair by pair."""
+    at = torch.arange(T)
+    shown = mask(0, 0, at[:, None], at).expand(T, T)
+    visible = torch.nn.functional.pad(shown, (0, -T % side, 0, -T % side))
+    blocks = visible.unflatten(0, (-1, side)).unflatten(2, (-1, side)).any(3).any(1)
+    return int(blocks.repeat_interleave(side, 0).repeat_interleave(side, 1)[:T, :T].sum())
+
+
+MASKS = {
+    "causal": lambda b, h, q, k: q >= k,
+    "window": lambda b, h, q, k: (q >= k) & (q - k < 200),
+    "first half": lambda b, h, q, k: k < 150,
+}
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("name", MASKS)
+def test_flex_attention_counts_the_blocks_that_its_mask_shows(name: str) -> None:
+    mask = MASKS[name]
+    found = cost(partial(by_mask, mask), "B A T D", device="cuda")
+    for T in (100, 128, 129, 300, 640):
+        at = found.at(B=2, A=3, T=T, D=16)
+        pairs = T * T if T <= 128 else pairs_in_blocks(mask, T)
+        assert at.flops == 4 * 6 * 16 * pairs
+        assert at.backward_flops == 10 * 6 * 16 * pairs
+
+
+def test_flex_attention_keeps_its_output_and_two_numbers_a_row() -> None:
+    found = cost(lambda x: flex_attention(x, x, x, score_mod=lambda s, b, h, q, k: s + q - k), "B A T D", device="cuda")
+    # x, the output, log-sum-exp and largest score; the mask of one block that stands for none has four integers.
+    assert str(found.activation_bytes) == "8*(A*B*D*T + A*B*T + 2)"
+    assert str(found.flops) == "4*A*B*D*T**2"
+
+
+def test_flex_attention_under_a_mask_of_what_goes_in_is_a_lower_bound() -> None:
+    def within_documents(x: Tensor, document: Tensor) -> Tensor:
+        return by_mask(lambda b, h, q, k: document[q] == document[k], x)
+
+    at = cost(within_documents, "B A T D", "T : int < 5", device="cuda").at(B=1, A=1, T=300, D=8)
+    assert at.flops.label == "lower bound"
+
+
+def test_flex_attention_on_a_cpu_is_refused_with_what_to_do() -> None:
+    with pytest.raises(PorismError, match=r"does not support backward on CPU.* count it with device='cuda'"):
+        cost(lambda x: flex_attention(x, x, x), "B A T D")
 
 
 def test_norms_keep_their_statistics_in_float32() -> None:

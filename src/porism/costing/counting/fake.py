@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
 from torch._ops import OpOverload
 from torch._subclasses.fake_impls import has_meta, op_implementations_checks
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
@@ -383,3 +384,8 @@ def _is_pointwise(func: Any) -> bool:
 def _writes_first(func: Any) -> bool:
     alias = func._schema.arguments[0].alias_info
     return alias is not None and alias.is_write
+
+
+# Operators that carry functions look for a rule by the mode's class, and not by those it inherits from.
+for _operator in (flex_attention, flex_attention_backward):
+    _operator.py_impl(ShapeMode)(_operator.python_key_table[FakeTensorMode])

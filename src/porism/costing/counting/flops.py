@@ -26,6 +26,9 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+from porism.costing.counting import known
 
 aten = torch.ops.aten
 
@@ -404,12 +407,31 @@ def _visible(query: Tensor, key: Tensor, block_mask: Sequence[Any]) -> Fraction:
     lengths = query.shape[-2], key.shape[-2]
     if rows >= lengths[0] and columns >= lengths[1]:
         return Fraction(1)  # no mask was given, or a single block
-    if isinstance(block_mask[2], FakeTensor):
-        raise ValueError("a mask without numbers does not say which blocks it leaves out")
-    blocks = [part for part in (block_mask[2], block_mask[4]) if part is not None]  # of those in part, and in full
-    pairs = sum(int(part.sum()) for part in blocks) * min(rows, lengths[0]) * min(columns, lengths[1])
-    masks = blocks[0].shape[0] * blocks[0].shape[1]
+    with _disable_current_modes():  # which would take the numbers for shapes
+        return _visible_share(lengths, rows, columns, block_mask)
+
+
+def _visible_share(lengths: tuple[int, int], rows: int, columns: int, block_mask: Sequence[Any]) -> Fraction:
+    pairs = masks = 0
+    # For every row of blocks the columns of those that are visible, listed first: of those in part, and in full.
+    for numbers, indices in (block_mask[2:4], block_mask[4:6]):
+        if numbers is None:
+            continue
+        listed, column = _integers(numbers), _integers(indices)
+        masks = listed.shape[0] * listed.shape[1]
+        is_visible = torch.arange(column.shape[-1]) < listed[..., None]
+        width = (lengths[1] - column * columns).clamp(0, columns)
+        height = (lengths[0] - torch.arange(listed.shape[-1]) * rows).clamp(0, rows)
+        pairs += int((is_visible * width * height[:, None]).sum())
     return Fraction(pairs, masks * lengths[0] * lengths[1])
+
+
+def _integers(tensor: Tensor) -> Tensor:
+    """The numbers of a part of a mask. One that depends on what goes in differs from text to text."""
+    found = None if known.is_drawn(tensor) else known.numbers_of(tensor)
+    if found is None:
+        raise ValueError("a mask without numbers does not say which blocks it leaves out")
+    return found.cpu().long()
 
 
 def flex_attention_flops(

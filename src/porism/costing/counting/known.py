@@ -6,7 +6,7 @@ code asks for its numbers, and not before.
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +22,8 @@ aten = torch.ops.aten
 MOST_ELEMENTS = 2**24
 MOST_CALLS = 100
 """In a row, after which numbers are followed no further: a loop may go on for thousands of steps."""
+SORTS = frozenset({aten.sort.default, aten.sort.stable})
+"""They give two tensors, both of which are followed: FlexAttention lists the blocks of a mask by them."""
 UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
 
 
@@ -29,6 +31,7 @@ class _Origin(NamedTuple):
     """The call that made a tensor. `versions` tell whether one of its tensors was written to since."""
 
     operator: Any
+    """Or what gives one of its tensors."""
     args: Any
     kwargs: Any
     versions: tuple[int, ...]
@@ -55,8 +58,19 @@ def is_drawn(tensor: Tensor) -> bool:
 
 def remember(out: Any, operator: Any, args: Any, kwargs: Any) -> None:
     """Keep the call that made a tensor, if all that went in is known."""
-    if type(out) is not FakeTensor or not _is_decided(operator):
-        return
+    if operator in SORTS and isinstance(out, tuple):
+        for place, part in enumerate(out):
+            _remember(part, partial(_part, operator, place), args, kwargs)
+    elif type(out) is FakeTensor and _is_decided(operator):
+        _remember(out, operator, args, kwargs)
+
+
+def _part(operator: Any, place: int, *args: Any, **kwargs: Any) -> Tensor:
+    found: Tensor = operator(*args, **kwargs)[place]
+    return found
+
+
+def _remember(out: Tensor, operator: Any, args: Any, kwargs: Any) -> None:
     tensors = tensors_in((args, kwargs))
     depth = 1 + max((_depth(tensor) for tensor in tensors), default=0)
     if depth <= MOST_CALLS and all(_is_known(tensor) for tensor in tensors):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.attention import flex_attention
 
 from porism.costing.counting.arguments import tensors_in
 from porism.costing.counting.fake import CPU, GPU, ShapeMode
@@ -40,13 +41,24 @@ def gpu_followed(mode: ShapeMode) -> Iterator[None]:
     FakeTensor.is_cuda = property(lambda x: x.device.type == "cuda")  # type: ignore[assignment]
     FakeTensor.is_cpu = property(lambda x: x.device.type == "cpu")  # type: ignore[assignment]
     try:
-        with autocast_followed(library):
+        with autocast_followed(library), _flex_attention_as_it_is():
             yield
     finally:
         del FakeTensor.is_cuda, FakeTensor.is_cpu
         FakeTensor.device = device  # type: ignore[method-assign]
         mode.stands_for_gpu = False
         library._destroy()
+
+
+@contextmanager
+def _flex_attention_as_it_is() -> Iterator[None]:
+    """torch compiles it where a user did not, and warns of that: here nothing is computed, and its formula counts."""
+    outer = flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG
+    flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True
+    try:
+        yield
+    finally:
+        flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = outer
 
 
 def _device(tensor: FakeTensor) -> torch.device:
