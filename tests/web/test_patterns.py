@@ -81,7 +81,7 @@ def test_a_run_shows_its_own_weights_and_names_unknown_words(trained: Path) -> N
 
 
 def test_a_layer_that_is_not_there_is_refused(trained: Path) -> None:
-    with pytest.raises(DataError, match="it has 1 layers, got layer 2"):
+    with pytest.raises(DataError, match="it has 1 layer, got layer 2"):
         ask(source="tiny/attention", path=str(trained / "tiny/attention"), layer=2)
 
 

@@ -28,6 +28,7 @@ class Decision:
     within: what was found for the statement in the cases for which the ledger says that it agrees.
     answer: whether an empirical statement holds, by its kept run.
     kept: the evidence of that run, or what it lacks.
+    is_undecided: whether there is a kept run that leaves the answer open.
     known: the side fact of an empirical statement, which decides nothing.
     missing: what to install, where that keeps the claim open.
     why: why it failed.
@@ -41,6 +42,7 @@ class Decision:
     within: Finding | None = None
     answer: bool | None = None
     kept: str = ""
+    is_undecided: bool = False
     known: Finding | None = None
     seconds: float = 0.0
     missing: str = ""
@@ -60,7 +62,7 @@ class Decision:
             return "open: not for training to decide"
         if self.missing:
             return "open: a package is missing"
-        return UNDECIDED if self.by == "kept run" else "open: no run decides it yet"
+        return UNDECIDED if self.is_undecided else "open: no run decides it yet"
 
 
 def tally(decisions: Sequence[Decision]) -> str:
@@ -71,7 +73,7 @@ def tally(decisions: Sequence[Decision]) -> str:
     """
     words = Counter(decision.word for decision in decisions)
     computed, published, failed = (words[word] for word in ("computed", "by published numbers", "failed"))
-    kept = sum(decision.by == "kept run" and decision.outcome == "pass" for decision in decisions)
+    kept = sum(decision.by == "kept run" for decision in decisions)
     undecided, undecidable = words[UNDECIDED], words["open: not for training to decide"]
     still_open = sum(decision.outcome == "open" for decision in decisions)
     side_facts = sum(decision.outcome == "open" and decision.known is not None for decision in decisions)
@@ -131,8 +133,8 @@ def _of_kept(claim: Empirical, folder: Path | None) -> Decision:
         return Decision(claim, "fail", known=known, why=f"what is known without training is not so: {known.evidence}")
     ruling = _ruling(claim, folder)
     if ruling.answer is None:
-        by: By = "kept run" if claim.rule is not None and read_kept(claim.kept, folder) is not None else ""
-        return Decision(claim, "open", by, known=known, kept=ruling.evidence)
+        has_run = claim.rule is not None and read_kept(claim.kept, folder) is not None
+        return Decision(claim, "open", known=known, kept=ruling.evidence, is_undecided=has_run)
     return Decision(claim, "pass", "kept run", answer=ruling.answer, kept=ruling.evidence, known=known)
 
 

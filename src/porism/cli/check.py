@@ -152,7 +152,7 @@ def _plain(decision: "Decision") -> dict[str, Any]:
         "ledger": claim.verdict,
         "precise": claim.precise,
         "evidence": seen(decision),
-        "by": decision.by if decision.outcome == "pass" else None,
+        "by": decision.by or None,
         "answer": decision.answer,
         "side_fact": decision.known.evidence if decision.known else None,
         "seconds": round(decision.seconds, 3),

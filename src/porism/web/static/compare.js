@@ -2,7 +2,7 @@
 
 import { $, $$, badge, command, copyButton, fill, h, reading, say, table } from "./dom.js";
 import { curves, wholeTicks } from "./plot.js";
-import { metricName } from "./room_headlines.js";
+import { metricName } from "./metric_name.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";
 import { leftOut, problem, showHeadline, startPage } from "./page.js";

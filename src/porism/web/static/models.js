@@ -1,7 +1,8 @@
 // The models room: the runs that are there, one of them as it learns, and its model to try.
 
 import { $, command, fill, h, reading, say } from "./dom.js";
-import { metricName, runHeadline } from "./room_headlines.js";
+import { metricName } from "./metric_name.js";
+import { runHeadline } from "./room_headlines.js";
 import { curves, wholeTicks } from "./plot.js";
 import { createStore } from "./store.js";
 import { ask, hear, watch } from "./live.js";

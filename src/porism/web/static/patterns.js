@@ -128,13 +128,17 @@ function renderOrders() {
   });
 }
 
+/** Offer 1 to count, or to the one that is picked while the count is not known; beyond it the last is shown. */
+const choices = (name, count, picked) => fill($(`#${name}`), ...Array.from({ length: count || picked }, (_, i) =>
+  h("option", { value: i + 1, selected: i + 1 === Math.min(picked, count || picked) }, `${i + 1}${count ? ` of ${count}` : ""}`)));
+
 function render() {
   const { method, K, W, head, run: source, text, layer } = store.state;
   if (document.activeElement !== $("#text")) $("#text").value = text;
   $("#source").value = source;
   const heads = answer?.heads.length ?? 0;
-  fill($("#head"), ...Array.from({ length: heads || head }, (_, i) => h("option", { value: i + 1, selected: i + 1 === Math.min(head, heads || head) }, `${i + 1}${heads ? ` of ${heads}` : ""}`)));
-  fill($("#layer"), ...Array.from({ length: answer?.layers ?? layer }, (_, i) => h("option", { value: i + 1, selected: i + 1 === Math.min(layer, answer?.layers ?? layer) }, `${i + 1}${answer ? ` of ${answer.layers}` : ""}`)));
+  choices("head", heads, head);
+  choices("layer", answer?.layers, layer);
   renderMethods();
   renderHeats();
   renderOrders();

@@ -2,9 +2,6 @@
 
 import { listed, fourDigits, several } from "./words.js";
 
-/** A metric as people write it: "cross entropy", "CER". */
-export const metricName = (metric) => metric.replaceAll("_", " ").replace(/\b(auc|cer|f1|wer)\b/g, (name) => name.toUpperCase());
-
 /** A share in per cent. The sign may not begin a line of its own. */
 export const percent = (share) => `${share >= 0.0995 ? Math.round(share * 100) : Number((share * 100).toPrecision(2))}\u00a0%`;
 
