@@ -403,7 +403,7 @@ def test_metrics_are_written_as_people_write_them(blank: "Page") -> None:
     """As in reports."""
     metrics = ["cer", "wer", "macro_f1", "cross_entropy", "accuracy", "bits_per_dimension", "auc"]
     written = blank.evaluate(
-        """async (metrics) => metrics.map((await import("/room_headlines.js")).metricName)""", metrics
+        """async (metrics) => metrics.map((await import("/metric_name.js")).metricName)""", metrics
     )
     assert written == [numbers.metric_name(metric) for metric in metrics]
 
