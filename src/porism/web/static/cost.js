@@ -11,7 +11,6 @@ import { sizeSlider } from "./sizes.js";
 import { createStore } from "./store.js";
 import { ask, isFile, progressText, run } from "./live.js";
 import { measuring } from "./measuring.js";
-import { saving } from "./saving.js";
 import { leftOut, problem, showHeadline, startPage } from "./page.js";
 import { capital, listed, short, times } from "./words.js";
 
@@ -348,10 +347,16 @@ $("#add")?.addEventListener("input", (event) => { $("#inputs-row").hidden = !eve
 $("#targets")?.append(...[...data.targets, ...data.allowed].map((target) => h("option", { value: target })));
 if (!isFile) {
   $("#measure").addEventListener("click", measuring($("#measure"), $("#measured"), measured));
-  saving($("#save"), () => ({
-    ...data, allowed: [], costs: pickedCosts(), state: { ...store.state, of: pickedCosts().map(({ target }) => target), at: sizesNow() },
-    left_out: store.state.of.filter((target) => !costs.has(target)).map((target) => `${nameOf(target)} is left out: it was not derived.`),
-  }));
+  $("#save").addEventListener("click", async (event) => {
+    const shown = pickedCosts(), of = shown.map(({ target }) => target);
+    if (!of.some((target) => target.includes(":"))) return;
+    event.preventDefault();
+    const left_out = store.state.of.filter((target) => !costs.has(target)).map((target) => `${nameOf(target)} is left out: it was not derived.`);
+    try {
+      const { save } = await import("./saving.js");
+      await save($("#save").href, { ...data, allowed: [], costs: shown, state: { ...store.state, of, at: sizesNow() }, left_out });
+    } catch { fill($("#measured"), problem({ message: "The server does not answer.", hint: "Is porism serve still running?" })); }
+  });
 }
 $("#buttons").prepend(...(isFile ? [] : [copyButton("Copy link", () => store.address)]));
 startPage();
