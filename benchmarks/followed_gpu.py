@@ -21,6 +21,7 @@ from typing import Any
 import torch
 import tyro
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 from architectures import arguments, made, really_kept, words
@@ -47,6 +48,23 @@ class Attend(nn.Module):
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.project(x).chunk(3, -1))
         attended: Tensor = scaled_dot_product_attention(q, k, v, dropout_p=self.dropout, is_causal=self.is_causal)
         return attended.transpose(1, 2).flatten(2)
+
+
+class AttendFlexibly(nn.Module):
+    """FlexAttention under a causal mask of blocks, or under a changed score and no mask."""
+
+    def __init__(self, heads: int, width: int, masked: bool = True) -> None:
+        super().__init__()
+        self.heads, self.masked = heads, masked
+        self.project = nn.Linear(heads * width, 3 * heads * width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.project(x).chunk(3, -1))
+        if self.masked:
+            T = x.shape[1]
+            mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, T, T, device=x.device)
+            return flex_attention(q, k, v, block_mask=mask)
+        return flex_attention(q, k, v, score_mod=lambda score, b, h, i, j: score + i - j)
 
 
 @dataclass(frozen=True)
@@ -94,6 +112,8 @@ def cases() -> list[Case]:
         Case("attention of 10", lambda: Attend(4, 10), "B T 40"),
         Case("attention of 64, causal, dropout", lambda: Attend(4, 64, 0.1, True), "B T 256"),
         Case("attention of 256", lambda: Attend(2, 256), "B T 512"),
+        Case("FlexAttention, causal blocks", lambda: AttendFlexibly(4, 32), "B T 128", ("fp32", "bf16")),
+        Case("FlexAttention, changed score", lambda: AttendFlexibly(4, 32, False), "B T 128", ("fp32", "bf16")),
         Case("TransformerEncoderLayer", encoder_layer, "B T 64"),
         Case(
             "TransformerEncoderLayer, norm first", lambda: encoder_layer(norm_first=True, activation="gelu"), "B T 64"
