@@ -18,6 +18,8 @@ from porism.tasks.language.recipes import LanguageRecipe
 from porism.training.task import Carry
 
 EVALUATION_STEPS = 100
+EVALUATION_STEPS_ON_GPU = 500
+"""Where a window of 100 is over before the next has been started from Python."""
 
 
 class RecurrentModel(LanguageModel):
@@ -31,7 +33,7 @@ class RecurrentModel(LanguageModel):
 
     @property
     def evaluation_steps(self) -> int:
-        return EVALUATION_STEPS
+        return EVALUATION_STEPS_ON_GPU if self.embedding.weight.is_cuda else EVALUATION_STEPS
 
     def start(self, batch: int) -> Carry:
         names = ("h", "c") if self.recipe.model == "lstm" else ("h",)
