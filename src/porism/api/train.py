@@ -225,7 +225,7 @@ def of_one_step(kind: type[Task]) -> type[Task]:
 
     def batches(self: Task, epoch: int, seed: int) -> Any:
         whole = kind.batches(self, epoch, seed)
-        return [whole[index] for index in range(min(len(whole), self.recipe.check_val_every_n_epoch))]
+        return [whole[index] for index in range(min(len(whole), self.recipe.epochs_between_validations))]
 
     return type(kind.__name__, (kind,), {"batches": batches})
 

@@ -82,6 +82,11 @@ class Recipe:
         return 1
 
     @property
+    def epochs_between_validations(self) -> int:
+        """`check_val_every_n_epoch`, or all epochs where these are fewer: what a task makes batches for at a time."""
+        return min(self.check_val_every_n_epoch, self.epochs)
+
+    @property
     def validations(self) -> int:
         """How often the model is validated. Where they do not divide `epochs`, the last time comes after fewer."""
         return -(-self.epochs // self.check_val_every_n_epoch)

@@ -225,7 +225,7 @@ def _one_seed_one_result(trial: TaskTrial) -> Outcome:
 
 def _resumes_to_the_bit(trial: TaskTrial) -> Outcome:
     for task, expected in zip(trial.tasks, trial.straight, strict=True):
-        steps = min(STEPS, len(task.batches(1, trial.seed)) // task.recipe.check_val_every_n_epoch)
+        steps = min(STEPS, len(task.batches(1, trial.seed)) // task.recipe.epochs_between_validations)
         stop = (EPOCHS - 1) * steps + steps // 2  # in the middle of the last epoch
         if difference := expected.difference(trial.trained(task.recipe, stop_after=stop)):
             raise Failure(f"{task.recipe.name} broken off after step {stop} and resumed: {difference}")

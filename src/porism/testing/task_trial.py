@@ -154,7 +154,7 @@ def _shortened(kind: type[Task]) -> type[Task]:
     """The same task with a few batches in an epoch."""
 
     def batches(self: Task, epoch: int, seed: int) -> Sequence[Batch]:
-        return _First(kind.batches(self, epoch, seed), STEPS * self.recipe.check_val_every_n_epoch)
+        return _First(kind.batches(self, epoch, seed), STEPS * self.recipe.epochs_between_validations)
 
     return type(kind.__name__, (kind,), {"batches": batches})
 

@@ -89,7 +89,7 @@ def _with_epochs(recipe: AnyRecipe, epochs: int) -> AnyRecipe:
 def examples_in_epoch(task: Task) -> int:
     """How many examples a task's recipe sees in an epoch, in the task's unit."""
     # A pass may be of several epochs, with one validation at its end.
-    return sum(task.count(batch) for batch in task.batches(1, 1)) // task.recipe.check_val_every_n_epoch
+    return sum(task.count(batch) for batch in task.batches(1, 1)) // task.recipe.epochs_between_validations
 
 
 def _epochs(recipe: AnyRecipe, amount: float, examples: int) -> int:

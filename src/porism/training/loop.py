@@ -92,7 +92,7 @@ class Training(TrainingState):
     def _train(self, progress: Progress, checkpoint_every: float) -> None:
         recipe, at = self.task.recipe, self.position
         steps = len(self.task.batches(at.epoch, self.run.facts.seed))
-        every = recipe.check_val_every_n_epoch
+        every = recipe.epochs_between_validations
         if recipe.max_seconds is not None and self.task.step(self.model) is not None:
             raise RecipeError(
                 f"recipe {recipe.name}: max_seconds={recipe.max_seconds:g} cannot be: {self.task.name} trains it by a "
@@ -133,7 +133,7 @@ class Training(TrainingState):
     def _train_epoch(self, step: Step, interrupt: Interrupt, progress: Progress, checkpoint_every: float) -> None:
         at, recipe = self.position, self.task.recipe
         batches = self.task.batches(at.epoch, self.run.facts.seed)
-        steps = len(batches) // recipe.check_val_every_n_epoch  # of one epoch
+        steps = len(batches) // recipe.epochs_between_validations  # of one epoch
         last = steps * (recipe.epochs_at(at.epoch) - recipe.epochs_at(at.epoch - 1))
         carry = self.carry or {name: x.to(self.device) for name, x in self.task.start(self.model).items()}
         # Reading a number from a GPU waits for it, so there the loss is summed on the device and read now and then.

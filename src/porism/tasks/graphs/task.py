@@ -158,9 +158,9 @@ class Graphs(Task):
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         recipe, nodes = self.recipe, self.data.splits["train"]
         if not recipe.num_neighbors:
-            return [(nodes, self.data.labels[nodes])] * recipe.check_val_every_n_epoch
+            return [(nodes, self.data.labels[nodes])] * recipe.epochs_between_validations
         sampling = NeighborSampling(
-            passes=recipe.check_val_every_n_epoch,
+            passes=recipe.epochs_between_validations,
             batch_size=recipe.batch_size,
             num_layers=recipe.num_layers,
             num_neighbors=recipe.num_neighbors,

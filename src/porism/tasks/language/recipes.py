@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, Layers, Part, Recipe, UsedWith
+from porism.tasks.blocks.heads import check_heads
 from porism.tasks.language.published import PUBLISHED, TABLE_RUNS, WIDE_RUNS, PublishedRun
 from porism.training.experiment import Experiment
 
@@ -102,12 +103,8 @@ class LanguageRecipe(Recipe):
                 f"hidden_size={self.hidden_size}.",
                 advise("Use {}.", fields(embedding_dim=self.hidden_size)),
             )
-        if self.attends and self.hidden_size % self.num_heads:
-            most = max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)
-            raise RecipeError(
-                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads.",
-                advise("Use {}.", fields(num_heads=most)),
-            )
+        if self.attends:
+            check_heads(self.name, self.hidden_size, self.num_heads)
 
     @property
     def feedforward_width(self) -> int:

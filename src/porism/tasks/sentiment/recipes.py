@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, Layers, Part, Recipe, Share, UsedWith, Whole
+from porism.tasks.blocks.heads import check_heads
 from porism.training.experiment import Experiment
 
 
@@ -94,12 +95,8 @@ class SentimentRecipe(Recipe):
                 f"recipe {self.name}: word_dropout is for encoders of our own.",
                 advise("Use {}.", fields(word_dropout=0)),
             )
-        if not self.is_pretrained and self.hidden_size % self.num_heads:
-            most = max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)
-            raise RecipeError(
-                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads.",
-                advise("Use {}.", fields(num_heads=most)),
-            )
+        if not self.is_pretrained:
+            check_heads(self.name, self.hidden_size, self.num_heads)
         if not self.is_pretrained and self.num_frozen_layers > self.num_layers:
             raise RecipeError(
                 f"recipe {self.name}: num_frozen_layers={self.num_frozen_layers}, and there are {self.num_layers} "

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, Layers, NotNegative, Part, Recipe, UsedWith, Whole
+from porism.tasks.blocks.heads import check_heads
 from porism.training.experiment import Experiment
 
 
@@ -84,12 +85,7 @@ class SpeechRecipe(Recipe):
     """Added to the score for every symbol in a beam search."""
 
     def __post_init__(self) -> None:
-        if self.hidden_size % self.num_heads:
-            most = max(n for n in range(1, self.num_heads) if self.hidden_size % n == 0)
-            raise RecipeError(
-                f"recipe {self.name}: hidden_size={self.hidden_size} does not split into {self.num_heads} heads.",
-                advise("Use {}.", fields(num_heads=most)),
-            )
+        check_heads(self.name, self.hidden_size, self.num_heads)
         if not self.ctc_weight and (self.search == "ctc" or self.decode_ctc_weight):
             raise RecipeError(
                 f"recipe {self.name}: a search by CTC needs a model with CTC, got ctc_weight=0.",
