@@ -116,7 +116,9 @@ class Speech(Task):
         return Buckets(self.examples("train"), self.recipe.num_buckets, symbols)
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
-        return UtteranceBatches(self._buckets, self.recipe.batch_size, seed, epoch, self.recipe.epochs_between_validations)
+        return UtteranceBatches(
+            self._buckets, self.recipe.batch_size, seed, epoch, self.recipe.epochs_between_validations
+        )
 
     def start(self, model: nn.Module) -> Carry:
         return {}
