@@ -1,10 +1,14 @@
 """Formula, number and measured time of each model, in a terminal and on the page."""
 
+from dataclasses import replace
+
 import pytest
 from rich.console import Console
 from tests.report.conftest import WriteRun, metrics
 
+from porism.report.comparison import entries_of, group_runs
 from porism.report.page import write_report
+from porism.report.sections import letters_used
 from porism.report.table import costs_table
 from porism.runs.record import read_run
 
@@ -66,3 +70,13 @@ def test_what_follows_from_the_formulas_is_told_once(write_run: WriteRun) -> Non
     # Outside of what is folded, so that it is seen.
     section = page[page.index("What it costs") :]
     assert section.index(note) < section.index("<details")
+
+
+@pytest.mark.parametrize(
+    ("task", "meaning"), [("language", "vocabulary"), ("images", "classes"), ("supervised", "outputs")]
+)
+def test_a_letter_means_what_it_stands_for_in_the_task(write_run: WriteRun, task: str, meaning: str) -> None:
+    formula = {"formula": "2*B*H*V", "value": 30_000, "terms": {}}
+    record = read_run(write_run(metrics=metrics(cost={"flops": formula})))
+    record = replace(record, facts=replace(record.facts, task=task))
+    assert letters_used(group_runs(entries_of([record])))["V"] == meaning

@@ -169,7 +169,11 @@ def cost_notes(groups: Iterable[RunGroup]) -> list[str]:
     return list(dict.fromkeys(note for *_, metrics in costs(groups) for note in metrics.cost_notes))
 
 
-OF_TASK = {"graphs": {"M": "stored entries of the features", "V": "classes"}, "images": {"V": "classes"}}
+OF_TASK = {
+    "graphs": {"M": "stored entries of the features", "V": "classes"},
+    "images": {"V": "classes"},
+    "supervised": {"D": "inputs", "V": "outputs"},
+}
 """What a letter of the alphabet stands for in the formulas of a task, where that is something narrower."""
 
 
