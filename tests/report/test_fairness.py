@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from tests.report.conftest import WriteRun, epoch, metrics, start
 
 from porism.report.comparison import entries_of, group_runs
@@ -61,3 +62,13 @@ def test_one_look_at_valid_shows_no_improvement(write_run: WriteRun) -> None:
         for name in ("a", "b")
     ]
     assert "Still improving" not in summary_of(*runs)
+
+
+@pytest.mark.parametrize(("last", "improved"), [(181.0, False), (170.0, True)])
+def test_where_the_last_epoch_counts_valid_says_whether_it_still_improved(
+    write_run: WriteRun, last: float, improved: bool
+) -> None:
+    events = [start(), epoch(1, 301.2), epoch(2, 180.5), epoch(3, last)]
+    run = write_run(metrics=metrics(140.0, epochs=3, best_epoch=3), events=events, epochs=3, restore_best_weights=False)
+    # Alone, too: its number is no limit of what the model can do.
+    assert ("Still improving on valid when the budget ended: table-02." in summary_of(run)) is improved

@@ -16,7 +16,7 @@ NOT_SETTINGS = {"name", "description", "model", "epochs", "max_seconds"}
 
 def fairness(models: Sequence[SeedGroup]) -> list[str]:
     """The budget, what differs beside the model, and who was still improving when it ended."""
-    return [*_budget(models), *_differences(models), *_improving(models)]
+    return [*_budget(models), *_differences(models), *improving(models)]
 
 
 def side_by_side(records: Sequence[RunRecord]) -> list[str]:
@@ -84,21 +84,10 @@ def _differences(models: Sequence[SeedGroup]) -> list[str]:
     return [f"Beside the model they differ in {', '.join(varied[:NAMED])}{more} (see Recipes)."]
 
 
-def _improving(models: Sequence[SeedGroup]) -> list[str]:
-    """Models whose best epoch was the last of their budget. Of an only one that is read on valid nothing follows."""
-    names = [
-        model.name
-        for model in models
-        if any(
-            (metrics := entry.record.metrics)
-            and metrics.epochs
-            and metrics.best_epoch == metrics.epochs
-            and len(entry.record.epochs) > 1
-            and entry.record.fields.get("restore_best_weights", True)
-            for entry in model.entries
-        )
-    ]
+def improving(models: Sequence[SeedGroup]) -> list[str]:
+    """Models that were at their best on valid when their budget ended."""
+    names = [model.name for model in models if any(entry.record.was_improving for entry in model.entries)]
     if not names:
         return []
-    who = "All" if len(names) == len(models) and len(names) > 2 else ", ".join(names)
-    return [f"Still improving on valid when the budget ended: {who.lower() if who == 'All' else who}."]
+    who = "all" if len(names) == len(models) > 2 else ", ".join(names)
+    return [f"Still improving on valid when the budget ended: {who}."]

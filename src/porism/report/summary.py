@@ -8,7 +8,7 @@ from porism.report.baselines import against_baselines
 from porism.report.comparison import RunGroup, machine
 from porism.report.contest import LEAST_SEEDS, SAME, Contest, PairedComparison, contest, describe
 from porism.report.examples import of_examples
-from porism.report.fairness import fairness, side_by_side
+from porism.report.fairness import fairness, improving, side_by_side
 from porism.report.seeds import SeedGroup, models_of, trusted
 from porism.runs.statistics import SIGNIFICANCE
 
@@ -24,7 +24,7 @@ def summarise(group: RunGroup, baselines: bool = True) -> str:
         sentences = ["No run has come to a final number yet; below is what there is so far."]
         return " ".join(sentences + _diverged(models))
     if len(finished) == 1:
-        sentences = [_alone(group, finished[0])]
+        sentences = [_alone(group, finished[0]), *improving(finished)]
     else:
         found = contest(group, finished)
         sentences = [_compared(group, found), *fairness(found.models), *_costs(group, found.models)]

@@ -198,6 +198,19 @@ class RunRecord:
         """The epoch whose checkpoint counts."""
         return next((epoch for epoch in reversed(self.epochs) if epoch.best), None)
 
+    @property
+    def was_improving(self) -> bool:
+        """Whether it was at its best on valid when its budget ended. A single look at valid shows nothing."""
+        found = self.metrics
+        if found is None or not found.epochs or len(self.epochs) < 2:
+            return False
+        if self.fields.get("restore_best_weights", True):
+            return found.best_epoch == found.epochs
+        # The last epoch counts, whichever was the best.
+        known = [value for epoch in self.epochs if (value := finite(epoch.valid.get(found.metric))) is not None]
+        *earlier, last = known or [math.nan]
+        return bool(earlier) and (last < min(earlier) if found.lower_is_better else last > max(earlier))
+
     def seconds_until(self, last: Epoch) -> float:
         """The training time from the start to the end of an epoch."""
         return sum(epoch.seconds for epoch in self.epochs if epoch.epoch <= last.epoch)

@@ -97,20 +97,15 @@ def _but(group: RunGroup, entries: Sequence[Entry]) -> str:
         return f", but it trained {_times(ours / theirs)} as long"
     if not _equal_budget(group):
         return ", but not all had the same number of epochs"
-    if all(_was_improving(entry) for entry in entries):
+    if all(entry.record.was_improving for entry in entries):
         return f"; {'both' if len(entries) == 2 else 'all'} were still improving when they stopped"
-    if _was_improving(second):
+    if second.record.was_improving:
         return f"; {second.name} was still improving when it stopped"
     return ""
 
 
 def _equal_budget(group: RunGroup) -> bool:
     return len({entry.record.fields.get("epochs") for entry in group.entries}) == 1
-
-
-def _was_improving(entry: Entry) -> bool:
-    metrics = entry.record.metrics
-    return metrics is not None and bool(metrics.epochs) and metrics.best_epoch == metrics.epochs
 
 
 def _times(ratio: float) -> str:

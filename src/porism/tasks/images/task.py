@@ -195,7 +195,7 @@ class Images(Task):
         return [] if self.completes else outcomes(model, self.images.splits[split], self.recipe)
 
     def facts(self) -> dict[str, int | float | str]:
-        facts: dict[str, int | float | str] = dict(self._images.facts if self._images else {})
+        facts: dict[str, int | float | str] = self._images.told() if self._images else {}
         # How far a model of the user's own sees is not known.
         return (
             facts if self.user_objects.model is not None else facts | receptive_field(self.recipe, self.shape).facts()

@@ -59,6 +59,11 @@ class ImageSet:
     def shape(self) -> Shape:
         return Shape(*self.splits["train"].images.shape[1:])
 
+    def told(self) -> dict[str, int | float | str]:
+        """What a report says of them."""
+        sizes = ", ".join(f"{len(labelled.labels):,} {split}" for split, labelled in self.splits.items())
+        return {"images": f"{sizes}, {self.shape}", "classes": len(self.classes), **self.facts}
+
     def fingerprint(self) -> str:
         """The sha256 of classes, images and labels: all that a model ever sees."""
         digest = hashlib.sha256(json.dumps(self.classes).encode())

@@ -22,7 +22,11 @@ class ReceptiveField(NamedTuple):
 
     def facts(self) -> dict[str, int | float | str]:
         rows, columns = self.field
-        return {"receptive field": f"{rows} x {columns}", "path length": self.path, "parallel steps": self.steps}
+        return {
+            "receptive field": f"{rows} x {columns}",
+            "products from its farthest pixel": self.path,
+            "products one after another": self.steps,
+        }
 
 
 def receptive_field(recipe: ImagesRecipe, shape: Shape) -> ReceptiveField:
