@@ -132,7 +132,7 @@ class CostFormulas:
             parts.append(f"the gradient that {where} computes in the forward pass counts as backward")
         if self.target.summed and not self.conventions.elementwise:
             sums = ", ".join(sorted(self.target.summed))
-            parts.append(f"sums by {sums} are elementwise work (2 for each number as a sparse product)")
+            parts.append(f"messages along edges count as a sparse product, other sums by {sums} as elementwise work")
         if self.target.has_complex:
             parts.append("a complex product counts as four")
         if self.target.unmeasured:
