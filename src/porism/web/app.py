@@ -12,6 +12,7 @@ from porism.web import missing, refusals
 from porism.web.caching import ETags
 from porism.web.catalogue import catalogue
 from porism.web.context import ServerContext
+from porism.web.head import HeadAnswers
 from porism.web.jobs import Jobs, PageJob
 from porism.web.routes import claims, costs, events, jobs, pages, patterns, runs, uploads
 from porism.web.runs import RunTable
@@ -63,5 +64,6 @@ def create_app(settings: ServerSettings) -> FastAPI:
     # The last added is the outermost.
     app.add_middleware(ETags)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
+    app.add_middleware(HeadAnswers)
     app.add_middleware(Safety, settings=settings)
     return app
