@@ -6,6 +6,7 @@ import resource
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,3 +169,24 @@ def test_every_letter_has_a_meaning_and_published_sizes() -> None:
         assert set(case.published) == set(letters)
         assert set(case.meanings(letters)) == set(letters)
         assert set(case.letters) <= {*letters, *SYMBOLS}
+
+
+def check_kept(name: str, library: str) -> None:
+    """The formulas of the table are those that are derived today, of the library that they were made for."""
+    if version(library) != (made := RESULT["versions"][library]):
+        pytest.skip(f"the table is of {library} {made}, and {version(library)} is installed")
+    derived = models.CASES[name].derive()
+    kept = next(result for result in RESULT["results"] if result["model"] == name)["formulas"]
+    today = {kind: str(derived.rows[0].formula(kind, derived.conventions)) for kind in real_models.KINDS}
+    assert today == {kind: kept[kind] for kind in real_models.KINDS}
+
+
+@pytest.mark.parametrize("name", ["gcnconv", "gatconv", "sageconv"])
+def test_kept_formulas_of_graph_layers_are_those_of_today(name: str) -> None:
+    check_kept(name, "torch_geometric")
+
+
+@pytest.mark.sweep(0)
+@pytest.mark.parametrize("name", ["gpt2", "bert", "llama", "mixtral", "vit"])
+def test_kept_formulas_of_other_models_are_those_of_today(name: str) -> None:
+    check_kept(name, "transformers")
