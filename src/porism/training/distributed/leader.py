@@ -7,7 +7,6 @@ from torch import Tensor
 from porism.training import optimizer
 from porism.training.distributed.averaging import AveragedStep, shared_step
 from porism.training.distributed.processes import Processes
-from porism.training.distributed.sharding import ShardedStep, check_shards
 from porism.training.distributed.step import DataParallelStep, gather, get_ready, layout, part_of
 from porism.training.position import TrainingState
 from porism.training.task import Batch, Carry
@@ -20,7 +19,10 @@ class LeadingStep:
     def __init__(self, training: TrainingState, processes: Processes) -> None:
         self.training, self.processes = training, processes
         task, model, facts, device = training.task, training.model, training.run.facts, training.device
+        # FSDP takes half a second to load, which only those wait for who use it.
         if training.shard:
+            from porism.training.distributed.sharding import ShardedStep, check_shards
+
             check_shards(task)
         self._handed: Carry | None = None
         self._rows = 0
@@ -38,16 +40,17 @@ class LeadingStep:
         get_ready(processes, lambda: None)  # has its data
         processes.share([*model.parameters(), *model.buffers()])
         self.own: DataParallelStep | AveragedStep
+        self.sharded: ShardedStep | None = None
         if training.shard:
-            self.own = ShardedStep(task, model, state, device, facts.precision, processes, facts.seed)
+            self.own = self.sharded = ShardedStep(task, model, state, device, facts.precision, processes, facts.seed)
         else:
             processes.share(state.values())
             self.own = shared_step(task, model, training.optimizer, device, facts.precision, processes)
 
     def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         at, dim = self.training.position, self.own.dim
-        if isinstance(self.own, ShardedStep):
-            optimizer.set_rate(self.own.optimizer, self.training.rate)
+        if self.sharded is not None:
+            optimizer.set_rate(self.sharded.optimizer, self.training.rate)
             # The whole model was there to be saved or evaluated.
             self.training.model.to("cpu")
             self.training.optimizer.state.clear()
@@ -65,9 +68,9 @@ class LeadingStep:
 
     def whole(self, carry: Carry) -> Carry:
         """The carry of the whole batch, to be saved; and a model that lies in parts is whole again on rank 0."""
-        if isinstance(self.own, ShardedStep):
+        if self.sharded is not None:
             self.processes.send({"do": "gather model"})
-            state = self.own.gather(self.training.model)
+            state = self.sharded.gather(self.training.model)
             self.training.model.to(self.training.device)
             if state:
                 optimizer.load_state(self.training.optimizer, state)
