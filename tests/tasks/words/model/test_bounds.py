@@ -31,8 +31,7 @@ from porism.layers.skipgram.kernels import numba as kernels
 from porism.tasks.words.model.trainer import Trainer
 
 # Serially, which is compiled in a fraction of the time: the loops are the same.
-for name in ("shared_memory", "in_blocks"):
-    setattr(kernels, name, numba.njit(getattr(kernels, name).py_func))
+kernels.in_blocks = numba.njit(kernels.in_blocks.py_func)
 
 tokens = torch.tensor([0, 1, 0, 2, -1, 1, 0] * 9, dtype=torch.int32)
 for deterministic in (False, True):

@@ -13,6 +13,7 @@ memory that is reached this way belongs to the caller: numba frees an array of i
 Random numbers belong to a place in the text and not to a thread, so that who does the work changes nothing in it.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -209,7 +210,6 @@ def _change_both(v: Any, dv: Any, rows: Any, size: Any, contexts: Any, step: Any
         r += 1
 
 
-@numba.njit(nogil=True, parallel=True, cache=True)
 def shared_memory(
     kept: Any,
     words: Any,
@@ -223,9 +223,9 @@ def shared_memory(
     first_rate: Any,
     last_rate: Any,
     seed: Any,
-    parts: Any,
+    parts: int,
     changes: Any,
-) -> Any:
+) -> tuple[int, float]:
     """Each part walks through its own stretch of text and changes rows where they lie; answers pairs and loss.
 
     `changes` is the address of a row for each part.
@@ -233,33 +233,62 @@ def shared_memory(
     Two parts that change a row at once may lose one of the changes, which is rare and harmless, and differs from run to
     run. With one part nothing is lost.
     """
-    pairs, losses = np.zeros(parts, np.int64), np.zeros(parts, np.float64)
-    length = kept.shape[0]
-    for part in numba.prange(parts):
-        start, end = length * part // parts, length * (part + 1) // parts
-        slope = (last_rate - first_rate) / np.float32(max(1, end - start))
-        # The next word's rows are chosen, and prefetched, while this one's are at work.
-        rows, sizes = np.empty((2, 2 * window + negatives), np.int64), np.zeros(2, np.int64)
-        c = np.empty(2 * window + negatives, np.float32)
-        dv = changes + step * part
-        for ahead in range(start, end + 1):
-            if ahead < end:
-                new = rows[ahead & 1]
-                n = _choose(ahead, kept, window, negatives, thresholds, aliases, seed, new) if kept[ahead] >= 0 else 0
-                sizes[ahead & 1] = n
-                if n:
-                    _ask_for_negatives(new, n, n + negatives, contexts, step)
-            t = ahead - 1
-            n = sizes[t & 1]
-            if t >= start and n:
-                chosen, v = rows[t & 1], words + step * np.int64(kept[t])
-                _scores(v, chosen, n + negatives, contexts, step, c)
-                losses[part] += _coefficients(c, n, n + negatives, share, first_rate + slope * np.float32(t - start))
-                _clear(dv, step)
-                _change_both(v, dv, chosen, n + negatives, contexts, step, c)
-                _add(np.float32(1), dv, v, step)
-                pairs[part] += n
-    return pairs.sum(), losses.sum()
+
+    def stretch(part: int) -> tuple[int, float]:
+        start, end = len(kept) * part // parts, len(kept) * (part + 1) // parts
+        rates = first_rate, (last_rate - first_rate) / np.float32(max(1, end - start))
+        draws = thresholds, aliases, window, negatives, share
+        return _walk(kept, words, contexts, step, *draws, *rates, seed, start, end, changes + step * part)  # type: ignore[no-any-return]
+
+    if parts == 1:
+        return stretch(0)
+    # Threads of Python, which the kernels leave to themselves: numba's own take it twice as long to compile.
+    with ThreadPoolExecutor(numba.get_num_threads()) as threads:
+        pairs, losses = zip(*threads.map(stretch, range(parts)), strict=True)
+    return sum(pairs), sum(losses)
+
+
+@numba.njit(nogil=True, cache=True)
+def _walk(
+    kept: Any,
+    words: Any,
+    contexts: Any,
+    step: Any,
+    thresholds: Any,
+    aliases: Any,
+    window: Any,
+    negatives: Any,
+    share: Any,
+    rate: Any,
+    slope: Any,
+    seed: Any,
+    start: Any,
+    end: Any,
+    dv: Any,
+) -> Any:
+    """The text from `start` to `end`; `dv` is the address of a row to work in. Answers pairs and loss."""
+    pairs, loss = 0, 0.0
+    # The next word's rows are chosen, and prefetched, while this one's are at work.
+    rows, sizes = np.empty((2, 2 * window + negatives), np.int64), np.zeros(2, np.int64)
+    c = np.empty(2 * window + negatives, np.float32)
+    for ahead in range(start, end + 1):
+        if ahead < end:
+            new = rows[ahead & 1]
+            n = _choose(ahead, kept, window, negatives, thresholds, aliases, seed, new) if kept[ahead] >= 0 else 0
+            sizes[ahead & 1] = n
+            if n:
+                _ask_for_negatives(new, n, n + negatives, contexts, step)
+        t = ahead - 1
+        n = sizes[t & 1]
+        if t >= start and n:
+            chosen, v = rows[t & 1], words + step * np.int64(kept[t])
+            _scores(v, chosen, n + negatives, contexts, step, c)
+            loss += _coefficients(c, n, n + negatives, share, rate + slope * np.float32(t - start))
+            _clear(dv, step)
+            _change_both(v, dv, chosen, n + negatives, contexts, step, c)
+            _add(np.float32(1), dv, v, step)
+            pairs += n
+    return pairs, loss
 
 
 @numba.njit(nogil=True, parallel=True, cache=True)

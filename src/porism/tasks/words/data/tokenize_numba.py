@@ -95,7 +95,9 @@ def tokenize(
                     number = words
                     slots[slot], keys[number] = number, key
                     starts[number + 1] = starts[number] + at - first
-                    letters[starts[number] : starts[number + 1]] = text[first:at]
+                    # One by one: a slice assigned to a slice takes numba longer to compile than all the rest.
+                    for letter in range(at - first):
+                        letters[starts[number] + letter] = text[first + letter]
                     words += 1
                 counts[number] += 1
             tokens[size] = number if number >= 0 else UNKNOWN
