@@ -30,6 +30,12 @@ def baselines_shared_in(folder: Path) -> Iterator[None]:
         _shared.pop()
 
 
+def begin_baselines(task: Task) -> None:
+    """Start what takes long of the baselines, where this process measures them; `baselines_of` waits for it."""
+    if (task.name, task.baselines_key()) not in _known and not _shared:
+        task.begin_baselines()
+
+
 def baselines_of(task: Task) -> Baselines:
     """What simple models reach on the task's data. A comparison of ten models measures them once."""
     key = task.name, task.baselines_key()

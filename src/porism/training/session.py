@@ -18,7 +18,7 @@ from porism.runs.checkpoint import Checkpoint
 from porism.runs.recipe import Recipe, from_fields
 from porism.runs.record import read_run
 from porism.runs.run import BEST, IN_MEMORY, RunFacts, RunFolder, refuse_taken
-from porism.training.baselines import baselines_of
+from porism.training.baselines import baselines_of, begin_baselines
 from porism.training.device import choose_device, choose_precision, hardware, versions
 from porism.training.distributed.processes import current
 from porism.training.distributed.step import check_shareable
@@ -203,6 +203,8 @@ def complete(training: Training, progress: Progress | None = None, checkpoint_ev
 
 def _results(training: Training, progress: Progress) -> dict[str, Any]:
     task, model = training.task, training.model
+    if training.run.facts.baselines is not False:
+        begin_baselines(task)
     metrics = {split: evaluate(task, model, split) for split in task.splits}
     with answering(model):
         samples, exhibits = task.show(model), task.exhibits(model)

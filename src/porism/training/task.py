@@ -354,6 +354,12 @@ class Task(ABC):
         """What others report for this recipe on this data: split to metrics. Empty where nobody does."""
         return {}
 
+    def begin_baselines(self) -> None:  # noqa: B027  # most have none that takes long
+        """Start what `baselines` would wait for long, in a thread, while other results are worked out.
+
+        Such a thread draws from no generator of torch's, and `baselines` gives the same without it.
+        """
+
     def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
         """What simple models reach on this data, such as the most frequent class: name to split to metrics."""
         return {}

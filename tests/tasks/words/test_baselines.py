@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from porism.tasks.words import baselines
+from porism.tasks.words import task as words_task
 from porism.tasks.words.baselines import baseline_notes, positive_pmi, words_read
 from porism.tasks.words.exhibits import word_map
 from porism.tasks.words.recipes import RECIPES
@@ -46,6 +47,21 @@ def test_gensim_is_trained_and_scored_or_a_line_says_why_not(task: Words, monkey
     assert baseline_notes(task.corpus, task.recipe) == [
         'Without gensim\'s skip-gram: gensim is not installed, pip install "porism[baselines]" brings it.'
     ]
+
+
+def test_what_gensim_has_begun_is_taken_once_and_is_the_same(task: Words, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gensim", reason="gensim, of the dev extra, is not installed")
+    expected, begun = task.baselines(), list[object]()
+    begin = baselines.begin_gensim
+    monkeypatch.setattr(words_task, "begin_gensim", lambda *given: begun.append(given) or begin(*given))
+    drawn = torch.random.get_rng_state()
+    task.begin_baselines()
+    assert torch.equal(torch.random.get_rng_state(), drawn)
+    found = task.baselines()
+    assert len(begun) == 1
+    assert found == expected
+    assert task.baselines() == expected
+    assert len(begun) == 2
 
 
 def test_counts_are_those_of_the_pairs(task: Words) -> None:

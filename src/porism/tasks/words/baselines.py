@@ -11,6 +11,7 @@ gensim trains with our fields and with the learning rate it comes with.
 """
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +44,8 @@ LONGEST_SENTENCE = 10_000
 """gensim drops what is beyond."""
 
 Numbers = NDArray[np.float64]
+GensimVectors = tuple[NDArray[np.float32], NDArray[np.float32]]
+"""Of words and of contexts, (V, D) each."""
 
 
 class WordsData(NamedTuple):
@@ -73,15 +76,17 @@ def words_read(corpus: StreamedCorpus) -> list[int]:
     return [count for count, before in zip(words, np.cumsum(words), strict=True) if before <= most] or words[:1]
 
 
-def baseline_metrics(data: WordsData, recipe: WordsRecipe) -> dict[str, dict[str, dict[str, float]]]:
-    """The metrics of each baseline on valid and test: name, then split."""
+def baseline_metrics(
+    data: WordsData, recipe: WordsRecipe, gensim: Future[GensimVectors] | None
+) -> dict[str, dict[str, dict[str, float]]]:
+    """The metrics of each baseline on valid and test: name, then split. gensim: what `begin_gensim` has begun."""
     counts = None if find_spec("sklearn") is None else count_pairs(data, recipe.window)
     contexts = count_contexts(data, recipe.window) if counts is None else _sum_of_rows(counts)
     models = {UNIGRAM: _model(contexts, torch.zeros(len(contexts), 1), torch.zeros(len(contexts), 1))}
     if counts is not None:
         models["PPMI and SVD"] = _chosen_on_valid(counts, contexts, data, recipe.vector_size)
-    if find_spec("gensim") is not None:
-        models["gensim"] = train_gensim(data, recipe)
+    if gensim is not None:
+        models["gensim"] = _gensim_model(data, recipe, *gensim.result())
     return {
         name: {split: _measured(name, model, data, split, recipe) for split in ("valid", "test")}
         for name, model in models.items()
@@ -152,34 +157,51 @@ def positive_pmi(counts: Any) -> Any:
     return found.tocsr()
 
 
-def train_gensim(data: WordsData, recipe: WordsRecipe) -> SkipGram:
-    """gensim's skip-gram with negative sampling on one thread, so that its bits are always the same."""
+def begin_gensim(data: WordsData, recipe: WordsRecipe) -> Future[GensimVectors] | None:
+    """Let gensim train in a thread, which needs the interpreter's lock for little of its time; None without gensim.
+
+    Its skip-gram with negative sampling, by one worker, so that its bits are always the same.
+    """
+    if find_spec("gensim") is None:
+        return None
+    # Imported and read here: neither imports nor files are for two threads at a time.
     from gensim.models import Word2Vec
 
     frequencies = data.corpus.vocabulary.frequencies
-    model = Word2Vec(
-        vector_size=recipe.vector_size,
-        window=recipe.window,
-        negative=recipe.negative,
-        sample=recipe.sample,
-        sg=1,
-        min_count=1,
-        workers=1,
-        seed=SEED + 1,
-    )
     names = [str(number) for number in range(len(frequencies))]
-    model.build_vocab_from_freq(dict(zip(names, frequencies.tolist(), strict=True)))
-    words = sum(data.words_read())
-    model.train(
-        _Sentences(data, names),
-        total_words=words,
-        epochs=gensim_epochs(words, len(names), recipe),
-    )
-    order = [model.wv.key_to_index[name] for name in names]
-    found = SkipGram(len(names), recipe.vector_size, "negative", recipe.negative, torch.from_numpy(frequencies))
+    sentences, words = list(_sentences(data, names)), sum(data.words_read())
+
+    def train() -> GensimVectors:
+        model = Word2Vec(
+            vector_size=recipe.vector_size,
+            window=recipe.window,
+            negative=recipe.negative,
+            sample=recipe.sample,
+            sg=1,
+            min_count=1,
+            workers=1,
+            seed=SEED + 1,
+        )
+        model.build_vocab_from_freq(dict(zip(names, frequencies.tolist(), strict=True)))
+        model.train(sentences, total_words=words, epochs=gensim_epochs(words, len(names), recipe))
+        order = [model.wv.key_to_index[name] for name in names]
+        return model.wv.vectors[order], model.syn1neg[order]
+
+    threads = ThreadPoolExecutor(1)
+    try:
+        return threads.submit(train)
+    finally:
+        threads.shutdown(wait=False)
+
+
+def _gensim_model(
+    data: WordsData, recipe: WordsRecipe, words: NDArray[np.float32], contexts: NDArray[np.float32]
+) -> SkipGram:
+    frequencies = torch.from_numpy(data.corpus.vocabulary.frequencies)
+    found = SkipGram(len(words), recipe.vector_size, "negative", recipe.negative, frequencies)
     with torch.no_grad():
-        found.weight.copy_(torch.from_numpy(model.wv.vectors[order]))
-        found.context_weight.copy_(torch.from_numpy(model.syn1neg[order]))
+        found.weight.copy_(torch.from_numpy(words))
+        found.context_weight.copy_(torch.from_numpy(contexts))
     return found
 
 
@@ -188,19 +210,14 @@ def gensim_epochs(words: int, vocabulary: int, recipe: WordsRecipe) -> int:
     return max(1, min(recipe.epochs, most_words(vocabulary) // words))
 
 
-class _Sentences:
-    """The training text as gensim reads it, once an epoch."""
-
-    def __init__(self, data: WordsData, names: list[str]) -> None:
-        self.data, self.names = data, names
-
-    def __iter__(self) -> Iterator[list[str]]:
-        for number, _ in enumerate(self.data.words_read()):
-            tokens = self.data.chunks[number][0].numpy()
-            for sentence in np.split(tokens, np.flatnonzero(tokens < 0)):
-                words = [self.names[token] for token in sentence.tolist() if token >= 0]
-                for start in range(0, len(words), LONGEST_SENTENCE):
-                    yield words[start : start + LONGEST_SENTENCE]
+def _sentences(data: WordsData, names: list[str]) -> Iterator[list[str]]:
+    """The training text as gensim reads it."""
+    for number, _ in enumerate(data.words_read()):
+        tokens = data.chunks[number][0].numpy()
+        for sentence in np.split(tokens, np.flatnonzero(tokens < 0)):
+            words = [names[token] for token in sentence.tolist() if token >= 0]
+            for start in range(0, len(words), LONGEST_SENTENCE):
+                yield words[start : start + LONGEST_SENTENCE]
 
 
 def _chosen_on_valid(counts: Any, contexts: Tensor, data: WordsData, width: int) -> SkipGram:

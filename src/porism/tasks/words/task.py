@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,7 +18,7 @@ from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit, Table
 from porism.runs.recipe import Recipe
 from porism.runs.tuning import Space
-from porism.tasks.words.baselines import WordsData, baseline_metrics, baseline_notes
+from porism.tasks.words.baselines import GensimVectors, WordsData, baseline_metrics, baseline_notes, begin_gensim
 from porism.tasks.words.data import help_load_corpus, load_corpus
 from porism.tasks.words.data.batches import Chunks, CorpusPass, Pairs, draw_pairs, part_of_chunk, seeded_generator
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
@@ -73,6 +74,7 @@ class Words(Task):
         self.vocabulary = vocabulary
         self._corpus = corpus
         self._held: dict[str, Tensor] = {}
+        self._gensim: Future[GensimVectors] | None = None
 
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
@@ -245,9 +247,18 @@ class Words(Task):
     def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
 
+    def begin_baselines(self) -> None:
+        self._gensim = begin_gensim(self._data_of_baselines(), self.recipe)
+
     def baselines(self) -> dict[str, dict[str, dict[str, float]]]:
+        if self._gensim is None:
+            self.begin_baselines()
+        begun, self._gensim = self._gensim, None
+        return baseline_metrics(self._data_of_baselines(), self.recipe, begun)
+
+    def _data_of_baselines(self) -> WordsData:
         pairs = {split: self._pairs(split) for split in ("valid", "test")}
-        return baseline_metrics(WordsData(self.corpus, self._chunks, self._keep, pairs), self.recipe)
+        return WordsData(self.corpus, self._chunks, self._keep, pairs)
 
     def baseline_notes(self) -> Sequence[str]:
         return baseline_notes(self.corpus, self.recipe)
