@@ -91,11 +91,12 @@ def test_where_there_are_no_runs_that_is_said(say: Say, tmp_path: Path) -> None:
     assert "Did you mean words?" in say("runs", "--task", "word").err
 
 
-def test_neither_list_imports_torch(folder: Path) -> None:
+def test_no_list_imports_torch(folder: Path) -> None:
     code = (
         "import sys, io; from porism.cli import main; sys.stdout = io.StringIO()\n"
         f"for words in (['recipes'], ['recipes', 'speech', 'joint'], ['runs', {str(folder / 'runs')!r}],"
-        " ['--complete', '2', 'porism', 'train']): assert main(words) == 0\n"
+        " ['--complete', '2', 'porism', 'train'], ['data', 'list'], ['data', 'path', 'mnist'], ['--help'],"
+        " ['train', '--help'], ['data', '--help']): assert main(words) == 0\n"
         "sys.exit(', '.join({'torch', 'sympy'} & sys.modules.keys()) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -10,7 +10,7 @@ from porism.tasks import TASKS
 
 LAYER = (*("README.md", "__init__.py", "naive.py", "layer.py", "functional.py", "gradient.py", "cost.py", "check.py"),)
 TASK = (
-    *("README.md", "__init__.py", "task.py", "recipes.py", "tuning.py", "metric.py", "predict.py"),
+    *("README.md", "__init__.py", "task.py", "recipes.py", "tuning.py", "metric.py", "predict.py", "catalogue.py"),
     *("data/__init__.py", "data/embedded.py", "model/__init__.py", "model/base.py", "exhibits/__init__.py"),
 )
 # What one layer or task has at its top beside the others, each for a reason that its name tells.

@@ -48,8 +48,8 @@ def choices(name: str) -> Choices:
 
 
 def catalogue(name: str) -> "Mapping[str, DataSet]":
-    """The data sets a task knows by name."""
-    known: Mapping[str, DataSet] = import_module(f"porism.tasks.{name}.data").CATALOGUE
+    """The data sets a task knows by name. Imports no torch."""
+    known: Mapping[str, DataSet] = import_module(f"porism.tasks.{name}.catalogue").CATALOGUE
     return known
 
 

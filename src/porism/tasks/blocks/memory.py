@@ -6,8 +6,17 @@ DataError: scans.npz: train_images takes 7,451 GiB, and 22 GiB of memory are fre
 
 from pathlib import Path
 
-from porism.costing.predicting.available import GIB, available_bytes
 from porism.errors import Advice, DataError, advise
+
+GIB = 2**30
+
+
+def available_bytes() -> float:
+    """Of the machine's memory, those that are left."""
+    # Here, since it imports torch, which a list of data does without.
+    from porism.costing.predicting import available
+
+    return available.available_bytes()
 
 
 def check_fits(

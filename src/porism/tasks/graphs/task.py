@@ -18,8 +18,8 @@ from porism.runs.run import IN_MEMORY
 from porism.runs.tuning import Space
 from porism.tasks.blocks.classification import accuracy_and_cross_entropy
 from porism.tasks.graphs.baselines import baseline_accuracies, baseline_notes
+from porism.tasks.graphs.catalogue import CATALOGUE
 from porism.tasks.graphs.data import (
-    CATALOGUE,
     LabelledGraph,
     check_weights,
     from_object,

@@ -16,7 +16,8 @@ from porism.errors import DataError
 from porism.layers.gcn import SparseFeatures
 from porism.runs.recipe import override
 from porism.tasks.graphs import data as data_module
-from porism.tasks.graphs.data import CATALOGUE, from_object, load_graph, read_graph
+from porism.tasks.graphs.catalogue import CATALOGUE
+from porism.tasks.graphs.data import from_object, load_graph, read_graph
 from porism.tasks.graphs.data.columns import FeatureColumn
 from porism.tasks.graphs.data.labelled_graph import SPLITS
 from porism.tasks.graphs.recipes import RECIPES

@@ -8,8 +8,8 @@ import pytest
 from tests.tasks.images.conftest import Arrays, idx_bytes
 
 from porism.errors import DataError
+from porism.tasks.images.catalogue import PUBLIC
 from porism.tasks.images.data import load_images
-from porism.tasks.images.data.public import PUBLIC
 
 Spoil = Callable[[Arrays], Arrays]
 

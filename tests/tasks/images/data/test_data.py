@@ -9,7 +9,8 @@ import torch
 from tests.tasks.images.conftest import Arrays, idx_bytes
 
 from porism.errors import DataError, RecipeError
-from porism.tasks.images.data import CATALOGUE, ImageSet, Labelled, Shape, load_images
+from porism.tasks.images.catalogue import CATALOGUE
+from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images
 from porism.tasks.images.data.batches import ImageBatches
 from porism.tasks.images.data.embedded import digits
 

@@ -16,7 +16,8 @@ from porism.errors import DataError, RecipeError
 from porism.tasks.blocks.download import DataSet, PublicFile
 from porism.tasks.blocks.manual import _split_manual, manual, paragraphs, split_topics
 from porism.tasks.blocks.texts import PUBLIC, SPLITS, hold_out, split_of
-from porism.tasks.language.data import CATALOGUE, Corpus, load_corpus
+from porism.tasks.language.catalogue import CATALOGUE
+from porism.tasks.language.data import Corpus, load_corpus
 from porism.tasks.language.data.files import cut
 from porism.tasks.language.data.vocabulary import EOS, UNK, Vocabulary
 

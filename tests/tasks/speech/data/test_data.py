@@ -12,9 +12,10 @@ import torch
 from tests.tasks.speech.sounds import sound
 
 from porism.errors import DataError
-from porism.tasks.speech.data import CATALOGUE, Utterance, load_recordings
+from porism.tasks.speech.catalogue import CATALOGUE, PUBLIC
+from porism.tasks.speech.data import Utterance, load_recordings
 from porism.tasks.speech.data.audio import Sound
-from porism.tasks.speech.data.ljspeech import PUBLIC, split_by_position
+from porism.tasks.speech.data.ljspeech import split_by_position
 from porism.tasks.speech.data.recordings import SPLITS, Recordings, hold_out, speaker_of
 
 Lists = Callable[[dict[str, Sequence[str]]], Path]

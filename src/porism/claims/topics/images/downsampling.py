@@ -13,8 +13,8 @@ import porism.claims.topics.images.rulings as rulings
 from porism.claims.checks.compare import answered, counted_equal
 from porism.claims.claim import Claim, Empirical, Finding, Statement
 from porism.claims.kept.experiments import EXPERIMENTS
+from porism.tasks.images.catalogue import PUBLIC
 from porism.tasks.images.data.image_set import Shape
-from porism.tasks.images.data.public import PUBLIC
 from porism.tasks.images.model.downsampling import CHANNELS, WIDTHS, Downsampling
 from porism.tasks.images.recipes import PUBLISHED, PUBLISHED_LEARNING_RATE, PUBLISHED_PARAMETERS
 

@@ -1,7 +1,7 @@
 """The experiment that the source reports: two decoders on one encoder, trained on LJ Speech."""
 
 from porism.claims.kept.experiments import EXPERIMENTS
-from porism.tasks.speech.data.ljspeech import PUBLIC
+from porism.tasks.speech.catalogue import PUBLIC
 from porism.tasks.speech.recipes import PUBLISHED
 
 COMMAND = EXPERIMENTS["ljspeech-decoders"].command

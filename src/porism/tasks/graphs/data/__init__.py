@@ -14,8 +14,9 @@ import torch
 
 from porism.errors import DataError, advise, fields, nearest
 from porism.layers.gcn import Graph, SparseFeatures
-from porism.tasks.blocks.download import DataSet, data_folder
+from porism.tasks.blocks.download import data_folder
 from porism.tasks.blocks.labels import whole_labels
+from porism.tasks.graphs.catalogue import CATALOGUE
 from porism.tasks.graphs.data.columns import FeatureColumn
 from porism.tasks.graphs.data.csv import EDGES, NODES, read_tables
 from porism.tasks.graphs.data.embedded import karate
@@ -29,12 +30,11 @@ from porism.tasks.graphs.data.labelled_graph import (
 )
 from porism.tasks.graphs.data.npz import read_npz
 from porism.tasks.graphs.data.partition import partition
-from porism.tasks.graphs.data.planetoid import PUBLIC, planetoid_files, read_planetoid, read_public
+from porism.tasks.graphs.data.planetoid import planetoid_files, read_planetoid, read_public
 from porism.tasks.graphs.data.sparse import checked_scipy
 from porism.tasks.graphs.data.splits import split_randomly
 
 __all__ = [
-    "CATALOGUE",
     "SPLITS",
     "Features",
     "LabelledGraph",
@@ -44,13 +44,6 @@ __all__ = [
     "read_graph",
     "ready",
 ]
-
-CATALOGUE = {
-    "karate": DataSet("Zachary's karate club: 34 members, two factions, one label each: the default", "none needed"),
-    "partition": DataSet("a planted partition of three groups, whose best possible accuracy is known", "none needed"),
-    **PUBLIC,
-}
-"""Graphs known by name. Anything else is a path."""
 
 
 def load_graph(

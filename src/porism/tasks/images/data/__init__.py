@@ -7,7 +7,7 @@
 from pathlib import Path
 
 from porism.errors import DataError, RecipeError, nearest
-from porism.tasks.blocks.download import DataSet
+from porism.tasks.images.catalogue import CATALOGUE, PUBLIC
 from porism.tasks.images.data.batches import ImageBatches
 from porism.tasks.images.data.class_folders import read_folder
 from porism.tasks.images.data.embedded import digits
@@ -15,15 +15,9 @@ from porism.tasks.images.data.idx import holds_idx, read_idx_folder
 from porism.tasks.images.data.image_set import SPLITS, ImageSet, Labelled, Shape
 from porism.tasks.images.data.memory import own_images
 from porism.tasks.images.data.npz import read_npz
-from porism.tasks.images.data.public import PUBLIC, read_named
+from porism.tasks.images.data.public import read_named
 
-__all__ = ["CATALOGUE", "SPLITS", "ImageBatches", "ImageSet", "Labelled", "Shape", "load_images", "own_images"]
-
-CATALOGUE = {
-    "digits": DataSet("1,797 handwritten digits, 8 x 8, real scans: the default", "CC BY 4.0"),
-    **PUBLIC,
-}
-"""Image sets known by name. Anything else is a path."""
+__all__ = ["SPLITS", "ImageBatches", "ImageSet", "Labelled", "Shape", "load_images", "own_images"]
 
 
 def load_images(source: str | None = None, *, size: int | None = None, skip_broken: bool = False) -> ImageSet:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from porism.errors import DataError, RecipeError, advise, fields, nearest
-from porism.tasks.blocks.download import DataSet
 from porism.tasks.blocks.in_memory import by_split
 from porism.tasks.blocks.texts import PUBLIC, SPLITS
+from porism.tasks.language.catalogue import CATALOGUE
 from porism.tasks.language.data.corpus import Corpus
 from porism.tasks.language.data.embedded import embedded
 from porism.tasks.language.data.files import Text, cut, read_text
@@ -24,7 +24,6 @@ from porism.tasks.language.data.vocabulary import EOS, UNK, Vocabulary
 from porism.tasks.language.data.windows import Windows, rows
 
 __all__ = [
-    "CATALOGUE",
     "Corpus",
     "Vocabulary",
     "Windows",
@@ -35,12 +34,6 @@ __all__ = [
     "text_of",
 ]
 
-CATALOGUE = {
-    "manual": DataSet("the manual of Python 3.11, as help() shows it: the default", "PSF"),
-    "synthetic": DataSet("made-up words in a Markov chain, whose entropy is known exactly", "none needed"),
-    **PUBLIC,
-}
-"""Corpora known by name. Anything else is a path."""
 DEFAULT_MIN_COUNT = 2
 DEFAULT_MAX_WORDS = 10_000
 

@@ -8,16 +8,11 @@
 from pathlib import Path
 
 from porism.errors import DataError, RecipeError, nearest
-from porism.tasks.blocks.download import DataSet
 from porism.tasks.blocks.texts import split_files
+from porism.tasks.sentiment.catalogue import CATALOGUE
 from porism.tasks.sentiment.data.csv import is_table, read_reviews
 from porism.tasks.sentiment.data.embedded import synthetic
 from porism.tasks.sentiment.data.reviews import Reviews, from_rows, from_splits
-
-CATALOGUE = {
-    "synthetic": DataSet("5,500 sentences of a small grammar, nobody's reviews: the default", "none needed"),
-}
-"""Reviews known by name. Anything else is a path."""
 
 
 def load_reviews(

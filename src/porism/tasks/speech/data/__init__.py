@@ -7,23 +7,17 @@
 from pathlib import Path
 
 from porism.errors import DataError, advise, fields, nearest
-from porism.tasks.blocks.download import DataSet
+from porism.tasks.speech.catalogue import CATALOGUE, NAME
 from porism.tasks.speech.data.an4 import TRANSCRIPTS, read_an4
-from porism.tasks.speech.data.embedded import NAME, embedded_recordings
+from porism.tasks.speech.data.embedded import embedded_recordings
 from porism.tasks.speech.data.lists import list_of, read_lists, read_single_list
-from porism.tasks.speech.data.ljspeech import METADATA, PUBLIC, read_ljspeech, read_public_ljspeech
+from porism.tasks.speech.data.ljspeech import METADATA, read_ljspeech, read_public_ljspeech
 from porism.tasks.speech.data.pairs import holds_pairs, read_pairs
 from porism.tasks.speech.data.recordings import SPLITS, Recordings, Utterance
 from porism.tasks.speech.data.symbols import check_characters
 from porism.tasks.speech.data.transcripts import LIBRISPEECH, holds_librispeech, read_by_pattern
 
-__all__ = ["CATALOGUE", "SPLITS", "Recordings", "Utterance", "load_recordings"]
-
-CATALOGUE = {
-    NAME: DataSet("sentences of a small grammar, spoken by espeak-ng in several voices: the default", "none needed"),
-    **PUBLIC,
-}
-"""Recordings known by name. Anything else is a path."""
+__all__ = ["SPLITS", "Recordings", "Utterance", "load_recordings"]
 
 
 def load_recordings(source: str | None = None, *, strict: bool = False, transcripts: str | None = None) -> Recordings:

@@ -18,13 +18,13 @@ import torch
 
 from porism.errors import DataError
 from porism.files import cached
+from porism.tasks.speech.catalogue import NAME
 from porism.tasks.speech.data.audio import RATE, Sound, resample, write_flac
 from porism.tasks.speech.data.espeak import RATE as ESPEAK_RATE
 from porism.tasks.speech.data.espeak import SynthesisInput, speak
 from porism.tasks.speech.data.lists import read_lists
 from porism.tasks.speech.data.recordings import SPLITS, Recordings
 
-NAME = "spoken"
 COUNTS = {"train": 1200, "valid": 100, "test": 200}
 SEED = 1
 VOICES = ("en-us", "en-us+f2", "en-us+m3", "en-us+f4", "en-us+m7", "en-gb-x-rp")

@@ -11,7 +11,8 @@ from pathlib import Path
 from porism.errors import DataError
 from porism.files import cached
 from porism.tasks.blocks.archives import unpack_folder
-from porism.tasks.blocks.download import DataSet, PublicFile, fetch
+from porism.tasks.blocks.download import fetch
+from porism.tasks.speech.catalogue import PUBLIC
 from porism.tasks.speech.data.recordings import SOUND_SUFFIXES, Recordings, Utterance, read_lines, recordings, utterance
 
 METADATA, SOUNDS = "metadata.csv", "wavs"
@@ -20,20 +21,6 @@ TRAIN_END, VALID_END = 9_825, 9_825 + 655
 """The published split, by position in the list; lists of other lengths are split in proportion."""
 MOST_BYTES = 8 * 2**30
 """Unpacked it has 3.8 GB."""
-
-PUBLIC = {
-    "ljspeech": DataSet(
-        about="LJ Speech 1.1: 13,100 clips of one reader, 24 hours",
-        licence="public domain",
-        files={
-            "all": PublicFile(
-                "ljspeech/LJSpeech-1.1.tar.bz2",
-                "https://data.keithito.com/data/speech/LJSpeech-1.1.tar.bz2",
-                sha256="be1a30453f28eb8dd26af4101ae40cbf2c50413b1bb21936cbcdc6fae3de8aa5",
-            )
-        },
-    )
-}
 
 
 def read_ljspeech(folder: Path) -> Recordings:

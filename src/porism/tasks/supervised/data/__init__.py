@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from porism.errors import DataError, nearest
-from porism.tasks.blocks.download import DataSet
 from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.held_out import split_positions
 from porism.tasks.blocks.in_memory import (
@@ -28,13 +27,13 @@ from porism.tasks.blocks.in_memory import (
     fixed_randomness,
 )
 from porism.tasks.blocks.labels import check_class_count
+from porism.tasks.supervised.catalogue import CATALOGUE
 from porism.tasks.supervised.data.embedded import CLASSES, rings
 from porism.tasks.supervised.data.files import read_examples
 from porism.tasks.supervised.recipes import SupervisedRecipe
 
-__all__ = ["CATALOGUE", "OWN", "SupervisedData", "check_inputs", "load_data", "own_data", "targets_of"]
+__all__ = ["OWN", "SupervisedData", "check_inputs", "load_data", "own_data", "targets_of"]
 
-CATALOGUE = {"rings": DataSet("600 points of three rings, which no line tells apart: the default", "none needed")}
 SPLITS = ("train", "valid", "test")
 READ_AT_ONCE = 256
 OWN: Literal["own"] = "own"

@@ -15,15 +15,12 @@ import numpy as np
 from porism.errors import DataError, nearest
 from porism.tasks.blocks.download import fetch
 from porism.tasks.blocks.texts import PUBLIC, split_files, text_files
+from porism.tasks.words.catalogue import CATALOGUE, NAME
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus, TextSource
-from porism.tasks.words.data.embedded import CATALOGUE as EMBEDDED
-from porism.tasks.words.data.embedded import NAME, embedded_texts
+from porism.tasks.words.data.embedded import embedded_texts
 from porism.tasks.words.data.shards import Texts, can_be_shared, count_shard
 from porism.tasks.words.data.vocabulary import WordCounts
 from porism.training.distributed.processes import Processes, current
-
-CATALOGUE = {**EMBEDDED, **PUBLIC}
-"""Texts known by name. Anything else is a path."""
 
 
 def load_corpus(

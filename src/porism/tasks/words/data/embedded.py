@@ -1,12 +1,9 @@
 """The default text: the manual of Python 3.11, a sentence a line."""
 
-from porism.tasks.blocks.download import DataSet
 from porism.tasks.blocks.manual import manual
 from porism.tasks.blocks.texts import EOS
+from porism.tasks.words.catalogue import NAME
 from porism.tasks.words.data.corpus import TextSource
-
-NAME = "manual"
-CATALOGUE = {NAME: DataSet("the manual of Python 3.11, as help() shows it: the default", "PSF")}
 
 
 def embedded_texts() -> dict[str, tuple[TextSource, ...]]:
