@@ -22,7 +22,7 @@ def main():
         threading.main_thread().join()
         print("thread")
     threading.Thread(target=late).start()
-    print("gc", gc.get_threshold())
+    print("gc", gc.get_threshold()[2])
     print("told", file=sys.stderr)
     {ending}
 
@@ -47,7 +47,7 @@ def ran(ending: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_everything_is_printed_before_the_process_ends(code: int) -> None:
     done = ran(f"return {code}")
     assert (done.returncode, done.stderr) == (code, "told\n")
-    assert done.stdout.splitlines() == [f"gc (700, 10, {SELDOM})", "thread", "registered"]
+    assert done.stdout.splitlines() == [f"gc {SELDOM}", "thread", "registered"]
 
 
 def test_an_unexpected_error_ends_as_in_any_program() -> None:
