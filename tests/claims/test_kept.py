@@ -40,6 +40,8 @@ ANSWERS = {
     "003-35a": True,
     "003-36a": True,
     "003-38": True,
+    "003-44": False,
+    "003-53": False,
     "004-07": True,
 }
 """What the results in the package decide."""
@@ -337,6 +339,15 @@ def scaled(kept: KeptResult, factor: float, *names: str) -> KeptResult:
     return msgspec.structs.replace(kept, runs=tuple(runs))
 
 
+def exchanged(kept: KeptResult, first: str, second: str) -> KeptResult:
+    """The result with two numbers of every run in each other's place."""
+    runs = [
+        msgspec.structs.replace(run, numbers=run.numbers | {first: run.numbers[second], second: run.numbers[first]})
+        for run in kept.runs
+    ]
+    return msgspec.structs.replace(kept, runs=tuple(runs))
+
+
 def turned(kept: KeptResult) -> KeptResult:
     """The rows of the table in the opposite order."""
     return relabelled(kept, "recipe", dict(zip(TABLE_RUNS, reversed(TABLE_RUNS), strict=True)))
@@ -374,6 +385,8 @@ MUTANTS: dict[str, Callable[[KeptResult], KeptResult]] = {
     "003-35a": lambda kept: relabelled(kept, "learning_rate", RATES),
     "003-36a": lambda kept: relabelled(kept, "recipe", NETS),
     "003-38": evened,
+    "003-44": lambda kept: exchanged(kept, "valid.loss@2", "valid.loss@3"),
+    "003-53": evened,
     "004-07": lambda kept: relabelled(kept, "recipe", {"grid-4": "convolution-equal", "convolution-equal": "grid-4"}),
 }
 """For every claim that a kept run decides, a change of the run's numbers that it must notice."""
