@@ -413,11 +413,12 @@ def _visible(query: Tensor, key: Tensor, block_mask: Sequence[Any]) -> Fraction:
 
 def _visible_share(lengths: tuple[int, int], rows: int, columns: int, block_mask: Sequence[Any]) -> Fraction:
     pairs = masks = 0
+    found: known.Found = {}  # all four come of one mask, which is made once for them
     # For every row of blocks the columns of those that are visible, listed first: of those in part, and in full.
     for numbers, indices in (block_mask[2:4], block_mask[4:6]):
         if numbers is None:
             continue
-        listed, column = _integers(numbers), _integers(indices)
+        listed, column = _integers(numbers, found), _integers(indices, found)
         masks = listed.shape[0] * listed.shape[1]
         is_visible = torch.arange(column.shape[-1]) < listed[..., None]
         width = (lengths[1] - column * columns).clamp(0, columns)
@@ -426,12 +427,12 @@ def _visible_share(lengths: tuple[int, int], rows: int, columns: int, block_mask
     return Fraction(pairs, masks * lengths[0] * lengths[1])
 
 
-def _integers(tensor: Tensor) -> Tensor:
+def _integers(tensor: Tensor, found: known.Found) -> Tensor:
     """The numbers of a part of a mask. One that depends on what goes in differs from text to text."""
-    found = None if known.is_drawn(tensor) else known.numbers_of(tensor)
-    if found is None:
+    integers = None if known.is_drawn(tensor) else known.numbers_of(tensor, found)
+    if integers is None:
         raise ValueError("a mask without numbers does not say which blocks it leaves out")
-    return found.cpu().long()
+    return integers.cpu().long()
 
 
 def flex_attention_flops(

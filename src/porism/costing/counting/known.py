@@ -101,19 +101,25 @@ def _depth(tensor: Tensor) -> int:
     return 0 if origin is None else origin.depth
 
 
-def numbers_of(tensor: Tensor) -> Tensor | None:
-    """The numbers of a tensor on the CPU; None where they are not known. No mode may be active."""
-    return _numbers_of(tensor, {})
+Found = dict[int, Tensor | None]
+"""Numbers of tensors by their id, so that what several calls read is computed once."""
 
 
-def _numbers_of(tensor: Tensor, found: dict[int, Tensor | None]) -> Tensor | None:
-    """found: those of tensors by their id, so that what several calls read is computed once."""
+def numbers_of(tensor: Tensor, found: Found | None = None) -> Tensor | None:
+    """The numbers of a tensor on the CPU; None where they are not known. No mode may be active.
+
+    found: one for tensors that are asked for together and come of the same calls, while nobody writes into them.
+    """
+    return _numbers_of(tensor, {} if found is None else found)
+
+
+def _numbers_of(tensor: Tensor, found: Found) -> Tensor | None:
     if id(tensor) not in found:
         found[id(tensor)] = tensor if type(tensor) is not FakeTensor else _computed(tensor, found)
     return found[id(tensor)]
 
 
-def _computed(tensor: Tensor, found: dict[int, Tensor | None]) -> Tensor | None:
+def _computed(tensor: Tensor, found: Found) -> Tensor | None:
     origin: _Origin | None = getattr(tensor, "porism_origin", None)
     if origin is None or tensor.numel() > MOST_ELEMENTS:
         return None
