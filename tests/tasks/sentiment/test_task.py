@@ -123,7 +123,8 @@ def test_a_file_of_the_published_shape_goes_end_to_end(reviews_file: str, tmp_pa
     small = ["hidden_size=16", "num_layers=1", "epochs=1", "batch_size=256", "deduplicate=false"]
     assignments = [word for assignment in small for word in ("--set", assignment)]
     out = str(tmp_path / "run")
-    assert main(["train", "sentiment", "--data", reviews_file, "--out", out, "--threads", "1", *assignments]) == 0
+    options = ["--threads", "1", "--no-baselines"]  # which test_baselines.py has, and which take half of the time
+    assert main(["train", "sentiment", "--data", reviews_file, "--out", out, *options, *assignments]) == 0
     told = json.loads((tmp_path / "run" / "metrics.json").read_text())
     facts, metrics = told["facts"], told["metrics"]
     assert facts["rows"] == 15_746
