@@ -39,6 +39,7 @@ CASES: dict[str, tuple[Any, tuple[str, ...], Any, Any]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_parameters_and_flops_are_what_a_hand_counts(case: tuple[Any, tuple[str, ...], Any, Any]) -> None:
     target, inputs, parameters, flops = case
@@ -96,7 +97,7 @@ def test_a_stride_leaves_a_floor_in_the_formula() -> None:
         assert derived.at(recount=False, B=2, T=size)["flops"] == 2 * 2 * 3 * ((size - 3) // 2 + 1)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", LAYERS)
 def test_every_layer_costs_by_hand_what_its_code_costs(name: str) -> None:
     place = import_module(f"{LAYERS[name]}.cost")

@@ -20,7 +20,7 @@ from porism.costing.cost import CostAt
 from porism.costing.counting.count import count
 from porism.errors import RecipeError, ShapeError
 
-pytestmark = pytest.mark.sample(28)
+pytestmark = pytest.mark.sample(16)
 
 
 @pytest.mark.parametrize("layers", [1, 2])

@@ -176,7 +176,7 @@ def test_integers_that_go_in_are_looked_at_where_weights_have_no_numbers() -> No
 PAIRED = {"decoder_layers": 1, "encoder_layers": 1, "decoder_ffn_dim": 32, "encoder_ffn_dim": 32, "d_model": 16}
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.sweep(0)
 @pytest.mark.parametrize(
     ("name", "options"), [("M2M100", PAIRED), ("MegatronBert", {"hidden_size": 16, "intermediate_size": 32})]
 )

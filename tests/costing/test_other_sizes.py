@@ -13,7 +13,7 @@ from porism.costing.cost import Cost
 from porism.costing.predicting import calibration
 from porism.errors import ShapeError
 
-pytestmark = pytest.mark.sample(15)
+pytestmark = pytest.mark.sample(10)
 
 # Branches inside the range
 

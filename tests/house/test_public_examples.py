@@ -55,7 +55,7 @@ def run(name: str, thing: Any, names: dict[str, Any]) -> doctest.TestResults:
     return doctest.DocTestRunner(Checker(), optionflags=doctest.ELLIPSIS).run(test)
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(6)
 # torch.compile itself calls what torch deprecates.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", sorted(ONCE.values()))

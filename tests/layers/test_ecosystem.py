@@ -133,7 +133,7 @@ def test_jacrev(name: str) -> None:
     assert relative_error(found, wanted) <= GRADIENT
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(2)
 @layers()
 def test_compile(name: str) -> None:
     torch.compiler.reset()

@@ -63,6 +63,7 @@ def equal_models(random: Random, recipes: int) -> list[RunRecord]:
     return [record(recipe, seed, luck, luck) for recipe, seed, luck in drawn]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("recipes", [2, 4, 7])
 def test_equal_models_are_seldom_told_apart(recipes: int) -> None:
     """In 5 % of experiments at most, where all luck on valid is luck on test too: the worst case.

@@ -110,6 +110,7 @@ def stop_before(kind: type, name: str, when: Callable[..., bool]) -> Callable[[p
     return patch
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "kill",
     [

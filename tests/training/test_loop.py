@@ -57,7 +57,7 @@ class StopAt(NoProgress):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("steps", [1, 60, 77, 150])
 @pytest.mark.parametrize("model", ["elman", "lstm"])
 def test_a_stopped_run_resumes_to_the_same_bits(

@@ -14,7 +14,7 @@ from porism.costing.fitting.interpolate import Fitted, interpolate
 from porism.costing.fitting.samples import Limits
 from porism.errors import RecipeError
 
-pytestmark = pytest.mark.sample(40)
+pytestmark = pytest.mark.sample(24)
 
 M = SYMBOLS["M"]
 

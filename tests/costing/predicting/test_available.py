@@ -48,7 +48,7 @@ def test_the_limit_of_a_process_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert available_bytes() <= 2**20
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["attention", "taylor", "window", "elman", "lstm", "gcn"])
 def test_sizes_beyond_the_memory_are_refused_before_anything_is_made(name: str) -> None:
     cost = porism.cost(name)

@@ -14,6 +14,7 @@ from porism.costing.predicting.crossover import changes, compared, largest
 from porism.errors import CostError, RecipeError
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [

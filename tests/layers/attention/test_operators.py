@@ -114,6 +114,7 @@ def test_the_operator_itself_is_differentiable_once() -> None:
 
 # torch.compile itself calls what torch deprecates.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.sweep(0)  # a C++ compiler takes ten seconds
 @pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler")
 @pytest.mark.parametrize("name", ["taylor causal rolled 2", "hybrid causal 1 2", "window sliding 0.0"])
 def test_an_answer_of_inductor_which_leaves_copies_out_may_be_changed_in_place(name: str) -> None:

@@ -259,17 +259,7 @@ def test_autocast_answers_in_its_type(kind: str) -> None:
     assert layer.lin.weight.grad.dtype == torch.float32
 
 
-@pytest.mark.sweep(1, each="backend")
-@compiling
-@pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
-@pytest.mark.parametrize(
-    "backend",
-    [
-        "aot_eager",
-        pytest.param("inductor", marks=pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")),
-    ],
-)
-def test_a_network_compiles_whole(kind: str, backend: str) -> None:
+def assert_network_compiles(kind: str, backend: str) -> None:
     torch.compiler.reset()
     edges, weights = drawn(7)
     graph = Graph(edges, weights, num_nodes=7)
@@ -284,6 +274,21 @@ def test_a_network_compiles_whole(kind: str, backend: str) -> None:
     variables = (*first.parameters(), *second.parameters())
     compiled = torch.compile(scores, fullgraph=True, backend=backend)
     assert largest_error(with_gradients(compiled(), variables), with_gradients(scores(), variables)) <= EXACT
+
+
+@pytest.mark.sweep(1)
+@compiling
+@pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
+def test_a_network_compiles_whole(kind: str) -> None:
+    assert_network_compiles(kind, "aot_eager")
+
+
+@pytest.mark.sweep(0)  # a C++ compiler takes ten seconds
+@compiling
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("kind", ["dense", "sparse", "propagated"])
+def test_inductor_compiles_a_network_whole(kind: str) -> None:
+    assert_network_compiles(kind, "inductor")
 
 
 def test_a_copy_of_a_layer_and_its_graph_stand_alone() -> None:

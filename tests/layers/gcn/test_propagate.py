@@ -49,7 +49,7 @@ def matrix_of(N: int, dtype: torch.dtype) -> Csr:
     return matrix
 
 
-@pytest.mark.sweep(12, each="N")
+@pytest.mark.sweep(6, each="N")
 @pytest.mark.parametrize("N", [1, 2, 31])
 @pytest.mark.parametrize("H", [1, 33])
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)

@@ -163,6 +163,7 @@ def test_the_registered_flops_are_the_counted_ones(asks: str) -> None:
     assert not inside.uncounted
 
 
+@pytest.mark.sweep(1, each="compiled")
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_a_batch_without_targets_has_no_mean_and_teaches_nothing(compiled: bool, smoothing: float) -> None:

@@ -22,7 +22,7 @@ class Labels(Tensor):
     """A tensor by another name."""
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @compiling
 @out_of_range
 @pytest.mark.parametrize("learns", [True, False], ids=["training", "evaluation"])
@@ -45,6 +45,7 @@ def test_a_subclass_of_tensor(wrong: int, learns: bool) -> None:
     assert torch.equal(loss(h, torch.tensor([0, 1, 2]).as_subclass(Labels)), loss(h, torch.tensor([0, 1, 2])))
 
 
+@pytest.mark.sweep(2)
 @compiling
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32], ids=str)
 def test_any_whole_type_reaches_its_last_number_in_a_larger_vocabulary(dtype: torch.dtype) -> None:

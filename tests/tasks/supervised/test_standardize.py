@@ -22,6 +22,7 @@ def columns(seed: int = 1) -> tuple[Tensor, Tensor]:
     return x, (x[:, 1] > 0.5).long()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("recipe", ["mlp", "linear"])
 def test_columns_of_different_units_are_learned_and_predicted(recipe: str, tmp_path: Path) -> None:
     x, y = columns()

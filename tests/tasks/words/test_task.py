@@ -47,6 +47,7 @@ def test_what_is_scored_depends_on_vocabulary_and_pairs(grammar: Path) -> None:
     assert len({task.fingerprint() for task in tasks}) == 1
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("recipe", ["small", "full", "sampled-softmax"])
 def test_words_of_one_kind_come_together(grammar: Path, tmp_path: Path, recipe: str) -> None:
     settings = [] if recipe == "small" else ["batch_size=200", "learning_rate=0.01"]
@@ -84,6 +85,7 @@ class _Stopper(NoProgress):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("recipe", ["deterministic", "sampled-softmax"])
 def test_an_interrupted_run_goes_on_as_if_it_had_not_been(grammar: Path, tmp_path: Path, recipe: str) -> None:
     straight = trained(grammar, tmp_path / "straight", recipe=recipe)

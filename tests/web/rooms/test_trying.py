@@ -20,7 +20,7 @@ from tests.web.task_runs import train_run, trained_run, write_recording
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.sample(2)
+pytestmark = pytest.mark.sample(1)
 
 COSTS_WITHIN, CANCELLED_WITHIN = 0.3, 2.0
 """Seconds while a model generates: of a cost at the 95th percentile, and until a text that is cancelled stops."""

@@ -24,7 +24,7 @@ from porism.layers.attention.softmax import naive as softmax_naive
 from porism.layers.attention.taylor import naive as taylor_naive
 from porism.testing.gradients import relative_error
 
-pytestmark = pytest.mark.sample(130)
+pytestmark = pytest.mark.sample(80)
 
 SAME = 1e-12
 

@@ -18,7 +18,7 @@ from porism.layers.attention.softmax.functional import all_weights
 from porism.layers.attention.softmax.gradient import gradient
 from porism.testing.gradients import relative_error
 
-pytestmark = pytest.mark.sample(90)
+pytestmark = pytest.mark.sample(54)
 
 EXACT = 1e-12
 PATTERNS = {
@@ -331,6 +331,7 @@ def test_a_second_derivative_is_refused_by_the_kernel_of_torch(attend: Any) -> N
             torch.autograd.grad(slope.sum(), q, retain_graph=True)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("pattern", [FULL, CAUSAL, Pattern("sliding", window_size=2)], ids=lambda pattern: pattern.kind)
 def test_where_torch_has_no_kernel_there_are_second_derivatives(pattern: Pattern) -> None:

@@ -14,7 +14,7 @@ from porism.layers.attention.request import AttentionRequest
 from porism.layers.attention.taylor import SeriesWarning, TaylorAttention, series_error, taylor_attention
 from porism.layers.attention.taylor.error import Watch, _positions
 
-pytestmark = pytest.mark.sample(50)
+pytestmark = pytest.mark.sample(30)
 
 LIMIT = 0.05
 

@@ -16,7 +16,7 @@ from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.taylor import TaylorAttention, TaylorState, naive, taylor_attention, taylor_decode
 from porism.testing.gradients import relative_error
 
-pytestmark = pytest.mark.sample(80)
+pytestmark = pytest.mark.sample(48)
 
 EXACT = 1e-12
 PATTERNS = {

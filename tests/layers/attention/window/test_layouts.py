@@ -69,7 +69,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("porism.layers.attention.window.kernels.blocks._CACHE_BYTES", 2**14)
 
 
-@pytest.mark.sweep(4, each="layout")
+@pytest.mark.sweep(2, each="layout")
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize(

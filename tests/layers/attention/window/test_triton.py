@@ -15,7 +15,7 @@ from porism.layers import kernels as shared
 from porism.layers.attention.pattern import Pattern
 from porism.layers.attention.window import naive, window_attention
 
-pytestmark = pytest.mark.sample(8)  # an interpreter takes a second for a kernel
+pytestmark = pytest.mark.sample(5)  # an interpreter takes a second for a kernel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 needs.triton()

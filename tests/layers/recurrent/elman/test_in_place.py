@@ -116,6 +116,7 @@ def test_under_autocast_and_in_lower_precision(dtype: torch.dtype) -> None:
 
 
 # torch.compile itself calls what torch deprecates.
+@pytest.mark.sweep(1, each="options")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("inside", [True, False], ids=["in the graph", "after it"])
 @pytest.mark.parametrize("options", [{"nonlinearity": "tanh"}, {"num_layers": 2, "batch_first": True}], ids=str)

@@ -91,6 +91,7 @@ def test_in_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # torch.compile itself calls what torch deprecates.
+@pytest.mark.sweep(1, each="options")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("inside", [True, False], ids=["in the graph", "after it"])
 @pytest.mark.parametrize("options", [{"nonlinearity": "tanh"}, {"cell": "lstm", "directions": ("top-right",)}], ids=str)

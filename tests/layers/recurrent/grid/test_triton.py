@@ -14,7 +14,7 @@ from porism.layers.recurrent.grid import grid, naive
 from porism.layers.recurrent.grid.kernels.diagonals import DIRECTIONS
 from porism.testing.gradients import relative_error
 
-pytestmark = pytest.mark.sample(10)  # an interpreter takes a second for a kernel
+pytestmark = pytest.mark.sample(6)  # an interpreter takes a second for a kernel
 
 needs.triton()
 triton: Any = import_module("porism.layers.recurrent.grid.kernels.triton")

@@ -146,6 +146,7 @@ def test_a_text_ends_at_its_first_eos() -> None:
     assert until_eos(torch.tensor([[7, EOS, 8], [7, 8, 9], [EOS, EOS, EOS]])) == [[7], [7, 8, 9], []]
 
 
+@pytest.mark.sweep(1)
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["lstm-ljspeech", "attention-ljspeech"])
 def test_the_longest_text_of_ten_seconds_takes_a_part_of_the_encoders_work(name: str) -> None:
