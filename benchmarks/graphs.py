@@ -62,6 +62,7 @@ class Citations(NamedTuple):
 def cora(folder: Path) -> Citations:
     found = read_planetoid(planetoid_files(folder)["cora"], "cora")
     assert isinstance(found.features, SparseFeatures)
+    assert isinstance(found.graph, Graph)
     words = found.features.row_normalised().to_dense()
     starts, sources, _ = found.graph.neighbors(add_self_loops=False)
     targets = torch.arange(len(words)).repeat_interleave(starts.diff())

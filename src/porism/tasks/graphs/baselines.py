@@ -22,6 +22,7 @@ from porism.layers.gcn.functional import propagate
 from porism.tasks.blocks.logistic import fit_logistic, sklearn_missing
 from porism.tasks.graphs.data.labelled_graph import LabelledGraph
 from porism.tasks.graphs.data.mapped import MappedFeatures
+from porism.tasks.graphs.data.mapped_graph import MappedGraph
 
 ALPHA = 0.9
 ITERATIONS = 50
@@ -54,7 +55,10 @@ def majority(data: LabelledGraph) -> int:
 
 
 def propagated_labels(data: LabelledGraph) -> Tensor | None:
-    """The class of every node by label propagation (N); None where a weight below 0 leaves no normalization."""
+    """The class of every node by label propagation (N); None where a weight below 0 leaves no normalization, and where
+    edges stay in their file, which it would read so many times."""
+    if isinstance(data.graph, MappedGraph):
+        return None
     weights = data.graph.neighbors(add_self_loops=False).weights
     if weights is not None and bool((weights < 0).any()):
         return None
@@ -70,11 +74,14 @@ def propagated_labels(data: LabelledGraph) -> Tensor | None:
 
 def baseline_notes(data: LabelledGraph) -> list[str]:
     """What to know of them: which are left out, and why."""
+    notes = []
+    if isinstance(data.graph, MappedGraph):
+        notes = [f"Without label propagation: edges stay in their file, and it reads all of them {ITERATIONS} times."]
     if isinstance(data.features, MappedFeatures):
-        return ["Without baselines on features: these stay in their file, and the baselines take all at once."]
+        return [*notes, "Without baselines on features: these stay in their file, and the baselines take all at once."]
     if _is_large(data):
-        return [f"Without baselines on features: nodes times features are more than {MOST_NUMBERS}."]
-    return sklearn_missing("logistic regression on features")
+        return [*notes, f"Without baselines on features: nodes times features are more than {MOST_NUMBERS}."]
+    return [*notes, *sklearn_missing("logistic regression on features")]
 
 
 def standardised(data: LabelledGraph) -> Tensor | None:

@@ -59,7 +59,8 @@ class GraphRecipe(Recipe):
     num_neighbors: Count | None = None
     """Neighbours of a node that are read in a step, drawn anew each time; none for all."""
     max_memory_mib: Count = 1024
-    """MiB that features may take where neighbours are drawn. Larger ones of an .npz stay in it, and are mapped."""
+    """MiB that features may take where neighbours are drawn, and edges too. Larger ones of an .npz stay in it, and are
+    mapped."""
     split: Literal["public", "random"] = "public"
     """Which nodes train, validate and test: as the data says, or drawn from `split_seed`."""
     split_seed: Whole = 0

@@ -31,6 +31,7 @@ from porism.tasks.graphs.data.columns import FeatureColumn
 from porism.tasks.graphs.data.features import FeatureScale, scale_of, with_features
 from porism.tasks.graphs.data.labelled_graph import Features, row_normalised
 from porism.tasks.graphs.data.mapped import MappedFeatures
+from porism.tasks.graphs.data.mapped_graph import AnyGraph, MappedGraph
 from porism.tasks.graphs.data.sampling import NeighborBatch, NeighborBatches, NeighborSampling
 from porism.tasks.graphs.exhibits.hidden_layer import hidden_map
 from porism.tasks.graphs.exhibits.over_smoothing import smoothing
@@ -74,7 +75,7 @@ class Graphs(Task):
         self._assets = dict(assets)
         self._scale = FeatureScale.from_json(assets["scale"]) if "scale" in assets else None
         self._data = data
-        self._inputs: dict[torch.device, tuple[Features | Propagated, Graph]] = {}
+        self._inputs: dict[torch.device, tuple[Features | Propagated, AnyGraph]] = {}
 
     @classmethod
     def load(cls, recipe: Recipe, source: str | None) -> Self:
@@ -151,9 +152,10 @@ class Graphs(Task):
         return model.module if isinstance(model, OwnGraphModel) else model
 
     def own_inputs(self) -> OwnInputs:
-        x = self._features()
+        x, graph = self._features(), self.data.graph
+        assert isinstance(graph, Graph)  # for_own_model samples no neighbours
         dense = x.to_dense() if isinstance(x, SparseFeatures) else x
-        return OwnInputs((dense, *edges_of(self.data.graph)), {}, self.data.graph.num_nodes)
+        return OwnInputs((dense, *edges_of(graph)), {}, graph.num_nodes)
 
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         recipe, nodes = self.recipe, self.data.splits["train"]
@@ -174,7 +176,7 @@ class Graphs(Task):
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         net, recipe = _own_model(model), self.recipe
-        inputs: tuple[Features | Propagated, Graph]
+        inputs: tuple[Features | Propagated, AnyGraph]
         if recipe.num_neighbors:
             sampled = NeighborBatch.of(batch)
             labels, nodes = sampled.labels, torch.arange(len(sampled.labels), device=sampled.labels.device)
@@ -234,7 +236,7 @@ class Graphs(Task):
         matrix = confusion_matrix(states[-1].argmax(1).cpu()[test], self.data.labels[test], self.classes)
         hidden = states[max(0, len(states) - 2)]
         # Over-smoothing propagates all features many times.
-        smoothed = [] if isinstance(self.data.features, MappedFeatures) else smoothing(self.data)
+        smoothed = [] if self._is_mapped() else smoothing(self.data)
         return [by_class(matrix), matrix, hidden_map(hidden, self.data), *smoothed]
 
     def outcomes(self, model: nn.Module, split: str) -> list[bool]:
@@ -243,14 +245,15 @@ class Graphs(Task):
         return right
 
     def notes(self) -> Sequence[str]:
-        x = self.data.features
-        if not isinstance(x, MappedFeatures):
-            return super().notes()
-        return [
-            *super().notes(),
-            f"features would take {x.mebibytes:,} MiB, more than max_memory_mib={self.recipe.max_memory_mib}: they "
-            f"stay in {x.path}, and the report is without over-smoothing, which propagates all of them",
-        ]
+        x, graph, most = self.data.features, self.data.graph, f"max_memory_mib={self.recipe.max_memory_mib}"
+        notes = list(super().notes())
+        if isinstance(x, MappedFeatures):
+            notes.append(f"features would take {x.mebibytes:,} MiB, more than {most}: they stay in {x.path}")
+        if isinstance(graph, MappedGraph):
+            notes.append(f"{graph.num_edges:,} edges would take more than {most}: they stay in {graph.path}")
+        if self._is_mapped():
+            notes.append("the report is without over-smoothing, which propagates all features many times")
+        return notes
 
     def facts(self) -> dict[str, int | float | str]:
         data = self.data
@@ -268,7 +271,7 @@ class Graphs(Task):
         graph, x = self.data.graph, self.data.features
         sizes = {
             "N": graph.num_nodes,
-            "E": len(graph.neighbors(self.recipe.add_self_loops).columns),
+            "E": _entries(graph, self.recipe.add_self_loops),
             "D": self.width,
             "H": self.recipe.hidden_size,
         }
@@ -306,13 +309,17 @@ class Graphs(Task):
     def _is_sparse(self) -> bool:
         return isinstance(self.data.features, SparseFeatures)
 
+    def _is_mapped(self) -> bool:
+        """Whether features or edges stay in their file."""
+        return isinstance(self.data.features, MappedFeatures) or isinstance(self.data.graph, MappedGraph)
+
     def _features(self, data: LabelledGraph | None = None) -> Features:
         x = (data or self.data).features
         if self._scale is not None:
             return self._scale(x)
         return row_normalised(x) if self.recipe.normalize_features else x
 
-    def _inputs_on(self, net: GraphModel | OwnGraphModel) -> tuple[Features | Propagated, Graph]:
+    def _inputs_on(self, net: GraphModel | OwnGraphModel) -> tuple[Features | Propagated, AnyGraph]:
         """The inputs of the net on its device, moved there once."""
         device = _device(net)
         if device not in self._inputs:
@@ -321,9 +328,9 @@ class Graphs(Task):
                 self._inputs[device] = self._prepared(self.data, net)
         return self._inputs[device]
 
-    def _prepared(self, data: LabelledGraph, net: GraphModel | OwnGraphModel) -> tuple[Features | Propagated, Graph]:
+    def _prepared(self, data: LabelledGraph, net: GraphModel | OwnGraphModel) -> tuple[Features | Propagated, AnyGraph]:
         graph = data.graph.to(_device(net))
-        return net.prepare(self._features(data).to(graph.device), graph), graph
+        return net.prepare(self._features(data).to(_device(net)), graph), graph
 
     @torch.no_grad()
     def _logits(self, model: nn.Module, data: LabelledGraph | None = None) -> Tensor:
@@ -360,8 +367,15 @@ def _own(recipe: Recipe) -> GraphRecipe:
 
 
 def _most_mib(recipe: GraphRecipe) -> int | None:
-    """What features may take. A step over the whole graph has all of them in memory."""
+    """What features and edges may take. A step over the whole graph has all of them in memory."""
     return recipe.max_memory_mib if recipe.num_neighbors else None
+
+
+def _entries(graph: AnyGraph, add_self_loops: bool) -> int:
+    """Stored entries of A + I, or of A."""
+    if isinstance(graph, MappedGraph):
+        return graph.num_entries(add_self_loops)
+    return len(graph.neighbors(add_self_loops).columns)
 
 
 def _own_model(model: nn.Module) -> GraphModel | OwnGraphModel:

@@ -7,7 +7,7 @@ import torch
 from tests.tasks.graphs.conftest import Writer
 
 from porism.errors import DataError
-from porism.layers.gcn import SparseFeatures
+from porism.layers.gcn import Graph, SparseFeatures
 from porism.tasks.graphs.data import load_graph
 from porism.tasks.graphs.data.features import FeatureScale
 from porism.tasks.graphs.recipes import RECIPES, GraphRecipe
@@ -102,6 +102,7 @@ def test_without_self_loops_a_node_does_not_hear_itself(name: str) -> None:
     task = Graphs.load(RECIPES[name], None)
     net = task.build().eval()
     graph = task.data.graph
+    assert isinstance(graph, Graph)
     Ahat = graph.to_dense(RECIPES[name].normalization, add_self_loops=False)
     assert (Ahat.diagonal() == 0).all()
     x = torch.randn(graph.num_nodes, task.width)

@@ -190,6 +190,7 @@ def check_csr(matrix: Csr, height: int, width: int) -> None:
 
 def check_graph(data: LabelledGraph) -> None:
     nodes = data.graph.num_nodes
+    assert isinstance(data.graph, Graph)
     there = data.graph.propagation("none").there
     check_csr(there, nodes, nodes)
     assert data.features.shape[0] == nodes

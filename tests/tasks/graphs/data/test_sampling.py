@@ -55,6 +55,15 @@ def test_a_sampled_sum_has_the_whole_sum_as_its_mean(whole: Propagation) -> None
     assert ((found.mean(0) - (whole.there.to_dense(NODES) @ x)[:10]).abs() <= scatter + 1e-6).all()
 
 
+def test_rows_that_are_read_in_pieces_are_sampled_alike(whole: Propagation, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = torch.arange(NODES, dtype=torch.float32)[:, None]
+    expected = list(batches(whole, features, fan=3))
+    for block in (1, 5, 40):
+        monkeypatch.setattr("porism.tasks.graphs.data.sampling.BLOCK", block)
+        for one, other in zip(batches(whole, features, fan=3), expected, strict=True):
+            assert all(map(torch.equal, one, other))
+
+
 @pytest.mark.parametrize("sparse", [True, False])
 def test_with_all_neighbours_a_part_says_what_the_whole_graph_says(whole: Propagation, sparse: bool) -> None:
     dense = torch.randn(NODES, 5, generator=torch.Generator().manual_seed(3)).relu()

@@ -28,6 +28,7 @@ from porism.tasks.graphs.data.labelled_graph import (
     numbered_classes,
     one_hot_features,
 )
+from porism.tasks.graphs.data.mapped_graph import MappedGraph
 from porism.tasks.graphs.data.npz import read_npz
 from porism.tasks.graphs.data.partition import partition
 from porism.tasks.graphs.data.planetoid import planetoid_files, read_planetoid, read_public
@@ -52,7 +53,7 @@ def load_graph(
     """The graph of a name (`karate`, `partition`, `cora`, `citeseer`) or of a path, ready to learn from.
 
     split: `public` as the data says, where it says so, or `random` from the seed.
-    most_mib: dense features of an .npz that would take more stay in the file.
+    most_mib: dense features and edges of an .npz that would take more stay in the file.
     """
     return ready(read_graph(source, most_mib=most_mib), split, seed)
 
@@ -70,7 +71,7 @@ def read_graph(
     """The graph as it is: perhaps without a split, perhaps without labels.
 
     columns: of tables, those that a model was trained on.
-    most_mib: dense features of an .npz that would take more stay in the file.
+    most_mib: dense features and edges of an .npz that would take more stay in the file.
     """
     source = "karate" if source is None else source
     if source in CATALOGUE:
@@ -94,8 +95,11 @@ TABLES = (
 
 def check_weights(data: LabelledGraph, normalization: str) -> None:
     """Refuses negative weights under a normalization that divides by their sum, which may then be 0 or less."""
-    weights = data.graph.neighbors(add_self_loops=False).weights
-    negative = 0 if weights is None else int((weights < 0).sum())
+    if isinstance(data.graph, MappedGraph):
+        negative = data.graph.num_negative
+    else:
+        weights = data.graph.neighbors(add_self_loops=False).weights
+        negative = 0 if weights is None else int((weights < 0).sum())
     if negative and normalization in ("rw", "sym"):
         raise DataError(
             f"{data.name}: {negative} of {data.graph.num_edges} edges have a weight below 0, and {normalization} "

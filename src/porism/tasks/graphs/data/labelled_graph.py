@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from porism.errors import DataError, shown
-from porism.layers.gcn import Graph, SparseFeatures
+from porism.layers.gcn import SparseFeatures
 from porism.layers.gcn.adjacency.csr import Csr, rows_of
 from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.labels import UNKNOWN, check_class_count
 from porism.tasks.blocks.splits import check_disjoint
 from porism.tasks.graphs.data.columns import FeatureColumn
 from porism.tasks.graphs.data.mapped import FeatureSums, MappedFeatures
+from porism.tasks.graphs.data.mapped_graph import AnyGraph, MappedGraph, MappedNumbers
 
 __all__ = ["SPLITS", "UNKNOWN", "Features", "LabelledGraph", "numbered_classes", "one_hot_features"]
 
@@ -36,7 +37,7 @@ class LabelledGraph:
     """
 
     name: str
-    graph: Graph
+    graph: AnyGraph
     features: Features
     labels: Tensor
     classes: tuple[str, ...]
@@ -104,22 +105,21 @@ class LabelledGraph:
     def fingerprint(self) -> str:
         """The sha256 of all that a model is trained on."""
         digest = hashlib.sha256(json.dumps([self.graph.num_nodes, *self.classes]).encode())
-        neighbors, x = self.graph.neighbors(add_self_loops=False), self.features
+        x = self.features
         stored = tuple(x.there) if isinstance(x, SparseFeatures) else (x,)
-        parts = [
-            neighbors.starts,
-            neighbors.columns,
-            neighbors.weights,
-            *stored,
-            self.labels,
-            *map(self.splits.get, SPLITS),
-        ]
-        for part in parts:
+        for part in (*_edges(self.graph), *stored, self.labels, *map(self.splits.get, SPLITS)):
             content = torch.empty(0) if part is None else part
             digest.update(f"\n{tuple(content.shape)}\n".encode())
-            for block in content.blocks() if isinstance(content, MappedFeatures) else (content,):
+            for block in (content,) if isinstance(content, Tensor) else content.blocks():
                 digest.update(block.contiguous().numpy().tobytes())
         return digest.hexdigest()
+
+
+def _edges(graph: AnyGraph) -> tuple[Tensor | MappedNumbers | None, ...]:
+    """Where rows of neighbours start, their columns, and their weights where not all are 1."""
+    if isinstance(graph, MappedGraph):
+        return graph.starts, graph.column_numbers, graph.weight_numbers
+    return tuple(graph.neighbors(add_self_loops=False))
 
 
 def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:

@@ -5,12 +5,10 @@ are checked, and what standardises them is summed up.
 """
 
 import math
-import weakref
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from porism.errors import DataError
-from porism.tasks.blocks.arrays import StoredArray
+from porism.tasks.blocks.mapped_array import MappedArray
 
 BLOCK = 2**22
 """Bytes that are read at a time."""
@@ -29,25 +27,17 @@ MIB = 2**20
 class MappedFeatures:
     """Features (N, D) in a file, of which some rows at a time are in memory, in 32 bits."""
 
-    path: Path
-    stored: StoredArray
-    file: IO[bytes]
-    """Open, so that it stays what it was if somebody deletes it."""
+    array: MappedArray
     transform: Callable[[Tensor], Tensor] = torch.Tensor.float
     """What is done to rows once they are read."""
-    origin: "MappedFeatures | None" = None
-    """Those that this is made of, whose end closes the file."""
 
-    @classmethod
-    def of(cls, path: Path, stored: StoredArray) -> Self:
-        file = path.open("rb")
-        found = cls(path, stored, file)
-        weakref.finalize(found, file.close)
-        return found
+    @property
+    def path(self) -> Path:
+        return self.array.path
 
     @property
     def shape(self) -> tuple[int, int]:
-        height, width = self.stored.shape
+        height, width = self.array.stored.shape
         return height, width
 
     @property
@@ -61,12 +51,11 @@ class MappedFeatures:
 
     def transformed(self, transform: Callable[[Tensor], Tensor]) -> Self:
         """The same with something done to rows, each by itself."""
-        return replace(self, transform=transform, origin=self)
+        return replace(self, transform=transform)
 
     def rows(self, nodes: Tensor) -> Tensor:
         """The features of some nodes, in memory: (n,) -> (n, D)."""
-        # Mapped anew each time: what was read leaves memory with the map.
-        return self.transform(_in_32_bits(self._map()[nodes.numpy()]))
+        return self.transform(_in_32_bits(self.array.map()[nodes.numpy()]))
 
     def blocks(self) -> Iterator[Tensor]:
         """All rows in order, some at a time."""
@@ -75,9 +64,8 @@ class MappedFeatures:
 
     def check(self) -> "FeatureSums":
         """Read all of them: refuse those that are damaged or not finite, and sum up the others."""
-        checksum, sums = self.stored.header_crc, FeatureSums.none(self.shape[1])
-        for raw in self._raw_blocks():
-            checksum = zlib.crc32(raw.tobytes(), checksum)
+        sums = FeatureSums.none(self.shape[1])
+        for raw in self.array.checked(self._raw_blocks(), "features"):
             x = _in_32_bits(raw)
             bad = (~x.isfinite()).nonzero()
             if len(bad):
@@ -87,21 +75,13 @@ class MappedFeatures:
                     f"{float(x[row, column]):g}, expected finite numbers. Remove or replace it."
                 )
             sums = sums.with_rows(x)
-        if checksum != self.stored.crc:
-            raise DataError(f"{self.path}: its features are damaged (their checksum is another). Write the file anew.")
         return sums
 
     def _raw_blocks(self) -> Iterator[NDArray[Any]]:
         height, width = self.shape
-        step = max(1, BLOCK // (width * self.stored.dtype.itemsize))
+        step = max(1, BLOCK // (width * self.array.stored.dtype.itemsize))
         for first in range(0, height, step):
-            yield self._map()[first : first + step]
-
-    def _map(self) -> NDArray[Any]:
-        try:
-            return np.memmap(self.file, self.stored.dtype, "r", offset=self.stored.offset, shape=self.stored.shape)
-        except (OSError, ValueError) as error:
-            raise DataError(f"{self.path} can no longer be read ({error}). Restore it.") from error
+            yield self.array.map()[first : first + step]
 
 
 @dataclass(frozen=True)

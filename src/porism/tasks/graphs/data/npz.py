@@ -4,7 +4,8 @@ Edges are an array `edge_index` (2, E), each from the first row to the second, w
 weights; or a sparse matrix as `adj_data`, `adj_indices`, `adj_indptr`, in which a stored 0 is no edge. Features are
 `features` or `x` (N, D), or sparse as `attr_data`, `attr_indices`, `attr_indptr`, `attr_shape`. Labels are `labels` or
 `y` (N), -1 where unknown, with `class_names` if they have names, and `train_mask`, `valid_mask` (or `val_mask`) and
-`test_mask` (N) a split, if there is one. No node is in two of them. Dense features may stay in the file: `mapped.py`.
+`test_mask` (N) a split, if there is one. No node is in two of them. Dense features may stay in the file (`mapped.py`),
+and so may edges that are a sparse matrix (`mapped_graph.py`).
 """
 
 from collections.abc import Mapping
@@ -19,15 +20,19 @@ from porism.errors import DataError, advise, fields
 from porism.layers.gcn import Graph, SparseFeatures
 from porism.tasks.blocks.arrays import Npz, open_npz
 from porism.tasks.blocks.labels import whole_labels
+from porism.tasks.blocks.mapped_array import MappedArray
 from porism.tasks.blocks.memory import check_fits
-from porism.tasks.graphs.data.edge_list import graph_of
+from porism.tasks.graphs.data.edge_list import MEMORY_EACH, graph_of
 from porism.tasks.graphs.data.labelled_graph import SPARSE_BELOW, UNKNOWN, Features, LabelledGraph, numbered_classes
 from porism.tasks.graphs.data.mapped import MIB, MappedFeatures
+from porism.tasks.graphs.data.mapped_graph import MappedGraph
 from porism.tasks.graphs.data.sparse import sparse_matrix
 
 Arrays = Mapping[str, NDArray[Any]]
 MASKS = {"train": ("train_mask",), "valid": ("valid_mask", "val_mask"), "test": ("test_mask",)}
 DENSE = ("features", "x")
+EDGES = ("adj_indices", "adj_data")
+"""Of as many numbers as there are edges."""
 SPARSE = ("data", "indices", "indptr", "shape")
 KNOWN = {
     *("edge_index", "edge_weight", "features", "x", "labels", "y", "class_names"),
@@ -40,15 +45,19 @@ KNOWN = {
 def read_npz(path: Path, most_mib: int | None = None) -> LabelledGraph:
     """The graph of a file. Without labels every node's class is unknown.
 
-    most_mib: dense features that would take more stay in the file.
+    most_mib: dense features and edges that would take more, each by itself, stay in the file.
     """
     with open_npz(path) as file:
-        mapped = None if most_mib is None else _mapped(file, most_mib)
-        left_out = () if mapped is None else DENSE
+        mapped = edges = None
+        if most_mib is not None:
+            _check_sparse(file, most_mib)
+            mapped, edges = _mapped(file, most_mib), _mapped_edges(file, most_mib)
+        left_out = (*(DENSE if mapped else ()), *(EDGES if edges else ()))
         arrays = {name: file.read(name) for name in file.names if name in KNOWN and name not in left_out}
     sums = None if mapped is None else mapped.check()
     features = _features(arrays, path) if mapped is None else mapped
-    graph = _graph(arrays, path, features.shape[0])
+    nodes = features.shape[0]
+    graph = _graph(arrays, path, nodes) if edges is None else _graph_of_mapped(arrays, edges, nodes)
     labels = _labels(arrays, graph.num_nodes, path)
     classes = _classes(arrays, labels, path)
     split = _split(arrays, graph.num_nodes, path)
@@ -67,11 +76,62 @@ def _mapped(file: Npz, most_mib: int) -> MappedFeatures | None:
             f"max_memory_mib={most_mib}, and cannot stay in the file: it is compressed, or has its columns first.",
             advise(
                 "Write it row by row with numpy.savez, or use {}.",
-                fields(max_memory_mib=-(-4 * file.size(name) // MIB)),
+                fields(max_memory_mib=_mib(4 * file.size(name))),
             ),
         )
     _check_dense(stored.shape, stored.dtype, file.path)
-    return MappedFeatures.of(file.path, stored)
+    return MappedFeatures(MappedArray.of(file.path, stored))
+
+
+def _check_sparse(file: Npz, most_mib: int) -> None:
+    """Refuse sparse features that would take more: they are read as a whole."""
+    needed = 8 * file.size("attr_data") if {"attr_data", "attr_indptr"} <= set(file.names) else 0
+    if needed > most_mib * MIB:
+        raise DataError(
+            f"{file.path}: sparse features would take {needed / MIB:,.0f} MiB, more than max_memory_mib={most_mib}, "
+            "and do not stay in the file.",
+            advise("Use {}, or write them as a dense array with numpy.savez.", fields(max_memory_mib=_mib(needed))),
+        )
+
+
+def _mapped_edges(file: Npz, most_mib: int) -> dict[str, MappedArray] | None:
+    """The columns and weights of edges in the file; None where the graph fits."""
+    name = next((name for name in ("edge_index", "adj_indices") if name in file.names), None)
+    if name is None:
+        return None
+    count = file.size(name) // (2 if name == "edge_index" else 1)
+    if MEMORY_EACH * count <= most_mib * MIB:
+        return None
+    parts = {part: file.stored(part) for part in EDGES if part in file.names}
+    found = {part: MappedArray.of(file.path, stored) for part, stored in parts.items() if stored is not None}
+    if name == "edge_index" or len(found) < len(parts):
+        why = "edge_index is a list, which is sorted in memory" if name == "edge_index" else "it is compressed"
+        raise DataError(
+            f"{file.path}: a graph of {count:,} edges would take {MEMORY_EACH * count / MIB:,.0f} MiB, more than "
+            f"max_memory_mib={most_mib}, and cannot stay in the file: {why}.",
+            advise(
+                "Write the parts of a csr_matrix, adj_indptr and adj_indices, with numpy.savez, or use {}.",
+                fields(max_memory_mib=_mib(MEMORY_EACH * count)),
+            ),
+        )
+    return found
+
+
+def _mib(size: int) -> int:
+    return -(-size // MIB)
+
+
+def _graph_of_mapped(arrays: Arrays, edges: Mapping[str, MappedArray], nodes: int) -> MappedGraph:
+    columns, path = edges["adj_indices"], edges["adj_indices"].path
+    shape = arrays.get("adj_shape", np.array([nodes, nodes]))
+    graph = MappedGraph.of(_required(arrays, "adj_indptr", path), columns, edges.get("adj_data"), shape)
+    _check_nodes((graph.num_nodes, graph.num_nodes), nodes, path)
+    return graph
+
+
+def _check_nodes(shape: tuple[int, int], nodes: int, path: Path) -> None:
+    if shape != (nodes, nodes):
+        raise DataError(f"{path}: adj_shape is {shape}, expected {(nodes, nodes)}, as many as rows of features.")
 
 
 def _check_dense(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path) -> None:
@@ -90,8 +150,7 @@ def _graph(arrays: Arrays, path: Path, nodes: int) -> Graph:
     values = arrays["adj_data"] if "adj_data" in arrays else np.ones(columns.shape)
     shape = arrays.get("adj_shape", np.array([nodes, nodes]))
     matrix = sparse_matrix(str(path), values, columns, starts, shape, prefix="adj_", most_columns=nodes)
-    if matrix.shape != (nodes, nodes):
-        raise DataError(f"{path}: adj_shape is {matrix.shape}, expected {(nodes, nodes)}, as many as rows of features.")
+    _check_nodes(matrix.shape, nodes, path)
     # Row i holds the neighbors that send to node i.
     rows, there = np.repeat(np.arange(nodes), np.diff(matrix.starts)), matrix.values != 0
     return graph_of(str(path), np.stack([matrix.columns, rows])[:, there], nodes, matrix.values[there])

@@ -19,7 +19,11 @@ from porism.layers.gcn.adjacency.propagations import Propagation
 from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.graphs.data.labelled_graph import Features
 from porism.tasks.graphs.data.mapped import MappedFeatures
+from porism.tasks.graphs.data.mapped_graph import MappedPropagation
 from porism.training.task import Batch
+
+BLOCK = 2**17
+"""Entries of rows that are read at a time."""
 
 
 class SampledGraph(Graph):
@@ -106,9 +110,15 @@ class NeighborBatches(LazyBatches):
     """
 
     def __init__(
-        self, propagation: Propagation, features: Features, labels: Tensor, nodes: Tensor, sampling: NeighborSampling
+        self,
+        propagation: Propagation | MappedPropagation,
+        features: Features,
+        labels: Tensor,
+        nodes: Tensor,
+        sampling: NeighborSampling,
     ) -> None:
-        self._whole, self._features, self._labels, self._nodes = propagation, features, labels, nodes
+        self._whole = propagation.there if isinstance(propagation, Propagation) else propagation
+        self._features, self._labels, self._nodes = features, labels, nodes
         self._sampling = sampling
         self._steps = -(-len(nodes) // sampling.batch_size)
         """Of one pass."""
@@ -122,12 +132,14 @@ class NeighborBatches(LazyBatches):
         order = torch.randperm(len(self._nodes), generator=torch.Generator().manual_seed(how.seed - turn))
         chosen = self._nodes[order[step * how.batch_size : (step + 1) * how.batch_size]]
         generator = torch.Generator().manual_seed(how.seed + 1 + number)
-        nodes, there = sample(self._whole.there, chosen, how.num_layers, how.num_neighbors, generator)
+        nodes, there = sample(self._whole, chosen, how.num_layers, how.num_neighbors, generator)
         back = transpose(there.starts, there.columns, len(nodes)).of(there.values)
         return NeighborBatch(self._labels[chosen], *there, *back, features=_rows(self._features, nodes)).batch()
 
 
-def sample(whole: Csr, chosen: Tensor, layers: int, fan: int, generator: torch.Generator) -> tuple[Tensor, Csr]:
+def sample(
+    whole: Csr | MappedPropagation, chosen: Tensor, layers: int, fan: int, generator: torch.Generator
+) -> tuple[Tensor, Csr]:
     """The nodes within `layers` hops of at most `fan` sampled neighbours, `chosen` first, and the sampled entries.
 
     Nodes of the last hop have their self-loops alone: no layer uses their neighbours.
@@ -150,12 +162,30 @@ def sample(whole: Csr, chosen: Tensor, layers: int, fan: int, generator: torch.G
     return nodes, Csr(starts_of(rows, len(nodes)), columns[order].int(), values[order])
 
 
-def _sample_entries(whole: Csr, targets: Tensor, fan: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Row, column and value of the entries that are sampled of the targets' rows."""
-    entries = _entries(whole.starts, targets)
-    lengths = whole.starts.diff()[targets]
+def _sample_entries(
+    whole: Csr | MappedPropagation, targets: Tensor, fan: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Row, column and value of the entries that are sampled of the targets' rows.
+
+    Some rows at a time: those of a hop may have far more entries than are sampled of them.
+    """
+    parts = [_sample_rows(whole, some, fan, generator) for some in _pieces(whole.starts, targets)]
+    rows, columns, values = (torch.cat(part) for part in zip(*parts, strict=True))
+    return rows, columns, values
+
+
+def _pieces(starts: Tensor, nodes: Tensor) -> tuple[Tensor, ...]:
+    """Nodes in order, in pieces whose rows have about as many entries as are read at a time."""
+    before = starts.diff()[nodes].cumsum(0) // BLOCK
+    pieces: tuple[Tensor, ...] = nodes.split(torch.bincount(before, minlength=1).tolist())
+    return pieces
+
+
+def _sample_rows(
+    whole: Csr | MappedPropagation, targets: Tensor, fan: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    lengths, columns, values = whole.rows(targets) if isinstance(whole, MappedPropagation) else _rows_of(whole, targets)
     rows = targets.repeat_interleave(lengths)
-    columns, values = whole.columns[entries].long(), whole.values[entries]
     loops = rows == columns
     # Entries in random order within their row, loops last: the first `fan` of a row are kept.
     key = torch.rand(len(rows), generator=generator).masked_fill(loops, 2.0)
@@ -168,6 +198,12 @@ def _sample_entries(whole: Csr, targets: Tensor, fan: int, generator: torch.Gene
     kept = loops | (rank < fan)
     scale = torch.where(loops, 1.0, (others / others.clamp(1, max(fan, 1)))[owner])
     return rows[kept], columns[kept], (values * scale)[kept]
+
+
+def _rows_of(whole: Csr, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The length of each row, and the columns and values of their entries."""
+    entries = _entries(whole.starts, nodes)
+    return whole.starts.diff()[nodes], whole.columns[entries].long(), whole.values[entries]
 
 
 def _grouped_order(owner: Tensor, key: Tensor) -> Tensor:

@@ -51,6 +51,21 @@ def sparse_matrix(
     Traceback (most recent call last):
     porism.errors.DataError: a.npz: attr_indices run from 0 to 5, and 3 columns are numbered 0 to 2.
     """
+    height, width = check_parts(where, values, columns, starts, shape, prefix=prefix, most_columns=most_columns)
+    return SparseMatrix(values, columns.astype(np.int64), starts.astype(np.int64), (height, width))
+
+
+def check_parts(
+    where: str,
+    values: NDArray[Any],
+    columns: NDArray[Any],
+    starts: NDArray[Any],
+    shape: Any,
+    *,
+    prefix: str,
+    most_columns: int,
+) -> tuple[int, int]:
+    """Refuses parts that are no matrix, and copies none of them: they may be mapped. -> height and width"""
     height, width = _height_and_width(where, shape, prefix, most_columns)
     for name, array, kinds in (("data", values, "fiub"), ("indices", columns, "iu"), ("indptr", starts, "iu")):
         if array.ndim != 1 or array.dtype.kind not in kinds:
@@ -71,7 +86,7 @@ def sparse_matrix(
             f"{where}: {prefix}indices run from {columns.min()} to {columns.max()}, and {width} columns are numbered "
             f"0 to {width - 1}."
         )
-    return SparseMatrix(values, columns.astype(np.int64), starts.astype(np.int64), (height, width))
+    return height, width
 
 
 def checked_scipy(matrix: Any, where: str) -> Any:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from porism.layers.gcn import SparseFeatures
+from porism.layers.gcn import Graph, SparseFeatures
 from porism.layers.gcn.adjacency.normalize import NORMALIZATIONS
 from porism.layers.gcn.functional import project, propagate
 from porism.runs.exhibits import Lines
@@ -26,7 +26,9 @@ def smoothing(data: LabelledGraph) -> list[Lines]:
     """
     alike: dict[str, list[tuple[float, float]]] = {}
     accuracy: dict[str, list[tuple[float, float]]] = {}
-    assert not isinstance(data.features, MappedFeatures)  # which the report leaves out
+    # Of what stays in its file the report leaves this out.
+    assert not isinstance(data.features, MappedFeatures)
+    assert isinstance(data.graph, Graph)
     start = _narrowed(data.features)
     for normalization in NORMALIZATIONS:
         h, depth = start, 0

@@ -17,17 +17,18 @@ from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.layers.gcn.functional import project, propagate
 from porism.tasks.graphs.data.labelled_graph import Features
 from porism.tasks.graphs.data.mapped import MappedFeatures
+from porism.tasks.graphs.data.mapped_graph import AnyGraph
 from porism.tasks.graphs.model.base import GraphModel
 
 
 class APPNP(GraphModel):
     """A multilayer perceptron on each node, then propagation of its logits over many hops."""
 
-    def states(self, x: Features | Propagated, graph: Graph) -> list[Tensor]:
+    def states(self, x: Features | Propagated, graph: AnyGraph) -> list[Tensor]:
         *hidden, own = self._own_logits(x)
         return [*hidden, self._propagate(own, graph)]
 
-    def copies(self, x: Features | Propagated, graph: Graph, count: int) -> Sequence[Tensor]:
+    def copies(self, x: Features | Propagated, graph: AnyGraph, count: int) -> Sequence[Tensor]:
         # The logits of all copies side by side are propagated in one product: neighbours are read once.
         side_by_side = torch.cat([self._own_logits(x)[-1] for _ in range(count)], 1)
         return self._propagate(side_by_side, graph).chunk(count, 1)
@@ -48,7 +49,8 @@ class APPNP(GraphModel):
         weight = layer.lin.weight
         return (project(h, weight) if isinstance(h, SparseFeatures) else linear(h, weight)) + layer.bias
 
-    def _propagate(self, own: Tensor, graph: Graph) -> Tensor:
+    def _propagate(self, own: Tensor, graph: AnyGraph) -> Tensor:
+        assert isinstance(graph, Graph)  # as above
         propagation = graph.propagation(self.recipe.normalization, self.recipe.add_self_loops, own.dtype)
         z = own
         for _ in range(self.recipe.power_iterations):

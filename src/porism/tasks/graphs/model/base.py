@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from porism.layers.dropout import dropout
-from porism.layers.gcn import Graph, GraphConvolution, Propagated, SparseFeatures
+from porism.layers.gcn import GraphConvolution, Propagated, SparseFeatures
 from porism.tasks.graphs.data.labelled_graph import Features
 from porism.tasks.graphs.data.mapped import MappedFeatures
+from porism.tasks.graphs.data.mapped_graph import AnyGraph
 from porism.tasks.graphs.recipes import GraphRecipe
 
 
@@ -31,18 +32,18 @@ class GraphModel(nn.Module):
             for in_width, out_width in pairwise(widths)
         )
 
-    def forward(self, x: Features | Propagated, graph: Graph) -> Tensor:
+    def forward(self, x: Features | Propagated, graph: AnyGraph) -> Tensor:
         return self.states(x, graph)[-1]
 
     @abstractmethod
-    def states(self, x: Features | Propagated, graph: Graph) -> list[Tensor]:
+    def states(self, x: Features | Propagated, graph: AnyGraph) -> list[Tensor]:
         """The output of every layer: (N, H) each, the last one the logits (N, V)."""
 
-    def copies(self, x: Features | Propagated, graph: Graph, count: int) -> Sequence[Tensor]:
+    def copies(self, x: Features | Propagated, graph: AnyGraph, count: int) -> Sequence[Tensor]:
         """The logits of several forward passes, each with its own dropout."""
         return [self(x, graph) for _ in range(count)]
 
-    def prepare(self, x: Features, graph: Graph) -> Features | Propagated:
+    def prepare(self, x: Features, graph: AnyGraph) -> Features | Propagated:
         """Features as every step takes them, computed once."""
         return x
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from porism.errors import ShapeError
 from porism.layers.gcn import Graph, Propagated, SparseFeatures
 from porism.tasks.graphs.data.labelled_graph import Features
+from porism.tasks.graphs.data.mapped_graph import AnyGraph
 
 
 class OwnGraphModel(nn.Module):
@@ -18,23 +19,24 @@ class OwnGraphModel(nn.Module):
         self.module, self.classes = module, classes
         self._edges: dict[int, tuple[Graph, tuple[Tensor, ...]]] = {}
 
-    def forward(self, x: Features | Propagated, graph: Graph) -> Tensor:
+    def forward(self, x: Features | Propagated, graph: AnyGraph) -> Tensor:
         assert isinstance(x, Tensor)
+        assert isinstance(graph, Graph)  # for_own_model samples no neighbours
         logits = self.module(x, *self._edges_of(graph))
         if not isinstance(logits, Tensor) or tuple(logits.shape) != (len(x), self.classes):
             got = tuple(logits.shape) if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
             raise ShapeError(f"graphs: the model's output is {got}, expected {(len(x), self.classes)}: (N, classes).")
         return logits
 
-    def states(self, x: Features | Propagated, graph: Graph) -> list[Tensor]:
+    def states(self, x: Features | Propagated, graph: AnyGraph) -> list[Tensor]:
         """Of its layers only the last is known."""
         return [self(x, graph)]
 
-    def copies(self, x: Features | Propagated, graph: Graph, count: int) -> Sequence[Tensor]:
+    def copies(self, x: Features | Propagated, graph: AnyGraph, count: int) -> Sequence[Tensor]:
         """The logits of several forward passes, each with its own dropout."""
         return [self(x, graph) for _ in range(count)]
 
-    def prepare(self, x: Features, graph: Graph) -> Features:
+    def prepare(self, x: Features, graph: AnyGraph) -> Features:
         return x.to_dense() if isinstance(x, SparseFeatures) else x
 
     def penalty(self) -> Tensor:
