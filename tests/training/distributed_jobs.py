@@ -16,6 +16,7 @@ from porism.layers.attention.taylor.sequence_parallel import sequence_parallel_t
 from porism.runs.recipe import override
 from porism.tasks import find
 from porism.tasks.language.data.windows import Window, Windows
+from porism.training import optimizer
 from porism.training.distributed.launch import Launch
 from porism.training.distributed.leader import LeadingStep
 from porism.training.distributed.processes import Processes, join
@@ -54,7 +55,8 @@ def recorded(losses: list[float], stop_after: int | None = None) -> Any:
 
 
 def train(rank: int, job: dict[str, Any]) -> dict[str, Any]:
-    """A command, with the losses of its steps; its rank 1 may be lost after so many of them, or fail to read one."""
+    """A command, with the losses of its steps; one, rank 1 if no other, may be lost after so many of them, and rank 1
+    may fail to read one."""
     losses: list[float] = []
     if rank and "fails_after" in job:
         read = Windows.batch
@@ -65,7 +67,7 @@ def train(rank: int, job: dict[str, Any]) -> dict[str, Any]:
             return read(self, number)
 
         Windows.batch = until_failed  # type: ignore[method-assign]
-    if rank and "lost_after" in job:
+    if "lost_after" in job and rank == job.get("lost", 1):
         steps, plain = [0], DataParallelStep._gradients
 
         def until_lost(self: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
@@ -120,6 +122,26 @@ def reduce(rank: int, job: dict[str, Any]) -> dict[str, Any]:
     return {"bytes": counts}
 
 
+def step(rank: int, job: dict[str, Any]) -> dict[str, Any]:
+    """The bytes of a data-parallel step after the first, and what is summed in it."""
+    kind = find("language")
+    fields = ["dropout=0", "hidden_size=28", "embedding_dim=28", "batch_size=8", "seq_len=6", "num_layers=3"]
+    task = kind.load(override(kind.recipes["attention"], ["precision=fp32", *fields]), None)
+    with joined() as processes:
+        torch.manual_seed(1)
+        model = task.new_model()
+        made = optimizer.make(task.recipe, task.trained_parameters(model), torch.device("cpu"))
+        own = DataParallelStep(task, model, made, torch.device("cpu"), "fp32", processes)
+        carry = {name: x.tensor_split(processes.size, 1)[rank] for name, x in task.start(model).items()}
+        for count in range(2):
+            meet(processes)
+            before = sent()
+            _, carry = own(task.batches(1, 1)[count], carry)
+            meet(processes)
+        sizes = [p.numel() for p in model.parameters() if p.requires_grad]
+        return {"bytes": sent() - before, "parameters": sum(sizes), "tensors": len(sizes)}
+
+
 def shard(rank: int, job: dict[str, Any]) -> dict[str, Any]:
     """The bytes of a sharded step after the first, and the shapes that are gathered in it."""
     kind = find("language")
@@ -167,6 +189,9 @@ def sent() -> int:
     return int(lines["wchar"])
 
 
+JOBS = {"train": train, "attend": attend, "reduce": reduce, "step": step, "shard": shard}
+
+
 def do_jobs(rank: int, plan: list[dict[str, Any]]) -> None:
     """Do what a plan says, as the process of a rank, and leave what came of each job in its folder."""
     torch.set_num_threads(1)
@@ -180,5 +205,5 @@ def do_jobs(rank: int, plan: list[dict[str, Any]]) -> None:
             stream = stack.enter_context((out / f"{rank}.out").open("w"))
             stack.enter_context(contextlib.redirect_stdout(stream))
             stack.enter_context(contextlib.redirect_stderr(stream))
-            found = {"train": train, "attend": attend, "reduce": reduce, "shard": shard}[job["do"]](rank, job)
+            found = JOBS[job["do"]](rank, job)
         (out / f"{rank}.json").write_text(json.dumps(found))

@@ -180,7 +180,10 @@ class Done:
                 ),
                 "bytes of 2 shards": {"do": "shard"},
                 "bytes of 4 shards": {"do": "shard", "size": 4},
+                "bytes of 2 steps": {"do": "step"},
+                "bytes of 4 steps": {"do": "step", "size": 4},
                 "attend": {"do": "attend", "size": 4},
+                "attend by 2": {"do": "attend"},
                 "sum of 4": {"do": "reduce", "numbers": NUMBERS, "size": 4},
                 "sum of 2": {"do": "reduce", "numbers": NUMBERS},
                 "lost": {**train(to_lose), "lost_after": STOP},
@@ -304,14 +307,20 @@ def check_what_cannot_be_shared_is_refused_by_all(done: Done) -> None:
 
 def check_four_share_a_sequence(done: Done) -> None:
     assert max(done.job("attend")[rank]["far"] for rank in range(4)) < 1e-12
+    assert max(done.job("attend by 2")[rank]["far"] for rank in range(2)) < 1e-12
 
 
 def check_bytes(done: Done) -> None:
     """What is counted are the bytes of the formula, and those by which gloo heads and answers messages."""
-    for rank in range(4):
-        by_formula = bytes_sent(rank, 4, batch=2, key_heads=2, head_dim=5, value_dim=5, itemsize=8)
-        assert by_formula <= done.job("attend")[rank]["bytes"] < by_formula + SLACK
+    for size, name in ((2, "attend by 2"), (4, "attend")):
+        for rank in range(size):
+            by_formula = bytes_sent(rank, size, batch=2, key_heads=2, head_dim=5, value_dim=5, itemsize=8)
+            assert by_formula <= done.job(name)[rank]["bytes"] < by_formula + SLACK
     for size in (2, 4):
+        for rank in range(size):
+            found = done.job(f"bytes of {size} steps")[rank]
+            expected = step_bytes(found["parameters"], found["tensors"], size)
+            assert expected - 8 * size <= found["bytes"] < expected + SLACK
         for rank in range(size):
             for numbers, counted in zip(NUMBERS, done.job(f"sum of {size}")[rank]["bytes"], strict=True):
                 # A step sums gradients, a flag for each tensor of them, and the loss; parts of the ring are rounded.

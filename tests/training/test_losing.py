@@ -37,6 +37,16 @@ def test_a_batch_that_one_process_cannot_read_ends_all_with_its_reason(
     assert run.printed(1) == ""
 
 
+def test_the_first_process_lost_is_said_by_another(tmp_path: Path, text: str) -> None:
+    words = [*LANGUAGE, "--data", text, "--epochs", "5", "--out", str(tmp_path / "run")]
+    run, codes = lose(tmp_path, words, {"lost_after": AFTER, "lost": 0})
+    assert codes == [9, 0]
+    assert run[1]["code"] == 1
+    (line,) = run.printed(1).splitlines()
+    assert line.startswith("porism: one of the 2 processes was lost: ")
+    assert line.endswith("What was saved before is intact.")
+
+
 def test_a_process_lost_in_shards_ends_the_other_by_one_line(tmp_path: Path, text: str) -> None:
     words = [*LANGUAGE, "--data", text, "--epochs", "5", "--out", str(tmp_path / "run"), "--shard"]
     run, codes = lose(tmp_path, words, {"lost_after": AFTER})

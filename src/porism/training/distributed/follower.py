@@ -29,6 +29,8 @@ def follow(processes: Processes, find: FindTask) -> int:
     """Do what rank 0 says until it says stop; its exit code.
 
     find: the task of a name.
+
+    Raises ProcessLost where nobody else says so: where it is rank 0 that was lost.
     """
     # Rank 0 decides what a signal to end means: it saves, then it stops all.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -47,6 +49,8 @@ def follow(processes: Processes, find: FindTask) -> int:
             else:
                 follower.gather()
     except ProcessLost as lost:
+        if processes.must_tell():
+            raise
         return lost.exit_code
     except PorismError as error:
         # In the middle of a step, as where a file of the data is gone. It cannot go on, and rank 0 waits for its part.

@@ -23,8 +23,10 @@ PATIENCE = timedelta(days=7)
 """How long a process waits for the next message: rank 0 may evaluate for hours. One that ends is noticed at once."""
 
 
-FAILED = "failed"
-"""The key in the store."""
+FAILED, TOLD, TELLERS = "failed", "told", "tellers"
+"""Keys in the store."""
+ANSWER = timedelta(seconds=5)
+"""How long the others leave it to rank 0 to say that a process was lost. torchrun kills them after half a minute."""
 ALONE = Launch()
 
 
@@ -133,8 +135,22 @@ class Processes:
         except RuntimeError:  # of a store that has ended with its process
             return ""
 
+    def must_tell(self) -> bool:
+        """Whether it is for this process to say that one was lost: rank 0 says nothing, and no other does yet."""
+        assert self.store is not None
+        with suppress(RuntimeError):
+            self.store.wait([TOLD], ANSWER)
+            return False
+        try:
+            return self.store.add(TELLERS, 1) == 1
+        except RuntimeError:  # of a store that has ended with rank 0
+            return True
+
     def dismiss(self, code: int) -> None:
-        """Let the others end with an exit code. Those that are lost have ended."""
+        """Let the others end with an exit code, from rank 0, which has said why. Those that are lost have ended."""
+        with suppress(RuntimeError):
+            if self.store is not None:
+                self.store.set(TOLD, "")
         with suppress(ProcessLost):
             self.send({"do": "stop", "code": code})
 
