@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from porism.costing.cost import Cost
 from porism.costing.derive import derive
 from porism.costing.formula_cache import cached, file_of, formula_of, tree_of
 from porism.costing.subject import CostSubject
+from porism.tasks.images.recipes import DEFAULT
+from porism.tasks.images.recipes import RECIPES as IMAGES
 from porism.tasks.words.recipes import RECIPES
-from porism.training.recipe_cost import is_kept, recipe_cost
+from porism.training.recipe_cost import _parts, is_kept, recipe_cost
 
 PARTS = {"recipe": "two layers"}
 
@@ -148,3 +151,11 @@ def test_a_model_of_your_own_package_is_derived_each_time(folder: Path) -> None:
     assert recipe_cost(recipe, SUBJECT).flops == 2 * B * D * (D + 3)
     assert not folder.exists()
     assert not is_kept(recipe, SUBJECT)
+
+
+def test_fields_that_are_equal_share_their_formulas() -> None:
+    recipe = IMAGES[DEFAULT]
+    alike, other = (replace(recipe, degrees=degrees) for degrees in (float(recipe.degrees), recipe.degrees + 1))
+    assert alike == recipe
+    files = [file_of(_parts(one, SUBJECT)) for one in (replace(recipe, degrees=int(recipe.degrees)), alike, other)]
+    assert files[0] == files[1] != files[2]

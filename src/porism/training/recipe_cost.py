@@ -34,7 +34,8 @@ def _parts(recipe: Recipe, subject: CostSubject) -> dict[str, Any]:
     return {
         "task": recipe.task,
         "fields": {
-            name: value
+            # A field given on the command line is 10.0 where the recipe's own is 10: equal, and written alike.
+            name: int(value) if isinstance(value, float) and value.is_integer() else value
             for name, value in asdict(recipe).items()
             if name not in OF_TRAINING and name not in subject.sized_fields
         },
