@@ -18,6 +18,7 @@ from tests import needs
 import real_models
 from porism.costing.alphabet import SYMBOLS, B, D, E, H, N, T
 from porism.costing.counting.target import Target
+from porism.costing.module_row import KINDS
 
 if TYPE_CHECKING:
     from real_model_cases import Case
@@ -177,8 +178,8 @@ def check_kept(name: str, library: str) -> None:
         pytest.skip(f"the table is of {library} {made}, and {version(library)} is installed")
     derived = models.CASES[name].derive()
     kept = next(result for result in RESULT["results"] if result["model"] == name)["formulas"]
-    today = {kind: str(derived.rows[0].formula(kind, derived.conventions)) for kind in real_models.KINDS}
-    assert today == {kind: kept[kind] for kind in real_models.KINDS}
+    today = {kind: str(derived.rows[0].formula(kind, derived.conventions)) for kind in KINDS}
+    assert today == {kind: kept[kind] for kind in KINDS}
 
 
 @pytest.mark.parametrize("name", ["gcnconv", "gatconv", "sageconv"])

@@ -294,7 +294,8 @@ def test_a_kept_result_is_trained_anew(say: Say, monkeypatch: pytest.MonkeyPatch
     ]
     for run in kept.runs:
         assert run.seed == 5
-        assert {"test.perplexity", "valid.cross_entropy@1", "epochs", "best_epoch", "epoch_seconds"} <= run.numbers.keys()
+        expected = {"test.perplexity", "valid.cross_entropy@1", "epochs", "best_epoch", "epoch_seconds"}
+        assert expected <= run.numbers.keys()
     assert (kept.data, kept.command) == ("ptb", EXPERIMENTS["language-widths"].command)
 
 

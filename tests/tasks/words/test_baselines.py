@@ -1,5 +1,6 @@
 """Word vectors by counts and by gensim, scored as ours are."""
 
+from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import torch
 
 from porism.tasks.words import baselines
 from porism.tasks.words import task as words_task
-from porism.tasks.words.baselines import baseline_notes, positive_pmi, words_read
+from porism.tasks.words.baselines import GensimVectors, WordsData, baseline_notes, positive_pmi, words_read
 from porism.tasks.words.exhibits import word_map
-from porism.tasks.words.recipes import RECIPES
+from porism.tasks.words.recipes import RECIPES, WordsRecipe
 from porism.tasks.words.task import Words
 
 
@@ -51,9 +52,13 @@ def test_gensim_is_trained_and_scored_or_a_line_says_why_not(task: Words, monkey
 
 def test_what_gensim_has_begun_is_taken_once_and_is_the_same(task: Words, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gensim", reason="gensim, of the dev extra, is not installed")
-    expected, begun = task.baselines(), list[object]()
-    begin = baselines.begin_gensim
-    monkeypatch.setattr(words_task, "begin_gensim", lambda *given: begun.append(given) or begin(*given))
+    expected, begun = task.baselines(), list[WordsData]()
+
+    def begin(data: WordsData, recipe: WordsRecipe) -> Future[GensimVectors] | None:
+        begun.append(data)
+        return baselines.begin_gensim(data, recipe)
+
+    monkeypatch.setattr(words_task, "begin_gensim", begin)
     drawn = torch.random.get_rng_state()
     task.begin_baselines()
     assert torch.equal(torch.random.get_rng_state(), drawn)
