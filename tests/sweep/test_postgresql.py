@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 from tests.sweep import postgresql
-from tests.sweep.conftest import Plan, words
+from tests.sweep.conftest import GRID, Plan, words
 
 from porism.cli import main
+from porism.sweep.plan import Sampler
 from porism.sweep.queue import TrialQueue, Where
 from porism.sweep.samplers import PLACE
+from porism.sweep.space import Values
 from porism.sweep.storage import open_storage, quiet
 from porism.sweep.worker import SweepWorker
 
@@ -63,22 +65,47 @@ def test_a_worker_that_pauses_beyond_the_grace_period_neither_crashes_nor_counts
     assert sum(one.state == TrialState.COMPLETE for one in paused.trials()) == 1
 
 
-def test_a_worker_that_dies_as_it_takes_a_trial_does_not_take_it_along(plan: Plan, url: str, tmp_path: Path) -> None:
-    where = Where(tmp_path, url, "dies", HEARTBEAT)
-    made = plan(["hidden_size=4"])
+@pytest.mark.parametrize("suggested", [0, 1, 2])
+@pytest.mark.parametrize("sampler", ["grid", "random"])
+def test_a_worker_that_dies_as_it_takes_a_trial_takes_neither_it_nor_its_setting_along(
+    sampler: Sampler, suggested: int, plan: Plan, url: str, tmp_path: Path
+) -> None:
+    where = Where(tmp_path, url, f"dies {sampler} {suggested}", HEARTBEAT)
+    made = plan(GRID) if sampler == "grid" else plan(GRID, 4, sampler)
+    expected = []
+    alone = TrialQueue(made, Where(tmp_path / "alone"), lower_is_better=True)
+    while (trial := alone.take()) is not None:
+        expected.append((trial.user_attrs[PLACE], alone.suggest(trial)))
+        alone.finish(trial, 1.0, TrialState.COMPLETE)
     queue = TrialQueue(made, where, lower_is_better=True)
     queue.fill()
-    with quiet():
-        dead = queue.study.ask()  # and no word after that
+    for _ in range(made.trials):
+        with quiet():
+            dead = queue.study.ask()
+        for name, choices in list(made.space.items())[:suggested]:
+            assert isinstance(choices, Values)
+            dead.suggest_categorical(name, choices.values)
+        # And no word after that.
     time.sleep(2.5 * HEARTBEAT)
-    trial = TrialQueue(made, where, lower_is_better=True).take()
-    assert trial is not None
-    assert trial.number != dead.number
-    assert trial.user_attrs[PLACE] == 1
+    other, found = TrialQueue(made, where, lower_is_better=True), []
+    while (trial := other.take()) is not None:
+        assert trial.number > dead.number
+        found.append((trial.user_attrs[PLACE], other.suggest(trial)))
+        other.finish(trial, 1.0, TrialState.COMPLETE)
+    assert sorted(found, key=str) == sorted(expected, key=str)
 
 
 SIZES = "hidden_size=3,4,5,6,7,8,9,10"
 RATES = "learning_rate=0.003,0.01,0.03,0.1,0.3"
+FEW = ("hidden_size=4,8", "learning_rate=0.003,0.01,0.02,0.03,0.1,0.3")
+"""Of which there is time for a kill and a pause where a change is judged."""
+
+
+@pytest.mark.sweep(0)
+def test_twelve_trials_with_workers_killed_and_one_paused(
+    url: str, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert disturbed(FEW, (url, "twelve"), text, tmp_path, capsys) >= 1
 
 
 @pytest.mark.skipif("CI" in os.environ, reason="takes three minutes of two cores; make test-all runs it elsewhere")
@@ -86,19 +113,29 @@ RATES = "learning_rate=0.003,0.01,0.03,0.1,0.3"
 def test_forty_trials_with_four_workers_killed_one_after_another_and_one_paused(
     url: str, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [*words(SIZES, RATES), "--data", str(text), "--json"]
+    assert disturbed((SIZES, RATES), (url, "forty"), text, tmp_path, capsys) >= 5
+
+
+def disturbed(
+    over: tuple[str, str], where: tuple[str, str], text: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> int:
+    """Share a grid between four workers, one of which is killed whenever three more trials are done, while another is
+    paused once; check that every trial counts once, as by one worker alone. Returns: kills."""
+    url, name = where
+    count = (over[0].count(",") + 1) * (over[1].count(",") + 1)
+    given = [*words(*over), "--data", str(text), "--json"]
     fixed = ["epochs=4" if word == "epochs=2" else word for word in given]
     assert fixed != given
-    alone = ["sweep", "language", "elman", *fixed, "--out", str(tmp_path / "alone")]
+    alone = ["sweep", "language", "elman", *fixed, "--out", str(folder / "alone")]
     assert main(alone) == 0
     expected = json.loads(capsys.readouterr().out.splitlines()[-1])
 
-    shared = [*fixed, "--storage", url, "--name", "forty", "--heartbeat", "1", "--out", str(tmp_path / "shared")]
+    shared = [*fixed, "--storage", url, "--name", name, "--heartbeat", "1", "--out", str(folder / "shared")]
     command = [sys.executable, "-m", "porism", "sweep", "language", "elman", *shared]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
 
     def start(number: int) -> subprocess.Popen[str]:
-        with (tmp_path / f"worker-{number}.err").open("a") as log:
+        with (folder / f"worker-{number}.err").open("a") as log:
             return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
 
     workers, kills, paused = [start(number) for number in range(4)], 0, False
@@ -107,7 +144,7 @@ def test_forty_trials_with_four_workers_killed_one_after_another_and_one_paused(
             time.sleep(0.2)
             # By the trials that are done and not by a clock, or a slow machine would only start workers. When the first
             # worker has ended, all trials are done.
-            due = _finished(url, "forty") >= 3 * (kills + 1)
+            due = _finished(url, name) >= 3 * (kills + 1)
             if not due or any(worker.poll() is not None for worker in workers):
                 continue
             victim = (0, 1, 3)[kills % 3]
@@ -119,17 +156,16 @@ def test_forty_trials_with_four_workers_killed_one_after_another_and_one_paused(
                 time.sleep(5)
                 os.kill(workers[2].pid, signal.SIGCONT)
                 paused = True
-        assert kills >= 5
         assert paused
         for number, worker in enumerate(workers):
             out, _ = worker.communicate()
-            assert worker.returncode == 0, (tmp_path / f"worker-{number}.err").read_text()[-2000:]
+            assert worker.returncode == 0, (folder / f"worker-{number}.err").read_text()[-2000:]
             result = json.loads(out.splitlines()[-1])
             # The same bits: a trial that was resumed or trained twice has the value it has by itself.
             assert [(one["setting"], one["valid"]) for one in result["trials"]] == [
                 (one["setting"], one["valid"]) for one in expected["trials"]
             ]
-            assert len(result["trials"]) == 40
+            assert len(result["trials"]) == count
             assert result["chosen"]["setting"] == expected["chosen"]["setting"]
     finally:
         for worker in workers:
@@ -137,6 +173,7 @@ def test_forty_trials_with_four_workers_killed_one_after_another_and_one_paused(
             worker.wait()
             if worker.stdout is not None:
                 worker.stdout.close()
+    return kills
 
 
 def _finished(url: str, study: str) -> int:

@@ -8,7 +8,7 @@ is dropped. So is the result of a worker that was paused for so long that its tr
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,24 +98,33 @@ class TrialQueue:
         self._fail_lost()
         counted = self.counted()
         if len(counted) < self.plan.trials:
-            grid = self.plan.grid() if self.plan.sampler == "grid" else []
             lost: dict[int, list[FrozenTrial]] = {}
             for trial in self.trials():
                 lost.setdefault(trial.user_attrs[PLACE], []).append(trial)
             for place in range(1, self.plan.trials + 1):
                 if place not in counted:
-                    drawn = next((trial.params for trial in reversed(lost.get(place, [])) if trial.params), {})
-                    self._enqueue(place, grid[place - 1] if grid else drawn, len(lost.get(place, [])))
+                    self._enqueue(place, lost.get(place, []))
         self._record_first_heartbeats()
 
-    def _enqueue(self, place: int, setting: Mapping[str, Any], lost: int) -> None:
-        if lost > MOST_LOST:
-            why = f"{lost} workers were lost while they trained it"
+    def _enqueue(self, place: int, lost: Sequence[FrozenTrial]) -> None:
+        """Let a place have a trial, after those of it that were lost."""
+        if len(lost) > MOST_LOST:
+            why = f"{len(lost)} workers were lost while they trained it"
             attributes = {PLACE: place, OUTCOME: "lost", REASON: why}
             self.study.add_trial(create_trial(state=TrialState.FAIL, user_attrs=attributes))
             return
         with quiet():
-            self.study.enqueue_trial(dict(setting), user_attrs={PLACE: place})
+            self.study.enqueue_trial(self._setting(place, lost), user_attrs={PLACE: place})
+
+    def _setting(self, place: int, lost: Sequence[FrozenTrial]) -> dict[str, Any]:
+        """That of a grid, or what was drawn before; nothing where it is still to be drawn.
+
+        A trial has the whole of it only once all was suggested, and its worker may be lost before.
+        """
+        if self.plan.sampler == "grid":
+            return dict(self.plan.grid()[place - 1])
+        names = distributions(self.plan).keys()
+        return next((dict(trial.params) for trial in reversed(lost) if trial.params.keys() == names), {})
 
     def suggest(self, trial: Trial) -> dict[str, Any]:
         """The trial's setting: what it was enqueued with, or what is drawn now."""
@@ -244,8 +253,7 @@ class TrialQueue:
         """Enqueue again a trial without a heartbeat for too long."""
         place = trial.user_attrs.get(PLACE)
         if place is not None and place not in self.counted():
-            lost = sum(other.user_attrs[PLACE] == place for other in self.trials())
-            self._enqueue(place, trial.params, lost)
+            self._enqueue(place, [other for other in self.trials() if other.user_attrs[PLACE] == place])
 
 
 def _rank(trial: FrozenTrial) -> tuple[int, int] | None:
