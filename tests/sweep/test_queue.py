@@ -14,6 +14,7 @@ from porism.runs.lock import Lock
 from porism.sweep import worker
 from porism.sweep.journal_lock import JournalLock
 from porism.sweep.queue import MOST_LOST, TrialQueue, Where
+from porism.sweep.results import trials_of
 from porism.sweep.samplers import PLACE
 from porism.sweep.storage import JOURNAL
 
@@ -43,6 +44,20 @@ def finish_all(queue: TrialQueue) -> None:
 
 def states(queue: TrialQueue) -> dict[int, tuple[str, float | None]]:
     return {place: (trial.state.name, trial.value) for place, trial in queue.counted().items()}
+
+
+def test_a_trial_of_a_grid_that_was_trained_with_another_setting_is_refused(plan: Plan, where: Where) -> None:
+    queue = queue_of(plan, where)
+    queue.study.enqueue_trial({"hidden_size": 8}, user_attrs={PLACE: 1})  # where the grid has 4
+    finish_all(queue)
+    with pytest.raises(RunError, match=r"trial 1 of this sweep is to be of hidden_size=4 .* with hidden_size=8"):
+        trials_of(queue)
+    right = queue_of(plan, Where(where.folder / "right"))
+    finish_all(right)
+    assert [(trial.number, trial.setting) for trial in trials_of(right)] == [
+        (1, {"hidden_size": 4}),
+        (2, {"hidden_size": 8}),
+    ]
 
 
 def test_two_workers_take_every_setting_once(plan: Plan, where: Where) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
+from porism.errors import RunError
 from porism.runs.run import RECIPE
 from porism.runs.sweep import Outcome, SweepRecord, SweepTrial
 from porism.sweep.plan import SweepPlan, ordered
 from porism.sweep.queue import OUTCOME, REASON, TrialQueue
+from porism.sweep.samplers import PLACE
 from porism.sweep.storage import quiet
 from porism.sweep.worker import RUNS, SCORES, SECONDS
 
@@ -27,9 +29,26 @@ def trials_of(queue: TrialQueue) -> tuple[SweepTrial, ...]:
     """The trials as they stand, in the order of the plan."""
     grid = queue.plan.grid() if queue.plan.sampler == "grid" else []
     return tuple(
-        _trial(queue, place, trial, grid[place - 1] if grid else ordered(trial.params, queue.plan.choices))
+        _trial(
+            queue, place, trial, _of_grid(grid[place - 1], trial) if grid else ordered(trial.params, queue.plan.choices)
+        )
         for place, trial in queue.counted().items()
     )
+
+
+def _of_grid(setting: Mapping[str, Any], trial: FrozenTrial) -> Mapping[str, Any]:
+    """The setting of a grid that a trial is of; refused where it was trained with another."""
+    trained = ordered(trial.params, list(setting))
+    if trained.keys() == setting.keys() and trained != setting:
+        raise RunError(
+            f"trial {trial.user_attrs[PLACE]} of this sweep is to be of {_shown(setting)} and was trained with "
+            f"{_shown(trained)}: an earlier version drew anew where a worker was killed. Start it under another name."
+        )
+    return setting
+
+
+def _shown(setting: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in setting.items())
 
 
 def record_of(queue: TrialQueue, metric: str, lower_is_better: bool) -> SweepRecord:
