@@ -200,3 +200,32 @@ def some_of(known: Sequence[str]) -> str:
     """All names, or the first ten of more."""
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
     return f"Known: {', '.join(known[:MOST_NAMED])}{more}."
+
+
+_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "EiB": 2**60}
+_REQUESTED = re.compile(r"(?:tried|Tried|Unable) to allocate ([\d.]+) (bytes|[KMGTPE]iB)")
+"""As torch says on a CPU and on a GPU, and numpy."""
+_WITHOUT_SIZE = "Storage size calculation overflowed", "out of memory"
+"""As torch says where a size in bytes has more than 64 bits, and CUDA."""
+
+
+def out_of_memory(error: BaseException) -> DeviceError | None:
+    """An error of torch, numpy or Python about memory in our words; None for any other."""
+    text = str(error)
+    requested = _REQUESTED.search(text)
+    if requested is None and not isinstance(error, MemoryError) and not any(words in text for words in _WITHOUT_SIZE):
+        return None
+    place = "the GPU" if "CUDA" in text else "memory"
+    size = f": {_in_units(float(requested[1]) * _UNITS[requested[2]])} more were requested at once" if requested else ""
+    return DeviceError(
+        f"{place} does not suffice{size}. Use smaller sizes, such as a smaller --batch-size, or less data."
+    )
+
+
+def _in_units(size: float) -> str:
+    """
+    >>> _in_units(20 * 2**30), _in_units(1536)
+    ('20.0 GiB', '1.5 KiB')
+    """
+    name = max((unit for unit in _UNITS if _UNITS[unit] <= size), key=_UNITS.__getitem__, default="bytes")
+    return f"{size / _UNITS[name]:,.1f} {name}"

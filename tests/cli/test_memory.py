@@ -7,9 +7,8 @@ import pytest
 import torch
 from tests.cli.conftest import TINY, Say
 
-from porism.cli.memory import out_of_memory
 from porism.cli.recipes import RecipesCommand
-from porism.errors import RecipeError
+from porism.errors import RecipeError, out_of_memory
 from porism.tasks.language.task import Language
 
 
@@ -18,6 +17,8 @@ from porism.tasks.language.task import Language
     [
         (torch.OutOfMemoryError("CUDA: Tried to allocate 20.00 GiB."), "the GPU does not suffice: 20.0 GiB"),
         (MemoryError("Unable to allocate 1.50 TiB for an array with shape (9,)"), "memory does not suffice: 1.5 TiB"),
+        (RuntimeError("not enough memory: you tried to allocate 1610612736 bytes"), "memory does not suffice: 1.5 GiB"),
+        (RuntimeError("CUDA error: out of memory"), "the GPU does not suffice. Use smaller sizes"),
         (MemoryError(), "memory does not suffice. Use smaller sizes"),
     ],
 )  # fmt: skip

@@ -138,6 +138,13 @@ def test_recipes_are_tried_by_pattern_and_a_setting_without_a_result_is_named(
     assert Path(result["table"]).is_file()
 
 
+def test_a_setting_that_takes_more_memory_than_there_is_fails_alone(text: Path, answer: Any, tmp_path: Path) -> None:
+    code, out, told = answer(*sweep(tmp_path / "s", text), *words("hidden_size=4,10000000"))
+    assert code == 0, told
+    first, second = json.loads(out.splitlines()[-1])["trials"]
+    assert (first["outcome"], second["outcome"], second["reason"]) == ("done", "failed", "out of memory")
+
+
 def test_settings_that_are_scored_on_other_examples_do_not_compete(text: Path, answer: Any, tmp_path: Path) -> None:
     given = [*words("max_vocab_size=4,100"), "--hidden-size", "4"]
     code, out, told = answer(*sweep(tmp_path / "s", text), *given)

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from porism.cli.limits import check_paths
 from porism.cli.verbs import VERBS, overview
-from porism.errors import PorismError
+from porism.errors import PorismError, out_of_memory
 from porism.training.distributed.launch import Launch
 from porism.training.output import OutputClosed, silence
 from porism.version import __version__
@@ -59,8 +59,6 @@ def _answer(words: list[str], debug: bool) -> int:
         _complain("porism: stopped at once. What was saved before is intact.", debug)
         return 130
     except (MemoryError, RuntimeError) as error:
-        from porism.cli.memory import out_of_memory
-
         if (line := out_of_memory(error)) is None:
             raise
         _complain(f"porism: {line}", debug)

@@ -15,7 +15,7 @@ import torch
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
-from porism.errors import DivergedError, Interrupted, PorismError, RunError
+from porism.errors import DivergedError, Interrupted, PorismError, RunError, out_of_memory
 from porism.runs.lock import Lock
 from porism.runs.recipe import Recipe, assignments, settings
 from porism.runs.record import read_run
@@ -115,7 +115,9 @@ class SweepWorker:
             self.queue.finish(trial, None, TrialState.FAIL, **spent(), **_failed("diverged", error))
         except Interrupted:
             raise
-        except (PorismError, MemoryError, torch.OutOfMemoryError) as error:
+        except (PorismError, MemoryError, RuntimeError) as error:
+            if not isinstance(error, PorismError) and out_of_memory(error) is None:
+                raise
             self.queue.finish(trial, None, TrialState.FAIL, **spent(), **_failed("failed", error))
         else:
             self.queue.finish(trial, fmean(scores), TrialState.COMPLETE, **spent(), **{SCORES: scores})
@@ -248,5 +250,5 @@ def _failed(outcome: str, error: BaseException) -> dict[str, str]:
     why = str(error) or type(error).__name__
     return {
         OUTCOME: outcome,
-        REASON: "out of memory" if isinstance(error, MemoryError | torch.OutOfMemoryError) else why,
+        REASON: "out of memory" if out_of_memory(error) is not None else why,
     }

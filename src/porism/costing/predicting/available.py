@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from porism.errors import CostError
+from porism.errors import CostError, out_of_memory
 
 GIB = 2**30
 
@@ -33,7 +33,7 @@ def within_memory(what: str, device: torch.device, kept: int) -> Iterator[None]:
 
 
 def _is_of_memory(error: BaseException | None) -> bool:
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return error is not None and out_of_memory(error) is not None
 
 
 def _free(available: float, device: torch.device) -> str:
