@@ -18,6 +18,19 @@ def product(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
+def ended(total: tl.tensor) -> tl.tensor:
+    """The sum, when the products that add to it have ended. A loop that makes one of their factors needs it at its end.
+
+    On a GPU products go on while others are prepared, and the compiler (Triton 3.6 to 3.9) lets those of one iteration
+    go on into the next, which puts its own factors into the registers that they still read. A use of the sum stops it,
+    even one that does nothing.
+    """
+    if INTERPRETED:
+        return total
+    return tl.inline_asm_elementwise("mov.f32 $0, $1;", "=f,f", [total], tl.float32, is_pure=True, pack=1)
+
+
+@triton.jit
 def rows(
     x: tl.tensor,
     start: tl.tensor,

@@ -153,6 +153,12 @@ def test_bfloat16_is_added_up_in_float32() -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_far_keys_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_series, "by_pairs", lambda *_: True)
+    assert too_large(errors(operands(130, D=16), 9), FLOAT32) == {}
+
+
+@pytest.mark.usefixtures("small")
 def test_large_logits_do_not_overflow_and_are_not_rounded() -> None:
     q, k, v = operands(66)
     largest = (0.4 * q @ k.mT).tril().amax()

@@ -16,14 +16,16 @@ from porism.layers.attention.taylor.gradient import gradient as gradient_by_hand
 from porism.layers.attention.taylor.kernels import triton as kernels
 from porism.layers.attention.taylor.kernels.cpu import SeriesSettings, forward
 from porism.layers.attention.taylor.kernels.triton.sizes import (
+    SIDE_BY_SIDE,
     WIDEST,
     WIDTHS,
     SeriesLaunch,
     Sizes,
+    by_pairs,
     chunk,
-    features,
     sizes,
 )
+from porism.layers.attention.taylor.kernels.triton.turns.layout import features
 from porism.testing.gradients import relative_error
 
 pytestmark = pytest.mark.sample(5)  # an interpreter takes a second for a kernel
@@ -50,6 +52,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tiles and chunks, so that a short text has many of them."""
     monkeypatch.setattr(passes, "sizes", lambda *_: SMALL)
     monkeypatch.setattr(passes, "chunk", lambda *_: CHUNK)
+
+
+@pytest.fixture
+def pairs(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """States are laid out by pairs, as those of wide heads are."""
+    monkeypatch.setattr(passes, "by_pairs", lambda *_: True)
 
 
 @pytest.fixture
@@ -139,6 +147,26 @@ def test_every_width(D: int, H: int) -> None:
     assert too_large(errors(*operands(65 if D < 64 else 33, A=1, G=1, D=D, H=H), CAUSAL, scale=D**-0.5), FLOAT32) == {}
 
 
+@pytest.mark.sweep(1, each="T")
+@pytest.mark.usefixtures("pairs")
+@pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
+@pytest.mark.parametrize("T", [1, 63, 130])
+def test_pairs_equal_the_oracle(T: int, pattern: Pattern) -> None:
+    assert too_large(errors(*operands(T, B=2, G=1, D=16), pattern, padding_of(T)), FLOAT32) == {}
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.usefixtures("pairs")
+@pytest.mark.parametrize(("D", "H"), [(16, 64), (32, 7), (64, 16)])
+def test_every_width_by_pairs(D: int, H: int) -> None:
+    assert too_large(errors(*operands(65 if D < 64 else 33, A=1, G=1, D=D, H=H), CAUSAL, scale=D**-0.5), FLOAT32) == {}
+
+
+@pytest.mark.usefixtures("pairs")
+def test_pairs_in_bfloat16_are_added_up_in_float32() -> None:
+    assert too_large(errors(*operands(65, A=1, G=1, D=16, H=16), CAUSAL, dtype=torch.bfloat16), BFLOAT16) == {}
+
+
 def test_the_sizes_that_a_gpu_gets() -> None:
     assert too_large(errors(*operands(257, A=1, G=1, D=16, H=64), CAUSAL), FLOAT32) == {}
 
@@ -148,8 +176,10 @@ def test_the_sizes_that_a_gpu_gets() -> None:
 def test_tiles_fit_into_tiles(D: int, number: torch.dtype) -> None:
     for H in (1, 64, 65, WIDEST[number.itemsize]):
         sums, *readers = sizes(D, H, number)
-        assert sums.features % D == 0
-        assert features(D) % (sums.features * sums.met) == 0
+        if by_pairs(D, H, number):
+            assert D // 4 % sums.met == SIDE_BY_SIDE.own % sums.own == 0
+        else:
+            assert sums.features % D == features(D) % (sums.features * sums.met) == 0
         for launch in readers:
             assert launch.features % D == 0
             assert launch.own % launch.met == 0
@@ -163,15 +193,13 @@ def test_bfloat16_is_added_up_in_float32() -> None:
     assert too_large(errors(*operands(33, A=1, G=1), CAUSAL, dtype=torch.float16), BFLOAT16) == {}
 
 
-@pytest.mark.sweep(2)
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
-@pytest.mark.parametrize("T", [1, 7, 40])
-def test_a_state_goes_in_and_out_and_gradients_through_it(T: int, pattern: Pattern) -> None:
-    q, k, v = operands(T, B=2, G=1)
+def state_errors(T: int, pattern: Pattern, D: int, noise: float = 0.0) -> dict[str, float]:
+    """Of a pass from a state to a state, and back. Some noise makes the first state one that no keys have left."""
+    q, k, v = operands(T, B=2, G=1, D=D)
     task, padding = SeriesSettings("rolled", 2, pattern, 0.4, 0, True), torch.rand(2, T, device=DEVICE) < 0.3
     # A state that keys could have left: its weights are positive.
-    first = forward(task, *operands(9, B=2, G=1))[2]
+    first = forward(task, *operands(9, B=2, G=1, D=D))[2]
+    first += noise * torch.randn_like(first)
     dz, dlast = torch.randn(2, 2, T, 7, device=DEVICE).double(), torch.randn_like(first)
     wanted = forward(task, q, k, v, padding, first)
     gradient = gradient_by_hand(task, dz, dlast, q, k, v, padding, first, *wanted[:2])
@@ -179,8 +207,23 @@ def test_a_state_goes_in_and_out_and_gradients_through_it(T: int, pattern: Patte
     found = passes.forward(task, *single, padding, first.float())
     back = passes.backward(task, dz.float(), dlast.float(), *single, padding, first.float(), *found[:2])
     named = dict(zip(("answer", "totals", "last", "dq", "dk", "dv", "dstate"), (*found, *back), strict=True))
-    off = {part: relative_error(x, y) for (part, x), y in zip(named.items(), (*wanted, *gradient), strict=True)}
-    assert too_large(off, FLOAT32) == {}
+    return {part: relative_error(x, y) for (part, x), y in zip(named.items(), (*wanted, *gradient), strict=True)}
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
+@pytest.mark.parametrize("T", [1, 7, 40])
+def test_a_state_goes_in_and_out_and_gradients_through_it(T: int, pattern: Pattern) -> None:
+    assert too_large(state_errors(T, pattern, D=8), FLOAT32) == {}
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.usefixtures("pairs")
+@pytest.mark.parametrize("pattern", [CAUSAL, FULL], ids=["causal", "full"])
+@pytest.mark.parametrize("T", [7, 40])
+def test_a_state_by_pairs_is_the_layers_even_one_that_no_keys_have_left(T: int, pattern: Pattern) -> None:
+    assert too_large(state_errors(T, pattern, D=16, noise=0.01), FLOAT32) == {}
 
 
 @overflowing
@@ -211,6 +254,18 @@ def test_every_run_gives_the_same_bits() -> None:
         back = passes.backward(task, dz, None, q, k, v, None, None, answer, totals)
         runs.append([answer, totals, *back[:3]])
     assert all(torch.equal(one, other) for one, other in zip(*runs, strict=True))
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="an interpreter has no products that go on while others are prepared")
+@pytest.mark.parametrize("D", WIDTHS)
+def test_long_texts_give_the_same_bits_on_a_gpu(D: int) -> None:
+    q, k, v, dz = (torch.randn(1, 2, 10_001, width, device=DEVICE).bfloat16() for width in (D, D, 64, 64))
+    task = SeriesSettings("rolled", 2, CAUSAL, D**-0.5)
+    runs = []
+    for _ in range(5):
+        answer, totals, _ = passes.forward(task, q, k, v, None, None)
+        runs.append([answer, totals, *passes.backward(task, dz, None, q, k, v, None, None, answer, totals)[:3]])
+    assert all(torch.equal(one, other) for run in runs[1:] for one, other in zip(runs[0], run, strict=True))
 
 
 @pytest.mark.usefixtures("small")

@@ -9,7 +9,14 @@ import triton.language as tl
 
 from porism.layers.attention.hybrid.kernels.triton.weights import LOG2_E, exact, series, slope
 from porism.layers.attention.taylor.kernels.triton.gradient import reach_keys_within, reach_queries_within
-from porism.layers.attention.taylor.kernels.triton.reads import reach_keys_through_state, reach_queries_through_state
+from porism.layers.attention.taylor.kernels.triton.pairs.reads import reach_keys_through_state as reach_keys_by_pairs
+from porism.layers.attention.taylor.kernels.triton.pairs.reads import (
+    reach_queries_through_state as reach_queries_by_pairs,
+)
+from porism.layers.attention.taylor.kernels.triton.turns.reads import reach_keys_through_state as reach_keys_by_turns
+from porism.layers.attention.taylor.kernels.triton.turns.reads import (
+    reach_queries_through_state as reach_queries_by_turns,
+)
 from porism.layers.kernels.triton import inverse, kept, numbers, product, rows, up_to, write_numbers, write_rows
 
 
@@ -50,7 +57,7 @@ def reach_queries(
     T: tl.tensor,
     A: tl.tensor,
     slots: tl.tensor,
-    tiles: tl.tensor,
+    units: tl.tensor,
     window: tl.tensor,
     scale: tl.tensor,
     STATE: tl.constexpr,
@@ -61,6 +68,8 @@ def reach_queries(
     H: tl.constexpr,
     H_TILE: tl.constexpr,
     M: tl.constexpr,
+    W: tl.constexpr,
+    PAIRS: tl.constexpr,
     F: tl.constexpr,
     CHUNK: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -100,11 +109,17 @@ def reach_queries(
     far = tl.maximum(block * QUERIES - window + 1, 0)
     chunk = far // CHUNK
     if STATE:
-        read = tl.where(chunk > 0, tiles, 0)
-        dx = reach_queries_through_state(
-            dx, x, g, a, sums, weights, n // R * slots + chunk, read,
-            D, D_TILE, H_TILE, M, F, QUERIES, NUMBER, PRECISION,
-        )  # fmt: skip
+        read = tl.where(chunk > 0, units, 0)
+        if PAIRS:
+            dx = reach_queries_by_pairs(
+                dx, x, q, q_token, length, scale, g, a, sums, weights, n // R * slots + chunk, read,
+                D, H_TILE, M, W, QUERIES, NUMBER, PRECISION,
+            )  # fmt: skip
+        else:
+            dx = reach_queries_by_turns(
+                dx, x, g, a, sums, weights, n // R * slots + chunk, read,
+                D, D_TILE, H_TILE, M, F, QUERIES, NUMBER, PRECISION,
+            )  # fmt: skip
 
     # From here on positions are counted from the start of the chunk.
     chunk_begin = (chunk * CHUNK).to(tl.int64)
@@ -223,7 +238,7 @@ def reach_keys(
     T: tl.tensor,
     G: tl.tensor,
     slots: tl.tensor,
-    tiles: tl.tensor,
+    units: tl.tensor,
     window: tl.tensor,
     scale: tl.tensor,
     STATE: tl.constexpr,
@@ -234,6 +249,8 @@ def reach_keys(
     H: tl.constexpr,
     H_TILE: tl.constexpr,
     M: tl.constexpr,
+    W: tl.constexpr,
+    PAIRS: tl.constexpr,
     F: tl.constexpr,
     CHUNK: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -295,11 +312,17 @@ def reach_keys(
     if STATE:
         # A slot has the queries after its own chunk, and the last one none.
         slot = tl.minimum(chunk, slots) - 1
-        read = tl.where(chunk < slots, tiles, 0)
-        dy, du = reach_keys_through_state(
-            dy, du, y, u, sums, weights, n * slots + slot, read,
-            D, D_TILE, H_TILE, M, F, KEYS, NUMBER, PRECISION,
-        )  # fmt: skip
+        read = tl.where(chunk < slots, units, 0)
+        if PAIRS:
+            dy, du = reach_keys_by_pairs(
+                dy, du, y, k, k_token, length, u, sums, weights, n * slots + slot, read,
+                D, H_TILE, M, W, KEYS, NUMBER, PRECISION,
+            )  # fmt: skip
+        else:
+            dy, du = reach_keys_by_turns(
+                dy, du, y, u, sums, weights, n * slots + slot, read,
+                D, D_TILE, H_TILE, M, F, KEYS, NUMBER, PRECISION,
+            )  # fmt: skip
 
     if PADDED:
         dy = tl.where(keep[:, None], dy, 0.0)

@@ -34,7 +34,7 @@ class HybridPass(SeriesPass):
         answer_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
             self.q, self.k, self.v, self.padding, self.seeing(None), sums, weights, answer, totals, peaks,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3], *answer.stride()[:3],
-            self.T, self.A, sums.shape[1], self._tiles(launch), self.window, self.scale,
+            self.T, self.A, sums.shape[1], self._units(launch), self.window, self.scale,
             STATE=slots is not None, QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),
         )  # fmt: skip
         return Passed(answer, totals, peaks)
@@ -61,7 +61,7 @@ class HybridPass(SeriesPass):
             self.q, self.k, self.v, self.padding, sums, weights, *passed, dz, dq, logs, inverses, slopes,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *passed.answer.stride()[:3], *dz.stride()[:3], *dq.stride()[:3],
-            self.T, self.A, sums.shape[1], self._tiles(launch), self.window, self.scale,
+            self.T, self.A, sums.shape[1], self._units(launch), self.window, self.scale,
             STATE=slots is not None, QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),
         )  # fmt: skip
 
@@ -76,7 +76,7 @@ class HybridPass(SeriesPass):
             self.q, self.k, self.v, self.padding, sums, weights, logs, inverses, slopes, dz, dk, dv,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *dz.stride()[:3], *dk.stride()[:3], *dv.stride()[:3],
-            self.T, self.G, sums.shape[1], self._tiles(launch), self.window, self.scale,
+            self.T, self.G, sums.shape[1], self._units(launch), self.window, self.scale,
             STATE=slots is not None, KEYS=launch.own, QUERIES=launch.met, **self._launched(launch),
         )  # fmt: skip
 

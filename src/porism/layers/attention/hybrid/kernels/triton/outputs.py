@@ -5,7 +5,8 @@ import triton.language as tl
 
 from porism.layers.attention.hybrid.kernels.triton.weights import LOG2_E, LOWEST, exact, series
 from porism.layers.attention.taylor.kernels.triton.outputs import weigh
-from porism.layers.attention.taylor.kernels.triton.reads import read_state
+from porism.layers.attention.taylor.kernels.triton.pairs.reads import read_state as read_pairs
+from porism.layers.attention.taylor.kernels.triton.turns.reads import read_state as read_turns
 from porism.layers.kernels.triton import inverse, kept, product, rows, settled, up_to, write_numbers, write_rows
 
 
@@ -36,7 +37,7 @@ def answer_queries(
     T: tl.tensor,
     A: tl.tensor,
     slots: tl.tensor,
-    tiles: tl.tensor,
+    units: tl.tensor,
     window: tl.tensor,
     scale: tl.tensor,
     STATE: tl.constexpr,
@@ -47,6 +48,8 @@ def answer_queries(
     H: tl.constexpr,
     H_TILE: tl.constexpr,
     M: tl.constexpr,
+    W: tl.constexpr,
+    PAIRS: tl.constexpr,
     F: tl.constexpr,
     CHUNK: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -76,10 +79,16 @@ def answer_queries(
     far = tl.maximum(block * QUERIES - window + 1, 0)
     chunk = far // CHUNK
     if STATE:
-        read = tl.where(chunk > 0, tiles, 0)
-        z, total = read_state(
-            z, total, x, sums, weights, n // R * slots + chunk, read, D, D_TILE, H_TILE, M, F, NUMBER, PRECISION
-        )
+        read = tl.where(chunk > 0, units, 0)
+        if PAIRS:
+            z, total = read_pairs(
+                z, total, x, q, q_token, length, scale, sums, weights, n // R * slots + chunk, read,
+                D, H_TILE, M, W, QUERIES, NUMBER, PRECISION,
+            )  # fmt: skip
+        else:
+            z, total = read_turns(
+                z, total, x, sums, weights, n // R * slots + chunk, read, D, D_TILE, H_TILE, M, F, NUMBER, PRECISION
+            )
 
     # From here on positions are counted from the start of the chunk.
     chunk_begin = (chunk * CHUNK).to(tl.int64)

@@ -7,7 +7,14 @@ all that query i hands on, so it is multiplied in last, or into the weights.
 import triton
 import triton.language as tl
 
-from porism.layers.attention.taylor.kernels.triton.reads import reach_keys_through_state, reach_queries_through_state
+from porism.layers.attention.taylor.kernels.triton.pairs.reads import reach_keys_through_state as reach_keys_by_pairs
+from porism.layers.attention.taylor.kernels.triton.pairs.reads import (
+    reach_queries_through_state as reach_queries_by_pairs,
+)
+from porism.layers.attention.taylor.kernels.triton.turns.reads import reach_keys_through_state as reach_keys_by_turns
+from porism.layers.attention.taylor.kernels.triton.turns.reads import (
+    reach_queries_through_state as reach_queries_by_turns,
+)
 from porism.layers.kernels.triton import inverse, kept, numbers, product, rows, up_to, write_numbers, write_rows
 
 
@@ -46,7 +53,7 @@ def reach_queries(
     T: tl.tensor,
     A: tl.tensor,
     slots: tl.tensor,
-    tiles: tl.tensor,
+    units: tl.tensor,
     scale: tl.tensor,
     CAUSAL: tl.constexpr,
     STATE: tl.constexpr,
@@ -58,6 +65,8 @@ def reach_queries(
     H: tl.constexpr,
     H_TILE: tl.constexpr,
     M: tl.constexpr,
+    W: tl.constexpr,
+    PAIRS: tl.constexpr,
     F: tl.constexpr,
     CHUNK: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -74,8 +83,8 @@ def reach_queries(
     head = n % A
     begin = (block * QUERIES).to(tl.int64)
     length = T - block * QUERIES
-    x = rows(q + batch * q_batch + head * q_head + begin * q_token, 0, q_token, length, QUERIES, D, D_TILE)
-    x = (x.to(tl.float32) * scale).to(NUMBER)
+    q += batch * q_batch + head * q_head + begin * q_token
+    x = (rows(q, 0, q_token, length, QUERIES, D, D_TILE).to(tl.float32) * scale).to(NUMBER)
     z = rows(answer + batch * z_batch + head * z_head + begin * z_token, 0, z_token, length, QUERIES, H, H_TILE)
     g = rows(dz + batch * dz_batch + head * dz_head + begin * dz_token, 0, dz_token, length, QUERIES, H, H_TILE)
     # m_i = 1 / t_i, a_i = dz_i . z_i
@@ -89,11 +98,17 @@ def reach_queries(
 
     if STATE:
         # Nothing stands before the first chunk but a state that was given.
-        read = tl.where((chunk > 0) | FIRST | (not CAUSAL), tiles, 0)
-        dx = reach_queries_through_state(
-            dx, x, g, a, sums, weights, n // R * slots + chunk, read,
-            D, D_TILE, H_TILE, M, F, QUERIES, NUMBER, PRECISION,
-        )  # fmt: skip
+        read = tl.where((chunk > 0) | FIRST | (not CAUSAL), units, 0)
+        if PAIRS:
+            dx = reach_queries_by_pairs(
+                dx, x, q, q_token, length, scale, g, a, sums, weights, n // R * slots + chunk, read,
+                D, H_TILE, M, W, QUERIES, NUMBER, PRECISION,
+            )  # fmt: skip
+        else:
+            dx = reach_queries_by_turns(
+                dx, x, g, a, sums, weights, n // R * slots + chunk, read,
+                D, D_TILE, H_TILE, M, F, QUERIES, NUMBER, PRECISION,
+            )  # fmt: skip
 
     if CAUSAL:
         # From here on positions are counted from the start of the chunk.
@@ -191,7 +206,7 @@ def reach_keys(
     S: tl.tensor,
     G: tl.tensor,
     slots: tl.tensor,
-    tiles: tl.tensor,
+    units: tl.tensor,
     scale: tl.tensor,
     CAUSAL: tl.constexpr,
     STATE: tl.constexpr,
@@ -203,6 +218,8 @@ def reach_keys(
     H: tl.constexpr,
     H_TILE: tl.constexpr,
     M: tl.constexpr,
+    W: tl.constexpr,
+    PAIRS: tl.constexpr,
     F: tl.constexpr,
     CHUNK: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -222,7 +239,8 @@ def reach_keys(
     head = n % G
     begin = (block * KEYS).to(tl.int64)
     length = S - block * KEYS
-    y = rows(k + batch * k_batch + head * k_head + begin * k_token, 0, k_token, length, KEYS, D, D_TILE)
+    k += batch * k_batch + head * k_head + begin * k_token
+    y = rows(k, 0, k_token, length, KEYS, D, D_TILE)
     u = rows(v + batch * v_batch + head * v_head + begin * v_token, 0, v_token, length, KEYS, H, H_TILE).to(NUMBER)
     dy = tl.zeros((KEYS, D_TILE), tl.float32)
     du = tl.zeros((KEYS, H_TILE), tl.float32)
@@ -251,11 +269,17 @@ def reach_keys(
 
     if STATE:
         # Nothing comes after the last chunk but what reaches a state that was returned.
-        read = tl.where((chunk < slots - 1) | LAST | (not CAUSAL), tiles, 0)
-        dy, du = reach_keys_through_state(
-            dy, du, y.to(NUMBER), u, sums, weights, n * slots + chunk, read,
-            D, D_TILE, H_TILE, M, F, KEYS, NUMBER, PRECISION,
-        )  # fmt: skip
+        read = tl.where((chunk < slots - 1) | LAST | (not CAUSAL), units, 0)
+        if PAIRS:
+            dy, du = reach_keys_by_pairs(
+                dy, du, y.to(NUMBER), k, k_token, length, u, sums, weights, n * slots + chunk, read,
+                D, H_TILE, M, W, KEYS, NUMBER, PRECISION,
+            )  # fmt: skip
+        else:
+            dy, du = reach_keys_by_turns(
+                dy, du, y.to(NUMBER), u, sums, weights, n * slots + chunk, read,
+                D, D_TILE, H_TILE, M, F, KEYS, NUMBER, PRECISION,
+            )  # fmt: skip
 
     if PADDED:
         keep = kept(padding + batch * S + begin, 0, length, KEYS, PADDED).to(tl.float32)[:, None]

@@ -1,72 +1,43 @@
-"""The state as the layer has it, (N, M, H+1), and as the kernels have it: features in tiles, the weights apart.
+"""Both passes as launches: sums over chunks, their scan, and then every tile of tokens by itself."""
 
-The layer's features are 1, x and the turns, with 1 / sqrt 2 at a turn that is its own opposite; those of the kernels
-are the turns, x and 1, with no factor on the side of the keys. So a sum over keys is theirs, times that factor. A
-gradient goes the other way, and so does its factor; the kernels have its weights with the opposite sign.
-"""
-
-from functools import cache
-from math import sqrt
 from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.nn.functional import pad
 
 from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.attention.taylor.gradient import SeriesGradient
 from porism.layers.attention.taylor.kernels.cpu import Division, Operands, SeriesSettings
 from porism.layers.attention.taylor.kernels.triton.gradient import reach_keys, reach_queries
 from porism.layers.attention.taylor.kernels.triton.outputs import answer_queries
+from porism.layers.attention.taylor.kernels.triton.pairs import layout as pairs
+from porism.layers.attention.taylor.kernels.triton.pairs.states import put_tokens_side_by_side, sum_others, sum_pairs
 from porism.layers.attention.taylor.kernels.triton.scan import scan
-from porism.layers.attention.taylor.kernels.triton.sizes import SCAN, STEP, SeriesLaunch, chunk, features, sizes
-from porism.layers.attention.taylor.kernels.triton.states import sum_chunks
+from porism.layers.attention.taylor.kernels.triton.sizes import (
+    SCAN,
+    SIDE_BY_SIDE,
+    STEP,
+    SeriesLaunch,
+    by_pairs,
+    chunk,
+    sizes,
+)
 from porism.layers.attention.taylor.kernels.triton.step import move_on
-
-Tiles = tuple[Tensor, Tensor]
-"""Sums (N, M, H) and weights (N, M) in float32, M and H those of whole tiles."""
-
-
-def to_tiles(state: Tensor, D: int, M: int, H: int, gradient: bool = False) -> Tiles:
-    """From the layer's state, or from a gradient that reaches it; M and H are those of whole tiles."""
-    order, factor = _plan(D, state.device)
-    rows = state.float().index_select(1, order) * (factor if gradient else 1 / factor)
-    rows = pad(rows, (0, 0, 0, M - rows.shape[1]))
-    weights = -rows[..., -1] if gradient else rows[..., -1].contiguous()
-    return pad(rows[..., :-1], (0, H - rows.shape[2] + 1)).contiguous(), weights
-
-
-def from_tiles(state: Tiles, D: int, H: int, gradient: bool = False) -> Tensor:
-    """The opposite: (N, M, H+1)."""
-    sums, weights = state
-    order, factor = _plan(D, sums.device)
-    weights = -weights if gradient else weights
-    rows = torch.cat([sums[..., :H], weights.unsqueeze(-1)], dim=-1)[:, : len(order)]
-    rows = rows * (1 / factor if gradient else factor)
-    return torch.empty_like(rows).index_copy_(1, order, rows)
-
-
-@cache
-def _plan(D: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Where each feature of the kernels stands in the layer's order, (M), and its factor there, (M, 1)."""
-    pairs = (D // 2 + 1) * D
-    order = torch.cat([torch.arange(1 + D, 1 + D + pairs), torch.arange(1, 1 + D), torch.zeros(1, dtype=torch.long)])
-    factor = torch.ones(len(order), 1)
-    factor[:D] = factor[pairs - D : pairs] = sqrt(0.5)
-    return order.to(device), factor.to(device)
+from porism.layers.attention.taylor.kernels.triton.turns import layout as turns
+from porism.layers.attention.taylor.kernels.triton.turns.states import sum_chunks
 
 
 class Slots(NamedTuple):
     """For every chunk the sums over all before it, or after it; for a pass that attends everywhere one slot for all.
 
-    Sums (N, slots, M, H), weights (N, slots, M); `last` is the sum of all, where it is requested.
+    Sums (N, slots, M, H), weights (N, slots, W); `last` is the sum of all, where it is requested.
     """
 
     sums: Tensor
     weights: Tensor
-    last: Tiles | None
+    last: tuple[Tensor, Tensor] | None
 
 
 class SeriesPass:
@@ -85,7 +56,10 @@ class SeriesPass:
         H_tile = max(16, triton.next_power_of_2(self.H))
         self.sizes = sizes(self.D, self.H, self.number)
         self.chunk = chunk(self.D, self.H, max(self.T, self.S), self.causal, self.number)
-        self.state = (features(self.D), H_tile)
+        self.by_pairs = by_pairs(self.D, self.H, self.number)
+        self.layout = pairs if self.by_pairs else turns
+        self.state = (self.layout.features(self.D), H_tile)
+        self.W = self.layout.weight_count(self.D)
         self.constants: dict[str, Any] = {
             "PADDED": key_padding is not None,
             "R": self.R,
@@ -94,6 +68,8 @@ class SeriesPass:
             "H": self.H,
             "H_TILE": H_tile,
             "M": self.state[0],
+            "W": self.W,
+            "PAIRS": self.by_pairs,
             "CHUNK": self.chunk,
             "NUMBER": tl.bfloat16 if self.number == torch.bfloat16 else tl.float32,
             "PRECISION": "tf32" if q.dtype == torch.float16 else "tf32x3",
@@ -114,7 +90,7 @@ class SeriesPass:
         if parts == 0 and first is None:
             return None
         sums, weights = self._sum(self.k, self.v, parts, queries=False)
-        tiles = None if first is None else to_tiles(first, self.D, *self.state)
+        tiles = None if first is None else self.layout.to_tiles(first, self.D, *self.state)
         return self._scan(sums, weights, tiles, chunks, shift=1, backward=False, want_last=want_last)
 
     def sums_after(
@@ -126,7 +102,7 @@ class SeriesPass:
         if chunks == skipped and dlast is None:
             return None
         sums, weights = self._sum(self.q, dz, chunks - skipped, queries=True, inverses=inverses, slopes=slopes)
-        tiles = None if dlast is None else to_tiles(dlast, self.D, *self.state, gradient=True)
+        tiles = None if dlast is None else self.layout.to_tiles(dlast, self.D, *self.state, gradient=True)
         return self._scan(sums, weights, tiles, chunks, shift=skipped - 1, backward=True, want_last=want_first)
 
     def _sum(
@@ -138,28 +114,79 @@ class SeriesPass:
         inverses: Tensor | None = None,
         slopes: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The sums over single chunks, (N, parts, M, H), and weights, (N, parts, M)."""
+        """The sums over single chunks, (N, parts, M, H), and weights, (N, parts, W)."""
         sums = x.new_empty(self.N, parts, *self.state, dtype=self.number)
-        weights = x.new_empty(self.N, parts, self.state[0], dtype=torch.float32)
+        weights = x.new_empty(self.N, parts, self.W, dtype=torch.float32)
         if parts == 0:
             return sums, weights
-        launch = self.sizes.sum
-        T = x.shape[2]
-        skipped = triton.cdiv(T, self.chunk) - parts if queries else 0
-        tiles = launch.met
-        groups = self.state[0] // (launch.features * tiles)
-        sum_chunks[(groups * parts * self.N,)](
-            x, y, self.padding, x if inverses is None else inverses, x if slopes is None else slopes, sums, weights,
-            *x.stride()[:3], *y.stride()[:3], T, self.G, parts, skipped, self.scale,
-            QUERIES=queries, TOKENS=launch.own, TILES=tiles, **self._launched(launch, R=self.R if queries else 1),
-        )  # fmt: skip
+        skipped = triton.cdiv(x.shape[2], self.chunk) - parts if queries else 0
+        of_tokens = x if inverses is None else inverses, x if slopes is None else slopes
+        sum_up = self._sum_pairs if self.by_pairs else self._sum_turns
+        sum_up(x, y, *of_tokens, sums, weights, skipped, queries)
         return sums, weights
+
+    def _sum_pairs(
+        self,
+        x: Tensor,
+        y: Tensor,
+        inverses: Tensor,
+        slopes: Tensor,
+        sums: Tensor,
+        weights: Tensor,
+        skipped: int,
+        queries: bool,
+    ) -> None:
+        launch, (B, A, T, D) = self.sizes.sum, x.shape
+        R, parts = self.R if queries else 1, sums.shape[1]
+        width = SIDE_BY_SIDE.own * triton.cdiv(T, SIDE_BY_SIDE.own)
+        columns = x.new_empty(B, A, D, width, dtype=self.number)
+        scaled = torch.empty_like(columns) if queries else columns
+        shared = {name: self.constants[name] for name in ("D", "H", "H_TILE", "M", "CHUNK", "NUMBER", "PRECISION")}
+        put_tokens_side_by_side[(B * A * (width // SIDE_BY_SIDE.own),)](
+            x, self.padding, inverses, columns, scaled, *x.stride()[:3], T, A, width, self.scale,
+            QUERIES=queries, PADDED=self.constants["PADDED"], D=D, TOKENS=SIDE_BY_SIDE.own,
+            NUMBER=self.constants["NUMBER"], **SIDE_BY_SIDE.options,
+        )  # fmt: skip
+        for upper in (False, True):
+            units = D // 4 if upper else D // 2
+            at_a_time = min(launch.met, units)
+            sum_pairs[(units // at_a_time * parts * self.N,)](
+                columns, scaled, y, sums, *y.stride()[:3], T, self.G, parts, skipped, width,
+                UPPER=upper, R=R, UNITS=at_a_time, TOKENS=launch.own, **shared, **launch.options,
+            )  # fmt: skip
+        sum_others[(parts * self.N,)](
+            columns, scaled, y, self.padding, inverses, slopes, sums, weights,
+            *y.stride()[:3], T, self.G, parts, skipped, width,
+            QUERIES=queries, PADDED=self.constants["PADDED"], R=R, W=self.W, TOKENS=launch.own,
+            **shared, **launch.options,
+        )  # fmt: skip
+
+    def _sum_turns(
+        self,
+        x: Tensor,
+        y: Tensor,
+        inverses: Tensor,
+        slopes: Tensor,
+        sums: Tensor,
+        weights: Tensor,
+        skipped: int,
+        queries: bool,
+    ) -> None:
+        launch, parts = self.sizes.sum, sums.shape[1]
+        constants = {name: value for name, value in self.constants.items() if name not in ("W", "PAIRS")}
+        groups = self.state[0] // (launch.features * launch.met)
+        sum_chunks[(groups * parts * self.N,)](
+            x, y, self.padding, inverses, slopes, sums, weights,
+            *x.stride()[:3], *y.stride()[:3], x.shape[2], self.G, parts, skipped, self.scale,
+            QUERIES=queries, TOKENS=launch.own, TILES=launch.met,
+            **{**constants, "R": self.R if queries else 1, "F": launch.features}, **launch.options,
+        )  # fmt: skip
 
     def _scan(
         self,
         sums: Tensor,
         weights: Tensor,
-        first: Tiles | None,
+        first: tuple[Tensor, Tensor] | None,
         chunks: int,
         shift: int,
         backward: bool,
@@ -168,25 +195,25 @@ class SeriesPass:
         slots = chunks if self.causal else 1
         M, H_tile = self.state
         slot_sums = sums.new_empty(self.N, slots, M, H_tile)
-        slot_weights = weights.new_empty(self.N, slots, M)
+        slot_weights = weights.new_empty(self.N, slots, self.W)
         last = None
         if want_last:
-            last = weights.new_empty(self.N, M, H_tile), weights.new_empty(self.N, M)
-        blocks = triton.cdiv(M * H_tile, SCAN.own) + triton.cdiv(M, SCAN.own)
+            last = weights.new_empty(self.N, M, H_tile), weights.new_empty(self.N, self.W)
+        blocks = triton.cdiv(M * H_tile, SCAN.own) + triton.cdiv(self.W, SCAN.own)
         scan[(blocks * self.N,)](
             sums, weights, *(first or (sums, weights)), slot_sums, slot_weights, *(last or (sums, weights)),
             sums.shape[1], slots, shift,
-            REVERSED=backward, EVERY=self.causal, FIRST=first is not None, LAST=want_last, M=M, H_TILE=H_tile,
-            AHEAD=SCAN.stages, ELEMENTS=SCAN.own, **SCAN.options,
+            REVERSED=backward, EVERY=self.causal, FIRST=first is not None, LAST=want_last,
+            SUMS=M * H_tile, WEIGHTS=self.W, AHEAD=SCAN.stages, ELEMENTS=SCAN.own, **SCAN.options,
         )  # fmt: skip
         return Slots(slot_sums, slot_weights, last)
 
-    def _tiles(self, launch: SeriesLaunch) -> int:
-        """How many tiles the features fill that are products."""
-        return -(-(self.D // 2 + 2) * self.D // launch.features)
+    def _units(self, launch: SeriesLaunch) -> int:
+        """How often a state is read from: a half of a vector's elements, or the tiles that products fill by turns."""
+        return self.D // 2 if self.by_pairs else -(-(self.D // 2 + 2) * self.D // launch.features)
 
-    def _launched(self, launch: SeriesLaunch, **constants: Any) -> dict[str, Any]:
-        return {**self.constants, **constants, "F": launch.features, **launch.options}
+    def _launched(self, launch: SeriesLaunch) -> dict[str, Any]:
+        return {**self.constants, "F": launch.features, **launch.options}
 
     def answer(self, slots: Slots | None, first: Tensor | None, answer: Tensor, totals: Tensor) -> None:
         launch = self.sizes.answer
@@ -194,7 +221,7 @@ class SeriesPass:
         answer_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
             self.q, self.k, self.v, self.padding, self.seeing(first), sums, weights, answer, totals,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3], *answer.stride()[:3],
-            self.T, self.A, 1 if slots is None else sums.shape[1], self._tiles(launch), self.scale,
+            self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.scale,
             CAUSAL=self.causal, STATE=slots is not None, FIRST=first is not None, QUERIES=launch.own, KEYS=launch.met,
             **self._launched(launch),
         )  # fmt: skip
@@ -216,7 +243,7 @@ class SeriesPass:
             self.q, self.k, self.v, self.padding, sums, weights, answer, totals, dz, dq, inverses, slopes,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *answer.stride()[:3], *dz.stride()[:3], *dq.stride()[:3],
-            self.T, self.A, 1 if slots is None else sums.shape[1], self._tiles(launch), self.scale,
+            self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.scale,
             CAUSAL=self.causal, STATE=slots is not None, FIRST=first, QUERIES=launch.own, KEYS=launch.met,
             **self._launched(launch),
         )  # fmt: skip
@@ -237,7 +264,7 @@ class SeriesPass:
             self.q, self.k, self.v, self.padding, sums, weights, inverses, slopes, dz, dk, dv,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *dz.stride()[:3], *dk.stride()[:3], *dv.stride()[:3],
-            self.S, self.G, 1 if slots is None else sums.shape[1], self._tiles(launch), self.scale,
+            self.S, self.G, 1 if slots is None else sums.shape[1], self._units(launch), self.scale,
             CAUSAL=self.causal, STATE=slots is not None, LAST=last, KEYS=launch.own, QUERIES=launch.met,
             **self._launched(launch),
         )  # fmt: skip
@@ -260,7 +287,7 @@ def forward(
     this.answer(slots, first, answer, totals)
     if slots is None or slots.last is None:
         return answer, totals, totals.new_empty(0)
-    return answer, totals, from_tiles(slots.last, this.D, this.H)
+    return answer, totals, this.layout.from_tiles(slots.last, first, this.D, this.H)
 
 
 def backward(
@@ -295,7 +322,7 @@ def backward(
     else:
         assert sums_after is not None
         assert sums_after.last is not None
-        dstate = from_tiles(sums_after.last, this.D, this.H, gradient=True)
+        dstate = this.layout.from_tiles(sums_after.last, dlast, this.D, this.H, gradient=True)
     return SeriesGradient(dq, dk, dv, dstate)
 
 

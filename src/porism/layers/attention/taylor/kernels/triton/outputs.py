@@ -3,7 +3,8 @@
 import triton
 import triton.language as tl
 
-from porism.layers.attention.taylor.kernels.triton.reads import read_state
+from porism.layers.attention.taylor.kernels.triton.pairs.reads import read_state as read_pairs
+from porism.layers.attention.taylor.kernels.triton.turns.reads import read_state as read_turns
 from porism.layers.kernels.triton import inverse, kept, product, rows, settled, up_to, write_numbers, write_rows
 
 
@@ -33,7 +34,7 @@ def answer_queries(
     T: tl.tensor,
     A: tl.tensor,
     slots: tl.tensor,
-    tiles: tl.tensor,
+    units: tl.tensor,
     scale: tl.tensor,
     CAUSAL: tl.constexpr,
     STATE: tl.constexpr,
@@ -45,6 +46,8 @@ def answer_queries(
     H: tl.constexpr,
     H_TILE: tl.constexpr,
     M: tl.constexpr,
+    W: tl.constexpr,
+    PAIRS: tl.constexpr,
     F: tl.constexpr,
     CHUNK: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -65,18 +68,24 @@ def answer_queries(
     head = n % A
     begin = (block * QUERIES).to(tl.int64)
     length = T - block * QUERIES
-    x = rows(q + batch * q_batch + head * q_head + begin * q_token, 0, q_token, length, QUERIES, D, D_TILE)
-    x = (x.to(tl.float32) * scale).to(NUMBER)
+    q += batch * q_batch + head * q_head + begin * q_token
+    x = (rows(q, 0, q_token, length, QUERIES, D, D_TILE).to(tl.float32) * scale).to(NUMBER)
     z = tl.zeros((QUERIES, H_TILE), tl.float32)
     total = tl.zeros((QUERIES,), tl.float32)
     chunk = block // (CHUNK // QUERIES) if CAUSAL else 0
 
     if STATE:
         # Nothing stands before the first chunk but a state that was given.
-        read = tl.where((chunk > 0) | FIRST | (not CAUSAL), tiles, 0)
-        z, total = read_state(
-            z, total, x, sums, weights, n // R * slots + chunk, read, D, D_TILE, H_TILE, M, F, NUMBER, PRECISION
-        )
+        read = tl.where((chunk > 0) | FIRST | (not CAUSAL), units, 0)
+        if PAIRS:
+            z, total = read_pairs(
+                z, total, x, q, q_token, length, scale, sums, weights, n // R * slots + chunk, read,
+                D, H_TILE, M, W, QUERIES, NUMBER, PRECISION,
+            )  # fmt: skip
+        else:
+            z, total = read_turns(
+                z, total, x, sums, weights, n // R * slots + chunk, read, D, D_TILE, H_TILE, M, F, NUMBER, PRECISION
+            )
 
     if CAUSAL:
         # From here on positions are counted from the start of the chunk.

@@ -21,29 +21,29 @@ def scan(
     EVERY: tl.constexpr,
     FIRST: tl.constexpr,
     LAST: tl.constexpr,
-    M: tl.constexpr,
-    H_TILE: tl.constexpr,
+    SUMS: tl.constexpr,
+    WEIGHTS: tl.constexpr,
     AHEAD: tl.constexpr,
     ELEMENTS: tl.constexpr,
 ) -> None:
-    """A few elements of a state, through all parts of a key head.
+    """A few elements of a state, SUMS and WEIGHTS of them, through all parts of a key head.
 
     What was summed up to and including part p goes to slot p + shift; the slot where nothing has been added yet has the
     first state, or zeros. Without EVERY there is one slot, for the sum of all.
     """
-    blocks: tl.constexpr = M * H_TILE // ELEMENTS
-    programs: tl.constexpr = blocks + (M + ELEMENTS - 1) // ELEMENTS
+    blocks: tl.constexpr = (SUMS + ELEMENTS - 1) // ELEMENTS
+    programs: tl.constexpr = blocks + (WEIGHTS + ELEMENTS - 1) // ELEMENTS
     block = tl.program_id(0) % programs
     n = (tl.program_id(0) // programs).to(tl.int64)
     if block < blocks:
         _scan(
             sums, first_sums, slot_sums, last_sums, n, block, parts, slots, shift,
-            REVERSED, EVERY, FIRST, LAST, M * H_TILE, AHEAD, ELEMENTS,
+            REVERSED, EVERY, FIRST, LAST, SUMS, AHEAD, ELEMENTS,
         )  # fmt: skip
     else:
         _scan(
             weights, first_weights, slot_weights, last_weights, n, block - blocks, parts, slots, shift,
-            REVERSED, EVERY, FIRST, LAST, M, AHEAD, ELEMENTS,
+            REVERSED, EVERY, FIRST, LAST, WEIGHTS, AHEAD, ELEMENTS,
         )  # fmt: skip
 
 

@@ -1,15 +1,16 @@
 """How large the pieces are that a kernel works on: the one table to tune.
 
 Chunks. A causal pass over chunks of C tokens writes a state a chunk, reads and writes it in the scan and reads it once
-more: 4 M (H + 1) / C numbers a token, M = D^2 / 2 + 2 D + 1. Pairs within a chunk are weighed one by one, about C / 2
-of them a token, 2 (D + H) operations each. Larger chunks move fewer bytes and weigh more pairs. M grows with D^2 and
-all else with D, so C = 16 D keeps the two in step. For values of width 64 in bfloat16 states then move 396 bytes a
-token and head at D = 16, 660 at 32 and 1,155 at 64, beside 320, 384 and 512 of the token's own; pairs are a third of
-all operations at D = 16 and a ninth at 64. A pass that attends everywhere weighs none, and takes chunks of 64 D.
+more: 4 M (H + 1) / C numbers a token, M = D^2 / 2 + 2 D + 1, or half as many again where states are by pairs. Keys
+within a chunk are weighed one by one, about C / 2 of them a token, 2 (D + H) operations each. Larger chunks move fewer
+bytes and weigh more keys. M grows with D^2 and all else with D, so C = 16 D keeps the two in step. For values of width
+64 in bfloat16 states then move 396 bytes a token and head at D = 16, 660 at 32 and 1,634 at 64, beside 320, 384 and 512
+of the token's own. A pass that attends everywhere weighs no key by itself, and takes chunks of 64 D.
 
 Short texts need no state at all. On an H200, values of width 64 in bfloat16, both passes over 65,536 tokens of 16 heads
 take in one chunk and in chunks of 16 D: at D = 16 1.23 and 1.42 ms for T = 1,024, 2.11 and 1.52 for 2,048; at D = 32
-2.43 and 3.54 for 2,048, 4.47 and 3.88 for 4,096; at D = 64 2.81 and 7.93 for 2,048, 9.63 and 12.15 for 8,192.
+2.43 and 3.54 for 2,048, 4.47 and 3.88 for 4,096; at D = 64 2.82 for 2,048 and 9.80 for 8,192 in one chunk, and 9.92 for
+32,768 in chunks.
 """
 
 import math
@@ -18,8 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-FEATURES = 64
-"""Features in a tile: the rows that one group of four warps multiplies at once."""
+from porism.layers.attention.taylor.kernels.triton.turns.layout import features
 
 MOST_OWNED = 128
 """The most tokens that a program may own: no chunk is shorter."""
@@ -47,7 +47,7 @@ class SeriesLaunch(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """A launch for each kernel; what `sum` meets at a time are not tokens but tiles of features."""
+    """A launch for each kernel; what `sum` meets at a time are not tokens but tiles of features, or units of pairs."""
 
     sum: SeriesLaunch
     answer: SeriesLaunch
@@ -57,6 +57,9 @@ class Sizes(NamedTuple):
 
 SCAN = SeriesLaunch(own=512, met=1, features=1, warps=4, stages=8)
 """Here tokens are numbers of a state, which a program carries through all chunks."""
+
+SIDE_BY_SIDE = SeriesLaunch(own=64, met=1, features=1, warps=4, stages=1)
+"""Tokens that are copied at a time, and the length of a copy is a multiple of them."""
 
 STEP = SeriesLaunch(own=64, met=1, features=32, warps=1, stages=1)
 """One token: a program owns some columns of a head's values, and goes through the features, shared by query heads."""
@@ -77,9 +80,9 @@ _TABLE = {
             SeriesLaunch(64, 32, 32, 4, 2),
         ),
         (64, 64): Sizes(
-            SeriesLaunch(32, 5, 64, 4, 3),
+            SeriesLaunch(64, 4, 64, 4, 3),
             SeriesLaunch(64, 64, 64, 4, 3),
-            SeriesLaunch(64, 64, 64, 4, 3),
+            SeriesLaunch(64, 32, 64, 4, 3),
             SeriesLaunch(64, 64, 64, 4, 3),
         ),
         (32, 128): Sizes(
@@ -132,14 +135,20 @@ WIDEST = {bytes: max(H for _, H in rows) for bytes, rows in _TABLE.items()}
 def sizes(D: int, H: int, dtype: torch.dtype) -> Sizes:
     """The launches for queries and keys of width D and values of width H, multiplied as numbers of a type."""
     found = next(row for widths, row in _TABLE[dtype.itemsize].items() if widths[0] >= D and widths[1] >= H)
+    if by_pairs(D, H, dtype):
+        return found
     # No more tiles at a time than there are, and F is a multiple of D.
     tiles = math.gcd(found.sum.met, features(D) // found.sum.features)
     return found._replace(sum=found.sum._replace(met=tiles))
 
 
-def features(D: int) -> int:
-    """M: the features of a vector in whole tiles."""
-    return FEATURES * -(-((D // 2 + 2) * D + 1) // FEATURES)
+def by_pairs(D: int, H: int, dtype: torch.dtype) -> bool:
+    """Whether states are laid out by pairs: where that was measured to be faster than by turns.
+
+    On an H200 both passes over 65,536 tokens of 16 heads take 12.7 ms by turns and 10.1 by pairs at D = 64. At D = 32
+    sums by pairs take longer than is gained where they are read, and at D = 16 reading them takes longer, too.
+    """
+    return D == 64 and H <= 64 and dtype.itemsize == 2
 
 
 def chunk(D: int, H: int, T: int, causal: bool, dtype: torch.dtype) -> int:

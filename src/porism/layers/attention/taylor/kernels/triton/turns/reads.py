@@ -7,7 +7,7 @@ A state is a slot of sums (slots, M, H_TILE) and weights (slots, M), over keys o
 import triton
 import triton.language as tl
 
-from porism.layers.attention.taylor.kernels.triton.features import linear, repeats, turns
+from porism.layers.attention.taylor.kernels.triton.turns.features import linear, repeats, turns
 from porism.layers.kernels.triton import product
 
 

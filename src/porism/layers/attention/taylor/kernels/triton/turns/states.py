@@ -8,7 +8,7 @@ what reaches the sums that the query read; the minus is left to those who read t
 import triton
 import triton.language as tl
 
-from porism.layers.attention.taylor.kernels.triton.features import constant, linear, repeats, turns
+from porism.layers.attention.taylor.kernels.triton.turns.features import constant, linear, repeats, turns
 from porism.layers.kernels.triton import kept, numbers, product, rows
 
 
