@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from porism.layers.recurrent.kernels.transpose import transposed
+
 ACTIVATE = {"sigmoid": torch.sigmoid_, "tanh": torch.tanh_, "relu": torch.relu_}
 
 
@@ -22,9 +24,9 @@ def forward(
     h = inputs.new_empty(x.shape[0] + 1, *h0.shape)
     steps = h.unbind()
     steps[0].copy_(h0)
-    activate, transposed = ACTIVATE[nonlinearity], weight_hh.mT
+    activate, recurrent = ACTIVATE[nonlinearity], transposed(weight_hh, len(x), len(h0))
     for inputs_t, h_previous, h_t in zip(inputs.unbind(), steps, steps[1:], strict=False):
         # h[t] = act(x[t] I + (m h[t-1]) H + b)
         kept = h_previous if mask is None else h_previous * mask
-        activate(torch.addmm(inputs_t, kept, transposed, out=h_t))
+        activate(torch.addmm(inputs_t, kept, recurrent, out=h_t))
     return h

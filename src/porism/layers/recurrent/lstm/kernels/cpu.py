@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from porism.layers.recurrent.kernels.transpose import transposed
+
 
 def forward(
     x: Tensor,
@@ -26,12 +28,12 @@ def forward(
     # The memory is a sum over all steps.
     c = h.new_empty(h.shape, dtype=torch.promote_types(h.dtype, torch.float32))
     h[0], c[0] = h0, c0
-    transposed = weight_hh.mT
+    recurrent = transposed(weight_hh, len(x), len(h0))
     let_in, forget, new, let_out = gates.chunk(4, -1)
     in_and_forget = gates[..., : 2 * H]
     steps = zip(gates, in_and_forget, let_in, forget, new, let_out, h, h[1:], c, c[1:], strict=False)
     for z, in_and_forget_t, i, f, u, o, h_previous, h_t, c_previous, c_t in steps:
-        z.addmm_(h_previous if mask is None else h_previous * mask, transposed)
+        z.addmm_(h_previous if mask is None else h_previous * mask, recurrent)
         in_and_forget_t.sigmoid_()
         u.tanh_()
         o.sigmoid_()
