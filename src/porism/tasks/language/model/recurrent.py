@@ -13,6 +13,8 @@ from torch.func import functional_call
 
 from porism.layers.dropout import dropout
 from porism.layers.recurrent.elman import Elman
+from porism.layers.recurrent.lstm import LSTM
+from porism.layers.recurrent.lstm.functional import FUSED_ON_CPU
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.training.task import Carry
@@ -58,7 +60,9 @@ class RecurrentModel(LanguageModel):
 def _recurrent(recipe: LanguageRecipe) -> nn.Module:
     between = recipe.dropout if recipe.num_layers > 1 else 0.0
     if recipe.model == "lstm":
-        return nn.LSTM(recipe.embedding_dim, recipe.hidden_size, recipe.num_layers, dropout=between)
+        # One model either way. On x86 torch's kernel is fused, in bf16 too, which our layer takes twice as long for.
+        kind = nn.LSTM if FUSED_ON_CPU else LSTM
+        return kind(recipe.embedding_dim, recipe.hidden_size, recipe.num_layers, dropout=between)
     return Elman(
         recipe.embedding_dim, recipe.hidden_size, recipe.num_layers, nonlinearity=recipe.nonlinearity, dropout=between
     )
@@ -75,7 +79,7 @@ def _start(model: RecurrentModel) -> None:
         # Glorot's bound counts the inputs that are summed, and of a word's V inputs one is on.
         bound = math.sqrt(6 / (1 + model.recipe.embedding_dim))
         nn.init.uniform_(model.embedding.weight, -bound, bound)
-    if isinstance(model.recurrent, nn.LSTM):
+    if model.recipe.model == "lstm":
         for name, parameter in model.recurrent.named_parameters():
             if name.startswith("bias_ih"):
                 # An LSTM that starts by remembering learns sooner: the forget gate is the second quarter.
