@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from porism.errors import DeviceError
-from porism.training.device import choose_device, choose_precision, hardware
+from porism.training.device import _onednn_is_slow, choose_device, choose_precision, fastest_products, hardware
 
 
 def test_a_cpu_is_always_there() -> None:
@@ -18,6 +18,29 @@ def test_bf16_is_chosen_by_the_kind_of_cpu(amx: bool, chosen: str, monkeypatch: 
     assert choose_precision("auto", torch.device("cpu")) == chosen
     assert choose_precision("fp32", torch.device("cpu")) == "fp32"
     assert choose_precision("bf16", torch.device("cpu")) == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "half", "off"),
+    [
+        ({"architecture": "arm64", "bf16": False}, False, True),
+        ({"architecture": "arm64", "bf16": False}, True, False),
+        ({"architecture": "arm64", "bf16": True}, False, False),
+        ({"architecture": "x86_64", "avx512_bf16": False}, False, False),
+    ],
+)
+def test_onednn_is_off_where_it_is_slow_and_on_again_after(
+    cpu: dict[str, object], half: bool, off: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: cpu, raising=False)
+    _onednn_is_slow.cache_clear()
+    try:
+        assert torch._C._get_mkldnn_enabled()
+        with fastest_products(half):
+            assert torch._C._get_mkldnn_enabled() is not off
+        assert torch._C._get_mkldnn_enabled()
+    finally:
+        _onednn_is_slow.cache_clear()
 
 
 def test_the_machine_is_named() -> None:

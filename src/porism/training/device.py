@@ -2,6 +2,9 @@
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,31 @@ def choose_precision(requested: str, device: torch.device) -> str:
 def cpu_has_amx() -> bool:
     """Whether this CPU multiplies tiles of bf16 (AMX of x86). Elsewhere bf16 gains little, or is emulated and slow."""
     return bool(getattr(torch.cpu, "_is_amx_tile_supported", bool)())
+
+
+@contextmanager
+def fastest_products(half: bool) -> Iterator[None]:
+    """While this lasts, oneDNN is off where torch's other kernels are faster: on some CPUs of ARM, unless in bf16."""
+    onednn: Any = torch.backends.mkldnn
+    if half or not onednn.enabled or not _onednn_is_slow():
+        yield
+        return
+    onednn.enabled = False
+    try:
+        yield
+    finally:
+        onednn.enabled = True
+
+
+@cache
+def _onednn_is_slow() -> bool:
+    """Whether this is an ARM CPU without bf16.
+
+    There oneDNN prepares itself for 0.7 ms at every product with a transposed matrix, such as nn.Linear's, and then
+    multiplies no faster than OpenBLAS; its convolutions take 1.2 times, a GELU there and back three times as long.
+    """
+    found: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return found.get("architecture") == "arm64" and not found.get("bf16")
 
 
 def hardware(device: torch.device) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from porism.training.capture import capture
+from porism.training.device import fastest_products
 from porism.training.task import Batch, Carry, Step, Task
 
 WARM_UP = 3
@@ -39,7 +40,8 @@ class EagerStep:
         self.half = precision == "bf16"
 
     def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        loss, carry = self._gradients(batch, carry)
+        with fastest_products(self.half):
+            loss, carry = self._gradients(batch, carry)
         if self.task.recipe.max_grad_norm is not None:
             clip_grad_norm_(self.model.parameters(), self.task.recipe.max_grad_norm)
         self.optimizer.step()
@@ -48,7 +50,8 @@ class EagerStep:
     def warm_up(self, batch: Batch, carry: Carry) -> None:
         """Compile and allocate what a step needs, and leave no trace: no update, the same buffers and random state."""
         random, buffers = torch.get_rng_state(), {name: x.clone() for name, x in self.model.named_buffers()}
-        self._gradients(batch, carry)
+        with fastest_products(self.half):
+            self._gradients(batch, carry)
         self.optimizer.zero_grad(set_to_none=True)
         torch.set_rng_state(random)
         with torch.no_grad():
