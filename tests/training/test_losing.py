@@ -8,9 +8,45 @@ import pytest
 from tests.forking import need_fork
 from tests.training.test_distributed import LANGUAGE, Run, train, work
 
+from porism.training.distributed.launch import Launch
+from porism.training.distributed.lost import ProcessFailed, lost, with_command
+
 AFTER = 3
 SECONDS = 60
 """As docs/distributed.md says, with both processes started and ended. One that waits would wait for minutes."""
+
+LOST = (
+    "porism: one of the 2 processes was lost: it has ended, or its machine has. torchrun says which. "
+    "What was saved before is intact."
+)
+
+
+def go_on(folder: Path, *shard: str) -> str:
+    return " ".join(["Go on with: torchrun ... -m porism train --resume", str(folder / "run"), *shard])
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "[/gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1. GLHF!",
+            "it has ended, or its machine has",
+        ),
+        ("[pair.cc:537] Read error [::1]:1: Connection reset by peer. GLHF!", "it has ended, or its machine has"),
+        ("[unbound_buffer.cc:78] Timed out waiting 1800000ms for recv", "it does not answer, nor has it ended"),
+        ("NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error", "it cannot be reached"),
+    ],
+)
+def test_what_the_backend_writes_is_put_into_words(said: str, reason: str) -> None:
+    (line,) = str(lost(3, RuntimeError(said))).splitlines()
+    assert line == f"one of the 3 processes was lost: {reason}. torchrun says which. What was saved before is intact."
+
+
+def test_a_run_that_torchrun_starts_again_needs_no_command() -> None:
+    error = ProcessFailed("process 1 of 2: text.txt has gone.")
+    assert with_command(error, Launch(size=2, max_restarts=1), "porism train") is error
+    told = with_command(error, Launch(size=2, restarts=1, max_restarts=1), "porism train")
+    assert (str(told), told.exit_code) == (f"{error} Go on with: porism train", 2)
 
 
 def lose(folder: Path, words: list[str], how: dict[str, Any]) -> tuple[Run, list[int]]:
@@ -33,7 +69,9 @@ def test_a_batch_that_one_process_cannot_read_ends_all_with_its_reason(
     assert [run[rank]["code"] for rank in (0, 1)] == [2, 2]
     assert len(run[0]["losses"]) == AFTER
     last = run.printed(0).splitlines()[-1]
-    assert last == "porism: process 1 of 2: text.txt has gone. What was saved before is intact."
+    assert (
+        last == f"porism: process 1 of 2: text.txt has gone. What was saved before is intact. {go_on(tmp_path, *shard)}"
+    )
     assert run.printed(1) == ""
 
 
@@ -42,9 +80,7 @@ def test_the_first_process_lost_is_said_by_another(tmp_path: Path, text: str) ->
     run, codes = lose(tmp_path, words, {"lost_after": AFTER, "lost": 0})
     assert codes == [9, 0]
     assert run[1]["code"] == 1
-    (line,) = run.printed(1).splitlines()
-    assert line.startswith("porism: one of the 2 processes was lost: ")
-    assert line.endswith("What was saved before is intact.")
+    assert run.printed(1).splitlines() == [f"{LOST} {go_on(tmp_path)}"]
 
 
 def test_a_process_lost_in_shards_ends_the_other_by_one_line(tmp_path: Path, text: str) -> None:
@@ -54,5 +90,5 @@ def test_a_process_lost_in_shards_ends_the_other_by_one_line(tmp_path: Path, tex
     assert run[0]["code"] == 1
     assert len(run[0]["losses"]) == AFTER
     lines = run.printed(0).splitlines()
-    assert lines[-1].startswith("porism: one of the 2 processes was lost: ")
+    assert lines[-1] == f"{LOST} {go_on(tmp_path, '--shard')}"
     assert not any("Traceback" in line for line in lines)

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from porism.errors import Interrupted
+from porism.training.distributed.launch import Launch
+from porism.training.distributed.lost import ProcessLost, with_command
 from porism.training.interrupt import signals_interrupt
 
 GO_ON = "Go on with: "
@@ -26,6 +28,8 @@ def going_on(command: Any) -> Iterator[None]:
             raise _told(str(stopped).partition(GO_ON)[0].rstrip(), command.go_on()) from stopped
         except KeyboardInterrupt as stopped:
             raise _told("stopped at once. What was saved before is intact.", command.go_on()) from stopped
+        except ProcessLost as lost:
+            raise with_command(lost, Launch.read(), command.go_on()) from lost
 
 
 def _told(what: str, line: str | None) -> Interrupted:

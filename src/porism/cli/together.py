@@ -7,7 +7,8 @@ from collections.abc import Callable
 from porism.tasks import find
 from porism.training.distributed.follower import follow
 from porism.training.distributed.launch import Launch
-from porism.training.distributed.processes import ProcessLost, join
+from porism.training.distributed.lost import ProcessLost
+from porism.training.distributed.processes import join
 
 
 def together(launch: Launch, answer: Callable[[], int]) -> int:

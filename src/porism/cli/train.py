@@ -1,7 +1,6 @@
 """porism train: one recipe from data to report."""
 
 import dataclasses
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -200,7 +199,7 @@ class TrainCommand(TrainingOptions):
         from porism.runs.run import RECIPE
 
         run = self.resume or self.out
-        return shlex.join(["porism", "train", "--resume", str(run)]) if run and (run / RECIPE).is_file() else None
+        return Launch.read().resuming(run, shard=self.shard) if run and (run / RECIPE).is_file() else None
 
     def _list_recipes(self) -> int:
         from porism.cli.output import console_for, print_json

@@ -13,7 +13,8 @@ from porism.runs.run import RunFacts
 from porism.training import optimizer
 from porism.training.device import choose_device
 from porism.training.distributed.averaging import AveragedStep, shared_step
-from porism.training.distributed.processes import Processes, ProcessLost
+from porism.training.distributed.lost import ProcessLost, with_command
+from porism.training.distributed.processes import Processes
 from porism.training.distributed.sharding import ShardedStep
 from porism.training.distributed.step import DataParallelStep, check_shareable, gather, get_ready, part_of
 from porism.training.own_model import OwnModel, imported
@@ -50,7 +51,7 @@ def follow(processes: Processes, find: FindTask) -> int:
                 follower.gather()
     except ProcessLost as lost:
         if processes.must_tell():
-            raise
+            raise with_command(lost, processes.launch, follower.go_on) from lost
         return lost.exit_code
     except PorismError as error:
         # In the middle of a step, as where a file of the data is gone. It cannot go on, and rank 0 waits for its part.
@@ -69,9 +70,12 @@ class Follower:
     def __init__(self, processes: Processes, find: FindTask) -> None:
         self.processes, self.find = processes, find
         self.own: DataParallelStep | AveragedStep
+        self.go_on: str | None = None
+        """The command that goes on with the run, once there is one."""
 
     def get_ready(self, message: dict[str, Any]) -> None:
         """Load the data of the run, and take over the model and the optimizer as they are."""
+        self.go_on = message["go_on"]
 
         def load() -> None:
             if message["version"] != __version__:

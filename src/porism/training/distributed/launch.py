@@ -3,8 +3,9 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from porism.errors import RunError
+from porism.errors import RunError, resuming
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,15 @@ class Launch:
             restarts=_number(environment, "TORCHELASTIC_RESTART_COUNT", 0),
             max_restarts=_number(environment, "TORCHELASTIC_MAX_RESTARTS", 0),
         )
+
+    def resuming(self, run: Path, *, shard: bool = False) -> str:
+        """The command that goes on with a run, by several processes where these are several.
+
+        >>> Launch(size=2).resuming(Path("runs/lstm"))
+        'torchrun ... -m porism train --resume runs/lstm'
+        """
+        started = "" if self.size == 1 else "torchrun ... -m "
+        return f"{started}{resuming(run).command_line}{' --shard' if shard and self.size > 1 else ''}"
 
 
 def _number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:

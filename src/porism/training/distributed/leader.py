@@ -35,6 +35,7 @@ class LeadingStep:
                 "fields": training.run.fields,
                 "optimizer": layout(state),
                 "shard": training.shard,
+                "go_on": processes.launch.resuming(training.run.path, shard=training.shard),
             }
         )
         get_ready(processes, lambda: None)  # has its data

@@ -15,6 +15,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from porism.errors import RunError
 from porism.training.distributed.launch import Launch
+from porism.training.distributed.lost import INTACT, ProcessFailed, ProcessLost, lost
 from porism.training.distributed.rendezvous import own_store
 
 HEAD = 512
@@ -28,18 +29,6 @@ FAILED, TOLD, TELLERS = "failed", "told", "tellers"
 ANSWER = timedelta(seconds=5)
 """How long the others leave it to rank 0 to say that a process was lost. torchrun kills them after half a minute."""
 ALONE = Launch()
-
-
-class ProcessLost(RunError):
-    """A process of a training has ended, or cannot be reached any more."""
-
-    exit_code = 1
-
-
-class ProcessFailed(ProcessLost):
-    """A process of a training has ended by an error whose words it left to the others."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)
@@ -215,8 +204,8 @@ def _exchanging(size: int) -> Iterator[None]:
 
 def _lost(size: int, error: Exception) -> ProcessLost:
     if problem := current().problem():
-        return ProcessFailed(f"{problem} What was saved before is intact.")
-    return ProcessLost(f"one of the {size} processes was lost: {_first_line(error)} What was saved before is intact.")
+        return ProcessFailed(f"{problem} {INTACT}")
+    return lost(size, error)
 
 
 def _first_line(error: Exception) -> str:
