@@ -118,6 +118,31 @@ def test_bound_elsewhere_a_token_is_needed(locked: TestClient) -> None:
         assert (answer.status_code, answer.json()["code"]) == (401, "token")
 
 
+BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize("path", ["/", "/cost?of=taylor", "/?token=wrong", "/api/runs"])
+def test_in_a_browser_a_missing_token_is_a_page(locked: TestClient, path: str) -> None:
+    answer = locked.get(path, headers=BROWSER)
+    assert (answer.status_code, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
+    assert "<h1>This server needs a token.</h1>\n<p>Open the link that porism serve printed.</p>" in answer.text
+    # No style sheet and no script: those need the token too.
+    assert not any(tag in answer.text for tag in ("<link", "<script", "<style", "right-token"))
+    assert (answer.headers["vary"], answer.headers["content-security-policy"]) == ("Accept", POLICY)
+
+
+def test_in_a_browser_a_foreign_name_is_a_page(client: TestClient) -> None:
+    answer = client.get("/", headers={**BROWSER, "host": "evil.example"})
+    assert answer.status_code == 400
+    assert "<h1>This server answers to 127.0.0.1 and localhost only.</h1>" in answer.text
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "text/event-stream", ""])
+def test_scripts_without_a_token_are_refused_in_json(locked: TestClient, accept: str) -> None:
+    assert locked.get("/api/runs", headers={"accept": accept}).json()["code"] == "token"
+    assert locked.post("/api/claims/check", json={}, headers=BROWSER).json()["code"] == "token"
+
+
 def test_the_link_is_exchanged_for_a_cookie(locked: TestClient) -> None:
     answer = locked.get("/cost?of=taylor&token=right-token")
     assert (answer.status_code, answer.headers["location"]) == (303, "/cost?of=taylor")

@@ -1,4 +1,7 @@
-"""Refusals: every error of the server is one JSON object that says what is wrong and what to do."""
+"""Refusals: every error of the server is one JSON object that says what is wrong and what to do.
+
+To a browser an address that is no room (`missing`), and what is refused at the door (`safety`), is a page.
+"""
 
 from typing import Any
 

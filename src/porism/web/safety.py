@@ -12,10 +12,11 @@ from urllib.parse import parse_qsl, urlencode
 
 from anyio import BrokenResourceError
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from porism.web.refusals import Refusal
+from porism.web.rendering import render
 from porism.web.settings import LOOPBACK, ServerSettings
 from porism.web.uploads import MEDIA_TYPES
 
@@ -50,24 +51,24 @@ class Safety:
             await self.app(scope, receive, send)
             return
 
-        started = False
+        started, headers = False, Headers(scope=scope)
 
         async def protected(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                headers = MutableHeaders(scope=message)
+                answered = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                    answered.setdefault(name, value)
             await send(message)
 
         try:
-            answer = self._check(scope, Headers(scope=scope))
+            answer = self._check(scope, headers)
             if answer is None:
                 await self.app(scope, await _bounded(scope, receive), protected)
                 return
         except Refusal as refusal:
-            answer = refusal.response()
+            answer = refused_page(refusal) if _shows_pages(scope, headers) else refusal.response()
         except Exception as error:
             if started and reader_has_left(error):
                 return
@@ -118,6 +119,18 @@ class Safety:
             return False
         given = cookies[self.cookie].value if self.cookie in cookies else ""
         return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def refused_page(refusal: Refusal) -> HTMLResponse:
+    """A refusal for somebody in front of a browser. It loads no style sheet, which would be refused as well."""
+    text = refusal.body.message
+    values = {"message": text[:1].upper() + text[1:], "hint": refusal.body.hint}
+    return HTMLResponse(render("refused.html", values), refusal.status, {"Vary": "Accept"})
+
+
+def _shows_pages(scope: Scope, headers: Headers) -> bool:
+    """Whether a browser asks for an address that was opened in it. Scripts take whatever comes, or JSON."""
+    return scope["method"] in ("GET", "HEAD") and "text/html" in headers.get("accept", "").lower()
 
 
 def reader_has_left(error: BaseException) -> bool:
