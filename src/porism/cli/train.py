@@ -171,11 +171,14 @@ class TrainCommand(TrainingOptions):
             )
         if self.shard and self.own_model is not None:
             raise RecipeError("--shard takes the models of recipes. Leave it out for a model of your own.")
-        if self.shard and self.task is not None:
-            from porism.tasks import find
+        if self.shard:
+            from porism.runs.run import RunFolder
+            from porism.tasks import TASKS, find
 
-            if not find(self.task).trains_in_shards:
-                raise RecipeError(f"{self.task} does not train in shards. Leave --shard out.")
+            task = self.task if self.resume is None else RunFolder.open(self.resume).facts.task
+            if task is not None and not find(task).trains_in_shards:
+                known = ", ".join(name for name in TASKS if find(name).trains_in_shards)
+                raise RecipeError(f"{task} does not train in shards. Leave --shard out; tasks that do: {known}.")
 
     def _complete(self, training: "Training", console: "Console", report: bool) -> dict[str, Any]:
         training.shard = self.shard

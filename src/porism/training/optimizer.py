@@ -19,12 +19,17 @@ class ParameterGroup(NamedTuple):
     lr_scale: float = 1.0
 
 
-def make(recipe: Recipe, parameters: Iterable[Parameter | ParameterGroup], device: torch.device) -> Optimizer:
-    """A fresh optimizer. On CUDA its rates are tensors, so that a captured step sees them change."""
+def make(
+    recipe: Recipe, parameters: Iterable[Parameter | ParameterGroup], device: torch.device, *, in_shards: bool = False
+) -> Optimizer:
+    """A fresh optimizer. On CUDA its rates are tensors, so that a captured step sees them change.
+
+    in_shards: of parameters of which each process holds a part. torch has no fused SGD for those.
+    """
     on_gpu = device.type == "cuda"
     chosen = _groups(recipe, parameters, device)
     if recipe.optimizer == "sgd":
-        return SGD(chosen, weight_decay=recipe.weight_decay, fused=True)
+        return SGD(chosen, weight_decay=recipe.weight_decay, fused=not in_shards)
     kind = Adam if recipe.optimizer == "adam" else AdamW
     return kind(chosen, weight_decay=recipe.weight_decay, fused=True, capturable=on_gpu)
 

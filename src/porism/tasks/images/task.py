@@ -48,6 +48,7 @@ class Images(Task):
     unit: ClassVar[str] = "examples"
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    trains_in_shards: ClassVar[bool] = True
     tunable: ClassVar[Space] = SPACE
     fields_beside_model = (
         *("label_smoothing", "translate", "degrees", "scale", "horizontal_flip"),

@@ -46,6 +46,7 @@ class Speech(Task):
     lower_is_better = True
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    trains_in_shards: ClassVar[bool] = True
     tunable: ClassVar[Space] = SPACE
     experiments: ClassVar[Mapping[str, Experiment]] = EXPERIMENTS
 

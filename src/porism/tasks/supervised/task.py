@@ -52,6 +52,7 @@ class Supervised(Task):
     unit: ClassVar[str] = "examples"
     recipes: ClassVar[Mapping[str, Recipe]] = RECIPES
     default_recipe: ClassVar[str] = DEFAULT
+    trains_in_shards: ClassVar[bool] = True
     tunable: ClassVar[Space] = SPACE
     fields_beside_model = ("loss", "validation_split", "test_split", "split_seed")
 

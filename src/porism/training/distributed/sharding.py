@@ -69,7 +69,8 @@ class ShardedStep(DataParallelStep):
                     # A sum that is scaled on its way is one that gloo does not have.
                     module.set_force_sum_reduction_for_comms(True)
             self.trained = [p for p in sharded.parameters() if p.requires_grad]
-            self.optimizer = optimizer.make(task.recipe, task.trained_parameters(sharded), device)
+            trained = task.trained_parameters(sharded)
+            self.optimizer = optimizer.make(task.recipe, trained, device, in_shards=True)
             if memory:
                 optimizer.load_state(self.optimizer, self._parts(memory, mesh))
 
