@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tests.runs.tiny_runs import kill_at
 from torch import Tensor
 
 from porism.cli import main
@@ -55,8 +56,8 @@ def recorded(losses: list[float], stop_after: int | None = None) -> Any:
 
 
 def train(rank: int, job: dict[str, Any]) -> dict[str, Any]:
-    """A command, with the losses of its steps; one, rank 1 if no other, may be lost after so many of them, and rank 1
-    may fail to read one."""
+    """A command, with the losses of its steps; one, rank 1 if no other, may be lost after so many of them, and rank 0
+    before a file operation of that number; rank 1 may fail to read a batch."""
     losses: list[float] = []
     if rank and "fails_after" in job:
         read = Windows.batch
@@ -77,6 +78,8 @@ def train(rank: int, job: dict[str, Any]) -> dict[str, Any]:
             return plain(self, batch, carry)
 
         DataParallelStep._gradients = until_lost  # type: ignore[method-assign]
+    if not rank and "lost_before" in job:
+        kill_at(job["lost_before"], Path(job["run"]))
     with recorded(losses, job.get("stop_after")):
         code = main(job["words"])
     return {"code": code, "losses": losses}

@@ -1,5 +1,8 @@
 """A process that is lost, or that cannot read its batch, ends all of them soon and by one line, in shards too."""
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -7,6 +10,7 @@ from typing import Any
 import pytest
 from tests.forking import need_fork
 from tests.training.test_distributed import LANGUAGE, Run, train, work
+from torch._C._distributed_c10d import TCPStore
 
 from porism.training.distributed.launch import Launch
 from porism.training.distributed.lost import ProcessFailed, lost, with_command
@@ -56,6 +60,26 @@ def lose(folder: Path, words: list[str], how: dict[str, Any]) -> tuple[Run, list
     codes = work(folder, {"lost": {**train(words), **how}}, size=2)
     assert time.monotonic() - began < SECONDS
     return Run(folder / "job lost"), codes
+
+
+@pytest.mark.sweep(0)  # a process that loads torch
+def test_a_process_that_is_left_alone_as_it_joins_says_so_in_one_line() -> None:
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    launch = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    words = [sys.executable, "-m", "porism", *LANGUAGE]
+    with subprocess.Popen(words, env=os.environ | launch | address | path, stderr=subprocess.PIPE, text=True) as alone:
+        while not store.check(["question 1"]):
+            assert alone.poll() is None
+            time.sleep(0.01)
+        # As torchrun's, or that of rank 0, ends with its process.
+        del store
+        _, told = alone.communicate()
+    assert told == (
+        "porism: process 1 of 2 cannot join the others: one of them, or torchrun, has ended. Start all of them again.\n"
+    )
+    assert alone.returncode == 1
 
 
 @pytest.mark.sweep(1)

@@ -69,6 +69,9 @@ def _answer(words: list[str], debug: bool) -> int:
 
 def _answer_together(words: list[str], debug: bool, launch: Launch) -> int:
     """The exit code of one of the processes that torchrun has started. The first answers, the others follow it."""
+    if not debug:
+        # Of a store that has ended torch warns by a page of addresses in its libraries. It reads this as it is loaded.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from porism.cli.together import together
 
     return together(launch, lambda: _answer(words, debug))

@@ -3,7 +3,7 @@
 from porism.errors import RunError
 from porism.training.distributed.launch import Launch
 
-GONE = ("closed by peer", "reset by peer", "refused", "broken pipe", "socket closed", "remote process exited")
+GONE = ("closed by peer", "reset by peer", "likely closed", "refused", "broken pipe", "remote process exited")
 LATE = ("timed out", "timeout")
 """What gloo, NCCL and the store write of a connection, in lower case. The rest of their text is for their authors."""
 INTACT = "What was saved before is intact."
@@ -24,17 +24,21 @@ class ProcessFailed(ProcessLost):
 def lost(size: int, error: Exception) -> ProcessLost:
     """What to say where an exchange between so many processes has failed.
 
-    >>> lost(2, RuntimeError("[pair.cc:553] Connection closed by peer [10.0.0.2]:2938. GLHF!")).problem[:63]
+    >>> lost(2, RuntimeError("[pair.cc:553] Connection closed by peer [10.0.0.2]:2938. GLHF!")).problem[:65]
     'one of the 2 processes was lost: it has ended, or its machine has'
     """
-    said = str(error).lower()
-    if any(words in said for words in GONE):
+    if has_ended(error):
         reason = "it has ended, or its machine has"
-    elif any(words in said for words in LATE):
+    elif any(words in str(error).lower() for words in LATE):
         reason = "it does not answer, nor has it ended"
     else:
         reason = "it cannot be reached"
     return ProcessLost(f"one of the {size} processes was lost: {reason}. torchrun says which. {INTACT}")
+
+
+def has_ended(error: Exception) -> bool:
+    """Whether an exchange has failed because the other end of it is closed."""
+    return any(words in str(error).lower() for words in GONE)
 
 
 def with_command(error: ProcessLost, launch: Launch, command: str | None) -> ProcessLost:

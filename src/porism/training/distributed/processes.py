@@ -15,7 +15,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from porism.errors import RunError
 from porism.training.distributed.launch import Launch
-from porism.training.distributed.lost import INTACT, ProcessFailed, ProcessLost, lost
+from porism.training.distributed.lost import INTACT, ProcessFailed, ProcessLost, has_ended, lost
 from porism.training.distributed.rendezvous import own_store
 
 HEAD = 512
@@ -168,9 +168,11 @@ def join(launch: Launch) -> Iterator[Processes]:
         dist.init_process_group(backend, store=store, rank=launch.rank, world_size=launch.size)
         messages = dist.new_group(backend="gloo", timeout=PATIENCE)
     except (RuntimeError, ValueError) as error:
+        problem = f"process {launch.rank} of {launch.size} cannot join the others:"
+        if has_ended(error):
+            raise ProcessLost(f"{problem} one of them, or torchrun, has ended. Start all of them again.") from error
         raise RunError(
-            f"process {launch.rank} of {launch.size} cannot join the others: {_first_line(error)} Start them by "
-            "torchrun, which sets MASTER_ADDR and MASTER_PORT."
+            f"{problem} {_first_line(error)} Start them by torchrun, which sets MASTER_ADDR and MASTER_PORT."
         ) from error
     processes = Processes(replace(launch, restarts=max(launch.restarts, earlier)), messages, store)
     _joined.append(processes)
