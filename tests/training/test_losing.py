@@ -1,6 +1,7 @@
 """A process that is lost, or that cannot read its batch, ends all of them soon and by one line, in shards too."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.forking import need_fork
+from tests.forking import fork, need_fork, waited
 from tests.training.test_distributed import LANGUAGE, Run, train, work
 from torch._C._distributed_c10d import TCPStore
 
-from porism.training.distributed.launch import Launch
+from porism.training.distributed.launch import Launch, stop_with_torchrun
 from porism.training.distributed.lost import ProcessFailed, lost, with_command
 
 AFTER = 3
@@ -60,6 +61,25 @@ def lose(folder: Path, words: list[str], how: dict[str, Any]) -> tuple[Run, list
     codes = work(folder, {"lost": {**train(words), **how}}, size=2)
     assert time.monotonic() - began < SECONDS
     return Run(folder / "job lost"), codes
+
+
+def test_a_process_whose_torchrun_is_killed_ends() -> None:
+    reading, writing = os.pipe()
+    torchrun = fork()
+    if not torchrun:
+        if not fork():
+            stop_with_torchrun({"TORCHELASTIC_RUN_ID": "none"})
+            os.write(writing, b"started")
+            time.sleep(SECONDS)
+            os.write(writing, b"alive")
+            os._exit(0)
+        signal.pause()
+    os.close(writing)
+    assert os.read(reading, 100) == b"started"
+    os.kill(torchrun, signal.SIGKILL)
+    assert waited(torchrun) == -signal.SIGKILL
+    assert os.read(reading, 100) == b""  # the pipe is closed: it has ended
+    os.close(reading)
 
 
 @pytest.mark.sweep(0)  # a process that loads torch

@@ -9,7 +9,7 @@ from importlib import import_module
 from porism.cli.limits import check_paths
 from porism.cli.verbs import VERBS, overview
 from porism.errors import PorismError, out_of_memory
-from porism.training.distributed.launch import Launch
+from porism.training.distributed.launch import Launch, stop_with_torchrun
 from porism.training.output import OutputClosed, silence
 from porism.version import __version__
 
@@ -72,6 +72,7 @@ def _answer_together(words: list[str], debug: bool, launch: Launch) -> int:
     if not debug:
         # Of a store that has ended torch warns by a page of addresses in its libraries. It reads this as it is loaded.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    stop_with_torchrun()  # before torch is loaded, which takes seconds
     from porism.cli.together import together
 
     return together(launch, lambda: _answer(words, debug))

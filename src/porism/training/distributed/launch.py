@@ -1,11 +1,17 @@
 """What torchrun tells a process in its environment. Without torch, since every command asks for it."""
 
 import os
+import signal
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from porism.errors import RunError, resuming
+
+PAUSE = 1.0
+"""Seconds between two looks whether torchrun is there."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,22 @@ class Launch:
         """
         started = "" if self.size == 1 else "torchrun ... -m "
         return f"{started}{resuming(run).command_line}{' --shard' if shard and self.size > 1 else ''}"
+
+
+def stop_with_torchrun(environment: Mapping[str, str] = os.environ) -> None:
+    """Let this process stop where torchrun, which has started it, is killed: nobody else would end it.
+
+    Before the processes have joined it ends at once; they would look for torchrun's store for half an hour. Later rank
+    0 stops as at Ctrl-C, with a checkpoint, and ends the others.
+    """
+    if "TORCHELASTIC_RUN_ID" in environment:
+        threading.Thread(target=_stop_without, args=(os.getppid(),), daemon=True).start()
+
+
+def _stop_without(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PAUSE)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:
