@@ -1,7 +1,9 @@
 """`porism sweep`: a grid in one process and in several, resumed, refused and reported."""
 
+import io
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests import needs
 from tests.sweep.conftest import words
 
@@ -152,6 +155,20 @@ def test_settings_that_are_scored_on_other_examples_do_not_compete(text: Path, a
     first, second = json.loads(out.splitlines()[-1])["trials"]
     assert (first["outcome"], second["outcome"]) == ("done", "failed")
     assert "scored on other examples" in second["reason"]
+
+
+def test_on_a_terminal_trials_are_shown_while_they_train(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120, height=40, legacy_windows=False)
+    monkeypatch.setattr("porism.cli.output.console_for", lambda *_, **__: console)
+    # After every epoch, however fast they are.
+    monkeypatch.setattr("porism.sweep.display.OFTEN", -1.0)
+    assert main([*sweep(tmp_path / "grid", text), *words("hidden_size=4,8")]) == 0
+    shown = re.findall(r"2 trials: ([\w, ]*?) *\n", re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", stream.getvalue()))
+    stages = ["1 running, 1 waiting", "1 done, 1 waiting", "1 running, 1 done", "2 done"]
+    assert sorted(set(shown), key=shown.index) == stages
 
 
 def test_ctrl_c_keeps_everything_and_prints_the_command_that_goes_on(

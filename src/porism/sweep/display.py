@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from porism.runs.sweep import SweepTrial
-from porism.sweep.plan import setting_text
+from porism.sweep.plan import setting_text, value_text
 
 OFTEN = 0.5
 """Seconds between two polls of the trials."""
-ROWS = 20
-"""Trials that the table shows: those on their way, then the best."""
+ROWS, AROUND = 20, 6
+"""Trials that the table shows at most, those on their way, then the best; and the lines above and below them. What a
+terminal has no room for would be cut off at the end."""
 
 
 class SweepDisplay:
@@ -67,7 +68,8 @@ class SweepDisplay:
                 if not self.quiet:
                     self.console.print(Text(self._line(trial, len(trials), best)), soft_wrap=True)
         if self.live is not None:
-            self.live.update(trials_table(trials, self.metric, self.lower_is_better, ROWS), refresh=True)
+            rows = max(1, min(ROWS, self.console.height - AROUND))
+            self.live.update(trials_table(trials, self.metric, self.lower_is_better, rows), refresh=True)
 
     def _is_best(self, trial: SweepTrial) -> bool:
         if trial.outcome != "done" or trial.value is None:
@@ -106,12 +108,8 @@ def trials_table(trials: Sequence[SweepTrial], metric: str, lower_is_better: boo
         made.add_column(name, justify="left" if name == "outcome" else "right")
     for trial in shown[:rows]:
         value = "" if trial.value is None else f"{trial.value:.4g}"
-        cells = [_cell(trial.setting[name]) if name in trial.setting else "" for name in names]
+        cells = [value_text(trial.setting[name]) if name in trial.setting else "" for name in names]
         made.add_row(str(trial.number), *cells, value, str(trial.epoch or ""), trial.outcome)
     if rows is not None and len(shown) > rows:
         made.caption = f"and {len(shown) - rows} more"
     return made
-
-
-def _cell(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)

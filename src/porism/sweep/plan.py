@@ -108,11 +108,13 @@ def setting_text(setting: Mapping[str, Any]) -> str:
     >>> setting_text({"recipe": "lstm", "hidden_size": 100, "learning_rate": 0.0012345678})
     'lstm, hidden_size=100, learning_rate=0.001235'
     """
-    parts = [
-        str(value) if name == RECIPE else f"{name}={f'{value:.4g}' if isinstance(value, float) else value}"
-        for name, value in setting.items()
-    ]
+    parts = [str(value) if name == RECIPE else f"{name}={value_text(value)}" for name, value in setting.items()]
     return ", ".join(parts) or "the recipe as it is"
+
+
+def value_text(value: Any) -> str:
+    """A field's value as people read it: four digits of a number, and `none` as it is typed."""
+    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)
 
 
 def ordered(setting: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
