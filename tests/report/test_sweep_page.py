@@ -1,9 +1,13 @@
 """The report of a sweep: what it concludes, shows and leaves open."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from porism.report.drawing import INK, Painter, role
 from porism.report.sweep_page import conclusions, decide, write_sweep
 from porism.report.sweep_plots import columns, plots
 from porism.runs.sweep import Outcome, SweepRecord, SweepTrial
@@ -82,3 +86,85 @@ def test_settings_that_are_level_on_valid_are_named() -> None:
     trials = (trial(1, (0.95,), rate=1), trial(2, (0.9,), rate=2), trial(3, (0.9,), rate=3))
     first = conclusions(record(*trials, seeds=(1,)))[0]
     assert first.startswith("Trial 2 (rate=2) is best of 3 on valid, level with trial 3 (rate=3): ")
+
+
+@pytest.fixture
+def painted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The axes of the plots that are drawn. matplotlib's hints do not know what was put on them."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    found: list[Any] = []
+
+    def draw(paint: Painter, size: tuple[float, float] | None = None) -> str:
+        found.append(Figure(size).subplots())
+        paint(found[-1])
+        return "<svg></svg>"
+
+    monkeypatch.setattr("porism.report.sweep_plots.draw", draw)
+    return found
+
+
+MIDDLE = trial(4, (7.0,) * 5, hidden_size=6, learning_rate=0.1)
+
+
+def test_each_trial_with_a_result_is_a_line_over_all_axes_and_the_chosen_one_stands_out(painted: list[Any]) -> None:
+    plots(record(WORSE, LOST, BETTER, MIDDLE))
+    axes = painted[0]
+    lines = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    # The worst first, so that better ones lie over it.
+    heights = [[pytest.approx(height)] * 3 for height in (1.0, 0.5, 0.0)]
+    assert [list(line.get_ydata()) for line in lines] == heights
+    assert [list(line.get_xdata()) for line in lines] == [[0, 1, 2]] * 3
+    assert [line.get_color() for line in lines] == [INK, INK, role(1)]
+    shades = [line.get_alpha() for line in lines]
+    assert shades == sorted(set(shades))
+    assert shades[-1] == 1
+    assert lines[-1].get_linewidth() > lines[0].get_linewidth()
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        "hidden_size",
+        "learning_rate",
+        "valid perplexity",
+    ]
+    assert [(text.xy[0], text.get_text()) for text in axes.texts] == [
+        *((0, "4"), (0, "6"), (0, "8")),
+        *((1, "0.01"), (1, "0.1"), (1, "1")),
+        *((2, "5"), (2, "7"), (2, "9")),
+    ]
+
+
+def test_importances_are_bars_the_largest_on_top(painted: list[Any]) -> None:
+    made = replace(record(BETTER, WORSE), importances={"hidden_size": 0.25, "learning_rate": 0.7, "dropout": 0.05})
+    assert [plot.title for plot in plots(made)] == [
+        "Trials in parallel coordinates, by perplexity on valid",
+        "Importance of each field for perplexity on valid",
+    ]
+    axes = painted[1]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    widths = [bar.get_width() for bar in axes.patches]
+    assert list(zip(names, widths, strict=True)) == [("dropout", 0.05), ("hidden_size", 0.25), ("learning_rate", 0.7)]
+    assert [bar.get_y() for bar in axes.patches] == sorted(bar.get_y() for bar in axes.patches)
+    assert axes.get_xlim() == (0, 1)
+
+
+def test_the_page_shows_both_plots_or_says_why_there_are_no_importances(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    page = write_sweep(record(BETTER, WORSE), tmp_path / "both.html", "porism sweep").read_text()
+    titles = [
+        "Trials in parallel coordinates, by perplexity on valid",
+        "Importance of each field for perplexity on valid",
+    ]
+    assert re.findall(r'<svg [^>]*aria-label="([^"]*)"', page) == titles
+    parallel, importance = (found.group() for found in re.finditer(r"<svg .*?</svg>", page, re.DOTALL))
+    for drawn, texts in (
+        (parallel, ["valid perplexity", "0.01", "9"]),
+        (importance, ["share of the variance over trials"]),
+    ):
+        assert all(f">{text}</text>" in drawn for text in ["hidden_size", "learning_rate", *texts])
+        assert "var(--series-1)" in drawn
+    assert "functional ANOVA" in page
+    why = replace(record(BETTER, WORSE), importances=None, why_no_importances="one field alone is tried")
+    page = write_sweep(why, tmp_path / "one.html", "porism sweep").read_text()
+    assert re.findall(r'<svg [^>]*aria-label="([^"]*)"', page) == titles[:1]
+    assert "No importances: one field alone is tried." in page
+    assert "functional ANOVA" not in page

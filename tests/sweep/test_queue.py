@@ -14,7 +14,7 @@ from porism.runs.lock import Lock
 from porism.sweep import worker
 from porism.sweep.journal_lock import JournalLock
 from porism.sweep.queue import MOST_LOST, TrialQueue, Where
-from porism.sweep.results import trials_of
+from porism.sweep.results import record_of, trials_of
 from porism.sweep.samplers import PLACE
 from porism.sweep.storage import JOURNAL
 
@@ -58,6 +58,34 @@ def test_a_trial_of_a_grid_that_was_trained_with_another_setting_is_refused(plan
         (1, {"hidden_size": 4}),
         (2, {"hidden_size": 8}),
     ]
+
+
+@pytest.mark.parametrize("matters", ["hidden_size", "learning_rate"])
+def test_the_field_that_decides_the_metric_is_the_important_one(plan: Plan, where: Where, matters: str) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    queue = queue_of(plan, where, "hidden_size=4,8,16", "learning_rate=0.01,0.1,1.0")
+    while (trial := queue.take()) is not None:
+        setting = queue.suggest(trial)
+        queue.finish(trial, 10.0 * setting[matters] + 0.01 * sum(setting.values()), DONE)
+    importances = record_of(queue, "perplexity", True).importances
+    assert importances is not None
+    assert list(importances) == ["hidden_size", "learning_rate"]
+    assert sum(importances.values()) == pytest.approx(1)
+    assert importances[matters] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("over", "why"),
+    [
+        (["hidden_size=4,8,16,32"], "one field alone is tried"),
+        (["hidden_size=4,8,16", "learning_rate=0.1"], "that takes 4 trials with results that differ"),
+    ],
+)
+def test_without_importances_it_is_said_why(plan: Plan, where: Where, over: list[str], why: str) -> None:
+    queue = queue_of(plan, where, *over)
+    finish_all(queue)
+    found = record_of(queue, "perplexity", True)
+    assert (found.importances, found.why_no_importances) == (None, why)
 
 
 def test_two_workers_take_every_setting_once(plan: Plan, where: Where) -> None:
