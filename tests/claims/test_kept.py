@@ -255,6 +255,32 @@ def test_pools_and_strides() -> None:
     assert images.best_rate("pooled")(other_best).answer is False
 
 
+def completion(grid: float, sequence: float, convolution: float) -> KeptResult:
+    """Each net at two rates, of which the second has 0.1 bits more."""
+    wiggle = (0.001, 0.0, 0.002, 0.0, 0.001)
+    return result(
+        *(
+            (
+                {"recipe": recipe, "learning_rate": rate},
+                [{f"{split}.bits_per_dimension": n + more + place * w for split in ("valid", "test")} for w in wiggle],
+            )
+            for place, (recipe, n) in enumerate(
+                {"complete": grid, "complete-sequence": sequence, "complete-convolution": convolution}.items()
+            )
+            for rate, more in ((0.01, 0.0), (0.001, 0.1))
+        )
+    )
+
+
+def test_completion_by_the_grid_is_compared_with_every_other_net() -> None:
+    rule = images.grid_completes_better
+    assert rule(completion(2.0, 2.2, 2.1)).answer is True
+    assert rule(completion(2.0, 2.2, 1.9)).answer is False
+    assert rule(completion(2.0, 2.2, 1.9992)).answer is None, "one of the others is neither better nor worse"
+    alone = result(({"recipe": "complete", "learning_rate": 0.01}, seeds("valid.bits_per_dimension", *around(2.0))))
+    assert rule(alone).answer is None
+
+
 def test_the_grid() -> None:
     def nets(grid: float) -> KeptResult:
         return result(

@@ -33,7 +33,7 @@ OTHER: dict[str, Any] = {
     "dropout": 0.9,
 }
 """Another value than the recipes below have. Those that other models refuse are left out."""
-REFUSED = {"weight_dropout", "feature_map"}
+REFUSED = {"weight_dropout", "feature_map", "layer"}
 
 
 def language(recipe: Recipe) -> tuple[list[Tensor], Tensor]:

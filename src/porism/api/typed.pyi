@@ -52,6 +52,7 @@ class ImagesFields(RecipeFields, total=False):
     hidden_size: int
     num_layers: int
     directions: Literal[1, 2, 4]
+    layer: Literal["grid", "sequence", "convolution"]
     cell: Literal["simple", "lstm"]
     nonlinearity: Literal["sigmoid", "tanh", "relu"]
     patch_size: int

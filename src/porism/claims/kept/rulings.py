@@ -23,11 +23,16 @@ def too_few_seeds(result: KeptResult, *settings: Settings) -> str:
     return "" if fewest >= SEEDS else f"{fewest} seed{'' if fewest == 1 else 's'}, where {SEEDS} are needed"
 
 
-def paired(result: KeptResult, first: Settings, second: Settings, number: str) -> Interval:
-    """The mean of first - second over the seeds that both have, and its interval."""
+def differences(result: KeptResult, first: Settings, second: Settings, number: str) -> list[float]:
+    """first - second, a value for every seed that both have."""
     runs = {run.seed: run.numbers[number] for run in result.chosen(first)}
     others = {run.seed: run.numbers[number] for run in result.chosen(second)}
-    return interval([runs[seed] - others[seed] for seed in sorted(runs.keys() & others.keys(), key=str)])
+    return [runs[seed] - others[seed] for seed in sorted(runs.keys() & others.keys(), key=str)]
+
+
+def paired(result: KeptResult, first: Settings, second: Settings, number: str) -> Interval:
+    """The mean of first - second over the seeds that both have, and its interval."""
+    return interval(differences(result, first, second, number))
 
 
 def shown(found: Interval) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, advise, fields
 from porism.runs.recipe import Count, Layers, NotNegative, Part, Recipe, UsedWith, Whole
 from porism.training.experiment import Experiment
 
@@ -22,8 +22,9 @@ class ImagesRecipe(Recipe):
     used_with: ClassVar[UsedWith] = {
         **{name: {"model": ("residual", "grid", "convolution", "complete")} for name in ("hidden_size", "num_layers")},
         "directions": {"model": ("grid",)},
-        "cell": {"model": ("grid", "complete")},
-        "nonlinearity": {"model": ("grid", "complete"), "cell": ("simple",)},
+        "cell": {"model": ("grid", "complete"), "layer": ("grid", "sequence")},
+        "nonlinearity": {"model": ("grid", "complete"), "cell": ("simple",), "layer": ("grid", "sequence")},
+        "layer": {"model": ("complete",)},
         "patch_size": {"model": ("grid", "convolution")},
         "levels": {"model": ("complete",)},
         "dropout": {"model": ("pooled", "strided", "residual", "grid", "convolution")},
@@ -36,8 +37,11 @@ class ImagesRecipe(Recipe):
     """Of a residual net: blocks of a stage."""
     directions: Literal[1, 2, 4] = 4
     """Where scans over the grid start: top left; and bottom right; everywhere."""
+    layer: Literal["grid", "sequence", "convolution"] = "grid"
+    """What reads the pixels before one, where these are predicted: scans over the grid, one scan over the pixels in the
+    order of a text, or masked convolutions."""
     cell: Literal["simple", "lstm"] = "simple"
-    """Of a scan over the grid."""
+    """Of a scan."""
     nonlinearity: Literal["sigmoid", "tanh", "relu"] = "tanh"
     """Of a simple cell."""
     patch_size: Count = 1
@@ -71,6 +75,11 @@ class ImagesRecipe(Recipe):
             raise RecipeError(
                 f"recipe {self.name}: label_smoothing, translate, degrees, scale and horizontal_flip are for classes, "
                 "and model=complete predicts pixels. Leave them out."
+            )
+        if self.model != "complete" and self.layer != "grid":
+            raise RecipeError(
+                f"recipe {self.name}: layer={self.layer} is for model=complete only, got model={self.model}.",
+                advise("Use {}.", fields(layer="grid")),
             )
 
 
@@ -185,10 +194,26 @@ _COMPLETE = ImagesRecipe(
     lr_scheduler="cosine",
     max_grad_norm=1.0,
 )
+_COMPLETE_SEQUENCE = replace(
+    _COMPLETE,
+    name="complete-sequence",
+    description="the same by an LSTM over the pixels in the order of a text, with as many parameters",
+    layer="sequence",
+    hidden_size=61,
+)
+_COMPLETE_CONVOLUTION = replace(
+    _COMPLETE,
+    name="complete-convolution",
+    description="the same by six masked convolutions, with as many parameters",
+    layer="convolution",
+    hidden_size=44,
+    num_layers=6,
+)
 
 _ALL = (
     *(_GRID_4, _GRID, _CONVOLUTION_EQUAL, _CONVOLUTIONAL, _POOLED, _STRIDED),
-    *(_POOLED_CLOTHES, _GRID_4_CLOTHES, _CONVOLUTIONAL_CLOTHES, _COMPLETE),
+    *(_POOLED_CLOTHES, _GRID_4_CLOTHES, _CONVOLUTIONAL_CLOTHES),
+    *(_COMPLETE, _COMPLETE_SEQUENCE, _COMPLETE_CONVOLUTION),
 )
 RECIPES: dict[str, ImagesRecipe] = {recipe.name: recipe for recipe in _ALL}
 
@@ -207,6 +232,12 @@ EXPERIMENTS = {
             "grid-question",
             "What do scans over the image see and cost against convolutions of the same parameters?",
             ("grid-4", "convolution-equal"),
+        ),
+        Experiment(
+            "completion-question",
+            "Are images completed better by scans over the grid than by other nets of as many parameters?",
+            ("complete", "complete-sequence", "complete-convolution"),
+            {"learning_rate": (0.02, 0.006, 0.002)},
         ),
     )
 }

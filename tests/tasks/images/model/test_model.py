@@ -16,7 +16,7 @@ from porism.tasks.images.recipes import EXPERIMENTS, RECIPES
 from porism.tasks.images.task import Images
 from porism.training.session import count_parameters
 
-CLASSIFIERS = [name for name in RECIPES if name != "complete"]
+CLASSIFIERS = [name for name, recipe in RECIPES.items() if recipe.model != "complete"]
 
 
 @pytest.mark.parametrize(("name", "multiply_adds"), [("pooled", 445_536), ("strided", 278_784)])
@@ -55,6 +55,33 @@ def test_convolutions_against_walks_have_as_many_parameters(size: int) -> None:
         for name in EXPERIMENTS["grid-question"].recipes
     )
     assert abs(scans - convolutions) / scans < 0.005
+
+
+@pytest.mark.parametrize("size", [8, 28])
+def test_nets_that_complete_images_have_as_many_parameters(size: int) -> None:
+    grid, *others = (
+        count_parameters(build(RECIPES[name], Shape(1, size, size), 10))
+        for name in EXPERIMENTS["completion-question"].recipes
+    )
+    assert all(abs(other - grid) / grid < 0.05 for other in others)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS["completion-question"].recipes)
+def test_a_predicted_pixel_sees_as_far_as_it_is_said_to(name: str) -> None:
+    recipe, shape = override(RECIPES[name], ["hidden_size=9"]), Shape(1, 12, 19)
+    torch.manual_seed(1)
+    first, *others = build(recipe, shape, 10).double().get_submodule("layers").children()
+    x = torch.rand(1, 2, 12, 19, dtype=torch.float64, requires_grad=True)
+    states = first(x)
+    for layer in others:
+        states = states + layer(states)
+    row, column = 11, 9
+    states[0, :, row, column].square().sum().backward()
+    assert x.grad is not None
+    seen = (x.grad[0] != 0).any(0)
+    assert not seen[row, column:].any()
+    rows, columns = (int(seen.any(dim).sum()) for dim in (1, 0))
+    assert (rows, columns) == receptive_field(recipe, shape).field
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

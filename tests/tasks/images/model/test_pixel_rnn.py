@@ -1,11 +1,12 @@
 """The net that predicts pixels sees all that come before one, and no other."""
 
 import math
-from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
+from porism.runs.recipe import override, with_fields
 from porism.tasks.images.model.histograms import LeftHistogram, PositionHistogram
 from porism.tasks.images.model.pixel_rnn import PixelRNN, complete, quantise
 from porism.tasks.images.recipes import RECIPES
@@ -13,11 +14,21 @@ from porism.tasks.images.recipes import RECIPES
 Y, X = 5, 4
 
 
-@pytest.fixture(params=[("lstm", 7), ("simple", 7), ("simple", 3)], ids=["lstm", "simple", "as narrow as its input"])
+CASES: dict[str, dict[str, Any]] = {
+    "lstm": {"cell": "lstm"},
+    "simple": {"cell": "simple"},
+    "as narrow as its input": {"cell": "simple", "hidden_size": 3},
+    "a sequence by an lstm": {"layer": "sequence", "cell": "lstm"},
+    "a sequence by a simple cell": {"layer": "sequence", "cell": "simple"},
+    "convolutions": {"layer": "convolution", "num_layers": 9},
+}
+
+
+@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
 def model(request: pytest.FixtureRequest) -> PixelRNN:
     torch.manual_seed(1)
-    cell, hidden = request.param
-    return PixelRNN(replace(RECIPES["complete"], hidden_size=hidden, levels=5, cell=cell), channels=2).double()
+    recipe = override(RECIPES["complete"], ["hidden_size=7", "levels=5"])
+    return PixelRNN(with_fields(recipe, request.param), channels=2).double()
 
 
 def image() -> torch.Tensor:
@@ -35,9 +46,11 @@ def test_a_later_pixel_never_changes_an_earlier_prediction_and_an_earlier_one_ch
         assert moved[:, place + 1 :].all()
 
 
-def test_the_chances_of_a_whole_image_sum_to_one() -> None:
+@pytest.mark.parametrize("layer", ["grid", "sequence", "convolution"])
+def test_the_chances_of_a_whole_image_sum_to_one(layer: str) -> None:
     torch.manual_seed(1)
-    model = PixelRNN(replace(RECIPES["complete"], hidden_size=3, levels=2), channels=1).double()
+    recipe = override(RECIPES["complete"], ["hidden_size=3", "levels=2", f"layer={layer}"])
+    model = PixelRNN(recipe, channels=1).double()
     every = torch.tensor([[(number >> bit) & 1 for bit in range(6)] for number in range(64)]).view(64, 1, 2, 3)
     probs = model(every).log_softmax(2).gather(2, every[:, :, None]).sum((1, 2, 3, 4)).exp()
     assert probs.sum().item() == pytest.approx(1.0, abs=1e-12)

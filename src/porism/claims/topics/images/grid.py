@@ -302,10 +302,15 @@ CLAIMS: tuple[Statement, ...] = (
         topic="images",
         where="1",
         says="So the net suits the completion of images.",
-        precise="A run completes images; how well others do it at the same size would have to stand beside it.",
+        precise=(
+            "Beside it stand an LSTM over the pixels in the order of a text and masked convolutions, with as many "
+            "parameters and epochs and the same rates to choose from on valid."
+        ),
         way="other data",
-        reason="The source names no images.",
-        command="porism train images complete",
+        reason="The source names no images: those at hand.",
+        command=EXPERIMENTS["completion-question"].command,
+        kept="completion-question",
+        rule=rulings.grid_completes_better,
     ),
     Empirical(
         id="004-07",

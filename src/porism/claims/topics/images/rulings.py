@@ -5,10 +5,11 @@ from statistics import fmean
 
 from porism.claims.claim import Ruling
 from porism.claims.kept.result import KeptResult, Setting
-from porism.claims.kept.rulings import Settings, is_about, larger, paired, shown, too_few_seeds
-from porism.runs.statistics import interval
+from porism.claims.kept.rulings import Settings, differences, is_about, larger, paired, shown, too_few_seeds
+from porism.runs.statistics import SIGNIFICANCE, holm, interval, t_test
 from porism.tasks.images.recipes import PUBLISHED, PUBLISHED_LEARNING_RATE
 
+VALID_BITS, TEST_BITS = "valid.bits_per_dimension", "test.bits_per_dimension"
 VALID, TEST, TRAIN, LOSS = "valid.accuracy", "test.accuracy", "train.accuracy", "train.cross_entropy"
 
 
@@ -48,13 +49,14 @@ def reaches_published(recipe: str) -> Callable[[KeptResult], Ruling]:
     return rule
 
 
-def tuned(result: KeptResult, recipe: str) -> Settings:
+def tuned(result: KeptResult, recipe: str, number: str = VALID, lower_is_better: bool = False) -> Settings:
     """A net at the rate that suits it best on valid, by the mean over seeds."""
 
     def mean(rate: Setting) -> float:
-        return fmean(result.number({"recipe": recipe, "learning_rate": rate}, VALID))
+        return fmean(result.number({"recipe": recipe, "learning_rate": rate}, number))
 
-    return {"recipe": recipe, "learning_rate": max(result.values("learning_rate"), key=mean)}
+    best = min if lower_is_better else max
+    return {"recipe": recipe, "learning_rate": best(result.values("learning_rate"), key=mean)}
 
 
 def strides_are_worse(result: KeptResult) -> Ruling:
@@ -98,3 +100,28 @@ def grid_learns_less(result: KeptResult) -> Ruling:
         short = "the embedded digits are a grid of 4 x 4 patches only, which is soon unrolled"
         return Ruling(None, f"{ruling.evidence}; {short}")
     return ruling
+
+
+def grid_completes_better(result: KeptResult) -> Ruling:
+    """Whether scans over the grid need fewer bits for a pixel of test than every other net, seed by seed.
+
+    Each at its best rate on valid. That some other net is better is corrected for their number.
+    """
+    recipes = [str(recipe) for recipe in result.values("recipe")]
+    nets = {recipe: tuned(result, recipe, VALID_BITS, lower_is_better=True) for recipe in recipes}
+    if "complete" not in nets or len(nets) < 2:
+        return Ruling(None, f"nets {', '.join(nets)}: without scans over the grid or others beside them")
+    if missing := too_few_seeds(result, *nets.values()):
+        return Ruling(None, missing)
+    others = [recipe for recipe in recipes if recipe != "complete"]
+    more = [differences(result, nets[recipe], nets["complete"], TEST_BITS) for recipe in others]
+    found = [interval(values) for values in more]
+    chances = holm([chance if (chance := t_test(values)) is not None else 1.0 for values in more])
+    seen = ", ".join(f"{recipe} {fmean(result.number(settings, TEST_BITS)):.4f}" for recipe, settings in nets.items())
+    seen += "; more than complete " + ", ".join(
+        f"{name} by {shown(one)}" for name, one in zip(others, found, strict=True)
+    )
+    if any(one.mean < 0 and chance < SIGNIFICANCE for one, chance in zip(found, chances, strict=True)):
+        return Ruling(False, f"bits per dimension of test, {seen}")
+    best = all(one.mean > 0 and one.excludes_zero for one in found)
+    return Ruling(True if best else None, f"bits per dimension of test, {seen}")

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from porism.layers import Grid
+from porism.tasks.images.model.causal import causal_layer
 from porism.tasks.images.recipes import ImagesRecipe
 
 
 class PixelRNN(nn.Module):
-    """Two scans a layer, which together see every pixel before one, and never that one.
+    """Layers that see pixels before one, and never that one: scans over the grid, or what the recipe's `layer` says.
 
     >>> model = PixelRNN(replace(RECIPES["complete"], levels=16), channels=1)
     >>> model(torch.randint(0, 16, (8, 1, 28, 28))).shape
@@ -28,7 +28,8 @@ class PixelRNN(nn.Module):
         # One more channel of ones: outside the image all is zero, so that an edge can be distinguished from black.
         widths = [channels + 1, *[recipe.hidden_size] * recipe.num_layers]
         self.layers = nn.ModuleList(
-            Causal(recipe, before, width, first=layer == 0) for layer, (before, width) in enumerate(pairwise(widths))
+            causal_layer(recipe, before, width, first=layer == 0)
+            for layer, (before, width) in enumerate(pairwise(widths))
         )
         self.wider = nn.Conv2d(recipe.hidden_size, 2 * recipe.hidden_size, 1)
         self.readout = nn.Conv2d(2 * recipe.hidden_size, channels * recipe.levels, 1)
@@ -43,33 +44,6 @@ class PixelRNN(nn.Module):
         logits: Tensor = self.readout(torch.relu(self.wider(x)))
         B, _, Y, X = logits.shape
         return logits.view(B, self.channels, self.levels, Y, X)
-
-
-class Causal(nn.Module):
-    """A scan from the top left, which sees the columns to the left, and one from the top right over the rows above.
-
-    The first sees (j' <= j, i' < i), the second (j' < j, i' >= i), j rows and i columns: together all that comes
-    before pixel (j, i) when an image is read like a text. For that, the first layer moves the image of the first scan
-    one pixel to the right; after it a state knows only of pixels before its own, so it may be read at its own position.
-    The image of the second scan moves one row down in every layer.
-
-    Shapes: x (B, C, Y, X) -> (B, H, Y, X).
-    """
-
-    def __init__(self, recipe: ImagesRecipe, before: int, width: int, first: bool) -> None:
-        super().__init__()
-        self.first = first
-        cell, nonlinearity = ("lstm", "sigmoid") if recipe.cell == "lstm" else ("rnn", recipe.nonlinearity)
-        self.left, self.right = (
-            Grid(before, width, nonlinearity, bias=True, cell=cell, directions=(direction,))
-            for direction in ("top-left", "top-right")
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        to_the_right = functional.pad(x, (1, -1)) if self.first else x
-        down = functional.pad(x, (0, 0, 1, -1))
-        states: Tensor = self.left(to_the_right) + self.right(down)
-        return states
 
 
 def pixel_loss(model: nn.Module, images: Tensor, levels: int) -> Tensor:

@@ -5,6 +5,7 @@ from math import ceil
 from typing import NamedTuple
 
 from porism.tasks.images.data.image_set import Shape
+from porism.tasks.images.model.causal import FIRST_KERNEL, KERNEL
 from porism.tasks.images.model.residual import STAGES
 from porism.tasks.images.recipes import ImagesRecipe
 
@@ -42,11 +43,16 @@ def receptive_field(recipe: ImagesRecipe, shape: Shape) -> ReceptiveField:
         recipe.num_layers,
     )
     match recipe.model:
+        case "complete" if recipe.layer == "convolution":
+            reach = FIRST_KERNEL // 2 + (layers - 1) * (KERNEL // 2)
+            field = (min(reach + 1, shape.rows), min(2 * reach + 1, shape.columns))
+            return ReceptiveField(field, layers, layers + 2)
         case "grid" | "complete":
-            # A scan takes a step a diagonal, and the path from corner to corner crosses all of them once.
+            # A scan over the grid takes a step a diagonal, and the path from corner to corner crosses all of them once.
+            scanned = rows * columns if recipe.layer == "sequence" else rows + columns - 1
             read_out = 1 if recipe.model == "grid" else 2
             field = (shape.rows, shape.columns)
-            return ReceptiveField(field, rows + columns - 2 + layers, layers * (rows + columns - 1) + read_out)
+            return ReceptiveField(field, scanned - 1 + layers, layers * scanned + read_out)
         case "convolution":
             return _convolutions(
                 [(recipe.patch_size, recipe.patch_size), *[(3, 1)] * layers], shape, layers, layers + 1
