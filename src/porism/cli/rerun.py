@@ -94,6 +94,7 @@ def _made(experiment: "KeptExperiment", json: bool) -> "KeptResult":
             set=list(comparison.assignments),
             data=comparison.data or None,
             seeds=str(comparison.seeds),
+            seed=comparison.first_seed,
             out=folder,
             resume=True,
         ).run()

@@ -34,13 +34,15 @@ class ComparedRecipes:
     data: str = ""
     seeds: int = SEEDS
     assignments: tuple[str, ...] = ()
+    first_seed: int | None = None
 
     @property
     def words(self) -> list[str]:
         """The command line."""
         settings = [word for assignment in self.assignments for word in ("--set", assignment)]
         data = ["--data", self.data] if self.data else []
-        return ["compare", self.task, *self.recipes, *settings, *data, "--seeds", str(self.seeds)]
+        first = [] if self.first_seed is None else ["--seed", str(self.first_seed)]
+        return ["compare", self.task, *self.recipes, *settings, *data, "--seeds", str(self.seeds), *first]
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,9 @@ def _compared(
     data: str = "",
     assignments: tuple[str, ...] = (),
     seeds: int = SEEDS,
+    first_seed: int | None = None,
 ) -> KeptExperiment:
-    return KeptExperiment(name, (ComparedRecipes(task, tuple(recipes), data, seeds, assignments),))
+    return KeptExperiment(name, (ComparedRecipes(task, tuple(recipes), data, seeds, assignments, first_seed),))
 
 
 EXPERIMENTS: Mapping[str, KeptExperiment] = {
@@ -87,6 +90,18 @@ EXPERIMENTS: Mapping[str, KeptExperiment] = {
             ("pooled", "strided"),
             "octmnist",
             ("test_subset=as-train", f"learning_rate={PUBLISHED_LEARNING_RATE}"),
+        ),
+        # At the rate that suits both nets best on valid of pooling-question. Its five seeds said how many are needed,
+        # so they are not among these: gaps that differ by 0.0011, with a deviation of 0.0018, are told from equal ones
+        # nine times in ten by 29 pairs; 45 do it four times in five where the difference is two thirds of that.
+        _compared(
+            "pooling-gap",
+            "images",
+            ("pooled", "strided"),
+            "fashion-mnist",
+            (f"learning_rate={PUBLISHED_LEARNING_RATE}",),
+            seeds=45,
+            first_seed=SEEDS + 1,
         ),
         _compared("grid-question", "images", ("grid-question",), "fashion-mnist"),
         # The recipes' epochs and batches are for the embedded digits. In fp32: a scan of 784 pixels adds up what bf16

@@ -309,8 +309,8 @@ CLAIMS: tuple[Statement, ...] = (
         says="Pools by maxima can help against overfitting.",
         way="other data",
         reason=OTHER_DATA,
-        command=COMMAND,
-        kept="pooling-question",
+        command=EXPERIMENTS["pooling-gap"].command,
+        kept="pooling-gap",
         rule=rulings.pools_overfit_less,
     ),
 )
