@@ -15,7 +15,7 @@ import tyro
 import architectures
 import followed_gpu
 import real_models
-from readme import attention, cost, images, language, layers, untuned, words
+from readme import attention, choices, cost, images, language, layers, untuned, words
 
 HERE = Path(__file__).parent
 
@@ -41,6 +41,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "grid_cuda": layers.grid,
     "graphs": layers.graphs,
     "graphs_cuda": layers.graphs,
+    "choices": choices.choices,
     "images_table": images.images_table,
     "words": words.words,
     "words_gpu": words.words_gpu,

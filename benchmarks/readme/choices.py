@@ -1,0 +1,130 @@
+"""How settings were chosen: every grid that was tried on valid, and the row of the task's README that tells of it."""
+
+from math import prod
+from statistics import fmean
+from typing import Any
+
+from porism.runs.recipe import Recipe, settings
+from porism.runs.statistics import SIGNIFICANCE, interval, t_test
+from readme.place import measured_on, rows_and_columns
+
+PLACE = "../../../../benchmarks/README.md#how-were-the-settings-of-recipes-chosen"
+
+Part = dict[str, Any]
+
+
+def choices(result: dict[str, Any]) -> list[str]:
+    """A table for each grid: the last of its fields in columns, the others in rows."""
+    lines: list[str] = []
+    for name, part in result["parts"].items():
+        cells: dict[str, dict[str, str]] = {}
+        for trial in part["trials"]:
+            *others, (last, value) = trial["setting"].items()
+            row = cells.setdefault(_named(dict(others)) or part["metric"], {})
+            row[f"{last} {value}"] = _mean(trial["valid"]) if trial["outcome"] == "done" else trial["outcome"]
+        lines += [
+            f"**{name}**: {part['metric'].replace('_', ' ')} on valid, the mean over {_seeds(part)} and its 95 % "
+            f"interval. {measured_on(part)}",
+            "",
+            *rows_and_columns("", cells),
+            "",
+        ]
+    return lines[:-1]
+
+
+def row(recipe: Recipe, parts: list[Part]) -> str:
+    """How one recipe was chosen, by one grid or by the same grid on several sets of data.
+
+    What is taken is the recipe as it is: where that is not the best, the row says so.
+    """
+    found = _scores(parts)
+    taken = next((name for name, setting in _trials(parts[0]).items() if _has(recipe, setting)), None)
+    if taken not in found:
+        raise SystemExit(f"{recipe.name} has none of the settings of its grid that were trained to the end.")
+    lower = parts[0]["lower_is_better"]
+    order = sorted(found, key=lambda name: fmean(found[name]), reverse=not lower)
+    metric, best = parts[0]["metric"].replace("_", " "), order[0]
+    by = f"{metric}, the {'lowest' if lower else 'highest'}: {_mean(found[best])} at {best}"
+    if taken == best:
+        others = [fmean(found[name]) for name in order[1:]]
+        by += f"; {others[0]:.4g} to {others[-1]:.4g} the others" if len(others) > 1 else ""
+    else:
+        chance = t_test([a - b for a, b in zip(found[best], found[taken], strict=True)])
+        told = "told" if chance is not None and chance < SIGNIFICANCE else "not told"
+        p = "" if chance is None else f", p = {chance:.2g}"
+        by += f"; taken is {_mean(found[taken])} at {taken}, {told} from it in pairs of seeds{p}"
+    values = _tried(parts[0])
+    # Two grids, one after the other, need not have every combination.
+    whole = prod(map(len, values.values())) == len(parts[0]["trials"])
+    tried = (", each with " if whole else ", ").join(f"`{name}` {_listed(some)}" for name, some in values.items())
+    tried = tried if whole else f"{len(parts[0]['trials'])} settings of {tried}"
+    on = f"valid of {' and '.join(part['data'] for part in parts)}, {_seeds(parts[0])}"
+    return f"| `{recipe.name}` | {tried} | {on} | {by} ([all]({PLACE})) |"
+
+
+def with_row(text: str, recipe: str, row: str) -> str:
+    """A task's README with the row of this recipe, which leaves a row that it shared with others."""
+    before, title, table = text.partition("### How the settings were chosen\n")
+    lines = table.split("\n")
+    here = next(number for number, line in enumerate(lines) if f"`{recipe}`" in _first_cell(line))
+    others = [name for name in _first_cell(lines[here]).split(", ") if name != f"`{recipe}`"]
+    left = [f"| {', '.join(others)} |{lines[here].split('|', 2)[2]}"] if others else []
+    lines[here : here + 1] = [row, *left]
+    return before + title + "\n".join(lines)
+
+
+def _first_cell(line: str) -> str:
+    return line.split("|")[1].strip() if line.startswith("| ") else ""
+
+
+def _trials(part: Part) -> dict[str, dict[str, Any]]:
+    return {_named(trial["setting"]): trial["setting"] for trial in part["trials"]}
+
+
+def _scores(parts: list[Part]) -> dict[str, list[float]]:
+    """By setting, the numbers of all seeds on all sets of data; of settings that were trained to the end on each."""
+    found = [
+        {_named(trial["setting"]): trial["valid"] for trial in part["trials"] if trial["outcome"] == "done"}
+        for part in parts
+    ]
+    return {name: [value for one in found for value in one[name]] for name in found[0] if all(name in f for f in found)}
+
+
+def _tried(part: Part) -> dict[str, list[Any]]:
+    fields = part["trials"][0]["setting"]
+    return {field: sorted({trial["setting"][field] for trial in part["trials"]}) for field in fields}
+
+
+def _has(recipe: Recipe, setting: dict[str, Any]) -> bool:
+    own = settings(recipe)
+    return all(own[field] == value for field, value in setting.items())
+
+
+def _named(setting: dict[str, Any]) -> str:
+    return ", ".join(f"`{field}` {_value(value)}" for field, value in setting.items())
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _listed(values: list[Any]) -> str:
+    *first, last = map(_value, values)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _mean(values: list[float]) -> str:
+    found = interval(values)
+    return f"{found.mean:.4g}" if found.margin is None else f"{found.mean:.4g} ± {found.margin:.2g}"
+
+
+def _seeds(part: Part) -> str:
+    """
+    >>> _seeds({"seeds": [11, 12, 13]}), _seeds({"seeds": [11]})
+    ('seeds 11 to 13', 'seed 11')
+    """
+    seeds = part["seeds"]
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    in_a_row = seeds == list(range(seeds[0], seeds[-1] + 1))
+    return f"seeds {seeds[0]} to {seeds[-1]}" if in_a_row else f"seeds {_listed(seeds)}"
