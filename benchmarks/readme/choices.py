@@ -4,6 +4,7 @@ from math import prod
 from statistics import fmean
 from typing import Any
 
+from porism.report.numbers import score, with_margin
 from porism.runs.recipe import Recipe, settings
 from porism.runs.statistics import SIGNIFICANCE, interval, t_test
 from readme.place import measured_on, rows_and_columns
@@ -47,7 +48,7 @@ def row(recipe: Recipe, parts: list[Part]) -> str:
     by = f"{metric}, the {'lowest' if lower else 'highest'}: {_mean(found[best])} at {best}"
     if taken == best:
         others = [fmean(found[name]) for name in order[1:]]
-        by += f"; {others[0]:.4g} to {others[-1]:.4g} the others" if len(others) > 1 else ""
+        by += f"; {score(others[0])} to {score(others[-1])} the others" if len(others) > 1 else ""
     else:
         chance = t_test([a - b for a, b in zip(found[best], found[taken], strict=True)])
         told = "told" if chance is not None and chance < SIGNIFICANCE else "not told"
@@ -115,7 +116,7 @@ def _listed(values: list[Any]) -> str:
 
 def _mean(values: list[float]) -> str:
     found = interval(values)
-    return f"{found.mean:.4g}" if found.margin is None else f"{found.mean:.4g} ± {found.margin:.2g}"
+    return with_margin(found.mean, found.margin)
 
 
 def _seeds(part: Part) -> str:

@@ -1,6 +1,7 @@
 """Grids that were tried on valid, and the rows of READMEs that are written from them."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from porism.tasks.language.recipes import RECIPES
 from readme.choices import choices as tables
 from readme.choices import row, with_row
 
+LSTM = replace(RECIPES["lstm"], learning_rate=0.003, dropout=0.3)
 README = """# Language
 
 ### How the settings were chosen
@@ -54,33 +56,32 @@ def test_neither_folders_nor_test_are_kept() -> None:
 
 
 def test_a_row_says_what_was_tried_and_what_came_out() -> None:
-    assert (RECIPES["lstm"].learning_rate, RECIPES["lstm"].dropout) == (0.003, 0.3)
-    best = row(RECIPES["lstm"], [part(0.3)])
+    best = row(LSTM, [part(0.3)])
     assert best.startswith("| `lstm` | `learning_rate` 0.003 and 0.01, each with `dropout` 0.1, 0.3 and 0.5 | ")
     assert "valid of the embedded data, seeds 11 to 13" in best
     assert "perplexity, the lowest: 93.5 ± 1.2 at `learning_rate` 0.003, `dropout` 0.3; 100.5 to 120.5 the" in best
 
 
 def test_a_recipe_that_is_not_the_best_of_its_grid_says_so() -> None:
-    text = row(RECIPES["lstm"], [part(0.1)])
+    text = row(LSTM, [part(0.1)])
     assert "the lowest: 93.5 ± 1.2 at `learning_rate` 0.003, `dropout` 0.1; taken is 113.5 ± 1.2 at " in text
     assert "told from it in pairs of seeds, p = " in text
     grid = part(0.3)
     grid["trials"] = [trial for trial in grid["trials"] if trial["setting"]["dropout"] != 0.3]
     with pytest.raises(SystemExit, match="lstm has none of the settings of its grid"):
-        row(RECIPES["lstm"], [grid])
+        row(LSTM, [grid])
 
 
 def test_several_sets_of_data_count_alike() -> None:
     other = part(0.5) | {"data": "another text"}
-    assert "valid of the embedded data and another text" in row(RECIPES["lstm"], [part(0.3), other])
+    assert "valid of the embedded data and another text" in row(LSTM, [part(0.3), other])
 
 
 def test_a_setting_that_was_not_trained_to_the_end_is_shown_and_never_the_best() -> None:
     grid = part(0.3)
     grid["trials"][0] |= {"outcome": "diverged", "valid": [1.0]}
     assert "diverged" in "\n".join(tables({"parts": {"language/lstm on text": grid}}))
-    assert "the lowest: 93.5" in row(RECIPES["lstm"], [grid])
+    assert "the lowest: 93.5" in row(LSTM, [grid])
 
 
 def test_a_second_grid_adds_to_the_first_where_all_else_is_alike() -> None:
@@ -109,3 +110,9 @@ def test_the_rows_people_read_are_what_the_grids_say() -> None:
     parts = json.loads(file.read_text())["parts"] if file.exists() else {}
     for (task, _), expected in choices.rows(parts).items():
         assert expected in (choices.TASKS / task / "README.md").read_text(), "Run python benchmarks/choices.py."
+
+
+def test_the_rows_of_readmes_are_those_of_the_recipes_and_of_what_is_kept() -> None:
+    kept = json.loads((choices.HERE / "results" / "choices.json").read_text())["parts"]
+    for (task, _), text in choices.rows(kept).items():
+        assert text in (choices.TASKS / task / "README.md").read_text()

@@ -161,13 +161,20 @@ _ELMAN = LanguageRecipe(
     seq_len=20,
     embedding_dim=128,
     hidden_size=128,
-    dropout=0.3,
+    dropout=0.1,
     learning_rate=0.003,
     epochs=12,
     lr_scheduler="cosine",
 )
 
-_LSTM = replace(_ELMAN, name="lstm", description="an LSTM of the same widths", model="lstm")
+_LSTM = replace(
+    _ELMAN,
+    name="lstm",
+    description="an LSTM of the same widths",
+    model="lstm",
+    dropout=0.5,
+    learning_rate=0.01,
+)
 
 _ATTENTION = LanguageRecipe(
     name="attention",
@@ -177,8 +184,8 @@ _ATTENTION = LanguageRecipe(
     seq_len=40,
     embedding_dim=128,
     hidden_size=128,
-    dropout=0.2,
-    learning_rate=0.003,
+    dropout=0.1,
+    learning_rate=0.006,
     epochs=4,
     lr_scheduler="cosine",
     warmup_steps=20,
@@ -215,7 +222,9 @@ _ATTENTION_TIED = replace(
     num_layers=2,
     batch_size=16,
     tie_weights=True,
+    dropout=0.2,
     variational_dropout=True,
+    learning_rate=0.003,
     warmup_steps=100,
     max_grad_norm=1.0,
     epochs=6,
