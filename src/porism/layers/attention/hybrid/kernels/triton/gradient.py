@@ -9,14 +9,7 @@ import triton.language as tl
 
 from porism.layers.attention.hybrid.kernels.triton.weights import LOG2_E, exact, series, slope
 from porism.layers.attention.taylor.kernels.triton.gradient import reach_keys_within, reach_queries_within
-from porism.layers.attention.taylor.kernels.triton.pairs.reads import reach_keys_through_state as reach_keys_by_pairs
-from porism.layers.attention.taylor.kernels.triton.pairs.reads import (
-    reach_queries_through_state as reach_queries_by_pairs,
-)
-from porism.layers.attention.taylor.kernels.triton.turns.reads import reach_keys_through_state as reach_keys_by_turns
-from porism.layers.attention.taylor.kernels.triton.turns.reads import (
-    reach_queries_through_state as reach_queries_by_turns,
-)
+from porism.layers.attention.taylor.kernels.triton.reads import reach_keys_through_state, reach_queries_through_state
 from porism.layers.kernels.triton import inverse, kept, numbers, product, rows, up_to, write_numbers, write_rows
 
 
@@ -110,16 +103,10 @@ def reach_queries(
     chunk = far // CHUNK
     if STATE:
         read = tl.where(chunk > 0, units, 0)
-        if PAIRS:
-            dx = reach_queries_by_pairs(
-                dx, x, q, q_token, length, scale, g, a, sums, weights, n // R * slots + chunk, read,
-                D, H_TILE, M, W, QUERIES, NUMBER, PRECISION,
-            )  # fmt: skip
-        else:
-            dx = reach_queries_by_turns(
-                dx, x, g, a, sums, weights, n // R * slots + chunk, read,
-                D, D_TILE, H_TILE, M, F, QUERIES, NUMBER, PRECISION,
-            )  # fmt: skip
+        dx = reach_queries_through_state(
+            dx, x, q, q_token, length, scale, g, a, sums, weights, n // R * slots + chunk, read,
+            PAIRS, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
+        )  # fmt: skip
 
     # From here on positions are counted from the start of the chunk.
     chunk_begin = (chunk * CHUNK).to(tl.int64)
@@ -313,16 +300,10 @@ def reach_keys(
         # A slot has the queries after its own chunk, and the last one none.
         slot = tl.minimum(chunk, slots) - 1
         read = tl.where(chunk < slots, units, 0)
-        if PAIRS:
-            dy, du = reach_keys_by_pairs(
-                dy, du, y, k, k_token, length, u, sums, weights, n * slots + slot, read,
-                D, H_TILE, M, W, KEYS, NUMBER, PRECISION,
-            )  # fmt: skip
-        else:
-            dy, du = reach_keys_by_turns(
-                dy, du, y, u, sums, weights, n * slots + slot, read,
-                D, D_TILE, H_TILE, M, F, KEYS, NUMBER, PRECISION,
-            )  # fmt: skip
+        dy, du = reach_keys_through_state(
+            dy, du, y, k, k_token, length, u, sums, weights, n * slots + slot, read,
+            PAIRS, D, D_TILE, H_TILE, M, W, F, KEYS, NUMBER, PRECISION,
+        )  # fmt: skip
 
     if PADDED:
         dy = tl.where(keep[:, None], dy, 0.0)

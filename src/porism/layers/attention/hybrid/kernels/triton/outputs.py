@@ -5,8 +5,7 @@ import triton.language as tl
 
 from porism.layers.attention.hybrid.kernels.triton.weights import LOG2_E, LOWEST, exact, series
 from porism.layers.attention.taylor.kernels.triton.outputs import weigh
-from porism.layers.attention.taylor.kernels.triton.pairs.reads import read_state as read_pairs
-from porism.layers.attention.taylor.kernels.triton.turns.reads import read_state as read_turns
+from porism.layers.attention.taylor.kernels.triton.reads import read_state
 from porism.layers.kernels.triton import inverse, kept, product, rows, settled, up_to, write_numbers, write_rows
 
 
@@ -80,15 +79,10 @@ def answer_queries(
     chunk = far // CHUNK
     if STATE:
         read = tl.where(chunk > 0, units, 0)
-        if PAIRS:
-            z, total = read_pairs(
-                z, total, x, q, q_token, length, scale, sums, weights, n // R * slots + chunk, read,
-                D, H_TILE, M, W, QUERIES, NUMBER, PRECISION,
-            )  # fmt: skip
-        else:
-            z, total = read_turns(
-                z, total, x, sums, weights, n // R * slots + chunk, read, D, D_TILE, H_TILE, M, F, NUMBER, PRECISION
-            )
+        z, total = read_state(
+            z, total, x, q, q_token, length, scale, sums, weights, n // R * slots + chunk, read,
+            PAIRS, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
+        )  # fmt: skip
 
     # From here on positions are counted from the start of the chunk.
     chunk_begin = (chunk * CHUNK).to(tl.int64)

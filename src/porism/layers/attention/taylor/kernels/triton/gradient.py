@@ -7,14 +7,7 @@ all that query i hands on, so it is multiplied in last, or into the weights.
 import triton
 import triton.language as tl
 
-from porism.layers.attention.taylor.kernels.triton.pairs.reads import reach_keys_through_state as reach_keys_by_pairs
-from porism.layers.attention.taylor.kernels.triton.pairs.reads import (
-    reach_queries_through_state as reach_queries_by_pairs,
-)
-from porism.layers.attention.taylor.kernels.triton.turns.reads import reach_keys_through_state as reach_keys_by_turns
-from porism.layers.attention.taylor.kernels.triton.turns.reads import (
-    reach_queries_through_state as reach_queries_by_turns,
-)
+from porism.layers.attention.taylor.kernels.triton.reads import reach_keys_through_state, reach_queries_through_state
 from porism.layers.kernels.triton import inverse, kept, numbers, product, rows, up_to, write_numbers, write_rows
 
 
@@ -99,16 +92,10 @@ def reach_queries(
     if STATE:
         # Nothing stands before the first chunk but a state that was given.
         read = tl.where((chunk > 0) | FIRST | (not CAUSAL), units, 0)
-        if PAIRS:
-            dx = reach_queries_by_pairs(
-                dx, x, q, q_token, length, scale, g, a, sums, weights, n // R * slots + chunk, read,
-                D, H_TILE, M, W, QUERIES, NUMBER, PRECISION,
-            )  # fmt: skip
-        else:
-            dx = reach_queries_by_turns(
-                dx, x, g, a, sums, weights, n // R * slots + chunk, read,
-                D, D_TILE, H_TILE, M, F, QUERIES, NUMBER, PRECISION,
-            )  # fmt: skip
+        dx = reach_queries_through_state(
+            dx, x, q, q_token, length, scale, g, a, sums, weights, n // R * slots + chunk, read,
+            PAIRS, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
+        )  # fmt: skip
 
     if CAUSAL:
         # From here on positions are counted from the start of the chunk.
@@ -270,16 +257,10 @@ def reach_keys(
     if STATE:
         # Nothing comes after the last chunk but what reaches a state that was returned.
         read = tl.where((chunk < slots - 1) | LAST | (not CAUSAL), units, 0)
-        if PAIRS:
-            dy, du = reach_keys_by_pairs(
-                dy, du, y.to(NUMBER), k, k_token, length, u, sums, weights, n * slots + chunk, read,
-                D, H_TILE, M, W, KEYS, NUMBER, PRECISION,
-            )  # fmt: skip
-        else:
-            dy, du = reach_keys_by_turns(
-                dy, du, y.to(NUMBER), u, sums, weights, n * slots + chunk, read,
-                D, D_TILE, H_TILE, M, F, KEYS, NUMBER, PRECISION,
-            )  # fmt: skip
+        dy, du = reach_keys_through_state(
+            dy, du, y.to(NUMBER), k, k_token, length, u, sums, weights, n * slots + chunk, read,
+            PAIRS, D, D_TILE, H_TILE, M, W, F, KEYS, NUMBER, PRECISION,
+        )  # fmt: skip
 
     if PADDED:
         keep = kept(padding + batch * S + begin, 0, length, KEYS, PADDED).to(tl.float32)[:, None]

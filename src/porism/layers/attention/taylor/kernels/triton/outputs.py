@@ -3,8 +3,7 @@
 import triton
 import triton.language as tl
 
-from porism.layers.attention.taylor.kernels.triton.pairs.reads import read_state as read_pairs
-from porism.layers.attention.taylor.kernels.triton.turns.reads import read_state as read_turns
+from porism.layers.attention.taylor.kernels.triton.reads import read_state
 from porism.layers.kernels.triton import inverse, kept, product, rows, settled, up_to, write_numbers, write_rows
 
 
@@ -77,15 +76,10 @@ def answer_queries(
     if STATE:
         # Nothing stands before the first chunk but a state that was given.
         read = tl.where((chunk > 0) | FIRST | (not CAUSAL), units, 0)
-        if PAIRS:
-            z, total = read_pairs(
-                z, total, x, q, q_token, length, scale, sums, weights, n // R * slots + chunk, read,
-                D, H_TILE, M, W, QUERIES, NUMBER, PRECISION,
-            )  # fmt: skip
-        else:
-            z, total = read_turns(
-                z, total, x, sums, weights, n // R * slots + chunk, read, D, D_TILE, H_TILE, M, F, NUMBER, PRECISION
-            )
+        z, total = read_state(
+            z, total, x, q, q_token, length, scale, sums, weights, n // R * slots + chunk, read,
+            PAIRS, D, D_TILE, H_TILE, M, W, F, QUERIES, NUMBER, PRECISION,
+        )  # fmt: skip
 
     if CAUSAL:
         # From here on positions are counted from the start of the chunk.

@@ -1,7 +1,6 @@
 """What a tile of tokens reads from a state, and what reaches the tokens through it: the products x_i x_j of one i at a
 time.
 
-A state is a slot of sums (slots, M, H_TILE) and weights (slots, W), over keys or, on the way back, over queries.
 `units` is how many i to go through in either half: D / 2, or none where the state is empty. `of_x` is where the
 elements of x lie, and `scale` what x has been multiplied by.
 """
@@ -23,20 +22,15 @@ def read_state(
     scale: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
-    slot: tl.tensor,
     units: tl.tensor,
     D: tl.constexpr,
     H_TILE: tl.constexpr,
-    M: tl.constexpr,
-    W: tl.constexpr,
     QUERIES: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
     """z and the sum of weights with what queries find in a state over keys, phi(k) [v, 1]."""
     half: tl.constexpr = D // 2
-    sums += slot * M * H_TILE
-    weights += slot * W
     row = tl.arange(0, D)
     # sum of w_ij [v_j, 1] = sum of [v_j, 1] + q_i . sum of k_j [v_j, 1] + 1/2 q_i q_i . sum of k_j k_j [v_j, 1]
     z += tl.load(sums + (3 * D * D // 4 + D) * H_TILE + tl.arange(0, H_TILE)).to(tl.float32)[None, :]
@@ -60,7 +54,7 @@ def read_state(
 
 
 @triton.jit
-def reach_queries_through_state(
+def reach_queries(
     dx: tl.tensor,
     x: tl.tensor,
     of_x: tl.tensor,
@@ -71,20 +65,15 @@ def reach_queries_through_state(
     a: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
-    slot: tl.tensor,
     units: tl.tensor,
     D: tl.constexpr,
     H_TILE: tl.constexpr,
-    M: tl.constexpr,
-    W: tl.constexpr,
     QUERIES: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tl.tensor:
     """dx with what a state over keys hands on to the queries that read it; [g, -a] is what reaches their sums."""
     half: tl.constexpr = D // 2
-    sums += slot * M * H_TILE
-    weights += slot * W
     row = tl.arange(0, D)
     # dq_i = (sum of k_j [v_j, 1] + q_i . sum of k_j k_j [v_j, 1]) . [g_i, -a_i]
     dx -= a[:, None] * _slope(x, weights, 1.0, D, NUMBER, PRECISION)
@@ -102,7 +91,7 @@ def reach_queries_through_state(
 
 
 @triton.jit
-def reach_keys_through_state(
+def reach_keys(
     dy: tl.tensor,
     du: tl.tensor,
     y: tl.tensor,
@@ -112,20 +101,15 @@ def reach_keys_through_state(
     u: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
-    slot: tl.tensor,
     units: tl.tensor,
     D: tl.constexpr,
     H_TILE: tl.constexpr,
-    M: tl.constexpr,
-    W: tl.constexpr,
     KEYS: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
     """dy and du with what the queries after them hand on, out of a state over them, phi(q) m [dz, a]."""
     half: tl.constexpr = D // 2
-    sums += slot * M * H_TILE
-    weights += slot * W
     row = tl.arange(0, D)
     linear = _rows(sums, 3 * D * D // 4 + row, H_TILE)
     # dv_j = sum of g_i + k_j . sum of q_i g_i + 1/2 k_j k_j . sum of q_i q_i g_i

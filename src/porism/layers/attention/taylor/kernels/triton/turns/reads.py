@@ -1,7 +1,6 @@
 """What a tile of tokens reads from a state, and what reaches the tokens through it: a tile of F features at a time.
 
-A state is a slot of sums (slots, M, H_TILE) and weights (slots, M), over keys or, on the way back, over queries.
-`tiles` is how many tiles of features to go through: all that are products, or none where the state is empty.
+`units` is how many tiles of features to go through: all that are products, or none where the state is empty.
 """
 
 import triton
@@ -18,26 +17,22 @@ def read_state(
     x: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
-    slot: tl.tensor,
-    tiles: tl.tensor,
+    units: tl.tensor,
     D: tl.constexpr,
     D_TILE: tl.constexpr,
     H_TILE: tl.constexpr,
-    M: tl.constexpr,
     F: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
     """z and the sum of weights with what queries find in a state over keys, phi(k) [v, 1]."""
-    sums += slot * M * H_TILE
-    weights += slot * M
     column = tl.arange(0, H_TILE)
     # The feature 1 comes after those that are products, and needs none.
     products: tl.constexpr = (D // 2 + 2) * D
     z += tl.load(sums + products * H_TILE + column).to(tl.float32)[None, :]
     total += tl.load(weights + products)
     left = product(x, repeats(D, D_TILE, F, NUMBER), PRECISION)
-    for tile in range(tiles):
+    for tile in range(units):
         feature = tile * F + tl.arange(0, F)
         state = tl.load(sums + feature[:, None] * H_TILE + column[None, :])
         weight = tl.load(weights + feature)
@@ -50,32 +45,28 @@ def read_state(
 
 
 @triton.jit
-def reach_queries_through_state(
+def reach_queries(
     dx: tl.tensor,
     x: tl.tensor,
     g: tl.tensor,
     a: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
-    slot: tl.tensor,
-    tiles: tl.tensor,
+    units: tl.tensor,
     D: tl.constexpr,
     D_TILE: tl.constexpr,
     H_TILE: tl.constexpr,
-    M: tl.constexpr,
     F: tl.constexpr,
     QUERIES: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tl.tensor:
     """dx with what a state over keys hands on to the queries that read it; [g, -a] is what reaches their sums."""
-    sums += slot * M * H_TILE
-    weights += slot * M
     column = tl.arange(0, H_TILE)
     repeat = repeats(D, D_TILE, F, NUMBER)
     left = product(x, repeat, PRECISION)
     dleft = tl.zeros((QUERIES, F), tl.float32)
-    for tile in range(tiles):
+    for tile in range(units):
         feature = tile * F + tl.arange(0, F)
         state = tl.load(sums + feature[:, None] * H_TILE + column[None, :])
         weight = tl.load(weights + feature)
@@ -90,27 +81,23 @@ def reach_queries_through_state(
 
 
 @triton.jit
-def reach_keys_through_state(
+def reach_keys(
     dy: tl.tensor,
     du: tl.tensor,
     y: tl.tensor,
     u: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
-    slot: tl.tensor,
-    tiles: tl.tensor,
+    units: tl.tensor,
     D: tl.constexpr,
     D_TILE: tl.constexpr,
     H_TILE: tl.constexpr,
-    M: tl.constexpr,
     F: tl.constexpr,
     KEYS: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
     """dy and du with what the queries after them hand on, out of a state over them, phi(q) m [dz, a]."""
-    sums += slot * M * H_TILE
-    weights += slot * M
     column = tl.arange(0, H_TILE)
     repeat = repeats(D, D_TILE, F, NUMBER)
     # The feature 1 comes after those that are products, and needs none.
@@ -118,7 +105,7 @@ def reach_keys_through_state(
     du += tl.load(sums + products * H_TILE + column).to(tl.float32)[None, :]
     left = product(y, repeat, PRECISION)
     dleft = tl.zeros((KEYS, F), tl.float32)
-    for tile in range(tiles):
+    for tile in range(units):
         feature = tile * F + tl.arange(0, F)
         state = tl.load(sums + feature[:, None] * H_TILE + column[None, :])
         weight = tl.load(weights + feature)
