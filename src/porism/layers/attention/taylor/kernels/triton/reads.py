@@ -40,10 +40,12 @@ def read_state(
     sums += slot * M * H_TILE
     weights += slot * W
     if PAIRS:
-        return pairs.read_state(
+        z, total = pairs.read_state(
             z, total, x, of_x, token, length, scale, sums, weights, units, D, H_TILE, QUERIES, NUMBER, PRECISION
         )
-    return turns.read_state(z, total, x, sums, weights, units, D, D_TILE, H_TILE, F, NUMBER, PRECISION)
+    else:
+        z, total = turns.read_state(z, total, x, sums, weights, units, D, D_TILE, H_TILE, F, NUMBER, PRECISION)
+    return z, total
 
 
 @triton.jit
@@ -75,12 +77,14 @@ def reach_queries_through_state(
     sums += slot * M * H_TILE
     weights += slot * W
     if PAIRS:
-        return pairs.reach_queries(
+        dx = pairs.reach_queries(
             dx, x, of_x, token, length, scale, g, a, sums, weights, units, D, H_TILE, QUERIES, NUMBER, PRECISION
         )
-    return turns.reach_queries(
-        dx, x, g, a, sums, weights, units, D, D_TILE, H_TILE, F, QUERIES, NUMBER, PRECISION
-    )  # fmt: skip
+    else:
+        dx = turns.reach_queries(
+            dx, x, g, a, sums, weights, units, D, D_TILE, H_TILE, F, QUERIES, NUMBER, PRECISION
+        )  # fmt: skip
+    return dx
 
 
 @triton.jit
@@ -111,9 +115,11 @@ def reach_keys_through_state(
     sums += slot * M * H_TILE
     weights += slot * W
     if PAIRS:
-        return pairs.reach_keys(
+        dy, du = pairs.reach_keys(
             dy, du, y, of_y, token, length, u, sums, weights, units, D, H_TILE, KEYS, NUMBER, PRECISION
         )
-    return turns.reach_keys(
-        dy, du, y, u, sums, weights, units, D, D_TILE, H_TILE, F, KEYS, NUMBER, PRECISION
-    )  # fmt: skip
+    else:
+        dy, du = turns.reach_keys(
+            dy, du, y, u, sums, weights, units, D, D_TILE, H_TILE, F, KEYS, NUMBER, PRECISION
+        )  # fmt: skip
+    return dy, du
