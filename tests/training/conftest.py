@@ -14,6 +14,7 @@ TINY = (
     "seq_len=5",
     "epochs=3",
     "learning_rate=0.01",
+    "dropout=0.3",
     "precision=fp32",
 )
 
