@@ -47,8 +47,8 @@ def read_state(
     for unit in range(units // 2):
         i = half + 2 * unit
         left = _element(of_x, i, token, length, scale, QUERIES, NUMBER)[:, None]
-        next = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)[:, None]
-        left = tl.where((row < half)[None, :], left, next)
+        other = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)[:, None]
+        left = tl.where((row < half)[None, :], left, other)
         z = ended(z + product(_scaled(left, right, NUMBER), _rows(sums, (half + unit) * D + row, H_TILE), PRECISION))
     return z, total
 

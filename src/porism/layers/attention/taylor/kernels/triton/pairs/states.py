@@ -107,8 +107,8 @@ def sum_pairs(
                 i = half + 2 * (first + unit) if UPPER else first + unit
                 left = tl.load(scaled + of_x + i * width + start + token)[None, :]
                 if UPPER:
-                    next = tl.load(scaled + of_x + (i + 1) * width + start + token)[None, :]
-                    left = tl.where((row < half)[:, None], left, next)
+                    other = tl.load(scaled + of_x + (i + 1) * width + start + token)[None, :]
+                    left = tl.where((row < half)[:, None], left, other)
                 # S_ij += m x_i x_j y
                 phi = (left.to(tl.float32) * right.to(tl.float32)).to(NUMBER)
                 new_totals += (totals[unit] + product(phi, values, PRECISION),)
