@@ -40,8 +40,10 @@ ANSWERS = {
     "003-35a": True,
     "003-36a": True,
     "003-38": True,
+    "003-39b": True,
     "003-44": False,
     "003-53": False,
+    "004-06b": True,
     "004-07": True,
 }
 """What the results in the package decide."""
@@ -419,8 +421,12 @@ MUTANTS: dict[str, Callable[[KeptResult], KeptResult]] = {
     "003-35a": lambda kept: relabelled(kept, "learning_rate", RATES),
     "003-36a": lambda kept: relabelled(kept, "recipe", NETS),
     "003-38": evened,
+    "003-39b": lambda kept: relabelled(kept, "recipe", NETS),
     "003-44": lambda kept: exchanged(kept, "valid.loss@2", "valid.loss@3"),
     "003-53": evened,
+    "004-06b": lambda kept: relabelled(
+        kept, "recipe", {"complete": "complete-convolution", "complete-convolution": "complete"}
+    ),
     "004-07": lambda kept: relabelled(kept, "recipe", {"grid-4": "convolution-equal", "convolution-equal": "grid-4"}),
 }
 """For every claim that a kept run decides, a change of the run's numbers that it must notice."""

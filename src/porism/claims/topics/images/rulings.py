@@ -123,8 +123,12 @@ def grid_completes_better(result: KeptResult) -> Ruling:
     more = [differences(result, nets[recipe], nets["complete"], TEST_BITS) for recipe in others]
     found = [interval(values) for values in more]
     chances = holm([chance if (chance := t_test(values)) is not None else 1.0 for values in more])
-    seen = ", ".join(f"{recipe} {fmean(result.number(settings, TEST_BITS)):.4f}" for recipe, settings in nets.items())
-    seen += "; more than complete " + ", ".join(
+    rates = ", ".join(str(rate) for rate in result.values("learning_rate"))
+    seen = ", ".join(
+        f"{recipe} {fmean(result.number(settings, TEST_BITS)):.4f} at rate {settings['learning_rate']}"
+        for recipe, settings in nets.items()
+    )
+    seen += f" (of {rates}); more than complete " + ", ".join(
         f"{name} by {shown(one)}" for name, one in zip(others, found, strict=True)
     )
     if any(one.mean < 0 and chance < SIGNIFICANCE for one, chance in zip(found, chances, strict=True)):
