@@ -50,8 +50,9 @@ clean: ## remove .venv, build outputs and caches; runs/ stays
 	{ echo 'Porism needs Python 3.11 or newer, and "$(PYTHON)" is not: name another, for instance "make PYTHON=python3.12 run".' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
+# Python compiles the files that it imports, and keeps them; pip would first compile all, for half of its time.
 .venv/.installed: .venv/bin/python $(REQUIRES)
-	$(INSTALL) -e ".[report]"
+	$(INSTALL) --no-compile -e ".[report]"
 	@touch $@
 
 # The tests need all that a run needs, so this stamp counts for both.
