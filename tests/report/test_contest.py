@@ -2,18 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
+from math import sqrt
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
 
+from porism.report import contest as contest_module
 from porism.report.comparison import entries_of, group_runs
 from porism.report.contest import contest, describe, p_text
 from porism.report.seeds import models_of
 from porism.runs.example_scores import ExampleScores
 from porism.runs.record import Metrics, RunRecord
 from porism.runs.run import RunFacts
+from porism.runs.statistics import SIGNIFICANCE, holm, t_test
 
 DRAWS = 400
 
@@ -89,6 +94,28 @@ def test_the_power_of_five_seeds(apart: float, at_least: float) -> None:
 
     found = sum(is_anything_better(runs()) for _ in range(200)) / 200
     assert at_least <= found <= at_least + 0.2
+
+
+POWER = {2: (23, 66, 94), 4: (6, 27, 61), 7: (2, 10, 28)}
+"""Recipes: in how many % one that is better by one, two or three deviations is found to be better than another."""
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("recipes", POWER)
+def test_the_stated_power_is_that_of_simulated_experiments(recipes: int) -> None:
+    """Within three deviations of a share over as many experiments, and half a per cent of rounding."""
+    stated = POWER[recipes]
+    assert f"{stated[0]}, {stated[1]} and {stated[2]} %" in " ".join((contest_module.__doc__ or "").split())
+    random, experiments = Random(recipes), 2000
+    for apart, share in enumerate(stated, 1):
+        found = 0
+        for _ in range(experiments):
+            scores = [[random.gauss(apart * (number == 0), 1) for _ in range(5)] for number in range(recipes)]
+            leads = [[a - b for a, b in zip(*two, strict=True)] for two in combinations(scores, 2)]
+            # The first pair is that of the better model and a given other one.
+            found += holm([t_test(lead) or 0.0 for lead in leads])[0] < SIGNIFICANCE and fmean(leads[0]) > 0
+        error = 100 * sqrt(share / 100 * (1 - share / 100) / experiments)
+        assert 100 * found / experiments == pytest.approx(share, abs=3 * error + 0.5)
 
 
 def pair(first: Sequence[float], second: Sequence[float], **changes: object) -> list[RunRecord]:
@@ -234,6 +261,14 @@ def test_means_that_differ_by_rounding_are_level() -> None:
         [record(name, seed, 0.5, score) for name, seen in scores.items() for seed, score in enumerate(seen, 1)]
     )
     assert text.startswith("a and b are level on test in pairs over 3 seeds, p ")
+
+
+def test_rounding_that_all_seeds_share_decides_nothing() -> None:
+    """Without a spread Student's test has p = 0 for a difference of any size."""
+    text = compared(pair([0.1 + 0.2] * 5, [0.3] * 5))
+    assert text == (
+        "a and b are level on test in pairs over 5 seeds, p = 1.00. Which is better is not decided by these runs."
+    )
 
 
 def right_of_20(recipe: str, *counts: int) -> list[RunRecord]:
