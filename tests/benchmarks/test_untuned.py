@@ -19,7 +19,7 @@ HARDWARE = {"gpu": None, "threads": 1, "cpu": "a CPU", "cores": 1}
 def row(values: tuple[float, ...], baseline: float | None, lower: bool = False) -> untuned.Row:
     return untuned.Row(
         *("images", "pictures", "mine", "grid-4", "accuracy", lower, values, "HOG", baseline, (3,), 5, 1.0),
-        report="The best baseline on test, HOG, reaches 0.9; grid-4 beats it.",
+        report="The best baseline on test, HOG, reaches 0.9; grid-4 equals it.",
     )
 
 
@@ -78,4 +78,4 @@ def test_rows_of_other_tasks_are_kept_and_the_table_counts_who_is_ahead(tmp_path
     lines = tables.TABLES["untuned"](result)
     assert lines[0] == "Measured on 1 thread of a CPU, torch 2."
     assert "ahead on 0, the best baseline on 1, neither on 1." in lines[1]
-    assert lines[-1].endswith("| HOG | 0.8 | neither | grid-4 beats it. |")
+    assert lines[-1].endswith("| HOG | 0.8 | neither | grid-4 equals it. |")

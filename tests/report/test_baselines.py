@@ -1,5 +1,6 @@
 """Baselines beside the trained ones: rows, and sentences that say who does not beat them."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -38,15 +39,21 @@ def test_a_model_that_does_not_beat_the_best_baseline_is_told_so(group_at: Group
     assert behind == ["The best baseline on test, Kneser-Ney 5, reaches 141.2; table-01 does not beat it."]
 
 
-def test_a_model_that_beats_it_and_several_of_both_kinds(group_at: Grouped) -> None:
+def test_several_of_both_kinds(group_at: Grouped) -> None:
     mixed = group_at(130.0, 142.0, 150.0)
-    assert against_baselines(mixed)[0].endswith("; table-02 and table-03 do not beat it.")
+    assert against_baselines(mixed)[0].endswith(
+        "; table-02 and table-03 do not beat it; table-01 is ahead of it, which takes 5 seeds to decide."
+    )
     assert [row.name for row in baseline_rows(mixed)] == ["unigram", "Kneser-Ney 5"]
 
 
 @pytest.mark.parametrize(
     ("tests", "end"),
-    [((130.0,), "table-01 beats it."), ((130.0, 99.0), "all models beat it."), ((150.0, 142.0), "no model beats it.")],
+    [
+        ((130.0,), "table-01 is ahead of it, which takes 5 seeds to decide."),
+        ((130.0, 99.0), "all models are ahead of it, which takes 5 seeds to decide."),
+        ((150.0, 142.0), "no model beats it."),
+    ],
 )
 def test_all_or_none(group_at: Grouped, tests: tuple[float, ...], end: str) -> None:
     assert against_baselines(group_at(*tests))[0].endswith(f"reaches 141.2; {end}")
@@ -62,8 +69,34 @@ def test_where_higher_is_better_a_tie_is_called_one(write_run: WriteRun, reached
 def test_ties_stand_beside_those_that_are_worse(group_at: Grouped) -> None:
     best = min(scores["test"]["perplexity"] for scores in BASELINES.values())
     assert against_baselines(group_at(best, 130.0, best, 150.0))[0].endswith(
-        "; table-01 and table-03 equal it, table-04 does not beat it."
+        "; table-01 and table-03 equal it; table-04 does not beat it; table-02 is ahead of it, which takes 5 seeds to "
+        "decide."
     )
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "examples", "end"),
+    [
+        ((0.90, 0.91, 0.92, 0.91, 0.90), 1000, "table-02 beats it."),
+        ((0.90, 0.91, 0.92, 0.91), 1000, "table-02 is ahead of it, which takes 5 seeds to decide."),
+        ((0.80, 0.99, 0.92, 0.81, 0.98), 1000, "table-02 is ahead of it, which is not decided."),
+        # 18 of 20 say little of 0.85, whatever seeds say.
+        ((0.90, 0.90, 0.90, 0.95, 0.90), 20, "table-02 is ahead of it, which is not decided."),
+    ],
+)
+def test_a_baseline_is_beaten_by_five_seeds_and_enough_examples(
+    write_run: WriteRun, accuracies: tuple[float, ...], examples: int, end: str
+) -> None:
+    runs = []
+    for seed, accuracy in enumerate(accuracies, 1):
+        scores = {"valid": {"accuracy": accuracy}, "test": {"accuracy": accuracy}}
+        more = {"metric": "accuracy", "lower_is_better": False, "published": {}}
+        found = metrics(metrics=scores, baselines={"majority class": {"test": {"accuracy": 0.85}}}, **more)
+        runs.append(write_run(f"run{seed}", seed=seed, metrics=found))
+        right = round(accuracy * examples)
+        (runs[-1] / "outcomes.json").write_text(json.dumps({"test": "1" * right + "0" * (examples - right)}))
+    group = group_runs(entries_of([read_run(run) for run in runs]))[0]
+    assert against_baselines(group)[0].endswith(f"majority class, reaches 0.8500; {end}")
 
 
 def test_they_stand_in_the_page_and_under_the_table(group_at: Grouped) -> None:

@@ -1,14 +1,21 @@
-"""Baselines, simple models beside the trained ones: what they reach, and who does not beat them."""
+"""Baselines, simple models beside the trained ones: what they reach, and who does not beat them.
+
+A model beats a baseline where its interval over five seeds or more leaves the baseline's number out, and so does the
+interval of its first run over test examples, where these are known. Otherwise it may be ahead, and no more is said.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isclose
+from typing import Literal
 
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup
-from porism.report.contest import SAME
+from porism.report.contest import LEAST_SEEDS, SAME
+from porism.report.examples import of_examples
 from porism.report.seeds import SeedGroup, models_of
 from porism.runs.record import finite
+from porism.runs.statistics import interval
 
 
 @dataclass(frozen=True)
@@ -39,20 +46,27 @@ def against_baselines(group: RunGroup) -> list[str]:
     models = [(model, best) for model in models_of(group) if (best := _best(group, model)) is not None]
     if not models:
         return []
-    against = {model.name: _against(group, model, score) for model, (_, score) in models}
+    found = {model.name: _against(group, model, score) for model, (_, score) in models}
     name, score = models[0][1]
     text = f"The best baseline on {group.split}, {name}, reaches {numbers.score(score)}"
     if len({best for _, best in models}) > 1:
         text = f"On {group.split} each model stands beside the best baseline on its own form of the data"
-    equal = [model for model, found in against.items() if found == 0]
-    worse = [model for model, found in against.items() if found < 0]
-    if not equal and not worse:
-        return [f"{text}; {f'{models[0][0].name} beats' if len(models) == 1 else 'all models beat'} it."]
-    if len(worse) == len(models) > 1:
+    if set(found.values()) == {"behind"} and len(found) > 1:
         return [f"{text}; no model beats it."]
-    equals = [f"{_listed(equal)} {'equals' if len(equal) == 1 else 'equal'} it"] if equal else []
-    below = [f"{_listed(worse)} {'does' if len(worse) == 1 else 'do'} not beat it"] if worse else []
-    return [f"{text}; {', '.join([*equals, *below])}."]
+    fewest = min(len(model.entries) for model, _ in models)
+    undecided = f"which takes {LEAST_SEEDS} seeds to decide" if fewest < LEAST_SEEDS else "which is not decided"
+    verbs = {
+        "equal": ("equals it", "equal it"),
+        "behind": ("does not beat it", "do not beat it"),
+        "beats": ("beats it", "beat it"),
+        "ahead": (f"is ahead of it, {undecided}", f"are ahead of it, {undecided}"),
+    }
+    parts = []
+    for outcome, (one, several) in verbs.items():
+        if names := [name for name, of_model in found.items() if of_model == outcome]:
+            who = "all models" if len(names) == len(found) > 1 else _listed(names)
+            parts.append(f"{who} {one if len(names) == 1 else several}")
+    return [f"{text}; {'; '.join(parts)}."]
 
 
 def baselines_line(group: RunGroup) -> str:
@@ -95,11 +109,16 @@ def _best(group: RunGroup, model: SeedGroup) -> tuple[str, float] | None:
     return (min if group.lower_is_better else max)(known, key=lambda pair: pair[1])
 
 
-def _against(group: RunGroup, model: SeedGroup, score: float) -> int:
-    """1 where a model beats a baseline's score, 0 where it equals it, else -1."""
+def _against(group: RunGroup, model: SeedGroup, score: float) -> Literal["equal", "behind", "beats", "ahead"]:
+    """How a model stands to a baseline's number."""
     if isclose(model.mean, score, rel_tol=SAME):
-        return 0
-    return 1 if (model.mean < score) == group.lower_is_better else -1
+        return "equal"
+    if (model.mean < score) != group.lower_is_better:
+        return "behind"
+    over_seeds, examples = interval(model.scores), of_examples(group, model.entries[0])
+    is_outside = not over_seeds.low <= score <= over_seeds.high
+    is_outside = is_outside and (examples is None or not examples.low <= score <= examples.high)
+    return "beats" if is_outside and len(model.entries) >= LEAST_SEEDS else "ahead"
 
 
 def _listed(names: Sequence[str]) -> str:
