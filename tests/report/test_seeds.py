@@ -10,7 +10,7 @@ from tests.report.conftest import WriteRun, metrics
 from porism.report.comparison import entries_of, group_runs
 from porism.report.contest import contest, describe
 from porism.report.page import write_report
-from porism.report.seeds import has_seeds, models_of, seeds_table
+from porism.report.seeds import has_seeds, models_of, seeds_of, seeds_table
 from porism.runs.record import read_run
 
 pytestmark = pytest.mark.usefixtures("no_plots")
@@ -48,7 +48,18 @@ def test_the_interval_says_what_it_covers(write_run: WriteRun, tmp_path: Path) -
         (paths[-1] / "outcomes.json").write_text(json.dumps({"test": "1" * right + "0" * (1000 - right)}))
     page = write_report(paths, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "0.8150 ± 0.0025" in page
-    assert "on one split of the data and one test set; its 1,000 nodes alone leave a single run ± 0.025." in page
+    assert "one test set; its 1,000 nodes alone leave table-02 · seed 1 at 0.815 (0.790 to 0.839)." in page
+
+
+def test_the_interval_of_a_run_without_errors_has_one_side(write_run: WriteRun) -> None:
+    """24 of 24: as little as 0.86 is possible, which half of the width, 0.07, would hide."""
+    splits = {"valid": {"accuracy": 1.0}, "test": {"accuracy": 1.0}}
+    content = metrics(metrics=splits, metric="accuracy", lower_is_better=False, published={}, cost={})
+    paths = [write_run(f"run-{seed}", task="graphs", seed=seed, metrics=content) for seed in (1, 2)]
+    for path in paths:
+        (path / "outcomes.json").write_text(json.dumps({"test": "1" * 24}))
+    (group,) = group_runs(entries_of([read_run(path) for path in paths]))
+    assert seeds_of(group).coverage.endswith("its 24 nodes alone leave table-02 · seed 1 at 1.000 (0.858 to 1.000).")
 
 
 def test_seeds_may_draw_the_split_too(write_run: WriteRun, tmp_path: Path) -> None:

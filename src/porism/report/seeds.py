@@ -147,9 +147,11 @@ def coverage(group: RunGroup) -> str:
     if all(draws_split(entry.record) for entry in group.entries):
         return "Every seed drew its own split of the data: the intervals are of the mean over both."
     text = "The intervals are of the mean over seeds, on one split of the data and one test set"
-    found = [known for model in models_of(group) for entry in model.entries[:1] if (known := of_examples(group, entry))]
-    if not found:
+    first = [entry for model in models_of(group) for entry in model.entries[:1]]
+    known = [(entry, found) for entry in first if (found := of_examples(group, entry))]
+    if not known:
         return f"{text}; what another test set would change is not in them."
-    best = found[0]
-    margin = numbers.fixed((best.high - best.low) / 2, numbers.figures((best.high - best.low) / 2))
-    return f"{text}; its {numbers.counted(best.examples, best.unit)} alone leave a single run ± {margin}."
+    entry, found = known[0]
+    # Not as a margin: near 0 and 1 the interval has its longer side away from them.
+    ends = numbers.ranged(group.score(entry) or 0.0, found.low, found.high)
+    return f"{text}; its {numbers.counted(found.examples, found.unit)} alone leave {entry.name} at {ends}."
