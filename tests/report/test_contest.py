@@ -284,7 +284,7 @@ def test_seeds_and_examples_both_stand_behind_the_p_value() -> None:
     two = right_of_20("a", 19, 19, 20, 18, 19) + right_of_20("b", 18, 18, 18, 18, 18)
     text = compared(two)
     assert "a is ahead of b by 0.050 (0.006 to 0.094) in pairs over 5 seeds; McNemar's test of the accuracy" in text
-    assert "p below 0.05 in 0 of 5 seeds. The larger p-value of both tests: p = 1.00. " in text
+    assert "p below 0.05 in 0 of 5 seeds. The larger p-value of the two tests: p = 1.00. " in text
     assert "So a comes out ahead over seeds, but test sets this small do not decide between it and b." in text
     # Of several comparisons one such lead comes by chance.
     four = two + right_of_20("c", 10, 10, 10, 10, 10) + right_of_20("d", 9, 9, 9, 9, 9)

@@ -146,7 +146,7 @@ def describe(group: RunGroup, pair: PairedComparison) -> str:
     holm = f" after Holm's correction for {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
     p = f"p {p_text(pair.corrected)}{holm}"
     if pair.examples:
-        return f"{text}; {_on_examples(group, pair)}. The larger p-value of both tests: {p}. {_verdict(pair)}"
+        return f"{text}; {_on_examples(group, pair)}. The larger p-value of the two tests: {p}. {_verdict(pair)}"
     return f"{text}, {p}. {_verdict(pair)}"
 
 

@@ -77,10 +77,10 @@ def test_the_report_shows_what_it_should(trained: Path) -> None:
     shown = {exhibit.title: exhibit for exhibit in read_run(trained).exhibits}
     assert list(shown)[:9] == [
         *("Texts of each class", "Lengths of the texts", "A sentence as tokens", "Sizes of the hidden states"),
-        *("What was taken for what", "Each class", "Accuracy of parts of the test"),
+        *("Confusion matrix", "Each class", "Accuracy of parts of the test"),
         *("Sentences and their classes", "Attention over the words"),
     ]
-    matrix, lengths = shown["What was taken for what"], shown["Lengths of the texts"]
+    matrix, lengths = shown["Confusion matrix"], shown["Lengths of the texts"]
     weights = shown["Attention over the words"]
     assert isinstance(matrix, Matrix)
     assert [len(row) for row in matrix.counts] == [3, 3, 3]

@@ -67,8 +67,8 @@ def confusion_exhibits(
     """The confusion matrix of a split, and recall and precision of each class. unit: `images`, `texts`."""
     counted = confusion(predicted, labels, classes)
     matrix = Matrix(
-        title="What was taken for what",
-        about=f"{split.capitalize()} {unit}: the row is what it is, the column what the model says.",
+        title="Confusion matrix",
+        about=f"{split.capitalize()} {unit}: the row is the true class, the column the predicted one.",
         rows=counted.rows,
         columns=counted.columns,
         counts=counted.counts.tolist(),

@@ -10,8 +10,8 @@ def confusion_matrix(predicted: Tensor, labels: Tensor, classes: tuple[str, ...]
     """Counts of each class by predicted class. predicted and labels (n)."""
     rows, columns, counts = confusion(predicted, labels, classes)
     return Matrix(
-        title="Confusion on test",
-        about="A row is the class of nodes, a column the predicted one.",
+        title="Confusion matrix",
+        about="Test nodes: the row is the true class, the column the predicted one.",
         rows=rows,
         columns=columns,
         counts=counts.tolist(),

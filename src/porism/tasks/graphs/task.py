@@ -304,7 +304,7 @@ class Graphs(Task):
     def _features_told(self) -> str:
         if self._scale is not None:
             return f"{self.width}, {'standardised' if self._scale.mean is not None else 'scaled by their deviation'}"
-        return f"{self.width}, {'over their sum' if self.recipe.normalize_features else 'as given'}"
+        return f"{self.width}, {'row-normalised' if self.recipe.normalize_features else 'as given'}"
 
     def _is_sparse(self) -> bool:
         return isinstance(self.data.features, SparseFeatures)

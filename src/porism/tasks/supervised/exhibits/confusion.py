@@ -10,8 +10,8 @@ def confusion_matrix(predicted: Tensor, labels: Tensor, classes: tuple[str, ...]
     """Counts of predicted and true classes, (n) each."""
     counted = confusion(predicted, labels, classes)
     return Matrix(
-        title="What was taken for what",
-        about=f"Examples of {split}: the row is what it is, the column what the model says.",
+        title="Confusion matrix",
+        about=f"Examples of {split}: the row is the true class, the column the predicted one.",
         rows=counted.rows,
         columns=counted.columns,
         counts=counted.counts.tolist(),
