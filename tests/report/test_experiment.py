@@ -9,6 +9,7 @@ from tests.report.conftest import WriteRun, metrics
 from porism.report.experiment import answer
 from porism.report.page import write_report
 from porism.runs.record import read_run
+from porism.tasks import TASKS, find
 from porism.training.experiment import Experiment
 
 pytestmark = pytest.mark.usefixtures("no_plots")
@@ -147,3 +148,56 @@ def test_the_answer_is_the_summary_of_the_page(write_run: WriteRun, tmp_path: Pa
     assert "0.908 ± 0.010" in page
     rows = page.partition("<h2>Over seeds</h2>")[2]
     assert rows.index("pooled") < rows.index("strided · rate=0.1<") < rows.index("strided · rate=0.01<")
+
+
+ASKED: dict[str, str] = {
+    "steps-question": "seq_len",
+    "rate-question": "learning_rate batch_size",
+    "self-loops-question": "add_self_loops",
+    "completion-question": "complete",
+    "attention-question": "attention",
+    "estimators": "full",
+    "normalisation-question": "",
+    "pooling-question": "",
+    "grid-question": "",
+    "decoder-question": "",
+}
+"""What each shipped question compares: the values of fields, all recipes with one, or the leader with the others."""
+SHIPPED = {one.name: one for task in TASKS for one in find(task).experiments.values()}
+
+
+def test_shipped_questions_compare_what_they_ask_about() -> None:
+    assert {name: " ".join(one.values) or one.reference for name, one in SHIPPED.items()} == ASKED
+    assert all(one.reference in ("", *one.recipes) for one in SHIPPED.values())
+
+
+@pytest.mark.parametrize("name", [name for name, asked in ASKED.items() if asked])
+def test_a_shipped_question_is_answered_about_that_whoever_leads(name: str, write_run: WriteRun) -> None:
+    """The reference is third on valid, the values are in no order."""
+    experiment, paths = SHIPPED[name], []
+    ranks = [recipe for recipe in experiment.recipes if recipe != experiment.reference]
+    ranks[2:2] = [experiment.reference] if experiment.reference else []
+    for number, trial in enumerate(experiment.trials(1, 2)):
+        score = 0.9 - 0.1 * ranks.index(trial.recipe) + (7 * number % 5) / 1000
+        splits = {"valid": {"accuracy": score}, "test": {"accuracy": score}}
+        content = metrics(metrics=splits, metric="accuracy", lower_is_better=False, published={}, cost={})
+        fields = dict(text.split("=") for text in trial.assignments)
+        paths.append(write_run(trial.folder, metrics=content, recipe=trial.recipe, seed=trial.seed, **fields))
+    found = answer(experiment, [read_run(path) for path in paths])
+    told = [{pair.first.name, pair.second.name} for one in found.contests for pair in one.told]
+    assert len(found.sentences) == len(told) + len(found.contests)
+    if experiment.reference:
+        beside = {one for pair in told for one in pair if any(experiment.reference == n.split(" ")[0] for n in pair)}
+        assert {one.split(" ")[0] for one in beside} == set(experiment.recipes)
+    else:
+        for recipe in experiment.recipes:
+            for field, values in experiment.values.items():
+                (one,) = (c for c in found.contests if set(c.title.split(", ")) >= _title(experiment, field, recipe))
+                shown = " ".join(" ".join((pair.first.name, pair.second.name)) for pair in one.told)
+                assert all(f"{field}={value}" in shown for value in values)
+
+
+def _title(experiment: Experiment, field: str, recipe: str) -> set[str]:
+    return ({field} if len(experiment.values) > 1 else set()) | (
+        {f"recipe {recipe}"} if len(experiment.recipes) > 1 else set()
+    )

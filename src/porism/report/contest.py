@@ -74,6 +74,8 @@ class Contest:
     pairs: tuple[PairedComparison, ...]
     """Of all models."""
     title: str = ""
+    reference: SeedGroup | None = None
+    """The model that the others are held against, where there is one."""
 
     @property
     def comparisons(self) -> list[PairedComparison]:
@@ -81,16 +83,24 @@ class Contest:
         return [pair for pair in self.pairs if pair.first is self.models[0]]
 
     @property
+    def told(self) -> list[PairedComparison]:
+        """The comparisons to tell of: those of the leader, then those of the reference where that is another model."""
+        beside = (pair for pair in self.pairs if self.reference in (pair.first, pair.second))
+        return [*self.comparisons, *(pair for pair in beside if pair.first is not self.models[0])]
+
+    @property
     def leader_is_best(self) -> bool:
         """Whether the leader is better than every other model."""
         return bool(self.comparisons) and all(pair.decided for pair in self.comparisons)
 
 
-def contest(group: RunGroup, models: Sequence[SeedGroup], title: str = "") -> Contest:
+def contest(
+    group: RunGroup, models: Sequence[SeedGroup], title: str = "", reference: SeedGroup | None = None
+) -> Contest:
     """Compare models in pairs; the p-values are corrected for all pairs among them."""
     ordered = tuple(sorted(models, key=lambda model: model.loss_on_valid(group)))
     pairs = [_pair(group, *two) for two in combinations(ordered, 2)]
-    return correct([Contest(group, ordered, tuple(pairs), title)])[0]
+    return correct([Contest(group, ordered, tuple(pairs), title, reference)])[0]
 
 
 def correct(contests: Sequence[Contest]) -> list[Contest]:

@@ -32,12 +32,14 @@ class Answer:
 
 
 def sentences(found: Contest) -> list[str]:
-    """The answer of one contest: what is decided and how fair it was, then the leader beside each of the others."""
+    """The answer of one contest: what is decided and how fair it was, then the leader beside each other, and the
+    reference of the question.
+    """
     if len(found.models) == 1:
         return [reached(found.group, found.models[0])]
     finished = [model for model in found.models if model.entries]
     headline = " ".join([_headline(found), *(fairness(finished) if len(finished) > 1 else [])])
-    return [headline, *(describe(found.group, pair) for pair in found.comparisons)]
+    return [headline, *(describe(found.group, pair) for pair in found.told)]
 
 
 def _headline(found: Contest) -> str:
@@ -112,7 +114,8 @@ def _contests(experiment: Experiment, group: RunGroup) -> list[Contest]:
     for model in models_of(group):
         by_recipe.setdefault(_run(model).facts.recipe, []).append(model)
     if not experiment.values:
-        return [contest(group, [_best_on_valid(group, models) for models in by_recipe.values()], group.variant)]
+        best = {recipe: _best_on_valid(group, models) for recipe, models in by_recipe.items()}
+        return [contest(group, list(best.values()), group.variant, best.get(experiment.reference))]
     found = []
     for recipe in sorted(by_recipe, key=list(experiment.recipes).index):
         models = by_recipe[recipe]

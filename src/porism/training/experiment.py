@@ -50,6 +50,8 @@ class Experiment:
     """Fewer than five do not decide between two models."""
     values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Fields whose values are compared, field by field; the others are chosen on `valid` meanwhile."""
+    reference: str = ""
+    """The recipe that the question holds all others against. They are compared with it too where another one leads."""
 
     def trials(self, first_seed: int, seeds: int | None = None) -> Iterator[ExperimentRun]:
         """Every recipe with every combination of settings and every seed."""

@@ -155,9 +155,10 @@ EXPERIMENTS = {
     "self-loops-question": Experiment(
         "self-loops-question",
         "Do self-loops help: A + I or A, under the symmetric and the row normalisation?",
-        recipes=("symmetric", "symmetric-no-loops", "row", "row-no-loops"),
+        recipes=("symmetric", "row"),
         over={"learning_rate": (0.01, 0.003)},
         seeds=5,
+        values={"add_self_loops": (True, False)},
     ),
 }
 

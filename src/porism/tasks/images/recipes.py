@@ -238,6 +238,7 @@ EXPERIMENTS = {
             "Are images completed better by scans over the grid than by other nets of as many parameters?",
             ("complete", "complete-sequence", "complete-convolution"),
             {"learning_rate": (0.02, 0.006, 0.002)},
+            reference="complete",
         ),
     )
 }

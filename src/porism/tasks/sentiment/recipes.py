@@ -184,6 +184,7 @@ EXPERIMENTS = {
             "attention-question",
             "What does attention within a window, or by the exponential's series, lose against softmax?",
             ("attention", "window", "taylor", "hybrid"),
+            reference="attention",
         ),
     )
 }

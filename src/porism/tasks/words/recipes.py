@@ -132,5 +132,6 @@ EXPERIMENTS = {
         "What does sampling cost? The softmax and each of its estimates, trained alike",
         recipes=tuple(recipe.name for recipe in _ESTIMATORS),
         over={"learning_rate": (0.002, 0.005, 0.02)},
+        reference="full",
     )
 }
