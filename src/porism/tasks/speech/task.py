@@ -228,7 +228,7 @@ class Speech(Task):
 
 
 def reference_facts(recordings: Recordings, recipe: SpeechRecipe) -> dict[str, str]:
-    """What of the transcripts the model cannot read or write, how that is scored, and how many of test are in train."""
+    """What of the transcripts the model cannot read or write, and how that is scored."""
     whole, longest = recipe.scoring == "whole", recipe.max_target_length
     missed = "counted as errors" if whole else "not scored"
     facts: dict[str, str] = {}
@@ -244,9 +244,6 @@ def reference_facts(recordings: Recordings, recipe: SpeechRecipe) -> dict[str, s
         if unknown := sum(unknown_characters(kept).values()):
             meaning = "counted as errors" if whole else "one symbol for all"
             facts[f"{split} characters outside the alphabet"] = f"{unknown} of {sum(map(len, kept))}, {meaning}"
-    known = {utterance.text.lower() for utterance in recordings.splits["train"]}
-    if copies := sum(utterance.text.lower() in known for utterance in recordings.splits["test"]):
-        facts["test sentences that are in train, too"] = f"{copies} of {len(recordings.splits['test'])}"
     if any("characters" in name for name in facts):
         facts["scored against"] = "whole transcripts" if whole else "cut transcripts, as published"
     return facts

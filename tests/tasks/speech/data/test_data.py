@@ -183,12 +183,12 @@ def test_a_folder_is_held_out_as_a_whole() -> None:
     _, held, how = hold_out(given)
     assert len(held) == 3
     assert len({utterance.source.parent for utterance in held}) == 1  # type: ignore[union-attr]
-    assert how == "1 folders held out"
+    assert how == "1 folder held out"
     assert hold_out(given[:6])[2] == "drawn at random"
 
 
 def test_sentences_that_train_has_too_are_counted(lists: Lists) -> None:
-    recordings = load_recordings(str(lists({"train": ["a b", "c"], "dev": ["d"], "test": ["c", "e"]})))
+    recordings = load_recordings(str(lists({"train": ["a b", "C"], "dev": ["d"], "test": ["c", "e"]})))
     assert recordings.facts["test sentences that are in train too"] == "1 of 2"
 
 

@@ -93,8 +93,8 @@ def recordings(name: str, splits: Mapping[str, Sequence[Utterance]], how_split: 
     made = Recordings(name, splits)
     facts: dict[str, int | float | str] = {"split": how_split}
     facts |= {f"{split} utterances": len(splits[split]) for split in SPLITS}
-    learned = {utterance.text for utterance in splits["train"]}
-    if known := sum(utterance.text in learned for utterance in splits["test"]):
+    learned = {utterance.text.lower() for utterance in splits["train"]}
+    if known := sum(utterance.text.lower() in learned for utterance in splits["test"]):
         facts["test sentences that are in train too"] = f"{known} of {len(splits['test'])}"
     if unknown := made.unknown():
         facts["unknown characters"] = ", ".join(f"{count} x {character}" for character, count in unknown.items())
@@ -170,7 +170,7 @@ def hold_out(utterances: Sequence[Utterance]) -> tuple[list[Utterance], list[Utt
         held.add(order[index])
     kept = [utterance for utterance, group in zip(utterances, groups, strict=True) if group not in held]
     out = [utterance for utterance, group in zip(utterances, groups, strict=True) if group in held]
-    what = "speakers" if by_speaker else "folders"
+    what = ("speaker" if by_speaker else "folder") + "s" * (len(held) > 1)
     return kept, out, f"{len(held)} {what} held out" if by_speaker or by_folder else "drawn at random"
 
 
