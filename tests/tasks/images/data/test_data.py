@@ -77,6 +77,22 @@ def test_a_folder_is_split_by_class_and_always_in_the_same_way(class_folder: Pat
     assert found.fingerprint() == load_images(str(class_folder)).fingerprint()
 
 
+def test_copies_of_a_picture_stay_in_one_split(class_folder: Path) -> None:
+    """Each of ten pictures of a class under four names: nothing that is tested was learned."""
+    for animal in ("cat", "dog"):
+        for number in range(10):
+            picture = (class_folder / animal / f"{number:02d}.png").read_bytes()
+            (class_folder / animal / f"{number + 10:02d}.png").write_bytes(picture)
+            (class_folder / animal / f"copy-{number}.png").write_bytes(picture)
+            (class_folder / animal / f"link-{number}.png").hardlink_to(class_folder / animal / f"copy-{number}.png")
+    found = load_images(str(class_folder))
+    pictures = {split: {image.numpy().tobytes() for image in part.images} for split, part in found.splits.items()}
+    assert {split: len(part.labels) for split, part in found.splits.items()} == {"train": 64, "valid": 8, "test": 8}
+    assert {split: len(distinct) for split, distinct in pictures.items()} == {"train": 16, "valid": 2, "test": 2}
+    assert len(set.union(*pictures.values())) == 20
+    assert "copies together" in found.facts["split"]
+
+
 def test_a_folder_that_is_split_already(class_folder: Path, tmp_path: Path) -> None:
     for split in ("train", "val", "test"):
         for name, count in (("cat", 3), ("dog", 2)):

@@ -1,6 +1,8 @@
 """A folder of pictures with a subfolder a class, or with such folders for train, valid and test."""
 
-from collections.abc import Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +32,7 @@ def read_folder(folder: Path, size: int | None = None, skip_broken: bool = False
     """Pictures of one size, or all resized to `size` x `size`; grey if all are, else in colour.
 
     A folder that holds train, valid (or val) and test is split so. Otherwise a tenth of each class is test and a tenth
-    is valid, drawn by a fixed seed from the files in the order of their names.
+    is valid, drawn by a fixed seed from the files in the order of their names; files of the same bytes stay together.
 
     skip_broken: files that are no pictures that can be read are left out, and named among the facts; else all of them
     are refused at once.
@@ -52,7 +54,7 @@ def read_folder(folder: Path, size: int | None = None, skip_broken: bool = False
             )
     _check_disjoint(folder, by_split)
     splits = {split: _read(files, classes, opened.colour, size) for split, files in by_split.items()}
-    drawn = "" if len(apart) == 3 else "drawn at random by file in each class"
+    drawn = "" if len(apart) == 3 else "drawn at random by file in each class, copies together"
     return image_set(folder.name, classes, splits, drawn, opened.left_out)
 
 
@@ -131,15 +133,28 @@ def _check_disjoint(folder: Path, by_split: dict[str, Files]) -> None:
 
 
 def _drawn(by_class: Files) -> dict[str, Files]:
+    """A tenth of the distinct pictures of each class is test and a tenth valid, copies where their picture is."""
     draw = np.random.default_rng(SEED)
     by_split: dict[str, Files] = {split: {} for split in SPLITS}
     for name, files in by_class.items():
-        held = len(files) // HELD_OUT
-        order = [files[index] for index in draw.permutation(len(files))]
+        order = _with_copies([files[index] for index in draw.permutation(len(files))])
+        held = len(order) // HELD_OUT
         cuts = {"test": order[:held], "valid": order[held : 2 * held], "train": order[2 * held :]}
         for split, chosen in cuts.items():
-            by_split[split][name] = sorted(chosen)
+            by_split[split][name] = sorted(file for same in chosen for file in same)
     return by_split
+
+
+def _with_copies(files: Sequence[Path]) -> list[list[Path]]:
+    """Files of the same bytes together, at the place of the first."""
+    sizes = Counter(file.stat().st_size for file in files)
+    same: dict[Hashable, list[Path]] = {}
+    for file in files:
+        with readable(file):
+            has_twin = sizes[file.stat().st_size] > 1
+            content = hashlib.sha256(file.read_bytes()).digest() if has_twin else file
+        same.setdefault(content, []).append(file)
+    return list(same.values())
 
 
 def _all(files: Files) -> list[Path]:
