@@ -38,9 +38,9 @@ def test_idx_files_in_any_spelling(idx_folder: Path) -> None:
     assert found.shape == Shape(1, 6, 5)
     assert found.classes == ("0", "1", "2")
     assert {split: len(part.labels) for split, part in found.splits.items()} == {"train": 36, "valid": 4, "test": 8}
-    # The last tenth of train is valid.
+    # The last tenth of train is valid, or the last 5,000 of more than 50,000.
     assert found.splits["valid"].labels.tolist() == [36 % 3, 37 % 3, 38 % 3, 39 % 3]
-    assert found.facts["split"] == "valid is the last tenth of train"
+    assert found.facts["split"] == "valid is the last 4 images of train"
 
 
 def test_idx_files_in_the_order_of_classes_have_all_of_them_in_valid(idx_folder: Path) -> None:

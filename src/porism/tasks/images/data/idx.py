@@ -55,7 +55,7 @@ def _held_out(labels: Tensor, held: int) -> tuple[Tensor, str]:
     share = torch.bincount(labels).double() / len(labels)
     by_chance = (len(labels) - 1) * float(1 - (share**2).sum())
     if int((labels.diff() != 0).sum()) >= by_chance / 2:
-        return torch.arange(len(labels)) >= len(labels) - held, "valid is the last tenth of train"
+        return torch.arange(len(labels)) >= len(labels) - held, f"valid is the last {held:,} images of train"
     # One class follows another: the last images would be of the last class alone.
     is_valid = torch.zeros(len(labels), dtype=torch.bool)
     for label in range(len(share)):
