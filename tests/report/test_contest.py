@@ -236,6 +236,19 @@ def test_error_rates_are_compared_utterance_by_utterance(other: float, decided: 
     assert f"a paired bootstrap of the CER on the same 80 utterances shows a ahead with p below 0.05 in {shown}" in text
 
 
+def test_a_bootstrap_that_speaks_for_the_other_model_does_not_count_as_agreement() -> None:
+    """a leads on valid; on test each utterance has one error more than with b."""
+    runs = [
+        record(recipe, seed, valid, scores.value, lower_is_better=True, metric="cer", examples=scores)
+        for recipe, valid, wrong in (("a", 0.1, 2.0), ("b", 0.2, 1.0))
+        for scores in [ExampleScores(metric="cer", unit="utterance", numerators=[wrong] * 50, denominators=[10.0] * 50)]
+        for seed in range(1, 6)
+    ]
+    text = compared(runs)
+    assert "a paired bootstrap of the CER on the same 50 utterances shows a ahead with p below 0.05 in 0 of 5" in text
+    assert "a was ahead on valid, so which is better is not decided." in text
+
+
 def test_a_diverged_seed_makes_a_model_the_worst_on_valid() -> None:
     runs = [*pair([0.99] * 4, AHEAD[1]), record("a", 5, 0, 0, diverged="the loss is nan")]
     (group,) = group_runs(entries_of(runs))
