@@ -3,8 +3,8 @@
     python benchmarks/words_gpu.py --data wikitext-2/train.txt.xz --judgements word-similarity
 
 Peer: gensim on a CPU, whose quality `words.py` measured at the same settings; no package trains word2vec on a GPU.
-Words are numbered and on the GPU when the clock starts, frequent words are dropped while it runs; widths take turns, an
-epoch each, the median over epochs and seeds. Quality seed by seed, by Spearman's rank correlation.
+Words are numbered and on the GPU when the clock starts, frequent words are dropped while it runs; widths take turns
+seed by seed, the median over epochs and seeds. Quality seed by seed, by Spearman's rank correlation.
 """
 
 import sys

@@ -60,8 +60,8 @@ def graphs(result: dict[str, Any]) -> list[str]:
         for way, found in cora["compared"].items():
             lines += [
                 "",
-                f"On Cora {way}: the fastest peer, {found['best_peer'].removeprefix('peer, ')}, takes "
-                f"{shown(found['times_faster'])} times as long.",
+                f"On Cora the fastest peer, {found['best_peer'].removeprefix('peer, ')}, takes "
+                f"{shown(found['times_faster'])} times as long as {way}.",
             ]
         cells = {
             way: {
