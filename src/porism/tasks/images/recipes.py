@@ -100,7 +100,7 @@ _STRIDED = replace(
 
 _CONVOLUTIONAL = ImagesRecipe(
     name="convolutional",
-    description="our best convolutional net of at most 250,000 parameters: residual, for 28 x 28",
+    description="a residual convolutional net of at most 250,000 parameters, for 28 x 28",
     model="residual",
     hidden_size=19,
     num_layers=2,
