@@ -1,11 +1,13 @@
 """Inputs and targets from files, and how they are split."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import porism
 from porism.errors import DataError
 from porism.runs.recipe import with_fields
 from porism.tasks.blocks.held_out import split_positions
@@ -22,6 +24,18 @@ def test_every_class_is_in_every_split_by_its_share(seed: int) -> None:
     counts = {split: labels[positions].bincount(minlength=3).tolist() for split, positions in found.items()}
     assert counts == {"train": [35, 21, 14], "valid": [10, 6, 4], "test": [5, 3, 2]}
     assert sorted(torch.cat(list(found.values())).tolist()) == list(range(100))
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_test_examples_whose_inputs_train_has_are_counted(tmp_path: Path, apart: bool) -> None:
+    """Labels by chance, each example three times: what is right on test was learned by heart."""
+    draw = torch.Generator().manual_seed(0)
+    X, y = torch.randn(60, 4, generator=draw).repeat(3, 1), (torch.arange(60) % 3).repeat(3)
+    data = {"train": (X[60:], y[60:]), "valid": (X[:30], y[:30]), "test": (X[30:60], y[30:60])} if apart else (X, y)
+    run = porism.train("supervised", "linear", data=data, epochs=1, out=tmp_path / "run", baselines=False)
+    found = json.loads((run.path / "metrics.json").read_text())
+    assert found["copies"]["test"] > 0.8 * found["examples"]["test"]
+    assert f"test examples {found['copies']['test']} are in train too" in (run.path / "report.html").read_text()
 
 
 def test_three_examples_are_the_fewest() -> None:

@@ -111,6 +111,27 @@ class Chosen(Examples):
         return hashlib.sha256(f"{self.whole.digest()} {self.positions.tolist()}".encode()).hexdigest()
 
 
+def inputs_in_memory(examples: Examples) -> Batch | None:
+    """All inputs of examples that are arrays, without the target; None where examples are read one by one."""
+    whole = examples.whole if isinstance(examples, Chosen) else examples
+    if not isinstance(whole, Arrays):
+        return None
+    tensors = examples.batch(torch.arange(len(examples)))
+    return tensors[:-1] if examples.names is None and len(tensors) > 1 else tensors
+
+
+def rows_digests(tensors: Batch) -> list[bytes]:
+    """Of each row of all tensors together: the same for copies of an example.
+
+    >>> first, second, third = rows_digests((torch.tensor([[1.0, 2.0], [1.0, 3.0], [1.0, 2.0]]),))
+    >>> first == third, first == second
+    (True, False)
+    """
+    plain = [x.detach().cpu().reshape(len(x), -1).contiguous() for x in tensors]
+    rows = [x.view(torch.uint8).numpy() for x in plain if x.numel()]
+    return [hashlib.blake2b(b"".join(row[index] for row in rows)).digest() for index in range(len(tensors[0]))]
+
+
 def by_split(data: Any) -> dict[str, Any]:
     """Data by the split it is for: a dict of splits as it is, all else under `train`.
 

@@ -15,7 +15,7 @@ from porism.runs.recipe import Recipe
 from porism.runs.tuning import Space
 from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.blocks.finite import check_finite
-from porism.tasks.blocks.in_memory import Chosen, Examples
+from porism.tasks.blocks.in_memory import Chosen, Examples, inputs_in_memory, rows_digests
 from porism.tasks.supervised.baselines import baseline_metrics, baseline_notes
 from porism.tasks.supervised.data import OWN, SupervisedData, check_inputs, load_data, mean_and_deviation, own_data
 from porism.tasks.supervised.exhibits.confusion import confusion_matrix
@@ -117,6 +117,8 @@ class Supervised(Task):
 
     def example_ids(self, split: str) -> Sequence[Hashable]:
         examples = self.data.splits[split]
+        if (inputs := inputs_in_memory(examples)) is not None:
+            return rows_digests(inputs)
         if isinstance(examples, Chosen):
             positions: list[int] = examples.positions.tolist()
             return positions
