@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.hooks import RemovableHandle
 
 from porism.errors import RecipeError
@@ -60,6 +60,8 @@ class ShardedStep(DataParallelStep):
         with reaching(processes.size):
             super().__init__(task, sharded, _no_optimizer(sharded), device, precision, processes)
             for layer in self.layers:
+                # Before FSDP2's own hook, which waits for the gradient of what this one gives.
+                layer.register_forward_hook(_without_views)
                 fully_shard(layer, mesh=mesh, reshard_after_forward=True)
             fully_shard(self.called, mesh=mesh, reshard_after_forward=False)
             for module in self.called.modules():
@@ -208,6 +210,11 @@ def try_loss(task: Task, model: nn.Module, seed: int) -> None:
 def _no_optimizer(model: nn.Module) -> torch.optim.Optimizer:
     """A place-holder: the optimizer is made of the parts, which are there once the model is sharded."""
     return torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.0)
+
+
+def _without_views(module: nn.Module, inputs: Any, output: Any) -> Any:
+    """A layer's answer, with a copy of what is a view: changed in place it would lose FSDP2's hook and its gradient."""
+    return tree_map(lambda x: x.clone() if isinstance(x, Tensor) and x._is_view() else x, output)
 
 
 def _whole(x: Tensor) -> Tensor:
