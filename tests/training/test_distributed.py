@@ -435,8 +435,10 @@ FIELDS = {
     "speech joint": ["dropout=0", "word_dropout=0", "num_freq_mask=0", "num_time_mask=0", "hidden_size=16"],
     "graphs sampled": ["dropout=0", "input_dropout=0", "num_neighbors=3", "batch_size=3"],
     "supervised mlp": ["batch_size=33"],
+    "words full": ["vector_size=16"],
+    "words negative": ["vector_size=16"],  # what is sampled belongs to the batch
 }
-"""Recipes without anything that is drawn at random in a step."""
+"""Recipes without anything that a process draws at random in its part of a step."""
 
 
 @pytest.mark.sweep(0)

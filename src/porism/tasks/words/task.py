@@ -20,14 +20,22 @@ from porism.runs.recipe import Recipe
 from porism.runs.tuning import Space
 from porism.tasks.words.baselines import GensimVectors, WordsData, baseline_metrics, baseline_notes, begin_gensim
 from porism.tasks.words.data import help_load_corpus, load_corpus
-from porism.tasks.words.data.batches import Chunks, CorpusPass, Pairs, draw_pairs, part_of_chunk, seeded_generator
+from porism.tasks.words.data.batches import (
+    Chunks,
+    CorpusPass,
+    Pairs,
+    Sampling,
+    draw_pairs,
+    part_of_chunk,
+    seeded_generator,
+)
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
 from porism.tasks.words.data.evaluation_sets import evaluate
 from porism.tasks.words.data.vocabulary import WordCounts
 from porism.tasks.words.exhibits.estimators import EstimationError, estimation_errors, table
 from porism.tasks.words.exhibits.word_map import missing_package, word_map
 from porism.tasks.words.metric import cross_entropy, measure, pair_losses
-from porism.tasks.words.model.base import build
+from porism.tasks.words.model.base import build, noise_of
 from porism.tasks.words.model.cost import pairs_a_word, subject
 from porism.tasks.words.model.trainer import KernelStep, kept_share
 from porism.tasks.words.predict import answer
@@ -129,23 +137,24 @@ class Words(Task):
     def batches(self, epoch: int, seed: int) -> Sequence[Batch]:
         if self.recipe.by_kernel:
             return CorpusPass(self._chunks, (epoch - 1) * self.corpus.words)
-        return Pairs(self._chunks, self._keep, self.recipe.window, seed, epoch)
+        return Pairs(self._chunks, self._keep, self.recipe.window, (seed, epoch), self._sampling)
 
     def start(self, model: nn.Module) -> Carry:
         return {}
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         net = _own_model(model)
+        negatives: list[Tensor] = []
         if len(batch) == 2:
             tokens, position = batch
             pairs = draw_pairs(tokens.cpu(), self._keep, self.recipe.window, seeded_generator(SEED, int(position[0])))
             words, contexts = pairs.to(tokens.device).T
         else:
-            words, contexts, _ = batch
+            words, contexts, *negatives, _ = batch
         if not len(words):
             # A chunk without a pair has no gradient.
             return 0 * (net.weight.sum() + net.context_weight.sum()), carry
-        loss: Tensor = net(words, contexts)
+        loss: Tensor = net(words, contexts, *negatives)
         return loss, carry
 
     def step(self, model: nn.Module) -> Step | None:
@@ -276,6 +285,13 @@ class Words(Task):
     def _keep(self) -> Tensor:
         frequencies = self.vocabulary.frequencies
         return torch.from_numpy(kept_share(frequencies / frequencies.sum(), self.recipe.sample))
+
+    @cached_property
+    def _sampling(self) -> Sampling | None:
+        """What an estimate of the softmax draws for each pair."""
+        if self.recipe.estimator == "full":
+            return None
+        return Sampling(noise_of(self.recipe, self.vocabulary.frequencies), self.recipe.negative)
 
     def _pairs(self, split: str) -> Tensor:
         """Some pairs of a split, (P, 2), the same for every model."""

@@ -2,12 +2,14 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from porism.layers.skipgram.noise import Noise
 from porism.tasks.blocks.batches import LazyBatches
 from porism.tasks.words.data.corpus import MIB, Reader, StreamedCorpus
 from porism.tasks.words.data.token_map import TokenMap
@@ -129,23 +131,39 @@ def draw_pairs(tokens: Tensor, keep: Tensor, window: int, generator: torch.Gener
     return torch.cat(pairs)
 
 
-class Pairs(LazyBatches):
-    """A pass through a text as (words, contexts, position): the pairs (P,) of each chunk, and its position.
+class Sampling(NamedTuple):
+    """So many words drawn from the noise for each pair."""
 
-    The random numbers depend on the seed, the pass and the chunk alone.
+    noise: Noise
+    negative: int
+
+
+class Pairs(LazyBatches):
+    """A pass through a text as (words, contexts, negatives, position): the pairs (P,) of each chunk, the words that
+    are sampled for them (P, m), and the chunk's position. Without sampling there are no negatives among them.
+
+    The random numbers depend on the seed, the pass and the chunk alone: several processes that share a batch have the
+    negatives of one.
     """
 
-    def __init__(self, chunks: Chunks, keep: Tensor, window: int, seed: int, epoch: int) -> None:
+    def __init__(
+        self, chunks: Chunks, keep: Tensor, window: int, seeds: tuple[int, int], sampling: Sampling | None = None
+    ) -> None:
         self._chunks, self._keep, self._window = chunks, keep, window
-        self._seeds = (seed, epoch)
+        self._seeds, self._sampling = seeds, sampling
 
     def __len__(self) -> int:
         return len(self._chunks)
 
     def batch(self, number: int) -> Batch:
         tokens, position = self._chunks[number]
-        pairs = draw_pairs(tokens, self._keep, self._window, seeded_generator(*self._seeds, number))
-        return *pairs.T.contiguous(), position
+        generator = seeded_generator(*self._seeds, number)
+        pairs = draw_pairs(tokens, self._keep, self._window, generator)
+        words, contexts = pairs.T.contiguous()
+        if self._sampling is None:
+            return words, contexts, position
+        noise, negative = self._sampling
+        return words, contexts, noise.draw((len(pairs), negative), generator), position
 
 
 def seeded_generator(*seeds: int) -> torch.Generator:
