@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from tests.forking import need_fork
 from tests.tasks.graphs.data.test_mapped import MEASURED
+from tests.training.test_distributed import Run, alone, train, work
 
 from porism.errors import DataError
 from porism.layers.gcn import Graph
@@ -140,6 +142,23 @@ def test_with_features_in_the_file_too(tmp_path: Path) -> None:
     expected = held._logits(net)
     assert torch.allclose(mapped._logits(net), expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
     assert mapped.fingerprint() == held.fingerprint()
+
+
+@pytest.mark.sweep(0)  # 10 s
+def test_two_processes_with_all_in_the_file_have_the_losses_of_one_with_all_in_memory(tmp_path: Path) -> None:
+    need_fork()
+    arrays = graph() | {"features": np.random.default_rng(2).normal(size=(NODES, 500)).astype(np.float32)}
+    path = save(tmp_path / "graph.npz", arrays)
+    fields = ["precision=fp32", "epochs=500", "patience=500", "dropout=0", "input_dropout=0"]
+    sets = [word for field in [*fields, "batch_size=15", "num_neighbors=4"] for word in ("--set", field)]
+    words = ["train", "graphs", "sampled", "--data", str(path), *sets, "--threads", "1", "--no-baselines"]
+    one = alone([*words, "--set", HELD, "--out", str(tmp_path / "one")], stop_after=200)
+    two = train([*words, "--set", MAPPED, "--out", str(tmp_path / "two")], 200)
+    assert work(tmp_path, {"two": two}, size=2) == [0, 0]
+    found = Run(tmp_path / "job two")
+    assert found[0]["losses"] == pytest.approx(one, abs=1e-5)
+    assert "features would take" in found.printed(0)
+    assert "edges would take" in found.printed(0)
 
 
 def compressed(path: Path) -> str:
