@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.report.conftest import WriteRun, metrics
@@ -90,7 +91,7 @@ def test_a_baseline_is_beaten_by_five_seeds_and_enough_examples(
     runs = []
     for seed, accuracy in enumerate(accuracies, 1):
         scores = {"valid": {"accuracy": accuracy}, "test": {"accuracy": accuracy}}
-        more = {"metric": "accuracy", "lower_is_better": False, "published": {}}
+        more: dict[str, Any] = {"metric": "accuracy", "lower_is_better": False, "published": {}}
         found = metrics(metrics=scores, baselines={"majority class": {"test": {"accuracy": 0.85}}}, **more)
         runs.append(write_run(f"run{seed}", seed=seed, metrics=found))
         right = round(accuracy * examples)
