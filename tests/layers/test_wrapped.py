@@ -54,7 +54,7 @@ class Model(nn.Module):
     def forward(self, *inputs: Tensor) -> Tensor:
         if isinstance(self.layer, GraphConvolution):
             return torch.stack([self.layer(x, GRAPH) for x in inputs[0]])
-        answer: Any = self.layer(*inputs)
+        answer: Tensor | tuple[Tensor, Any] = self.layer(*inputs)
         return answer[0] if isinstance(answer, tuple) else answer
 
 
@@ -63,11 +63,13 @@ def by_ddp(model: Model) -> nn.Module:
 
 
 def by_fsdp(model: Model) -> nn.Module:
+    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    mesh = dist.init_device_mesh("cpu", (2,))
+    mesh = init_device_mesh("cpu", (2,))
     fully_shard(model.layer, mesh=mesh)
-    return fully_shard(model, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
 
 
 def trained(model: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -113,7 +115,7 @@ def test_two_processes_train_a_wrapped_layer_as_one_does(
             try:
                 # Of a view that is an answer: nothing here changes it in place.
                 warnings.simplefilter("ignore", UserWarning)
-                dist.init_process_group("gloo", store=dist.FileStore(str(meeting), 2), rank=rank, world_size=2)
+                dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
                 for name in names:
                     train_as_one(name, rank, wrap)
                 os._exit(0)
