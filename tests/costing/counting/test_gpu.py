@@ -119,6 +119,7 @@ def test_flex_attention_keeps_its_output_and_two_numbers_a_row() -> None:
     assert str(found.flops) == "4*A*B*D*T**2"
 
 
+@pytest.mark.sweep(0)  # 6 s
 def test_flex_attention_under_a_mask_of_what_goes_in_is_a_lower_bound() -> None:
     def within_documents(x: Tensor, document: Tensor) -> Tensor:
         return by_mask(lambda b, h, q, k: document[q] == document[k], x)
