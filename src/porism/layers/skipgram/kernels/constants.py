@@ -1,5 +1,8 @@
 """Numbers that the kernels for CPUs and GPUs share."""
 
+ALIGNED = 8
+"""Rows are padded with zeros to a multiple of this: no remainder on a CPU, four numbers at a time on a GPU."""
+
 MAX_SCORE = 8
 """Scores beyond are taken as this much: the sigmoid is so near 0 or 1 that no learning rate makes it matter."""
 

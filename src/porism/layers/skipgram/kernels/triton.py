@@ -10,10 +10,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from porism.layers.skipgram.kernels.constants import MAX_SCORE, SPLITMIX_FIRST, SPLITMIX_INCREMENT, SPLITMIX_SECOND
+from porism.layers.skipgram.kernels.constants import (
+    ALIGNED,
+    MAX_SCORE,
+    SPLITMIX_FIRST,
+    SPLITMIX_INCREMENT,
+    SPLITMIX_SECOND,
+)
 
-_INCREMENT, _FIRST, _SECOND, _MAX_SCORE = (
-    tl.constexpr(number) for number in (SPLITMIX_INCREMENT, SPLITMIX_FIRST, SPLITMIX_SECOND, MAX_SCORE)
+_INCREMENT, _FIRST, _SECOND, _MAX_SCORE, _ALIGNED = (
+    tl.constexpr(number) for number in (SPLITMIX_INCREMENT, SPLITMIX_FIRST, SPLITMIX_SECOND, MAX_SCORE, ALIGNED)
 )
 
 
@@ -31,16 +37,26 @@ def walk(
     window: int, negatives: int, share: float, first_rate: float, last_rate: float, seed: int, walks: int,
 ) -> tuple[int, float]:  # fmt: skip
     """Changes words and contexts (V, P), each walk on its own stretch of the text; answers pairs and loss."""
+    if len(kept) == 0:
+        return 0, 0.0
+    # Every walk has a word to begin with.
     walks = max(1, min(walks, len(kept)))
     sentences = (kept < 0).cumsum(0, dtype=torch.int32)
     pairs = torch.zeros(walks, dtype=torch.int64, device=kept.device)
     losses = torch.zeros(walks, dtype=torch.float64, device=kept.device)
-    rows = triton.next_power_of_2(2 * window + negatives)
+    met = 2 * window + negatives
+    block = 64
+    table = torch.empty(len(kept), met, dtype=torch.int32, device=kept.device)
+    rows = triton.next_power_of_2(met)
+    _look_up[(triton.cdiv(len(kept), block),)](
+        kept, sentences, thresholds, aliases, _number(seed, kept), table, len(kept), len(words),
+        WINDOW=window, NEGATIVES=negatives, ROWS=rows, BLOCK=block,
+    )  # fmt: skip
     width = triton.next_power_of_2(words.shape[1])
     _walk[(walks,)](
-        kept, sentences, words, contexts, thresholds, aliases, _number(seed, kept), pairs, losses,
-        len(kept), len(words), words.shape[1], share, first_rate, last_rate,
-        WINDOW=window, NEGATIVES=negatives, ROWS=rows, WIDTH=width, num_warps=_warps(rows * width),
+        kept, table, words, contexts, pairs, losses,
+        len(kept), words.shape[1] // ALIGNED, share, first_rate, last_rate,
+        CONTEXTS=2 * window, MET=met, ROWS=rows, WIDTH=width, num_warps=_warps(rows * width),
     )  # fmt: skip
     return int(pairs.sum()), float(losses.sum())
 
@@ -76,65 +92,85 @@ def _keep(
 
 
 @triton.jit
+def _look_up(
+    kept: tl.tensor, sentences: tl.tensor, thresholds: tl.tensor, aliases: tl.tensor, seed: tl.tensor,
+    table: tl.tensor, length: tl.tensor, vocabulary: tl.tensor,
+    WINDOW: tl.constexpr, NEGATIVES: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+) -> None:  # fmt: skip
+    """The rows that each word of the text meets, (T, 2 WINDOW + NEGATIVES): contexts before it and after it, negatives.
+
+    -1 for a context that is not there, and for all where a word has none.
+    """
+    t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    r = tl.arange(0, ROWS)[None, :]
+    is_context, is_negative = r < 2 * WINDOW, (r >= 2 * WINDOW) & (r < 2 * WINDOW + NEGATIVES)
+    inside = t < length
+    word = tl.load(kept + t, mask=inside, other=-1)
+    state = _mixed(tl.load(seed).to(tl.uint64) + t.to(tl.uint64) * _INCREMENT) + _INCREMENT
+    # None around the end of a sentence.
+    reach = tl.where(word < 0, 0, 1 + (((_mixed(state) >> 32) * WINDOW) >> 32).to(tl.int32))
+    distance = r % WINDOW + 1
+    place = t[:, None] + tl.where(r < WINDOW, -distance, distance)
+    near = is_context & (distance <= reach[:, None]) & (place >= 0) & (place < length)
+    sentence = tl.load(sentences + t, mask=inside, other=-1)
+    near = near & (tl.load(sentences + place, mask=near, other=-1) == sentence[:, None])
+    context = tl.load(kept + place, mask=near, other=-1)
+    has_any = tl.max(context, 1) >= 0
+    drawn = is_negative & has_any[:, None]
+    bits = _mixed(state[:, None] + tl.where(is_negative, r - 2 * WINDOW + 1, 0).to(tl.uint64) * _INCREMENT)
+    column = ((bits >> 32) * vocabulary.to(tl.uint64)) >> 32
+    height = ((bits & 0xFFFFFFFF) >> 8).to(tl.float32) * (2.0**-24)
+    own = height < tl.load(thresholds + column, mask=drawn, other=0.0)
+    negative = tl.where(own, column.to(tl.int32), tl.load(aliases + column, mask=drawn, other=0))
+    row = tl.where(drawn, negative, context)
+    at = table + t[:, None] * (2 * WINDOW + NEGATIVES) + r
+    tl.store(at, row, mask=inside[:, None] & (is_context | is_negative))
+
+
+@triton.jit
 def _walk(
-    kept: tl.tensor, sentences: tl.tensor, words: tl.tensor, contexts: tl.tensor, thresholds: tl.tensor,
-    aliases: tl.tensor, seed: tl.tensor, pairs: tl.tensor, losses: tl.tensor,
-    length: tl.tensor, vocabulary: tl.tensor, step: tl.tensor,
-    share: tl.tensor, first_rate: tl.tensor, last_rate: tl.tensor,
-    WINDOW: tl.constexpr, NEGATIVES: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+    kept: tl.tensor, table: tl.tensor, words: tl.tensor, contexts: tl.tensor, pairs: tl.tensor, losses: tl.tensor,
+    length: tl.tensor, steps: tl.tensor, share: tl.tensor, first_rate: tl.tensor, last_rate: tl.tensor,
+    CONTEXTS: tl.constexpr, MET: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ) -> None:  # fmt: skip
     part, parts = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
     start, end = length * part // parts, length * (part + 1) // parts
     slope = (last_rate - first_rate) / tl.maximum(1, end - start).to(tl.float32)
     r = tl.arange(0, ROWS)
     d = tl.arange(0, WIDTH)
+    # Written as a multiple, so that the compiler reads and adds four numbers at a time.
+    step = steps * _ALIGNED
     wide = d < step
-    # Row r is a context before the word, one after it, or a negative.
-    is_context, is_negative = r < 2 * WINDOW, (r >= 2 * WINDOW) & (r < 2 * WINDOW + NEGATIVES)
-    distance = r % WINDOW + 1
-    offset = tl.where(r < WINDOW, -distance, distance)
-    draw = tl.where(is_negative, r - 2 * WINDOW + 1, 0).to(tl.uint64)
-    origin = tl.load(seed).to(tl.uint64)
-    zero = tl.zeros([], dtype=tl.int64)
-    count = zero
-    loss = tl.zeros([], dtype=tl.float64)
-    for at in range(start, end):
-        t = zero + at
-        word = tl.load(kept + t).to(tl.int64)
-        state = _mixed(origin + t.to(tl.uint64) * _INCREMENT) + _INCREMENT
-        # None around the end of a sentence.
-        reach = tl.where(word < 0, 0, 1 + (((_mixed(state) >> 32) * WINDOW) >> 32).to(tl.int32))
-        place = t + offset
-        near = is_context & (distance <= reach) & (place >= 0) & (place < length)
-        near = near & (tl.load(sentences + place, mask=near, other=-1) == tl.load(sentences + t))
-        context = tl.load(kept + place, mask=near, other=-1)
-        near = near & (context >= 0)
+    count = tl.zeros([], dtype=tl.int64)
+    loss = tl.zeros([ROWS], dtype=tl.float64)
+    # A walk waits for memory at every word. What the next one meets is known ahead, and read while this one is changed.
+    word = tl.load(kept + start)
+    row = tl.load(table + start * MET + r, mask=r < MET, other=-1)
+    for t in range(start, end):
+        following = tl.minimum(t + 1, end - 1)
+        next_word = tl.load(kept + following)
+        next_row = tl.load(table + following * MET + r, mask=r < MET, other=-1)
+        here = row >= 0
+        near = here & (r < CONTEXTS)
         n = tl.sum(near.to(tl.int32))
-        if n > 0:
-            bits = _mixed(state + draw * _INCREMENT)
-            column = ((bits >> 32) * vocabulary.to(tl.uint64)) >> 32
-            height = ((bits & 0xFFFFFFFF) >> 8).to(tl.float32) * (2.0**-24)
-            own = height < tl.load(thresholds + column, mask=is_negative, other=0.0)
-            negative = tl.where(own, column.to(tl.int32), tl.load(aliases + column, mask=is_negative, other=0))
-            row = tl.where(is_negative, negative, context).to(tl.int64)
-            here = near | is_negative
-            v_at = words + word * step + d
-            u_at = contexts + row[:, None] * step + d[None, :]
-            whole = here[:, None] & wide[None, :]
-            # From the cache that all walks share: nearer ones would go on showing what was.
-            v = tl.load(v_at, mask=wide, other=0.0, cache_modifier=".cg")
-            u = tl.load(u_at, mask=whole, other=0.0, cache_modifier=".cg")
-            score = tl.sum(u * v[None, :], axis=1)
-            bounded = tl.minimum(tl.maximum(score, -_MAX_SCORE), _MAX_SCORE)
-            weight = n.to(tl.float32) * share
-            minus_log = tl.log(1 + tl.exp(bounded))  # -log sigma(-s)
-            sigma = 1 / (1 + tl.exp(-bounded))
-            rate = first_rate + slope * (t - start).to(tl.float32)
-            c = tl.where(near, rate * (1 - sigma), tl.where(is_negative, -rate * weight * sigma, 0.0))
-            part_of_loss = tl.where(near, minus_log - score, tl.where(is_negative, weight * minus_log, 0.0))
-            tl.atomic_add(v_at, tl.sum(c[:, None] * u, axis=0), mask=wide, sem="relaxed")
-            tl.atomic_add(u_at, c[:, None] * v[None, :], mask=whole, sem="relaxed")
-            count += n
-            loss += tl.sum(part_of_loss).to(tl.float64)
+        changed = tl.where(wide, n, 0) > 0
+        v_at = words + word.to(tl.int64) * step + d
+        u_at = contexts + row.to(tl.int64)[:, None] * step + d[None, :]
+        whole = here[:, None] & wide[None, :]
+        # From the cache that all walks share: nearer ones would go on showing what was.
+        v = tl.load(v_at, mask=changed, other=0.0, cache_modifier=".cg")
+        u = tl.load(u_at, mask=whole, other=0.0, cache_modifier=".cg")
+        score = tl.sum(u * v[None, :], axis=1)
+        bounded = tl.minimum(tl.maximum(score, -_MAX_SCORE), _MAX_SCORE)
+        weight = n.to(tl.float32) * share
+        minus_log = tl.log(1 + tl.exp(bounded))  # -log sigma(-s)
+        sigma = 1 / (1 + tl.exp(-bounded))
+        rate = first_rate + slope * (t - start).to(tl.float32)
+        c = tl.where(near, rate * (1 - sigma), tl.where(here, -rate * weight * sigma, 0.0))
+        tl.atomic_add(v_at, tl.sum(c[:, None] * u, axis=0), mask=changed, sem="relaxed")
+        tl.atomic_add(u_at, c[:, None] * v[None, :], mask=whole, sem="relaxed")
+        loss += tl.where(near, minus_log - score, tl.where(here, weight * minus_log, 0.0)).to(tl.float64)
+        count += n
+        word, row = next_word, next_row
     tl.store(pairs + part, count)
-    tl.store(losses + part, loss)
+    tl.store(losses + part, tl.sum(loss))

@@ -18,6 +18,7 @@ from torch.autograd.graph import increment_version
 from porism.errors import DivergedError, MissingExtra, RecipeError, ShapeError
 from porism.layers.operands import MOST, check_operands
 from porism.layers.skipgram import SkipGram
+from porism.layers.skipgram.kernels.constants import ALIGNED
 from porism.layers.skipgram.noise import POWER, Noise
 from porism.tasks.words.model.merging import merge_scales
 from porism.tasks.words.recipes import WordsRecipe
@@ -82,9 +83,6 @@ class KernelStep:
 
 END = -1
 """Between sentences: no window reaches over it."""
-
-ALIGNED = 8
-"""Rows are padded with zeros to a multiple of this, so that kernels need no remainder."""
 
 LARGEST_BLOCK = 512
 MOST_WEIGHT = 1.5
