@@ -3,6 +3,8 @@
 The same sums, and the same random numbers for a place in the text, as in numba.py. A walk goes word by word: it reads
 the rows of contexts and negatives together, and adds what they change by in single operations of the memory, so that
 no change is lost. Walks do not wait for one another, and a row may be a few words old when it is read.
+
+How many words are kept stays on the GPU, so that nothing waits for it between the kernels.
 """
 
 import torch
@@ -22,43 +24,53 @@ _INCREMENT, _FIRST, _SECOND, _MAX_SCORE, _ALIGNED = (
     tl.constexpr(number) for number in (SPLITMIX_INCREMENT, SPLITMIX_FIRST, SPLITMIX_SECOND, MAX_SCORE, ALIGNED)
 )
 
+_BLOCK = 1024
 
-def subsample(tokens: Tensor, keep: Tensor, seed: int) -> Tensor:
-    """The tokens that chance keeps, word w with probability keep[w], and all ends of sentences."""
-    kept = torch.empty_like(tokens, dtype=torch.bool)
-    if len(tokens):
-        block = 1024
-        _keep[(triton.cdiv(len(tokens), block),)](tokens, keep, _number(seed, tokens), kept, len(tokens), BLOCK=block)
-    return tokens[kept]
+
+def subsample(tokens: Tensor, keep: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """The tokens that chance keeps, word w with probability keep[w], and all ends of sentences; how many they are.
+
+    Shapes: tokens (T,), keep (V,) -> (T,) with ends of sentences after what is kept, (1,).
+    """
+    kept, taken = torch.full_like(tokens, -1), torch.empty_like(tokens, dtype=torch.bool)
+    if len(tokens) == 0:
+        return kept, torch.zeros(1, dtype=torch.int64, device=tokens.device)
+    grid, block = (triton.cdiv(len(tokens), _BLOCK),), _BLOCK
+    _keep[grid](tokens, keep, _number(seed, tokens), taken, len(tokens), BLOCK=block)
+    places = taken.cumsum(0)
+    _gather[grid](tokens, taken, places, kept, len(tokens), BLOCK=block)
+    return kept, places[-1:]
 
 
 def walk(
-    kept: Tensor, words: Tensor, contexts: Tensor, thresholds: Tensor, aliases: Tensor,
+    kept: Tensor, length: Tensor, words: Tensor, contexts: Tensor, thresholds: Tensor, aliases: Tensor,
     window: int, negatives: int, share: float, first_rate: float, last_rate: float, seed: int, walks: int,
-) -> tuple[int, float]:  # fmt: skip
-    """Changes words and contexts (V, P), each walk on its own stretch of the text; answers pairs and loss."""
-    if len(kept) == 0:
-        return 0, 0.0
-    # Every walk has a word to begin with.
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Changes words and contexts (V, P), each walk on its own stretch of the first `length` tokens.
+
+    Returns: pairs and loss, (walks,).
+    """
+    # On average a walk has a word at least.
     walks = max(1, min(walks, len(kept)))
-    sentences = (kept < 0).cumsum(0, dtype=torch.int32)
     pairs = torch.zeros(walks, dtype=torch.int64, device=kept.device)
     losses = torch.zeros(walks, dtype=torch.float64, device=kept.device)
+    if len(kept) == 0:
+        return pairs, losses
+    sentences = (kept < 0).cumsum(0, dtype=torch.int32)
     met = 2 * window + negatives
-    block = 64
     table = torch.empty(len(kept), met, dtype=torch.int32, device=kept.device)
-    rows = triton.next_power_of_2(met)
+    rows, block = triton.next_power_of_2(met), 64
     _look_up[(triton.cdiv(len(kept), block),)](
-        kept, sentences, thresholds, aliases, _number(seed, kept), table, len(kept), len(words),
+        kept, length, sentences, thresholds, aliases, _number(seed, kept), table, len(words),
         WINDOW=window, NEGATIVES=negatives, ROWS=rows, BLOCK=block,
     )  # fmt: skip
     width = triton.next_power_of_2(words.shape[1])
     _walk[(walks,)](
-        kept, table, words, contexts, pairs, losses,
-        len(kept), words.shape[1] // ALIGNED, share, first_rate, last_rate,
+        kept, length, table, words, contexts, pairs, losses,
+        words.shape[1] // ALIGNED, share, first_rate, last_rate,
         CONTEXTS=2 * window, MET=met, ROWS=rows, WIDTH=width, num_warps=_warps(rows * width),
     )  # fmt: skip
-    return int(pairs.sum()), float(losses.sum())
+    return pairs, losses
 
 
 def _warps(numbers: int) -> int:
@@ -92,15 +104,27 @@ def _keep(
 
 
 @triton.jit
+def _gather(
+    tokens: tl.tensor, taken: tl.tensor, places: tl.tensor, kept: tl.tensor, length: tl.tensor, BLOCK: tl.constexpr
+) -> None:
+    """Moves what is taken to its place, counted from 1."""
+    t = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = tl.load(taken + t, mask=t < length, other=0) != 0
+    place = tl.load(places + t, mask=mask, other=1)
+    tl.store(kept + place - 1, tl.load(tokens + t, mask=mask, other=-1), mask=mask)
+
+
+@triton.jit
 def _look_up(
-    kept: tl.tensor, sentences: tl.tensor, thresholds: tl.tensor, aliases: tl.tensor, seed: tl.tensor,
-    table: tl.tensor, length: tl.tensor, vocabulary: tl.tensor,
+    kept: tl.tensor, kept_length: tl.tensor, sentences: tl.tensor, thresholds: tl.tensor, aliases: tl.tensor,
+    seed: tl.tensor, table: tl.tensor, vocabulary: tl.tensor,
     WINDOW: tl.constexpr, NEGATIVES: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ) -> None:  # fmt: skip
     """The rows that each word of the text meets, (T, 2 WINDOW + NEGATIVES): contexts before it and after it, negatives.
 
     -1 for a context that is not there, and for all where a word has none.
     """
+    length = tl.load(kept_length)
     t = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     r = tl.arange(0, ROWS)[None, :]
     is_context, is_negative = r < 2 * WINDOW, (r >= 2 * WINDOW) & (r < 2 * WINDOW + NEGATIVES)
@@ -129,10 +153,12 @@ def _look_up(
 
 @triton.jit
 def _walk(
-    kept: tl.tensor, table: tl.tensor, words: tl.tensor, contexts: tl.tensor, pairs: tl.tensor, losses: tl.tensor,
-    length: tl.tensor, steps: tl.tensor, share: tl.tensor, first_rate: tl.tensor, last_rate: tl.tensor,
+    kept: tl.tensor, kept_length: tl.tensor, table: tl.tensor, words: tl.tensor, contexts: tl.tensor,
+    pairs: tl.tensor, losses: tl.tensor,
+    steps: tl.tensor, share: tl.tensor, first_rate: tl.tensor, last_rate: tl.tensor,
     CONTEXTS: tl.constexpr, MET: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ) -> None:  # fmt: skip
+    length = tl.load(kept_length)
     part, parts = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
     start, end = length * part // parts, length * (part + 1) // parts
     slope = (last_rate - first_rate) / tl.maximum(1, end - start).to(tl.float32)

@@ -209,8 +209,7 @@ class Trainer:
     def train(self, tokens: Tensor) -> ChunkResult:
         """Once through a chunk: (T,) int32 numbers of words, END between sentences."""
         self._prepare()
-        _check_tokens(tokens, len(self.words))
-        real = int((tokens >= 0).sum())
+        real = _counted_tokens(tokens, len(self.words))
         # Two random streams for a chunk, one to drop words and one to draw them, that no other chunk shares.
         drop, draw = np.random.SeedSequence([self.seed, self.done]).generate_state(2, np.uint64)
         rates = self.rate_after(self.done), self.rate_after(self.done + real)
@@ -253,12 +252,14 @@ class Trainer:
         """The same on a GPU."""
         from porism.layers.skipgram.kernels import triton
 
-        kept = triton.subsample(tokens, self._keep, int(drop))
-        pairs, loss = triton.walk(
-            kept, self.words, self.contexts, self._thresholds, self._aliases, self.window,
+        kept, length = triton.subsample(tokens, self._keep, int(drop))
+        pairs, losses = triton.walk(
+            kept, length, self.words, self.contexts, self._thresholds, self._aliases, self.window,
             self.negatives * self.draws, 1 / self.draws, *rates, int(draw), min(self._block, self._streams()),
         )  # fmt: skip
-        return int((kept >= 0).sum()), pairs, loss
+        # Read together: each time that a number is waited for the GPU stands still.
+        words, all_pairs, loss = torch.stack([(kept >= 0).sum(), pairs.sum(), losses.sum()]).tolist()
+        return int(words), int(all_pairs), loss
 
     def _streams(self) -> int:
         """Parts of the text that are trained on at once."""
@@ -267,7 +268,7 @@ class Trainer:
     def _check_health(self, loss: float) -> None:
         """Raises where training has diverged."""
         # A row with NaN makes the sum NaN; checking each one would take longer.
-        finite = math.isfinite(float(self.words.sum()) + float(self.contexts.sum()))
+        finite = math.isfinite(float(self.words.sum().double() + self.contexts.sum().double()))
         # The loss of vectors of zeros.
         at_zero = (1 + self.negatives) * math.log(2)
         if not finite or loss > MOST_LOSS * at_zero:
@@ -388,7 +389,8 @@ def _check_whole(name: str, value: Any, least: int = 1, most: int = MOST, other:
         raise RecipeError(f"skipgram: {name} is {value!r}. Give a whole number from {least} to {most}{other}.")
 
 
-def _check_tokens(tokens: Tensor, vocabulary: int) -> None:
+def _counted_tokens(tokens: Tensor, vocabulary: int) -> int:
+    """The words of a chunk, ends of sentences left out, once it is checked."""
     if not isinstance(tokens, Tensor) or tokens.layout is not torch.strided or tokens.is_meta:
         kind = f"{tokens.layout} on {tokens.device}" if isinstance(tokens, Tensor) else type(tokens).__name__
         raise ShapeError(f"skipgram: tokens are {kind}, expected a dense tensor with numbers. Use torch.tensor.")
@@ -398,10 +400,11 @@ def _check_tokens(tokens: Tensor, vocabulary: int) -> None:
             "Convert with tokens.int()."
         )
     if len(tokens) == 0:
-        return
-    least, most = (int(x) for x in tokens.aminmax())
+        return 0
+    least, most, words = torch.stack([*tokens.aminmax(), (tokens >= 0).sum()]).tolist()
     if not END <= least <= most < vocabulary:
         raise ShapeError(
             f"skipgram: tokens run from {least} to {most}, expected 0 to {vocabulary - 1}, "
             f"and {END} between sentences. Leave out words that are not in the vocabulary."
         )
+    return int(words)
