@@ -103,7 +103,7 @@ def test_a_text_that_is_read_anew_trains_the_same(
 ) -> None:
     kept = trained(grammar, tmp_path / "kept", "deterministic=true")
     # As if no text fitted.
-    monkeypatch.setattr("porism.tasks.words.data.batches.BYTES_A_TOKEN", 2**40)
+    monkeypatch.setattr("porism.tasks.words.data.corpus.BYTES_A_TOKEN", 2**40)
     assert torch.equal(kept, trained(grammar, tmp_path / "anew", "deterministic=true"))
 
 

@@ -14,10 +14,8 @@ _LETTER = rf"(?:(?![{IDEOGRAPHS}])\w)"
 WORD = re.compile(rf"[{IDEOGRAPHS}]|\d+(?:[.,]\d+)+|{_LETTER}+(?:['’-]{_LETTER}+)*|[^\w\s]")
 """A character of those, a number with its points, a word with its hyphens and apostrophes, or a mark."""
 _WORD_OR_END = re.compile(rf"{WORD.pattern}|\n")
-# The same where a text is ASCII, which has none of those characters: several times as fast.
-_ASCII_WORD_OR_END = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['-]\w+)*|[^\w\s]|\n", re.ASCII)
 
 
 def spaced(text: str) -> str:
     """The text with white space around every word and mark, its ends of lines kept."""
-    return " ".join((_ASCII_WORD_OR_END if text.isascii() else _WORD_OR_END).findall(text))
+    return " ".join(_WORD_OR_END.findall(text))

@@ -22,18 +22,21 @@ def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> StreamedCorpus:
     return StreamedCorpus.counted("text", {"train": (TextSource(str(file)),)}, READING)
 
 
-def test_what_is_cached_and_what_is_mapped_is_the_same(
+def test_what_is_kept_read_again_and_mapped_is_the_same(
     corpus: StreamedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PORISM_DATA", str(tmp_path / "cache"))
-    cached = Chunks(corpus)
-    mapped = Chunks(replace(corpus, reading=replace(READING, memory=0)))
-    order = [3, 0, 1, 2, len(cached) - 1, 0, 7, 8, 3]
-    assert len(cached) == len(mapped) > 10
+    kept, read = Chunks(corpus), Chunks(replace(corpus, kept=None))
+    mapped = Chunks(replace(corpus, kept=None, reading=replace(READING, memory=0)))
+    assert (kept.mapped is None, read.mapped is None, mapped.mapped is None) == (True, True, False)
+    order = [3, 0, 1, 2, len(kept) - 1, 0, 7, 8, 3]
+    assert len(kept) == len(read) == len(mapped) > 10
     for number in order:
-        assert torch.equal(cached[number][0], mapped[number][0])
-        assert torch.equal(cached[number][1], mapped[number][1])
-    assert cached[3][0] is cached[3][0]
+        for other in (read, mapped):
+            assert torch.equal(kept[number][0], other[number][0])
+            assert torch.equal(kept[number][1], other[number][1])
+    assert kept[3][0] is kept[3][0]
+    assert read[3][0] is read[3][0]
     assert mapped[3][0] is not mapped[3][0]
 
 

@@ -81,6 +81,23 @@ def test_the_fingerprint_is_of_what_is_read() -> None:
     assert counted().fingerprint != counted(replace(READING, lower=False)).fingerprint
 
 
+@pytest.mark.parametrize("least_count", [1, 5])
+def test_counting_keeps_the_tokens_that_reading_again_finds(least_count: int) -> None:
+    # Lines come several times, so that some words come less than five times and some more often.
+    lines = [line for number, line in enumerate(LINES) for _ in range(number % 9)]
+    corpus = counted(replace(READING, least_count=least_count), lines)
+    assert corpus.kept is not None
+    assert [len(tokens) > 0 for tokens in corpus.kept] == [True] * len(corpus)
+    assert np.concatenate(corpus.kept).tolist() == training_tokens(corpus)
+
+
+def test_no_tokens_are_kept_where_they_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = counted().words
+    for room, kept in ((words, True), (words - 1, False)):
+        monkeypatch.setattr("porism.tasks.words.data.corpus.BYTES_A_TOKEN", 2**20 * READING.memory / 2 / room)
+        assert (counted().kept is not None) == kept
+
+
 def test_a_full_table_forgets_rare_words_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = counted()
     assert whole.pruned == 0
@@ -88,6 +105,8 @@ def test_a_full_table_forgets_rare_words_and_says_so(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("porism.tasks.words.data.corpus.BYTES_A_TABLE_WORD", 2**14)
     small = counted(replace(READING, memory=1))
     assert small.pruned > 0
+    # Numbers of words changed on the way.
+    assert small.kept is None
     assert len(small.vocabulary) < 100
     assert {"the", "line", "of", "words"} <= set(small.vocabulary.words)
     assert set(small.vocabulary.words) <= set(whole.vocabulary.words)

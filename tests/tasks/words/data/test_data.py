@@ -4,6 +4,8 @@ import gzip
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from porism.errors import DataError
 from porism.runs.recipe import override
@@ -12,6 +14,7 @@ from porism.tasks.blocks.words_and_marks import WORD, spaced
 from porism.tasks.language.data.tokenizer import get_tokenizer
 from porism.tasks.words.data import load_corpus
 from porism.tasks.words.data.corpus import ReadingOptions
+from porism.tasks.words.data.spaced_numba import spaced_bytes
 from porism.tasks.words.recipes import RECIPES
 from porism.tasks.words.task import Words
 
@@ -68,13 +71,15 @@ def test_known_corpora_and_given_splits_stay_as_they_are(tmp_path: Path) -> None
     assert load_corpus(str(tmp_path), ALL, "words").vocabulary.words == ("rain", ",")
 
 
-@pytest.mark.parametrize("line", [TALK, "a3.5 3.5-inch x_1 'quoted' 1,000,000 - -- e.g. U.S.A. f(x)=y\tz\r\nend", "\n"])
-def test_ascii_text_is_cut_as_any_other(line: str) -> None:
-    """It has a pattern of its own, which is faster."""
-    plain = line.encode("ascii", errors="ignore").decode()
-    words = [word for part in plain.split("\n") for word in (*WORD.findall(part), "\n")][:-1]
-    assert spaced(plain).split(" ") == words
-    assert spaced(f"{plain} é").split(" ") == [*words, "é"]
+MARKS = "ab1_.,'- \n\t\r\x1c\x1f!\u00e9\u00a0\u3000\u65e5\u2019\u00b2\u0663\x85\u2028"
+
+
+@example(TALK)
+@example("a3.5 3.5-inch x_1 'quoted' 1,000,000 - -- e.g. U.S.A. f(x)=y\tz\r\nend")
+@given(st.text(st.one_of(st.sampled_from(MARKS), st.characters(exclude_categories=["Cs"]))))
+def test_bytes_are_cut_as_text_is(text: str) -> None:
+    words = [word for part in text.split("\n") for word in (*WORD.findall(part), "\n")][:-1]
+    assert spaced_bytes(text.encode()).decode() == spaced(text) == " ".join(words)
 
 
 def test_what_has_no_vector_is_counted_and_told(tmp_path: Path) -> None:

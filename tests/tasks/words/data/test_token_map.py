@@ -50,7 +50,7 @@ def test_vectors_are_those_of_the_text_in_memory(tmp_path: Path, cache: Path, mo
     text.write_text("\n".join(" ".join(f"w{number}" for number in line) for line in lines))
     in_memory = trained(text)
     assert not cache.exists()
-    monkeypatch.setattr("porism.tasks.words.data.batches.BYTES_A_TOKEN", 2**20)
+    monkeypatch.setattr("porism.tasks.words.data.corpus.BYTES_A_TOKEN", 2**20)
     assert torch.equal(trained(text), in_memory)
     (entry,) = cache.iterdir()
     assert sorted(file.name for file in entry.iterdir()) == [INDEX, TOKENS]

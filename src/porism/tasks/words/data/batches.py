@@ -11,12 +11,10 @@ from torch.nn.functional import pad
 
 from porism.layers.skipgram.noise import Noise
 from porism.tasks.blocks.batches import LazyBatches
-from porism.tasks.words.data.corpus import MIB, Reader, StreamedCorpus
+from porism.tasks.words.data.corpus import Reader, StreamedCorpus
 from porism.tasks.words.data.token_map import TokenMap
 from porism.tasks.words.model.trainer import END
 from porism.training.task import Batch
-
-BYTES_A_TOKEN = 4
 
 
 class Chunks(LazyBatches):
@@ -25,14 +23,14 @@ class Chunks(LazyBatches):
 
     >>> tokens, position = Chunks(corpus)[0]
 
-    Tokens that fill at most half of the memory are cached. Those of a larger text are written to a file, which is
-    mapped (`TokenMap`).
+    Tokens that fill at most half of the memory are cached: those that counting has kept, or each chunk once it is read.
+    Those of a larger text are written to a file, which is mapped (`TokenMap`).
     """
 
     def __init__(self, corpus: StreamedCorpus) -> None:
         self._corpus = corpus
         self._reader = Reader(corpus.texts["train"])
-        self._map = None if fit_in_memory(corpus) else TokenMap.of(corpus)
+        self._map = None if corpus.reading.has_room(corpus.words) else TokenMap.of(corpus)
         self._cached: dict[int, Batch] = {}
         # One thread, since a file has one reading position.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="words")
@@ -49,6 +47,8 @@ class Chunks(LazyBatches):
     def batch(self, number: int) -> Batch:
         if number in self._cached:
             return self._cached[number]
+        if self._corpus.kept is not None:
+            return self._cached.setdefault(number, self._read(number))
         future = self._ahead[1] if self._ahead and self._ahead[0] == number else self._submit(number)
         following = (number + 1) % len(self)
         self._ahead = None if following in self._cached else (following, self._submit(following))
@@ -62,15 +62,13 @@ class Chunks(LazyBatches):
 
     def _read(self, number: int) -> Batch:
         chunk = self._corpus.chunk(number)
-        if self._map is not None:
-            return torch.from_numpy(self._map.chunk(number)), torch.tensor([chunk.previous, chunk.words])
-        tokens, words, _ = self._corpus.tokens(chunk, self._reader)
-        return torch.from_numpy(tokens), torch.tensor([chunk.previous, words])
-
-
-def fit_in_memory(corpus: StreamedCorpus) -> bool:
-    """Whether the tokens of a corpus fill at most half of the memory they may take."""
-    return 2 * BYTES_A_TOKEN * corpus.words <= corpus.reading.memory * MIB
+        if self._corpus.kept is not None:
+            tokens = self._corpus.kept[number]
+        elif self._map is not None:
+            tokens = self._map.chunk(number)
+        else:
+            tokens = self._corpus.tokens(chunk, self._reader).tokens
+        return torch.from_numpy(tokens), torch.tensor([chunk.previous, chunk.words])
 
 
 class CorpusPass(LazyBatches):

@@ -10,7 +10,7 @@ import io
 import weakref
 import zlib
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from porism.errors import DataError
 from porism.tasks.blocks.download import COMPRESSED, check_unpacked, open_content, readable
 from porism.tasks.blocks.texts import check_encoding
-from porism.tasks.blocks.words_and_marks import spaced
-from porism.tasks.words.data.vocabulary import Split, TokenizedChunk, WordCounts, WordTable
+from porism.tasks.words.data.vocabulary import Split, TokenizedChunk, WordCounts, WordTable, kernels
 from porism.tasks.words.model.trainer import END
 
 BOM = b"\xef\xbb\xbf"
@@ -103,8 +102,12 @@ class TextSource:
             chunk = chunk.removeprefix(BOM)
         if b"\0" in chunk:
             raise DataError(f"{self.name}, byte {offset + chunk.index(0)}: a zero byte, so no text. Give a text file.")
-        marks_apart = tokenizer == "words"
-        if chunk.isascii() and not marks_apart:
+        text = self._in_case(chunk, offset, lower)
+        return kernels("spaced_numba").spaced_bytes(text) if tokenizer == "words" else text
+
+    def _in_case(self, chunk: bytes, offset: int, lower: bool) -> bytes:
+        """A chunk of UTF-8, in lower case on request."""
+        if chunk.isascii():
             return chunk.lower() if lower else chunk
         try:
             text = chunk.decode()
@@ -113,8 +116,7 @@ class TextSource:
                 f"{self.name}, byte {offset + error.start}: 0x{chunk[error.start]:02x} is not UTF-8. "
                 "Give a text file, converted to UTF-8 if need be."
             ) from None
-        text = text.lower() if lower else text
-        return (spaced(text) if marks_apart else text).encode()
+        return text.lower().encode() if lower else chunk
 
     def _after_last_word(self, block: bytes, offset: int) -> int:
         end = 1 + max(block.rfind(white) for white in b" \n\t\r")
@@ -155,6 +157,7 @@ CHUNKS_IN_MEMORY = 16
 """That would fill the memory. One chunk is trained on and one is read ahead, each as bytes, as text and as tokens."""
 FEWEST_CHUNKS = 8
 """Of a text, so that there is progress to see."""
+BYTES_A_TOKEN = 4
 BYTES_A_TABLE_WORD = 64
 """In the table of counts: hash, slot, number, letters."""
 HELD_WORDS = 20_000
@@ -195,6 +198,10 @@ class ReadingOptions:
         size = min(self.chunk_words * BYTES_A_WORD, self.memory * MIB // CHUNKS_IN_MEMORY, size // FEWEST_CHUNKS)
         return max(size, min(LEAST_CHUNK, self.chunk_words * BYTES_A_WORD))
 
+    def has_room(self, words: int) -> bool:
+        """Whether the tokens of so many words fill at most half of the memory they may take."""
+        return 2 * BYTES_A_TOKEN * words <= self.memory * MIB
+
 
 @dataclass(eq=False)
 class StreamedCorpus:
@@ -215,6 +222,8 @@ class StreamedCorpus:
     fingerprint: str
     pruned: int
     """Words seen so often or less were dropped whenever the table was full while counting; 0 if it never was."""
+    kept: Sequence[NDArray[np.int32]] | None = None
+    """The tokens of each chunk, from counting; None where there was no room for them, or another process counted."""
 
     @classmethod
     def counted(cls, name: str, texts: Mapping[str, tuple[TextSource, ...]], reading: ReadingOptions) -> Self:
@@ -227,7 +236,8 @@ class StreamedCorpus:
                 counter.check(text)
         vocabulary = WordCounts.counted(counter.table, reading.least_count, name)
         table = np.frombuffer(counter.rows, np.int64).reshape(-1, len(Chunk._fields))
-        return cls(name, texts, reading, vocabulary, table, counter.digest.hexdigest(), counter.pruned)
+        kept = counter.kept and renumbered(counter.kept, counter.table, vocabulary)
+        return cls(name, texts, reading, vocabulary, table, counter.digest.hexdigest(), counter.pruned, kept)
 
     @cached_property
     def word_table(self) -> WordTable:
@@ -297,18 +307,25 @@ class Counter:
         self.rows = array("q")
         self.digest = hashlib.sha256()
         self.pruned = 0
+        self.kept: list[NDArray[np.int32]] | None = []
+        """Each chunk as numbers of the table, while there is room."""
         self._sentence = self._previous = 0
         self._most = max(2, reading.memory * MIB // BYTES_A_TABLE_WORD)
 
     def count(self, number: int, text: TextSource) -> None:
         for offset, content, plain in self._chunks(text):
-            _, words, following = self.table.count(plain, self._sentence, self.split)
+            tokens, words, following = self.table.count(plain, self._sentence, self.split)
             position = Chunk(number, offset, len(content), self._sentence, words, self._previous, zlib.crc32(content))
             self.rows.extend(position)
             self._sentence, self._previous = following, self._previous + words
             while len(self.table) > self._most:
                 self.pruned += 1
                 self.table = self.table.without_rare(self.pruned)
+            if self.pruned or not self.reading.has_room(self._previous):
+                self.kept = None
+            if self.kept is not None:
+                # Of an array with room for a token in every byte.
+                self.kept.append(tokens.copy())
 
     def check(self, text: TextSource) -> None:
         """Only for the fingerprint, and for errors in it."""
@@ -323,6 +340,17 @@ class Counter:
             yield offset, content, plain
         # One text must not run into the next.
         self.digest.update(b"\0")
+
+
+def renumbered(chunks: list[NDArray[np.int32]], table: WordTable, vocabulary: WordCounts) -> list[NDArray[np.int32]]:
+    """Chunks of a table's numbers as ids of the vocabulary, without the words that have none."""
+    unknown = END - 1
+    ids = np.array([vocabulary.index.get(word.decode(), unknown) for word in table.words()], np.int32)
+    for number, tokens in enumerate(chunks):
+        found = np.where(tokens == END, np.int32(END), ids[tokens])
+        # One after another in the same list, so that hardly more than once all of them is in memory.
+        chunks[number] = found[found != unknown]
+    return chunks
 
 
 def held_every(texts: Mapping[str, tuple[TextSource, ...]], reading: ReadingOptions) -> int:

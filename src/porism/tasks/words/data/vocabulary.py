@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple, Self
@@ -50,7 +51,7 @@ class WordTable:
     """A hash table of words and their ids: word n is letters[starts[n] : starts[n + 1]]."""
 
     def __init__(self, words: Sequence[bytes] = ()) -> None:
-        self._kernels = _kernels()
+        self._kernels = kernels("tokenize_numba")
         self._size = 0
         self._letters = np.zeros(0, np.uint8)
         self._starts = np.zeros(1, np.int64)
@@ -136,12 +137,12 @@ def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
     return grown
 
 
-def _kernels() -> ModuleType:
+def kernels(name: str) -> ModuleType:
+    """A module beside this one that numba compiles."""
     try:
-        import porism.tasks.words.data.tokenize_numba as kernels
+        return import_module(f"{__package__}.{name}")
     except ImportError:
         raise MissingExtra('reading words needs numba, which is not installed: pip install "porism[words]"') from None
-    return kernels
 
 
 @dataclass(frozen=True)
