@@ -58,6 +58,18 @@ def test_a_chunk_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert on_device(trainer(text(50))).train(text(50)[:0]).pairs == 0
 
 
+def test_ends_of_sentences_alone_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So kernels are compiled before the clock starts."""
+    monkeypatch.setattr(Trainer, "_streams", lambda self: 2)
+    made = on_device(trainer(text(50)))
+    made.contexts += 1
+    before = made.words.clone(), made.contexts.clone()
+    result = made.train(torch.full((2,), -1, dtype=torch.int32))
+    assert (result.tokens, result.kept, result.pairs, made.done) == (0, 0, 0, 0)
+    assert torch.equal(made.words, before[0])
+    assert torch.equal(made.contexts, before[1])
+
+
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a CUDA device")
 def test_the_same_bits_are_not_promised_on_a_gpu() -> None:
     with pytest.raises(RecipeError, match="deterministic is for a CPU"):

@@ -63,7 +63,13 @@ def product(h: tl.tensor, w: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
     if INTERPRETED:  # which would multiply the bit patterns of bfloat16
         h = h.to(tl.float32)
         w = w.to(tl.float32)
-    return tl.sum(tl.dot(h, w, input_precision=PRECISION), axis=0)
+    parts = tl.dot(h, w, input_precision=PRECISION)
+    # Split moves what belongs together into one thread by whole vectors; tl.sum would go number by number.
+    parts = tl.reshape(tl.permute(parts, (1, 2, 0)), (parts.shape[1], parts.shape[2], 2, 2))
+    even, odd = tl.split(parts)
+    first, third = tl.split(even)
+    second, fourth = tl.split(odd)
+    return (first + second) + (third + fourth)
 
 
 @triton.jit

@@ -91,7 +91,7 @@ def _mixed(state: tl.tensor) -> tl.tensor:
     return state ^ (state >> 31)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def _keep(
     tokens: tl.tensor, keep: tl.tensor, seed: tl.tensor, kept: tl.tensor, length: tl.tensor, BLOCK: tl.constexpr
 ) -> None:
@@ -103,7 +103,7 @@ def _keep(
     tl.store(kept + t, (word < 0) | (chance < tl.load(keep + word, mask=word >= 0, other=1.0)), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def _gather(
     tokens: tl.tensor, taken: tl.tensor, places: tl.tensor, kept: tl.tensor, length: tl.tensor, BLOCK: tl.constexpr
 ) -> None:

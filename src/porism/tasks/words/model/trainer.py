@@ -53,9 +53,8 @@ class KernelStep:
         # Views: evaluation and checkpoints read what the kernels update.
         model.weight.data = self.trainer.words[:, : model.embedding_dim]
         model.context_weight.data = self.trainer.contexts[:, : model.embedding_dim]
-        if self.trainer.words.device.type == "cpu":
-            # Kernels are compiled at their first call, before the clock starts: an empty chunk changes nothing.
-            self.trainer.train(torch.empty(0, dtype=torch.int32))
+        # Kernels are compiled at their first call, before the clock starts: ends of sentences alone change nothing.
+        self.trainer.train(torch.full((2,), END, dtype=torch.int32, device=self.trainer.words.device))
 
     def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         tokens, position = batch
