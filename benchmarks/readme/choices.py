@@ -1,12 +1,15 @@
 """How settings were chosen: every grid that was tried on valid, and the row of the task's README that tells of it."""
 
+from collections.abc import Sequence
+from itertools import combinations
 from math import prod
 from statistics import fmean
 from typing import Any
 
+from porism.report.contest import LEAST_SEEDS, p_text
 from porism.report.numbers import score, with_margin
 from porism.runs.recipe import Recipe, settings
-from porism.runs.statistics import SIGNIFICANCE, interval, t_test
+from porism.runs.statistics import SIGNIFICANCE, holm, interval, t_test
 from readme.place import measured_on, rows_and_columns
 
 PLACE = "../../../../benchmarks/README.md#how-were-the-settings-of-recipes-chosen"
@@ -45,15 +48,14 @@ def row(recipe: Recipe, parts: list[Part]) -> str:
     lower = parts[0]["lower_is_better"]
     order = sorted(found, key=lambda name: fmean(found[name]), reverse=not lower)
     metric, best = parts[0]["metric"].replace("_", " "), order[0]
-    by = f"{metric}, the {'lowest' if lower else 'highest'}: {_mean(found[best])} at {best}"
+    by = f"{metric}, the {'lowest' if lower else 'highest'}: {_means(parts, best)} at {best}"
     if taken == best:
         others = [fmean(found[name]) for name in order[1:]]
         by += f"; {score(others[0])} to {score(others[-1])} the others" if len(others) > 1 else ""
     else:
-        chance = t_test([a - b for a, b in zip(found[best], found[taken], strict=True)])
-        told = "told" if chance is not None and chance < SIGNIFICANCE else "not told"
-        p = "" if chance is None else f", p = {chance:.2g}"
-        by += f"; taken is {_mean(found[taken])} at {taken}, {told} from it in pairs of seeds{p}"
+        by += f"; taken is {_means(parts, taken)} at {taken}, {_decided(found, best, taken, len(parts[0]['seeds']))}"
+    if edges := _edges(parts[0], best):
+        by += f"; the best lies on the edge of the grid in {_listed(edges)}, beyond which nothing was tried"
     values = _tried(parts[0])
     # Two grids, one after the other, need not have every combination.
     whole = prod(map(len, values.values())) == len(parts[0]["trials"])
@@ -91,6 +93,42 @@ def _scores(parts: list[Part]) -> dict[str, list[float]]:
     return {name: [value for one in found for value in one[name]] for name in found[0] if all(name in f for f in found)}
 
 
+def _means(parts: list[Part], name: str) -> str:
+    """Of a setting; where there are several sets of data, how far these differ is no error of the mean."""
+    single = [
+        (part["data"], next(t["valid"] for t in part["trials"] if _named(t["setting"]) == name)) for part in parts
+    ]
+    if len(parts) == 1:
+        return _mean(single[0][1])
+    each = _listed([f"{_mean(values)} on {data}" for data, values in single])
+    return f"{score(fmean(value for _, values in single for value in values))} ({each})"
+
+
+def _decided(found: dict[str, list[float]], best: str, taken: str, seeds: int) -> str:
+    """Whether the best is better than the one that is taken, as the sweep decides it: corrected for all pairs."""
+    pairs = list(combinations(found, 2))
+    p_values = [t_test([a - b for a, b in zip(found[one], found[two], strict=True)]) for one, two in pairs]
+    known = [p for p in p_values if p is not None]
+    if seeds < LEAST_SEEDS or len(known) < len(pairs):
+        return f"and which is better is not decided: that takes {LEAST_SEEDS} seeds"
+    here = next(number for number, pair in enumerate(pairs) if {best, taken} == set(pair))
+    corrected = holm(known)[here]
+    verdict = "and decided to be worse" if corrected < SIGNIFICANCE else "and not decided to be worse"
+    together = f", {p_text(corrected).removeprefix('= ')} after Holm's correction for {len(pairs)} comparisons"
+    return f"{verdict} in pairs of seeds: p {p_text(known[here])}{together}"
+
+
+def _edges(part: Part, name: str) -> list[str]:
+    """Fields whose value in this setting is the last one tried in a direction that can go on; below 0 none can."""
+    setting = _trials(part)[name]
+    ordered = {field: values for field, values in _tried(part).items() if not isinstance(setting[field], bool | str)}
+    return [
+        f"`{field}`"
+        for field, values in ordered.items()
+        if len(values) > 1 and (setting[field] == values[-1] or setting[field] == values[0] != 0)
+    ]
+
+
 def _tried(part: Part) -> dict[str, list[Any]]:
     fields = part["trials"][0]["setting"]
     return {field: sorted({trial["setting"][field] for trial in part["trials"]}) for field in fields}
@@ -109,7 +147,7 @@ def _value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _listed(values: list[Any]) -> str:
+def _listed(values: Sequence[Any]) -> str:
     *first, last = map(_value, values)
     return f"{', '.join(first)} and {last}" if first else last
 
