@@ -153,5 +153,5 @@ def attention_by_products(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 def align(scores: Tensor, labels: Tensor) -> Tensor:
     """The loss of recordings T long with targets of W labels, all of one length."""
     T, B, _ = scores.shape
-    lengths = torch.full((B,), T), torch.full((B,), labels.shape[1])
-    return functional.ctc_loss(scores.log_softmax(-1), labels, *lengths)
+    steps, targets = (torch.full((B,), length, device=scores.device) for length in (T, labels.shape[1]))
+    return functional.ctc_loss(scores.log_softmax(-1), labels, steps, targets)
