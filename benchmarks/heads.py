@@ -1,8 +1,7 @@
 """Is multi-head attention slower than one head of the same width?
 
     python benchmarks/heads.py                             A = 1 .. 64 on this CPU; writes results/heads.json
-    python benchmarks/heads.py --device cuda --dtype bfloat16 --lengths 512 4096 --batch 8 \
-        --out benchmarks/results/heads_cuda.json
+    python benchmarks/heads.py --device cuda --dtype bfloat16 --lengths 512 4096 --batch 8 --out heads_cuda.json
 
 A layer of width A * D = 512 attends a text to itself, causal, with A = 1, 2, 4 .. 64 heads of width D = 512 / A, with
 its four projections. The formulas say: as many multiplications for every A, and A T^2 exponentials, so A times as many.

@@ -114,5 +114,9 @@ def test_no_table_shows_a_result_of_earlier_rules() -> None:
     assert sum("rules" in result for result in made.values()) > 15
 
 
+def test_every_result_that_is_kept_has_a_table() -> None:
+    assert {file.stem for file in (tables.HERE / "results").glob("*.json")} <= tables.TABLES.keys()
+
+
 def test_what_is_not_measured_is_told(tmp_path: Path) -> None:
     assert tables.lines_of(tables.TABLES["grid"], tmp_path / "none.json") == ["*Not measured yet.*"]
