@@ -35,7 +35,9 @@ from porism.costing.counting.staging import not_traced
 from porism.costing.counting.target import NEEDS_NUMBERS, Target
 from porism.errors import PorismError
 from porism.training.device import hardware, versions
+from sources import checksums
 
+MEASURES = ("costing/counting", "costing/fitting")
 RESULT = Path(__file__).parent / "results" / "architectures.json"
 BATCH = 2
 LENGTHS = (128, 1024, 4096)
@@ -348,12 +350,16 @@ def main(models: tuple[str, ...] = (), seconds: int = 60, out: Path = RESULT, ho
     """
     if unknown := [name for name in models if name not in MODELS]:
         sys.exit(f"There is no architecture {unknown[0]!r} here. Choose from {', '.join(MODELS)}.")
-    kept = {row["model"]: row for row in json.loads(out.read_text())["results"]} if out.exists() else {}
+    before = json.loads(out.read_text()) if out.exists() else {"results": []}
+    kept = {row["model"]: row for row in before["results"]}
+    measured = models or tuple(name for name in MODELS if name not in kept)
     machine = {
         "hardware": hardware(torch.device("cpu")),
         "versions": versions() | {"transformers": version("transformers")},
+        # As long as models stay as they are, all are of the code that these were measured with.
+        "sources": checksums(MEASURES, "cpu") if {*kept} <= {*measured} else before["sources"],
     }
-    for name in models or [name for name in MODELS if name not in kept]:
+    for name in measured:
         row = alone(name, "measure", seconds)
         if sum(bool(other.get("hooks")) for other in kept.values()) < hooked:
             seen = alone(name, "hooks", seconds)

@@ -37,7 +37,9 @@ from porism.layers import (
 from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.attention.taylor import SeriesWarning, series_error
 from porism.training.device import versions
+from sources import checksums
 
+MEASURES = ("layers/attention/hybrid", "layers/attention/taylor", "layers/attention/window")
 RESULT = Path(__file__).parent / "results" / "attention_error.json"
 DEVIATIONS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 PARTS = (4, 8, 16)
@@ -177,6 +179,7 @@ def main(
     agreeing = sum(row["rightly"] for row in warned)
     print(f"the series warned exactly where its error passed {LIMIT:.0%} on {agreeing} of {len(warned)} inputs")
     result = {"versions": versions(), "width": WIDTH, "seeds": seeds, "limit": LIMIT, "heads": HEADS}
+    result["sources"] = checksums(MEASURES, "cpu")
     out.write_text(json.dumps({**result, "rows": rows, "watched": warned}, indent=1) + "\n")
     if wrong := [*broken(rows), *(f"it should have warned, or not: {row}" for row in warned if not row["rightly"])]:
         sys.exit("\n".join(wrong))

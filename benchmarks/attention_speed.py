@@ -29,6 +29,7 @@ from memory import peak_bytes
 from porism.layers import Pattern, taylor_attention, window_attention
 from turns import Step, in_turns, spread, times_faster
 
+MEASURES = ("layers/attention/taylor", "layers/attention/window")
 RESULT = Path(__file__).parent / "results" / "attention_speed.json"
 HEADS, WINDOW, WIDTH, NARROW = 8, 64, 64, 16
 SLIDING = Pattern("sliding", window_size=WINDOW)
@@ -173,7 +174,7 @@ def main(
     torch.set_num_threads(threads)
     check()
     settings = {"heads": HEADS, "window": WINDOW, "width": WIDTH, "narrow": NARROW, "turns": turns, "threads": threads}
-    kept = Kept(out, machine(torch.device("cpu"), ["local-attention"]), settings, resume)
+    kept = Kept(out, machine(torch.device("cpu"), ["local-attention"]), settings, resume, MEASURES)
     for T in lengths:
         kept.part(f"T={T}", partial(measured, T, turns))
     for way in ("window", "series") if longest else ():

@@ -16,6 +16,7 @@ import tyro
 from porism.files import write_atomically
 from porism.tasks import find
 from readme.choices import row, with_row
+from sources import recipe_settings
 
 HERE = Path(__file__).parent
 TASKS = HERE.parent / "src" / "porism" / "tasks"
@@ -24,6 +25,7 @@ TASKS = HERE.parent / "src" / "porism" / "tasks"
 def part_of(sweep: dict[str, Any], data: str) -> dict[str, Any]:
     """What is kept of a sweep: no folder, and of test nothing."""
     result = sweep["chosen"]["results"][0]
+    used, tried = recipe_settings(sweep["task"], [result["recipe"]]), sweep["trials"][0]["setting"]
     return {
         **{key: sweep[key] for key in ("task", "metric", "lower_is_better", "seeds")},
         "recipe": result["recipe"],
@@ -34,7 +36,13 @@ def part_of(sweep: dict[str, Any], data: str) -> dict[str, Any]:
         ],
         "hardware": result["hardware"],
         "versions": result["versions"],
+        "recipes": {name: _left_alone(settings, tried) for name, settings in used.items()},
     }
+
+
+def _left_alone(settings: dict[str, Any], tried: dict[str, Any]) -> dict[str, Any]:
+    """What all settings of a grid have in common."""
+    return {field: value for field, value in settings.items() if field not in tried}
 
 
 def joined(before: dict[str, Any] | None, part: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,14 @@ from counter_peers import versions as peer_versions
 from porism.costing.counting.count import count, total
 from porism.errors import MissingExtra
 from porism.training.device import hardware, versions
+from sources import checksums
 
+MEASURES = (
+    "costing/counting/count.py",
+    "costing/counting/flops.py",
+    "costing/counting/operators.py",
+    "costing/counting/passes.py",
+)
 RESULT = Path(__file__).parent / "results" / "counters.json"
 COUNTERS = (PORISM, *PEERS)
 PASSES = ("forward", "backward")
@@ -178,6 +185,7 @@ def main(device: str = "cpu", out: Path = RESULT) -> int:
     result = {
         "hardware": hardware(place),
         "versions": {**versions(), **peer_versions()},
+        "sources": checksums(MEASURES, place.type),
         "tally": tallies(rows),
         "rows": rows,
     }

@@ -36,6 +36,7 @@ from porism.layers.attention.window import window_decode
 from porism.testing.gradients import relative_error
 from turns import spread, times_faster
 
+MEASURES = ("layers/attention/hybrid", "layers/attention/softmax", "layers/attention/taylor", "layers/attention/window")
 RESULT = Path(__file__).parent / "results" / "decoding.json"
 A, D, H, W = 8, 16, 64, 64
 PART = 100
@@ -184,7 +185,7 @@ def main(
     torch.set_num_threads(threads)
     place = torch.device(device)
     settings = {"T": tokens, "A": A, "D": D, "H": H, "W": W, "part": PART, "turns": turns, "threads": threads}
-    kept = Kept(out, machine(place), settings, resume)
+    kept = Kept(out, machine(place), settings, resume, MEASURES)
     rows = kept.part("mechanisms", lambda: measured(tokens, turns, place))
     if wrong := [text for row in rows for text in failures(row)]:
         sys.exit("\n".join(wrong))

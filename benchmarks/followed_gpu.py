@@ -29,7 +29,9 @@ from porism import cost
 from porism.costing.counting.inputs import TensorSpec
 from porism.errors import PorismError
 from porism.training.device import hardware, versions
+from sources import checksums
 
+MEASURES = ("costing/counting",)
 RESULT = Path(__file__).parent / "results" / "followed_gpu.json"
 SIZES: tuple[dict[str, Any], ...] = ({"B": 2, "T": 16}, {"B": 3, "T": 40}, {"B": 4, "T": 129})
 MODELS = ("bert", "gpt2", "llama", "t5", "roberta", "mistral", "qwen2", "opt")
@@ -188,6 +190,7 @@ def main(processes: int = 2, out: Path = RESULT) -> None:
         row["kept"] = [kept(by_name[row["module"]], row["dtype"], dict(sizes)) for sizes in SIZES]
         print(json.dumps(row), flush=True)
     machine = {"hardware": hardware(torch.device("cuda")), "versions": versions()}
+    machine["sources"] = checksums(MEASURES, "cuda")
     out.write_text(json.dumps({**machine, "sizes": SIZES, "results": rows}, indent=1) + "\n")
     wrong = [f"{row['module']} {row['dtype']}" for row in rows if answer(row) == "wrong"]
     if wrong:

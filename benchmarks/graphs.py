@@ -38,6 +38,7 @@ from porism.layers.gcn import Propagated, SparseFeatures
 from porism.tasks.graphs.data.planetoid import planetoid_files, read_planetoid
 from turns import captured, spread, times_faster
 
+MEASURES = ("layers/gcn", "layers/dropout.py")
 RESULT = Path(__file__).parent / "results" / "graphs.json"
 HIDDEN, DROPOUT, RATE, DECAY = 16, 0.5, 0.01, 5e-4
 TRAINED, TESTED = slice(0, 140), slice(-1000, None)
@@ -290,7 +291,7 @@ def main(
     torch.set_num_threads(threads)
     place = torch.device(device)
     settings = {"device": device, "threads": threads, "hidden": HIDDEN, "optimizer": "Adam, fused"}
-    kept = Kept(out, machine(place, PACKAGES), settings, resume)
+    kept = Kept(out, machine(place, PACKAGES), settings, resume, MEASURES)
     if large:
         sizes = {"N": nodes, "E": edges, "D": WIDTH, "H": WIDTH, "classes": CLASSES, "epochs": large_epochs}
         kept.part("large sizes", lambda: sizes)

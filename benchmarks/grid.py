@@ -30,6 +30,7 @@ from porism.testing.gradients import relative_error
 from porism.training.device import choose_device
 from turns import Step, captured, in_turns, spread, times_faster
 
+MEASURES = ("layers/recurrent/grid", "layers/recurrent/grid/naive.py")
 RESULT = Path(__file__).parent / "results" / "grid.json"
 MOST_DIFFERENCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
 WARM_UP = 2
@@ -157,7 +158,7 @@ def main(turns: int = 7, threads: int = 2, device: str = "cpu", resume: bool = F
         types = (torch.bfloat16, torch.float32)
         sizes = [(128, 128, 28, dtype) for dtype in types]
         sizes += [(B, 128, side, dtype) for dtype in types for B in (1, 8, 32) for side in (64, 128, 256)]
-    kept = Kept(out, machine(place), {"threads": threads, "turns": turns}, resume)
+    kept = Kept(out, machine(place), {"threads": threads, "turns": turns}, resume, MEASURES)
     for B, H, side, dtype in sizes:
         name = f"B={B}, H={H}, {side} x {side}, {str(dtype).removeprefix('torch.')}"
         row = kept.part(name, partial(measured, B, 1, H, side, dtype, place, turns, pixels=side == 28))

@@ -24,6 +24,7 @@ from porism import Attention
 from porism.layers.attention.softmax.cost import cost
 from turns import Step, in_turns, milliseconds, spread, times_faster
 
+MEASURES = ("layers/attention/softmax",)
 WIDTH = 512
 HEADS = (1, 2, 4, 8, 16, 32, 64)
 RESULT = Path(__file__).parent / "results" / "heads.json"
@@ -91,7 +92,7 @@ def main(
     """
     torch.set_num_threads(1)
     settings = {"width": WIDTH, "batch": batch, "dtype": dtype, "turns": turns, "threads": 1}
-    kept = Kept(out, machine(torch.device(device)), settings, resume)
+    kept = Kept(out, machine(torch.device(device)), settings, resume, MEASURES)
     for T in lengths:
         kept.part(f"T={T}", partial(measured, T, batch, device, getattr(torch, dtype), turns))
 

@@ -23,6 +23,7 @@ from porism.layers.attention.hybrid.kernels import triton as kernels
 from porism.layers.attention.pattern import CAUSAL
 from series_gpu import HEADS, TOKENS, VALUES, WORST_ERROR, Attend, compared, error, full, inputs, series
 
+MEASURES = ("layers/attention/hybrid", "layers/attention/taylor")
 RESULT = Path(__file__).parent / "results" / "hybrid_gpu.json"
 
 
@@ -68,7 +69,7 @@ def main(
         "windows": windows,
         "turns": turns,
     }
-    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), settings, resume)
+    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), settings, resume, MEASURES)
     errors = kept.part(
         "errors",
         lambda: {

@@ -12,6 +12,13 @@ import tyro
 
 from trained import check_seeds, keep, table
 
+MEASURES = (
+    "tasks/images/data/augment.py",
+    "tasks/images/model/base.py",
+    "tasks/images/model/downsampling.py",
+    "tasks/images/model/residual.py",
+    "tasks/images/model/stacked.py",
+)
 RECIPES = ("pooled-clothes", "grid-4-clothes", "convolutional-clothes")
 
 
@@ -35,7 +42,7 @@ def main(
     runs: the folder of the comparison, one run for each recipe and seed; the same command goes on.
     """
     check_seeds(seeds)
-    keep(table("images", recipes, data, device, seeds, runs, row), out, runs)
+    keep(table("images", recipes, data, device, seeds, runs, row, MEASURES), out, runs)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Results as JSON, part by part, so that a benchmark can be stopped, resumed and split.
 
-    kept = Kept(out, machine(device, packages=["gensim"]), settings={"heads": 16}, resume=False)
+    kept = Kept(out, machine(device, packages=["gensim"]), {"heads": 16}, resume=False, measures=MEASURES)
     kept.part("T=2048", lambda: measure(2048))
 
 A part that is there is never measured again: parts are made anew all together, or not at all.
@@ -19,6 +19,7 @@ import torch
 
 from porism.files import write_atomically
 from porism.training.device import hardware, versions
+from sources import checksums
 
 RULES = 2
 """Results of another number, or of none, were made under other rules: README.md says so above their tables."""
@@ -37,11 +38,17 @@ def machine(device: torch.device, packages: Sequence[str] = ()) -> dict[str, Any
 
 
 class Kept:
-    """The result of a benchmark: machine, settings, and parts by name."""
+    """The result of a benchmark: machine, settings, the code that it measures, and parts by name.
 
-    def __init__(self, out: Path, made_on: dict[str, Any], settings: dict[str, Any], resume: bool) -> None:
+    measures: files and folders of the package whose code the numbers are of.
+    """
+
+    def __init__(
+        self, out: Path, made_on: dict[str, Any], settings: dict[str, Any], resume: bool, measures: Sequence[str]
+    ) -> None:
         self.out = out
-        self.result: dict[str, Any] = {"rules": RULES, **made_on, "settings": settings, "parts": {}}
+        sources = checksums(measures, "cuda" if made_on["hardware"]["gpu"] else "cpu")
+        self.result: dict[str, Any] = {"rules": RULES, **made_on, "settings": settings, "sources": sources, "parts": {}}
         if not (resume and out.exists()):
             return
         there = json.loads(out.read_text())
@@ -51,6 +58,8 @@ class Kept:
                     f"{out} has {name} {there.get(name)}, this run {self.result[name]}. "
                     "Leave --resume out, which measures all anew, or give another --out."
                 )
+        if there.get("sources") != sources:
+            sys.exit(f"{out} was measured with other code. Leave --resume out, which measures all anew.")
         self.result = there
 
     def part(self, name: str, measure: Callable[[], Any]) -> Any:

@@ -17,6 +17,7 @@ import tyro
 from porism.tasks.language.recipes import TABLE
 from trained import check_seeds, keep, table
 
+MEASURES = ("tasks/language/model/base.py", "tasks/language/model/recurrent.py", "tasks/language/model/transformer.py")
 RECIPES = (*TABLE, "elman-best")
 
 
@@ -43,7 +44,7 @@ def main(
     runs: the folder of the comparison, one run for each recipe and seed; the same command goes on.
     """
     check_seeds(seeds)
-    keep(table("language", recipes, data, device, seeds, runs, row), out, runs)
+    keep(table("language", recipes, data, device, seeds, runs, row, MEASURES), out, runs)
 
 
 if __name__ == "__main__":

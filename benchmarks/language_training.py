@@ -40,6 +40,15 @@ from porism.training.request import TrainingRequest
 from porism.training.session import begin
 from turns import spread, times_faster
 
+MEASURES = (
+    "layers/readout",
+    "layers/recurrent/elman",
+    "layers/recurrent/kernels",
+    "tasks/language/model/recurrent.py",
+    "training/loop.py",
+    "training/optimizer.py",
+    "training/step.py",
+)
 RESULT = Path(__file__).parent / "results" / "language_training.json"
 TURN = 10
 """Steps of one side before the other takes over."""
@@ -201,7 +210,7 @@ def main(
     settings = {"threads": threads, "steps": most, "turn": TURN, "optimizer": "Adam, fused"}
     made_on = machine(torch.device("cpu"))
     made_on["hardware"]["bf16_units"] = cpu_has_amx()
-    kept = Kept(out, made_on, settings, resume)
+    kept = Kept(out, made_on, settings, resume, MEASURES)
     for row, precision in product(rows, precisions or (("fp32", "bf16") if cpu_has_amx() else ("fp32",))):
         kept.part(f"{row}, {precision}", partial(measured, row, precision, data, most))
 

@@ -28,6 +28,14 @@ from porism.layers import Pattern, choose_attention
 from porism.layers.attention.auto import attention
 from turns import Step, in_turns, spread, times_faster
 
+MEASURES = (
+    "layers/attention/auto.py",
+    "layers/attention/method.py",
+    "layers/attention/hybrid",
+    "layers/attention/softmax",
+    "layers/attention/taylor",
+    "layers/attention/window",
+)
 RESULT = Path(__file__).parent / "results" / "mechanism.json"
 WORST = 1.10
 HOPELESS = 2.0
@@ -154,7 +162,7 @@ def main(
     place = torch.device("cpu")
     if refresh:
         kept_file("mechanisms", place, torch.float32, threads).unlink(missing_ok=True)
-    kept = Kept(out, machine(place), {"turns": turns, "threads": threads}, resume)
+    kept = Kept(out, machine(place), {"turns": turns, "threads": threads}, resume, MEASURES)
     for case in cases():
         if only in case.name:
             kept.part(case.name, partial(judged, case, turns))

@@ -27,7 +27,9 @@ from porism.costing.fitting.basis import symbol
 from porism.costing.module_row import KINDS
 from porism.errors import PorismError
 from porism.training.device import hardware, versions
+from sources import checksums
 
+MEASURES = ("costing/counting", "costing/fitting")
 RESULT = Path(__file__).parent / "results" / "real_models.json"
 LARGE = "llama-7b"
 MOST_SECONDS = 60
@@ -144,6 +146,7 @@ def main(models: tuple[str, ...] = (), threads: int = 2, out: Path = RESULT) -> 
         print(json.dumps(results[-1]), flush=True)
     packages = {name: version(name) for name in ("transformers", "torch_geometric")}
     machine = {"hardware": hardware(torch.device("cpu")), "versions": versions() | packages}
+    machine["sources"] = checksums(MEASURES, "cpu")
     out.write_text(json.dumps({**machine, "results": results}, indent=1) + "\n")
     wrong = [f"{result['model']}: {text}" for result in results for text in failures(result)]
     if wrong:

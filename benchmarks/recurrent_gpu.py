@@ -27,6 +27,13 @@ from porism.layers.recurrent.elman.functional import runs_on_chip
 from porism.layers.recurrent.lstm import naive as lstm_loop
 from turns import Step, captured, in_turns, in_turns_on_gpu, spread, times_faster
 
+MEASURES = (
+    "layers/recurrent/elman",
+    "layers/recurrent/elman/naive.py",
+    "layers/recurrent/lstm",
+    "layers/recurrent/lstm/naive.py",
+    "layers/recurrent/kernels",
+)
 RESULT = Path(__file__).parent / "results" / "recurrent_gpu.json"
 SIZES = ((256, 10, 200), (64, 35, 512), (16, 1024, 768))  # B, T, H
 PRECISIONS = ("bfloat16", "float32", "TF32")
@@ -131,7 +138,7 @@ def main(turns: int = 10, resume: bool = False, out: Path = RESULT) -> None:
     """
     if not torch.cuda.is_available():
         sys.exit("This benchmark needs a GPU.")
-    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), {"turns": turns}, resume)
+    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), {"turns": turns}, resume, MEASURES)
     for (B, T, H), precision in product(SIZES, PRECISIONS):
         kept.part(f"B={B}, T={T}, H={H}, {precision}", partial(measured, B, T, H, precision, turns))
 

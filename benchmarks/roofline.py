@@ -33,7 +33,9 @@ from porism.costing.predicting.clock import Timing, measure, wait_for
 from porism.costing.predicting.time import TimePrediction, predict
 from porism.layers import Elman, Readout
 from porism.training.device import hardware, versions
+from sources import checksums
 
+MEASURES = ("costing/predicting",)
 MEDIAN_ERROR = 0.25
 WORST_FACTOR = 2.0
 
@@ -320,6 +322,7 @@ def main(
         kept = {
             "hardware": hardware(place),
             "versions": versions(),
+            "sources": checksums(MEASURES, place.type),
             "machine": platform.machine(),
             "dtype": dtype,
             "constants_disturbed": constants.disturbed,

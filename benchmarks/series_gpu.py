@@ -27,6 +27,7 @@ from porism.layers.attention.taylor import TaylorState, naive, taylor_attention,
 from porism.layers.attention.taylor.kernels import triton as kernels
 from turns import Step, in_turns_on_gpu, spread, times_faster
 
+MEASURES = ("layers/attention/taylor",)
 RESULT = Path(__file__).parent / "results" / "series_gpu.json"
 HEADS, VALUES, TOKENS = 16, 64, 65_536
 WORST_ERROR = {"bfloat16": 1e-2, "float32": 1e-5}
@@ -140,7 +141,7 @@ def main(
     if kernels.kernel_in_use(inputs(1, 1, 16)[0]) != "triton":
         sys.exit("There are no kernels for this GPU.")
     settings = {"heads": HEADS, "values": VALUES, "tokens": TOKENS, "widths": widths, "turns": turns}
-    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), settings, resume)
+    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), settings, resume, MEASURES)
     checked = {torch.bfloat16: widths, torch.float32: (16,)}
     errors = kept.part(
         "errors",

@@ -12,6 +12,7 @@ import tyro
 
 from trained import check_seeds, keep, table
 
+MEASURES = ("tasks/speech/model",)
 RECIPES = ("an4-lstm", "an4-attention", "an4-best")
 METRICS = ("cer", "wer")
 
@@ -36,7 +37,7 @@ def main(
     runs: the folder of the comparison, one run for each recipe and seed; the same command goes on.
     """
     check_seeds(seeds)
-    keep(table("speech", recipes, data, device, seeds, runs, row), out, runs)
+    keep(table("speech", recipes, data, device, seeds, runs, row, MEASURES), out, runs)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import architectures
 import followed_gpu
 import real_models
 from readme import attention, choices, cost, images, language, layers, untuned, words
+from sources import changes
 
 HERE = Path(__file__).parent
 
@@ -54,7 +55,12 @@ TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 
 
 def lines_of(make: Callable[[dict[str, Any]], list[str]], file: Path) -> list[str]:
-    return make(json.loads(file.read_text())) if file.exists() else ["*Not measured yet.*"]
+    """The table of a result, and below it what has changed since it was measured."""
+    if not file.exists():
+        return ["*Not measured yet.*"]
+    result = json.loads(file.read_text())
+    changed = changes(result)
+    return [*make(result), *(["", *changed] if changed else [])]
 
 
 def written(text: str) -> str:

@@ -11,7 +11,9 @@ from typing import Any
 from kept import RULES
 from porism.report.page import write_report
 from porism.runs.record import read_run
+from sources import checksums, recipe_settings
 
+USED = "trained-with.json"
 KEPT = ("recipe", "seed", "device", "parameters", "epochs", "best_epoch")
 
 
@@ -23,6 +25,7 @@ def table(
     seeds: Sequence[int],
     runs: Path,
     row: Callable[[dict[str, Any]], dict[str, Any]],
+    measures: Sequence[str],
 ) -> dict[str, Any]:
     """Trains what is not in the folder `runs` yet, writes the report there, and gives the machine and a row a run.
 
@@ -30,9 +33,12 @@ def table(
     when the command is stopped: the same command goes on.
 
     row: what to keep beside KEPT, from what metrics.json says.
+    measures: files and folders of the package whose code the numbers are of.
     """
     folders = [runs / f"{recipe}-seed-{seed}" for seed in seeds for recipe in recipes]
+    used = runs / USED
     if not all((folder / "metrics.json").exists() for folder in folders):
+        check_same({"sources": checksums(measures, device), "recipes": recipe_settings(task, recipes)}, used, folders)
         command = [sys.executable, "-m", "porism", "compare", task, *recipes, "--data", data, "--device", device]
         # Two at least: runs of one seed alone are called by their recipe.
         command += ["--seeds", ",".join(map(str, seeds)), "--budget", "own", "--no-baselines"]
@@ -42,7 +48,23 @@ def table(
     assert machine is not None
     found = [json.loads((folder / "metrics.json").read_text()) for folder in folders]
     rows = [{**{key: metrics[key] for key in KEPT}, **row(metrics)} for metrics in found]
-    return {"rules": RULES, "hardware": machine.hardware, "versions": machine.versions, "rows": rows}
+    about = json.loads(used.read_text()) if used.exists() else {}
+    return {"rules": RULES, "hardware": machine.hardware, "versions": machine.versions, **about, "rows": rows}
+
+
+def check_same(now: dict[str, Any], used: Path, folders: Sequence[Path]) -> None:
+    """Keep with which code and settings runs are trained, beside them; those of other ones are not mixed."""
+    before = json.loads(used.read_text()) if used.exists() else now
+    # Another time it may be other recipes, which are added to those that are there.
+    recipes = {**before["recipes"], **now["recipes"]}
+    if before["sources"] != now["sources"] or recipes | before["recipes"] != recipes:
+        sys.exit(f"{used.parent} has runs of other code or settings. Give another --runs.")
+    if not used.exists() and any(folder.exists() for folder in folders):
+        sys.exit(
+            f"{used.parent} has runs of which it is not on record with what they were trained. Give another --runs."
+        )
+    used.parent.mkdir(parents=True, exist_ok=True)
+    used.write_text(json.dumps({**now, "recipes": recipes}, indent=1) + "\n")
 
 
 def keep(result: dict[str, Any], out: Path, runs: Path) -> None:

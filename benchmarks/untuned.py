@@ -31,6 +31,7 @@ from porism.report.comparison import entries_of, group_runs
 from porism.runs.record import read_run
 from porism.tasks import find
 from porism.training.device import choose_device, hardware, versions
+from sources import recipe_settings
 from untuned_sets.every import SETS
 
 RESULT = Path(__file__).parent / "results" / "untuned.json"
@@ -193,7 +194,11 @@ def main(
 
 def write(rows: list[Row], about: dict[str, Any], out: Path) -> None:
     """Put the rows into a file in the place of those of the same task and data; others stay."""
-    found = [{**asdict(row), "value": row.value, "winner": row.winner, **about} for row in rows]
+    found = [
+        {**asdict(row), "value": row.value, "winner": row.winner, **about}
+        | {"recipes": recipe_settings(row.task, [row.recipe])}
+        for row in rows
+    ]
     new = {(row["task"], row["data"]): row for row in found}
     kept = json.loads(out.read_text())["rows"] if out.exists() else []
     merged = {(row["task"], row["data"]): row for row in kept} | new

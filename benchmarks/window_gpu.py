@@ -28,6 +28,7 @@ from porism.layers.attention.window import window_attention
 from porism.layers.attention.window.naive import window_attention as naive
 from turns import Step, in_turns_on_gpu, spread, times_faster
 
+MEASURES = ("layers/attention/window",)
 RESULT = Path(__file__).parent / "results" / "window_gpu.json"
 HEADS, WIDTH, TOKENS = 16, 64, 65_536
 WORST_ERROR = {"bfloat16": 1e-2, "float32": 1e-5}
@@ -142,7 +143,7 @@ def main(
     if not torch.cuda.is_available():
         sys.exit("This benchmark needs a GPU.")
     settings = {"heads": HEADS, "width": WIDTH, "tokens": TOKENS, "turns": turns, "flex_mode": flex_mode}
-    kept = Kept(out, machine(torch.device("cuda"), ["triton", "flash-attn"]), settings, resume)
+    kept = Kept(out, machine(torch.device("cuda"), ["triton", "flash-attn"]), settings, resume, MEASURES)
     errors = kept.part("errors", lambda: {name: error(getattr(torch, name), 100) for name in WORST_ERROR})
     for T, W in product(lengths, windows):
         kept.part(f"T={T}, W={W}", partial(measured, T, W, turns, flex_mode))

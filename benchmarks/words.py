@@ -38,6 +38,12 @@ from porism.tasks.words.model.trainer import END, Trainer
 from porism.tasks.words.recipes import RECIPES
 from turns import Step, in_turns, spread, times_faster
 
+MEASURES = (
+    "layers/skipgram",
+    "tasks/words/model/trainer.py",
+    "tasks/words/data/batches.py",
+    "tasks/words/data/corpus.py",
+)
 RESULT = Path(__file__).parent / "results" / "words.json"
 WINDOW, NEGATIVES, SAMPLE, LEAST_COUNT = 5, 5, 1e-3, 5
 PEER_RATE = 0.025
@@ -206,7 +212,7 @@ def main(
         for deterministic, text in product((False, True), (False, True)):
             ours(little, 8, 1, threads, 0, OUR_RATE, deterministic, text)
         sizes = {"words": corpus.length, "vocabulary": len(corpus.vocabulary), "threads": threads, "epochs": epochs}
-        kept = Kept(out, machine(torch.device("cpu"), ["gensim", "numba"]), {**sizes, "turns": turns}, resume)
+        kept = Kept(out, machine(torch.device("cpu"), ["gensim", "numba"]), {**sizes, "turns": turns}, resume, MEASURES)
         if judgements is None:
             for width in widths:
                 kept.part(f"speed, width {width}", partial(speeds, corpus, width, threads, turns))

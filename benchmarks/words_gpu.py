@@ -24,6 +24,7 @@ from porism.tasks.words.model.trainer import Trainer
 from turns import milliseconds
 from words import NEGATIVES, OUR_RATE, SAMPLE, WINDOW, Corpus, numbered
 
+MEASURES = ("layers/skipgram", "tasks/words/model/trainer.py")
 RESULT = Path(__file__).parent / "results" / "words_gpu.json"
 
 
@@ -74,7 +75,7 @@ def main(
     for width in widths:
         trained(corpus, width, epochs=1, seed=0)
     settings = {"words": corpus.length, "vocabulary": len(corpus.vocabulary), "epochs": epochs, "widths": widths}
-    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), settings, resume)
+    kept = Kept(out, machine(torch.device("cuda"), ["triton"]), settings, resume, MEASURES)
     files = [judgements / name for name in SIMILARITIES]
     for seed in seeds:
         kept.part(f"seed {seed}", partial(measured, corpus, files, widths, epochs, seed))

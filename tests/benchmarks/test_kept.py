@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+import kept
 import tables
 from kept import RULES, Kept
 from turns import in_turns, spread, times_faster
 
+MEASURES = ("layers/recurrent/grid",)
 MACHINE: dict[str, Any] = {
     "hardware": {"cpu": "c", "cores": 2, "threads": 2, "gpu": None},
     "versions": {"torch": "2", "peer": None},
@@ -20,20 +22,28 @@ MACHINE: dict[str, Any] = {
 
 def test_a_part_that_is_there_is_not_measured_again(tmp_path: Path) -> None:
     out = tmp_path / "new" / "result.json"
-    assert Kept(out, MACHINE, {"turns": 3}, resume=False).part("one", lambda: 1) == 1
-    again = Kept(out, MACHINE, {"turns": 3}, resume=True)
+    assert Kept(out, MACHINE, {"turns": 3}, False, MEASURES).part("one", lambda: 1) == 1
+    again = Kept(out, MACHINE, {"turns": 3}, True, MEASURES)
     assert again.part("one", lambda: 2) == 1
     again.part("two", lambda: 2)
     assert json.loads(out.read_text())["parts"] == {"one": 1, "two": 2}
-    assert Kept(out, MACHINE, {"turns": 3}, resume=False).result["parts"] == {}
+    assert Kept(out, MACHINE, {"turns": 3}, False, MEASURES).result["parts"] == {}
 
 
 @pytest.mark.parametrize("change", [{"settings": {"turns": 4}}, {"made_on": {**MACHINE, "versions": {"torch": "3"}}}])
 def test_parts_of_other_settings_or_versions_are_not_mixed(tmp_path: Path, change: dict[str, Any]) -> None:
     out = tmp_path / "result.json"
-    Kept(out, MACHINE, {"turns": 3}, resume=False).part("one", lambda: 1)
+    Kept(out, MACHINE, {"turns": 3}, False, MEASURES).part("one", lambda: 1)
     with pytest.raises(SystemExit, match="Leave --resume out"):
-        Kept(out, **{"made_on": MACHINE, "settings": {"turns": 3}, **change}, resume=True)
+        Kept(out, **{"made_on": MACHINE, "settings": {"turns": 3}, **change}, resume=True, measures=MEASURES)
+
+
+def test_parts_of_other_code_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "result.json"
+    Kept(out, MACHINE, {"turns": 3}, False, MEASURES).part("one", lambda: 1)
+    monkeypatch.setattr(kept, "checksums", lambda measures, device: {"layers/recurrent/grid/layer.py": "another"})
+    with pytest.raises(SystemExit, match="was measured with other code"):
+        Kept(out, MACHINE, {"turns": 3}, True, MEASURES)
 
 
 def test_every_turn_has_every_way_in_an_order_of_its_own() -> None:

@@ -70,7 +70,7 @@ def test_a_set_of_data_is_the_same_each_time(name: str, tmp_path: Path) -> None:
 def test_rows_of_other_tasks_are_kept_and_the_table_counts_who_is_ahead(tmp_path: Path) -> None:
     out, about = tmp_path / "rows.json", {"hardware": HARDWARE, "versions": {"torch": "2"}}
     untuned.write([row((0.9,), 0.8)], about, out)
-    other = dataclasses.replace(row((0.7,), 0.8), task="graphs")
+    other = dataclasses.replace(row((0.7,), 0.8), task="graphs", recipe="gcn")
     untuned.write([other], about, out)
     untuned.write([dataclasses.replace(row((0.8,), 0.8))], about, out)
     result = json.loads(out.read_text())
