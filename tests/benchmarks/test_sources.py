@@ -137,6 +137,11 @@ def test_runs_of_other_code_are_not_mixed(tmp_path: Path) -> None:
         trained.check_same(first, used, folders)
 
 
+@pytest.mark.parametrize("file", sorted((tables.HERE / "results").glob("*.json")), ids=lambda file: file.stem)
+def test_every_result_that_is_kept_says_what_it_was_measured_with(file: Path) -> None:
+    assert not any("not on record" in sentence for sentence in changes(json.loads(file.read_text())))
+
+
 def test_every_benchmark_names_code_that_is_there() -> None:
     named = {}
     for file in tables.HERE.glob("*.py"):
