@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,9 @@ def draw(paint: Painter, size: tuple[float, float] | None = None) -> str:
     except ImportError:
         raise MissingExtra('plots need matplotlib, which is not installed: pip install "porism[report]"') from None
     stream = io.StringIO()
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # Text stays text in the SVG, and the reader's browser has the letters that matplotlib's own font lacks.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         figure = Figure(size)
         axes = figure.subplots()
         axes.grid(color=INK, alpha=0.12, linewidth=0.6)
