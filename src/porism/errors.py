@@ -114,6 +114,13 @@ class RunError(PorismError):
     """A run folder or a checkpoint that cannot be used, or cannot be written."""
 
 
+class DiskError(RunError):
+    """A file or folder that the system does not let us use: its disk is full, read-only or gone, or it is not ours.
+
+    What was to be written is not at fault, and can be written once that is put right.
+    """
+
+
 class CostError(PorismError, ValueError):
     """A cost that is not known: no formula was found, or the number requested is a bound, a range or unknown."""
 

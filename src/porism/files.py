@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from porism.errors import RunError, advise, option, resuming
+from porism.errors import DiskError, RunError, advise, option, resuming
 
 FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
 """What a system says when a disk, a quota or a file is full; not every system knows all three."""
@@ -95,16 +95,16 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def cannot_write(target: Path, error: OSError, size: int) -> RunError:
+def cannot_write(target: Path, error: OSError, size: int) -> DiskError:
     """What to tell the user when the disk refuses. Ask before cleaning up: what is free then is not what was free."""
     if error.errno in FULL:
         there = next(parent for parent in target.absolute().parents if parent.exists())
-        return RunError(
+        return DiskError(
             f"the disk is full: {target} needs {size:,} bytes, {shutil.disk_usage(there).free:,} are free. "
-            "What was saved before is intact; make room,",
-            advise("then go on with: {}", resuming(target.parent)),
+            "What was saved before is intact.",
+            advise("Make room, then go on with: {}", resuming(target.parent)),
         )
-    return RunError(
+    return DiskError(
         f"{target} cannot be written: {error.strerror}.",
         advise("Choose another folder with {}, or make this one writable.", option("out")),
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from porism.errors import Advice, Interrupted, RunError
+from porism.errors import Advice, Interrupted, PorismError, RunError
 from porism.sweep.child import SweepJob
 from porism.sweep.queue import TrialQueue
 from porism.training.interrupt import Interrupt
@@ -60,6 +60,9 @@ class SweepProcesses:
         """Replace a process that has ended before the sweep has."""
         if self.queue.done:
             return
+        if worker.process.wait() == PorismError.exit_code:
+            # Another would end as it did: what is wrong with a trial alone is the outcome of that trial.
+            raise RunError(worker.last_line())
         how = worker.how_it_ended()
         self.quick = self.quick + 1 if time.monotonic() - self.begun[worker.process.pid] < QUICK else 0
         if self.quick >= MOST_QUICK:

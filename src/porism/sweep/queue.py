@@ -21,7 +21,8 @@ from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from porism.errors import RunError
+from porism.errors import DiskError, RunError
+from porism.files import cannot_write
 from porism.runs.lock import Lock, is_locked
 from porism.sweep.plan import SweepPlan
 from porism.sweep.samplers import PLACE, distributions, sampler_of
@@ -235,9 +236,13 @@ class TrialQueue:
 
     def _fail_unlocked(self, trial: FrozenTrial) -> None:
         folder = self.folder_of(trial.user_attrs[PLACE])
-        folder.mkdir(parents=True, exist_ok=True)
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             lock = Lock(folder)
+        except OSError as error:
+            raise cannot_write(folder, error, 0) from error
+        except DiskError:
+            raise
         except RunError:
             return  # its worker lives
         try:

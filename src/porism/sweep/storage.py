@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from porism.errors import MissingExtra, RecipeError, RunError, one_line, shown
+from porism.errors import Advice, MissingExtra, RecipeError, RunError, one_line, shown
 from porism.runs.lock import Lock, is_locked
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ JOURNAL = "sweep.journal"
 POSTGRESQL = ("postgresql://", "postgresql+psycopg://", "postgres://")
 HEARTBEAT = 60
 """Seconds between two heartbeats of a worker, where many machines share a database."""
+GO_ON = Advice(*["Once that is put right, go on with: the same command with --resume."] * 2)
+"""After what is no fault of a trial."""
 TRIES = 20
 WAIT = 0.02
 
@@ -73,8 +75,8 @@ def open_storage(
 
 def _journal(path: Path) -> "BaseStorage":
     from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
 
+    from porism.sweep.journal import JournalFile
     from porism.sweep.journal_lock import JournalLock
 
     try:
@@ -83,7 +85,7 @@ def _journal(path: Path) -> "BaseStorage":
         lock = JournalLock(path)
         refuse_damaged(path, lock)
         with quiet():
-            return JournalStorage(JournalFileBackend(str(path), lock))
+            return JournalStorage(JournalFile(path, lock))
     except OSError as error:
         raise RunError(f"the journal {path} cannot be written: {error.strerror}. Choose another --out.") from error
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:

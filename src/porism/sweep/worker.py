@@ -15,7 +15,8 @@ import torch
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
-from porism.errors import DivergedError, Interrupted, PorismError, RunError, out_of_memory
+from porism.errors import DiskError, DivergedError, Interrupted, PorismError, RunError, out_of_memory
+from porism.files import cannot_write
 from porism.runs.lock import Lock
 from porism.runs.recipe import Recipe, assignments, settings
 from porism.runs.record import read_run
@@ -23,7 +24,7 @@ from porism.runs.run import RECIPE, RunFolder
 from porism.sweep.plan import SweepPlan
 from porism.sweep.queue import OUTCOME, REASON, TrialQueue
 from porism.sweep.samplers import PLACE
-from porism.sweep.storage import is_database
+from porism.sweep.storage import GO_ON, is_database
 from porism.training.loop import Training
 from porism.training.progress import NoProgress
 from porism.training.request import TrainingRequest
@@ -75,7 +76,7 @@ class SweepWorker:
             self.seen()
 
     def _train(self, trial: Trial) -> None:
-        """Train a trial and say what came of it. One that is interrupted is given back."""
+        """Train a trial and say what came of it. One that is interrupted, or that the disk stops, is given back."""
         try:
             with self.queue.alive(trial):
                 setting = self.queue.suggest(trial)
@@ -88,6 +89,11 @@ class SweepWorker:
         except (Interrupted, KeyboardInterrupt):
             self.queue.give_back(trial)
             raise
+        except DiskError as error:
+            # On the same disk the journal cannot be written either. Then the lock that is let go gives the trial back.
+            with suppress(DiskError):
+                self.queue.give_back(trial)
+            raise DiskError(error.problem, GO_ON) from error
         except UpdateFinishedTrialError:
             # Given to another worker before it began: nothing is lost by leaving it to that one.
             return
@@ -113,7 +119,7 @@ class SweepWorker:
             self.queue.finish(trial, None, TrialState.PRUNED, **spent())
         except DivergedError as error:
             self.queue.finish(trial, None, TrialState.FAIL, **spent(), **_failed("diverged", error))
-        except Interrupted:
+        except (Interrupted, DiskError):
             raise
         except (PorismError, MemoryError, RuntimeError) as error:
             if not isinstance(error, PorismError) and out_of_memory(error) is None:
@@ -183,7 +189,10 @@ class SweepWorker:
         shared = is_database(self.queue.where.storage)
         for number in range(1, MOST_FOLDERS):
             folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
-            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise cannot_write(folder, error, 0) from error
             lock = _lock(folder, wait=not shared)
             if lock is None:
                 continue
@@ -240,6 +249,8 @@ def _lock(folder: Path, wait: bool) -> Lock | None:
     while True:
         try:
             return Lock(folder)
+        except DiskError:
+            raise
         except RunError:
             if not wait:
                 return None

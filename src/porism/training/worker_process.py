@@ -82,10 +82,14 @@ class WorkerProcess(Generic[AnyJob]):
     def how_it_ended(self) -> str:
         """The exit code in words, with the last line that the process wrote."""
         code = self.process.wait()
+        killed = f" ({signal.Signals(-code).name})" if -code in set(signal.Signals) else ""
+        return f"exit code {code}{killed}{f': {line}' if (line := self.last_line()) else ''}"
+
+    def last_line(self) -> str:
+        """The last line that the process has written to standard error."""
         self._errors.seek(0)
         lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
-        killed = f" ({signal.Signals(-code).name})" if -code in set(signal.Signals) else ""
-        return f"exit code {code}{killed}{f': {lines[-1].strip()}' if lines else ''}"
+        return lines[-1].strip() if lines else ""
 
 
 def stop_all(workers: "Iterable[WorkerProcess[Any]]") -> None:
