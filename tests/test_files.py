@@ -4,12 +4,13 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 
-from porism.errors import RunError
-from porism.files import cache_folder, cached, own_temporary, sha256_of_json, write_atomically
+from porism.errors import DiskError, RunError
+from porism.files import cache_folder, cached, cannot_write, own_temporary, sha256_of_json, write_atomically
 
 
 def test_the_new_file_replaces_the_old_one_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -46,6 +47,22 @@ def test_free_bytes_are_asked_for_before_what_was_written_is_deleted(
     with pytest.raises(RunError, match=r"the disk is full: .*a\.json needs 3 bytes, 12,345 are free"):
         write_atomically(tmp_path / "a.json", b"new")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_without_inodes_is_not_told_by_its_bytes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimpleNamespace(f_files=18, f_favail=0, f_bavail=5, f_bfree=5, f_blocks=9, f_frsize=1000)
+    monkeypatch.setattr(os, "statvfs", lambda folder: disk)
+    refusal = cannot_write(tmp_path / "a.json", OSError(errno.ENOSPC, "No space left on device"), 3)
+    assert "needs 3 bytes, 5,000 are free, but all 18 inodes of the disk are taken." in str(refusal)
+
+
+def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DiskError) as caught:
+        write_atomically(tmp_path / "run" / "a.json", b"new")
+    assert str(caught.value) == (
+        f"{tmp_path / 'run' / 'a.json'} cannot be written: {tmp_path / 'run'} is gone. Bring it back, or if it was "
+        "moved, go on there with: porism train --resume FOLDER"
+    )
 
 
 def test_a_link_under_the_temporary_name_is_not_followed(tmp_path: Path) -> None:

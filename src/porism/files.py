@@ -26,6 +26,14 @@ def write_synced(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def copy_synced(source: Path, target: Path) -> None:
+    """Copy a file of any size to a new one and wait until it is on the disk."""
+    with source.open("rb") as read, target.open("xb") as written:
+        shutil.copyfileobj(read, written)
+        written.flush()
+        os.fsync(written.fileno())
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file under a temporary name and rename it, so that it is the old one or the whole new one."""
     writing = own_temporary(path)
@@ -97,17 +105,30 @@ def sync_folder(folder: Path) -> None:
 
 def cannot_write(target: Path, error: OSError, size: int) -> DiskError:
     """What to tell the user when the disk refuses. Ask before cleaning up: what is free then is not what was free."""
+    # Not by Path.exists, which raises where a folder may not be read.
+    there = next(parent for parent in target.absolute().parents if os.path.exists(parent))  # noqa: PTH110
     if error.errno in FULL:
-        there = next(parent for parent in target.absolute().parents if parent.exists())
         return DiskError(
-            f"the disk is full: {target} needs {size:,} bytes, {shutil.disk_usage(there).free:,} are free. "
-            "What was saved before is intact.",
+            f"the disk is full: {target} needs {size:,} bytes, {_room(there)}. What was saved before is intact.",
             advise("Make room, then go on with: {}", resuming(target.parent)),
+        )
+    if error.errno == errno.ENOENT and there != target.absolute().parent:
+        return DiskError(
+            f"{target} cannot be written: {target.parent} is gone.",
+            advise("Bring it back, or if it was moved, go on there with: {}", resuming(Path("FOLDER"))),
         )
     return DiskError(
         f"{target} cannot be written: {error.strerror}.",
         advise("Choose another folder with {}, or make this one writable.", option("out")),
     )
+
+
+def _room(folder: Path) -> str:
+    """What is free on a disk that is full, and whether it can hold no more files, however small."""
+    free = f"{shutil.disk_usage(folder).free:,} are free"
+    if hasattr(os, "statvfs") and (disk := os.statvfs(folder)).f_files and not disk.f_favail:
+        return f"{free}, but all {disk.f_files:,} inodes of the disk are taken"
+    return free
 
 
 def read_bytes(path: Path) -> bytes:

@@ -1,15 +1,17 @@
+import errno
 import json
 import math
+import os
 import re
 import resource
 from pathlib import Path
 
 import pytest
 import torch
-from tests.runs.tiny_runs import in_a_child
+from tests.runs.tiny_runs import in_a_child, kill_at
 from torch import nn
 
-from porism.errors import RunError
+from porism.errors import DiskError, RunError
 from porism.files import sha256, sha256_of_json
 from porism.runs import checkpoint
 
@@ -251,3 +253,60 @@ def test_right_checksums_over_something_else_are_refused(
     resealed(tmp_path / "last", **{name: content})
     with pytest.raises(RunError, match=message):
         checkpoint.load(tmp_path / "last")
+
+
+def copy_folders(patch: pytest.MonkeyPatch) -> None:
+    """From now on no folder can be renamed, as one of a lower layer of an overlay, which a container has."""
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path.is_dir():
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(path))
+        return rename(path, target)
+
+    patch.setattr(Path, "rename", refuse)
+
+
+def test_where_no_folder_can_be_renamed_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "last"
+    save(folder, 1)
+    copy_folders(monkeypatch)
+    save(folder, 2)
+    save(folder, 3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last", "last.previous"]
+    assert [checkpoint.read(place).state["step"] for place in (folder, tmp_path / "last.previous")] == [3, 2]
+    hurt(folder / "state.json", "flip")
+    taken, _ = checkpoint.load(folder)
+    checkpoint.promote(taken, folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["last"]
+    assert checkpoint.read(folder).state["step"] == 2
+
+
+@pytest.mark.sweep(6)
+@pytest.mark.parametrize("number", range(1, 70))
+def test_a_kill_while_a_folder_is_copied_loses_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    folder = tmp_path / "last"
+    save(folder, 1)
+    save(folder, 2)
+
+    def killed() -> None:
+        copy_folders(monkeypatch)
+        kill_at(number, tmp_path)
+        save(folder, 3)
+
+    assert in_a_child(killed) in (0, 9)
+    assert checkpoint.load(folder)[0].state["step"] in (2, 3)
+    copy_folders(monkeypatch)
+    save(folder, 4)
+    assert checkpoint.load(folder)[0].state["step"] == 4
+
+
+def test_a_run_that_was_moved_is_not_begun_anew_in_its_old_place(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    save(tmp_path / "run" / "last", 1)
+    (tmp_path / "run").rename(tmp_path / "moved")
+    with pytest.raises(DiskError, match=rf"last cannot be written: {tmp_path / 'run'} is gone\. Bring it back, or if"):
+        save(tmp_path / "run" / "last", 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["moved"]

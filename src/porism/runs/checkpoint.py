@@ -5,6 +5,7 @@ one before it stays as `NAME.previous`, so at every moment at least one good che
 three names. Which of them are good is known by their checksums, and whether porism made them by what they hold.
 """
 
+import errno
 import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -22,6 +23,7 @@ from porism.errors import RunError, one_line
 from porism.files import (
     LITTER,
     cannot_write,
+    copy_synced,
     read_bytes,
     sha256,
     sha256_of_file,
@@ -69,7 +71,8 @@ def save(folder: Path, parts: Parts, state: Mapping[str, Any], documents: Mappin
     except OSError as error:
         raise cannot_write(folder, error, size) from error
     try:
-        writing.mkdir(parents=True)
+        # Not its parents: a run that was moved while it trains would go on in two places.
+        writing.mkdir()
         for name, content in contents.items():
             write_synced(writing / name, content)
         sync_folder(writing)
@@ -128,7 +131,7 @@ def promote(taken: Checkpoint, folder: Path) -> None:
             _put_in_place(taken.folder, folder, made_here)
         elif taken.folder != folder:
             _discard(folder, made_here)
-            taken.folder.rename(folder)
+            _move(taken.folder, folder, made_here)
             sync_folder(folder.parent)
         # What a stop left half-way is out of date by now, be it whole or torn.
         _discard(temporary(folder), made_here)
@@ -181,12 +184,30 @@ def _put_in_place(writing: Path, folder: Path, made_here: Files) -> None:
         _refuse_foreign(place, made_here)
     if _is_whole(folder):
         _discard(previous, made_here)
-        folder.rename(previous)
+        _move(folder, previous, made_here)
     else:
         # Over the one before it, a damaged one would take the place of a good one.
         _discard(folder, made_here)
-    writing.rename(folder)
+    _move(writing, folder, made_here)
     sync_folder(folder.parent)
+
+
+def _move(folder: Path, target: Path, made_here: Files) -> None:
+    """Rename a checkpoint, or copy it where the file system renames no folders.
+
+    In a container, that is one that came with its image. The copy is whole before anything is deleted.
+    """
+    try:
+        folder.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        target.mkdir()
+        # First what tells that it is ours, as in `save`.
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name != STATE):
+            copy_synced(entry, target / entry.name)
+        sync_folder(target)
+        _discard(folder, made_here)
 
 
 def _discard(folder: Path, made_here: Files) -> None:
