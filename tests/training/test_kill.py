@@ -26,7 +26,7 @@ KILLS, SOME_KILLS = 15, 3
 STEPS = 4
 """In one life at most, of the 60 or more of a run: so no machine is fast enough to finish before the last kill."""
 LONGEST_LIFE = 0.08
-"""Seconds of training until the kill. A step with its checkpoint takes some milliseconds."""
+"""Seconds of training until the kill, drawn by --seed. A step with its checkpoint takes some milliseconds."""
 FORM = {"language": "file", "words": "file", "images": "medmnist", "graphs": "dense", "speech": "list",
         "sentiment": "csv", "supervised": "npz"}  # fmt: skip
 EPOCHS = {"language": 4, "words": 20, "images": 40, "graphs": 80, "speech": 18, "sentiment": 10, "supervised": 14}
@@ -83,7 +83,7 @@ def timeless(run: Path) -> dict[str, Any]:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("task", TASKS)
 def test_killed_many_times_a_run_ends_with_the_same_bits(
-    task: str, tmp_path: Path, is_whole: bool, monkeypatch: pytest.MonkeyPatch
+    task: str, tmp_path: Path, is_whole: bool, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = FORMS[task]()[FORM[task]]
     files = form.files if form.arrays is None else {form.source: packed(form.arrays)}
@@ -95,7 +95,7 @@ def test_killed_many_times_a_run_ends_with_the_same_bits(
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     # Here, so that what the first step of a process imports is there for all others.
     train(task, recipe, straight, source, NoProgress())
-    draw, torn = random.Random(4), 0
+    draw, torn = random.Random(pytestconfig.option.seed), 0
     for number in range(KILLS if is_whole else SOME_KILLS):
         begun, told = os.pipe()
         child = live(task, recipe, killed, source, Halting(told))
