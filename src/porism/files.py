@@ -10,10 +10,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from porism.errors import DiskError, RunError, advise, option, resuming
+from porism.errors import DiskError, RunError, advise, one_line, option, resuming
 
 FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
 """What a system says when a disk, a quota or a file is full; not every system knows all three."""
+REFUSED = FULL | {
+    getattr(errno, name)
+    for name in ("EACCES", "EPERM", "EROFS", "EIO", "ESTALE", "EMFILE", "ENFILE")
+    if hasattr(errno, name)
+}
+"""What a system says of a file that a program asks for rightly: full, forbidden, read-only, broken, gone, too many."""
 LITTER = (".DS_Store", "Thumbs.db", "desktop.ini")
 """What file managers leave in a folder that somebody looked at."""
 
@@ -121,6 +127,19 @@ def cannot_write(target: Path, error: OSError, size: int) -> DiskError:
         f"{target} cannot be written: {error.strerror}.",
         advise("Choose another folder with {}, or make this one writable.", option("out")),
     )
+
+
+def refused_by_system(error: OSError) -> DiskError | None:
+    """An error of the system in our words, where a user can put it right and nobody closer to it has told it."""
+    if error.errno in REFUSED:
+        where = "a file" if error.filename is None else str(error.filename)
+        return DiskError(
+            f"{where} cannot be used: {error.strerror}. Let it be read and written, or make room; then give the same "
+            "command again."
+        )
+    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error):
+        return DiskError(f"{one_line(error)}. Make room in one of them, or name another by TMPDIR.")
+    return None
 
 
 def _room(folder: Path) -> str:

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +107,48 @@ def test_what_cannot_be_written_is_read_all_the_same(half: Path, say: Say, tmp_p
     for code, words in cases:
         assert in_a_child(expect(code, *words)) == 0, words
     assert before == {name: (place / name).read_bytes() for name in files(place)}
+
+
+@pytest.mark.parametrize("verb", ["train --resume", "evaluate", "report", "predict", "compare language elman --out"])
+def test_a_folder_that_may_not_be_read_is_named_in_a_line(
+    verb: str, half: Path, say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, look = copied(half, tmp_path / "elman"), Path.stat
+
+    def refuse(path: Path, **options: Any) -> os.stat_result:
+        if path.is_relative_to(run) and path != run:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return look(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", refuse)
+        said = say(*verb.split(), tmp_path if verb.startswith("compare") else run)
+    assert said.code == 2
+    line = said.err.splitlines()[-1]
+    assert line.startswith(f"porism: {run}")
+    assert ": Permission denied." in line
+
+
+def test_where_no_temporary_file_can_be_made_it_is_said(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp', '/var/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", refuse)
+    said = say("compare", "language", "elman", "lstm", TINY, "--workers", "2")
+    assert said.code == 2
+    assert "No usable temporary directory found" in said.err.splitlines()[-1]
+    assert "TMPDIR" in said.err.splitlines()[-1]
+
+
+def test_an_error_of_the_system_that_is_ours_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> int:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "recipes.py")
+
+    monkeypatch.setattr("porism.cli._run", fail)
+    with pytest.raises(FileNotFoundError):
+        main(["recipes"])
 
 
 def test_a_clock_that_is_set_changes_no_result(

@@ -9,6 +9,7 @@ from importlib import import_module
 from porism.cli.limits import check_paths
 from porism.cli.verbs import VERBS, overview
 from porism.errors import PorismError, out_of_memory
+from porism.files import refused_by_system
 from porism.training.distributed.launch import Launch, stop_with_torchrun
 from porism.training.output import OutputClosed, silence
 from porism.version import __version__
@@ -63,6 +64,11 @@ def _answer(words: list[str], debug: bool) -> int:
             raise
         _complain(f"porism: {line}", debug)
         return line.exit_code
+    except OSError as error:
+        if (refusal := refused_by_system(error)) is None:
+            raise
+        _complain(f"porism: {refusal}", debug)
+        return refusal.exit_code
     except SystemExit as leaving:  # after tyro's help
         return int(leaving.code or 0)
 
