@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from porism.errors import DataError
-from porism.tasks.blocks.download import DataSet, PublicFile, data_folder, fetch, read_content
+from porism.tasks.blocks.download import MOST_PADDING, DataSet, PublicFile, data_folder, fetch, read_content
 
 CONTENT = b"no it was n't black monday\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -173,3 +173,16 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
         read_content(tmp_path / "gone.txt")
     with pytest.raises(DataError, match=r"cannot be read \(Is a directory\). Check its permissions.$"):
         read_content(tmp_path)
+
+
+@pytest.mark.parametrize(("zeros", "right"), [(512, True), (MOST_PADDING, True), (2**40, False)])
+def test_zeros_after_a_compressed_file_are_skipped_or_refused(zeros: int, right: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(CONTENT))
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size + zeros)  # a hole, which takes no room
+    if right:
+        assert read_content(path) == CONTENT
+        return
+    with pytest.raises(DataError, match=rf"a\.txt\.gz: not a whole \.gz file \(more than {MOST_PADDING:,} zero bytes"):
+        read_content(path)

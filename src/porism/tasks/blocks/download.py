@@ -37,6 +37,8 @@ from porism.tasks.blocks.memory import check_fits
 COMPRESSED = (".gz", ".xz")
 TIMEOUT_SECONDS = 30
 BLOCK = 2**24
+MOST_PADDING = 2**20
+"""Zero bytes after the end of a .gz: tapes and block devices fill up to a block."""
 MOST_EXPANSION, LEAST_BOMB = 100, 2**26
 """A file that unpacks to more than so many times its bytes, and to more than 64 MiB, was made to fill a memory. Text is
 packed into a tenth of its bytes, logs into a fiftieth."""
@@ -122,11 +124,39 @@ def open_content(path: Path, suffix: str | None = None) -> IO[bytes]:
     with readable(path):
         match path.suffix if suffix is None else suffix:
             case ".gz":
-                return cast(IO[bytes], gzip.open(path))
+                return cast(IO[bytes], _GzipFile(path))
             case ".xz":
                 return cast(IO[bytes], lzma.open(path))
             case _:
                 return path.open("rb")
+
+
+class _GzipFile(gzip.GzipFile):
+    """A compressed file, refused where too many zero bytes follow its end."""
+
+    def __init__(self, path: Path) -> None:
+        self._stored = _Padded(path.open("rb", buffering=0))
+        super().__init__(fileobj=self._stored, mode="rb")
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._stored.close()
+
+
+class _Padded(io.BufferedReader):
+    """Bytes of a compressed file. Python skips the zeros after its end one by one, which in 4 GB takes a quarter of an
+    hour."""
+
+    _zeros = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        found = super().read(size)
+        self._zeros = self._zeros + 1 if found == b"\0" else 0
+        if self._zeros > MOST_PADDING:
+            raise gzip.BadGzipFile(f"more than {MOST_PADDING:,} zero bytes follow its end")
+        return found
 
 
 @contextmanager
