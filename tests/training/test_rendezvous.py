@@ -1,12 +1,16 @@
 """Processes that are started again never read what an earlier start has left in the store."""
 
+import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 from torch._C._distributed_c10d import HashStore, Store
 
-from porism.training.distributed.rendezvous import own_store
+from porism.cli import main
+from porism.training.distributed import rendezvous
+from porism.training.distributed.rendezvous import check_resolves, own_store
 
 
 def start(store: Store, size: int, order: list[int]) -> list[tuple[str, int]]:
@@ -41,3 +45,39 @@ def test_processes_that_do_not_come_are_named() -> None:
         own_store(store, 0, 2, short)
     with pytest.raises(RuntimeError):
         own_store(store, 1, 2, short)
+
+
+class NameServer:
+    """Knows an address after it was asked for it a number of times."""
+
+    def __init__(self, unknown: int, patch: pytest.MonkeyPatch) -> None:
+        self.unknown, self.asked = unknown, 0
+        patch.setattr(socket, "getaddrinfo", self.answer)
+
+    def answer(self, *_: object) -> list[object]:
+        self.asked += 1
+        if self.asked <= self.unknown:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return []
+
+
+def test_an_address_that_nobody_knows_is_refused_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    NameServer(1000, monkeypatch)
+    monkeypatch.setattr(rendezvous, "RESOLVE", 0.0)
+    launch = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "node-0", "MASTER_PORT": "29500"}
+    for name, value in launch.items():
+        monkeypatch.setenv(name, value)
+    assert main(["train", "language", "elman"]) == 2
+    assert capsys.readouterr().err == (
+        "porism: MASTER_ADDR=node-0 cannot be resolved here: [Errno -2] Name or service not known. Give the name or "
+        "the IP address of the machine of rank 0 as this machine knows it.\n"
+    )
+
+
+def test_a_machine_whose_name_is_known_a_moment_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = NameServer(2, monkeypatch)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    check_resolves("node-0")
+    assert server.asked == 3

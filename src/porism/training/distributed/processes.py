@@ -1,6 +1,7 @@
 """The processes of one training and what they tell one another: messages and tensors of rank 0, sums over all."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from torch.distributed.rendezvous import rendezvous
 from porism.errors import RunError
 from porism.training.distributed.launch import Launch
 from porism.training.distributed.lost import INTACT, ProcessFailed, ProcessLost, has_ended, lost
-from porism.training.distributed.rendezvous import own_store
+from porism.training.distributed.rendezvous import check_resolves, own_store
 
 HEAD = 512
 """Bytes of a message; those of a longer one follow. So that a step costs one broadcast, whatever it says."""
@@ -162,6 +163,8 @@ def join(launch: Launch) -> Iterator[Processes]:
     on_gpu = torch.cuda.is_available() and dist.is_nccl_available()
     if on_gpu and launch.local_rank < torch.cuda.device_count():
         torch.cuda.set_device(launch.local_rank)
+    if (address := os.environ.get("MASTER_ADDR")) is not None:  # else torch says what is missing
+        check_resolves(address)
     try:
         store, earlier = own_store(next(rendezvous("env://"))[0], launch.rank, launch.size)
         backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"

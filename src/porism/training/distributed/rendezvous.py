@@ -1,5 +1,6 @@
 """How the processes of one start find one another in a store that earlier starts have written into."""
 
+import socket
 import time
 from datetime import timedelta
 from uuid import uuid4
@@ -7,8 +8,31 @@ from uuid import uuid4
 from torch.distributed.constants import default_pg_timeout
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
+from porism.errors import RunError, one_line
+
 PAUSE = 0.01
 """Seconds between two looks into the store."""
+
+
+RESOLVE = 60.0
+"""Seconds until the name of a machine that has just been started must be known."""
+
+
+def check_resolves(address: str) -> None:
+    """Refuse the address of rank 0 where no name server knows it: torch would look for it for half an hour."""
+    deadline = time.monotonic() + RESOLVE
+    while True:
+        try:
+            socket.getaddrinfo(address, None)
+        except (socket.gaierror, UnicodeError) as error:
+            if time.monotonic() >= deadline:
+                raise RunError(
+                    f"MASTER_ADDR={address} cannot be resolved here: {one_line(error)}. Give the name or the IP "
+                    "address of the machine of rank 0 as this machine knows it."
+                ) from error
+            time.sleep(1)
+        else:
+            return
 
 
 def own_store(store: Store, rank: int, size: int, wait: timedelta = default_pg_timeout) -> tuple[Store, int]:
