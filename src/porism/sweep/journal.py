@@ -6,10 +6,12 @@ from typing import Any
 
 from optuna.storages.journal import JournalFileBackend
 
-from porism.errors import DiskError
+from porism.errors import Advice, DiskError
 from porism.files import cannot_write
 from porism.sweep.journal_lock import JournalLock
-from porism.sweep.storage import GO_ON
+
+GO_ON = Advice(*["Once that is put right, go on with: the same command with --resume."] * 2)
+"""After what is no fault of a trial."""
 
 
 class JournalFile(JournalFileBackend):

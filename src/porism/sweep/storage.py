@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from porism.errors import Advice, MissingExtra, RecipeError, RunError, one_line, shown
+from porism.errors import MissingExtra, RecipeError, RunError, one_line, shown
 from porism.runs.lock import Lock, is_locked
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ JOURNAL = "sweep.journal"
 POSTGRESQL = ("postgresql://", "postgresql+psycopg://", "postgres://")
 HEARTBEAT = 60
 """Seconds between two heartbeats of a worker, where many machines share a database."""
-GO_ON = Advice(*["Once that is put right, go on with: the same command with --resume."] * 2)
-"""After what is no fault of a trial."""
 TRIES = 20
 WAIT = 0.02
 

@@ -21,10 +21,11 @@ from porism.runs.lock import Lock
 from porism.runs.recipe import Recipe, assignments, settings
 from porism.runs.record import read_run
 from porism.runs.run import RECIPE, RunFolder
+from porism.sweep.journal import GO_ON
 from porism.sweep.plan import SweepPlan
 from porism.sweep.queue import OUTCOME, REASON, TrialQueue
 from porism.sweep.samplers import PLACE
-from porism.sweep.storage import GO_ON, is_database
+from porism.sweep.storage import is_database
 from porism.training.loop import Training
 from porism.training.progress import NoProgress
 from porism.training.request import TrainingRequest
