@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from porism.errors import Interrupted
+from porism.errors import DiskError, Interrupted
 from porism.training.distributed.launch import Launch
 from porism.training.distributed.lost import ProcessLost, with_command
 from porism.training.interrupt import signals_interrupt
@@ -28,6 +28,11 @@ def going_on(command: Any) -> Iterator[None]:
             raise _told(str(stopped).partition(GO_ON)[0].rstrip(), command.go_on()) from stopped
         except KeyboardInterrupt as stopped:
             raise _told("stopped at once. What was saved before is intact.", command.go_on()) from stopped
+        except DiskError as refused:
+            # What cannot be written is a part of what the command does, and knows of that part alone.
+            told, found, _ = str(refused).partition(GO_ON.lower())
+            line = command.go_on() if found else None
+            raise refused if line is None else DiskError(f"{told}{found}{line}") from refused
         except ProcessLost as lost:
             raise with_command(lost, Launch.read(), command.go_on()) from lost
 
