@@ -129,6 +129,22 @@ def test_a_folder_that_may_not_be_read_is_named_in_a_line(
     assert ": Permission denied." in line
 
 
+def test_a_run_that_finds_no_room_to_begin_is_begun_again(
+    say: Say, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    words = ("train", "language", "--data", text, TINY, "--no-baselines", "--out", "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        said = say(*words)
+    assert said.code == 2
+    assert said.err.splitlines()[-1].startswith("porism: the disk is full: run/recipe.toml needs ")
+    assert said.err.endswith("Make room, then give the same command again.\n")
+    assert say(*words).code == 0
+
+
 def test_where_no_temporary_file_can_be_made_it_is_said(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> str:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp', '/var/tmp']")

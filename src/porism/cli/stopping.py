@@ -31,8 +31,11 @@ def going_on(command: Any) -> Iterator[None]:
         except DiskError as refused:
             # What cannot be written is a part of what the command does, and knows of that part alone.
             told, found, _ = str(refused).partition(GO_ON.lower())
-            line = command.go_on() if found else None
-            raise refused if line is None else DiskError(f"{told}{found}{line}") from refused
+            if not found:
+                raise
+            # Without a command that goes on nothing has begun.
+            line = command.go_on()
+            raise DiskError(f"{told}{f'{found}{line}' if line else 'give the same command again.'}") from refused
         except ProcessLost as lost:
             raise with_command(lost, Launch.read(), command.go_on()) from lost
 
