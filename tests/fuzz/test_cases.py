@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import strategies as st
@@ -16,18 +17,23 @@ def refuse(message: str) -> None:
     raise RunError(message)
 
 
-def loop() -> None:
+def endless(work: Callable[[], object]) -> None:
     while True:
         try:
-            time.sleep(1)
+            work()
         except Exception:
             continue
 
 
-def test_what_has_no_end_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cases, "SECONDS", 0.05)
-    with pytest.raises(AssertionError, match=r"no end after 0\.05 seconds"):
-        attempt(loop)
+@pytest.mark.parametrize(
+    ("limit", "work"),
+    [("SECONDS", lambda: sum(range(100))), ("ASLEEP", lambda: time.sleep(1))],
+    ids=["computes", "waits"],
+)
+def test_what_has_no_end_fails(limit: str, work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, limit, 0.05)
+    with pytest.raises(AssertionError, match=r"no end after .*0\.05"):
+        attempt(lambda: endless(work))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited on Linux")
