@@ -1,5 +1,7 @@
 """One alphabet: a letter means one thing in the formulas, the shape comments, the docs and `--at`."""
 
+from functools import lru_cache
+
 from sympy import Expr, Function, Symbol, factor, factor_terms
 
 ALPHABET: dict[str, str] = {
@@ -31,6 +33,7 @@ MOST_GENERATORS = 6
 anything from a moment to hours, depending on the points it is tried at."""
 
 
+@lru_cache(maxsize=1000)  # the formulas of a model are asked for again and again: by kind, by submodule, run by run
 def factored(formula: Expr) -> Expr:
     """
     >>> from porism.costing.alphabet import B, D, H, T

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -14,6 +15,9 @@ from porism.runs.recipe import Recipe
 
 OF_TRAINING = frozenset(field.name for field in fields(Recipe))
 """Fields that every recipe has: how it is trained, which no formula depends on."""
+MOST_COUNTED = 100
+_COUNTED: dict[tuple[Path, frozenset[tuple[str, int]]], Cost] = {}
+"""By where the formulas are kept and by sizes: a sweep over sizes has many."""
 
 
 def recipe_cost(recipe: Recipe, subject: CostSubject) -> Cost:
@@ -25,8 +29,13 @@ def recipe_cost(recipe: Recipe, subject: CostSubject) -> Cost:
 
 def is_kept(recipe: Recipe, subject: CostSubject) -> bool:
     """Whether these formulas are in the cache folder, so that nobody has to wait for them."""
-    file = file_of(_parts(recipe, subject)) if _is_own(subject.target) else None
+    file = _file(recipe, subject)
     return file is not None and file.is_file()
+
+
+def _file(recipe: Recipe, subject: CostSubject) -> Path | None:
+    """Its name tells all that these formulas depend on; None where that is not known."""
+    return file_of(_parts(recipe, subject)) if _is_own(subject.target) else None
 
 
 def _parts(recipe: Recipe, subject: CostSubject) -> dict[str, Any]:
@@ -51,8 +60,21 @@ def run_cost(recipe: Recipe, subject: CostSubject, sizes: Mapping[str, int]) -> 
 
     Sizes that no formula holds for stay numbers in it: rows and columns that a stride does not divide; all of them
     where the count is another than the formula says.
+
+    Runs of one model in one process, as those of several seeds, are counted once.
     """
     subject = subject.at(sizes)
+    if (file := _file(recipe, subject)) is None:
+        return _seen_to_hold(recipe, subject, sizes)
+    key = (file, frozenset(sizes.items()))
+    if (cost := _COUNTED.get(key)) is None:
+        if len(_COUNTED) >= MOST_COUNTED:
+            _COUNTED.clear()
+        cost = _COUNTED[key] = _seen_to_hold(recipe, subject, sizes)
+    return cost
+
+
+def _seen_to_hold(recipe: Recipe, subject: CostSubject, sizes: Mapping[str, int]) -> Cost:
     cost = _at(recipe_cost(recipe, subject), sizes)
     here = cost.at()
     if all(here[kind].label != "counted" for kind in ("parameters", "flops", "backward_flops")):
