@@ -188,7 +188,7 @@ FORMS: dict[str, Any] = {
 }
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_data_comes_in_many_forms(form: str, net: nn.Module, points: Data, tmp_path: Path) -> None:
     run = fit(net, FORMS[form](*points), tmp_path / "run", epochs=1)

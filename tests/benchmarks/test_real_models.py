@@ -182,6 +182,7 @@ def check_kept(name: str, library: str) -> None:
     assert today == {kind: kept[kind] for kind in KINDS}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", ["gcnconv", "gatconv", "sageconv"])
 def test_kept_formulas_of_graph_layers_are_those_of_today(name: str) -> None:
     check_kept(name, "torch_geometric")

@@ -26,7 +26,7 @@ MEASURING = {"porism.costing.predicting.calibration", "porism.costing.predicting
 """Their examples take a minute to measure the machine first, and the seconds are different ones each time."""
 
 
-@pytest.mark.sweep(16)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in MEASURING])
 def test_every_example_gives_what_it_shows(name: str) -> None:
     module = import_module(name)

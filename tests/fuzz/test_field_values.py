@@ -65,7 +65,7 @@ def speech(tmp_path: Path) -> list[str]:
     return ["--data", str(tmp_path)]
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("task", "recipe", "field"), fields())
 def test_a_value_nobody_meant_is_trained_with_or_refused(
     task: str,

@@ -23,7 +23,7 @@ def made_up_rates(workload: MethodWorkload, *_: object) -> MethodRates:
     return MethodRates(rates, rates, "2026-01-02", 0.0)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "guide",
     [

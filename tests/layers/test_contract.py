@@ -135,7 +135,7 @@ def test_frozen_parts_get_no_gradient_and_the_others_the_same(case: Case) -> Non
         assert_close(gradients_of(case.run, alone, rest), {name: wanted[name]}, GRADIENT)
 
 
-@pytest.mark.sweep(2, each="case")
+@pytest.mark.sweep(1, each="case")
 @each_layer
 @each_size
 def test_cost_equals_the_count(case: Case, sizes: Sizes) -> None:
@@ -149,7 +149,7 @@ def test_cost_equals_the_count(case: Case, sizes: Sizes) -> None:
     assert not training.uncounted
 
 
-@pytest.mark.sweep(2, each="case")
+@pytest.mark.sweep(1, each="case")
 @each_layer
 @each_size
 def test_cost_equals_what_is_saved(case: Case, sizes: Sizes) -> None:

@@ -96,6 +96,7 @@ def differences(name: str, training: bool, sample: Any) -> dict[str, float]:
     return {part: error for part, error in found.items() if not error <= EXACT}
 
 
+@pytest.mark.sweep(1, each="name")
 @pytest.mark.filterwarnings("ignore:dropout option adds dropout after all but last", "ignore:Support for mismatched")
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])

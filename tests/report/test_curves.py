@@ -11,6 +11,7 @@ from porism.report.curves import Plot, other_plots, plots
 from porism.runs.record import read_run
 
 pytest.importorskip("matplotlib")
+TITLES_ALONE = pytest.mark.usefixtures("no_plots")
 
 
 def drawn(*folders: Path, prefix: str = "plot") -> list[Plot]:
@@ -18,11 +19,13 @@ def drawn(*folders: Path, prefix: str = "plot") -> list[Plot]:
     return plots(group, prefix)
 
 
+@TITLES_ALONE
 def test_one_run_has_its_curves_over_epochs_and_seconds(write_run: WriteRun) -> None:
     titles = [plot.title for plot in drawn(write_run(metrics=metrics()))]
     assert titles == ["Valid and train perplexity over epochs", "Valid and train perplexity over seconds"]
 
 
+@TITLES_ALONE
 def test_two_finished_runs_are_set_against_their_costs(write_run: WriteRun) -> None:
     folders = [write_run(name, recipe=name, metrics=metrics(150.0 + n)) for n, name in enumerate("ab")]
     assert [plot.title for plot in drawn(*folders)][2:] == [
@@ -41,11 +44,13 @@ def test_no_accuracy_above_one_is_drawn(write_run: WriteRun) -> None:
     assert max(ticks) <= 1
 
 
+@TITLES_ALONE
 def test_many_runs_have_train_and_valid_apart(write_run: WriteRun) -> None:
     titles = [plot.title for plot in drawn(*(write_run(name, recipe=name) for name in "abcd"))]
     assert titles[::2] == ["Valid perplexity over epochs", "Train perplexity over epochs"]
 
 
+@TITLES_ALONE
 def test_where_training_reports_its_loss_alone_that_is_drawn(write_run: WriteRun) -> None:
     events = [start(), epoch(1, 300.0) | {"train": {"loss": 6.1}}, epoch(2, 200.0) | {"train": {"loss": 5.1}}]
     titles = [plot.title for plot in drawn(write_run(events=events))]

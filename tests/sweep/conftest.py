@@ -1,6 +1,6 @@
 """A tiny text, and sweeps over the smallest recurrent nets on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,17 @@ TEXT = "the cat sees the dog\nthe dog hears the cat\n" * 60
 Plan = Callable[..., SweepPlan]
 
 
-@pytest.fixture(autouse=True)
-def _no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a page take longer than these trainings, and test_report draws them."""
-    if "matplotlib" not in needs.missing():
-        monkeypatch.setattr("porism.report.sweep_plots.draw", lambda *_, **__: "<svg></svg>")
+@pytest.fixture(scope="module", autouse=True)
+def _no_plots() -> Iterator[None]:
+    """Those of a page take longer than these trainings. test_report draws those of sweeps, tests/report all others.
+
+    For the tests of a file, so that what its fixtures train has none either.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if "matplotlib" not in needs.missing():
+            for module in ("sweep_plots", "curves", "exhibits"):
+                patch.setattr(f"porism.report.{module}.draw", lambda *_, **__: "<svg></svg>")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ def test_a_worker_that_pauses_beyond_the_grace_period_neither_crashes_nor_counts
     assert sum(one.state == TrialState.COMPLETE for one in paused.trials()) == 1
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("suggested", [0, 1, 2])
 @pytest.mark.parametrize("sampler", ["grid", "random"])
 def test_a_worker_that_dies_as_it_takes_a_trial_takes_neither_it_nor_its_setting_along(

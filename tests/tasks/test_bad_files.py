@@ -468,7 +468,7 @@ CASES = {
 }
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("case", CASES)
 def test_a_bad_file_is_one_line_and_no_run(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -16,7 +16,7 @@ from porism.testing.kernels import WITH_KERNELS, check_kernels
 needs.triton()
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", WITH_KERNELS)
 def test_every_kernel_is_right(name: str) -> None:
     checks = check_kernels([name])

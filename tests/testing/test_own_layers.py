@@ -50,7 +50,7 @@ if torch.cuda.is_available():
     EXPECTED["gcn"] = {"cuda_graph": "edges that are no Graph yet are checked and sorted at every call, on the host"}
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 # torch.compile itself calls what torch deprecates, and torch's own kernel for softmax attention has no rule for vmap.
 @pytest.mark.filterwarnings("ignore:There is a performance drop because we have not yet implemented:UserWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -78,7 +78,7 @@ def test_a_stopped_run_resumes_to_the_same_bits(
 
 
 def test_patience_stops_and_the_best_epoch_counts(tiny: LanguageRecipe, text: str, tmp_path: Path) -> None:
-    recipe = override(tiny, ["epochs=40", "patience=2", "learning_rate=0.3", "lr_scheduler=constant"])
+    recipe = override(tiny, ["epochs=40", "patience=2", "learning_rate=0.3", "lr_scheduler=constant", "batch_size=16"])
     training = begin(recipe, tmp_path / "run", text)
     result = session.complete(training)
     events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]

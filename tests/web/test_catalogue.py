@@ -77,6 +77,7 @@ def derived(request: pytest.FixtureRequest) -> tuple[Cost, dict[str, Any]]:
     return cost, cost_json(cost, "layer")
 
 
+@pytest.mark.sweep(1)
 def test_numbers_and_labels_are_those_of_the_command_line(derived: tuple[Cost, dict[str, Any]]) -> None:
     cost, entry = derived
     draw = random.Random(3)

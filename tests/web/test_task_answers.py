@@ -83,7 +83,7 @@ def payload_of(client: TestClient, run: str, tmp_path: Path, checkpoint: str | N
     )  # fmt: skip
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 def test_the_page_answers_as_the_command_line(
     client: TestClient, run: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

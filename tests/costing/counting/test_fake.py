@@ -82,7 +82,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", MODULES)
 def test_every_short_cut_gives_what_torch_gives(name: str) -> None:
     make, shape = MODULES[name]

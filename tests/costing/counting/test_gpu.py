@@ -55,6 +55,7 @@ def attend_spread(q: Tensor) -> Tensor:
 
 # q once, the output, log-sum-exp in float32, and the state of the random generator: as hooks saw them on an H200 with
 # TORCH_CUDNN_SDPA_DEPRIORITIZED=1, where torch chooses as on compute capability 8.
+@pytest.mark.sweep(2, each="kernel")
 @pytest.mark.parametrize(
     ("run", "width", "T", "dtype", "kernel", "expected"),
     [

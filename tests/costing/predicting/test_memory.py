@@ -47,7 +47,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
 }
 
 
-@pytest.mark.sweep(2, each="name")
+@pytest.mark.sweep(1, each="name")
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_predicted_peak_is_the_measured_one(name: str, optimizer: str) -> None:

@@ -141,7 +141,7 @@ def test_without_all_pairs_the_causal_mask_is_taken_and_no_other(name: str) -> N
             layer(x, attn_mask=mask)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", ["softmax", "auto", *LAYERS])
 def test_compiled_layers_use_both_or_check_while_they_run(name: str) -> None:

@@ -61,7 +61,7 @@ def drawn(T: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
     return [torch.randn(size, dtype=dtype, requires_grad=True) for size in sizes]
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("name", CALLS)
 def test_torchs_own_counter_counts_the_same(name: str) -> None:
     counted = count(CALLS[name], *drawn(300))

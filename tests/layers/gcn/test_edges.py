@@ -245,7 +245,7 @@ def test_a_cached_layer_never_answers_for_another_graph() -> None:
     assert relative_error(layer(x.float(), edges, weights), plain(x.float(), edges, weights)) <= 1e-6
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])

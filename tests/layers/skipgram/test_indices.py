@@ -87,6 +87,7 @@ def test_out_of_range_compiled(estimator: str) -> None:
             compiled(*wrong)
 
 
+@pytest.mark.sweep(1)
 @compiling
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
 def test_a_compiled_step(dtype: torch.dtype) -> None:

@@ -31,6 +31,15 @@ LOOK = STATIC.parents[1] / "report" / "templates" / "look.css"
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
+TURNED_OFF = (
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"),
+    *("AimEnabled", "AvoidCorsURLLoaderRestartOnRedirect", "AvoidUnnecessaryBeforeUnloadCheckSync"),
+    *("DestroyProfileOnBrowserClose", "HttpsFirstBalancedModeAutoEnable", "HttpsUpgrades", "LensOverlay"),
+    *("MediaRouter", "NetworkTimeServiceQuerying", "OptimizationHints", "PaintHolding", "PreconnectToSearch"),
+    "ThirdPartyStoragePartitioning",
+)
+"""Features of Chromium. The first three load pages of its own behind the address bar of each window, which nobody sees
+here, for more than a second of a core. The others are those of Playwright: Chromium takes the last such list alone."""
 NOWHERE = "http://porism.test/"
 PATIENCE = 240_000
 """Milliseconds that a page may take for what it is to show: workers start and count after all else on the machine."""
@@ -43,7 +52,8 @@ def launched(*arguments: str) -> "Iterator[Browser]":
         pytest.skip("needs chromium to open the page in")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", *arguments])
+        flags = ("--no-sandbox", "--disable-gpu", f"--disable-features={','.join(TURNED_OFF)}", *arguments)
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield opened
         opened.close()
 

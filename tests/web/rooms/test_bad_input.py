@@ -7,7 +7,7 @@ import pytest
 from tests.web.rooms.conftest import OpenRoom, Served, write_run
 from tests.web.rooms.test_scenes import ONE_WIDTH, headline, number_of
 
-pytestmark = pytest.mark.sample(4)
+pytestmark = pytest.mark.sample(2)
 
 
 @pytest.mark.parametrize(

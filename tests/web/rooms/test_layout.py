@@ -9,7 +9,7 @@ from tests.web.rooms.test_scenes import headline
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.sample(3)
+pytestmark = pytest.mark.sample(2)
 
 OUTSIDE = """(selector) => [...document.querySelectorAll(selector)].flatMap((svg) => {
     const box = svg.getBoundingClientRect();

@@ -208,7 +208,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("first", "ours", "second", "theirs"), PAIRS)
 def test_the_order_of_two_formulas_changes_where_porism_cost_says(
     blank: "Page", first: Tree, ours: sympy.Expr, second: Tree, theirs: sympy.Expr

@@ -17,7 +17,7 @@ from porism.costing.predicting.crossover import changes
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Response
 
-pytestmark = pytest.mark.sample(3)
+pytestmark = pytest.mark.sample(2)
 
 ONE_WIDTH = pytest.mark.parametrize("width", [1280])
 """For what does not depend on it."""

@@ -57,7 +57,7 @@ def assert_same(found: Tensor, wanted: Tensor, variables: tuple[Tensor, ...]) ->
     assert max(errors(found, wanted, variables)) <= EXACT
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(4)
 @each_pattern
 @pytest.mark.parametrize("T", [1, 2, 7, 63, 64, 65, 257])
 def test_equals_the_oracle_forward_and_backward(pattern: Pattern, T: int) -> None:

@@ -74,6 +74,7 @@ def task(path: Path, *fields: str) -> Graphs:
     return Graphs.load(override(RECIPES["sampled"], ["batch_size=16", "num_neighbors=4", *fields]), str(path))
 
 
+@pytest.mark.sweep(3, each="normalization")
 @pytest.mark.usefixtures("_blocks")
 @pytest.mark.parametrize("normalization", ["sym", "rw", "softmax", "none"])
 @pytest.mark.parametrize("add_self_loops", [True, False])
@@ -101,6 +102,7 @@ def test_entries_are_those_of_a_graph_in_memory(file: Path, normalization: str, 
     assert torch.allclose(dense, expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.sweep(1, each="_blocks")
 @pytest.mark.usefixtures("_blocks")
 def test_batches_logits_and_fingerprint_are_those_of_edges_in_memory(file: Path) -> None:
     mapped, held = task(file, MAPPED), task(file, HELD)
@@ -117,6 +119,7 @@ def test_batches_logits_and_fingerprint_are_those_of_edges_in_memory(file: Path)
     assert mapped.letters() == held.letters()
 
 
+@pytest.mark.sweep(1)
 def test_a_run_trains_evaluates_labels_and_says_what_is_left_out(file: Path, tmp_path: Path) -> None:
     fields = [MAPPED, "epochs=20", "batch_size=16", "num_neighbors=4", "dropout=0", "input_dropout=0"]
     request = TrainingRequest(Graphs, override(RECIPES["sampled"], fields), source=str(file), device="cpu", threads=1)

@@ -28,7 +28,7 @@ def forward_flops(recipe: LanguageRecipe, length: int) -> int:
         return count(LanguageModelWithLoss(recipe, WORDS), tokens, tokens, backward=False).flops
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     "fields",
     [
