@@ -41,7 +41,7 @@ TURNED_OFF = (
 """Features of Chromium. The first three load pages of its own behind the address bar of each window, which nobody sees
 here, for more than a second of a core. The others are those of Playwright: Chromium takes the last such list alone."""
 NOWHERE = "http://porism.test/"
-PATIENCE = 240_000
+PATIENCE = 600_000
 """Milliseconds that a page may take for what it is to show: workers start and count after all else on the machine."""
 
 
