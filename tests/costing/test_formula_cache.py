@@ -1,7 +1,7 @@
 """Derived formulas that are kept: read back as they were, for the same code only, and never a damaged file's."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ from porism.costing.cost import Cost
 from porism.costing.derive import derive
 from porism.costing.formula_cache import cached, file_of, formula_of, tree_of
 from porism.costing.subject import CostSubject
+from porism.runs.recipe import Recipe
 from porism.tasks.images.recipes import DEFAULT
 from porism.tasks.images.recipes import RECIPES as IMAGES
 from porism.tasks.words.recipes import RECIPES
-from porism.training.recipe_cost import _parts, is_kept, recipe_cost
+from porism.training import recipe_cost as recipe_costs
+from porism.training.recipe_cost import _parts, is_kept, recipe_cost, run_cost
 
 PARTS = {"recipe": "two layers"}
 
@@ -159,3 +161,29 @@ def test_fields_that_are_equal_share_their_formulas() -> None:
     assert alike == recipe
     files = [file_of(_parts(one, SUBJECT)) for one in (replace(recipe, degrees=int(recipe.degrees)), alike, other)]
     assert files[0] == files[1] != files[2]
+
+
+@pytest.mark.parametrize(
+    ("is_own", "most", "counted"),
+    [(True, 100, "small large"), (True, 1, "small large small"), (False, 100, "small large small")],
+)
+def test_runs_of_one_model_and_of_one_size_are_counted_once(
+    is_own: bool, most: int, counted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"small": {"B": 2, "D": 3}, "large": {"B": 2, "D": 50}}
+    found: list[str] = []
+    count = recipe_costs._seen_to_hold
+
+    def noted(recipe: Recipe, subject: CostSubject, at: Mapping[str, int]) -> Cost:
+        found.extend(name for name in sizes if sizes[name] == at)
+        return count(recipe, subject, at)
+
+    monkeypatch.setattr(recipe_costs, "_seen_to_hold", noted)
+    monkeypatch.setattr(recipe_costs, "_is_own", lambda _: is_own)
+    monkeypatch.setattr(recipe_costs, "MOST_COUNTED", most)
+    monkeypatch.setattr(recipe_costs, "_COUNTED", {})
+    for name in ("small", "large", "small"):
+        assert run_cost(RECIPES["small"], SUBJECT, sizes[name]).at().flops == 4 * sizes[name]["D"] * (
+            sizes[name]["D"] + 3
+        )
+    assert " ".join(found) == counted

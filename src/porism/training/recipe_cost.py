@@ -66,7 +66,7 @@ def run_cost(recipe: Recipe, subject: CostSubject, sizes: Mapping[str, int]) -> 
     subject = subject.at(sizes)
     if (file := _file(recipe, subject)) is None:
         return _seen_to_hold(recipe, subject, sizes)
-    key = (file, frozenset(sizes.items()))
+    key = (file, frozenset(subject.sizes.items()))
     if (cost := _COUNTED.get(key)) is None:
         if len(_COUNTED) >= MOST_COUNTED:
             _COUNTED.clear()
