@@ -17,7 +17,7 @@ BROWSER = next(
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    # Pages of its own behind the address bar, which nobody sees here: a third of its time.
+    # Pages of its own behind the address bar, which nobody sees here.
     "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 )
 
