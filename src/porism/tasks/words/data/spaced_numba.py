@@ -7,6 +7,9 @@ import numpy as np
 
 from porism.tasks.blocks.words_and_marks import spaced
 
+NEAR = 32
+"""Bytes: so near to one another, letters beyond ASCII go through the expression together. Each call has its time, which
+in a text of another alphabet would be longer than that of the expression."""
 _NEW_LINE, _SPACE = 10, 32
 _LETTERS, _DIGITS, _WHITE = (np.zeros(128, np.bool_) for _ in range(3))
 for _character in map(chr, range(128)):
@@ -46,9 +49,7 @@ def space_ascii(text: Any, at: Any, found: Any) -> Any:
         end = at
         while end < text.shape[0] and not (text[end] < 128 and _WHITE[text[end]]):
             if text[end] >= 128:
-                while end < text.shape[0] and not (text[end] < 128 and _WHITE[text[end]]):
-                    end += 1
-                return max(0, size - 1), at, end
+                return max(0, size - 1), at, _end_of_others(text, end)
             end += 1
         end = max(end, at + 1)  # a new line stands for itself
         while at < end:
@@ -59,6 +60,20 @@ def space_ascii(text: Any, at: Any, found: Any) -> Any:
             found[size] = _SPACE
             size += 1
     return max(0, size - 1), at, at
+
+
+@numba.njit(nogil=True, cache=True)
+def _end_of_others(text: Any, at: Any) -> Any:
+    """The white space after which no letter beyond ASCII comes within NEAR bytes."""
+    end = at
+    while at < text.shape[0] and at - end <= NEAR:
+        if text[at] >= 128:
+            while at < text.shape[0] and not (text[at] < 128 and _WHITE[text[at]]):
+                at += 1
+            end = at
+        else:
+            at += 1
+    return end
 
 
 @numba.njit(nogil=True, cache=True)
