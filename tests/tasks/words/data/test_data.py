@@ -75,6 +75,7 @@ MARKS = "ab1_.,'- \n\t\r\x1c\x1f!\u00e9\u00a0\u3000\u65e5\u2019\u00b2\u0663\x85\
 
 
 @example(TALK)
+@example(f"é, {'far, ' * 20}é!\n{'near ' * 2}é 3.5 {'far, ' * 20}")
 @example("a3.5 3.5-inch x_1 'quoted' 1,000,000 - -- e.g. U.S.A. f(x)=y\tz\r\nend")
 @given(st.text(st.one_of(st.sampled_from(MARKS), st.characters(exclude_categories=["Cs"]))))
 def test_bytes_are_cut_as_text_is(text: str) -> None:
