@@ -113,3 +113,12 @@ def test_a_number_that_is_none_is_told_by_file_and_row(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", X=X, y=np.arange(6) % 2)
     with pytest.raises(DataError, match=r"data\.npz: the input at \[4, 1\] is nan, expected finite numbers"):
         load_data(str(tmp_path / "data.npz"), MLP)
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int32"])
+def test_classes_may_be_of_any_whole_type(kind: str, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 4)).astype("float32")
+    np.savez(tmp_path / "data.npz", X=X, y=(X[:, 0] > 0).astype(kind))
+    data = str(tmp_path / "data.npz")
+    run = porism.train("supervised", "linear", data=data, epochs=1, out=tmp_path / "run", baselines=False)
+    assert 0 <= run.metrics["test"]["accuracy"] <= 1

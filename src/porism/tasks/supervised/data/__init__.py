@@ -109,6 +109,7 @@ def split_up(
     examples: Examples, recipe: SupervisedRecipe, classes: tuple[str, ...] = (), test: Examples | None = None
 ) -> SupervisedData:
     """Examples without a split of their own, shared out by the recipe: stratified where targets are classes."""
+    examples = _with_classes(examples, recipe)
     labels = _labels(examples, recipe)
     shares = {"valid": recipe.validation_split} | ({} if test is not None else {"test": recipe.test_split})
     positions = split_positions(len(examples), shares, recipe.split_seed, labels)
@@ -121,6 +122,16 @@ def split_up(
     how = f"{percent} held out at random by split_seed {recipe.split_seed}"
     found = _checked(splits, recipe, {"split": how if labels is None else f"{how}, in each class"})
     return found if not classes else SupervisedData(found.splits, classes, found.facts)
+
+
+def _with_classes(examples: Examples, recipe: SupervisedRecipe) -> Examples:
+    """Classes in memory as 64 bits: torch takes True and False, or bytes, for a mask where it takes indices."""
+    if recipe.loss != "cross_entropy" or not isinstance(examples, Arrays):
+        return examples
+    *inputs, target = examples.tensors
+    if target.is_floating_point() or target.is_complex() or target.dtype == torch.int64:
+        return examples
+    return replace(examples, tensors=(*inputs, target.long()))
 
 
 def _labels(examples: Examples, recipe: SupervisedRecipe) -> Tensor | None:
@@ -139,7 +150,7 @@ def _checked(splits: Mapping[str, Examples], recipe: SupervisedRecipe, facts: di
     """Targets as the loss takes them, the same in all splits."""
     if recipe.loss not in NAMED_LOSSES:
         return SupervisedData(splits, (), facts)
-    splits, names = _numbered_alike(splits)
+    splits, names = _numbered_alike({split: _with_classes(found, recipe) for split, found in splits.items()})
     if recipe.model != OWN:
         # A module of the user's own may know what to do with a missing number; ours do not.
         for split, examples in splits.items():
