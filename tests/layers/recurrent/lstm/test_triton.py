@@ -85,6 +85,24 @@ def test_is_as_near_to_float64_as_the_loop(
     assert launched == [False, True]
 
 
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_a_warp_multiplies_two_parts_one_after_the_other(
+    has_mask: bool, launched: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if DEVICE == "cpu":  # room for so many states
+        monkeypatch.setattr(scan, "_device", lambda device: (16, 2**18))
+        scan.plan.cache_clear()
+    try:
+        leaves = drawn((3, 4, 3, 136), torch.float16)
+        found = [triton.launch(4, leaves[4], back) for back in (False, True)]
+        assert [launch.rest > 0 for launch in found] == [True, True]
+        mask = 2.0 * (torch.rand(leaves[1].shape, generator=torch.Generator().manual_seed(2)) > 0.5)
+        assert max(errors(leaves, mask.to(leaves[1]) if has_mask else None)) <= 4e-3
+        assert launched == [False, True]
+    finally:
+        scan.plan.cache_clear()
+
+
 def test_a_mask_of_the_state_is_multiplied_in_both_passes(launched: list[bool]) -> None:
     leaves = drawn(SHAPES[-1])
     mask = 2.0 * (torch.rand(leaves[1].shape, generator=torch.Generator().manual_seed(2)) > 0.5).to(DEVICE)
@@ -110,5 +128,5 @@ def test_a_nan_with_the_bits_of_an_empty_number_ends_no_scan() -> None:
 
 @pytest.mark.parametrize("back", [False, True])
 def test_states_that_do_not_fit_on_chip_have_no_launch(back: bool) -> None:
-    width, length = (1, 4096) if back else (4, 1024)
+    width, length = (1, 4 * 4096) if back else (4, 4096)
     assert scan.plan(16, 4096, width, length, torch.bfloat16, torch.device(DEVICE)) is None

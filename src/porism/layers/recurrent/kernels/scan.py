@@ -24,7 +24,7 @@ EMPTY = tl.constexpr(-1)
 """The bits of a number that is not written yet: all ones, a NaN in every floating type."""
 
 WARPS = 4
-"""Each multiplies a quarter of the previous state; then their sums are added, which takes longer the more they are."""
+"""Each multiplies its part of the previous state; then their sums are added, which takes longer the more they are."""
 
 BITS = {2: torch.int16, 4: torch.int32}
 
@@ -58,18 +58,43 @@ def masked(h: tl.tensor, place: tl.tensor, inside: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def product(h: tl.tensor, w: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
-    """h @ w in float32, split over the warps: (PARTS, ROWS, PART), (PARTS, PART, N) -> (ROWS, N)."""
-    if INTERPRETED:  # which would multiply the bit patterns of bfloat16
-        h = h.to(tl.float32)
-        w = w.to(tl.float32)
-    parts = tl.dot(h, w, input_precision=PRECISION)
+def total(parts: tl.tensor) -> tl.tensor:
+    """The sums of all warps, of 4 or 8: (PARTS, ROWS, N) -> (ROWS, N)."""
+    parts = tl.permute(parts, (1, 2, 0))
     # Split moves what belongs together into one thread by whole vectors; tl.sum would go number by number.
-    parts = tl.reshape(tl.permute(parts, (1, 2, 0)), (parts.shape[1], parts.shape[2], 2, 2))
-    even, odd = tl.split(parts)
+    if parts.shape[2] == 8:
+        even, odd = tl.split(tl.reshape(parts, (parts.shape[0], parts.shape[1], 4, 2)))
+        parts = even + odd
+    even, odd = tl.split(tl.reshape(parts, (parts.shape[0], parts.shape[1], 2, 2)))
     first, third = tl.split(even)
     second, fourth = tl.split(odd)
     return (first + second) + (third + fourth)
+
+
+@triton.jit
+def inputs_of(FIRST: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr) -> tl.tensor:
+    """The numbers of the previous state that each warp multiplies, (PARTS, PART)."""
+    return FIRST + tl.arange(0, PARTS)[:, None] * PART + tl.arange(0, PART)[None, :]
+
+
+@triton.jit
+def fed_back(
+    state: tl.tensor, mask: tl.tensor, row: tl.tensor, previous: tl.tensor, w: tl.tensor, B: tl.tensor,
+    is_computed: tl.tensor, LENGTH: tl.constexpr, MASKED: tl.constexpr, WAIT: tl.constexpr, PRECISION: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
+    """What each warp adds to the product of the previous state with the matrix, once that state is written.
+
+    state and mask (B, LENGTH), w (PARTS, PART, N) -> (PARTS, ROWS, N) in float32
+    """
+    known = (row < B)[None, :, None] & (previous < LENGTH)[:, None, :]
+    source = row[None, :, None] * LENGTH + previous[:, None, :]
+    h = read_state(state + source, known, is_computed, w.dtype, WAIT)
+    if MASKED:
+        h = masked(h, mask + source, known)
+    if INTERPRETED:  # which would multiply the bit patterns of bfloat16
+        h = h.to(tl.float32)
+        w = w.to(tl.float32)
+    return tl.dot(h, w, input_precision=PRECISION)
 
 
 @triton.jit
@@ -86,10 +111,12 @@ class ScanLaunch(NamedTuple):
     units: int
     """States of a program."""
     part: int
-    """Previous states that one warp multiplies."""
+    rest: int
+    """Numbers of the previous state that one warp multiplies, powers of 2, one after the other; a rest of 0 is none."""
     slabs: int
     """Programs that share sequences and pass states to each other."""
     programs: int
+    warps: int
 
     def options(self, dtype: torch.dtype) -> dict[str, Any]:
         """The arguments that all scans share."""
@@ -97,47 +124,62 @@ class ScanLaunch(NamedTuple):
         options = {
             "ROWS": self.rows,
             "UNITS": self.units,
-            "PARTS": WARPS,
+            "PARTS": self.warps,
             "PART": self.part,
+            "REST": self.rest,
             "SLABS": self.slabs,
             # A program alone waits too: for its own warps.
             "WAIT": waiting,
             "PRECISION": precision(dtype),
-            "num_warps": WARPS,
+            "num_warps": self.warps,
         }
         return options | {"launch_cooperative_grid": True} if waiting and self.slabs > 1 else options
 
 
 @cache
-def plan(B: int, H: int, width: int, length: int, dtype: torch.dtype, device: torch.device) -> ScanLaunch | None:
+def plan(
+    B: int, H: int, width: int, length: int, dtype: torch.dtype, device: torch.device, warps: int = WARPS
+) -> ScanLaunch | None:
     """The launch for B sequences of H states, or None where the matrix does not fit on chip.
 
-    A state is computed from `width` columns of the matrix (the gates of an LSTM are 4), and a warp multiplies `length`
-    numbers of the previous step with them.
+    A state is computed from `width` columns of the matrix (the gates of an LSTM are 4) and `length` numbers of the
+    previous step.
     """
     processors, chip = _device(device)
-    part = max(16, triton.next_power_of_2(length))
+    part, rest = shares(length, warps)
     best: tuple[float, ScanLaunch] | None = None
     for units in (16, 32, 64):
         for rows in (16, 32, 64):
             slabs, groups = triton.cdiv(H, units), triton.cdiv(B, rows)
             columns = units * width
-            too_large = rows * columns > 2048 or _chip_bytes(rows, columns, part, dtype) > chip
+            too_large = rows * columns > 2048 or _chip_bytes(rows, columns, warps, part + rest, dtype) > chip
             if slabs > processors or too_large:
                 continue
             at_once = min(groups, processors // slabs)
             # As measured on an H200: a step has a fixed time, one for its sums and one for reading the previous states.
             # Groups of sequences that do not fit at once take turns.
-            time = triton.cdiv(groups, at_once) * (700 + rows * (columns + WARPS * part / 15))
+            time = triton.cdiv(groups, at_once) * (700 + rows * (columns + warps * (part + rest) / 15))
             if best is None or time < best[0]:
-                best = time, ScanLaunch(rows, units, part, slabs, at_once * slabs)
+                best = time, ScanLaunch(rows, units, part, rest, slabs, at_once * slabs, warps)
     return best[1] if best else None
 
 
-def _chip_bytes(rows: int, columns: int, part: int, dtype: torch.dtype) -> int:
+def shares(length: int, warps: int) -> tuple[int, int]:
+    """Two powers of 2, the second may be 0, whose sum for each warp covers the length with little beyond it.
+
+    >>> shares(512, 4), shares(768, 4), shares(200, 4)
+    ((128, 0), (128, 64), (64, 0))
+    """
+    share = max(16, triton.cdiv(length, warps))
+    part = 1 << (share.bit_length() - 1)
+    rest = max(16, triton.next_power_of_2(share - part)) if share > part else 0
+    return (part + rest, 0) if rest == part else (part, rest)
+
+
+def _chip_bytes(rows: int, columns: int, warps: int, share: int, dtype: torch.dtype) -> int:
     """Of shared memory: the matrix, the previous states, and the sums of the warps; in float32 each in two halves."""
     copies = 2 if dtype == torch.float32 else 1
-    return WARPS * (copies * dtype.itemsize * part * (rows + columns) + 4 * rows * columns)
+    return warps * (copies * dtype.itemsize * share * (rows + columns) + 4 * rows * columns)
 
 
 @cache

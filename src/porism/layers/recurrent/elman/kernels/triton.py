@@ -14,16 +14,16 @@ from torch import Tensor
 
 from porism.layers.kernels.triton import as_read
 from porism.layers.recurrent.kernels.scan import (
-    WARPS,
     ScanLaunch,
     bits,
     empty_states,
+    fed_back,
+    inputs_of,
     launches,
     masked,
     plan,
-    product,
-    read_state,
     tanh,
+    total,
     write_state,
 )
 
@@ -33,8 +33,8 @@ def _scan(
     inputs: tl.tensor, mask: tl.tensor, states: tl.tensor, out: tl.tensor, weight: tl.tensor,
     stride_in: tl.tensor, stride_out: tl.tensor, T: tl.tensor, B: tl.tensor, begin: tl.tensor, end: tl.tensor,
     H: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
-    SLABS: tl.constexpr, BACK: tl.constexpr, ACTIVATION: tl.constexpr, MASKED: tl.constexpr, WAIT: tl.constexpr,
-    PRECISION: tl.constexpr,
+    REST: tl.constexpr, SLABS: tl.constexpr, BACK: tl.constexpr, ACTIVATION: tl.constexpr, MASKED: tl.constexpr,
+    WAIT: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
     """UNITS states of ROWS sequences, group after group.
 
@@ -43,16 +43,21 @@ def _scan(
     DTYPE: tl.constexpr = weight.dtype.element_ty
     slab = tl.program_id(0) % SLABS
     unit = slab * UNITS + tl.arange(0, UNITS)
-    previous = tl.arange(0, PARTS)[:, None] * PART + tl.arange(0, PART)[None, :]
+    to = unit[None, None, :]
+    previous = inputs_of(0, PARTS, PART)
     w = tl.load(
-        weight + previous[:, :, None] * stride_in + unit[None, None, :] * stride_out,
-        mask=(previous < H)[:, :, None] & (unit < H)[None, None, :], other=0.0,
+        weight + previous[:, :, None] * stride_in + to * stride_out,
+        mask=(previous < H)[:, :, None] & (to < H), other=0.0,
     )  # fmt: skip
+    if REST:
+        later = inputs_of(PARTS * PART, PARTS, REST)
+        w_later = tl.load(
+            weight + later[:, :, None] * stride_in + to * stride_out,
+            mask=(later < H)[:, :, None] & (to < H), other=0.0,
+        )  # fmt: skip
     step = tl.cast(B * H, tl.int64)
     for first_row in range(tl.program_id(0) // SLABS * ROWS, B, tl.num_programs(0) // SLABS * ROWS):
         row = first_row + tl.arange(0, ROWS)
-        known = (row < B)[None, :, None] & (previous < H)[:, None, :]
-        source = row[None, :, None] * H + previous[:, None, :]
         inside = (row < B)[:, None] & (unit < H)[None, :]
         place = row[:, None] * H + unit[None, :]
         for t in range(begin, end):
@@ -64,13 +69,14 @@ def _scan(
             z = tl.load(inputs + at * step + place, mask=inside, other=0.0).to(tl.float32)
             if BACK:
                 s = tl.load(states + at * step + place, mask=inside, other=0.0).to(tl.float32)
-            h = read_state(out + before * step + source, known, t > 0, DTYPE, WAIT)
-            if MASKED and not BACK:
-                h = masked(h, mask + source, known)
-            fed_back = product(h, w, PRECISION)
+            state, masks_state = out + before * step, MASKED and not BACK
+            sums = fed_back(state, mask, row, previous, w, B, t > 0, H, masks_state, WAIT, PRECISION)
+            if REST:
+                sums += fed_back(state, mask, row, later, w_later, B, t > 0, H, masks_state, WAIT, PRECISION)
+            recurrent = total(sums)
             if MASKED and BACK:
-                fed_back = masked(fed_back, mask + place, inside)
-            z += fed_back
+                recurrent = masked(recurrent, mask + place, inside)
+            z += recurrent
             if BACK:
                 if ACTIVATION == "sigmoid":
                     z *= s * (1.0 - s)
@@ -92,7 +98,7 @@ def _scan(
 def launch(B: int, weight_hh: Tensor) -> ScanLaunch | None:
     """How the scan of B sequences is launched; None where there is no room for the recurrent matrix on chip."""
     H = len(weight_hh)
-    return plan(B, H, 1, triton.cdiv(H, WARPS), weight_hh.dtype, weight_hh.device)
+    return plan(B, H, 1, H, weight_hh.dtype, weight_hh.device)
 
 
 def forward(

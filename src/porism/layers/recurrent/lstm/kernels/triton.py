@@ -12,18 +12,21 @@ from torch import Tensor
 
 from porism.layers.kernels.triton import as_read
 from porism.layers.recurrent.kernels.scan import (
-    WARPS,
     ScanLaunch,
     bits,
     empty_states,
+    fed_back,
+    inputs_of,
     launches,
     masked,
     plan,
-    product,
-    read_state,
     tanh,
+    total,
     write_state,
 )
+
+BACK_WARPS = 8
+"""Of the way back, which reads four times as many numbers a step."""
 
 
 @triton.jit
@@ -31,7 +34,7 @@ def _forward_scan(
     inputs: tl.tensor, mask: tl.tensor, out: tl.tensor, memory: tl.tensor, gates: tl.tensor, weight: tl.tensor,
     B: tl.tensor, begin: tl.tensor, end: tl.tensor,
     H: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
-    SLABS: tl.constexpr, MASKED: tl.constexpr, WAIT: tl.constexpr, PRECISION: tl.constexpr,
+    REST: tl.constexpr, SLABS: tl.constexpr, MASKED: tl.constexpr, WAIT: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
     """UNITS states of ROWS sequences, group after group.
 
@@ -44,16 +47,20 @@ def _forward_scan(
     column = tl.arange(0, 4 * UNITS)
     unit_of = slab * UNITS + column // 4
     gate = (column % 4) * H + unit_of
-    previous = tl.arange(0, PARTS)[:, None] * PART + tl.arange(0, PART)[None, :]
+    previous = inputs_of(0, PARTS, PART)
     w = tl.load(
         weight + previous[:, :, None] + gate[None, None, :] * H,
         mask=(previous < H)[:, :, None] & (unit_of < H)[None, None, :], other=0.0,
     )  # fmt: skip
+    if REST:
+        later = inputs_of(PARTS * PART, PARTS, REST)
+        w_later = tl.load(
+            weight + later[:, :, None] + gate[None, None, :] * H,
+            mask=(later < H)[:, :, None] & (unit_of < H)[None, None, :], other=0.0,
+        )  # fmt: skip
     step = tl.cast(B * H, tl.int64)
     for first_row in range(tl.program_id(0) // SLABS * ROWS, B, tl.num_programs(0) // SLABS * ROWS):
         row = first_row + tl.arange(0, ROWS)
-        known = (row < B)[None, :, None] & (previous < H)[:, None, :]
-        source = row[None, :, None] * H + previous[:, None, :]
         inside = (row < B)[:, None] & (unit < H)[None, :]
         place = row[:, None] * H + unit[None, :]
         gates_inside = (row < B)[:, None] & (unit_of < H)[None, :]
@@ -62,10 +69,10 @@ def _forward_scan(
         c = tl.load(memory + begin * step + place, mask=inside, other=0.0)
         for t in range(begin, end):
             z = tl.load(inputs + t * 4 * step + gates_place, mask=gates_inside, other=0.0).to(tl.float32)
-            h = read_state(out + t * step + source, known, t > 0, DTYPE, WAIT)
-            if MASKED:
-                h = masked(h, mask + source, known)
-            z += product(h, w, PRECISION)
+            sums = fed_back(out + t * step, mask, row, previous, w, B, t > 0, H, MASKED, WAIT, PRECISION)
+            if REST:
+                sums += fed_back(out + t * step, mask, row, later, w_later, B, t > 0, H, MASKED, WAIT, PRECISION)
+            z += total(sums)
             # (ROWS, UNITS, 2, 2): in, forget | new, out
             in_and_new, forget_and_out = tl.split(tl.reshape(z, (ROWS, UNITS, 2, 2)))
             let_in, new = tl.split(in_and_new)
@@ -86,26 +93,30 @@ def _backward_scan(
     dy: tl.tensor, mask: tl.tensor, out: tl.tensor, memory: tl.tensor, gates: tl.tensor, dc_carried: tl.tensor,
     weight: tl.tensor, T: tl.tensor, B: tl.tensor, begin: tl.tensor, end: tl.tensor,
     H: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
-    SLABS: tl.constexpr, MASKED: tl.constexpr, WAIT: tl.constexpr, PRECISION: tl.constexpr,
+    REST: tl.constexpr, SLABS: tl.constexpr, MASKED: tl.constexpr, WAIT: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
-    """delta of all gates of UNITS states of ROWS sequences, group after group; a warp multiplies the delta of one gate.
+    """delta of all gates of UNITS states of ROWS sequences, group after group.
 
     dy (T, B, H), mask and dc_carried (B, H), out (T+1, B, 4H), memory (T+1, B, H), gates (T, B, 4H), weight (4H, H).
     """
     DTYPE: tl.constexpr = weight.dtype.element_ty
     slab = tl.program_id(0) % SLABS
     unit = slab * UNITS + tl.arange(0, UNITS)
-    later = tl.arange(0, PART)
-    gate = tl.arange(0, PARTS)[:, None] * H + later[None, :]
+    # The four gates of a step lie one after the other, in delta as in the weight.
+    gate = inputs_of(0, PARTS, PART)
     w = tl.load(
         weight + gate[:, :, None] * H + unit[None, None, :],
-        mask=(later < H)[None, :, None] & (unit < H)[None, None, :], other=0.0,
+        mask=(gate < 4 * H)[:, :, None] & (unit < H)[None, None, :], other=0.0,
     )  # fmt: skip
+    if REST:
+        later = inputs_of(PARTS * PART, PARTS, REST)
+        w_later = tl.load(
+            weight + later[:, :, None] * H + unit[None, None, :],
+            mask=(later < 4 * H)[:, :, None] & (unit < H)[None, None, :], other=0.0,
+        )  # fmt: skip
     step = tl.cast(B * H, tl.int64)
     for first_row in range(tl.program_id(0) // SLABS * ROWS, B, tl.num_programs(0) // SLABS * ROWS):
         row = first_row + tl.arange(0, ROWS)
-        known = (row < B)[None, :, None] & ((later < H)[None, None, :] & (tl.arange(0, PARTS) < 4)[:, None, None])
-        source = row[None, :, None] * (4 * H) + gate[:, None, :]
         inside = (row < B)[:, None] & (unit < H)[None, :]
         place = row[:, None] * H + unit[None, :]
         first_gate = row[:, None] * (4 * H) + unit[None, :]
@@ -122,11 +133,14 @@ def _backward_scan(
             let_out = tl.load(saved + 3 * H, mask=inside, other=0.0).to(tl.float32)
             c_previous = tl.load(memory + t * step + place, mask=inside, other=0.0)
             tanh_c = tanh(c)
-            delta = read_state(out + (t + 1) * 4 * step + source, known, s > 0, DTYPE, WAIT)
-            fed_back = product(delta, w, PRECISION)
+            delta = out + (t + 1) * 4 * step
+            sums = fed_back(delta, mask, row, gate, w, B, s > 0, 4 * H, False, WAIT, PRECISION)
+            if REST:
+                sums += fed_back(delta, mask, row, later, w_later, B, s > 0, 4 * H, False, WAIT, PRECISION)
+            dh = total(sums)
             if MASKED:
-                fed_back = masked(fed_back, mask + place, inside)
-            g += fed_back
+                dh = masked(dh, mask + place, inside)
+            g += dh
             dc += g * let_out * (1.0 - tanh_c * tanh_c)
             to = out + t * 4 * step + first_gate
             write_state(to, dc * new * let_in * (1.0 - let_in), inside, DTYPE)
@@ -141,7 +155,9 @@ def _backward_scan(
 def launch(B: int, weight_hh: Tensor, back: bool) -> ScanLaunch | None:
     """How a scan of B sequences is launched; None where there is no room for the recurrent matrix on chip."""
     H = weight_hh.shape[1]
-    return plan(B, H, 1 if back else 4, H if back else triton.cdiv(H, WARPS), weight_hh.dtype, weight_hh.device)
+    if back:
+        return plan(B, H, 1, 4 * H, weight_hh.dtype, weight_hh.device, BACK_WARPS)
+    return plan(B, H, 4, H, weight_hh.dtype, weight_hh.device)
 
 
 def forward(
