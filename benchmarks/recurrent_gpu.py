@@ -25,6 +25,7 @@ from porism import LSTM, Elman
 from porism.layers.recurrent.elman import naive as elman_loop
 from porism.layers.recurrent.elman.functional import runs_on_chip
 from porism.layers.recurrent.lstm import naive as lstm_loop
+from porism.layers.recurrent.lstm.functional import torch_is_faster
 from turns import Step, captured, in_turns, in_turns_on_gpu, spread, times_faster
 
 MEASURES = (
@@ -113,7 +114,8 @@ def measured(B: int, T: int, H: int, precision: str, turns: int) -> dict[str, An
     for name, layer in layers.items():
         if isinstance(layer, Elman | LSTM):
             row["errors"][name] = float(f"{error(layer, min(T, 64), B):.2g}")
-            on_chip = isinstance(layer, Elman) and runs_on_chip(x, layer.get_parameter("weight_hh_l0"))
+            weight = layer.get_parameter("weight_hh_l0")
+            on_chip = runs_on_chip(x, weight) if isinstance(layer, Elman) else not torch_is_faster(x, B, weight)
             row["kernels"][name] = "all steps in one" if on_chip else "cuDNN"
             # Under TF32 the products before the steps may be rounded.
             assert not on_chip or precision == "TF32" or row["errors"][name] <= WORST_ERROR[dtype], row

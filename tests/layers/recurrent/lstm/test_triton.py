@@ -1,5 +1,6 @@
 """The scans in one kernel each against the loop, in Triton's interpreter where there is no GPU."""
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 from tests import needs
 from torch import Tensor
 
-from porism.layers import kernels
+from porism.layers import LSTM, kernels
 from porism.layers.recurrent.lstm import naive
 from porism.layers.recurrent.lstm.functional import OPERATOR
 from porism.testing.gradients import relative_error
@@ -68,13 +69,28 @@ def errors(leaves: list[Tensor], mask: Tensor | None = None) -> list[float]:
     return [relative_error(one.double(), other) for one, other in pairs]
 
 
-@pytest.mark.sweep(3)
+@pytest.fixture(params=["all gates", "by gate"])
+def way_back(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Whether a program multiplies all gates, or one while four exchange their sums."""
+    monkeypatch.setattr(scan, "EXCHANGE", -1e9 if request.param == "by gate" else 1e9)
+    scan.plan.cache_clear()
+    yield request.param
+    scan.plan.cache_clear()
+
+
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_is_as_near_to_float64_as_the_loop(
-    shape: tuple[int, int, int, int], dtype: torch.dtype, launched: list[bool], monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, int, int, int],
+    dtype: torch.dtype,
+    way_back: str,
+    launched: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     leaves = drawn(shape, dtype)
+    B, H = leaves[1].shape
+    assert (triton.launch(B, H, dtype, leaves[1].device, back=True).together > 1) == (way_back == "by gate")
     found = max(errors(leaves))
     assert launched == [False, True]
     monkeypatch.setattr(kernels, "DEVICES", set())
@@ -94,7 +110,7 @@ def test_a_warp_multiplies_two_parts_one_after_the_other(
         scan.plan.cache_clear()
     try:
         leaves = drawn((3, 4, 3, 136), torch.float16)
-        found = [triton.launch(4, leaves[4], back) for back in (False, True)]
+        found = [triton.launch(4, 136, leaves[4].dtype, leaves[4].device, back) for back in (False, True)]
         assert [launch.rest > 0 for launch in found] == [True, True]
         mask = 2.0 * (torch.rand(leaves[1].shape, generator=torch.Generator().manual_seed(2)) > 0.5)
         assert max(errors(leaves, mask.to(leaves[1]) if has_mask else None)) <= 4e-3
@@ -103,7 +119,7 @@ def test_a_warp_multiplies_two_parts_one_after_the_other(
         scan.plan.cache_clear()
 
 
-def test_a_mask_of_the_state_is_multiplied_in_both_passes(launched: list[bool]) -> None:
+def test_a_mask_of_the_state_is_multiplied_in_both_passes(way_back: str, launched: list[bool]) -> None:
     leaves = drawn(SHAPES[-1])
     mask = 2.0 * (torch.rand(leaves[1].shape, generator=torch.Generator().manual_seed(2)) > 0.5).to(DEVICE)
     assert max(errors(leaves, mask)) <= 2e-6
@@ -130,3 +146,30 @@ def test_a_nan_with_the_bits_of_an_empty_number_ends_no_scan() -> None:
 def test_states_that_do_not_fit_on_chip_have_no_launch(back: bool) -> None:
     width, length = (1, 4 * 4096) if back else (4, 4096)
     assert scan.plan(16, 4096, width, length, torch.bfloat16, torch.device(DEVICE)) is None
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a CUDA device")
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"num_layers": 2, "bidirectional": True}], ids=str)
+def test_layers_of_two_bytes_take_the_scans(options: dict[str, Any], autocast: bool, launched: list[bool]) -> None:
+    torch.manual_seed(0)
+    dtype = torch.float32 if autocast else torch.bfloat16
+    layer = LSTM(24, 40, device=DEVICE, dtype=dtype, **options)
+    exact = torch.nn.LSTM(24, 40, device=DEVICE, dtype=torch.float64, **options)
+    exact.load_state_dict(layer.state_dict())
+    x = torch.randn(7, 5, 24, device=DEVICE, dtype=dtype)
+    with torch.autocast(DEVICE, torch.bfloat16, enabled=autocast):
+        found, (h, c) = layer(x)
+    expected, (h_expected, c_expected) = exact(x.double())
+    for one, other in ((found, expected), (h, h_expected), (c, c_expected)):
+        assert relative_error(one.double(), other) <= 2e-2
+    calls = layer.num_layers * (1 + layer.bidirectional)
+    assert launched == [False] * calls
+    found.float().square().sum().backward()
+    expected.square().sum().backward()
+    for name, weight in exact.named_parameters():
+        grad = layer.get_parameter(name).grad
+        assert grad is not None
+        assert weight.grad is not None
+        assert relative_error(grad.double(), weight.grad) <= 3e-2, name
+    assert launched == [False] * calls + [True] * calls

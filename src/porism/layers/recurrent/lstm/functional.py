@@ -8,9 +8,10 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.autocast import autocast_dtype, without_autocast
+from porism.layers.derivative import InPlaceWatch, own_memory
 from porism.layers.kernels import available
 from porism.layers.operands import check_operands, is_transformed
-from porism.layers.operators import Function, call, call_backward, differentiate, register, watch_of
+from porism.layers.operators import Function, call_backward, differentiate, is_recorded, register, run
 from porism.layers.recurrent.elman.kernels.cudnn import in_one_chunk
 from porism.layers.recurrent.lstm.gradient import gradient, layer_gradient
 from porism.layers.recurrent.lstm.kernels import cpu
@@ -55,22 +56,49 @@ def lstm(
         operands = (x, h0, c0, weight_ih, weight_hh, bias, mask)
         if is_transformed(x, h0, c0, weight_ih, weight_hh, bias, mask):
             y, h, c = by_steps(*operands)
-        elif mask is None and torch_is_fused(x) and x.dtype == h0.dtype:
+        elif mask is None and torch_is_faster(x, x.shape[1], weight_hh) and x.dtype == h0.dtype:
             y, h, c = _by_torch(x, h0, c0, weight_ih, weight_hh, bias)
         else:
             # Both passes read x by rows, a step of a sequence each: where they lie otherwise they are copied once.
-            states, c, *_ = call(OPERATOR, LSTMFunction, x.contiguous(), *operands[1:])
+            y, c = _states(x.contiguous(), *operands[1:])
             # The last state has memory of its own: a user who changes it in place, does not mean y.
-            y, h = states[1:], states[-1].clone()
+            h = y[-1].clone()
     return (y.to(dtype), (h.to(dtype), c.to(dtype))) if dtype else (y, (h, c))
 
 
-def torch_is_fused(x: Tensor) -> bool:
-    """Whether torch has a kernel for all steps of an LSTM on x's device: it is as fast as ours or faster.
+def _states(*operands: Any) -> tuple[Tensor, Tensor]:
+    """Every state (T, B, H) and the last memory (B, H), by the operator."""
+    if torch.compiler.is_compiling():
+        h, c, *_ = OPERATOR(*operands)
+        return own_memory(h[1:]), c
+    transformed = torch._C._are_functorch_transforms_active()
+    if not transformed and not is_recorded(operands):
+        h, c, *_ = run(OPERATOR, *operands)
+        return h[1:], c
+    y, c, *_ = LSTMFunction.apply(*operands, not transformed)
+    return y, c
 
-    Not in compiled code on a CPU, where torch 2.11 gives last states of another shape.
+
+def torch_is_faster(x: Tensor, B: int, weight_hh: Tensor) -> bool:
+    """Whether torch has a kernel for all steps of B sequences on x's device that is as fast as ours or faster.
+
+    Compiled code on a CPU takes ours, since torch 2.11 gives last states of another shape there; on a GPU it takes
+    cuDNN's, as launches are chosen from sizes that it may not know.
     """
-    return x.is_cuda or (x.is_cpu and FUSED_ON_CPU and not torch.compiler.is_compiling())
+    if x.is_cuda:
+        return torch.compiler.is_compiling() or not _scans_are_faster(x, B, weight_hh)
+    return x.is_cpu and FUSED_ON_CPU and not torch.compiler.is_compiling()
+
+
+def _scans_are_faster(x: Tensor, B: int, weight_hh: Tensor) -> bool:
+    """Whether our scans on a GPU are faster than cuDNN's kernels: in two bytes, where no sequences wait for others."""
+    dtype = autocast_dtype(x) or x.dtype
+    if dtype.itemsize != 2 or x.numel() == 0 or not available(weight_hh):
+        return False
+    from porism.layers.recurrent.lstm.kernels import triton
+
+    found = [triton.launch(B, weight_hh.shape[1], dtype, x.device, back) for back in (False, True)]
+    return all(one is not None and one.takes_all_at_once(B) for one in found)
 
 
 def _by_torch(
@@ -113,7 +141,8 @@ def runs_on_chip(x: Tensor, weight_hh: Tensor) -> bool:
         return False
     from porism.layers.recurrent.lstm.kernels import triton
 
-    return all(triton.launch(x.shape[1], weight_hh, back) is not None for back in (False, True))
+    B, H = x.shape[1], weight_hh.shape[1]
+    return all(triton.launch(B, H, weight_hh.dtype, x.device, back) is not None for back in (False, True))
 
 
 def _forward(
@@ -136,7 +165,7 @@ def _forward(
 
 
 def _backward(
-    dh: Tensor,
+    dy: Tensor,
     dc: Tensor,
     x: Tensor,
     h0: Tensor,
@@ -157,10 +186,10 @@ def _backward(
 
         scan = triton.back_through_time
     needs_x, needs_h0, needs_c0, *needs_rest = needed
-    delta, dc0 = scan(dh[1:], dc, c, gates, weight_hh, mask)
+    delta, dc0 = scan(dy, dc, c, gates, weight_hh, mask)
     # dh[0] in any case, as torch's kernels do: so that every kernel of the layer has the same cost.
     dx, dh0, *rest = layer_gradient(delta, x, h, weight_ih, weight_hh, mask, [needs_x, *needs_rest])
-    found = (dx, dh0 + dh[0] if needs_h0 else None, dc0.to(c0.dtype) if needs_c0 else None, *rest)
+    found = (dx, dh0 if needs_h0 else None, dc0.to(c0.dtype) if needs_c0 else None, *rest)
     likes = (x, h, c0, x, h, x)
     return tuple(like.new_empty(0) if part is None else part for part, like in zip(found, likes, strict=True))
 
@@ -171,7 +200,7 @@ def _shapes(x: Tensor, h0: Tensor, *_: Any) -> tuple[Tensor, ...]:
     return h0.new_empty(T + 1, B, H), h0.new_empty(B, H), c, h0.new_empty(T, B, 4 * H)
 
 
-def _shapes_of_gradients(dh: Tensor, dc: Any, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+def _shapes_of_gradients(dy: Tensor, dc: Any, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     h0, c0, weight_ih, weight_hh, *_, needed = rest
     shapes = (x.shape, h0.shape, c0.shape, weight_ih.shape, weight_hh.shape, (len(weight_hh),))
     likes = (x, h0, c0, x, h0, x)
@@ -186,9 +215,9 @@ def _flops(x: Any, h0: Any, *_: Any, **__: Any) -> int:
     return int(8 * T * B * H * (D + H))
 
 
-def _backward_flops(dh: Any, dc: Any, x: Any, *rest: Any, **__: Any) -> int:
+def _backward_flops(dy: Any, dc: Any, x: Any, *rest: Any, **__: Any) -> int:
     """Each product of the forward pass turns into two: of its left operand and of its right one."""
-    (T, B, D), H, needed = x, dh[-1], rest[-1]
+    (T, B, D), H, needed = x, dy[-1], rest[-1]
     dx, _, _, dI, dH, _ = needed
     return int(8 * T * B * H * (D * (dx + dI) + H * (1 + dH)))
 
@@ -198,7 +227,7 @@ _OPERANDS = (
 )
 OPERATOR = register(f"lstm({_OPERANDS}) -> (Tensor, Tensor, Tensor, Tensor)", _forward, _shapes, _flops)
 BACKWARD = register(
-    f"lstm_backward(Tensor dh, Tensor dc, {_OPERANDS}, Tensor h, Tensor c, Tensor gates, bool[] needed) "
+    f"lstm_backward(Tensor dy, Tensor dc, {_OPERANDS}, Tensor h, Tensor c, Tensor gates, bool[] needed) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _backward,
     _shapes_of_gradients,
@@ -207,26 +236,49 @@ BACKWARD = register(
 
 
 class LSTMFunction(Function):
-    """h[0] to h[T] and c[T], with their gradients; and what the backward pass needs besides."""
+    """Every state h[1] to h[T] and c[T]; then h[0] to h[T], c[0] to c[T] and the gates for the backward pass.
+
+    The states are the same memory in both where it is `shared`: changes in place are noticed there. Elsewhere the first
+    are a copy.
+    """
+
+    @staticmethod
+    def forward(*args: Any) -> tuple[Tensor, ...]:
+        *operands, shared = args
+        h, last, c, gates = run(OPERATOR, *operands)
+        # No view of h to autograd, so that users may change it in place.
+        return h[1:].data if shared else own_memory(h[1:]), last, h, c, gates
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        h, _, c, gates = output
+        *operands, shared = inputs
+        y, _, h, c, gates = output
         ctx.mark_non_differentiable(c, gates)
-        ctx.watch = watch_of(h)
-        # Without autograd's own look at changes, so that users may make them.
-        ctx.save_for_backward(*inputs, h.data if ctx.watch else h, c, gates)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*operands, h, c, gates)
+        ctx.watch = InPlaceWatch(y) if shared else None
 
     @staticmethod
-    def backward(ctx: Any, dh: Tensor, dc: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, dy: Tensor | None, dc: Tensor | None, dh: Tensor | None, *_: Any
+    ) -> tuple[Tensor | None, ...]:
         *operands, h, c, gates = ctx.saved_tensors
         with without_autocast(h):
             if ctx.watch is not None and ctx.watch.changed:
                 with torch.no_grad():
                     h, _, c, gates = OPERATOR(*operands)
+            if dh is not None:
+                dy = dh[1:] if dy is None else dy + dh[1:]
+            if dy is None:
+                dy = torch.zeros_like(h[1:])
+            if dc is None:
+                dc = torch.zeros_like(c[-1])
             needed = list(ctx.needs_input_grad[:6])
-            found = call_backward(LSTMBackward, dh, dc, *operands, h, c, gates, needed)
-        return *(part if is_needed else None for part, is_needed in zip(found, needed, strict=True)), None
+            found = call_backward(LSTMBackward, dy, dc, *operands, h, c, gates, needed)
+        dx, dh0, *rest = (part if is_needed else None for part, is_needed in zip(found, needed, strict=True))
+        if dh is not None and dh0 is not None:
+            dh0 = dh0 + dh[0]
+        return dx, dh0, *rest, None, None
 
 
 class LSTMBackward(Function):
@@ -241,23 +293,28 @@ class LSTMBackward(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """The second derivative, by autograd of the same lines without operations in place: as nn.LSTM has it."""
-        dh, dc, x, h0, c0, weight_ih, weight_hh, bias, mask = ctx.saved_tensors
+        dy, dc, x, h0, c0, weight_ih, weight_hh, bias, mask = ctx.saved_tensors
 
         def needed_gradients(*point: Tensor) -> list[Tensor]:
-            dh, dc, x, h0, c0, weight_ih, weight_hh, *b = point
-            found = gradient(dh[1:], x, h0, c0, weight_ih.mT, weight_hh.mT, b[0] if b else None, mask, dc)
-            ours = (found.x, found.h0 + dh[0], found.c0, found.I.mT, found.H.mT, found.b)
+            dy, dc, x, h0, c0, weight_ih, weight_hh, *b = point
+            found = gradient(dy, x, h0, c0, weight_ih.mT, weight_hh.mT, b[0] if b else None, mask, dc)
+            ours = (found.x, found.h0, found.c0, found.I.mT, found.H.mT, found.b)
             return [part for part, is_needed in zip(ours, ctx.needed, strict=True) if is_needed]
 
-        point = [dh, dc, x, h0, c0, weight_ih, weight_hh] + ([] if bias is None else [bias])
+        point = [dy, dc, x, h0, c0, weight_ih, weight_hh] + ([] if bias is None else [bias])
         pull_back: Any = torch.func.vjp(needed_gradients, *point)[1]
         given = [part for part, is_needed in zip(gradients, ctx.needed, strict=True) if is_needed]
         found = list(pull_back(given)) + ([None] if bias is None else [])
         return *found, None, None, None, None, None
 
 
-differentiate(LSTMFunction, OPERATOR)
+differentiate(LSTMFunction, OPERATOR, lambda *args: _answers(*LSTMFunction.apply(*args, False)))
 differentiate(LSTMBackward, BACKWARD)
+
+
+def _answers(_: Tensor, last: Tensor, h: Tensor, c: Tensor, gates: Tensor) -> tuple[Tensor, ...]:
+    """Of the operator, from those of its Function."""
+    return h, last, c, gates
 
 
 def _check(

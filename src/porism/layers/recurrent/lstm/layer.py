@@ -13,7 +13,7 @@ from porism.layers.autocast import autocast_dtype
 from porism.layers.operands import check_dropout, check_operands, check_whole, is_transformed
 from porism.layers.recurrent.dropout import draw_state_mask, drop_between_layers
 from porism.layers.recurrent.elman.kernels.cudnn import in_one_chunk
-from porism.layers.recurrent.lstm.functional import lstm, torch_is_fused
+from porism.layers.recurrent.lstm.functional import lstm, torch_is_faster
 from porism.layers.recurrent.sequences import Sequences, outside_the_compiler
 
 State = tuple[Tensor, Tensor]
@@ -117,8 +117,8 @@ class LSTM(nn.Module):
     def _takes_torch_kernels(self, input: Tensor | PackedSequence) -> bool:
         """Whether all layers are one call of torch.
 
-        Its kernels know no masks and no torch.func, and on some CPUs no bfloat16. Where they are fused, in cuDNN and on
-        x86, they are as fast as ours or faster; elsewhere ours are, for batches without padding.
+        Its kernels know no masks and no torch.func, and on some CPUs no bfloat16. Ours take batches without padding
+        where they are faster.
         """
         if self.training and (self.weight_dropout or self.recurrent_dropout or self.variational):
             return False
@@ -127,7 +127,9 @@ class LSTM(nn.Module):
             return False
         if self.proj_size or isinstance(input, PackedSequence):
             return True
-        return torch_is_fused(data)
+        batch_first = self.batch_first and data.dim() == 3
+        B = data.shape[0 if batch_first else 1] if data.dim() == 3 else 1
+        return torch_is_faster(data, B, getattr(self, "weight_hh_l0"))  # noqa: B009  # a plain tensor under torch.func
 
     def _by_kernels(self, input: Tensor | PackedSequence, hx: State | None) -> tuple[Any, State]:
         """All layers and directions in one call of torch's own."""
@@ -182,7 +184,10 @@ class LSTM(nn.Module):
                 last.append(state)
                 outputs.append(sequences.reverse(h) if direction else h)
             y = torch.cat(outputs, -1) if len(outputs) > 1 else outputs[0]
-        h_n, c_n = (sequences.states_like_input(torch.stack(part)) for part in zip(*last, strict=True))
+        h_n, c_n = (
+            sequences.states_like_input(torch.stack(part) if len(part) > 1 else part[0][None])
+            for part in zip(*last, strict=True)
+        )
         return sequences.like_input(y), (h_n, c_n)
 
     def _one(self, sequences: Sequences, x: Tensor, hx: State, suffix: str) -> tuple[Tensor, State]:

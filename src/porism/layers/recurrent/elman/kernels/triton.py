@@ -23,7 +23,6 @@ from porism.layers.recurrent.kernels.scan import (
     masked,
     plan,
     tanh,
-    total,
     write_state,
 )
 
@@ -49,6 +48,7 @@ def _scan(
         weight + previous[:, :, None] * stride_in + to * stride_out,
         mask=(previous < H)[:, :, None] & (to < H), other=0.0,
     )  # fmt: skip
+    w_later = w
     if REST:
         later = inputs_of(PARTS * PART, PARTS, REST)
         w_later = tl.load(
@@ -70,10 +70,7 @@ def _scan(
             if BACK:
                 s = tl.load(states + at * step + place, mask=inside, other=0.0).to(tl.float32)
             state, masks_state = out + before * step, MASKED and not BACK
-            sums = fed_back(state, mask, row, previous, w, B, t > 0, H, masks_state, WAIT, PRECISION)
-            if REST:
-                sums += fed_back(state, mask, row, later, w_later, B, t > 0, H, masks_state, WAIT, PRECISION)
-            recurrent = total(sums)
+            recurrent = fed_back(state, mask, row, w, w_later, B, t > 0, H, H, REST, masks_state, WAIT, PRECISION)
             if MASKED and BACK:
                 recurrent = masked(recurrent, mask + place, inside)
             z += recurrent

@@ -5,6 +5,8 @@ the way back it needs the delta of all gates of the step after. The sums over al
 after the scans.
 """
 
+from itertools import product
+
 import torch
 import triton
 import triton.language as tl
@@ -15,18 +17,19 @@ from porism.layers.recurrent.kernels.scan import (
     ScanLaunch,
     bits,
     empty_states,
+    exchanged,
     fed_back,
     inputs_of,
     launches,
     masked,
     plan,
+    stages,
     tanh,
-    total,
     write_state,
 )
 
 BACK_WARPS = 8
-"""Of the way back, which reads four times as many numbers a step."""
+"""Of the way back for all gates, which reads four times as many numbers a step."""
 
 
 @triton.jit
@@ -52,6 +55,7 @@ def _forward_scan(
         weight + previous[:, :, None] + gate[None, None, :] * H,
         mask=(previous < H)[:, :, None] & (unit_of < H)[None, None, :], other=0.0,
     )  # fmt: skip
+    w_later = w
     if REST:
         later = inputs_of(PARTS * PART, PARTS, REST)
         w_later = tl.load(
@@ -69,10 +73,7 @@ def _forward_scan(
         c = tl.load(memory + begin * step + place, mask=inside, other=0.0)
         for t in range(begin, end):
             z = tl.load(inputs + t * 4 * step + gates_place, mask=gates_inside, other=0.0).to(tl.float32)
-            sums = fed_back(out + t * step, mask, row, previous, w, B, t > 0, H, MASKED, WAIT, PRECISION)
-            if REST:
-                sums += fed_back(out + t * step, mask, row, later, w_later, B, t > 0, H, MASKED, WAIT, PRECISION)
-            z += total(sums)
+            z += fed_back(out + t * step, mask, row, w, w_later, B, t > 0, H, H, REST, MASKED, WAIT, PRECISION)
             # (ROWS, UNITS, 2, 2): in, forget | new, out
             in_and_new, forget_and_out = tl.split(tl.reshape(z, (ROWS, UNITS, 2, 2)))
             let_in, new = tl.split(in_and_new)
@@ -91,28 +92,42 @@ def _forward_scan(
 @triton.jit
 def _backward_scan(
     dy: tl.tensor, mask: tl.tensor, out: tl.tensor, memory: tl.tensor, gates: tl.tensor, dc_carried: tl.tensor,
-    weight: tl.tensor, T: tl.tensor, B: tl.tensor, begin: tl.tensor, end: tl.tensor,
+    shared: tl.tensor, weight: tl.tensor, T: tl.tensor, B: tl.tensor, begin: tl.tensor, end: tl.tensor,
     H: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
-    REST: tl.constexpr, SLABS: tl.constexpr, MASKED: tl.constexpr, WAIT: tl.constexpr, PRECISION: tl.constexpr,
+    REST: tl.constexpr, SLABS: tl.constexpr, BY_GATE: tl.constexpr, STAGE: tl.constexpr, MASKED: tl.constexpr,
+    WAIT: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
     """delta of all gates of UNITS states of ROWS sequences, group after group.
 
-    dy (T, B, H), mask and dc_carried (B, H), out (T+1, B, 4H), memory (T+1, B, H), gates (T, B, 4H), weight (4H, H).
+    A program multiplies the deltas of all gates with the columns of its units. BY_GATE it multiplies those of one gate
+    with the columns of four times as many units, and four programs exchange their sums: a quarter to read and keep.
+
+    dy (T, B, H), mask and dc_carried (B, H), out (T+1, B, 4H), memory (T+1, B, H), gates (T, B, 4H), weight (4H, H),
+    shared (4, B, SLABS * UNITS).
     """
     DTYPE: tl.constexpr = weight.dtype.element_ty
+    LENGTH: tl.constexpr = H if BY_GATE else 4 * H
     slab = tl.program_id(0) % SLABS
     unit = slab * UNITS + tl.arange(0, UNITS)
+    if BY_GATE:
+        own = slab % 4
+        column = slab // 4 * (4 * UNITS) + tl.arange(0, 4 * UNITS)
+        weight += own * H * H
+    else:
+        own = 0
+        column = unit
     # The four gates of a step lie one after the other, in delta as in the weight.
     gate = inputs_of(0, PARTS, PART)
     w = tl.load(
-        weight + gate[:, :, None] * H + unit[None, None, :],
-        mask=(gate < 4 * H)[:, :, None] & (unit < H)[None, None, :], other=0.0,
+        weight + gate[:, :, None] * H + column[None, None, :],
+        mask=(gate < LENGTH)[:, :, None] & (column < H)[None, None, :], other=0.0,
     )  # fmt: skip
+    w_later = w
     if REST:
         later = inputs_of(PARTS * PART, PARTS, REST)
         w_later = tl.load(
-            weight + later[:, :, None] * H + unit[None, None, :],
-            mask=(later < 4 * H)[:, :, None] & (unit < H)[None, None, :], other=0.0,
+            weight + later[:, :, None] * H + column[None, None, :],
+            mask=(later < LENGTH)[:, :, None] & (column < H)[None, None, :], other=0.0,
         )  # fmt: skip
     step = tl.cast(B * H, tl.int64)
     for first_row in range(tl.program_id(0) // SLABS * ROWS, B, tl.num_programs(0) // SLABS * ROWS):
@@ -133,31 +148,33 @@ def _backward_scan(
             let_out = tl.load(saved + 3 * H, mask=inside, other=0.0).to(tl.float32)
             c_previous = tl.load(memory + t * step + place, mask=inside, other=0.0)
             tanh_c = tanh(c)
-            delta = out + (t + 1) * 4 * step
-            sums = fed_back(delta, mask, row, gate, w, B, s > 0, 4 * H, False, WAIT, PRECISION)
-            if REST:
-                sums += fed_back(delta, mask, row, later, w_later, B, s > 0, 4 * H, False, WAIT, PRECISION)
-            dh = total(sums)
-            if MASKED:
-                dh = masked(dh, mask + place, inside)
-            g += dh
-            dc += g * let_out * (1.0 - tanh_c * tanh_c)
-            to = out + t * 4 * step + first_gate
-            write_state(to, dc * new * let_in * (1.0 - let_in), inside, DTYPE)
-            write_state(to + H, dc * c_previous * forget * (1.0 - forget), inside, DTYPE)
-            write_state(to + 2 * H, dc * let_in * (1.0 - new * new), inside, DTYPE)
-            write_state(to + 3 * H, g * tanh_c * let_out * (1.0 - let_out), inside, DTYPE)
-            dc *= forget
-            c = c_previous
-        tl.store(dc_carried + place, dc, mask=inside)
+            delta = out + (t + 1) * 4 * step + own * H
+            dh = fed_back(delta, mask, row, w, w_later, B, s > 0, LENGTH, 4 * H, REST, False, WAIT, PRECISION)
+            if BY_GATE:
+                dh = exchanged(dh, shared, row, column, unit, B, own, s, SLABS * UNITS, STAGE, WAIT)
+            if STAGE != 1:
+                if MASKED:
+                    dh = masked(dh, mask + place, inside)
+                g += dh
+                dc += g * let_out * (1.0 - tanh_c * tanh_c)
+                to = out + t * 4 * step + first_gate
+                write_state(to, dc * new * let_in * (1.0 - let_in), inside, DTYPE)
+                write_state(to + H, dc * c_previous * forget * (1.0 - forget), inside, DTYPE)
+                write_state(to + 2 * H, dc * let_in * (1.0 - new * new), inside, DTYPE)
+                write_state(to + 3 * H, g * tanh_c * let_out * (1.0 - let_out), inside, DTYPE)
+                dc *= forget
+                c = c_previous
+        if STAGE != 1:
+            tl.store(dc_carried + place, dc, mask=inside)
 
 
-def launch(B: int, weight_hh: Tensor, back: bool) -> ScanLaunch | None:
+def launch(B: int, H: int, dtype: torch.dtype, device: torch.device, back: bool) -> ScanLaunch | None:
     """How a scan of B sequences is launched; None where there is no room for the recurrent matrix on chip."""
-    H = weight_hh.shape[1]
-    if back:
-        return plan(B, H, 1, 4 * H, weight_hh.dtype, weight_hh.device, BACK_WARPS)
-    return plan(B, H, 4, H, weight_hh.dtype, weight_hh.device)
+    if not back:
+        return plan(B, H, 4, H, dtype, device)
+    all_gates = plan(B, H, 1, 4 * H, dtype, device, BACK_WARPS)
+    by_gate = plan(B, H, 4, H, dtype, device, together=4)
+    return min((one for one in (all_gates, by_gate) if one is not None), key=lambda one: one.time, default=None)
 
 
 def forward(
@@ -195,15 +212,19 @@ def back_through_time(
     delta[-1] = 0
     dc = dc.to(torch.float32, copy=True).contiguous()
     found = _found(B, weight_hh, back=True)
-    for begin, end in launches(T):
+    by_gate = found.together > 1
+    # No number in it is of the first turn.
+    shared = dy.new_ones(4 if by_gate else 0, B, found.slabs * found.units, dtype=torch.int32)
+    for (begin, end), stage in product(launches(T), stages(by_gate)):
         _backward_scan[(found.programs,)](
-            as_read(dy), dy if mask is None else as_read(mask), bits(delta), c, gates, dc, as_read(weight_hh),
-            T, B, begin, end, H=H, MASKED=mask is not None, **found.options(weight_hh.dtype),
+            as_read(dy), dy if mask is None else as_read(mask), bits(delta), c, gates, dc, shared, as_read(weight_hh),
+            T, B, begin, end, H=H, BY_GATE=by_gate, STAGE=stage, MASKED=mask is not None,
+            **found.options(weight_hh.dtype),
         )  # fmt: skip
     return delta[:-1], dc
 
 
 def _found(B: int, weight_hh: Tensor, back: bool) -> ScanLaunch:
-    found = launch(B, weight_hh, back)
+    found = launch(B, weight_hh.shape[1], weight_hh.dtype, weight_hh.device, back)
     assert found is not None, "callers check that there is room"
     return found
