@@ -70,7 +70,7 @@ def _states(*operands: Any) -> tuple[Tensor, Tensor]:
     """Every state (T, B, H) and the last memory (B, H), by the operator."""
     if torch.compiler.is_compiling():
         h, c, *_ = OPERATOR(*operands)
-        return own_memory(h[1:]), c
+        return own_memory(h[1:]) if is_recorded(operands) else h[1:], c
     transformed = torch._C._are_functorch_transforms_active()
     if not transformed and not is_recorded(operands):
         h, c, *_ = run(OPERATOR, *operands)
