@@ -205,8 +205,9 @@ def _number(axes: "Axes", points: Mapping[int, tuple[float, float]]) -> None:
     """The number of each run beside its point, moved up where it would cover another."""
     figure = axes.get_figure(root=True)
     assert figure is not None
-    # The layout is settled by drawing, and only then is it known where a point lies.
-    figure.draw_without_rendering()
+    # Only once the layout is settled is it known where a point lies.
+    if (layout := figure.get_layout_engine()) is not None:
+        layout.execute(figure)
     dot = 72 / figure.dpi
     taken: list[tuple[float, float]] = []
     for number, point in sorted(points.items(), key=lambda item: axes.transData.transform(item[1])[1]):

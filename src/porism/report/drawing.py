@@ -85,6 +85,7 @@ def draw(paint: Painter, size: tuple[float, float] | None = None) -> str:
     """The drawing as SVG, in inches of `size` where it is given."""
     try:
         import matplotlib
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra('plots need matplotlib, which is not installed: pip install "porism[report]"') from None
@@ -97,7 +98,8 @@ def draw(paint: Painter, size: tuple[float, float] | None = None) -> str:
         axes.grid(color=INK, alpha=0.12, linewidth=0.6)
         axes.set_axisbelow(True)
         paint(axes)
-        figure.savefig(stream, format="svg", metadata={"Date": None})
+        # Not figure.savefig, which draws once more before for a layout that is settled by the drawing itself.
+        FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})  # type: ignore[no-untyped-call]
     return stream.getvalue()
 
 
