@@ -22,21 +22,25 @@ if HIDDEN:  # from the processes that tests start as well
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [FOLDER, os.environ.get("PYTHONPATH")]))
 
 import pytest
-import torch
-from hypothesis import settings
 
 pytest_plugins = ["tests.selection", "tests.needs"]
 
-torch.set_num_threads(1)
 
-# Without a GPU kernels run in Triton's interpreter. Triton reads this when it is imported, which parts of torch do.
-if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Not where tests are only handed out, to workers that wait until that process is ready."""
+    if session.config.pluginmanager.hasplugin("dsession"):
+        return
+    import torch
+    from hypothesis import settings
 
-# A shared machine is no stopwatch, so no deadline. Where a change is judged, the same examples are drawn every time.
-settings.register_profile("porism", deadline=None)
-settings.register_profile("porism-ci", deadline=None, derandomize=True)
-settings.load_profile("porism-ci" if os.environ.get("CI") else "porism")
+    torch.set_num_threads(1)
+    # Without a GPU kernels run in Triton's interpreter. Triton reads this when it is imported, which parts of torch do.
+    if not torch.cuda.is_available():
+        os.environ.setdefault("TRITON_INTERPRET", "1")
+    # A shared machine is no stopwatch, so no deadline. Where a change is judged, the same examples are drawn each time.
+    settings.register_profile("porism", deadline=None)
+    settings.register_profile("porism-ci", deadline=None, derandomize=True)
+    settings.load_profile("porism-ci" if os.environ.get("CI") else "porism")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -61,6 +65,8 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(autouse=True)
 def _torch_keeps_its_kernels() -> Iterator[None]:
     """After a product in bfloat16 that this CPU does not have, torch turns oneDNN off for the rest of the process."""
+    import torch
+
     enabled = torch.backends.mkldnn.enabled
     yield
     torch.backends.mkldnn.enabled = enabled

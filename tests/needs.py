@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from tests.interpreter import replace_names_once
 
 from porism.errors import MissingExtra
@@ -125,6 +124,8 @@ def no_triton() -> str | None:
     """Why Triton's kernels cannot run here, on a GPU or in the interpreter; None where they can."""
     if find_spec("triton") is None:
         return 'the kernels are written in Triton: pip install "porism[gpu]"'
+    import torch  # here, as the process that hands out the tests has no use for it
+
     if torch.cuda.is_available():
         return None
     replace_names_once()
