@@ -17,8 +17,7 @@ from porism.costing.derive import derive
 from porism.costing.formula_cache import cached, file_of, formula_of, tree_of
 from porism.costing.subject import CostSubject
 from porism.runs.recipe import Recipe
-from porism.tasks.images.recipes import DEFAULT
-from porism.tasks.images.recipes import RECIPES as IMAGES
+from porism.tasks.graphs.recipes import RECIPES as GRAPHS
 from porism.tasks.words.recipes import RECIPES
 from porism.training import recipe_cost as recipe_costs
 from porism.training.recipe_cost import _parts, is_kept, recipe_cost, run_cost
@@ -155,11 +154,20 @@ def test_a_model_of_your_own_package_is_derived_each_time(folder: Path) -> None:
     assert not is_kept(recipe, SUBJECT)
 
 
-def test_fields_that_are_equal_share_their_formulas() -> None:
-    recipe = IMAGES[DEFAULT]
-    alike, other = (replace(recipe, degrees=degrees) for degrees in (float(recipe.degrees), recipe.degrees + 1))
-    assert alike == recipe
-    files = [file_of(_parts(one, SUBJECT)) for one in (replace(recipe, degrees=int(recipe.degrees)), alike, other)]
+@pytest.mark.parametrize(
+    ("one", "alike", "other"),
+    [
+        ({"sharpening_temperature": 1}, {"sharpening_temperature": 1.0}, {"sharpening_temperature": 2.0}),
+        ({"dropout": 0.1}, {"dropout": 0.5}, {"dropout": 0.0}),
+        ({"split_seed": 1}, {"check_val_every_n_epoch": 7}, {"num_layers": 3}),
+        ({"power_iterations": 3}, {"teleport_probability": 1.0}, {"model": "appnp"}),
+    ],
+    ids=["equal", "probabilities", "no part of the model", "of no use to the model"],
+)
+def test_recipes_of_which_the_same_is_counted_share_their_formulas(
+    one: dict[str, Any], alike: dict[str, Any], other: dict[str, Any]
+) -> None:
+    files = [file_of(_parts(replace(GRAPHS["gcn"], **fields), SUBJECT)) for fields in (one, alike, other)]
     assert files[0] == files[1] != files[2]
 
 

@@ -48,6 +48,8 @@ class Recipe:
     task: ClassVar[str] = ""
     used_with: ClassVar[UsedWith] = {}
     """Fields that not every model has a use for."""
+    uncounted: ClassVar[tuple[str, ...]] = ()
+    """Fields of this task that no formula depends on: of its data, and of when and how a model is judged."""
     name: str
     description: str
     """One line for people who choose."""

@@ -11,7 +11,7 @@ from porism.costing.cost import Cost
 from porism.costing.derive import derive
 from porism.costing.formula_cache import cached, file_of
 from porism.costing.subject import CostSubject
-from porism.runs.recipe import Recipe
+from porism.runs.recipe import Recipe, unused_fields
 
 OF_TRAINING = frozenset(field.name for field in fields(Recipe))
 """Fields that every recipe has: how it is trained, which no formula depends on."""
@@ -40,19 +40,27 @@ def _file(recipe: Recipe, subject: CostSubject) -> Path | None:
 
 def _parts(recipe: Recipe, subject: CostSubject) -> dict[str, Any]:
     """What tells one recipe's formulas from another's."""
+    values = asdict(recipe)
+    others = {*OF_TRAINING, *recipe.uncounted, *subject.sized_fields, *unused_fields(type(recipe), values)}
     return {
         "task": recipe.task,
-        "fields": {
-            # A field given on the command line is 10.0 where the recipe's own is 10: equal, and written alike.
-            name: int(value) if isinstance(value, float) and value.is_integer() else value
-            for name, value in asdict(recipe).items()
-            if name not in OF_TRAINING and name not in subject.sized_fields
-        },
+        "fields": {name: _as_counted(value) for name, value in values.items() if name not in others},
         "made of": dict(subject.made_of),
         "multiples": dict(subject.multiples),
         "largest": dict(subject.largest),
         "fixed": dict(subject.fixed),
     }
+
+
+def _as_counted(value: Any) -> Any:
+    """Written alike where the same is counted.
+
+    A field given on the command line is 10.0 where the recipe's own is 10. And of a probability or a weight below 1
+    it only counts that it is not 0: what is dropped with 0.1 or with 0.5 takes the same operations.
+    """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return "between 0 and 1" if isinstance(value, float) and 0 < value < 1 else value
 
 
 def run_cost(recipe: Recipe, subject: CostSubject, sizes: Mapping[str, int]) -> Cost:

@@ -21,6 +21,10 @@ class GraphRecipe(Recipe):
         **{name: {"model": ("appnp",)} for name in ("power_iterations", "teleport_probability")},
         "split_seed": {"split": ("random",)},
     }
+    uncounted: ClassVar[tuple[str, ...]] = (
+        *("normalize_features", "first_layer_weight_decay", "check_val_every_n_epoch", "max_memory_mib"),
+        *("split", "split_seed"),
+    )
     model: Literal["gcn", "appnp"] = "gcn"
     """Graph convolutions in every layer, or propagation of the logits after the last."""
     normalization: Literal["sym", "rw", "softmax", "none"] = "sym"

@@ -29,6 +29,10 @@ class ImagesRecipe(Recipe):
         "levels": {"model": ("complete",)},
         "dropout": {"model": ("pooled", "strided", "residual", "grid", "convolution")},
     }
+    uncounted: ClassVar[tuple[str, ...]] = (
+        *("label_smoothing", "translate", "degrees", "scale", "horizontal_flip"),
+        *("divisor", "test_subset", "image_size", "skip_broken"),
+    )
     model: Literal["pooled", "strided", "residual", "grid", "convolution", "complete"] = "grid"
     """Convolutions (pooled, strided, residual, convolution), scans over the grid, or one that predicts pixels."""
     hidden_size: Count = 32

@@ -29,6 +29,7 @@ class LanguageRecipe(Recipe):
         "order": {"model": ("taylor", "hybrid")},
         "feature_map": {"model": ("taylor",)},
     }
+    uncounted: ClassVar[tuple[str, ...]] = ("tokenizer", "lowercase", "min_count", "max_vocab_size")
     tokenizer: Literal["auto", "whitespace", "words", "characters", "bytes", "bpe"] = "auto"
     """How text is cut: at white space, into words and punctuation marks, or into smaller pieces. `auto` takes known
     corpora as they are given, and your own text as words."""

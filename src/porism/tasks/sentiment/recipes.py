@@ -27,6 +27,10 @@ class SentimentRecipe(Recipe):
         "order": {"model": ("taylor", "hybrid")},
         "encoder": {"model": ("pretrained",)},
     }
+    uncounted: ClassVar[tuple[str, ...]] = (
+        *("lowercase", "min_count", "max_vocab_size", "layerwise_lr_decay", "class_weight", "deduplicate"),
+        *("validation_split", "test_split", "text_column", "score_column", "num_buckets"),
+    )
     model: Literal["attention", "window", "taylor", "hybrid", "pretrained"] = "attention"
     """An encoder of our own by its attention, trained from scratch; or a pretrained one."""
     encoder: str | None = None

@@ -21,6 +21,11 @@ class SpeechRecipe(Recipe):
     used_with: ClassVar[UsedWith] = {
         name: {"search": ("beam",)} for name in ("beam_size", "decode_ctc_weight", "length_bonus")
     }
+    uncounted: ClassVar[tuple[str, ...]] = (
+        *("scoring", "transcripts", "strict", "num_freq_mask", "freq_mask_width", "num_time_mask"),
+        *("time_mask_width_ratio", "speed_perturb", "check_val_every_n_epoch", "num_buckets"),
+        *("search", "beam_size", "decode_ctc_weight", "length_bonus"),
+    )
     encoder: Literal["attention", "lstm"] = "attention"
     """Its blocks: self-attention and a feed-forward net, or a bidirectional LSTM."""
     decoder: Literal["lstm", "attention"] = "attention"

@@ -20,6 +20,7 @@ class SupervisedRecipe(Recipe):
     used_with: ClassVar[UsedWith] = {
         name: {"model": ("mlp",)} for name in ("hidden_size", "num_layers", "nonlinearity", "dropout")
     }
+    uncounted: ClassVar[tuple[str, ...]] = ("validation_split", "test_split", "split_seed")
     model: Literal["mlp", "linear", "own"] = "mlp"
     """A net of linear layers, one linear layer, or a module of the user's own."""
     hidden_size: Count = 64

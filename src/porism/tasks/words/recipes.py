@@ -21,6 +21,10 @@ class WordsRecipe(Recipe):
     """Vectors of words and how they are trained. `batch_size` is the words of text that a step takes, about."""
 
     task: ClassVar[str] = "words"
+    uncounted: ClassVar[tuple[str, ...]] = (
+        *("sample", "min_count", "tokenizer", "lowercase", "validation_split"),
+        *("deterministic", "max_memory_mib", "evaluation_data"),
+    )
     estimator: Literal["full", "uniform", "importance", "self-normalised", "sampled-softmax", "nce", "negative"] = (
         "negative"
     )
