@@ -26,8 +26,11 @@ _VIEWS = frozenset({aten.view.default, aten._unsafe_view.default, aten.select.in
 
 _BY_DEVICE = frozenset({aten.native_layer_norm.default, aten.native_batch_norm.default, aten._embedding_bag.default})
 """What these give beside their output differs in shape or dtype between a CPU and a GPU."""
+_MKLDNN_RNN = aten.mkldnn_rnn_layer.default
 _BATCH_NORMS = frozenset({aten.native_batch_norm.default, aten._native_batch_norm_legit_no_training.default})
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+_META = torch.device("meta")
+_DEVICE = torch.ops.prim.device.default
 
 _PRODUCTS = frozenset(
     {aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default, aten.addmm_.default}
@@ -91,6 +94,9 @@ class ShapeMode(FakeTensorMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is _DEVICE and type(args[0]) is FakeTensor:
+            # As torch answers it, after a look into its cache: read more often than all else.
+            return _META if args[0].fake_mode.in_kernel_invocation else args[0].fake_device
         kwargs = kwargs or {}
         if not self.stands_for_gpu:
             return self._dispatched(func, types, args, kwargs)
@@ -103,11 +109,12 @@ class ShapeMode(FakeTensorMode):
             self.is_dispatching = outer
 
     def _dispatched(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if func in known.READERS and (answer := known.answer(func, args)) is not None:
+        rule = _rule(func)
+        if rule.reads_numbers and (answer := known.answer(func, args)) is not None:
             self.reads_inputs = self.reads_inputs or any(isinstance(x, Tensor) and known.is_drawn(x) for x in args)
             return answer
-        out = self._answered(func, types, args, kwargs)
-        if func is aten.mkldnn_rnn_layer.default:
+        out = self._answered(func, rule, types, args, kwargs)
+        if func is _MKLDNN_RNN:
             out = (
                 *out[:3],
                 self._wrapped(torch.empty(workspace_bytes(args), dtype=torch.uint8, device="meta"), out[3].fake_device),
@@ -116,18 +123,25 @@ class ShapeMode(FakeTensorMode):
             # cuDNN hands out no statistics where it computes none.
             nothing = (torch.empty(0, dtype=part.dtype, device="meta") for part in out[1:3])
             out = (out[0], *(self._wrapped(part, out[0].fake_device) for part in nothing))
-        known.remember(out, func, args, kwargs)
+        if rule.is_remembered:
+            known.remember(out, func, args, kwargs)
         return out
 
-    def _answered(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def _answered(self, func: Any, rule: "_Rule", types: Any, args: Any, kwargs: Any) -> Any:
+        if rule.is_view and not kwargs and self._has_plain_sizes(args):
+            return self._by_meta_kernel(func, types, args, kwargs, args[0].fake_device)
         tensors: list[FakeTensor] = []
-        signature = self._signature((*args, *kwargs.values()), tensors) if _is_plain(func) else None
+        signature = self._signature((*args, *kwargs.values()), tensors) if rule.is_plain else None
         if signature is None:
             return self.dispatch(func, types, args, kwargs)
-        if _is_view(func):
+        if rule.is_view:
             return self._by_meta_kernel(func, types, args, kwargs, tensors[0].fake_device)
+        if rule.is_product and (made := _product(func, tensors)) is not None:
+            return self._made(made, tensors)
         key = (func, torch.get_default_dtype(), *kwargs, *signature)
-        answer = self._answers.get(key) or _product(func, tensors) or self._pointwise(func, args, kwargs, tensors)
+        answer = self._answers.get(key)
+        if answer is None and rule.is_pointwise:
+            answer = self._pointwise(func, args, kwargs, tensors)
         if answer is not None:
             return self._made(answer, tensors)
         if self.stands_for_gpu and func in _BY_DEVICE:
@@ -136,19 +150,36 @@ class ShapeMode(FakeTensorMode):
         answer = _described(out, tensors)
         if answer is not None:
             self._answers[key] = answer
-            if _is_pointwise(func) and tensors:
+            if rule.is_pointwise and tensors:
                 self._dtypes[_kinds(func, args, kwargs)] = out.dtype
         return out
+
+    def _is_plain(self, tensor: Tensor) -> bool:
+        return (
+            type(tensor) is FakeTensor
+            and tensor.fake_mode is self
+            and tensor.constant is None
+            and tensor.layout is torch.strided
+        )
+
+    def _has_plain_sizes(self, args: Any) -> bool:
+        """Whether a call has a plain tensor first and only whole numbers beside it, as most views do."""
+        first, *rest = args
+        if not isinstance(first, Tensor) or not self._is_plain(first):
+            return False
+        for value in rest:
+            if type(value) is not int and (type(value) is not list or any(type(size) is not int for size in value)):
+                return False
+        return True
 
     def _signature(self, values: Any, tensors: list[FakeTensor]) -> Signature | None:
         """All about a call's arguments that counts; the tensors among them are listed. None where one is not plain."""
         parts: list[Any] = []
         for value in values:
             if isinstance(value, Tensor):
-                if type(value) is not FakeTensor or value.fake_mode is not self or value.constant is not None:
+                if not self._is_plain(value):
                     return None
-                if value.layout is not torch.strided:
-                    return None
+                assert type(value) is FakeTensor
                 tensors.append(value)
                 parts += (value.shape, value.stride(), value.dtype, value.fake_device)
             elif isinstance(value, list | tuple):
@@ -164,7 +195,7 @@ class ShapeMode(FakeTensorMode):
 
     def _pointwise(self, func: Any, args: Any, kwargs: Any, tensors: list[FakeTensor]) -> Answer | None:
         """Arithmetic on contiguous tensors gives a contiguous one; of which dtype, an earlier call has shown."""
-        if not _is_pointwise(func) or not tensors or not _on_one_device(tensors):
+        if not tensors or not _on_one_device(tensors):
             return None
         dtype = self._dtypes.get(_kinds(func, args, kwargs))
         shape = None if dtype is None else _broadcast(tensors)
@@ -270,7 +301,7 @@ def _one_described(out: Any, tensors: list[FakeTensor]) -> _New | _Given | None:
 
 def _product(func: Any, tensors: list[FakeTensor]) -> Answer | None:
     """A product of matrices, plain or batched, perhaps added to something: new, or written into a tensor."""
-    if func not in _PRODUCTS or len({(tensor.dtype, tensor.fake_device) for tensor in tensors}) != 1:
+    if len({(tensor.dtype, tensor.fake_device) for tensor in tensors}) != 1:
         return None
     name = func._opname
     added = "add" in name
@@ -342,7 +373,30 @@ def _kinds(func: Any, args: Any, kwargs: Any) -> Signature:
     return (func, torch.get_default_dtype(), *given)
 
 
+class _Rule(NamedTuple):
+    """What is the same at every call of an operator: looked up once a call, since that hashes the operator."""
+
+    reads_numbers: bool
+    is_remembered: bool
+    is_plain: bool
+    is_view: bool
+    is_product: bool
+    is_pointwise: bool
+
+
 @cache
+def _rule(func: Any) -> _Rule:
+    plain = _is_plain(func)
+    return _Rule(
+        func in known.READERS,
+        known.may_be_remembered(func),
+        plain,
+        plain and _is_view(func),
+        func in _PRODUCTS,
+        plain and _is_pointwise(func),
+    )
+
+
 def _is_plain(func: Any) -> bool:
     """Whether what its tensors look like decides all that comes of an operator."""
     if not isinstance(func, OpOverload) or func.namespace != "aten" or func in FakeTensorMode.lift_fns:
@@ -357,7 +411,6 @@ def _is_left_to_kernel(func: Any) -> bool:
     return not any(applies(func) for applies, _ in op_implementations_checks)
 
 
-@cache
 def _is_view(func: Any) -> bool:
     return bool(func in _VIEWS or (func.is_view and _is_left_to_kernel(func)))
 
@@ -375,7 +428,6 @@ def _takes_tensors(func: Any) -> bool:
     return any("Tensor" in str(argument.type) for argument in func._schema.arguments)
 
 
-@cache
 def _is_pointwise(func: Any) -> bool:
     return torch.Tag.pointwise in func.tags and len(func._schema.returns) == 1 and func._overloadname != "out"
 

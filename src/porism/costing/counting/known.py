@@ -6,7 +6,7 @@ code asks for its numbers, and not before.
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -56,12 +56,20 @@ def is_drawn(tensor: Tensor) -> bool:
     return origin is not None and origin.is_drawn
 
 
+def may_be_remembered(operator: Any) -> bool:
+    """Whether calls of an operator are to be passed to `remember`."""
+    return operator in SORTS or _is_decided(operator)
+
+
 def remember(out: Any, operator: Any, args: Any, kwargs: Any) -> None:
     """Keep the call that made a tensor, if all that went in is known."""
+    for value in args:
+        if type(value) is FakeTensor and "porism_origin" not in value.__dict__:
+            return  # the numbers of most tensors are not known
     if operator in SORTS and isinstance(out, tuple):
         for place, part in enumerate(out):
             _remember(part, partial(_part, operator, place), args, kwargs)
-    elif type(out) is FakeTensor and _is_decided(operator):
+    elif type(out) is FakeTensor:
         _remember(out, operator, args, kwargs)
 
 
@@ -79,7 +87,6 @@ def _remember(out: Tensor, operator: Any, args: Any, kwargs: Any) -> None:
         out.porism_origin = _Origin(operator, args, kwargs, versions, drawn, bounded, depth)  # type: ignore[attr-defined]
 
 
-@cache
 def _is_decided(operator: Any) -> bool:
     """Whether what goes into an operator decides the numbers that come out."""
     if not isinstance(operator, OpOverload) or operator.namespace != "aten" or operator._opname in UNWRITTEN:

@@ -6,7 +6,6 @@ work.
 """
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -41,24 +40,21 @@ class _Message(NamedTuple):
     multiplied: tuple[Elementwise, ...] = ()
 
 
-def follow(operator: Any, args: Any, out: Any, work: Elementwise | None) -> None:
-    """Note that what came out is a message, where it is one."""
-    role = _role(operator)
-    if role not in ("picks", "carries") or not isinstance(out, Tensor) or not out.is_floating_point():
+def follow(role: str, args: Any, out: Any, work: Elementwise | None) -> None:
+    """Note that what came out of an operator that picks or carries messages is one, where it is."""
+    if not isinstance(out, Tensor) or not out.is_floating_point():
         return
     if role == "picks":
         out.porism_message = _Message()  # type: ignore[attr-defined]
         return
-    carried = [leaf for leaf in tensors_in(args) if leaf.numel() == out.numel()]
-    message = next((known for leaf in carried if (known := _message(leaf)) is not None), None)
+    carried = ((leaf, known) for leaf in tensors_in(args) if (known := _message(leaf)) is not None)
+    message = next((known for leaf, known in carried if leaf.numel() == out.numel()), None)
     if message is not None:
         out.porism_message = _Message((*message.multiplied, work) if work else message.multiplied)  # type: ignore[attr-defined]
 
 
 def summed(operator: Any, args: Any, kwargs: Any) -> int:
-    """The operations of the sparse product that an operator ends: 0 where it sums no messages."""
-    if _role(operator) != "sums":
-        return 0
+    """The operations of the sparse product that an operator which sums ends: 0 where it sums no messages."""
     given = named_arguments(operator, args, kwargs)
     if not given.get("accumulate", True) or given.get("reduce", "sum") not in SUMS:
         return 0
@@ -75,8 +71,8 @@ def _message(tensor: Tensor) -> _Message | None:
     return getattr(tensor, "porism_message", None)
 
 
-@cache
-def _role(operator: Any) -> str:
+def role(operator: Any) -> str:
+    """What an operator does to messages: it picks, carries or sums them, or nothing of that."""
     name = base_name(operator)
     if name in PICKING:
         return "picks"

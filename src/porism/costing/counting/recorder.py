@@ -164,14 +164,16 @@ class Recorder(TorchDispatchMode):
         self._node_paths.append(self._running[-1] if self._running else "")
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if operator is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
+        if operator is _DEVICE and isinstance(args[0], FakeTensor):
             return args[0].fake_device  # read more often than all else together
         kwargs = kwargs or {}
-        if any(is_traceable_wrapper_subclass_type(kind) for kind in types):
-            return (
-                NotImplemented  # a ragged or distributed tensor knows what to do, and the tensors inside it come here
-            )
-        inside = DECOMPOSED.get(operator) or (operator.decompose if _is_composite(operator) else None)
+        for kind in types:
+            if _is_wrapper(kind):
+                return NotImplemented  # a ragged or distributed tensor knows what to do, and those inside it come here
+        known = _traits(operator)
+        inside = None if known.is_torchs else DECOMPOSED.get(operator)
+        if inside is None and known.is_composite:
+            inside = operator.decompose
         if inside is not None:
             with self:
                 return inside(*args, **kwargs)
@@ -184,11 +186,10 @@ class Recorder(TorchDispatchMode):
             self._conditions.follow(operator, args, kwargs, out)
         if isinstance(out, list | tuple):
             self._operators += len(out)  # a sequence cut into its steps: each of them takes as long as an operator
-        self._record(operator, args, kwargs, out)
+        self._record(operator, known, args, kwargs, out)
         return out
 
-    def _record(self, operator: Any, args: Any, kwargs: Any, out: Any) -> None:
-        known = _traits(operator)
+    def _record(self, operator: Any, known: "_Traits", args: Any, kwargs: Any, out: Any) -> None:
         self.reads_numbers = self.reads_numbers or known.reads_numbers
         formula = PRODUCTS.get(known.packet)
         path, elements = self.path, 0
@@ -198,7 +199,8 @@ class Recorder(TorchDispatchMode):
         except Exception:  # a formula that does not know this layout of its operator must not pass for a zero
             self.uncounted[known.name] += 1
             return
-        flops = flops or messages.summed(operator, args, kwargs)
+        if known.role == "sums":
+            flops = flops or messages.summed(operator, args, kwargs)
         if flops and not known.name.startswith("_fft") and _is_complex(args):
             flops *= 4  # real products, with the sums of their parts
             self.has_complex = True
@@ -212,7 +214,8 @@ class Recorder(TorchDispatchMode):
             work_of_elements = messages.Elementwise(tally, known.name, elements)
         elif formula is None and not known.is_free:
             self.uncounted[known.name] += 1
-        messages.follow(operator, args, out, work_of_elements)
+        if known.role in ("picks", "carries"):
+            messages.follow(known.role, args, out, work_of_elements)
         if not self._lists_kernels:
             return
         if known.is_still:
@@ -237,6 +240,7 @@ def _is_complex(args: Any) -> bool:
     return any(isinstance(value, Tensor) and value.is_complex() for value in args)
 
 
+_DEVICE = torch.ops.prim.device.default
 _READING = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 
 
@@ -245,6 +249,9 @@ class _Traits(NamedTuple):
 
     packet: Any
     name: str
+    is_torchs: bool
+    is_composite: bool
+    role: str
     may_be_causal: bool
     is_elementwise: bool
     is_free: bool
@@ -259,6 +266,9 @@ def _traits(operator: Any) -> _Traits:
     return _Traits(
         packet,
         str(packet).removeprefix("aten."),
+        getattr(operator, "namespace", "") == "aten",
+        _is_composite(operator),
+        messages.role(operator),
         # One without a schema names its arguments at the call.
         schema is None or any(argument.name == "is_causal" for argument in schema.arguments),
         is_elementwise(operator),
@@ -269,8 +279,12 @@ def _traits(operator: Any) -> _Traits:
 
 
 @cache
+def _is_wrapper(kind: type) -> bool:
+    return is_traceable_wrapper_subclass_type(kind)
+
+
 def _is_composite(operator: Any) -> bool:
-    """Is it made of other operators, which are then counted in its place? Needed at every call, so cached."""
+    """Is it made of other operators, which are then counted in its place?"""
     if isinstance(operator, HigherOrderOperator) or base_name(operator) in FREE:
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
