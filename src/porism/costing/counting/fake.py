@@ -37,6 +37,14 @@ _PRODUCTS = frozenset(
     | {aten.baddbmm_.default, aten.mm.out, aten.bmm.out, aten.addmm.out, aten.baddbmm.out}
 )
 
+_SHAPED_LIKE_INPUT = frozenset(
+    {aten._softmax.default, aten._softmax_backward_data.default}
+    | {aten._log_softmax.default, aten._log_softmax_backward_data.default}
+)
+"""What is not pointwise, and yet gives a tensor of the shape that goes in."""
+_NAMESPACES = ("aten", "porism")
+"""Of operators whose answers are new tensors or, where torch says so, views."""
+
 Signature = tuple[Any, ...]
 """All that decides what comes of a call."""
 
@@ -69,7 +77,7 @@ class ShapeMode(FakeTensorMode):
     (torch.Size([4, 100]), device(type='cpu'))
 
     Whatever is not plain is left to torch: sparse tensors, tensors whose numbers are known, operators that depend on
-    numbers or change the shape of a tensor they are given, operators that are not torch's own; and every call that
+    numbers or change the shape of a tensor they are given, operators of other packages; and every call that
     raises, so that the error is what it would be.
     """
 
@@ -367,7 +375,8 @@ def _kinds(func: Any, args: Any, kwargs: Any) -> Signature:
     def kind(value: Any) -> Any:
         if isinstance(value, Tensor):
             return value.dtype, value.dim() == 0
-        return type(value) if isinstance(value, int | float | complex) else value
+        is_number = isinstance(value, int | float | complex) and not isinstance(value, bool)
+        return type(value) if is_number else value
 
     given = (*(kind(value) for value in args), *((name, kind(value)) for name, value in kwargs.items()))
     return (func, torch.get_default_dtype(), *given)
@@ -399,7 +408,7 @@ def _rule(func: Any) -> _Rule:
 
 def _is_plain(func: Any) -> bool:
     """Whether what its tensors look like decides all that comes of an operator."""
-    if not isinstance(func, OpOverload) or func.namespace != "aten" or func in FakeTensorMode.lift_fns:
+    if not isinstance(func, OpOverload) or func.namespace not in _NAMESPACES or func in FakeTensorMode.lift_fns:
         return False
     unlike = (torch.Tag.inplace_view, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
     return has_meta(func) and not any(tag in func.tags for tag in unlike)
@@ -429,6 +438,8 @@ def _takes_tensors(func: Any) -> bool:
 
 
 def _is_pointwise(func: Any) -> bool:
+    if func in _SHAPED_LIKE_INPUT:
+        return True
     return torch.Tag.pointwise in func.tags and len(func._schema.returns) == 1 and func._overloadname != "out"
 
 
