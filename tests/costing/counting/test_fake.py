@@ -125,6 +125,15 @@ def test_dtypes_layouts_and_broadcasts_too(dtype: torch.dtype) -> None:
     assert mode.different == []
 
 
+def test_the_gradient_of_a_softmax_too() -> None:
+    mode = Compared()
+    with mode:
+        for rows in (4, 7, 9):
+            for function in (torch.softmax, torch.log_softmax):
+                function(torch.empty(rows, 5, requires_grad=True), -1).sum().backward()
+    assert mode.different == []
+
+
 def test_errors_are_those_of_torch() -> None:
     def raised(mode: FakeTensorMode, call: Callable[[], object]) -> str:
         with mode, pytest.raises(RuntimeError) as caught:

@@ -37,11 +37,8 @@ _PRODUCTS = frozenset(
     | {aten.baddbmm_.default, aten.mm.out, aten.bmm.out, aten.addmm.out, aten.baddbmm.out}
 )
 
-_SHAPED_LIKE_INPUT = frozenset(
-    {aten._softmax.default, aten._softmax_backward_data.default}
-    | {aten._log_softmax.default, aten._log_softmax_backward_data.default}
-)
-"""What is not pointwise, and yet gives a tensor of the shape that goes in."""
+_SHAPED_LIKE_INPUT = frozenset({aten._softmax_backward_data.default, aten._log_softmax_backward_data.default})
+"""Not pointwise, and yet they give a tensor of the shape that goes in."""
 _NAMESPACES = ("aten", "porism")
 """Of operators whose answers are new tensors or, where torch says so, views."""
 
