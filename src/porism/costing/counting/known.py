@@ -7,7 +7,7 @@ code asks for its numbers, and not before.
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ from porism.costing.counting.arguments import tensors_in
 aten = torch.ops.aten
 
 MOST_ELEMENTS = 2**24
+MOST_KEPT = 2**16
+"""Elements up to which numbers are kept with their tensor: an index that picks from many tensors is asked for often."""
 MOST_CALLS = 100
 """In a row, after which numbers are followed no further: a loop may go on for thousands of steps."""
 SORTS = frozenset({aten.sort.default, aten.sort.stable})
@@ -136,11 +138,17 @@ def _computed(tensor: Tensor, found: Found) -> Tensor | None:
     numbers = {id(leaf): _numbers_of(leaf, found) for leaf in tensors}
     if any(number is None for number in numbers.values()):
         return None
+    if (kept := tensor.__dict__.get("porism_numbers")) is not None:
+        return cast(Tensor, kept)
     args, kwargs = tree_map_only(Tensor, lambda leaf: numbers[id(leaf)], (origin.args, origin.kwargs))
     if "device" in kwargs:
         kwargs = {**kwargs, "device": torch.device("cpu")}
     made = origin.operator(*args, **kwargs)
-    return made if isinstance(made, Tensor) else None
+    if not isinstance(made, Tensor):
+        return None
+    if not origin.is_drawn and made.numel() <= MOST_KEPT:
+        tensor.porism_numbers = made  # type: ignore[attr-defined]
+    return made
 
 
 PICKING = frozenset({aten.embedding.default, aten.index_select.default, aten.index.Tensor})
