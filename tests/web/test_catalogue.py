@@ -12,6 +12,7 @@ from porism.api.cost import cost_of, resolve
 from porism.costing.cost import Cost
 from porism.costing.module_row import KINDS
 from porism.costing.reading import CostReading
+from porism.errors import RecipeError
 from porism.web.catalogue import catalogue
 from porism.web.processes import make_catalogue
 from porism.web.processes.cost_json import cost_json
@@ -53,6 +54,19 @@ def test_claims_written_anew_leave_the_costs_and_where_they_were_derived(
     assert written["made_with"] == MADE_WITH | {"processor": "other"}
     assert written["costs"] == catalogue().costs
     assert written["claims"] == catalogue().claims
+
+
+def test_one_entry_alone_is_not_derived_on_another_kind_of_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others would pass for derived there, too."""
+    file = tmp_path / "catalogue.json"
+    before = make_catalogue.FILE.read_text(encoding="utf-8").replace(MADE_WITH["processor"], "other", 1)
+    file.write_text(before, encoding="utf-8")
+    monkeypatch.setattr(make_catalogue, "FILE", file)
+    with pytest.raises(RecipeError, match="on other, here is torch .* Derive all of them"):
+        make_catalogue.make(["elman"])
+    assert file.read_text(encoding="utf-8") == before
 
 
 @pytest.mark.sweep(1)

@@ -95,6 +95,11 @@ def make(only: Iterable[str] = ()) -> None:
     for name in chosen - {*known, CLAIMS}:
         raise RecipeError(f"catalogue: there is no layer and no recipe {name!r}. {nearest(name, known)}")
     stands = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() and chosen else {"costs": {}}
+    if (made := stands.get("made_with")) and made != made_with() and chosen != {CLAIMS}:
+        raise RecipeError(
+            f"catalogue: its entries were derived with {_told(made)}, here is {_told(made_with())}, and which bytes "
+            "are kept differs. Derive all of them: name none."
+        )
     before = stands["costs"]
     costs = {}
     for name in known:
@@ -104,9 +109,12 @@ def make(only: Iterable[str] = ()) -> None:
             print(f"deriving {name}", file=sys.stderr, flush=True)
             costs[name] = derived(name)
     # Where the claims alone are written, the costs are still those of the machine that derived them.
-    made = stands["made_with"] if "made_with" in stands and chosen == {CLAIMS} else made_with()
-    catalogue = {"made_with": made, "letters": ALPHABET, "topics": TOPICS, "verdicts": VERDICTS}
+    catalogue = {"made_with": made or made_with(), "letters": ALPHABET, "topics": TOPICS, "verdicts": VERDICTS}
     write_atomically(FILE, encode(catalogue | {"costs": costs, "claims": claims()}))
+
+
+def _told(made: dict[str, str]) -> str:
+    return f"torch {made['torch']} on {made['processor']}"
 
 
 def main(words: Sequence[str] | None = None) -> int:
