@@ -116,6 +116,9 @@ def _written(node: Any) -> str:
         return ascii(node)
     if isinstance(node, ast.Raise):
         return "Raise"
+    if isinstance(node, ast.JoinedStr):
+        # Python 3.12 ends the format of f"{x:>{width}}" with an empty text, other versions do not.
+        node = ast.JoinedStr([one for one in node.values if getattr(one, "value", None) != ""])
     fields = [(name, value) for name, value in ast.iter_fields(node) if name != "kind" and value not in (None, [])]
     return f"{type(node).__name__}({','.join(f'{name}={_written(value)}' for name, value in fields)})"
 

@@ -10,7 +10,7 @@ import pytest
 import tables
 import trained
 from porism.tasks.images.recipes import RECIPES
-from sources import PACKAGE, changes, checksum, checksums, recipe_settings
+from sources import PACKAGE, _written, changes, checksum, checksums, recipe_settings
 
 CODE = '''"""What it is for."""
 
@@ -60,6 +60,20 @@ def test_code_counts(before: str, after: str) -> None:
 
 def test_a_checksum_is_the_same_with_every_version_of_python() -> None:
     assert checksum(CODE) == "9c8fdfd7e29ff6bb"
+
+
+def test_the_empty_text_with_which_python_3_12_ends_a_format_does_not_count() -> None:
+    def formatted(*ending: str) -> ast.Expr:
+        tree = ast.parse('f"{x:>{width}}"').body[0]
+        assert isinstance(tree, ast.Expr) and isinstance(tree.value, ast.JoinedStr)
+        [value] = tree.value.values
+        assert isinstance(value, ast.FormattedValue) and isinstance(value.format_spec, ast.JoinedStr)
+        start = [one for one in value.format_spec.values if getattr(one, "value", None) != ""]
+        value.format_spec.values = [*start, *map(ast.Constant, ending)]
+        return tree
+
+    assert _written(formatted("")) == _written(formatted()) != _written(formatted("x"))
+    assert checksum('f(x, "")') != checksum("f(x)")
 
 
 def test_what_runs_on_a_device_is_measured(tmp_path: Path) -> None:
