@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from porism.errors import DiskError, RunError, advise, one_line, option, resuming
+from porism.errors import DataError, DiskError, RunError, advise, one_line, option, resuming
 
 FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
 """What a system says when a disk, a quota or a file is full; not every system knows all three."""
@@ -156,6 +156,14 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def refuse_stream(path: Path) -> None:
+    """Refuse a pipe or a device as data: it can be read once, a run is resumed later, and some have no end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(
+            f"{path}: a pipe or a device, expected a file or a folder. Write what it gives into a file, and give that."
+        )
 
 
 def sha256(content: bytes) -> str:

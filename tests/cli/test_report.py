@@ -96,6 +96,9 @@ def test_a_folder_of_comparisons_names_them(say: Say, tmp_path: Path) -> None:
         "has no recipe.toml, and no run lies in it. Give a folder that porism train or porism compare printed."
         in refusal(say("report", "."))
     )
+    Path("odd/recipe.toml").mkdir(parents=True)
+    for folder in (".", "odd"):
+        assert "has no recipe.toml, and no run lies in it." in refusal(say("report", folder))
     assert "does not exist" in refusal(say("report", "nowhere"))
     for name in ("some runs/first/elman", "some runs/second/lstm"):
         Path(name).mkdir(parents=True)

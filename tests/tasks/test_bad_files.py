@@ -455,14 +455,31 @@ TEXT: dict[str, Case] = {
     "UTF-32": (encoded("utf-32"), "letter.txt: UTF-16 or UTF-32, expected UTF-8. Convert it"),
 }
 
+
+def pipe(name: str) -> Callable[[Path], Path]:
+    """A pipe into which nobody writes: to open it would take for ever."""
+
+    def write(folder: Path) -> Path:
+        os.mkfifo(folder / name)
+        return folder / name
+
+    return write
+
+
+def piped(*names: str) -> dict[str, Case]:
+    return {name: (pipe(name), f"{name}: a pipe or a device, expected a file or a folder.") for name in names}
+
+
 CASES = {
     f"{task}: {what}": (task, *case)
     for task, cases in {
-        "graphs": NPZ | PLANETOID | TABLES,
-        "images": IMAGES,
-        "speech": SPEECH,
-        "language": TEXT,
-        "words": TEXT,
+        "graphs": NPZ | PLANETOID | TABLES | piped("pipe.npz"),
+        "images": IMAGES | piped("pipe.npz"),
+        "speech": SPEECH | piped("pipe.tsv"),
+        "language": TEXT | piped("pipe.txt"),
+        "words": TEXT | piped("pipe.txt"),
+        "sentiment": piped("pipe.csv"),
+        "supervised": piped("pipe.csv", "pipe.npz"),
     }.items()
     for what, case in cases.items()
 }

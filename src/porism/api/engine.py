@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from porism.files import refuse_stream
 from porism.report.page import write_report
 from porism.runs.recipe import Recipe
 from porism.runs.run import RunFolder
@@ -48,4 +49,5 @@ def whole_path(task: str, data: str | None) -> str | None:
     """Where the data is. A path is made whole, so that the run can be resumed from another folder."""
     if data is None or data in catalogue(task) or not Path(data).exists():
         return data
+    refuse_stream(Path(data))
     return str(Path(data).resolve())

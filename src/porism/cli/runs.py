@@ -61,7 +61,7 @@ class RunsCommand:
 def run_folders(folder: Path) -> Iterator[Path]:
     """The runs in a folder, at most three folders deep."""
     for depth in ("", "*/", "*/*/", "*/*/*/"):
-        yield from sorted(path.parent for path in folder.glob(f"{depth}recipe.toml"))
+        yield from sorted(path.parent for path in folder.glob(f"{depth}recipe.toml") if path.is_file())
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:

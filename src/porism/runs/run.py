@@ -290,7 +290,7 @@ def new_folder(name: str) -> Path:
 
 def runs_in(folder: Path) -> list[Path]:
     """The runs that lie directly in a folder, by name."""
-    return sorted(path.parent for path in folder.glob(f"*/{RECIPE}"))
+    return sorted(path.parent for path in folder.glob(f"*/{RECIPE}") if path.is_file())
 
 
 def refuse_taken(path: Path) -> None:

@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.progress import wrap_file
 
 from porism.errors import DataError
-from porism.files import cache_folder, cached
+from porism.files import cache_folder, cached, refuse_stream
 from porism.tasks.blocks.memory import check_fits
 
 COMPRESSED = (".gz", ".xz")
@@ -161,8 +161,9 @@ class _Padded(io.BufferedReader):
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Says in one line what goes wrong while a file is read."""
+    """Says in one line what goes wrong while a file is read, and refuses a pipe, for which it would wait."""
     try:
+        refuse_stream(path)
         yield
     except FileNotFoundError:
         raise DataError(f"{path}: no such file. Check the path.") from None
