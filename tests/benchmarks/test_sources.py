@@ -65,9 +65,11 @@ def test_a_checksum_is_the_same_with_every_version_of_python() -> None:
 def test_the_empty_text_with_which_python_3_12_ends_a_format_does_not_count() -> None:
     def formatted(*ending: str) -> ast.Expr:
         tree = ast.parse('f"{x:>{width}}"').body[0]
-        assert isinstance(tree, ast.Expr) and isinstance(tree.value, ast.JoinedStr)
+        assert isinstance(tree, ast.Expr)
+        assert isinstance(tree.value, ast.JoinedStr)
         [value] = tree.value.values
-        assert isinstance(value, ast.FormattedValue) and isinstance(value.format_spec, ast.JoinedStr)
+        assert isinstance(value, ast.FormattedValue)
+        assert isinstance(value.format_spec, ast.JoinedStr)
         start = [one for one in value.format_spec.values if getattr(one, "value", None) != ""]
         value.format_spec.values = [*start, *map(ast.Constant, ending)]
         return tree
