@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.web.rooms.conftest import OpenRoom, Served, launched
+from tests.web.rooms.conftest import OpenRoom, Served, launch
 from tests.web.task_runs import train_run, trained_run, write_recording
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Playwright
 
 pytestmark = pytest.mark.sample(1)
 
@@ -37,14 +37,16 @@ def recording(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser(recording: Path) -> "Iterator[Browser]":
+def browser(driver: "Playwright", recording: Path) -> "Iterator[Browser]":
     """One whose microphone hears the recording."""
-    with launched(
+    opened = launch(
+        driver,
         "--use-fake-ui-for-media-stream",
         "--use-fake-device-for-media-stream",
         f"--use-file-for-fake-audio-capture={recording}",
-    ) as opened:
-        yield opened
+    )
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")
