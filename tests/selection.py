@@ -24,7 +24,7 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
@@ -71,6 +71,22 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: "object") -> None:
     node.workerinput["seed"] = node.config.option.seed  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Every second worker begins at the last file of each folder, where the order of tests is drawn.
+
+    The first run of a checkout compiles all tests, which is a third of what it takes to collect them: workers that
+    begin at the same file compile each one twice, and these find half of them compiled by the other.
+    """
+    report = yield
+    worker = int(getattr(collector.config, "workerinput", {}).get("workerid", "gw0").removeprefix("gw"))
+    if worker % 2 and collector.config.option.order == "shuffled" and isinstance(collector, pytest.Directory):
+        report.result.reverse()
+    return report
 
 
 @pytest.fixture
