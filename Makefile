@@ -51,13 +51,15 @@ clean: ## remove .venv, build outputs and caches; runs/ stays
 	$(PYTHON) -m venv .venv
 
 # Python compiles the files that it imports, and keeps them; pip would first compile all, for half of its time.
-# What porism imports after torch, 6 seconds of compiling, is compiled beside it on another core.
+# torch first: what porism imports of it, seconds of compiling, is compiled on another core while pip goes on. The build
+# backend is installed beside it, since pip would make an environment for that alone.
 .venv/.installed: .venv/bin/python $(REQUIRES)
-	$(INSTALL) --no-compile -e ".[report]"
+	$(INSTALL) --no-compile torch hatchling editables
+	@{ PYTHONDONTWRITEBYTECODE= $(BIN)/python -W ignore -c 'import torch, sympy'; \
+	$(BIN)/python -m compileall -q .venv/lib/python3*/site-packages/torch/_dynamo; } >/dev/null 2>&1 &
+	$(INSTALL) --no-compile --no-build-isolation -e ".[report]"
 	@touch $@
-	@{ PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import sympy'; \
-	$(BIN)/python -m compileall -q .venv/lib/python3*/site-packages/torch/_dynamo; \
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import matplotlib.figure'; } >/dev/null 2>&1 &
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import matplotlib.figure' >/dev/null 2>&1 &
 
 # The tests need all that a run needs, so this stamp counts for both.
 .venv/.installed-dev: .venv/bin/python $(REQUIRES)
