@@ -8,6 +8,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -383,10 +384,7 @@ IMAGES: dict[str, Case] = {
         "z.tiff: a pixel is 70000, expected 0 to 65535",
     ),
     "a pipe": (pictures("pipe", os.mkfifo), "pipe: neither a file nor a folder. Take it away."),
-    "a link to nowhere": (
-        pictures("link.png", lambda path: path.symlink_to("gone.png")),
-        "link.png: a link that leads",
-    ),
+    "a link to nowhere": (pictures("z.png", lambda path: path.symlink_to("gone.png")), "z.png: a link that leads"),
     "a folder in a class": (pictures("more", lambda path: path.mkdir()), "more: a folder within a class"),
     "notes": (pictures("notes.txt", lambda path: path.write_text("mine")), "notes.txt: not a picture that can be read"),
 }
@@ -456,18 +454,14 @@ TEXT: dict[str, Case] = {
 }
 
 
-def pipe(name: str) -> Callable[[Path], Path]:
+def pipe(folder: Path, name: str) -> Path:
     """A pipe into which nobody writes: to open it would take for ever."""
-
-    def write(folder: Path) -> Path:
-        os.mkfifo(folder / name)
-        return folder / name
-
-    return write
+    os.mkfifo(folder / name)
+    return folder / name
 
 
 def piped(*names: str) -> dict[str, Case]:
-    return {name: (pipe(name), f"{name}: a pipe or a device, expected a file or a folder.") for name in names}
+    return {name: (partial(pipe, name=name), f"{name}: a pipe or a device, expected a file") for name in names}
 
 
 CASES = {
