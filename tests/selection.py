@@ -1,11 +1,10 @@
 """Which cases of a sweep run, and in which order all tests run: both drawn from one printed seed.
 
-Order. Folders are shuffled, the files within each folder, and the tests within each file. The tests of a file stay
-together, and so do the files of a folder: what one of them sets up for all its tests is set up once, and each two tests
-still come in both orders. A test's place is a hash of the seed and its own name: the same tests stand in the same order
-whichever others are asked for, and a failure can be repeated with few files. The random modules are left as they are:
-to seed them before each test, as pytest-randomly does unless told otherwise, would hide a test that lives on what its
-neighbour drew. That, and one seed for order and shares, is why it is not used here.
+Order. Files are shuffled, and the tests within each file. The tests of a file stay together, so that what a file sets
+up for all its tests is set up once. A test's place is a hash of the seed and its own name: the same tests stand in the
+same order whichever others are asked for, and a failure can be repeated with few files. The random modules are left
+as they are: to seed them before each test, as pytest-randomly does unless told otherwise, would hide a test that lives
+on what its neighbour drew. That, and one seed for order and shares, is why it is not used here.
 
 Shares. `@pytest.mark.sweep(8)` says that of the parametrised cases of a test eight are enough for `make test`, drawn
 by the seed; with `sweep(2, each="case")` two for each value of the argument `case`, with `sweep(0)` none: one long
@@ -140,14 +139,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def ordered(items: Sequence[pytest.Item], order: str, place: Place) -> list[pytest.Item]:
     if order == "shuffled":
-        return sorted(items, key=lambda item: [place(name) for name in within(item.nodeid)])
+        return sorted(items, key=lambda item: (place(item.nodeid.partition("::")[0]), place(item.nodeid)))
     return list(items) if order == "written" else list(reversed(items))
-
-
-def within(name: str) -> tuple[str, str, str]:
-    """The folder and the file of a test, and its own name."""
-    file = name.partition("::")[0]
-    return file.rpartition("/")[0], file, name
 
 
 def shares(items: Sequence[pytest.Item], place: Place, share: float = 0.0) -> list[pytest.Item]:

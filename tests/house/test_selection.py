@@ -61,13 +61,6 @@ def test_files_stay_together_and_order_repeats() -> None:
     assert names(ordered(few, "shuffled", place)) == [name for name in found if name[0] != "c"]
 
 
-def test_the_files_of_a_folder_stay_together() -> None:
-    items = items_of("x/a.py", "y/b.py", "x/c.py", "x/z/d.py", "e.py")
-    places = {"x": b"2", "y": b"1", "x/z": b"4", "": b"3", "x/a.py": b"2", "x/c.py": b"1"}
-    found = names(ordered(items, "shuffled", lambda name: places.get(name, b"0")))
-    assert [name.partition("::")[0] for name in found[::4]] == ["y/b.py", "x/c.py", "x/a.py", "e.py", "x/z/d.py"]
-
-
 def test_written_and_reversed() -> None:
     items = items_of("a.py", "b.py")
     assert names(ordered(items, "written", by_seed(0))) == names(items)

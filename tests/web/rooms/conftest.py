@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,7 +21,7 @@ from tests.report.conftest import epoch, metrics, start
 import porism
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Route
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Route
 
 OpenRoom = Callable[..., "Page"]
 
@@ -44,31 +45,24 @@ PATIENCE = 600_000
 """Milliseconds that a page may take for what it is to show: workers start and count after all else on the machine."""
 
 
-@pytest.fixture(scope="package")
-def driver() -> "Iterator[Playwright]":
-    """One for the tests of this folder, which run one after another.
-
-    While it is open no other event loop can run in this process. So it ends with the folder, which for that has to be a
-    package: pytest would else keep it to the end of the session.
-    """
+@contextmanager
+def launched(*arguments: str) -> "Iterator[Browser]":
+    """Chromium. While it runs no other event loop can, in this process."""
     if CHROMIUM is None:
         pytest.skip("needs chromium to open the page in")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as opened:
+    with playwright.sync_playwright() as driver:
+        flags = ("--no-sandbox", "--disable-gpu", f"--disable-features={','.join(TURNED_OFF)}", *arguments)
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield opened
+        opened.close()
 
 
-def launch(driver: "Playwright", *arguments: str) -> "Browser":
-    flags = ("--no-sandbox", "--disable-gpu", f"--disable-features={','.join(TURNED_OFF)}", *arguments)
-    return driver.chromium.launch(executable_path=CHROMIUM, args=flags)
-
-
-@pytest.fixture(scope="package")
-def browser(driver: "Playwright") -> "Iterator[Browser]":
-    """One for the tests of this folder, each of which opens its pages in contexts of its own."""
-    opened = launch(driver)
-    yield opened
-    opened.close()
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """One for the tests of a file."""
+    with launched() as opened:
+        yield opened
 
 
 @pytest.fixture(params=[1280, 800, 390])
@@ -79,7 +73,7 @@ def width(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module")
-def blank(browser: "Browser") -> "Iterator[Page]":
+def blank(browser: "Browser") -> "Page":
     """An empty page beside the modules, which are served from their files: await import("/formula.js")."""
 
     def serve(route: "Route") -> None:
@@ -92,8 +86,7 @@ def blank(browser: "Browser") -> "Iterator[Page]":
     page = browser.new_page()
     page.route("**/*", serve)
     page.goto(NOWHERE)
-    yield page
-    page.close()
+    return page
 
 
 def write_run(
@@ -151,9 +144,9 @@ class Served:
         self._thread.join(timeout=60)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One server for the tests of this folder, with runs of made-up numbers."""
+    """One server for the tests of a file, with runs of made-up numbers."""
     pytest.importorskip("fastapi", reason="fastapi is not installed")
     pytest.importorskip("uvicorn", reason="uvicorn is not installed")
     runs = tmp_path_factory.mktemp("served") / "runs"

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.web.rooms.conftest import OpenRoom, Served, launch
+from tests.web.rooms.conftest import OpenRoom, Served, launched
 from tests.web.task_runs import train_run, trained_run, write_recording
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Playwright
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.sample(1)
 
@@ -37,16 +37,14 @@ def recording(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser(driver: "Playwright", recording: Path) -> "Iterator[Browser]":
+def browser(recording: Path) -> "Iterator[Browser]":
     """One whose microphone hears the recording."""
-    opened = launch(
-        driver,
+    with launched(
         "--use-fake-ui-for-media-stream",
         "--use-fake-device-for-media-stream",
         f"--use-file-for-fake-audio-capture={recording}",
-    )
-    yield opened
-    opened.close()
+    ) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
