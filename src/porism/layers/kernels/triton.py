@@ -31,6 +31,25 @@ def ended(total: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
+def all_ended(totals: tl.tuple, COUNT: tl.constexpr) -> tuple[tl.tensor, ...]:
+    """COUNT sums, when the products that add to them have ended. They end in their order: the last one is looked at.
+
+    So the factors of one product are made while those before it go on.
+    """
+    sums = none()
+    for i in tl.static_range(COUNT - 1):
+        sums += (totals[i],)
+    sums += (ended(totals[COUNT - 1]),)
+    return sums
+
+
+@triton.jit
+def none() -> tuple[tl.tensor, ...]:
+    """No tensor yet."""
+    return ()
+
+
+@triton.jit
 def rows(
     x: tl.tensor,
     start: tl.tensor,

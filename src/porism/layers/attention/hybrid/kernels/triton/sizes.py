@@ -8,11 +8,8 @@ from functools import cache
 
 import torch
 
-from porism.layers.attention.taylor.kernels.triton.sizes import Sizes
+from porism.layers.attention.taylor.kernels.triton.sizes import FOUR_PROGRAMS, Sizes
 from porism.layers.attention.taylor.kernels.triton.sizes import sizes as of_series
-
-FOUR_PROGRAMS, THREE_PROGRAMS = 128, 168
-"""Registers of a thread with which so many programs fit, in steps of 8."""
 
 
 @cache
@@ -24,5 +21,4 @@ def sizes(D: int, H: int, dtype: torch.dtype) -> Sizes:
     return found._replace(
         answer=found.answer._replace(registers=FOUR_PROGRAMS),
         reach_queries=found.reach_queries._replace(registers=FOUR_PROGRAMS),
-        reach_keys=found.reach_keys._replace(registers=THREE_PROGRAMS),
     )

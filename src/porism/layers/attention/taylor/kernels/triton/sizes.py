@@ -61,6 +61,9 @@ SCAN = SeriesLaunch(own=512, met=1, features=1, warps=4, stages=8)
 SIDE_BY_SIDE = SeriesLaunch(own=64, met=1, features=1, warps=4, stages=1)
 """Tokens that are copied at a time, and the length of a copy is a multiple of them."""
 
+FOUR_PROGRAMS, THREE_PROGRAMS = 128, 168
+"""Registers of a thread with which so many programs of four warps share the 65,536 of a multiprocessor."""
+
 STEP = SeriesLaunch(own=64, met=1, features=32, warps=1, stages=1)
 """One token: a program owns some columns of a head's values, and goes through the features, shared by query heads."""
 
@@ -68,22 +71,22 @@ STEP = SeriesLaunch(own=64, met=1, features=32, warps=1, stages=1)
 _TABLE = {
     2: {
         (16, 64): Sizes(
-            SeriesLaunch(32, 3, 64, 4, 3),
+            SeriesLaunch(32, 3, 64, 4, 4),
             SeriesLaunch(64, 64, 32, 4, 4),
             SeriesLaunch(64, 64, 32, 4, 4),
-            SeriesLaunch(64, 32, 32, 4, 2),
+            SeriesLaunch(64, 32, 32, 4, 3, THREE_PROGRAMS),
         ),
         (32, 64): Sizes(
             SeriesLaunch(32, 5, 64, 4, 3),
-            SeriesLaunch(64, 64, 64, 4, 3),
-            SeriesLaunch(64, 64, 32, 4, 3),
-            SeriesLaunch(64, 32, 32, 4, 2),
+            SeriesLaunch(64, 64, 64, 4, 3, THREE_PROGRAMS),
+            SeriesLaunch(64, 64, 32, 4, 3, FOUR_PROGRAMS),
+            SeriesLaunch(64, 32, 32, 4, 3, THREE_PROGRAMS),
         ),
         (64, 64): Sizes(
             SeriesLaunch(64, 4, 64, 4, 3),
-            SeriesLaunch(64, 64, 64, 4, 3),
-            SeriesLaunch(64, 32, 64, 4, 3),
-            SeriesLaunch(64, 64, 64, 4, 3),
+            SeriesLaunch(128, 64, 64, 4, 3),
+            SeriesLaunch(64, 32, 64, 4, 3, FOUR_PROGRAMS),
+            SeriesLaunch(64, 64, 64, 4, 4),
         ),
         (32, 128): Sizes(
             SeriesLaunch(32, 1, 64, 4, 3),
@@ -162,7 +165,7 @@ def longest_in_one_chunk(D: int, H: int, dtype: torch.dtype) -> int:
     """Tokens up to which weighing all pairs takes less time than sums over features do; a power of two, or 0.
 
     Of operations, T (D + H) a token against 4 M H forward. Products with a state make their features first, so that
-    the limit lies higher, where both passes were measured to take the same time.
+    the limit lies higher, where both passes were measured to take the same time: less so by pairs.
     """
-    limit = 9 * ((D // 2 + 2) * D + 1) * H // (D + H)
+    limit = (7 if by_pairs(D, H, dtype) else 9) * ((D // 2 + 2) * D + 1) * H // (D + H)
     return 1 << (limit.bit_length() - 1) if dtype.itemsize == 2 and limit >= MOST_OWNED else 0

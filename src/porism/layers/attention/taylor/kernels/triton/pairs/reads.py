@@ -40,16 +40,24 @@ def read_state(
     total += tl.sum(right * _slope(x, weights, 0.5, D, NUMBER, PRECISION), 1)
     # Of i and j in one half the state has x_i x_j and x_j x_i.
     right = (right * tl.where(row < half, 0.5, 1.0)[None, :]).to(NUMBER)
+    # Elements are loaded one step ahead of the product that they are a factor of.
+    left = _element(of_x, 0, token, length, scale, QUERIES, NUMBER)
     for i in range(units):
-        left = _element(of_x, i, token, length, scale, QUERIES, NUMBER)[:, None]
-        z = ended(z + product(_scaled(left, right, NUMBER), _rows(sums, i * D + row, H_TILE), PRECISION))
+        after = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)
+        phi = _scaled(left[:, None], right, NUMBER)
+        z = ended(z + product(phi, _rows(sums, i * D + row, H_TILE), PRECISION))
+        left = after
     right = (0.5 * _selected(x, half + row % half, D, NUMBER, PRECISION)).to(NUMBER)
+    left = _element(of_x, half, token, length, scale, QUERIES, NUMBER)
+    other = _element(of_x, half + 1, token, length, scale, QUERIES, NUMBER)
     for unit in range(units // 2):
-        i = half + 2 * unit
-        left = _element(of_x, i, token, length, scale, QUERIES, NUMBER)[:, None]
-        other = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)[:, None]
-        left = tl.where((row < half)[None, :], left, other)
-        z = ended(z + product(_scaled(left, right, NUMBER), _rows(sums, (half + unit) * D + row, H_TILE), PRECISION))
+        # There is nothing after the last two.
+        i = half + tl.minimum(2 * unit + 2, half - 2)
+        after = _element(of_x, i, token, length, scale, QUERIES, NUMBER)
+        other_after = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)
+        phi = _scaled(tl.where((row < half)[None, :], left[:, None], other[:, None]), right, NUMBER)
+        z = ended(z + product(phi, _rows(sums, (half + unit) * D + row, H_TILE), PRECISION))
+        left, other = after, other_after
     return z, total
 
 
@@ -124,14 +132,13 @@ def reach_keys(
         left = _element(of_y, i, token, length, 1.0, KEYS, NUMBER)[:, None]
         state = _rows(sums, i * D + row, H_TILE)
         du += product(_scaled(left, own, NUMBER), state, PRECISION)
-        dy += product(_scaled(left, right, NUMBER), tl.trans(state), PRECISION)
-        du, dy = ended(du), ended(dy)
+        # Products end in their order: with this one the other has.
+        dy = ended(dy + product(_scaled(left, right, NUMBER), tl.trans(state), PRECISION))
     for i in range(units):
         left = _element(of_y, half + i, token, length, 1.0, KEYS, NUMBER)[:, None]
         state = _rows(sums, _upper(i, D), H_TILE)
         du += product(_scaled(left, own, NUMBER), state, PRECISION)
-        dy += product(_scaled(left, right, NUMBER), tl.trans(state), PRECISION)
-        du, dy = ended(du), ended(dy)
+        dy = ended(dy + product(_scaled(left, right, NUMBER), tl.trans(state), PRECISION))
     return dy, du
 
 

@@ -10,7 +10,7 @@ Sums are over tokens, so that x_i is wanted for many tokens at a time: a first p
 import triton
 import triton.language as tl
 
-from porism.layers.kernels.triton import ended, kept, numbers, product, rows
+from porism.layers.kernels.triton import all_ended, kept, none, numbers, product, rows
 
 
 @triton.jit
@@ -76,7 +76,7 @@ def sum_pairs(
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> None:
-    """UNITS times D rows of a chunk's sums, over the R heads of x that belong to one of the B G key heads.
+    """UNITS times D rows of sums, over the R heads of x that belong to one of the B G key heads.
 
     D rows are x_i with all x_j for an i of the lower half; in the UPPER half two i with half of all x_j each.
     The first chunks may be skipped; the `parts` after them are summed up. sums (B G, parts, M, H_TILE).
@@ -101,20 +101,22 @@ def sum_pairs(
         for start in range(0, length, TOKENS):
             values = rows(of_y, start, y_token, length, TOKENS, H, H_TILE).to(NUMBER)
             # Rows are j here, and tokens columns.
-            right = tl.load(columns + of_x + j[:, None] * width + (start + token)[None, :])
+            places = columns + of_x + j[:, None] * width + (start + token)[None, :]
+            if UPPER:
+                # With zeros for the rows of the other i, so that products can be added where they are.
+                right = tl.load(places, mask=(row < half)[:, None], other=0.0)
+                other_right = tl.load(places, mask=(row >= half)[:, None], other=0.0)
+            else:
+                right = tl.load(places)
             new_totals = none()
             for unit in tl.static_range(UNITS):
                 i = half + 2 * (first + unit) if UPPER else first + unit
-                left = tl.load(scaled + of_x + i * width + start + token)[None, :]
-                if UPPER:
-                    other = tl.load(scaled + of_x + (i + 1) * width + start + token)[None, :]
-                    left = tl.where((row < half)[:, None], left, other)
                 # S_ij += m x_i x_j y
-                phi = (left.to(tl.float32) * right.to(tl.float32)).to(NUMBER)
+                phi = tl.load(scaled + of_x + i * width + start + token)[None, :] * right
+                if UPPER:
+                    phi += tl.load(scaled + of_x + (i + 1) * width + start + token)[None, :] * other_right
                 new_totals += (totals[unit] + product(phi, values, PRECISION),)
-            totals = none()
-            for unit in tl.static_range(UNITS):
-                totals += (ended(new_totals[unit]),)
+            totals = all_ended(new_totals, UNITS)
 
     sums += (n * parts + part) * M * H_TILE
     column = tl.arange(0, H_TILE)
@@ -173,8 +175,10 @@ def sum_others(
             values = rows(of_y, start, y_token, length, TOKENS, H, H_TILE).to(NUMBER)
             places = of_x + row[:, None] * width + (start + token)[None, :]
             right = tl.load(columns + places)
-            left = tl.load(scaled + places)
+            # Keys are not scaled: `scaled` is `columns`.
+            left = right
             if QUERIES:
+                left = tl.load(scaled + places)
                 m = numbers(inverses + (n * R + shared) * T + begin, start, length, TOKENS)
                 a = numbers(slopes + (n * R + shared) * T + begin, start, length, TOKENS)
             else:
@@ -205,9 +209,3 @@ def sum_others(
     tl.store(weights + D * D + row, linear)
     line = tl.arange(0, W - D * D - D)
     tl.store(weights + D * D + D + line, tl.where(line == 0, ones, 0.0))
-
-
-@triton.jit
-def none() -> tuple[tl.tensor, ...]:
-    """No tensor yet."""
-    return ()

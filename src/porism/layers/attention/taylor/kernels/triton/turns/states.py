@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from porism.layers.attention.taylor.kernels.triton.turns.features import constant, linear, repeats, turns
-from porism.layers.kernels.triton import kept, numbers, product, rows
+from porism.layers.kernels.triton import kept, none, numbers, product, rows
 
 
 @triton.jit
@@ -111,9 +111,3 @@ def sum_chunks(
         feature = (tile + i) * F + tl.arange(0, F)
         tl.store(sums + feature[:, None] * H_TILE + column[None, :], totals[i].to(NUMBER))
         tl.store(weights + feature, weight[i])
-
-
-@triton.jit
-def none() -> tuple[tl.tensor, ...]:
-    """No tensor yet."""
-    return ()
