@@ -8,6 +8,7 @@ from tests.report.conftest import WriteRun, epoch, metrics, start
 
 from porism.report import numbers
 from porism.report.comparison import entries_of, group_runs
+from porism.report.sections import story
 from porism.report.summary import summarise
 from porism.runs.record import read_run
 
@@ -19,7 +20,8 @@ def summary_of(*folders: Path) -> str:
 
 def test_one_run(write_run: WriteRun) -> None:
     assert summary_of(write_run(metrics=metrics(154.92))) == (
-        "table-02 reaches a test perplexity of 154.9 after 3 epochs and 3 min 12 s of training on cpu, "
+        "table-02 reaches a test perplexity of 154.9 after 3 epochs, of which number 2 counts, and 3 min 12 s of "
+        "training on cpu, "
         "with 1,525,100 parameters and 30.0 kFLOP forward per token. That is 4.7 below the published 159.6. "
         "One seed: how far seeds differ cannot be concluded from it."
     )
@@ -142,8 +144,8 @@ def test_few_test_examples_leave_a_wide_interval(write_run: WriteRun) -> None:
     run = write_run(task="images", metrics=metrics(metrics=splits, metric="accuracy", lower_is_better=False))
     (run / "outcomes.json").write_text(json.dumps({"test": "1" * 12}))
     assert (
-        "reaches a test accuracy of 1.000 (12 of 12 images; on other test sets of this size 0.74 to 1.00, at 95 %)"
-        in summary_of(run)
+        "reaches a test accuracy of 1.000 (12 of 12 images; 95 % confidence interval by the choice of test examples "
+        "alone: 0.74 to 1.00)" in summary_of(run)
     )
 
 
@@ -204,8 +206,15 @@ def test_a_run_that_diverged_is_named(write_run: WriteRun) -> None:
     assert "Diverged, so worst on valid: b." in text
 
 
+def test_the_last_epoch_counts_without_being_called_the_best(write_run: WriteRun) -> None:
+    """Without restore_best_weights the last epoch is measured, whichever was best on valid."""
+    told = story(read_run(write_run(metrics=metrics(epochs=3, best_epoch=3), restore_best_weights=False)))
+    assert told.startswith("3 epochs, number 3 counts")
+    assert "best" not in told
+
+
 def test_one_epoch_is_no_plural(write_run: WriteRun) -> None:
-    assert " after 1 epoch and " in summary_of(write_run(metrics=metrics(154.92, epochs=1)))
+    assert " after 1 epoch and " in summary_of(write_run(metrics=metrics(154.92, epochs=1, best_epoch=1)))
 
 
 def test_a_mean_has_the_digits_of_its_interval(write_run: WriteRun) -> None:

@@ -18,7 +18,7 @@ MCNEMAR, BOOTSTRAP = "McNemar's test", "a paired bootstrap"
 
 @dataclass(frozen=True)
 class ExampleInterval:
-    """Where the metric may lie on other test sets of as many examples, at 95 %."""
+    """A 95 % confidence interval of the metric, by the choice of test examples alone."""
 
     low: float
     high: float

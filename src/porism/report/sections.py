@@ -251,7 +251,7 @@ def story(record: RunRecord) -> str:
     best = metrics.best_epoch if metrics else record.best.epoch if record.best else None
     parts = [numbers.counted(epochs, "epoch")]
     if best is not None and epochs > 1:
-        parts[0] += f", number {best} the best"
+        parts[0] += f", number {best} counts"
     if record.started is not None:
         # A clock may have been set to a time that no calendar has.
         with suppress(ValueError, OverflowError, OSError):

@@ -10,6 +10,7 @@ from porism.report.contest import LEAST_SEEDS, SAME, Contest, PairedComparison, 
 from porism.report.examples import of_examples
 from porism.report.fairness import fairness, improving, side_by_side
 from porism.report.seeds import SeedGroup, models_of, trusted
+from porism.runs.record import Metrics
 from porism.runs.statistics import SIGNIFICANCE
 
 
@@ -44,7 +45,7 @@ def _alone(group: RunGroup, model: SeedGroup) -> str:
     text = f"{model.name} reaches a {group.split} {group.metric_name} of {_over_seeds(group, model)}"
     if len(model.entries) == 1 and record.metrics:
         text += _of_examples(group, model)
-        text += f" after {numbers.counted(record.metrics.epochs, 'epoch')}"
+        text += f" after {numbers.counted(record.metrics.epochs, 'epoch')}{_of_which(record.metrics)}"
         text += f" and {numbers.duration(record.metrics.seconds)} of training" if record.metrics.seconds else ""
         text += f" on {record.facts.device}" if record.facts.device else ""
     if model.parameters is not None:
@@ -53,13 +54,19 @@ def _alone(group: RunGroup, model: SeedGroup) -> str:
     return f"{text}."
 
 
+def _of_which(metrics: Metrics) -> str:
+    """The epoch whose parameters are measured, where it is not the last."""
+    counts = metrics.best_epoch
+    return f", of which number {counts} counts," if counts is not None and counts != metrics.epochs else ""
+
+
 def _over_seeds(group: RunGroup, model: SeedGroup) -> str:
     """A mean with its interval over seeds, or the number of the only one."""
     return trusted(model.over_seeds(group, group.split))
 
 
 def _of_examples(group: RunGroup, model: SeedGroup) -> str:
-    """Where a single run's metric may lie on other test sets of this size."""
+    """How far the metric of a single run is known, by its test examples alone."""
     found = of_examples(group, model.entries[0])
     if found is None:
         return ""
@@ -67,7 +74,7 @@ def _of_examples(group: RunGroup, model: SeedGroup) -> str:
     examples = numbers.counted(found.examples, found.unit)
     counted = examples if found.right is None else f"{numbers.count(found.right)} of {examples}"
     ends = f"{numbers.fixed(found.low, digits)} to {numbers.fixed(found.high, digits)}"
-    return f" ({counted}; on other test sets of this size {ends}, at 95 %)"
+    return f" ({counted}; 95 % confidence interval by the choice of test examples alone: {ends})"
 
 
 def _compared(group: RunGroup, found: Contest) -> str:

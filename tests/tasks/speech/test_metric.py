@@ -2,9 +2,12 @@
 
 import random
 
+import numpy as np
 import pytest
 import textdistance
 
+from porism.runs.statistics import bootstrap_interval, resample
+from porism.tasks.speech.exhibits.transcripts import _metrics
 from porism.tasks.speech.metric import (
     SIMILARITIES,
     between_sos_and_eos,
@@ -14,6 +17,7 @@ from porism.tasks.speech.metric import (
     intervals,
     jaccard,
     measure,
+    reported_interval,
     shares,
 )
 
@@ -143,6 +147,23 @@ def test_an_interval_is_wide_where_sentences_differ() -> None:
     """Half of them all wrong, half all right: the spread of a coin tossed 100 times, 1.96 x 0.05 to either side."""
     low, high = intervals(["a"] * 100, ["a", "b"] * 50)["cer"]
     assert (low, high) == pytest.approx((0.402, 0.598), abs=0.02)
+
+
+def test_no_sentence_without_an_error_is_no_proof_that_there_is_none() -> None:
+    """Clopper and Pearson's interval for 0 of 40; a bootstrap's would be 0 to 0."""
+    assert intervals(["ab"] * 40, ["a"] * 40)["exact"] == pytest.approx((0, 0.0881), abs=1e-4)
+
+
+def test_the_table_and_the_summary_of_a_report_have_one_interval() -> None:
+    draw = random.Random(5)
+    references = ["".join(draw.choices("abcd", k=draw.randrange(5, 15))) for _ in range(30)]
+    hypotheses = [text.replace("a", "") for text in references]
+    cer = shares(references, hypotheses)["cer"]
+    expected = bootstrap_interval(resample(np.stack([cer.part, cer.whole], 1)))
+    assert reported_interval(references, hypotheses) == expected
+    table = _metrics(references, hypotheses, {"ab"})
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["cer"] == [cer.value(), *expected]
 
 
 def test_the_errors_of_each_sentence() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from porism.runs.statistics import binomial_interval, bootstrap_interval, resample
 from porism.tasks.speech.data.batches import Example
 from porism.tasks.speech.data.symbols import EOS, PAD, SOS, SYMBOLS
 from porism.tasks.speech.error_kinds import EDITS, count_words, edit_distances, edit_kinds, swaps
@@ -96,8 +97,19 @@ def intervals(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> dict[str, tuple[float, float]]:
-    """The bootstrap's 95 % interval of each metric, the same for the same seed."""
-    return {name: share.interval(draws, seed) for name, share in shares(references, hypotheses, vocabulary).items()}
+    """The 95 % interval of each metric: the bootstrap's, the same for the same seed; Clopper and Pearson's of `exact`.
+
+    Where no sentence is without an error, or all are, so it is on every drawn test set: a bootstrap has no width there.
+    """
+    found = shares(references, hypotheses, vocabulary)
+    ranges = {name: share.interval(draws, seed) for name, share in found.items()}
+    return ranges | {"exact": binomial_interval(int(found["exact"].part.sum()), len(references))}
+
+
+def reported_interval(references: Sequence[str], hypotheses: Sequence[str]) -> tuple[float, float] | None:
+    """That of the CER, from the test sets that a report draws for it; None where a reference is empty."""
+    sums = np.array([character_errors(references, hypotheses), [len(text) for text in references]], dtype=np.float64).T
+    return bootstrap_interval(resample(sums)) if sums[:, 1].all() else None
 
 
 def shares(references: Sequence[str], hypotheses: Sequence[str], vocabulary: Collection[str] = ()) -> dict[str, Share]:

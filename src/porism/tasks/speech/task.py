@@ -193,7 +193,9 @@ class Speech(Task):
         facts["encoder parameters"] = sum(parameter.numel() for parameter in model.encoder.parameters())
         facts["decoder parameters"] = sum(parameter.numel() for parameter in model.decoder.parameters())
         # An LSTM takes its symbols one after the other even when all of them are given.
-        facts["parallel steps of the decoder in training"] = self.letters()["T"] if self.recipe.decoder == "lstm" else 1
+        facts["sequential steps of the decoder in training"] = (
+            self.letters()["T"] if self.recipe.decoder == "lstm" else 1
+        )
         return facts
 
     def letters(self) -> dict[str, int]:

@@ -36,7 +36,7 @@ from porism.tasks.words.exhibits.estimators import EstimationError, estimation_e
 from porism.tasks.words.exhibits.word_map import missing_package, word_map
 from porism.tasks.words.metric import cross_entropy, measure, pair_losses
 from porism.tasks.words.model.base import build, noise_of
-from porism.tasks.words.model.cost import pairs_a_word, subject
+from porism.tasks.words.model.cost import pairs_a_word, subject, work_notes
 from porism.tasks.words.model.trainer import KernelStep, kept_share
 from porism.tasks.words.predict import answer
 from porism.tasks.words.recipes import DEFAULT, EXPERIMENTS, RECIPES, WordsRecipe
@@ -255,6 +255,9 @@ class Words(Task):
     @classmethod
     def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
+
+    def cost_notes(self) -> Sequence[str]:
+        return work_notes(self.recipe)
 
     def begin_baselines(self) -> None:
         self._gensim = begin_gensim(self._data_of_baselines(), self.recipe)

@@ -25,8 +25,8 @@ class ReceptiveField(NamedTuple):
         rows, columns = self.field
         return {
             "receptive field": f"{rows} x {columns}",
-            "products from its farthest pixel": self.path,
-            "products one after another": self.steps,
+            "path length from its farthest pixel": self.path,
+            "sequential products": self.steps,
         }
 
 

@@ -13,7 +13,7 @@ from porism.tasks.speech.data.recordings import Utterance
 from porism.tasks.speech.data.symbols import encode
 from porism.tasks.speech.error_kinds import EDITS, edit_kinds
 from porism.tasks.speech.exhibits.alignment import alignment
-from porism.tasks.speech.metric import CONFIDENCE, character_errors, intervals, measure
+from porism.tasks.speech.metric import CONFIDENCE, character_errors, intervals, measure, reported_interval
 from porism.tasks.speech.model.base import SpeechModel
 
 SHOWN = 4
@@ -57,9 +57,11 @@ def exhibits(
 
 def _metrics(references: Sequence[str], texts: Sequence[str], vocabulary: Collection[str]) -> Table:
     metrics, ranges = measure(references, texts, vocabulary), intervals(references, texts, vocabulary)
+    ranges["cer"] = reported_interval(references, texts) or ranges["cer"]
     return Table(
         title="Metrics of the transcripts",
-        about=f"On test, with the bootstrap's interval of {100 * CONFIDENCE:.0f} % over its sentences. "
+        about=f"On test, with the {100 * CONFIDENCE:.0f} % interval over its sentences: the bootstrap's, and Clopper "
+        "and Pearson's for `exact`, the share of sentences without an error. "
         "Error rates: lower is better. Jaccard and cosine ignore the order of the characters. In-vocabulary rate: "
         "written words that are in the training texts; real-word rate: the same of the wrong words.",
         columns=["metric", "value", "from", "to"],
@@ -105,7 +107,7 @@ def _worst(references: Sequence[str], texts: Sequence[str], examples: Sequence[E
     return Table(
         title="The worst errors",
         about=f"{len(order)} of {len(references)} test recordings are transcribed with an error; those with the most.",
-        columns=["recording", "reference", "prediction", "share wrong"],
+        columns=["recording", "reference", "prediction", "CER"],
         rows=[[examples[i].name, references[i], texts[i], shares[i]] for i in order[:WORST]],
     )
 

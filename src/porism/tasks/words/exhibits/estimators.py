@@ -198,11 +198,18 @@ def table(errors: Sequence[EstimationError]) -> Table:
             "estimator", "rows read a pair", "rows changed a pair", "relative bias", "known", "relative deviation",
         ],
         rows=[
-            [one.estimator, one.rows_read, one.rows_changed, _shown(one.bias),
+            [one.estimator, one.rows_read, one.rows_changed, _bias(one),
              f"within {one.standard_error:.1g}" if one.standard_error else "exactly", _shown(one.deviation)]
             for one in errors
         ],
     )  # fmt: skip
+
+
+def _bias(error: EstimationError) -> float | str:
+    """One that was measured has no digits beyond the first of its standard error."""
+    if not error.standard_error or not math.isfinite(error.bias):
+        return _shown(error.bias)
+    return f"{error.bias:.{max(0, -math.floor(math.log10(error.standard_error)))}f}"
 
 
 def _shown(value: float) -> float | str:

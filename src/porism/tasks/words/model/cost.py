@@ -18,3 +18,16 @@ def subject(recipe: WordsRecipe) -> CostSubject:
         {"B": pairs_a_word(recipe), "D": recipe.vector_size},
         sized_fields=("vector_size", "window"),
     )
+
+
+def work_notes(recipe: WordsRecipe) -> list[str]:
+    """How the work of training differs from what is counted: every pair of a window, each with its own samples."""
+    less = ["drop frequent words at random"] if recipe.sample else []
+    less += ["share negatives among the contexts of a word"] if recipe.by_kernel else []
+    if not less:
+        return []
+    who = "The kernels" if recipe.by_kernel else "Epochs"
+    return [
+        f"Counted are {pairs_a_word(recipe)} pairs a word, the mean of a window of {recipe.window}, each with its own "
+        f"samples. {who} {' and '.join(less)}: they compute less than that, and fewer FLOPs a second than shown."
+    ]
