@@ -1,4 +1,4 @@
-"""Is what cost says of architectures that nobody here wrote right, or labelled? Sixty models of transformers.
+"""Is what cost says of architectures that nobody here wrote right, or labelled? Models of transformers.
 
     python benchmarks/architectures.py            all that results/architectures.json lacks
     python benchmarks/architectures.py --models bert gpt2 --out result.json
