@@ -9,6 +9,7 @@ import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 # Before torch is imported: its libraries read this once. For the processes a test starts as well.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -26,6 +27,23 @@ import pytest
 pytest_plugins = ["tests.selection", "tests.needs"]
 
 
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """As soon as this file is loaded: next comes the conftest of a folder that is named, which may import Triton."""
+    config: Any = pluginmanager.get_plugin("pytestconfig")
+    # Of pytest-xdist, which need not be there.
+    starts_workers = any(getattr(config.known_args_namespace, option, None) for option in ("numprocesses", "tx"))
+    if "PYTEST_XDIST_WORKER" in os.environ or not starts_workers:
+        interpret_without_gpu()
+
+
+def interpret_without_gpu() -> None:
+    """Without a GPU kernels run in Triton's interpreter. Triton reads this at its import, which parts of torch do."""
+    import torch
+
+    if not torch.cuda.is_available():
+        os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Not where tests are only handed out, to workers that wait until that process is ready."""
     if session.config.pluginmanager.hasplugin("dsession"):
@@ -34,9 +52,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     from hypothesis import settings
 
     torch.set_num_threads(1)
-    # Without a GPU kernels run in Triton's interpreter. Triton reads this when it is imported, which parts of torch do.
-    if not torch.cuda.is_available():
-        os.environ.setdefault("TRITON_INTERPRET", "1")
+    interpret_without_gpu()
     # A shared machine is no stopwatch, so no deadline. Where a change is judged, the same examples are drawn each time.
     settings.register_profile("porism", deadline=None)
     settings.register_profile("porism-ci", deadline=None, derandomize=True)
