@@ -8,9 +8,8 @@ bytes and weigh more keys. M grows with D^2 and all else with D, so C = 16 D kee
 of the token's own. A pass that attends everywhere weighs no key by itself, and takes chunks of 64 D.
 
 Short texts need no state at all. On an H200, values of width 64 in bfloat16, both passes over 65,536 tokens of 16 heads
-take in one chunk and in chunks of 16 D: at D = 16 1.23 and 1.42 ms for T = 1,024, 2.11 and 1.52 for 2,048; at D = 32
-2.43 and 3.54 for 2,048, 4.47 and 3.88 for 4,096; at D = 64 2.82 for 2,048 and 9.80 for 8,192 in one chunk, and 9.92 for
-32,768 in chunks.
+take in one chunk and in chunks of 16 D: at D = 16 2.1 and 1.5 ms for T = 2,048; at D = 32 4.5 and 3.6 for 4,096; at
+D = 64 9.9 and 8.5 for 8,192.
 """
 
 import math
@@ -148,7 +147,7 @@ def sizes(D: int, H: int, dtype: torch.dtype) -> Sizes:
 def by_pairs(D: int, H: int, dtype: torch.dtype) -> bool:
     """Whether states are laid out by pairs: where that was measured to be faster than by turns.
 
-    On an H200 both passes over 65,536 tokens of 16 heads take 12.7 ms by turns and 10.1 by pairs at D = 64. At D = 32
+    On an H200 both passes over 65,536 tokens of 16 heads take 12.7 ms by turns and 9.2 by pairs at D = 64. At D = 32
     sums by pairs take longer than is gained where they are read, and at D = 16 reading them takes longer, too.
     """
     return D == 64 and H <= 64 and dtype.itemsize == 2
