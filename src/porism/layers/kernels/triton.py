@@ -31,7 +31,7 @@ def ended(total: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def all_ended(totals: tl.tuple, COUNT: tl.constexpr) -> tuple[tl.tensor, ...]:
+def all_ended(totals: tl.tuple, COUNT: tl.constexpr) -> tl.tuple:
     """COUNT sums, when the products that add to them have ended. They end in their order: the last one is looked at.
 
     So the factors of one product are made while those before it go on.
