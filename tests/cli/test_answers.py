@@ -120,8 +120,8 @@ def test_a_training_whose_bits_differ_says_so(say: Say, text: Path) -> None:
     pytest.importorskip("numba", reason="numba trains words")
     command = ["train", "words", "--data", str(text), *SMALL_WORDS, "--device", "cpu"]
     told = say(command, "--threads", "2", "--out", "two").out
-    assert "note: two runs of one seed have other vectors" in told
-    assert "two runs of one seed have other vectors" in Path("two/events.jsonl").read_text()
+    assert "note: two runs of one seed have different vectors" in told
+    assert "two runs of one seed have different vectors" in Path("two/events.jsonl").read_text()
     assert "the last epoch counts, whichever is best on valid" in told
 
 
