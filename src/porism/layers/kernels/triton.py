@@ -18,6 +18,14 @@ def product(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
+def multiplied_and_added(total: tl.tensor, a: tl.tensor, b: tl.tensor) -> tl.tensor:
+    """total + a b by element, rounded to the type that all three have."""
+    if INTERPRETED:  # as above
+        return (total.to(tl.float32) + a.to(tl.float32) * b.to(tl.float32)).to(total.dtype)
+    return total + a * b
+
+
+@triton.jit
 def ended(total: tl.tensor) -> tl.tensor:
     """The sum, when the products that add to it have ended. A loop that makes one of their factors needs it at its end.
 

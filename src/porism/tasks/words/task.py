@@ -179,8 +179,8 @@ class Words(Task):
         if not self.recipe.by_kernel or self.recipe.deterministic or (device == "cpu" and threads == 1):
             return ""
         return (
-            "two runs of one seed have different vectors, at about the same loss, since threads update the same vectors "
-            "without waiting for one another. The same bits come of threads=1 or deterministic=true on a CPU."
+            "two runs of one seed have different vectors, at about the same loss, since threads update the same "
+            "vectors without waiting for one another. The same bits come of threads=1 or deterministic=true on a CPU."
         )
 
     def count(self, batch: Batch) -> int:

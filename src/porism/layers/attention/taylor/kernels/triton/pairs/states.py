@@ -10,7 +10,7 @@ Sums are over tokens, so that x_i is wanted for many tokens at a time: a first p
 import triton
 import triton.language as tl
 
-from porism.layers.kernels.triton import all_ended, kept, none, numbers, product, rows
+from porism.layers.kernels.triton import all_ended, kept, multiplied_and_added, none, numbers, product, rows
 
 
 @triton.jit
@@ -112,9 +112,11 @@ def sum_pairs(
             for unit in tl.static_range(UNITS):
                 i = half + 2 * (first + unit) if UPPER else first + unit
                 # S_ij += m x_i x_j y
-                phi = tl.load(scaled + of_x + i * width + start + token)[None, :] * right
+                left = tl.load(scaled + of_x + i * width + start + token)[None, :]
+                phi = (left.to(tl.float32) * right.to(tl.float32)).to(NUMBER)
                 if UPPER:
-                    phi += tl.load(scaled + of_x + (i + 1) * width + start + token)[None, :] * other_right
+                    left = tl.load(scaled + of_x + (i + 1) * width + start + token)[None, :]
+                    phi = multiplied_and_added(phi, left, other_right)
                 new_totals += (totals[unit] + product(phi, values, PRECISION),)
             totals = all_ended(new_totals, UNITS)
 
