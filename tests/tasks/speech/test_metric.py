@@ -154,6 +154,11 @@ def test_no_sentence_without_an_error_is_no_proof_that_there_is_none() -> None:
     assert intervals(["ab"] * 40, ["a"] * 40)["exact"] == pytest.approx((0, 0.0881), abs=1e-4)
 
 
+@pytest.mark.parametrize("references", [[], ["ab", ""]], ids=["no sentence", "an empty one"])
+def test_a_report_draws_no_test_sets_without_what_to_divide_by(references: list[str]) -> None:
+    assert reported_interval(references, references) is None
+
+
 def test_the_table_and_the_summary_of_a_report_have_one_interval() -> None:
     draw = random.Random(5)
     references = ["".join(draw.choices("abcd", k=draw.randrange(5, 15))) for _ in range(30)]

@@ -107,9 +107,9 @@ def intervals(
 
 
 def reported_interval(references: Sequence[str], hypotheses: Sequence[str]) -> tuple[float, float] | None:
-    """That of the CER, from the test sets that a report draws for it; None where a reference is empty."""
+    """That of the CER, from the test sets that a report draws for it; None without sentences, or where one is empty."""
     sums = np.array([character_errors(references, hypotheses), [len(text) for text in references]], dtype=np.float64).T
-    return bootstrap_interval(resample(sums)) if sums[:, 1].all() else None
+    return bootstrap_interval(resample(sums)) if len(sums) > 0 and sums[:, 1].all() else None
 
 
 def shares(references: Sequence[str], hypotheses: Sequence[str], vocabulary: Collection[str] = ()) -> dict[str, Share]:
