@@ -1,6 +1,6 @@
 """How much faster are windows and the series than full attention on two cores, and is their memory linear?
 
-    python benchmarks/attention_speed.py                           all of it; writes results/attention_speed.json
+    python benchmarks/attention_speed.py                           all of it; writes results/attention_speed_x86.json
     python benchmarks/attention_speed.py --lengths 16384 --resume  a length more
 
 Peers: torch's scaled_dot_product_attention, causal; for the window the package local-attention with an exact window,
@@ -24,13 +24,12 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from kept import Kept, machine
+from kept import Kept, machine, result_of
 from memory import peak_bytes
 from porism.layers import Pattern, taylor_attention, window_attention
 from turns import Step, in_turns, spread, times_faster
 
 MEASURES = ("layers/attention/taylor", "layers/attention/window")
-RESULT = Path(__file__).parent / "results" / "attention_speed.json"
 HEADS, WINDOW, WIDTH, NARROW = 8, 64, 64, 16
 SLIDING = Pattern("sliding", window_size=WINDOW)
 CAUSAL = Pattern("causal")
@@ -162,19 +161,25 @@ def main(
     turns: int = 5,
     threads: int = 2,
     resume: bool = False,
-    out: Path = RESULT,
+    out: Path | None = None,
 ) -> None:
     """Measure, print and keep.
 
     turns: how often each way is timed at each length.
     longest: the length at which memory is measured; 0 for none.
     resume: keep the parts that the result has, and measure the others.
-    out: where to keep the result as JSON.
+    out: where to keep the result as JSON, instead of benchmarks/results.
     """
     torch.set_num_threads(threads)
     check()
     settings = {"heads": HEADS, "window": WINDOW, "width": WIDTH, "narrow": NARROW, "turns": turns, "threads": threads}
-    kept = Kept(out, machine(torch.device("cpu"), ["local-attention"]), settings, resume, MEASURES)
+    kept = Kept(
+        out or result_of("attention_speed"),
+        machine(torch.device("cpu"), ["local-attention"]),
+        settings,
+        resume,
+        MEASURES,
+    )
     for T in lengths:
         kept.part(f"T={T}", partial(measured, T, turns))
     for way in ("window", "series") if longest else ():

@@ -25,7 +25,7 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from kept import Kept, machine
+from kept import Kept, machine, result_of
 from porism.costing.predicting.clock import wait_for
 from porism.layers import Pattern, hybrid_attention, softmax_attention, taylor_attention, window_attention
 from porism.layers.attention.hybrid import hybrid_decode
@@ -37,7 +37,6 @@ from porism.testing.gradients import relative_error
 from turns import spread, times_faster
 
 MEASURES = ("layers/attention/hybrid", "layers/attention/softmax", "layers/attention/taylor", "layers/attention/window")
-RESULT = Path(__file__).parent / "results" / "decoding.json"
 A, D, H, W = 8, 16, 64, 64
 PART = 100
 """Tokens whose times are taken together. The window is full before the second part begins."""
@@ -171,21 +170,26 @@ def failures(row: dict[str, Any]) -> list[str]:
 
 @torch.no_grad()
 def main(
-    tokens: int = 1000, turns: int = 7, threads: int = 2, device: str = "cpu", resume: bool = False, out: Path = RESULT
+    tokens: int = 1000,
+    turns: int = 7,
+    threads: int = 2,
+    device: str = "cpu",
+    resume: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Decode, print and keep.
 
     tokens: the length of the text.
     turns: how often it is decoded for the times.
     resume: keep the result that is there.
-    out: where to keep the result as JSON.
+    out: where to keep the result as JSON, instead of benchmarks/results.
     """
     if tokens < 3 * PART:
         sys.exit(f"{tokens} tokens have no first, second and last {PART}. Decode {3 * PART} or more.")
     torch.set_num_threads(threads)
     place = torch.device(device)
     settings = {"T": tokens, "A": A, "D": D, "H": H, "W": W, "part": PART, "turns": turns, "threads": threads}
-    kept = Kept(out, machine(place), settings, resume, MEASURES)
+    kept = Kept(out or result_of("decoding", device), machine(place), settings, resume, MEASURES)
     rows = kept.part("mechanisms", lambda: measured(tokens, turns, place))
     if wrong := [text for row in rows for text in failures(row)]:
         sys.exit("\n".join(wrong))

@@ -2,7 +2,7 @@
 
     python benchmarks/graphs.py --data planetoid              200 epochs on Cora, all ways in turns, two threads
     python benchmarks/graphs.py --data planetoid --large      an epoch on a million nodes, each way a process of its own
-    python benchmarks/graphs.py --data planetoid --device cuda --out benchmarks/results/graphs_cuda.json
+    python benchmarks/graphs.py --data planetoid --device cuda
 
 Peer: GCNConv with cached=True, in every form its users have: words sparse as ours reads them (a COO tensor, dropout on
 its values) or dense, the graph as edges or as a CSR matrix, with dense words also under torch.compile. The fastest of
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, relu
 from torch.nn.functional import dropout as torch_dropout
 
-from kept import Kept, machine
+from kept import Kept, machine, result_of
 from memory import peak_bytes
 from porism.costing.predicting.clock import wait_for
 from porism.layers import Graph, GraphConvolution
@@ -39,7 +39,6 @@ from porism.tasks.graphs.data.planetoid import planetoid_files, read_planetoid
 from turns import captured, spread, times_faster
 
 MEASURES = ("layers/gcn", "layers/dropout.py")
-RESULT = Path(__file__).parent / "results" / "graphs.json"
 HIDDEN, DROPOUT, RATE, DECAY = 16, 0.5, 0.01, 5e-4
 TRAINED, TESTED = slice(0, 140), slice(-1000, None)
 NODES, EDGES, WIDTH, CLASSES = 1_000_000, 10_000_000, 64, 16
@@ -278,7 +277,7 @@ def main(
     edges: int = EDGES,
     large_epochs: int = 5,
     resume: bool = False,
-    out: Path = RESULT,
+    out: Path | None = None,
 ) -> None:
     """Measure, print and keep.
 
@@ -286,12 +285,12 @@ def main(
     turns: how often each way trains on Cora, each time with another seed.
     large: measure an epoch on a large random graph instead, on the CPU, one way after the other (memory for one only).
     resume: keep the parts that the result has, and measure the others.
-    out: where to keep the result as JSON.
+    out: where to keep the result as JSON, instead of benchmarks/results.
     """
     torch.set_num_threads(threads)
     place = torch.device(device)
     settings = {"device": device, "threads": threads, "hidden": HIDDEN, "optimizer": "Adam, fused"}
-    kept = Kept(out, machine(place, PACKAGES), settings, resume, MEASURES)
+    kept = Kept(out or result_of("graphs", device), machine(place, PACKAGES), settings, resume, MEASURES)
     if large:
         sizes = {"N": nodes, "E": edges, "D": WIDTH, "H": WIDTH, "classes": CLASSES, "epochs": large_epochs}
         kept.part("large sizes", lambda: sizes)

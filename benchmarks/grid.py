@@ -1,7 +1,7 @@
 """How much faster is the grid net than its scan in plain torch, and does an image cost what its diagonals cost?
 
     python benchmarks/grid.py                                     two threads of this CPU
-    python benchmarks/grid.py --device cuda --out benchmarks/results/grid_cuda.json     on a GPU, bf16 and fp32
+    python benchmarks/grid.py --device cuda     on a GPU, bf16 and fp32
 
 Peers: the scan by diagonals that a competent user writes in torch and leaves to autograd (a skewed image, one step a
 diagonal), the same under torch.compile, on a GPU also captured in a CUDA graph, and the loop over pixels
@@ -23,7 +23,7 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from kept import Kept, machine
+from kept import Kept, machine, result_of
 from porism.layers.recurrent.grid import grid, naive
 from porism.layers.recurrent.grid.cost import cost
 from porism.testing.gradients import relative_error
@@ -31,7 +31,6 @@ from porism.training.device import choose_device
 from turns import Step, captured, in_turns, spread, times_faster
 
 MEASURES = ("layers/recurrent/grid", "layers/recurrent/grid/naive.py")
-RESULT = Path(__file__).parent / "results" / "grid.json"
 MOST_DIFFERENCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
 WARM_UP = 2
 LARGEST_COMPILED = 28
@@ -144,12 +143,12 @@ def check(name: str, row: dict[str, Any], dtype: torch.dtype) -> None:
             sys.exit(f"{name}: {way} differs from float32 by {found:.1e}, more than {most:.0e}.")
 
 
-def main(turns: int = 7, threads: int = 2, device: str = "cpu", resume: bool = False, out: Path = RESULT) -> None:
+def main(turns: int = 7, threads: int = 2, device: str = "cpu", resume: bool = False, out: Path | None = None) -> None:
     """Check, measure, print and keep.
 
     turns: how often each way is timed at each size.
     resume: keep the parts that the result has, and measure the others.
-    out: where to keep the result as JSON.
+    out: where to keep the result as JSON, instead of benchmarks/results.
     """
     torch.set_num_threads(threads)
     place = choose_device(device)
@@ -158,7 +157,9 @@ def main(turns: int = 7, threads: int = 2, device: str = "cpu", resume: bool = F
         types = (torch.bfloat16, torch.float32)
         sizes = [(128, 128, 28, dtype) for dtype in types]
         sizes += [(B, 128, side, dtype) for dtype in types for B in (1, 8, 32) for side in (64, 128, 256)]
-    kept = Kept(out, machine(place), {"threads": threads, "turns": turns}, resume, MEASURES)
+    kept = Kept(
+        out or result_of("grid", device), machine(place), {"threads": threads, "turns": turns}, resume, MEASURES
+    )
     for B, H, side, dtype in sizes:
         name = f"B={B}, H={H}, {side} x {side}, {str(dtype).removeprefix('torch.')}"
         row = kept.part(name, partial(measured, B, 1, H, side, dtype, place, turns, pixels=side == 28))

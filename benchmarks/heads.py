@@ -1,6 +1,6 @@
 """Is multi-head attention slower than one head of the same width?
 
-    python benchmarks/heads.py                             A = 1 .. 64 on this CPU; writes results/heads.json
+    python benchmarks/heads.py                             A = 1 .. 64 on this CPU; writes results/heads_x86.json
     python benchmarks/heads.py --device cuda --dtype bfloat16 --lengths 512 4096 --batch 8 --out heads_cuda.json
 
 A layer of width A * D = 512 attends a text to itself, causal, with A = 1, 2, 4 .. 64 heads of width D = 512 / A, with
@@ -19,7 +19,7 @@ import torch
 import tyro
 from torch import Tensor, nn
 
-from kept import Kept, machine
+from kept import Kept, machine, result_of
 from porism import Attention
 from porism.layers.attention.softmax.cost import cost
 from turns import Step, in_turns, milliseconds, spread, times_faster
@@ -27,7 +27,6 @@ from turns import Step, in_turns, milliseconds, spread, times_faster
 MEASURES = ("layers/attention/softmax",)
 WIDTH = 512
 HEADS = (1, 2, 4, 8, 16, 32, 64)
-RESULT = Path(__file__).parent / "results" / "heads.json"
 
 
 def steps(layer: nn.Module, x: Tensor, mask: Tensor | None) -> dict[str, Step]:
@@ -84,7 +83,7 @@ def main(
     dtype: str = "float32",
     turns: int = 9,
     resume: bool = False,
-    out: Path = RESULT,
+    out: Path | None = None,
 ) -> None:
     """Measure all lengths and write them as JSON.
 
@@ -92,7 +91,7 @@ def main(
     """
     torch.set_num_threads(1)
     settings = {"width": WIDTH, "batch": batch, "dtype": dtype, "turns": turns, "threads": 1}
-    kept = Kept(out, machine(torch.device(device)), settings, resume, MEASURES)
+    kept = Kept(out or result_of("heads", device), machine(torch.device(device)), settings, resume, MEASURES)
     for T in lengths:
         kept.part(f"T={T}", partial(measured, T, batch, device, getattr(torch, dtype), turns))
 

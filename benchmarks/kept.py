@@ -8,6 +8,7 @@ A part that is there is never measured again: parts are made anew all together, 
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +24,21 @@ from sources import checksums
 
 RULES = 2
 """Results of another number, or of none, were made under other rules: README.md says so above their tables."""
+
+
+RESULTS = Path(__file__).parent / "results"
+KINDS = {"aarch64": "arm", "arm64": "arm", "x86_64": "x86", "amd64": "x86"}
+"""What processors call themselves, and what their results are named by."""
+
+
+def result_of(name: str, device: str = "cpu") -> Path:
+    """Where a benchmark that runs on several kinds of machine keeps its result: in a file for each kind.
+
+    >>> result_of("grid", "cuda").name
+    'grid_cuda.json'
+    """
+    processor = platform.machine().lower()
+    return RESULTS / f"{name}_{KINDS.get(processor, processor) if device == 'cpu' else device}.json"
 
 
 def machine(device: torch.device, packages: Sequence[str] = ()) -> dict[str, Any]:

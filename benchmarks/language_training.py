@@ -28,7 +28,7 @@ import tyro
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kept import Kept, machine
+from kept import Kept, machine, result_of
 from porism.runs.recipe import override
 from porism.tasks.language.data import Windows, rows
 from porism.tasks.language.model.recurrent import EVALUATION_STEPS
@@ -49,7 +49,6 @@ MEASURES = (
     "training/optimizer.py",
     "training/step.py",
 )
-RESULT = Path(__file__).parent / "results" / "language_training.json"
 TURN = 10
 """Steps of one side before the other takes over."""
 
@@ -194,7 +193,7 @@ def main(
     steps: int = 150,
     quality: bool = False,
     resume: bool = False,
-    out: Path = RESULT,
+    out: Path | None = None,
 ) -> None:
     """Measure, print and keep.
 
@@ -203,14 +202,14 @@ def main(
     steps: stop after so many steps of each side.
     quality: go on to the end of the epoch, and compare what is reached; some minutes a row and type.
     resume: keep the parts that the result has, and measure the others.
-    out: where to keep the result as JSON.
+    out: where to keep the result as JSON, instead of benchmarks/results.
     """
     torch.set_num_threads(threads)
     most = None if quality else steps
     settings = {"threads": threads, "steps": most, "turn": TURN, "optimizer": "Adam, fused"}
     made_on = machine(torch.device("cpu"))
     made_on["hardware"]["bf16_units"] = cpu_has_amx()
-    kept = Kept(out, made_on, settings, resume, MEASURES)
+    kept = Kept(out or result_of("language_training"), made_on, settings, resume, MEASURES)
     for row, precision in product(rows, precisions or (("fp32", "bf16") if cpu_has_amx() else ("fp32",))):
         kept.part(f"{row}, {precision}", partial(measured, row, precision, data, most))
 

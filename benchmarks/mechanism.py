@@ -22,7 +22,7 @@ import torch
 import tyro
 from torch import Tensor
 
-from kept import Kept, machine
+from kept import Kept, machine, result_of
 from porism.costing.predicting.calibration import kept_file
 from porism.layers import Pattern, choose_attention
 from porism.layers.attention.auto import attention
@@ -36,7 +36,6 @@ MEASURES = (
     "layers/attention/taylor",
     "layers/attention/window",
 )
-RESULT = Path(__file__).parent / "results" / "mechanism.json"
 WORST = 1.10
 HOPELESS = 2.0
 """A mechanism that took so many times as long as the fastest in the first turn is in no further one."""
@@ -149,20 +148,25 @@ def judged(case: Case, turns: int) -> dict[str, Any]:
 
 
 def main(
-    turns: int = 9, threads: int = 2, only: str = "", refresh: bool = False, resume: bool = False, out: Path = RESULT
+    turns: int = 9,
+    threads: int = 2,
+    only: str = "",
+    refresh: bool = False,
+    resume: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Choose, measure, print and keep.
 
     only: the cases whose name holds this text.
     refresh: calibrate the device again.
     resume: keep the parts that the result has, and measure the others.
-    out: where to keep the result as JSON.
+    out: where to keep the result as JSON, instead of benchmarks/results.
     """
     torch.set_num_threads(threads)
     place = torch.device("cpu")
     if refresh:
         kept_file("mechanisms", place, torch.float32, threads).unlink(missing_ok=True)
-    kept = Kept(out, machine(place), {"turns": turns, "threads": threads}, resume, MEASURES)
+    kept = Kept(out or result_of("mechanism"), machine(place), {"turns": turns, "threads": threads}, resume, MEASURES)
     for case in cases():
         if only in case.name:
             kept.part(case.name, partial(judged, case, turns))

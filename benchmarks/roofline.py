@@ -11,7 +11,6 @@ with 1 where the median error is above a quarter or a case is off by more than a
 
 import json
 import math
-import platform
 import statistics
 import sys
 import time
@@ -27,12 +26,12 @@ import tyro
 from torch import Tensor, nn
 from torch.nn import functional
 
+from kept import machine, result_of
 from porism.costing.counting.count import count
 from porism.costing.predicting import calibration as peaks
 from porism.costing.predicting.clock import Timing, measure, wait_for
 from porism.costing.predicting.time import TimePrediction, predict
 from porism.layers import Elman, Readout
-from porism.training.device import hardware, versions
 from sources import checksums
 
 MEASURES = ("costing/predicting",)
@@ -320,10 +319,8 @@ def main(
     print(f"median error {median_error:.1%}, worst factor {worst_factor:.2f}, {len(results)} cases")
     if not only:
         kept = {
-            "hardware": hardware(place),
-            "versions": versions(),
+            **machine(place),
             "sources": checksums(MEASURES, place.type),
-            "machine": platform.machine(),
             "dtype": dtype,
             "constants_disturbed": constants.disturbed,
             "flops": constants.flops,
@@ -333,7 +330,7 @@ def main(
             "worst_factor": round(worst_factor, 3),
             "results": results,
         }
-        file = out or Path(__file__).parent / "results" / f"roofline_{device}.json"
+        file = out or result_of("roofline" if number is torch.float32 else f"roofline_{dtype}", device)
         file.write_text(json.dumps(kept, indent=1) + "\n")
         if explain:
             details["peaks"] = msgspec.to_builtins(constants)

@@ -27,7 +27,7 @@ import tyro
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kept import Kept, machine
+from kept import Kept, machine, result_of
 from porism.tasks.blocks.manual import manual
 from porism.tasks.blocks.texts import EOS, read_lines
 from porism.tasks.language.data.tokenizer import Whitespace
@@ -44,7 +44,6 @@ MEASURES = (
     "tasks/words/data/batches.py",
     "tasks/words/data/corpus.py",
 )
-RESULT = Path(__file__).parent / "results" / "words.json"
 WINDOW, NEGATIVES, SAMPLE, LEAST_COUNT = 5, 5, 1e-3, 5
 PEER_RATE = 0.025
 OUR_RATE = RECIPES["skipgram"].learning_rate
@@ -191,7 +190,7 @@ def main(
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
     threads: int = 2,
     resume: bool = False,
-    out: Path = RESULT,
+    out: Path | None = None,
 ) -> None:
     """Train, compare, print and keep.
 
@@ -201,7 +200,7 @@ def main(
     epochs: through the text for quality; speed is measured on one.
     seeds: of quality, a part each.
     resume: keep the parts that the result has, and measure the others.
-    out: where to keep the result as JSON.
+    out: where to keep the result as JSON, instead of benchmarks/results.
     """
     torch.set_num_threads(threads)
     read = manual()["train"] if data is None else list(Whitespace().stream(read_lines(data)))
@@ -212,7 +211,13 @@ def main(
         for deterministic, text in product((False, True), (False, True)):
             ours(little, 8, 1, threads, 0, OUR_RATE, deterministic, text)
         sizes = {"words": corpus.length, "vocabulary": len(corpus.vocabulary), "threads": threads, "epochs": epochs}
-        kept = Kept(out, machine(torch.device("cpu"), ["gensim", "numba"]), {**sizes, "turns": turns}, resume, MEASURES)
+        kept = Kept(
+            out or result_of("words"),
+            machine(torch.device("cpu"), ["gensim", "numba"]),
+            {**sizes, "turns": turns},
+            resume,
+            MEASURES,
+        )
         if judgements is None:
             for width in widths:
                 kept.part(f"speed, width {width}", partial(speeds, corpus, width, threads, turns))

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,24 @@ def test_parts_of_other_code_are_not_mixed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(kept, "checksums", lambda measures, device: {"layers/recurrent/grid/layer.py": "another"})
     with pytest.raises(SystemExit, match="was measured with other code"):
         Kept(out, MACHINE, {"turns": 3}, True, MEASURES)
+
+
+@pytest.mark.parametrize(
+    ("processor", "device", "file"),
+    [
+        ("x86_64", "cpu", "grid_x86"),
+        ("AMD64", "cpu", "grid_x86"),
+        ("aarch64", "cpu", "grid_arm"),
+        ("arm64", "cpu", "grid_arm"),
+        ("riscv64", "cpu", "grid_riscv64"),
+        ("x86_64", "cuda", "grid_cuda"),
+    ],
+)
+def test_machines_of_another_kind_keep_results_apart(
+    monkeypatch: pytest.MonkeyPatch, processor: str, device: str, file: str
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: processor)
+    assert kept.result_of("grid", device) == tables.HERE / "results" / f"{file}.json"
 
 
 def test_every_turn_has_every_way_in_an_order_of_its_own() -> None:
@@ -129,4 +148,4 @@ def test_every_result_that_is_kept_has_a_table() -> None:
 
 
 def test_what_is_not_measured_is_told(tmp_path: Path) -> None:
-    assert tables.lines_of(tables.TABLES["grid"], tmp_path / "none.json") == ["*Not measured yet.*"]
+    assert tables.lines_of(tables.TABLES["grid_x86"], tmp_path / "none.json") == ["*Not measured yet.*"]
