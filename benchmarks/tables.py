@@ -16,6 +16,7 @@ import architectures
 import followed_gpu
 import real_models
 from readme import attention, choices, cost, images, language, layers, untuned, words
+from readme.earlier import earlier
 from sources import changes
 
 HERE = Path(__file__).parent
@@ -76,12 +77,18 @@ def written(text: str) -> str:
     """The text with every table between its two marks made anew."""
     for name, make in TABLES.items():
         file = HERE / "results" / f"{name}.json"
-        start, end = f"<!-- {name} -->\n", "\n<!-- end -->"
-        if text.count(start) != 1:
-            raise SystemExit(f"README.md has {text.count(start)} sections for {name}, expected 1.")
-        before, _, rest = text.partition(start)
-        text = before + start + "\n".join(lines_of(make, file)) + end + rest.partition(end)[2]
-    return text
+        text = _between(text, name, lines_of(make, file))
+    results = {file.stem: json.loads(file.read_text()) for file in (HERE / "results").glob("*.json")}
+    return _between(text, "earlier", earlier(results))
+
+
+def _between(text: str, name: str, lines: list[str]) -> str:
+    """The text with these lines between the two marks of a table."""
+    start, end = f"<!-- {name} -->\n", "\n<!-- end -->"
+    if text.count(start) != 1:
+        raise SystemExit(f"README.md has {text.count(start)} sections for {name}, expected 1.")
+    before, _, rest = text.partition(start)
+    return before + start + "\n".join(lines) + end + rest.partition(end)[2]
 
 
 def main(check: bool = False) -> None:
