@@ -1,6 +1,7 @@
 """Whether models had the same chance is said beside who comes first."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.report.conftest import WriteRun, epoch, metrics, start
@@ -32,6 +33,32 @@ def test_an_equal_budget_is_named_and_who_stopped_early(write_run: WriteRun) -> 
     )
     assert "Equal budget: up to 12 epochs each; b after 7 stopped, no longer improving on valid." in text
     assert "Still improving on valid when the budget ended: a." in text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ({}, {}, "Equal budget: up to 60 seconds of training each."),
+        ({}, {"max_seconds": 120.0}, "differ: 9 epochs or 60 seconds for a, 9 epochs or 120 seconds for b"),
+        ({}, {"max_seconds": None}, "differ: 9 epochs or 60 seconds for a, 9 epochs for b"),
+        ({"epochs": 3}, {}, "differ: 3 epochs or 60 seconds for a, 9 epochs or 60 seconds for b"),
+    ],
+)
+def test_time_is_a_part_of_the_budget(
+    write_run: WriteRun, first: dict[str, Any], second: dict[str, Any], told: str
+) -> None:
+    """Where it ends for one model alone, that model did not stop because it no longer improved."""
+    fields = [
+        {name: value for name, value in ({"epochs": 9, "max_seconds": 60.0} | changes).items() if value is not None}
+        for changes in (first, second)
+    ]
+    runs = [
+        write_run(name, recipe=name, metrics=metrics(140.0, epochs=2), **own)
+        for name, own in zip("ab", fields, strict=True)
+    ]
+    text = summary_of(*runs)
+    assert told in text
+    assert "no longer improving" not in text
 
 
 def test_what_differs_beside_the_model_is_named(write_run: WriteRun) -> None:

@@ -33,23 +33,37 @@ def side_by_side(records: Sequence[RunRecord]) -> list[str]:
 
 
 def _budget(models: Sequence[SeedGroup]) -> list[str]:
-    seconds = {plain(record.fields["max_seconds"]) for record in _records(models) if record.fields.get("max_seconds")}
-    if len(seconds) == 1 and all(record.fields.get("max_seconds") for record in _records(models)):
-        return [f"Equal budget: up to {seconds.pop()} seconds of training each."]
+    limits = {model.name: _seconds_allowed(model) for model in models}
     allowed = {model.name: _epochs_allowed(model) for model in models}
     trained = {model.name: _epochs(model) for model in models}
     if None in allowed.values():
         allowed = trained
-    if len(set(allowed.values())) == 1 and (epochs := next(iter(allowed.values()))):
-        stopped = [f"{name} after {own}" for name, own in trained.items() if own and own != epochs]
-        early = f"; {', '.join(stopped)} stopped, no longer improving on valid" if stopped else ""
-        return [f"Equal budget: up to {epochs} {'epoch' if epochs == '1' else 'epochs'} each{early}."]
-    listed = ", ".join(f"{epochs} epochs for {name}" for name, epochs in allowed.items() if epochs)
-    return [f"Their budgets differ: {listed}, so this is no comparison of the models alone."] if listed else []
+    seconds, several = set(limits.values()), len(set(allowed.values())) > 1
+    if seconds == {""}:
+        if not several and (epochs := next(iter(allowed.values()))):
+            stopped = [f"{name} after {own}" for name, own in trained.items() if own and own != epochs]
+            early = f"; {', '.join(stopped)} stopped, no longer improving on valid" if stopped else ""
+            return [f"Equal budget: up to {epochs} {'epoch' if epochs == '1' else 'epochs'} each{early}."]
+    elif len(seconds) == 1 and not several:
+        return [f"Equal budget: up to {seconds.pop()} of training each."]
+    listed = [
+        f"{' or '.join(filter(None, (f'{epochs} epochs', limits[name])))} for {name}"
+        for name, epochs in allowed.items()
+        if epochs
+    ]
+    if not listed:
+        return []
+    return [f"Their budgets differ: {', '.join(listed)}, so this is no comparison of the models alone."]
 
 
 def _records(models: Sequence[SeedGroup]) -> list[RunRecord]:
     return [entry.record for model in models for entry in model.entries]
+
+
+def _seconds_allowed(model: SeedGroup) -> str:
+    """The longest that its runs may train: "60 seconds", or nothing where time is no limit."""
+    limits = {entry.record.fields.get("max_seconds") or 0 for entry in model.entries}
+    return f"{max(limits):g} seconds" if max(limits, default=0) else ""
 
 
 def _epochs_allowed(model: SeedGroup) -> str | None:
