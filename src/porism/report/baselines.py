@@ -1,7 +1,9 @@
 """Baselines, simple models beside the trained ones: what they reach, and who does not beat them.
 
-A model beats a baseline where its interval over five seeds or more leaves the baseline's number out, and so does the
-interval of its first run over test examples, where these are known. Otherwise it may be ahead, and no more is said.
+A model beats a baseline where Student's test over five seeds or more tells its mean from the baseline's number, and
+the interval of its first run over test examples, where these are known, leaves that number out. Of several models any
+may come out ahead by chance: the p-values are corrected by Holm's method. Otherwise a model may be ahead, and no more
+is said.
 """
 
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ from porism.report.contest import LEAST_SEEDS, SAME
 from porism.report.examples import of_examples
 from porism.report.seeds import SeedGroup, models_of
 from porism.runs.record import finite
-from porism.runs.statistics import interval
+from porism.runs.statistics import SIGNIFICANCE, holm, t_test
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,10 @@ def against_baselines(group: RunGroup) -> list[str]:
     models = [(model, best) for model in models_of(group) if (best := _best(group, model)) is not None]
     if not models:
         return []
-    found = {model.name: _against(group, model, score) for model, (_, score) in models}
+    p_values = holm([_p_value(model, score) for model, (_, score) in models])
+    found = {
+        model.name: _against(group, model, score, p) for (model, (_, score)), p in zip(models, p_values, strict=True)
+    }
     name, score = models[0][1]
     text = f"The best baseline on {group.split}, {name}, reaches {numbers.score(score)}"
     if len({best for _, best in models}) > 1:
@@ -109,16 +114,23 @@ def _best(group: RunGroup, model: SeedGroup) -> tuple[str, float] | None:
     return (min if group.lower_is_better else max)(known, key=lambda pair: pair[1])
 
 
-def _against(group: RunGroup, model: SeedGroup, score: float) -> Literal["equal", "behind", "beats", "ahead"]:
+def _p_value(model: SeedGroup, score: float) -> float:
+    """That the mean over seeds is the baseline's number; 1 where too few seeds say."""
+    p = t_test([own - score for own in model.scores]) if len(model.entries) >= LEAST_SEEDS else None
+    return 1.0 if p is None else p
+
+
+def _against(
+    group: RunGroup, model: SeedGroup, score: float, p_value: float
+) -> Literal["equal", "behind", "beats", "ahead"]:
     """How a model stands to a baseline's number."""
     if isclose(model.mean, score, rel_tol=SAME):
         return "equal"
     if (model.mean < score) != group.lower_is_better:
         return "behind"
-    over_seeds, examples = interval(model.scores), of_examples(group, model.entries[0])
-    is_outside = not over_seeds.low <= score <= over_seeds.high
-    is_outside = is_outside and (examples is None or not examples.low <= score <= examples.high)
-    return "beats" if is_outside and len(model.entries) >= LEAST_SEEDS else "ahead"
+    examples = of_examples(group, model.entries[0])
+    is_outside = examples is None or not examples.low <= score <= examples.high
+    return "beats" if is_outside and p_value < SIGNIFICANCE else "ahead"
 
 
 def _listed(names: Sequence[str]) -> str:
