@@ -107,6 +107,34 @@ def test_models_that_are_level_on_valid_are_said_to_be(write_run: WriteRun) -> N
     assert text.startswith("a comes first of 2 models on valid, level with b: its test perplexity of 100.0 is 20.0")
 
 
+def test_models_that_are_level_on_valid_are_not_called_ahead_there(write_run: WriteRun) -> None:
+    """Five seeds each, level on valid; b is ahead on test, by more than chance."""
+    runs = [
+        write_run(
+            f"{name}-{seed}",
+            recipe=name,
+            seed=seed,
+            metrics=metrics(metrics={"valid": {"perplexity": 150.0}, "test": {"perplexity": test + seed % 3}}),
+        )
+        for name, test in (("a", 120.0), ("b", 100.0))
+        for seed in range(1, 6)
+    ]
+    text = summary_of(*runs)
+    assert "was ahead on valid" not in text
+    assert "They are level on valid, so which is better is not decided." in text
+
+
+def test_of_models_that_diverged_the_one_with_fewer_lost_seeds_leads(write_run: WriteRun) -> None:
+    """Then the better mean of the others: none is level with another because both are last."""
+    lost = [start(), epoch(1, 301.2), {"event": "diverge", "time": 0.0, "text": "the loss is nan"}]
+    runs = [write_run(f"{name}-9", recipe=name, seed=9, events=lost) for name in "abc"]
+    runs += [write_run("c-8", recipe="c", seed=8, events=lost)]
+    runs += seeds(write_run, "a", 150, 151) + seeds(write_run, "b", 140, 141) + seeds(write_run, "c", 100, 101)
+    text = summary_of(*runs)
+    assert text.startswith("b comes first of 3 models on valid: its test perplexity of 140.5 is 10.0")
+    assert "Diverged, so worst on valid: " in text
+
+
 def test_a_seed_counts_once(write_run: WriteRun) -> None:
     """Two folders of one seed are not two seeds, however often they agree."""
     again = [

@@ -98,7 +98,7 @@ def contest(
     group: RunGroup, models: Sequence[SeedGroup], title: str = "", reference: SeedGroup | None = None
 ) -> Contest:
     """Compare models in pairs; the p-values are corrected for all pairs among them."""
-    ordered = tuple(sorted(models, key=lambda model: model.loss_on_valid(group)))
+    ordered = tuple(sorted(models, key=lambda model: model.rank_on_valid(group)))
     pairs = [_pair(group, *two) for two in combinations(ordered, 2)]
     return correct([Contest(group, ordered, tuple(pairs), title, reference)])[0]
 
@@ -125,6 +125,12 @@ def _pair(group: RunGroup, first: SeedGroup, second: SeedGroup) -> PairedCompari
     known = [test for test in tests if test is not None]
     leads = tuple(_lead(group, *pair) for pair in pairs)
     return PairedComparison(first, second, leads, tuple(known) if len(known) == len(tests) else ())
+
+
+def is_level_on_valid(group: RunGroup, first: SeedGroup, second: SeedGroup) -> bool:
+    """Whether neither is ahead there but for rounding, or none has a number."""
+    (lost, loss), (other_lost, other_loss) = first.rank_on_valid(group), second.rank_on_valid(group)
+    return lost == other_lost and isclose(loss, other_loss, rel_tol=SAME)
 
 
 def _lead(group: RunGroup, ours: Entry, theirs: Entry) -> float:
@@ -156,18 +162,20 @@ def describe(group: RunGroup, pair: PairedComparison) -> str:
     holm = f" after Holm's correction for {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
     p = f"p {p_text(pair.corrected)}{holm}"
     if pair.examples:
-        return f"{text}; {_on_examples(group, pair)}. The larger p-value of the two tests: {p}. {_verdict(pair)}"
-    return f"{text}, {p}. {_verdict(pair)}"
+        return f"{text}; {_on_examples(group, pair)}. The larger p-value of the two tests: {p}. {_verdict(group, pair)}"
+    return f"{text}, {p}. {_verdict(group, pair)}"
 
 
-def _verdict(pair: PairedComparison) -> str:
+def _verdict(group: RunGroup, pair: PairedComparison) -> str:
     first, second = pair.first.name, pair.second.name
     if pair.decided:
         return f"So {first} is the better of the two on this data."
     if len(pair.leads) < LEAST_SEEDS:
         return f"Which is better is not decided: that takes {LEAST_SEEDS} seeds."
     if pair.lead.mean < 0 and not pair.is_level:
-        return f"{first} was ahead on valid, so which is better is not decided."
+        level = is_level_on_valid(group, pair.first, pair.second)
+        chosen = "They are level on valid" if level else f"{first} was ahead on valid"
+        return f"{chosen}, so which is better is not decided."
     over_seeds = t_test(pair.leads)
     # Each of the comparisons might have come out ahead by chance: Bonferroni's correction, which is never too mild.
     if pair.examples and over_seeds is not None and over_seeds * pair.comparisons < SIGNIFICANCE <= pair.p_value:

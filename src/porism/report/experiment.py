@@ -6,7 +6,7 @@ from statistics import fmean
 
 from porism.report import numbers
 from porism.report.comparison import RunGroup, entries_of, group_runs
-from porism.report.contest import Contest, contest, correct, describe, reached
+from porism.report.contest import Contest, contest, correct, describe, is_level_on_valid, reached
 from porism.report.fairness import fairness, side_by_side
 from porism.report.seeds import SeedGroup, models_of, seeds_text, trusted
 from porism.runs.record import RunRecord
@@ -48,6 +48,8 @@ def _headline(found: Contest) -> str:
     if not leader.entries:
         return f"{title}every one of the {len(found.models)} diverged."
     first = f"{title}{leader.name} is best of {len(found.models)} on valid"
+    if is_level_on_valid(found.group, *found.models[:2]):
+        first += f", level with {found.models[1].name}"
     better = [pair.second.name for pair in found.comparisons if pair.decided]
     undecided = [pair.second.name for pair in found.comparisons if not pair.decided]
     if not better:
@@ -131,7 +133,7 @@ def _contests(experiment: Experiment, group: RunGroup) -> list[Contest]:
 
 
 def _best_on_valid(group: RunGroup, models: Sequence[SeedGroup]) -> SeedGroup:
-    return min(models, key=lambda model: model.loss_on_valid(group))
+    return min(models, key=lambda model: model.rank_on_valid(group))
 
 
 def _without(model: SeedGroup, beginning: str) -> SeedGroup:

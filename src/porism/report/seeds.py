@@ -50,9 +50,10 @@ class SeedGroup:
         found = [score for score in scores if score is not None]
         return interval(found) if found else None
 
-    def loss_on_valid(self, group: RunGroup) -> float:
-        """The mean on `valid`, lower is better; infinite where a seed diverged or has no number."""
-        return math.inf if self.diverged else fmean(group.loss_on_valid(entry) for entry in self.entries)
+    def rank_on_valid(self, group: RunGroup) -> tuple[int, float]:
+        """Lower is better: how many seeds diverged, then the mean on `valid`; infinite where a seed has no number."""
+        losses = [group.loss_on_valid(entry) for entry in self.entries]
+        return len(self.diverged), fmean(losses) if losses else math.inf
 
 
 def models_of(group: RunGroup) -> list[SeedGroup]:
@@ -76,7 +77,7 @@ def models_of(group: RunGroup) -> list[SeedGroup]:
         repeats = tuple(entry for entry in entries if one_a_seed[entry.record.facts.seed] is not entry)
         diverged = tuple(entry for entry in lost.get(name, ()) if entry.record.facts.seed not in one_a_seed)
         models.append(SeedGroup(name, first, scores, diverged, repeats))
-    return sorted(models, key=lambda model: model.loss_on_valid(group))
+    return sorted(models, key=lambda model: model.rank_on_valid(group))
 
 
 def representatives(group: RunGroup) -> RunGroup:

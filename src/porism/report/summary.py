@@ -6,7 +6,7 @@ from math import isclose
 from porism.report import numbers
 from porism.report.baselines import against_baselines
 from porism.report.comparison import RunGroup, machine
-from porism.report.contest import LEAST_SEEDS, SAME, Contest, PairedComparison, contest, describe
+from porism.report.contest import LEAST_SEEDS, SAME, Contest, PairedComparison, contest, describe, is_level_on_valid
 from porism.report.examples import of_examples
 from porism.report.fairness import fairness, improving, side_by_side
 from porism.report.seeds import SeedGroup, models_of, trusted
@@ -93,7 +93,7 @@ def _compared(group: RunGroup, found: Contest) -> str:
         if found.leader_is_best
         else (f"comes first of {len(found.models)} models on valid")
     )
-    if best.loss_on_valid(group) == second.loss_on_valid(group):
+    if is_level_on_valid(group, best, second):
         first += f", level with {second.name}"
     beside = "that of" if level else f"{gap} {direction} that of"
     return (
