@@ -131,6 +131,48 @@ def test_runs_on_other_data_are_answered_apart(write_run: WriteRun) -> None:
     assert "better" not in text
 
 
+def test_what_has_no_result_is_told(write_run: WriteRun) -> None:
+    """A recipe that chose among two rates stands beside one that had no choice, from fewer seeds."""
+    scores = {"pooled 0.1": POOLED, "pooled 0.01": STRIDED, "strided 0.1": STRIDED[:4]}
+    text = conclusion(runs(write_run, scores))
+    assert text.startswith("pooled · rate=0.1 is best of 2 on valid")
+    assert "No result, so not compared: strided · rate=0.01." in text
+    assert "From fewer seeds than 5: strided · rate=0.1 (4)." in text
+
+
+def test_where_all_have_results_nothing_is_told_to_lack(write_run: WriteRun) -> None:
+    whole = {f"{recipe} {rate}": POOLED for recipe in ("pooled", "strided") for rate in (0.1, 0.01)}
+    assert answer(EXPERIMENT, [read_run(run) for run in runs(write_run, whole)]).caveats == ()
+
+
+def test_values_without_a_result_are_told(write_run: WriteRun) -> None:
+    rates = Experiment("rate", "Does the rate matter?", ("pooled",), values={"rate": (0.1, 1, 0.001)})
+    scores = {"pooled 0.1": POOLED, "pooled 1.0": STRIDED}
+    found = answer(rates, [read_run(path) for path in runs(write_run, scores)])
+    assert found.caveats == ("No result, so not compared: pooled · rate=0.001.",)
+
+
+def test_what_must_be_known_of_the_runs_stands_beside_the_answer(write_run: WriteRun, tmp_path: Path) -> None:
+    """Copies of training examples, other machines, a seed that is there twice."""
+    paths = []
+    for name, seed, cpu in (("pooled", 1, "one"), ("strided", 1, "two"), ("again", 1, "one")):
+        splits = {"valid": {"accuracy": 0.8}, "test": {"accuracy": 0.8}}
+        content = metrics(metrics=splits, metric="accuracy", lower_is_better=False, published={}, cost={})
+        content |= {"examples": {"train": 90, "test": 12}, "copies": {"test": 3}, "hardware": {"cpu": cpu}}
+        recipe = "pooled" if name == "again" else name
+        paths.append(write_run(name, metrics=content, recipe=recipe, seed=seed, rate=0.1))
+    page = write_report(paths, tmp_path / "report.html", experiment=EXPERIMENT).read_text(encoding="utf-8")
+    assert "Of 12 test examples 3 are in train too" in page
+    assert "They were trained on different machines: one, two." in page
+    assert "Left out, since a run of the same seed is there: " in page
+
+
+def test_runs_of_a_recipe_that_is_no_longer_asked_about_are_answered_too(write_run: WriteRun) -> None:
+    rates = Experiment("rate", "Does the rate matter?", ("pooled",), values={"rate": (0.1, 0.01)})
+    found = answer(rates, [read_run(path) for path in runs(write_run, {"former 0.1": POOLED, "former 0.01": STRIDED})])
+    assert [one.title for one in found.contests] == [""]
+
+
 def test_the_answer_is_the_summary_of_the_page(write_run: WriteRun, tmp_path: Path) -> None:
     """On test alone strided at the other rate would come first."""
     paths = runs(write_run, {"pooled 0.1": POOLED, "strided 0.1": STRIDED})
@@ -143,6 +185,7 @@ def test_the_answer_is_the_summary_of_the_page(write_run: WriteRun, tmp_path: Pa
     opening = page.partition("<header>")[2].partition("</header>")[0]
     assert "pooled is best of 2 on valid, and better than strided" in opening
     assert "0.99" not in opening
+    assert opening.count('class="summary"') == 1
     assert "<h2>Is pooling better than strides?</h2>" in page
     assert "So pooled is the better of the two" in page
     assert "0.908 ± 0.010" in page

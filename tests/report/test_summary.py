@@ -135,6 +135,13 @@ def test_of_models_that_diverged_the_one_with_fewer_lost_seeds_leads(write_run: 
     assert "Diverged, so worst on valid: " in text
 
 
+def test_without_a_test_split_the_numbers_are_told_to_flatter(write_run: WriteRun) -> None:
+    run = write_run(metrics=metrics(metrics={"train": {"perplexity": 90.0}, "valid": {"perplexity": 100.0}}))
+    text = summary_of(run)
+    assert text.startswith("table-02 reaches a valid perplexity of 100.0")
+    assert "There is no test split, and valid chose the epochs: on other examples expect less." in text
+
+
 def test_a_seed_counts_once(write_run: WriteRun) -> None:
     """Two folders of one seed are not two seeds, however often they agree."""
     again = [
@@ -153,6 +160,43 @@ def test_runs_on_another_kind_of_machine_are_another_model(write_run: WriteRun) 
     text = summary_of(*seeds(write_run, "a", 140), there)
     assert "of the next, a · bf16 on cuda" in text
     assert "Means over" not in text
+
+
+@pytest.mark.parametrize("recipes", [("a", "b"), ("a", "a")])
+def test_different_machines_are_told_from_one_seed_on(write_run: WriteRun, recipes: tuple[str, str]) -> None:
+    """Of two models from one seed each, and of one from two seeds."""
+    runs = [
+        write_run(
+            f"run-{seed}",
+            recipe=recipe,
+            seed=seed if recipes == ("a", "a") else 1,
+            metrics=metrics(140.0, hardware={"cpu": f"processor {seed}"}, versions={"torch": f"2.1{seed}"}),
+        )
+        for seed, recipe in enumerate(recipes, 1)
+    ]
+    text = summary_of(*runs)
+    assert "They were trained on different machines: processor 1, processor 2." in text
+    assert "They were trained with different versions of torch: 2.11, 2.12." in text
+
+
+def test_seeds_that_were_trained_on_other_data_are_another_model(write_run: WriteRun) -> None:
+    """The same text is scored, but train.txt has changed in between."""
+    runs = [
+        write_run(f"run-{seed}", seed=seed, fingerprint=data, metrics=metrics(140.0 + seed, evaluation="one test"))
+        for seed, data in ((1, "ab12"), (2, "cd34"))
+    ]
+    text = summary_of(*runs)
+    assert "table-02 · data ab12 comes first of 2 models" in text
+    assert "They were trained on different data, so this is no comparison of the models alone." in text
+
+
+def test_words_cut_in_other_ways_are_one_text(write_run: WriteRun) -> None:
+    runs = [
+        write_run(f"run-{n}", fingerprint=data, min_count=n, metrics=metrics(140.0, evaluation="one test"))
+        for n, data in ((1, "ab12"), (2, "cd34"))
+    ]
+    text = summary_of(*runs)
+    assert "data" not in text.replace("on this data", "")
 
 
 @pytest.mark.parametrize(("other", "verdict"), [("1" * 9 + "0" * 11, "does not find"), ("0" * 20, "finds")])

@@ -191,7 +191,7 @@ def entries_of(records: Sequence[RunRecord]) -> list[Entry]:
     same_recipe: dict[str, list[RunRecord]] = {}
     for record in records:
         same_recipe.setdefault(record.facts.recipe, []).append(record)
-    models = [_model_name(record, same_recipe[record.facts.recipe]) for record in records]
+    models = _with_data([_model_name(record, same_recipe[record.facts.recipe]) for record in records], records)
     seeds: dict[str, set[int]] = {}
     for model, record in zip(models, records, strict=True):
         seeds.setdefault(model, set()).add(record.facts.seed)
@@ -203,6 +203,18 @@ def entries_of(records: Sequence[RunRecord]) -> list[Entry]:
     return [
         Entry(number, f"{name} · {record.path.name}" if shared[name] > 1 else name, model, record)
         for number, (name, model, record) in enumerate(zip(names, models, records, strict=True), 1)
+    ]
+
+
+def _with_data(models: Sequence[str], records: Sequence[RunRecord]) -> list[str]:
+    """The names of models; after them the data, where runs of one name saw other data and that was not drawn."""
+    seen: dict[str, set[str]] = {}
+    for model, record in zip(models, records, strict=True):
+        if not draws_split(record):
+            seen.setdefault(model, set()).add(record.facts.fingerprint)
+    return [
+        f"{model} · data {record.facts.fingerprint[:8]}" if len(seen.get(model, ())) > 1 else model
+        for model, record in zip(models, records, strict=True)
     ]
 
 

@@ -1,10 +1,12 @@
 """What the runs of an experiment allow to conclude: settings that suit each recipe or value, and which is better."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from porism.report import numbers
+from porism.report.caveats import caveats
 from porism.report.comparison import RunGroup, entries_of, group_runs
 from porism.report.contest import Contest, contest, correct, describe, is_level_on_valid, reached
 from porism.report.fairness import fairness, side_by_side
@@ -20,10 +22,13 @@ class Answer:
     experiment: Experiment
     contests: tuple[Contest, ...]
     notes: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    """What a reader must know beside the answer."""
 
     @property
     def sentences(self) -> list[str]:
-        return [*self.notes, *(sentence for one in self.contests for sentence in sentences(one))]
+        answers = (sentence for one in self.contests for sentence in sentences(one))
+        return [*self.notes, *answers, *self.caveats]
 
     @property
     def models(self) -> list[SeedGroup]:
@@ -106,8 +111,37 @@ def answer(experiment: Experiment, records: Sequence[RunRecord]) -> Answer:
             "The runs were not all scored on the same examples, so they are answered apart: "
             f"{'; '.join(group.place for group in groups)}."
         )
-    notes += side_by_side(records)
-    return Answer(experiment, tuple(correct(contests)), tuple(notes))
+    beside = _missing(experiment, [model for group in groups for model in models_of(group)])
+    beside += [sentence for group in groups for sentence in caveats(group, models_of(group))]
+    beside += side_by_side(records)
+    return Answer(experiment, tuple(correct(contests)), tuple(notes), tuple(dict.fromkeys(beside)))
+
+
+def _missing(experiment: Experiment, models: Sequence[SeedGroup]) -> list[str]:
+    """What the experiment asks for and has no result, or from fewer seeds: a choice among fewer is no equal one."""
+    tried = [*experiment.over, *experiment.values]
+    seeds: dict[tuple[str, ...], set[int]] = {}
+    for entry in (entry for model in models for entry in (*model.entries, *model.diverged)):
+        record = entry.record
+        setting = [_assigned(name, record.fields.get(name)) for name in tried]
+        seeds.setdefault((record.facts.recipe, *setting), set()).add(record.facts.seed)
+    asked = {
+        (trial.recipe, *(_assigned(*text.split("=", 1)) for text in trial.assignments)): trial
+        for trial in experiment.trials(1, 1)
+    }
+    most = max(map(len, seeds.values()), default=0)
+    names = {setting: " · ".join((trial.recipe, *trial.assignments)) for setting, trial in asked.items()}
+    lost = [name for setting, name in names.items() if setting not in seeds]
+    fewer = [f"{name} ({len(seeds[one])})" for one, name in names.items() if 0 < len(seeds.get(one, ())) < most]
+    sentences = [f"No result, so not compared: {', '.join(lost)}."] if lost else []
+    return sentences + ([f"From fewer seeds than {most}: {', '.join(fewer)}."] if fewer else [])
+
+
+def _assigned(name: str, value: object) -> str:
+    """A field and its value: 1 and 1.0 are the same."""
+    with suppress(ValueError):
+        return f"{name}={float(str(value))}"
+    return f"{name}={value}"
 
 
 def _contests(experiment: Experiment, group: RunGroup) -> list[Contest]:
@@ -119,7 +153,8 @@ def _contests(experiment: Experiment, group: RunGroup) -> list[Contest]:
         best = {recipe: _best_on_valid(group, models) for recipe, models in by_recipe.items()}
         return [contest(group, list(best.values()), group.variant, best.get(experiment.reference))]
     found = []
-    for recipe in sorted(by_recipe, key=list(experiment.recipes).index):
+    order = dict.fromkeys([*experiment.recipes, *by_recipe])
+    for recipe in (recipe for recipe in order if recipe in by_recipe):
         models = by_recipe[recipe]
         among = [f"recipe {recipe}"] if len(by_recipe) > 1 else []
         for name in experiment.values:

@@ -5,7 +5,8 @@ from math import isclose
 
 from porism.report import numbers
 from porism.report.baselines import against_baselines
-from porism.report.comparison import RunGroup, machine
+from porism.report.caveats import caveats, diverged
+from porism.report.comparison import RunGroup
 from porism.report.contest import LEAST_SEEDS, SAME, Contest, PairedComparison, contest, describe, is_level_on_valid
 from porism.report.examples import of_examples
 from porism.report.fairness import fairness, improving, side_by_side
@@ -23,7 +24,7 @@ def summarise(group: RunGroup, baselines: bool = True) -> str:
     finished = [model for model in models if model.entries]
     if not finished:
         sentences = ["No run has come to a final number yet; below is what there is so far."]
-        return " ".join(sentences + _diverged(models))
+        return " ".join(sentences + diverged(models))
     if len(finished) == 1:
         sentences = [_alone(group, finished[0]), *improving(finished)]
     else:
@@ -35,7 +36,7 @@ def summarise(group: RunGroup, baselines: bool = True) -> str:
     sentences += _against_limit(group, finished)
     if len(finished) == 1:
         sentences += _trust_alone(finished[0])
-    sentences += _diverged(models) + _left_out(group, models) + _copies(group, finished)
+    sentences += caveats(group, models)
     sentences += side_by_side([entry.record for entry in group.entries])
     return " ".join(sentences)
 
@@ -184,9 +185,6 @@ def _trust(group: RunGroup, found: Contest) -> list[str]:
         sentences.append(f"{best.name} is better than {', '.join(decided)} too.")
     if open_ := [pair.second.name for pair in pairs[1:] if not pair.decided]:
         sentences.append(f"Whether it is better than {', '.join(open_)} is not decided.")
-    machines = {name for model in found.models for entry in model.entries if (name := machine(entry.record))}
-    if len(machines) > 1:
-        sentences.append(f"They were trained on different machines: {', '.join(sorted(machines))}.")
     return sentences
 
 
@@ -196,29 +194,3 @@ def _on_examples(pair: PairedComparison) -> str:
     finds = "finds" if test.p_value < SIGNIFICANCE else "does not find"
     examples = numbers.counted(test.examples, test.unit)
     return f"On the same {examples} {test.name} {finds} {pair.first.name} to be the better."
-
-
-def _diverged(models: Sequence[SeedGroup]) -> list[str]:
-    """Runs that came to no number count as the worst on valid, and are named."""
-    lost = [entry.name for model in models for entry in model.diverged]
-    return [f"Diverged, so worst on valid: {', '.join(lost)}."] if lost else []
-
-
-def _left_out(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
-    sentences = []
-    if repeats := [entry.name for model in models for entry in model.repeats]:
-        sentences.append(f"Left out, since a run of the same seed is there: {', '.join(repeats)}.")
-    known = {entry.number for model in models for entry in (*model.entries, *model.diverged, *model.repeats)}
-    if unranked := [entry.name for entry in group.entries if entry.number not in known]:
-        sentences.append(f"Not ranked for want of a final number: {', '.join(unranked)}.")
-    return sentences
-
-
-def _copies(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
-    """Examples that a model was trained on and is tested on."""
-    metrics = models[0].entries[0].record.metrics
-    copies = metrics.copies.get(group.split, 0) if metrics else 0
-    if not metrics or not copies:
-        return []
-    examples = numbers.count(metrics.examples[group.split])
-    return [f"Of {examples} {group.split} examples {numbers.count(copies)} are in train too: copies are easily right."]
