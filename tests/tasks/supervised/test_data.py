@@ -38,6 +38,16 @@ def test_test_examples_whose_inputs_train_has_are_counted(tmp_path: Path, apart:
     assert f"test examples {found['copies']['test']} are in train too" in (run.path / "report.html").read_text()
 
 
+def test_a_class_that_a_split_lacks_is_told(tmp_path: Path) -> None:
+    """One example is in one split: what is measured on test says nothing of its class."""
+    table = tmp_path / "table.csv"
+    table.write_text("".join(f"{n},{n * n % 13},{'rare' if n == 7 else 'often'}\n" for n in range(100)))
+    told = load_data(str(table), MLP).facts["missing classes"]
+    assert len(told.split("; ")) == 2
+    assert "has no rare example" in told
+    assert "missing classes" not in load_data(None, MLP).facts
+
+
 def test_three_examples_are_the_fewest() -> None:
     assert {s: len(p) for s, p in split_positions(3, {"valid": 0.15, "test": 0.15}, 0).items()} == {
         "train": 1,

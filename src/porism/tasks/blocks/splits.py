@@ -1,10 +1,12 @@
-"""Refuses splits that share examples."""
+"""Refuses splits that share examples, and tells of classes that one lacks."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from porism.errors import DataError
 from porism.tasks.blocks.download import readable
@@ -26,6 +28,27 @@ def check_disjoint(
     for split, members in splits.items():
         twice = [member for member, times in Counter(iter(members)).items() if times > 1]
         _refuse(name, twice, f"{split} twice", "Name each once.", thing, shown)
+
+
+NAMED = 5
+"""Classes that are named; of more only the number is."""
+
+
+def missing_classes(labels: Mapping[str, Tensor], classes: Sequence[str], thing: str) -> dict[str, str]:
+    """The classes that a split has no example of, as a fact; none where every split has all that any has.
+
+    >>> missing_classes({"train": torch.tensor([0, 1, 2]), "test": torch.tensor([0, 0])}, "abc", "image")
+    {'missing classes': 'test has no b and no c image'}
+    """
+    held = {split: set(found.unique().tolist()) for split, found in labels.items()}
+    known = sorted(set().union(*held.values()))
+    told = []
+    for split, found in held.items():
+        names = [classes[label] for label in known if label not in found]
+        listed = " and ".join(f"no {name}" for name in names)
+        if names:
+            told.append(f"{split} has {listed if len(names) <= NAMED else f'{len(names)} classes without any'} {thing}")
+    return {"missing classes": "; ".join(told)} if told else {}
 
 
 def file_identity(path: Path) -> Hashable:

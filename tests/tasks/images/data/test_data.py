@@ -51,6 +51,39 @@ def test_idx_files_in_the_order_of_classes_have_all_of_them_in_valid(idx_folder:
     assert "the last tenth of each class" in found.facts["split"]
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        # The last tenth of train is of a class that no other image has, or of all classes but the first.
+        [*(n * 7 % 3 for n in range(180)), *[3] * 20],
+        [*(n * 7 % 3 for n in range(360)), *(1 + n % 2 for n in range(40))],
+        # A tenth of a class rounds to none.
+        [n // 3 for n in range(30)],
+    ],
+)
+def test_idx_files_whose_last_images_lack_a_class_have_it_in_train_and_valid(
+    idx_folder: Path, labels: list[int]
+) -> None:
+    images = np.arange(len(labels) * 30).reshape(-1, 6, 5).astype(np.uint8)
+    (idx_folder / "train-images-idx3-ubyte").write_bytes(idx_bytes(images))
+    (idx_folder / "t10k-images-idx3-ubyte").write_bytes(idx_bytes(images))
+    for split in ("train", "t10k"):
+        (idx_folder / f"{split}-labels-idx1-ubyte").write_bytes(idx_bytes(np.array(labels, dtype=np.uint8)))
+    found = load_images(str(idx_folder))
+    assert all(part.labels.unique().tolist() == sorted(set(labels)) for part in found.splits.values())
+    assert "the last tenth of each class" in found.facts["split"]
+
+
+def test_classes_that_a_split_has_no_image_of_are_told(class_folder: Path) -> None:
+    """Of four pictures none is held out."""
+    (class_folder / "owl").mkdir()
+    for number in range(4):
+        picture = (class_folder / "cat" / f"{number:02d}.png").read_bytes()
+        (class_folder / "owl" / f"{number:02d}.png").write_bytes(picture)
+    found = load_images(str(class_folder))
+    assert found.facts["missing classes"] == "valid has no owl image; test has no owl image"
+
+
 def test_an_npz_with_its_own_splits(arrays: Arrays, write_npz: Callable[[Arrays], Path]) -> None:
     found = load_images(str(write_npz(arrays)))
     assert found.name == "scans"
@@ -90,7 +123,7 @@ def test_copies_of_a_picture_stay_in_one_split(class_folder: Path) -> None:
     assert {split: len(part.labels) for split, part in found.splits.items()} == {"train": 64, "valid": 8, "test": 8}
     assert {split: len(distinct) for split, distinct in pictures.items()} == {"train": 16, "valid": 2, "test": 2}
     assert len(set.union(*pictures.values())) == 20
-    assert "copies together" in found.facts["split"]
+    assert "files of the same bytes together" in found.facts["split"]
 
 
 def test_a_folder_that_is_split_already(class_folder: Path, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def read_folder(folder: Path, size: int | None = None, skip_broken: bool = False
             )
     _check_disjoint(folder, by_split)
     splits = {split: _read(files, classes, opened.colour, size) for split, files in by_split.items()}
-    drawn = "" if len(apart) == 3 else "drawn at random by file in each class, copies together"
+    drawn = "" if len(apart) == 3 else "drawn at random by file in each class, files of the same bytes together"
     return image_set(folder.name, classes, splits, drawn, opened.left_out)
 
 

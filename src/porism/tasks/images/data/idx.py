@@ -20,6 +20,9 @@ FILES = {
 }
 UNSIGNED_BYTE = 8
 MOST_VALID = 5_000
+EXPECTED, SEVERAL = 10, 5
+"""Images of a class that are expected in the last tenth, or are all in it: in a random order it happens less than once
+in 10,000 classes that none of the first is there, or that so many have no other in train."""
 
 
 def read_idx_folder(folder: Path, name: str, classes: tuple[str, ...] | None = None) -> ImageSet:
@@ -30,7 +33,8 @@ def read_idx_folder(folder: Path, name: str, classes: tuple[str, ...] | None = N
 def read_idx_files(files: Mapping[str, Path], name: str, classes: tuple[str, ...] | None = None) -> ImageSet:
     """The four files. A tenth of train, 5,000 images at most, is valid: the format knows no such split.
 
-    It is the last tenth; or where train is in the order of its classes, the last tenth of each.
+    It is the last tenth; or where train is in the order of its classes, or the last tenth lacks one that train has, the
+    last tenth of each.
     """
     read = {}
     for split, (images, labels) in FILES.items():
@@ -52,16 +56,22 @@ def read_idx_files(files: Mapping[str, Path], name: str, classes: tuple[str, ...
 
 def _held_out(labels: Tensor, held: int) -> tuple[Tensor, str]:
     """Which images of train are valid (N,), and how they were chosen."""
-    share = torch.bincount(labels).double() / len(labels)
-    by_chance = (len(labels) - 1) * float(1 - (share**2).sum())
-    if int((labels.diff() != 0).sum()) >= by_chance / 2:
-        return torch.arange(len(labels)) >= len(labels) - held, f"valid is the last {held:,} images of train"
-    # One class follows another: the last images would be of the last class alone.
+    is_last = torch.arange(len(labels)) >= len(labels) - held
+    counts, last = torch.bincount(labels), torch.bincount(labels[is_last], minlength=int(labels.max()) + 1)
+    by_chance = (len(labels) - 1) * float(1 - ((counts.double() / len(labels)) ** 2).sum())
+    if int((labels.diff() != 0).sum()) < by_chance / 2:
+        # One class follows another: the last images would be of the last class alone.
+        why = "which is in the order of its classes"
+    elif bool(((last == 0) & (counts * held / len(labels) >= EXPECTED) | (last == counts) & (last >= SEVERAL)).any()):
+        why = "whose last images are of other classes"
+    else:
+        return is_last, f"valid is the last {held:,} images of train"
     is_valid = torch.zeros(len(labels), dtype=torch.bool)
-    for label in range(len(share)):
-        of_class = (labels == label).nonzero().squeeze(1)
-        is_valid[of_class[len(of_class) - round(len(of_class) * held / len(labels)) :]] = True
-    return is_valid, "valid is the last tenth of each class of train, which is in the order of its classes"
+    for label, count in enumerate(counts.tolist()):
+        # Each class that has two images or more is in both.
+        own = min(max(1, round(count * held / len(labels))), count - 1)
+        is_valid[(labels == label).nonzero().squeeze(1)[max(0, count - own) :]] = own > 0
+    return is_valid, f"valid is the last tenth of each class of train, {why}"
 
 
 def holds_idx(folder: Path) -> bool:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from porism.errors import DataError, advise, fields
 from porism.tasks.blocks.labels import whole_labels
+from porism.tasks.blocks.splits import missing_classes
 
 SPLITS = ("train", "valid", "test")
 
@@ -127,5 +128,6 @@ def image_set(
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{split} {shape}" for split, shape in shapes.items())
         raise DataError(f"{name}: images of different shapes (channels, rows, columns): {listed}. Expected one shape.")
-    facts = {"split": how_split, "left out": left_out}
+    missing = missing_classes({split: part.labels for split, part in splits.items()}, classes, "image")
+    facts = {"split": how_split, **missing, "left out": left_out}
     return ImageSet(name, tuple(classes), splits, {fact: value for fact, value in facts.items() if value})

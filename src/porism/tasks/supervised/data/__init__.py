@@ -27,6 +27,7 @@ from porism.tasks.blocks.in_memory import (
     fixed_randomness,
 )
 from porism.tasks.blocks.labels import check_class_count
+from porism.tasks.blocks.splits import missing_classes
 from porism.tasks.supervised.catalogue import CATALOGUE
 from porism.tasks.supervised.data.embedded import CLASSES, rings
 from porism.tasks.supervised.data.files import read_examples
@@ -161,13 +162,18 @@ def _checked(splits: Mapping[str, Examples], recipe: SupervisedRecipe, facts: di
         for split, examples in splits.items():
             _check_numbers(targets_of(examples), recipe.loss, split)
         return SupervisedData(splits, (), facts)
-    highest = max(_highest_class(targets_of(examples), split) for split, examples in splits.items())
+    targets = {split: targets_of(examples) for split, examples in splits.items()}
+    highest = max(_highest_class(of_split, split) for split, of_split in targets.items())
     known = names or _names_of(splits["train"])
     if not known:
         check_class_count("data", highest + 1, sum(map(len, splits.values())))
     if known and highest >= len(known):
         raise DataError(f"class {highest}, and the data names {len(known)} classes, 0 to {len(known) - 1}.")
-    return SupervisedData(splits, known or tuple(str(number) for number in range(highest + 1)), facts)
+    classes = known or tuple(str(number) for number in range(highest + 1))
+    missing = missing_classes(
+        {split: of_split[of_split >= 0] for split, of_split in targets.items()}, classes, "example"
+    )
+    return SupervisedData(splits, classes, facts | missing)
 
 
 def _numbered_alike(splits: Mapping[str, Examples]) -> tuple[Mapping[str, Examples], tuple[str, ...]]:
