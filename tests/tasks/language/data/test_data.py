@@ -102,6 +102,32 @@ def test_one_long_line_is_cut_between_words() -> None:
     assert parts["test"].endswith("\n")
 
 
+@pytest.mark.parametrize(
+    ("files", "how"),
+    [
+        (["a"], "80, 10 and 10 % of the lines in their order"),
+        (["a", "b", "c"], "80, 10 and 10 % of the lines in their order, one file after the other"),
+        ([*"abcdefghij"], "by file: of every ten in the order of their names, the first is valid and the sixth test"),
+        (["train", "valid", "test"], "as given"),
+    ],
+)
+def test_how_a_text_was_split_and_what_of_it_is_known_is_told(tmp_path: Path, files: list[str], how: str) -> None:
+    """Texts of one paragraph, over and over: a model that learns train by heart knows test."""
+    for name in files:
+        (tmp_path / f"{name}.txt").write_text("one and two and three\nfour\n" * 10)
+    facts = load_corpus(str(tmp_path)).facts
+    assert facts["split"] == how
+    known, of, all_ = facts["test lines of 5 words or more that are in train too"].split()
+    assert (known, of) == (all_, "of")
+
+
+def test_no_line_of_the_manual_is_told_to_be_known_by_its_few_words() -> None:
+    assert load_corpus().facts == {
+        "split": "by topic",
+        "test lines of 5 words or more that are in train too": "1 of 283",
+    }
+
+
 def test_ten_files_are_held_out_whole(tmp_path: Path) -> None:
     source = write(tmp_path, {f"chapter{n}.txt": f"number{n} here\n" for n in range(10)})
     corpus = load_corpus(source, min_count=1)

@@ -145,6 +145,7 @@ def test_much_that_is_unknown_is_warned_of(tmp_path: Path) -> None:
         "tokens of train": 72,
         "tokens of valid": 9,
         "tokens of test": 9,
+        "split": "80, 10 and 10 % of the lines in their order",
         "<unk> in train": "33.3 %",
         "<unk> in valid": "33.3 %",
         "<unk> in test": "33.3 %",

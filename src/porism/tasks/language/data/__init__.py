@@ -15,7 +15,7 @@ from porism.tasks.blocks.texts import PUBLIC, SPLITS
 from porism.tasks.language.catalogue import CATALOGUE
 from porism.tasks.language.data.corpus import Corpus
 from porism.tasks.language.data.embedded import embedded
-from porism.tasks.language.data.files import Text, cut, read_text
+from porism.tasks.language.data.files import Text, cut_text, read_text
 from porism.tasks.language.data.public import read_public
 from porism.tasks.language.data.synthetic import synthetic
 from porism.tasks.language.data.text_size import given_size, text_sizes
@@ -90,11 +90,11 @@ def corpus_of_texts(
 def text_of(texts: Any) -> Text:
     """Texts that are in memory, as a file has them."""
     if not isinstance(texts, Mapping):
-        return Text(cut(_lines(texts, "data")), published_split=False)
+        return cut_text(_lines(texts, "data"))
     parts = by_split(texts)
     if missing := [split for split in SPLITS if split not in parts]:
         raise DataError(f"data: no texts for {missing[0]}. Give train, valid and test, or a list to have it split.")
-    return Text({split: _lines(parts[split], split) for split in SPLITS}, published_split=True)
+    return Text({split: _lines(parts[split], split) for split in SPLITS}, published_split=True, how_split="as given")
 
 
 def _lines(texts: Any, where: str) -> str:
@@ -142,7 +142,7 @@ def _corpus(
                 f"{source}: the {split} split has {len(streams[split])} tokens, expected at least 2. Give more text."
             )
     sizes = text_sizes(made, vocabulary, text.splits)
-    return Corpus(name, vocabulary, streams, tokenizer=made, sizes=sizes)
+    return Corpus(name, vocabulary, streams, tokenizer=made, sizes=sizes, facts=text.facts())
 
 
 def read_source(source: str | None) -> Text:

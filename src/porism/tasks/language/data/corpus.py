@@ -30,6 +30,8 @@ class Corpus:
     tokenizer: Tokenizer = field(default_factory=Whitespace)
     sizes: Mapping[str, TextSize] = field(default_factory=dict)
     """Of the text of each split, by which a cross-entropy a token becomes bits a byte."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """How it was split, and how much of test is in train."""
 
     def fingerprint(self) -> str:
         """The sha256 of vocabulary and streams: all that a model ever sees."""

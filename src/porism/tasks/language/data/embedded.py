@@ -7,7 +7,9 @@ from porism.tasks.language.data.files import Text
 
 def embedded() -> Text:
     """The manual's words, split by topic, a sentence a line."""
-    return Text({split: _lines(words) for split, words in manual().items()}, published_split=False)
+    return Text(
+        {split: _lines(words) for split, words in manual().items()}, published_split=False, how_split="by topic"
+    )
 
 
 def _lines(words: list[str]) -> str:

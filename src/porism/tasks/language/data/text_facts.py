@@ -14,6 +14,7 @@ def text_facts(corpus: Corpus) -> dict[str, int | float | str]:
         "tokenizer": corpus.tokenizer.name + lowered,
         "vocabulary": len(corpus.vocabulary),
         **{f"tokens of {split}": len(corpus.streams[split]) for split in SPLITS},
+        **corpus.facts,
         **{f"<unk> in {split}": _percent(corpus.unknown_share(split)) for split in SPLITS},
     }
 
