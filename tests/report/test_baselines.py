@@ -118,7 +118,7 @@ def test_models_as_good_as_a_baseline_seldom_beat_it(write_run: WriteRun) -> Non
 
     def drawn(record: RunRecord) -> RunRecord:
         assert record.metrics is not None
-        scores = {"test": {"perplexity": random.gauss(100, 1)}}
+        scores: dict[str, dict[str, float | None]] = {"test": {"perplexity": random.gauss(100, 1)}}
         return replace(record, metrics=replace(record.metrics, metrics=scores))
 
     experiments = 200
