@@ -268,7 +268,7 @@ def test_old_runs_of_words_are_apart_by_what_was_scored(write_run: WriteRun) -> 
 
 def test_copies_of_training_examples_are_told(write_run: WriteRun) -> None:
     run = write_run(metrics=metrics(150.0, examples={"train": 90, "test": 12}, copies={"test": 3}))
-    assert "Of 12 test examples 3 are in train too: copies are easily right." in summary_of(run)
+    assert "Of 12 test examples 3 are in train too: of new ones they say little." in summary_of(run)
 
 
 def test_a_run_that_diverged_is_named(write_run: WriteRun) -> None:

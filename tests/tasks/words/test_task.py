@@ -47,6 +47,18 @@ def test_what_is_scored_depends_on_vocabulary_and_pairs(grammar: Path) -> None:
     assert len({task.fingerprint() for task in tasks}) == 1
 
 
+def test_the_same_pairs_among_more_words_are_another_evaluation(tmp_path: Path) -> None:
+    """A word that only train has makes the softmax one over more words, and no pair another."""
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("the cat sat and the dog ran\n" * 9 + "axolotl\n" * (split == "train"))
+    few, more = (
+        Words.load(override(RECIPES["small"], [*TINY, f"min_count={least}"]), str(tmp_path)) for least in (2, 1)
+    )
+    assert len(more.vocabulary) == len(few.vocabulary) + 1
+    assert all(torch.equal(more._pairs(split), few._pairs(split)) for split in ("valid", "test"))
+    assert more.evaluation_id() != few.evaluation_id()
+
+
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("recipe", ["small", "full", "sampled-softmax"])
 def test_words_of_one_kind_come_together(grammar: Path, tmp_path: Path, recipe: str) -> None:
