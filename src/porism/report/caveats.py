@@ -72,7 +72,9 @@ def _copies(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:
     if not metrics or not copies:
         return []
     examples = numbers.count(metrics.examples[group.split])
-    return [f"Of {examples} {group.split} examples {numbers.count(copies)} are in train too: of new ones they say little."]
+    return [
+        f"Of {examples} {group.split} examples {numbers.count(copies)} are in train too: of new ones they say little."
+    ]
 
 
 def _split(group: RunGroup) -> list[str]:

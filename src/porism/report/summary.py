@@ -189,8 +189,8 @@ def _trust(group: RunGroup, found: Contest) -> list[str]:
 
 
 def _on_examples(pair: PairedComparison) -> str:
-    """Whether the test set is large enough to tell two runs apart."""
+    """Whether the test set is large enough to tell two runs apart. Of other seeds that says nothing."""
     test = pair.examples[0]
-    finds = "finds" if test.p_value < SIGNIFICANCE else "does not find"
+    shows = "shows" if test.p_value < SIGNIFICANCE else "does not show"
     examples = numbers.counted(test.examples, test.unit)
-    return f"On the same {examples} {test.name} {finds} {pair.first.name} to be the better."
+    return f"Of these two runs {test.name} on the same {examples} {shows} {pair.first.name} ahead."

@@ -47,6 +47,20 @@ def test_what_is_scored_depends_on_vocabulary_and_pairs(grammar: Path) -> None:
     assert len({task.fingerprint() for task in tasks}) == 1
 
 
+def test_the_pairs_that_are_scored_are_of_all_that_is_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of its beginning: the cat is in the first half of test, the saw in the second."""
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("the cat eats\n" * 500 + "the saw rusts\n" * 500)
+    monkeypatch.setattr("porism.tasks.words.task.MOST_PAIRS", 100)
+    task = Words.load(override(RECIPES["small"], TINY), str(tmp_path))
+    pairs = task._pairs("test")
+    assert len(pairs) == 100
+    of_saw = (pairs == task.vocabulary.words.index("saw")).any(1) | (pairs == task.vocabulary.words.index("rusts")).any(
+        1
+    )
+    assert 30 <= int(of_saw.sum()) <= 70
+
+
 def test_the_same_pairs_among_more_words_are_another_evaluation(tmp_path: Path) -> None:
     """A word that only train has makes the softmax one over more words, and no pair another."""
     for split in ("train", "valid", "test"):
