@@ -10,7 +10,7 @@ from porism.training.task import Task
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("name", "metric", "unit"),
-    [("words", "cross_entropy", "group of 16 pairs"), ("language", "perplexity", "passage of 50 words")],
+    [("words", "cross_entropy", "passage of 50 words"), ("language", "perplexity", "passage of 50 words")],
 )
 def test_the_examples_of_test_add_up_to_its_metric(name: str, metric: str, unit: str) -> None:
     kind: type[Task] = find(name)

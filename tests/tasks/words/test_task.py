@@ -61,6 +61,21 @@ def test_the_pairs_that_are_scored_are_of_all_that_is_held_out(tmp_path: Path, m
     assert 30 <= int(of_saw.sum()) <= 70
 
 
+def test_pairs_of_one_passage_are_one_example(tmp_path: Path) -> None:
+    """Test begins with 50 passages of what train has, and ends with as many of what it has not: that is told apart."""
+    for split in ("train", "valid", "test"):
+        other = "" if split == "train" else "rake pig spade cow axe\n" * 500
+        (tmp_path / f"{split}.txt").write_text("pig cow\nrake axe\nspade axe\n" * 900 + other)
+    training = begin(tmp_path, tmp_path / "run", "epochs=2")
+    training.fit()
+    scores = training.task.example_scores(training.model, "test")
+    assert scores is not None
+    assert scores.unit == "passage of 50 words"
+    means = [total / count for total, count in zip(scores.numerators, scores.denominators, strict=True)]
+    middle = len(means) * 3 // 5
+    assert max(means[: middle // 2]) < min(means[-middle // 4 :])
+
+
 def test_the_same_pairs_among_more_words_are_another_evaluation(tmp_path: Path) -> None:
     """A word that only train has makes the softmax one over more words, and no pair another."""
     for split in ("train", "valid", "test"):

@@ -55,8 +55,8 @@ SHOWN = 4
 """Words whose neighbours are shown, and three times as many in the report's table."""
 FREQUENT = 1000
 """They are taken evenly from so many."""
-PAIRS_TOGETHER = 16
-"""Pairs that are resampled together."""
+PASSAGE = 50
+"""Words whose pairs are resampled together."""
 EXACT = ("full", "uniform", "importance")
 """Estimators whose loss is that of the softmax."""
 
@@ -202,13 +202,15 @@ class Words(Task):
         return metrics
 
     def example_scores(self, model: nn.Module, split: str) -> ExampleScores:
-        # They are in random order, so a few together are resampled as well as each by itself, and sooner.
-        groups = pair_losses(_own_model(model), self._pairs(split)).cpu().split(PAIRS_TOGETHER)
+        # Pairs of one sentence are not independent: passages of text are more nearly so.
+        losses = pair_losses(_own_model(model), self._pairs(split)).cpu()
+        passages = self._held_pairs(split)[:, 2] // PASSAGE
+        sums, counts = (torch.bincount(passages, weights) for weights in (losses, torch.ones_like(losses)))
         return ExampleScores(
             metric=self.metric,
-            unit=f"group of {PAIRS_TOGETHER} pairs",
-            numerators=[float(group.sum()) for group in groups],
-            denominators=[float(len(group)) for group in groups],
+            unit=f"passage of {PASSAGE} words",
+            numerators=sums[counts > 0].tolist(),
+            denominators=counts[counts > 0].tolist(),
         )
 
     def predict(self, model: nn.Module, inputs: Sequence[str], options: Mapping[str, Any]) -> list[Prediction]:
@@ -298,10 +300,14 @@ class Words(Task):
 
     def _pairs(self, split: str) -> Tensor:
         """Some pairs of a split, (P, 2), the same for every model."""
+        return self._held_pairs(split)[:, :2].contiguous()
+
+    def _held_pairs(self, split: str) -> Tensor:
+        """The same with the position of the word in the text, (P, 3)."""
         if split not in self._held:
             tokens = self._chunks[0][0] if split == "train" else torch.from_numpy(self.corpus.held_out(split))
             generator = seeded_generator(SEED, self.splits.index(split))
-            pairs = draw_pairs(tokens, self._keep, self.recipe.window, generator)
+            pairs = draw_pairs(tokens, self._keep, self.recipe.window, generator, positions=True)
             most = min(MOST_PAIRS, MOST_SCORES // len(self.vocabulary))
             self._held[split] = pairs[torch.randperm(len(pairs), generator=generator)[:most]]
         return self._held[split]

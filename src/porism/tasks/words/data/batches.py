@@ -104,28 +104,34 @@ def part_of_chunk(batch: Batch, rank: int, size: int) -> Batch:
     return tokens[first:last], position.new_tensor([int(position[0]) + known[0], known[1]])
 
 
-def draw_pairs(tokens: Tensor, keep: Tensor, window: int, generator: torch.Generator) -> Tensor:
+def draw_pairs(
+    tokens: Tensor, keep: Tensor, window: int, generator: torch.Generator, positions: bool = False
+) -> Tensor:
     """Drops frequent words at random, then pairs each word with those up to a random distance of 1 to `window`.
 
     >>> pairs = draw_pairs(torch.tensor([5, 6, -1, 7]), torch.ones(8), window=1, generator=torch.Generator())
     >>> pairs.tolist()                                  # -1 ends a sentence
     [[5, 6], [6, 5]]
 
-    Shapes: tokens (T,), keep (V,) the probability to keep a word -> (P, 2).
+    positions: whether the position of the word among the tokens stands beside each pair.
+
+    Shapes: tokens (T,), keep (V,) the probability to keep a word -> (P, 2), or (P, 3) with positions.
     """
     tokens = tokens.long()
     ends = tokens < 0
-    tokens = tokens[ends | (torch.rand(len(tokens), generator=generator) < keep[tokens.clamp(min=0)])]
+    kept = ends | (torch.rand(len(tokens), generator=generator) < keep[tokens.clamp(min=0)])
+    tokens, where = tokens[kept], kept.nonzero().squeeze(1)
     reach = torch.randint(1, window + 1, (len(tokens),), generator=generator)
     ends = tokens < 0
     sentence = ends.cumsum(0)
-    pairs = [tokens.new_empty(0, 2)]
+    pairs = [tokens.new_empty(0, 3 if positions else 2)]
     for distance in range(1, min(window, len(tokens) - 1) + 1):
         left, right = slice(None, -distance), slice(distance, None)
         together = (sentence[left] == sentence[right]) & ~ends[left] & ~ends[right]
         for word, context in ((left, right), (right, left)):
             chosen = together & (reach[word] >= distance)
-            pairs.append(torch.stack([tokens[word][chosen], tokens[context][chosen]], 1))
+            both = [tokens[word][chosen], tokens[context][chosen]]
+            pairs.append(torch.stack([*both, where[word][chosen]] if positions else both, 1))
     return torch.cat(pairs)
 
 
