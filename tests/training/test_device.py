@@ -1,6 +1,10 @@
+import json
+from pathlib import Path
+
 import pytest
 import torch
 
+import porism
 from porism.errors import DeviceError
 from porism.training.device import _onednn_is_slow, choose_device, choose_precision, fastest_products, hardware
 
@@ -41,6 +45,18 @@ def test_onednn_is_off_where_it_is_slow_and_on_again_after(
         assert torch._C._get_mkldnn_enabled()
     finally:
         _onednn_is_slow.cache_clear()
+
+
+def test_a_run_names_the_threads_it_was_trained_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those that a library set which measured its baselines."""
+
+    def measured(_: object) -> dict[str, object]:
+        torch.set_num_threads(2)
+        return {"baselines": {}}
+
+    monkeypatch.setattr("porism.training.session._baselines", measured)
+    run = porism.train("supervised", "linear", epochs=1, threads=1, progress=False, out=tmp_path / "run")
+    assert json.loads((run.path / "metrics.json").read_text())["hardware"]["threads"] == 1
 
 
 def test_the_machine_is_named() -> None:

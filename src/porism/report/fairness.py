@@ -94,7 +94,7 @@ def _differences(models: Sequence[SeedGroup]) -> list[str]:
     ]
     if not varied:
         return []
-    more = f" and {len(varied) - NAMED} more settings" if len(varied) > NAMED else ""
+    more = f" and {numbers.counted(len(varied) - NAMED, 'more setting')}" if len(varied) > NAMED else ""
     return [f"Beside the model they differ in {', '.join(varied[:NAMED])}{more} (see Recipes)."]
 
 

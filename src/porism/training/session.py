@@ -224,7 +224,8 @@ def _results(training: Training, progress: Progress) -> dict[str, Any]:
         **_cost_notes(task, cost),
         "facts": task.facts(),
         "samples": [{"prompt": s.prompt, "output": s.output, "notes": list(s.notes)} for s in samples],
-        "hardware": hardware(training.device),
+        # What measures the baselines may have set threads of its own.
+        "hardware": hardware(training.device) | {"threads": training.run.facts.threads},
         "versions": versions(),
         "command": training.run.facts.repeat(),
         **_at_a_time(training),
