@@ -128,7 +128,7 @@ def test_a_file_of_the_published_shape_goes_end_to_end(reviews_file: str, tmp_pa
     told = json.loads((tmp_path / "run" / "metrics.json").read_text())
     facts, metrics = told["facts"], told["metrics"]
     assert facts["rows"] == 15_746
-    assert facts["split"] == "train 14,171, valid 787, test 788"
+    assert facts["split"] == "train 14,171, valid 787, test 788, drawn at random"
     assert 45 < float(facts["test texts that are in train"].rstrip("%")) < 60
     assert 0 <= metrics["test"]["accuracy_unseen"] <= 1
     assert told["published"] == {}  # those are of BERT

@@ -291,12 +291,13 @@ def data_facts(
     cut = sum(example.whole > recipe.max_length for split in SPLITS for example in examples[split])
     missing = [f"{split} has no {' and no '.join(names)} text" for split, names in reviews.missing().items()]
     sizes = ", ".join(f"{split} {_counted(len(reviews.splits[split]))}" for split in SPLITS)
+    how = "drawn at random" if reviews.drawn else "by templates" if reviews.synthetic else "as given"
     return {
         "texts": "synthetic, of a small grammar" if reviews.synthetic else reviews.name,
         "rows": rows,
         "distinct texts": texts,
         **({"texts under several classes": conflicting} if conflicting else {}),
-        "split": sizes,
+        "split": f"{sizes}, {how}",
         **_leak_facts(reviews),
         f"truncated to {recipe.max_length} tokens": cut,
         **({"missing classes": "; ".join(missing)} if missing else {}),

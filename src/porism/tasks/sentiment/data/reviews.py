@@ -66,6 +66,8 @@ class Reviews:
     random_leakage: Mapping[str, float]
     deduplicated: bool
     synthetic: bool = False
+    drawn: bool = False
+    """Whether the splits were drawn at random, text by text."""
 
     def counts(self, split: str) -> list[int]:
         """Reviews of each class."""
@@ -95,7 +97,7 @@ def from_rows(name: str, rows: Sequence[Review], *, deduplicate: bool, valid: fl
     distinct = unique(rows)
     splits = random_split(distinct if deduplicate else rows, valid, test, name)
     leaks = leakage(random_split(rows, valid, test, name))
-    return _checked(Reviews(name, splits, count_duplicates(rows, distinct), leaks, deduplicate))
+    return _checked(Reviews(name, splits, count_duplicates(rows, distinct), leaks, deduplicate, drawn=True))
 
 
 def from_splits(

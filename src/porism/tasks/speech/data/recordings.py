@@ -157,7 +157,7 @@ def hold_out(utterances: Sequence[Utterance]) -> tuple[list[Utterance], list[Utt
     recordings of one folder are kept together, since that is often one speaker's.
     """
     speakers = [speaker for utterance in utterances if (speaker := speaker_of(utterance.name))]
-    folders = [str(utterance.source.parent) for utterance in utterances if isinstance(utterance.source, Path)]
+    folders = _folders(utterances)
     by_speaker = len(speakers) == len(utterances) and len(set(speakers)) > 1
     by_folder = not by_speaker and len(folders) == len(utterances) and _are_small(folders)
     each = [str(index) for index in range(len(utterances))]
@@ -170,8 +170,15 @@ def hold_out(utterances: Sequence[Utterance]) -> tuple[list[Utterance], list[Utt
         held.add(order[index])
     kept = [utterance for utterance, group in zip(utterances, groups, strict=True) if group not in held]
     out = [utterance for utterance, group in zip(utterances, groups, strict=True) if group in held]
-    what = ("speaker" if by_speaker else "folder") + "s" * (len(held) > 1)
-    return kept, out, f"{len(held)} {what} held out" if by_speaker or by_folder else "drawn at random"
+    if by_speaker or by_folder:
+        return kept, out, f"{len(held)} {'speaker' if by_speaker else 'folder'}{'s' * (len(held) > 1)} held out"
+    # Then voices that are tested may be known.
+    apart = len(set(folders)) < 2 or set(_folders(kept)).isdisjoint(_folders(out))
+    return kept, out, f"drawn at random{'' if apart else ', from folders that train has too'}"
+
+
+def _folders(utterances: Sequence[Utterance]) -> list[str]:
+    return [str(utterance.source.parent) for utterance in utterances if isinstance(utterance.source, Path)]
 
 
 def _are_small(groups: Sequence[str]) -> bool:
