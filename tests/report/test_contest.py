@@ -318,6 +318,13 @@ def test_rounding_that_all_seeds_share_decides_nothing() -> None:
     )
 
 
+def test_seeds_that_change_no_number_count_as_one_run() -> None:
+    """Without anything random five runs are one: Student's test of a difference without a spread has p = 0."""
+    text = compared(pair([0.91] * 5, [0.9] * 5))
+    assert text.endswith("No seed changed the number of a or of b, so which is better is not decided by seeds.")
+    assert "So a is the better of the two" in compared(pair([0.91] * 5, [0.90, 0.89, 0.90, 0.89, 0.90]))
+
+
 def right_of_20(recipe: str, *counts: int) -> list[RunRecord]:
     """Runs that got the first so many of 20 examples right."""
     return [

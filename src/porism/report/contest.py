@@ -53,8 +53,16 @@ class PairedComparison:
         return abs(self.lead.mean) <= SAME * max(map(abs, self.first.scores), default=0.0)
 
     @property
+    def is_one_run(self) -> bool:
+        """Whether no seed changed either number, and single examples are not known: five runs say what one does."""
+        fixed = len({*self.first.scores}) == len({*self.second.scores}) == 1
+        return fixed and len(self.leads) > 1 and not self.examples
+
+    @property
     def p_value(self) -> float:
         """Of both tests the larger: both have to show a difference. That on examples is the median over seeds."""
+        if self.is_one_run:
+            return 1.0
         over_seeds = t_test(self.leads)
         over_examples = median(test.p_value for test in self.examples) if self.examples else 0.0
         return 1.0 if over_seeds is None else max(over_seeds, over_examples)
@@ -172,6 +180,8 @@ def _verdict(group: RunGroup, pair: PairedComparison) -> str:
         return f"So {first} is the better of the two on this data."
     if len(pair.leads) < LEAST_SEEDS:
         return f"Which is better is not decided: that takes {LEAST_SEEDS} seeds."
+    if pair.is_one_run and not pair.is_level:
+        return f"No seed changed the number of {first} or of {second}, so which is better is not decided by seeds."
     if pair.lead.mean < 0 and not pair.is_level:
         level = is_level_on_valid(group, pair.first, pair.second)
         chosen = "They are level on valid" if level else f"{first} was ahead on valid"
