@@ -103,6 +103,20 @@ def test_a_baseline_is_beaten_by_five_seeds_and_enough_examples(
     assert against_baselines(group)[0].endswith(f"majority class, reaches 0.8500; {end}")
 
 
+def test_where_seeds_draw_their_splits_each_run_stands_beside_the_baseline_on_its_own(write_run: WriteRun) -> None:
+    """The model is 2 better on every split; on the first alone the baseline has less than the model's mean."""
+    runs = [
+        write_run(f"run{seed}", seed=seed, fingerprint=f"{seed}" * 4, split="random", split_seed=seed,
+                  metrics=metrics(base - 2 + seed / 100, baselines={"unigram": {"test": {"perplexity": base}}}))
+        for seed, base in enumerate((100.0, 150.0, 120.0, 160.0, 140.0), 1)
+    ]  # fmt: skip
+    group = group_runs(entries_of([read_run(run) for run in runs]))[0]
+    assert [(row.name, row.scores["test"]) for row in baseline_rows(group)] == [
+        ("unigram, mean over the splits", 134.0)
+    ]
+    assert against_baselines(group) == ["The best baseline on test, unigram, reaches 134.0; table-02 beats it."]
+
+
 def test_models_as_good_as_a_baseline_seldom_beat_it(write_run: WriteRun) -> None:
     """In 2.5 % of experiments at most, since ahead is one side. Each of seven by itself makes 16 % of them.
 

@@ -155,16 +155,21 @@ def test_values_without_a_result_are_told(write_run: WriteRun) -> None:
 def test_what_must_be_known_of_the_runs_stands_beside_the_answer(write_run: WriteRun, tmp_path: Path) -> None:
     """Copies of training examples, other machines, a seed that is there twice."""
     paths = []
-    for name, seed, cpu in (("pooled", 1, "one"), ("strided", 1, "two"), ("again", 1, "one")):
-        splits = {"valid": {"accuracy": 0.8}, "test": {"accuracy": 0.8}}
+    known = (("pooled", 1, "one"), ("strided", 1, "two"), ("again", 1, "one"))
+    for name, seed, cpu in (*known, *((f"more-{seed}", seed, "one") for seed in range(2, 6))):
+        score = 0.95 + seed / 1000
+        splits = {"valid": {"accuracy": score}, "test": {"accuracy": score}}
         content = metrics(metrics=splits, metric="accuracy", lower_is_better=False, published={}, cost={})
+        content |= {"baselines": {"majority class": {"test": {"accuracy": 0.9}}}}
         content |= {"examples": {"train": 90, "test": 12}, "copies": {"test": 3}, "hardware": {"cpu": cpu}}
-        recipe = "pooled" if name == "again" else name
+        recipe = "strided" if name == "strided" else "pooled"
         paths.append(write_run(name, metrics=content, recipe=recipe, seed=seed, rate=0.1))
     page = write_report(paths, tmp_path / "report.html", experiment=EXPERIMENT).read_text(encoding="utf-8")
     assert "Of 12 test examples 3 are in train too" in page
     assert "They were trained on different machines: one, two." in page
     assert "Left out, since a run of the same seed is there: " in page
+    said = page.partition("The best baseline on test, ")[2].partition("</p>")[0]
+    assert said.startswith("majority class, reaches 0.9000; pooled beats it; strided is ahead of it, ")
 
 
 def test_runs_of_a_recipe_that_is_no_longer_asked_about_are_answered_too(write_run: WriteRun) -> None:

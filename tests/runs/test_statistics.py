@@ -34,6 +34,12 @@ def test_an_interval_is_the_mean_and_its_error_times_the_quantile() -> None:
     assert found.margin == pytest.approx(2.776445 * stdev(values) / math.sqrt(5), rel=1e-6)
 
 
+def test_values_that_differ_by_rounding_have_no_spread() -> None:
+    assert interval([8 / 11, 8 / 11, 1 - 3 / 11]).margin == 0
+    assert interval([0.0, 0.0]).margin == 0
+    assert interval([1.0, 1.0 + 1e-6]).margin > 0  # type: ignore[operator]
+
+
 def test_one_value_has_no_interval_and_excludes_nothing() -> None:
     found = interval([0.5])
     assert found.margin is None

@@ -7,12 +7,13 @@ is said.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isclose
+from statistics import fmean
 from typing import Literal
 
 from porism.report import numbers
-from porism.report.comparison import Entry, RunGroup
+from porism.report.comparison import Entry, RunGroup, draws_split
 from porism.report.contest import LEAST_SEEDS, SAME
 from porism.report.examples import of_examples
 from porism.report.seeds import SeedGroup, models_of
@@ -29,13 +30,17 @@ class BaselineRow:
 
 
 def baseline_rows(group: RunGroup) -> list[BaselineRow]:
-    """The baselines of a group, once each; after the run's name where runs saw the data in another form."""
+    """The baselines of a group, once each: their means where every seed drew its own split, else one after the run's
+    name for each form of the data that runs saw.
+    """
     found: dict[str, list[tuple[Entry, dict[str, float]]]] = {}
     for entry in group.entries:
         for name, scores in _scores(group, entry).items():
             seen = found.setdefault(name, [])
             if scores not in [others for _, others in seen]:
                 seen.append((entry, scores))
+    if all(draws_split(entry.record) for entry in group.entries):
+        return [_mean_over_splits(group, name) for name in found]
     return [
         BaselineRow(name if len(seen) == 1 else f"{name}, on the data of {entry.name}", scores)
         for name, seen in found.items()
@@ -43,18 +48,26 @@ def baseline_rows(group: RunGroup) -> list[BaselineRow]:
     ]
 
 
+def _mean_over_splits(group: RunGroup, name: str) -> BaselineRow:
+    by_seed = {entry.record.facts.seed: _scores(group, entry).get(name, {}) for entry in group.entries}
+    splits = dict.fromkeys(split for scores in by_seed.values() for split in scores)
+    means = {split: fmean(scores[split] for scores in by_seed.values() if split in scores) for split in splits}
+    return BaselineRow(f"{name}, mean over the splits" if len(by_seed) > 1 else name, means)
+
+
 def against_baselines(group: RunGroup) -> list[str]:
     """The best baseline, and the models that do not beat it."""
     models = [(model, best) for model in models_of(group) if (best := _best(group, model)) is not None]
     if not models:
         return []
-    p_values = holm([_p_value(model, score) for model, (_, score) in models])
+    p_values = holm([_p_value(model, scores) for model, (_, scores) in models])
     found = {
-        model.name: _against(group, model, score, p) for (model, (_, score)), p in zip(models, p_values, strict=True)
+        model.name: _against(group, model, scores, p) for (model, (_, scores)), p in zip(models, p_values, strict=True)
     }
-    name, score = models[0][1]
+    name, score = models[0][1][0], fmean(models[0][1][1])
     text = f"The best baseline on {group.split}, {name}, reaches {numbers.score(score)}"
-    if len({best for _, best in models}) > 1:
+    # A run that diverged, or seeds that one model lacks, make no other form of the data.
+    if not _share_baselines(group, [model for model, _ in models]):
         text = f"On {group.split} each model stands beside the best baseline on its own form of the data"
     if set(found.values()) == {"behind"} and len(found) > 1:
         return [f"{text}; no model beats it."]
@@ -102,34 +115,45 @@ def _scores(group: RunGroup, entry: Entry) -> dict[str, dict[str, float]]:
     }
 
 
-def _best(group: RunGroup, model: SeedGroup) -> tuple[str, float] | None:
-    known = [
-        (name, scores[group.split])
-        for entry in model.entries[:1]
-        for name, scores in _scores(group, entry).items()
-        if group.split in scores
-    ]
+def _best(group: RunGroup, model: SeedGroup) -> tuple[str, tuple[float, ...]] | None:
+    """The baseline with the best mean on the data of the model's runs, and its number on that of each."""
+    each = [_scores(group, entry) for entry in model.entries]
+    known = {
+        name: tuple(scores[name][group.split] for scores in each)
+        for name in (each[0] if each else ())
+        if all(group.split in scores.get(name, {}) for scores in each)
+    }
     if not known:
         return None
-    return (min if group.lower_is_better else max)(known, key=lambda pair: pair[1])
+    return (min if group.lower_is_better else max)(known.items(), key=lambda pair: fmean(pair[1]))
 
 
-def _p_value(model: SeedGroup, score: float) -> float:
+def _share_baselines(group: RunGroup, models: Sequence[SeedGroup]) -> bool:
+    """Whether all models have the same baselines on the data of a seed: of each seed where they draw their splits."""
+    if all(draws_split(entry.record) for entry in group.entries):
+        seen = [{seed: _scores(group, entry) for seed, entry in model.by_seed.items()} for model in models]
+        return all(one[seed] == seen[0][seed] for one in seen for seed in one.keys() & seen[0].keys())
+    return len({_best(group, replace(model, entries=model.entries[:1])) for model in models}) == 1
+
+
+def _p_value(model: SeedGroup, scores: Sequence[float]) -> float:
     """That the mean over seeds is the baseline's number; 1 where too few seeds say."""
-    p = t_test([own - score for own in model.scores]) if len(model.entries) >= LEAST_SEEDS else None
+    leads = [own - score for own, score in zip(model.scores, scores, strict=True)]
+    p = t_test(leads) if len(leads) >= LEAST_SEEDS else None
     return 1.0 if p is None else p
 
 
 def _against(
-    group: RunGroup, model: SeedGroup, score: float, p_value: float
+    group: RunGroup, model: SeedGroup, scores: Sequence[float], p_value: float
 ) -> Literal["equal", "behind", "beats", "ahead"]:
-    """How a model stands to a baseline's number."""
+    """How a model stands to a baseline's numbers, on the data of each of its runs."""
+    score = fmean(scores)
     if isclose(model.mean, score, rel_tol=SAME):
         return "equal"
     if (model.mean < score) != group.lower_is_better:
         return "behind"
     examples = of_examples(group, model.entries[0])
-    is_outside = examples is None or not examples.low <= score <= examples.high
+    is_outside = examples is None or not examples.low <= scores[0] <= examples.high
     return "beats" if is_outside and p_value < SIGNIFICANCE else "ahead"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from porism.errors import RunError
 from porism.report import sections
-from porism.report.baselines import baseline_notes
+from porism.report.baselines import against_baselines, baseline_notes
 from porism.report.comparison import entries_of, group_runs
 from porism.report.curves import CROWD
 from porism.report.document import refuse_foreign, write
@@ -66,7 +66,7 @@ def page(
         columns=columns(entries),
         figures=[sections.figure(group, f"plot{number}") for number, group in enumerate(shown_groups, 1)],
         published=sections.published(shown_groups),
-        baselines=sections.baselines(shown_groups),
+        baselines=sections.baselines(groups, shown_groups),
         all_metrics=sections.all_metrics(shown_groups),
         costs=sections.costs(shown_groups),
         cost_notes=sections.cost_notes(shown_groups),
@@ -75,6 +75,7 @@ def page(
         samples=sections.samples(shown),
         recipes=sections.recipes(shown),
         CROWD=CROWD,
+        against_baselines=against_baselines,
         answer_table=answer_table,
         baseline_notes=baseline_notes,
         contest_sentences=sentences,

@@ -10,7 +10,7 @@ from porism.costing.alphabet import ALPHABET
 from porism.errors import MissingExtra
 from porism.report import curves, numbers
 from porism.report.baselines import BaselineRow, baseline_rows
-from porism.report.comparison import Entry, RunGroup, splits_of
+from porism.report.comparison import Entry, RunGroup, draws_split, splits_of
 from porism.report.formula import letters
 from porism.report.templates import plain
 from porism.report.unused import unused_in
@@ -139,11 +139,14 @@ def all_metrics(groups: Iterable[RunGroup]) -> list[tuple[RunGroup, list[Entry],
     return tables
 
 
-def baselines(groups: Iterable[RunGroup]) -> list[tuple[RunGroup, list[BaselineRow], list[str]]]:
-    """The groups with baselines, with these and their splits."""
+def baselines(
+    groups: Sequence[RunGroup], shown: Sequence[RunGroup]
+) -> list[tuple[RunGroup, list[BaselineRow], list[str]]]:
+    """The groups with baselines, with these and their splits. shown: the same groups with one run of each model."""
     found = []
-    for group in groups:
-        rows = baseline_rows(group)
+    for group, few in zip(groups, shown, strict=True):
+        # Of splits that are drawn for each seed the means are over all of them.
+        rows = baseline_rows(group if all(draws_split(entry.record) for entry in group.entries) else few)
         splits = [split for split in splits_of(entry.record for entry in group.entries) if _any_on(rows, split)]
         if splits:
             found.append((group, rows, splits))

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 CONFIDENCE, SIGNIFICANCE = 0.95, 0.05
 RESAMPLES = 10_000
 """Of a bootstrap: p-values down to 2 in 10,000."""
+ROUNDING = 1e-12
+"""A spread, as a part of the values, that is of floating point alone."""
 AT_ONCE = 2**20
 """Drawn examples of a bootstrap that are held together."""
 
@@ -63,8 +65,10 @@ def t_test(differences: Sequence[float]) -> float | None:
 
 
 def _standard_error(values: Sequence[float]) -> float:
-    """Of the mean: the deviation over the root of how many there are."""
+    """Of the mean: the deviation over the root of how many there are; 0 where they differ by rounding alone."""
     mean = fmean(values)
+    if max(values) - min(values) <= ROUNDING * max(map(abs, values)):
+        return 0.0
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))
 
 
