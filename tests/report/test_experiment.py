@@ -138,6 +138,7 @@ def test_what_has_no_result_is_told(write_run: WriteRun) -> None:
     assert text.startswith("pooled · rate=0.1 is best of 2 on valid")
     assert "No result, so not compared: strided · rate=0.01." in text
     assert "From fewer seeds than 5: strided · rate=0.1 (4)." in text
+    assert "Recipes that chose among more settings had a better chance to lead." in text
 
 
 def test_where_all_have_results_nothing_is_told_to_lack(write_run: WriteRun) -> None:
