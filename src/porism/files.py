@@ -98,6 +98,27 @@ def cached(path: str | Path) -> Path:
     return before if moved else place
 
 
+def write_kept(file: Path, content: Any, most: int) -> None:
+    """Keep plain JSON in a file of the cache folder under its checksum, and of its folder's files the newest `most`."""
+    body = json.dumps(content, separators=(",", ":"))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, json.dumps({"sha256": sha256(body.encode()), "body": body}).encode())
+    with suppress(FileNotFoundError):  # another process may do the same
+        for old in sorted(file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-most]:
+            old.unlink()
+
+
+def read_kept(file: Path) -> Any:
+    """What `write_kept` wrote: None where there is no such file, a ValueError where it is damaged."""
+    try:
+        content = json.loads(file.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not isinstance(content, dict) or sha256(str(content.get("body")).encode()) != content.get("sha256"):
+        raise ValueError("its checksum is another one")
+    return json.loads(content["body"])
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk."""
     if os.name != "posix":  # elsewhere a folder cannot be opened, and renames are synced by the file system

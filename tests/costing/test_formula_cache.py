@@ -10,11 +10,12 @@ import pytest
 from sympy import Expr, Piecewise, Rational, ceiling, floor
 from torch import nn
 
-from porism.costing import formula_cache
+from porism.costing import code_version, formula_cache
 from porism.costing.alphabet import B, D, E, H, T, W, factored
 from porism.costing.cost import Cost
+from porism.costing.counting.fake import ShapeMode
 from porism.costing.derive import derive
-from porism.costing.formula_cache import cached, file_of, formula_of, tree_of
+from porism.costing.formula_cache import cached, confirmed, file_of, formula_of, tree_of
 from porism.costing.subject import CostSubject
 from porism.runs.recipe import Recipe
 from porism.tasks.graphs.recipes import RECIPES as GRAPHS
@@ -23,6 +24,7 @@ from porism.training import recipe_cost as recipe_costs
 from porism.training.recipe_cost import _parts, is_kept, recipe_cost, run_cost
 
 PARTS = {"recipe": "two layers"}
+KINDS = ("parameters", "flops", "backward_flops")
 
 
 def two_layers(D: int) -> nn.Module:
@@ -35,10 +37,9 @@ SUBJECT = CostSubject(two_layers, ("B D",))
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PORISM_DATA", str(tmp_path))
-    source = formula_cache._source
-    source.cache_clear()
+    code_version.source_checksum.cache_clear()
     yield tmp_path / formula_cache.FOLDER
-    source.cache_clear()
+    code_version.source_checksum.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def derived() -> Cost:
     return derive(two_layers, "B D")
 
 
-def never() -> Cost:
+def never(*_: object, **options: object) -> Cost:
     raise AssertionError("derived again")
 
 
@@ -92,9 +93,9 @@ def test_other_recipes_versions_and_sources_are_derived(
     cached(PARTS, SUBJECT, lambda: derived)
     other = {"recipe": "three layers"} if change == "parts" else PARTS
     if change == "versions":
-        monkeypatch.setattr(formula_cache, "_versions", lambda: {"torch": "0.1"})
+        monkeypatch.setattr(formula_cache, "versions", lambda _: {"torch": "0.1"})
     if change == "source":
-        monkeypatch.setattr(formula_cache, "_source", lambda: "0" * 64)
+        monkeypatch.setattr(formula_cache, "source_checksum", lambda: "0" * 64)
     with pytest.raises(AssertionError, match="derived again"):
         cached(other, SUBJECT, never)
 
@@ -102,8 +103,8 @@ def test_other_recipes_versions_and_sources_are_derived(
 def test_code_that_was_edited_since_it_was_loaded_keeps_nothing(
     derived: Cost, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formula_cache, "_LOADED_AT", 0.0)
-    formula_cache._source.cache_clear()
+    monkeypatch.setattr(code_version, "_LOADED_AT", 0.0)
+    code_version.source_checksum.cache_clear()
     assert file_of(PARTS) is None
     cached(PARTS, SUBJECT, lambda: derived)
     assert not folder.exists()
@@ -152,6 +153,31 @@ def test_a_model_of_your_own_package_is_derived_each_time(folder: Path) -> None:
     assert recipe_cost(recipe, SUBJECT).flops == 2 * B * D * (D + 3)
     assert not folder.exists()
     assert not is_kept(recipe, SUBJECT)
+
+
+def test_a_later_run_of_the_same_sizes_counts_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe_costs, "_is_own", lambda _: True)
+    monkeypatch.setattr(recipe_costs, "_COUNTED", {})
+    sizes = {"B": 2, "D": 5}
+    first = run_cost(RECIPES["small"], SUBJECT, sizes)
+    (note,) = (folder / "confirmed").iterdir()
+    monkeypatch.setattr(ShapeMode, "__init__", never)
+    recipe_costs._COUNTED.clear()
+    again = run_cost(RECIPES["small"], SUBJECT, sizes)
+    assert [str(again.formula(kind)) for kind in KINDS] == [str(first.formula(kind)) for kind in KINDS]
+    recipe_costs._COUNTED.clear()
+    with pytest.raises(AssertionError, match="derived again"):
+        run_cost(RECIPES["small"], SUBJECT, {"B": 2, "D": 6})
+    note.write_bytes(b"{")
+    with pytest.warns(UserWarning, match="cannot be read"), pytest.raises(AssertionError, match="derived again"):
+        run_cost(RECIPES["small"], SUBJECT, sizes)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_what_a_count_found_is_kept(holds: bool) -> None:
+    assert confirmed(PARTS, {"B": 2}, lambda: holds) is holds
+    assert confirmed(PARTS, {"B": 2}, lambda: not holds) is holds
+    assert confirmed(PARTS, {"B": 3}, lambda: not holds) is not holds
 
 
 @pytest.mark.parametrize(

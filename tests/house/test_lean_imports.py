@@ -107,6 +107,25 @@ def test_help_imports_little(repository: Path) -> None:
     assert int(said.splitlines()[-1]) < HELP_MODULES
 
 
+OPTIMIZE = """
+import torch
+from porism.tasks.language.recipes import RECIPES
+from porism.training import optimizer
+from dataclasses import replace
+for name in ("adam", "adamw", "sgd"):
+    x = torch.nn.Parameter(torch.ones(3))
+    made = optimizer.make(replace(RECIPES["elman"], optimizer=name), [x], torch.device("cpu"))
+    made.zero_grad()
+    x.sum().backward()
+    made.step()
+    optimizer.load_state(made, optimizer.state_tensors(made))
+"""
+
+
+def test_an_optimizer_loads_no_compiler(repository: Path) -> None:
+    assert modules_after(repository / "src", OPTIMIZE, ("torch._dynamo", "torch._inductor")) == []
+
+
 def test_a_stranger_is_noticed(plant: Plant) -> None:
     package = {"porism/__init__.py": "import porism.training.loop, plotly", "porism/training/loop.py": ""}
     source = plant({**package, "plotly.py": "print('a word on the way')"})

@@ -62,3 +62,23 @@ def test_its_memory_comes_back_to_the_bit(name: str) -> None:
     step(resumed, after)
     step(resumed, after)
     assert torch.equal(straight.weight, resumed.weight)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD])
+def test_it_steps_as_torchs_own_to_the_bit(kind: type[torch.optim.Optimizer]) -> None:
+    recipe = override(RECIPE, [f"optimizer={kind.__name__.lower()}", "learning_rate=0.01", "weight_decay=0.1"])
+    own, expected = (nn.Parameter(torch.linspace(-1, 1, 7)) for _ in range(2))
+    makers = (
+        optimizer.make(recipe, [own], torch.device("cpu")),
+        kind([expected], lr=0.01, weight_decay=0.1, fused=True),  # type: ignore[call-arg]
+    )
+    for number in range(5):
+        for maker, x in zip(makers, (own, expected), strict=True):
+            maker.zero_grad()
+            (x.sin() * (number + 1)).sum().backward()  # type: ignore[no-untyped-call]
+            maker.step()
+    assert torch.equal(own, expected)
+    assert torch.is_grad_enabled()
+    memory = [optimizer.state_tensors(maker) for maker in makers]
+    assert memory[0].keys() == memory[1].keys()
+    assert all(torch.equal(memory[0][name], memory[1][name]) for name in memory[0])

@@ -6,20 +6,15 @@ that cannot be read is derived again and replaced, and a line says so.
 """
 
 import json
-import platform
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import cache
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
-import torch
 from sympy import Expr, Symbol
 
+from porism.costing.code_version import source_checksum, versions
 from porism.costing.cost import Cost
 from porism.costing.counting.conventions import DEFAULT_CONVENTIONS
 from porism.costing.counting.target import Target
@@ -28,15 +23,15 @@ from porism.costing.fitting.interpolate import Fitted
 from porism.costing.module_row import ModuleRow
 from porism.costing.subject import CostSubject
 from porism.errors import RunError
-from porism.files import cache_folder, sha256, sha256_of_json, write_atomically
+from porism.files import cache_folder, read_kept, sha256_of_json, write_kept
 
-FOLDER = "formulas"
+FOLDER, CONFIRMED = "formulas", "formulas/confirmed"
 COUNTED_WITH = ("torch", "sympy", "numpy", "numba", "transformers")
 MOST_KEPT = 500
-"""Files of some 20 kB each."""
-SOURCES = ("layers", "tasks", "costing")
-"""Folders of this package whose code decides a formula."""
-_LOADED_AT: float = import_module("porism.costing").LOADED_AT
+"""Files of some 20 kB each, and of a few bytes."""
+
+
+Kept = TypeVar("Kept")
 
 
 def cached(parts: Mapping[str, Any], subject: CostSubject, derive: Callable[[], Cost]) -> Cost:
@@ -44,73 +39,49 @@ def cached(parts: Mapping[str, Any], subject: CostSubject, derive: Callable[[], 
     file = file_of(parts)
     if file is None:
         return derive()
-    if (found := _read(file, subject)) is not None:
+    if (found := _read(file, lambda kept: _from_json(kept, subject))) is not None:
         return found
     cost = derive()
-    _write(file, cost)
+    _write(file, _to_json(cost), f"the formulas of {cost.name}")
     return cost
 
 
-def file_of(parts: Mapping[str, Any]) -> Path | None:
+def confirmed(parts: Mapping[str, Any], sizes: Mapping[str, int], count: Callable[[], bool]) -> bool:
+    """Whether the formulas under `parts` say at these sizes what a count says: kept, or counted now and kept."""
+    file = file_of({"formulas": parts, "at": dict(sizes)}, CONFIRMED)
+    if file is None:
+        return count()
+    if (kept := _read(file, bool)) is not None:
+        return kept
+    holds = count()
+    _write(file, holds, "a count")
+    return holds
+
+
+def file_of(parts: Mapping[str, Any], folder: str = FOLDER) -> Path | None:
     """Where the formulas of what `parts` tell are kept; None where the code they follow from is not known."""
-    source = _source()
+    source = source_checksum()
     if source is None:
         return None
-    key = {"parts": parts, "source": source, "counted with": _versions()}
-    return cache_folder() / FOLDER / f"{sha256_of_json(key)}.json"
+    key = {"parts": parts, "source": source, "counted with": versions(COUNTED_WITH)}
+    return cache_folder() / folder / f"{sha256_of_json(key)}.json"
 
 
-@cache
-def _source() -> str | None:
-    """The checksum of the code as it was loaded; None where that is not known."""
-    package = Path(__file__).parent.parent
-    files = sorted(path for folder in SOURCES for path in (package / folder).rglob("*.py"))
-    if not files or any(path.stat().st_mtime > _LOADED_AT for path in files):
-        return None  # in an archive, or edited since this process began
-    return sha256(b"".join(f"{path.relative_to(package)}\n".encode() + path.read_bytes() for path in files))
-
-
-@cache
-def _versions() -> dict[str, str]:
-    # Which kernels a CPU runs, and so what they keep, depends on its kind.
-    found = {"processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"}
-    for package in COUNTED_WITH:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = ""
-    return found
-
-
-def _write(file: Path, cost: Cost) -> None:
-    body = json.dumps(_to_json(cost), separators=(",", ":"))
+def _write(file: Path, content: Any, what: str) -> None:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps({"sha256": sha256(body.encode()), "body": body}).encode())
-        _forget_oldest(file.parent)
+        write_kept(file, content, MOST_KEPT)
     except (OSError, RunError) as error:
         warnings.warn(
-            f"cost: the formulas of {cost.name} cannot be kept in {file.parent}: {error.__cause__ or error}. "
+            f"cost: {what} cannot be kept in {file.parent}: {error.__cause__ or error}. "
             "Let PORISM_DATA or XDG_CACHE_HOME name a folder that can be written.",
             stacklevel=3,
         )
 
 
-def _forget_oldest(folder: Path) -> None:
-    """Every change of the code has files of its own, and those of old code are read by nobody."""
-    with suppress(FileNotFoundError):  # another process may do the same
-        for file in sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-MOST_KEPT]:
-            file.unlink()
-
-
-def _read(file: Path, subject: CostSubject) -> Cost | None:
+def _read(file: Path, made_of: Callable[[Any], Kept]) -> Kept | None:
     try:
-        content = json.loads(file.read_bytes())
-        if sha256(content["body"].encode()) != content["sha256"]:
-            raise ValueError("its checksum is another one")
-        return _from_json(json.loads(content["body"]), subject)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        content = read_kept(file)
+        return None if content is None else made_of(content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         warnings.warn(f"cost: {file} cannot be read ({error}) and is derived again.", stacklevel=3)
         return None

@@ -1,7 +1,9 @@
 """The optimizer a recipe asks for, and its learning rate as a plain function of the step."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
+from inspect import unwrap
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +12,9 @@ from torch.nn import Parameter
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from porism.runs.recipe import Recipe
+
+TOLD_TO_COMPILER = ("add_param_group", "load_state_dict", "state_dict", "step", "zero_grad")
+"""Methods of an optimizer that torch wraps for its compiler."""
 
 
 class ParameterGroup(NamedTuple):
@@ -29,9 +34,22 @@ def make(
     on_gpu = device.type == "cuda"
     chosen = _groups(recipe, parameters, device)
     if recipe.optimizer == "sgd":
-        return SGD(chosen, weight_decay=recipe.weight_decay, fused=not in_shards)
-    kind = Adam if recipe.optimizer == "adam" else AdamW
+        return _uncompiled(SGD)(chosen, weight_decay=recipe.weight_decay, fused=not in_shards)
+    kind = _uncompiled(Adam if recipe.optimizer == "adam" else AdamW)
     return kind(chosen, weight_decay=recipe.weight_decay, fused=True, capturable=on_gpu)
+
+
+@cache
+def _uncompiled(kind: Callable[..., Optimizer]) -> Callable[..., Optimizer]:
+    """The same optimizer without what torch says of it to its compiler.
+
+    To say it torch loads the compiler, as soon as an optimizer is made and as it steps: a second and more of every
+    training, in which nothing is compiled.
+    """
+    methods = {name: unwrap(getattr(kind, name)) for name in TOLD_TO_COMPILER}
+    # What wraps a step beside that is the mode it runs in.
+    methods["step"] = torch.no_grad()(methods["step"])
+    return type(kind.__name__, (kind,), methods)  # type: ignore[arg-type]
 
 
 def _groups(

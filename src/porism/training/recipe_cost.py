@@ -9,7 +9,7 @@ from torch import nn
 
 from porism.costing.cost import Cost
 from porism.costing.derive import derive
-from porism.costing.formula_cache import cached, file_of
+from porism.costing.formula_cache import cached, confirmed, file_of
 from porism.costing.subject import CostSubject
 from porism.runs.recipe import Recipe, unused_fields
 
@@ -84,11 +84,17 @@ def run_cost(recipe: Recipe, subject: CostSubject, sizes: Mapping[str, int]) -> 
 
 def _seen_to_hold(recipe: Recipe, subject: CostSubject, sizes: Mapping[str, int]) -> Cost:
     cost = _at(recipe_cost(recipe, subject), sizes)
-    here = cost.at()
-    if all(here[kind].label != "counted" for kind in ("parameters", "flops", "backward_flops")):
+    is_own = _is_own(subject.target)
+    if confirmed(_parts(recipe, subject), sizes, lambda: _holds(cost)) if is_own else _holds(cost):
         return cost
     numbers = replace(subject, fixed={**cost.fixed, **cost.sizes}, multiples={}, largest={})
     return _at(recipe_cost(recipe, numbers), sizes)
+
+
+def _holds(cost: Cost) -> bool:
+    """Whether its formulas say what is counted at its sizes."""
+    here = cost.at()
+    return all(here[kind].label != "counted" for kind in ("parameters", "flops", "backward_flops"))
 
 
 def _at(cost: Cost, sizes: Mapping[str, int]) -> Cost:

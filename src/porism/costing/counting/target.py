@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cached_property
 from math import prod
 from types import MethodType
 from typing import Any
@@ -135,7 +136,6 @@ class Target:
         self._known: dict[Sizes, list[dict[str, int]]] = {}
         self._drawn: set[Sizes] = set()
         self._latest: tuple[Sizes, Count] | None = None
-        self._mode = ShapeMode(allow_non_fake_inputs=True)
         self._hollow = self._emptied(self.target) if isinstance(self.target, nn.Module) else self.target
         if any(isinstance(module, torch.jit.ScriptModule) for module in _modules(self.target)):
             self._take_numbers("torch.jit holds its weights where none can be put in their place")
@@ -143,6 +143,11 @@ class Target:
                 raise DeviceError(
                     f"cost: {self.name} is a module of torch.jit and runs on a GPU only where there is one."
                 )
+
+    @cached_property
+    def _mode(self) -> ShapeMode:
+        # Torch loads its compiler to make one: seconds that formulas which were derived before do without.
+        return ShapeMode(allow_non_fake_inputs=True)
 
     @property
     def name(self) -> str:
