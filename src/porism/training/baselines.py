@@ -1,7 +1,8 @@
-"""Baselines of a task, measured once for all runs on the same data: of a process, and of processes side by side."""
+"""Baselines of a task, measured once for all runs on the same data: of a process, of processes side by side, and by the
+cache folder of later ones."""
 
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,13 +10,12 @@ import torch
 
 from porism.files import sha256, write_atomically
 from porism.runs.lock import Lock
+from porism.training.baseline_cache import Baselines, Key, keep_baselines, kept_baselines
 from porism.training.task import Task
 
-Baselines = dict[str, dict[str, dict[str, float]]]
-"""Name, then split, to metrics."""
 MOST_KEPT = 8
 MEASURED = "baselines.json"
-_known: dict[tuple[str, Hashable], Baselines] = {}
+_known: dict[Key, Baselines] = {}
 _shared: list[Path] = []
 """The folder that processes share, while there is one."""
 
@@ -32,7 +32,12 @@ def baselines_shared_in(folder: Path) -> Iterator[None]:
 
 def begin_baselines(task: Task) -> None:
     """Start what takes long of the baselines, where this process measures them; `baselines_of` waits for it."""
-    if (task.name, task.baselines_key()) not in _known and not _shared:
+    key = task.name, task.baselines_key()
+    if key in _known or _shared:
+        return
+    if (kept := kept_baselines(task, key)) is not None:
+        _remember(key, kept)
+    else:
         task.begin_baselines()
 
 
@@ -40,27 +45,36 @@ def baselines_of(task: Task) -> Baselines:
     """What simple models reach on the task's data. A comparison of ten models measures them once."""
     key = task.name, task.baselines_key()
     if key not in _known:
-        if len(_known) == MOST_KEPT:
-            _known.pop(next(iter(_known)))
-        _known[key] = _by_one_process(task, _shared[-1] / sha256(repr(key).encode())) if _shared else _measured(task)
+        _remember(key, _by_one_process(task, key, _shared[-1]) if _shared else _kept_or_measured(task, key))
     return _known[key]
 
 
-def _by_one_process(task: Task, folder: Path) -> Baselines:
+def _remember(key: Key, found: Baselines) -> None:
+    if len(_known) == MOST_KEPT:
+        _known.pop(next(iter(_known)))
+    _known[key] = found
+
+
+def _by_one_process(task: Task, key: Key, shared: Path) -> Baselines:
     """What the first process to come here measures; the others wait for it."""
+    folder = shared / sha256(repr(key).encode())
     folder.mkdir(exist_ok=True)
     lock = Lock(folder, wait=True)
     try:
         path = folder / MEASURED
         if not path.exists():
-            write_atomically(path, json.dumps(_measured(task)).encode())
+            write_atomically(path, json.dumps(_kept_or_measured(task, key)).encode())
         found: Baselines = json.loads(path.read_bytes())
         return found
     finally:
         lock.release()
 
 
-def _measured(task: Task) -> Baselines:
+def _kept_or_measured(task: Task, key: Key) -> Baselines:
+    if (kept := kept_baselines(task, key)) is not None:
+        return kept
     # What follows draws the same numbers, whether they are known already or not.
     with torch.random.fork_rng(devices=[]):
-        return task.baselines()
+        found = task.baselines()
+    keep_baselines(task, key, found)
+    return found

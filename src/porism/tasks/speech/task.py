@@ -223,7 +223,9 @@ class Speech(Task):
         return baseline_notes({split: len(self.recordings.splits[split]) for split in self.splits})
 
     def baselines_key(self) -> Hashable:
-        return super().baselines_key(), self.recipe.features
+        # Transcripts of train are guessed and its recordings compared as the recipe cuts and perturbs them.
+        recipe = self.recipe
+        return super().baselines_key(), recipe.features, recipe.max_target_length, recipe.speed_perturb
 
     def limit(self) -> dict[str, dict[str, float]]:
         return {split: {"loss": lowest_loss(self.recipe, len(SYMBOLS))} for split in self.splits}

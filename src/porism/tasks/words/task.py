@@ -30,7 +30,7 @@ from porism.tasks.words.data.batches import (
     seeded_generator,
 )
 from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
-from porism.tasks.words.data.evaluation_sets import evaluate
+from porism.tasks.words.data.evaluation_sets import checksum, evaluate
 from porism.tasks.words.data.vocabulary import WordCounts
 from porism.tasks.words.exhibits.estimators import EstimationError, estimation_errors, table
 from porism.tasks.words.exhibits.word_map import missing_package, word_map
@@ -280,7 +280,9 @@ class Words(Task):
     def baselines_key(self) -> Hashable:
         # gensim is trained by these, and PPMI is as wide.
         recipe = self.recipe
-        return super().baselines_key(), recipe.vector_size, recipe.negative, recipe.epochs, recipe.evaluation_data
+        sets = None if recipe.evaluation_data is None else checksum(Path(recipe.evaluation_data))
+        fields = (recipe.vector_size, recipe.window, recipe.negative, recipe.sample, recipe.epochs)
+        return super().baselines_key(), fields, sets
 
     @cached_property
     def _chunks(self) -> Chunks:

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from porism.errors import DataError, shown
+from porism.files import sha256_of_file, sha256_of_json
 from porism.runs.exhibits import Table
 from porism.tasks.blocks.download import COMPRESSED, read_content
 from porism.tasks.blocks.ranks import ranks
@@ -111,7 +112,7 @@ class EvaluationScores:
 
 def evaluate(folder: Path, words: Sequence[str], vectors: Tensor) -> EvaluationScores:
     """The scores of vectors (V, D) for V words on every known file of the folder."""
-    files = {name: file for name in (*SIMILARITIES, ANALOGIES) if (file := _kept(folder / name))}
+    files = _files(folder)
     if not files:
         raise DataError(
             f"{folder}: no evaluation set in it. Put {', '.join(SIMILARITIES)} or {ANALOGIES} there, plain, .gz or .xz."
@@ -120,6 +121,15 @@ def evaluate(folder: Path, words: Sequence[str], vectors: Tensor) -> EvaluationS
         tuple(similarity(files[name], words, vectors) for name in SIMILARITIES if name in files),
         analogies(files[ANALOGIES], words, vectors) if ANALOGIES in files else (),
     )
+
+
+def checksum(folder: Path) -> str:
+    """The sha256 of what `evaluate` reads."""
+    return sha256_of_json({name: sha256_of_file(file) for name, file in _files(folder).items()})
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {name: file for name in (*SIMILARITIES, ANALOGIES) if (file := _kept(folder / name))}
 
 
 def similarity(file: Path, words: Sequence[str], vectors: Tensor) -> Similarity:
