@@ -8,6 +8,7 @@ import pytest
 
 from porism.costing import code_version
 from porism.tasks.language import task as language
+from porism.tasks.language.baselines import baseline_cross_entropies
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.tasks.language.task import Language
 from porism.training import baseline_cache, baselines
@@ -27,17 +28,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Has an entry for each time that they are measured."""
-    measure, times = language.baseline_cross_entropies, list[int]()
+    times: list[int] = []
 
     def counted(*given: object) -> dict[str, dict[str, float]]:
         times.append(len(times))
-        return measure(*given)  # type: ignore[arg-type]
+        return baseline_cross_entropies(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(language, "baseline_cross_entropies", counted)
     return times
 
 
-def in_another_process(task: Language) -> baselines.Baselines:
+def in_another_process(task: Language) -> baseline_cache.Baselines:
     """What a process finds that begins now: it has nothing in memory."""
     baselines._known.clear()
     return baselines_of(task)
