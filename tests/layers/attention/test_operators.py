@@ -43,6 +43,7 @@ CALLS: dict[str, Callable[..., Any]] = {
         for dropout_p in (0.0, 0.5)
     },
     "taylor offset": lambda *x: taylor_attention(*x, pattern=CAUSAL, offset=-30),
+    "taylor fading": lambda q, k, v: taylor_attention(q, k, v, pattern=CAUSAL, log_decay=-k[..., 0].square()),
     "hybrid offset": lambda *x: hybrid_attention(*x, window_size=5, offset=150),
     "window offset": lambda *x: window_attention(*x, pattern=Pattern("sliding", 5), offset=4),
     "taylor decoded": lambda *x: decoded(taylor_decode, *x),
@@ -94,14 +95,25 @@ def test_an_operator_is_what_it_tells_torch(operator: Any, settings: tuple[Any, 
     # Operands that lie in memory as projections leave them.
     operands = [x.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in drawn(9)]
     padding = torch.rand(B, 9) < 0.3 if settings[-1] else None
-    torch.library.opcheck(operator, (*operands, padding, None, *settings), rtol=1e-6, atol=1e-6)
+    rest = (None, None) if operator is TAYLOR else (None,)
+    torch.library.opcheck(operator, (*operands, padding, *rest, *settings), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("returned", [False, True])
+def test_the_operator_tells_torch_of_keys_that_fade(returned: bool) -> None:
+    operands = [x.detach().requires_grad_() for x in drawn(9)]
+    # As a projection of tokens leaves it.
+    log_decay = (-torch.rand(B, 9, G)).mT.requires_grad_()
+    settings = ("rolled", 2, "causal", None, 0.5, 0, returned)
+    torch.library.opcheck(TAYLOR, (*operands, None, log_decay, None, *settings), rtol=1e-6, atol=1e-6)
 
 
 def test_the_operator_itself_is_differentiable_once() -> None:
     q, k, v = drawn(9, torch.float64)
 
     def answer() -> Tensor:
-        found: Tensor = TAYLOR(q, k, v, None, None, "rolled", 2, "causal", None, 0.5, 0, False)[0]
+        found: Tensor = TAYLOR(q, k, v, None, None, None, "rolled", 2, "causal", None, 0.5, 0, False)[0]
         return found
 
     wanted = taylor_attention(q, k, v, pattern=CAUSAL, scale=0.5)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from porism.errors import ShapeError
+from porism.layers.attention.decay import DecayGate
 from porism.layers.attention.masks import check_mask, is_causal_mask, is_finite, is_looked_at, padding_of
 from porism.layers.attention.method import Method
 from porism.layers.attention.pattern import FULL, Pattern
@@ -58,6 +59,7 @@ class Heads(nn.Module):
     order: int | None = None
     window_size: int | None = None
     feature_map: str | None = None
+    gate: DecayGate | None
 
     q_proj_weight: nn.Parameter
     k_proj_weight: nn.Parameter
@@ -133,6 +135,7 @@ class Heads(nn.Module):
         self.bias_k = parameter(1, 1, G * D) if add_bias_kv else None
         self.bias_v = parameter(1, 1, G * H) if add_bias_kv else None
         self._set_scale(1.0 if qk_norm else scale)
+        self.gate = None
         self.reset_parameters()
 
     def _set_scale(self, scale: float | Tensor | None) -> None:
@@ -198,7 +201,9 @@ class Heads(nn.Module):
         if need_weights and cu_seqlens is not None:
             raise ShapeError("attention: cu_seqlens came with need_weights. Pad the sequences with key_padding_mask.")
         padding = {"key_padding_mask": key_padding_mask, "pads_are_finite": finite}
-        request = self._request(q, k, v, attn_mask, is_causal, cu_seqlens=cu_seqlens, **padding)
+        log_decay = None if self.gate is None else self.gate(key, key_padding_mask)
+        options = {"cu_seqlens": cu_seqlens, "log_decay": log_decay, **padding}
+        request = self._request(q, k, v, attn_mask, is_causal, **options)
         self.observe(request)
         weights = None
         if need_weights:
@@ -224,7 +229,8 @@ class Heads(nn.Module):
         """
         self._check_inputs(input, input, input)
         q, k, v = self._heads(self._products(input, input, input))
-        request = self._request(q, k, v, None, True, decoding=True)
+        log_decay = None if self.gate is None else self.gate(input)
+        request = self._request(q, k, v, None, True, log_decay=log_decay, decoding=True)
         heads, state = self.method.decode(request, self.initial_state(request) if state is None else state)
         return self._join(heads, unbatched=input.dim() == 2), state
 

@@ -58,6 +58,8 @@ class AttentionRequest:
     window_size: int | None
     """The keys near a query for which the exponential has to be exact all the same"""
     feature_map: str | None
+    log_decay: Tensor | None = None
+    """(B, G, S), what the logarithm of a weight loses at a step, 0 for a pad; None where nothing fades"""
 
     @classmethod
     def make(
@@ -78,6 +80,7 @@ class AttentionRequest:
         order: int | None = None,
         window_size: int | None = None,
         feature_map: str | None = None,
+        log_decay: Tensor | None = None,
         decoding: bool = False,
         pads_are_finite: bool = False,
         layer: str = "attention",
@@ -118,6 +121,8 @@ class AttentionRequest:
             _check_packed(layer, q, k, key_padding_mask, attn_mask, offset)
         if decoding:
             _check_decoding(layer, q, k, pattern)
+        if log_decay is not None:
+            log_decay = _decay(layer, log_decay, q, k, pattern, offset, key_padding_mask)
         q, factor = _scaled(layer, q, scale)
         return cls(
             q=readable(q),
@@ -133,6 +138,7 @@ class AttentionRequest:
             order=order,
             window_size=window_size,
             feature_map=feature_map,
+            log_decay=log_decay,
         )
 
     def sizes(self) -> "RequestSizes":
@@ -168,7 +174,8 @@ class AttentionRequest:
             return self, _unchanged
         borders = self.cu_seqlens
         (q, padding), (k, _), (v, _) = (unpack(x, borders) for x in (self.q, self.k, self.v))
-        batch = replace(self, q=q, k=k, v=v, key_padding_mask=padding, cu_seqlens=None)
+        log_decay = None if self.log_decay is None else unpack(self.log_decay.unsqueeze(-1), borders)[0].squeeze(-1)
+        batch = replace(self, q=q, k=k, v=v, key_padding_mask=padding, log_decay=log_decay, cu_seqlens=None)
         return batch, lambda answer: pack(answer, borders)
 
     def dense_mask(self) -> Mask | None:
@@ -376,3 +383,30 @@ def _check_decoding(layer: str, q: Tensor, k: Tensor, pattern: Pattern) -> None:
             f"{layer}: decoding takes a key for each new token, and {q.shape[2]} queries came with {k.shape[2]} keys. "
             "Give those of the new tokens only: the state has the others."
         )
+
+
+def _decay(
+    layer: str, log_decay: Tensor, q: Tensor, k: Tensor, pattern: Pattern, offset: int, padding: Tensor | None
+) -> Tensor:
+    """(B, G, S), 0 for pads, from what is given for each key head or for each of its steps too; or a refusal."""
+    check_operands(layer, log_decay=log_decay)
+    B, G, S = k.shape[:3]
+    if log_decay.device != k.device:
+        raise ShapeError(
+            f"{layer}: log_decay is on {log_decay.device}, key on {k.device}, expected one device. "
+            f"Move it with log_decay.to({str(k.device)!r})."
+        )
+    if tuple(log_decay.shape) not in ((G,), (B, G, S)):
+        raise ShapeError(
+            f"{layer}: log_decay is {tuple(log_decay.shape)}, expected {(G,)}, one for each key head, or {(B, G, S)}, "
+            "one for each of its steps too."
+        )
+    if pattern.kind != "causal" or offset or q.shape[2] != S:
+        raise ShapeError(
+            f"{layer}: log_decay came with a {pattern.kind} pattern, offset {offset}, {q.shape[2]} queries and {S} "
+            "keys, expected a causal pass over as many queries as keys, since keys fade from step to step. "
+            "Set is_causal=True."
+        )
+    steps = log_decay.to(torch.promote_types(log_decay.dtype, torch.float32))
+    steps = steps if steps.dim() == 3 else steps[:, None].expand(B, G, S)
+    return steps if padding is None else steps.masked_fill(padding[:, None], 0)

@@ -13,7 +13,7 @@ from torch import Tensor
 from porism.layers.attention.hybrid.kernels.cpu import Passed, exact, fading, logits, near_logits, prepared, series
 from porism.layers.attention.hybrid.kernels.spans import FarKeys, HybridSettings, Sights, between, leaving, scans, spans
 from porism.layers.attention.taylor.feature_maps import FeatureMap
-from porism.layers.attention.taylor.gradient import reaches_keys
+from porism.layers.attention.taylor.gradient import KeyGradient, reaches_keys
 from porism.layers.attention.taylor.kernels.cpu import Division, Operands, fold
 
 
@@ -47,23 +47,23 @@ def gradient(
     dstate = operands.first_state(phi.count, dlast if settings.return_state else None)
     T, S = q.shape[2], k.shape[2]
     # Sums over many pairs, so in full precision.
-    dq, dk, dv = (torch.zeros_like(x, dtype=operands.dtype) for x in (q, k, v))
-    d = HybridGradient(dq, dk, dv, dstate)
+    dq, reached = torch.zeros_like(q, dtype=operands.dtype), KeyGradient(operands)
     for queries in spans(T):
         keys = between(settings, queries, S)
         if keys.stop > keys.start:
             g = _reaches_sums(dO, passed, operands, division, queries)
-            _pairs_back(g, passed, operands, settings, sights, queries, keys, d)
+            _pairs_back(g, passed, operands, settings, sights, queries, keys, dq, reached)
     earlier, *ahead = scans(settings, T, S, resumed=first is not None)
     if settings.return_state:
         # The keys that no query of these read were folded into the state that was returned.
         folded = earlier[-1].fresh.stop if earlier else 0
-        reaches_keys(operands, phi, dstate, slice(folded, leaving(settings, S)), d.k, d.v)
-    _scan_back(dO, passed, operands, division, phi, earlier, state, dstate, d)
+        reaches_keys(operands, phi, dstate, slice(folded, leaving(settings, S)), reached)
+    _scan_back(dO, passed, operands, division, phi, earlier, state, dstate, dq, reached)
     for scan in ahead:
-        _scan_back(dO, passed, operands, division, phi, scan, torch.zeros_like(state), torch.zeros_like(state), d)
+        none, dnone = torch.zeros_like(state), torch.zeros_like(state)
+        _scan_back(dO, passed, operands, division, phi, scan, none, dnone, dq, reached)
     dfirst = dstate.new_empty(0) if first is None else dstate
-    return HybridGradient(dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dfirst)
+    return HybridGradient(dq.to(q.dtype), reached.k.to(k.dtype), reached.v.to(v.dtype), dfirst)
 
 
 def _reaches_sums(dO: Tensor, passed: Passed, operands: Operands, division: Division, queries: slice) -> Tensor:
@@ -83,7 +83,8 @@ def _pairs_back(
     sights: Sights,
     queries: slice,
     keys: slice,
-    d: HybridGradient,
+    dq: Tensor,
+    reached: KeyGradient,
 ) -> None:
     """What pairs that were looked at one by one send to their query, key and value."""
     x, y, u = operands.queries(queries), operands.keys(keys), operands.values(keys)
@@ -95,11 +96,11 @@ def _pairs_back(
     near, faded = exact(near_logits(s, sight), m), fading(m)
     ds = dw * (near + series(s, sight, settings.order - 1, faded)).view_as(dw)
     # dq_i = sum of ds_ij k_j, dk_j = sum of ds_ij q_i
-    _add_queries(operands, d.q, queries, y @ ds.mT)
-    operands.add_keys(d.k, keys, x @ ds)
+    _add_queries(operands, dq, queries, y @ ds.mT)
+    operands.add_keys(reached.k, keys, x @ ds)
     # du_j = sum of w_ij g_i
     w = near.add_(series(s, sight, settings.order, faded)).view_as(dw)
-    operands.add_values(d.v, keys, w.mT @ g)
+    reached.add_values(keys, w.mT @ g)
 
 
 def _scan_back(
@@ -111,7 +112,8 @@ def _scan_back(
     scan: list[FarKeys],
     state: Tensor,
     dstate: Tensor,
-    d: HybridGradient,
+    dq: Tensor,
+    reached: KeyGradient,
 ) -> None:
     """What the sums over far keys send: to queries along the scan, to keys and values on the way back."""
     for step in scan:
@@ -119,12 +121,12 @@ def _scan_back(
         g = _reaches_far_sums(dO, passed, operands, division, step.queries)
         # dphi(q_i) = sum of phi(k_j) (u_j . g_i)                 the sum over keys is the state
         dx = phi.pull_back(operands.queries(step.queries), state @ g.mT)
-        _add_queries(operands, d.q, step.queries, dx)
+        _add_queries(operands, dq, step.queries, dx)
     for step in reversed(scan):
         g = _reaches_far_sums(dO, passed, operands, division, step.queries)
         # dstate += sum of phi(q_i) g_i                            over the queries that read the state
         torch.baddbmm(dstate, phi(operands.queries(step.queries)), g, out=dstate)
-        reaches_keys(operands, phi, dstate, step.fresh, d.k, d.v)
+        reaches_keys(operands, phi, dstate, step.fresh, reached)
 
 
 def _reaches_far_sums(dO: Tensor, passed: Passed, operands: Operands, division: Division, queries: slice) -> Tensor:

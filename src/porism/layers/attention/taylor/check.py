@@ -34,6 +34,8 @@ def cases(seed: int) -> Iterator[GradientCase]:
     # The first text has no key at all, and the first query of the second none that it may look at.
     padding = torch.tensor([[True] * 7, [True, False, False, True, False, False, True]])
     yield _case(draw, "padded", CAUSAL, padding=padding)
+    yield _case(draw, "fading", CAUSAL, sizes=CheckSizes(5, 5, A=4), fades=True)
+    yield _case(draw, "fading, padded", CAUSAL, padding=padding, fades=True)
 
 
 def _case(
@@ -44,27 +46,42 @@ def _case(
     map: str | None = None,
     sizes: CheckSizes = SIZES,
     padding: Tensor | None = None,
+    fades: bool = False,
 ) -> GradientCase:
     at, dz = sizes.draw(draw)
+    if fades:
+        steps = -torch.rand(at["k"].shape[:3], generator=draw, dtype=dz.dtype)
+        at["log_decay"] = steps if padding is None else steps.masked_fill(padding[:, None], 0)
+    options: dict[str, Any] = {
+        "order": order,
+        "feature_map": map,
+        "pattern": pattern,
+        "scale": SCALE,
+        "key_padding_mask": padding,
+    }
 
-    def weighted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        answer = naive.taylor_attention(
-            q, k, v, order=order, feature_map=map, pattern=pattern, scale=SCALE, key_padding_mask=padding
-        )
-        return (answer * dz).sum()
+    def weighted(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None = None) -> Tensor:
+        return (naive.taylor_attention(q, k, v, **options, log_decay=log_decay) * dz).sum()
 
     settings = SeriesSettings(choose_map(map, order), order, pattern, SCALE)
     answer, totals, _ = forward(settings, **at, key_padding=padding)
-    hand = gradient(settings, dz, None, **at, key_padding=padding, first=None, answer=answer, totals=totals)
-    return GradientCase(name, weighted, at, {"q": hand.q, "k": hand.k, "v": hand.v})
+    given: dict[str, Any] = {"log_decay": None, **at}
+    hand = gradient(settings, dz, None, **given, key_padding=padding, first=None, answer=answer, totals=totals)
+    by_name = hand._asdict()
+    if padding is not None and fades:
+        # A step that a pad does not make has no gradient.
+        by_name["log_decay"] = hand.log_decay.masked_fill(padding[:, None], 0)
+    return GradientCase(name, weighted, at, {part: by_name[part] for part in at})
 
 
 def kernel_cases(seed: int) -> Iterator[KernelCase]:
     draw = torch.Generator().manual_seed(seed)
-    for name, pattern in (("causal", CAUSAL), ("full", FULL)):
+    for name, pattern in (("causal", CAUSAL), ("full", FULL), ("fading", CAUSAL)):
         sizes = {"q": (1, 2, 65, 8), "k": (1, 1, 65, 8), "v": (1, 1, 65, 7)}
         at = {part: torch.randn(size, generator=draw) for part, size in sizes.items()}
         options: dict[str, Any] = {"pattern": pattern, "scale": SCALE}
+        if name == "fading":
+            options["log_decay"] = -torch.rand((1, 1, 65), generator=draw)
         yield KernelCase(
             name, partial(taylor_attention, **options), partial(naive.taylor_attention, order=2, **options), at
         )

@@ -48,6 +48,7 @@ def taylor_attention(
     order: int = ...,
     feature_map: str | None = ...,
     allow_odd: bool = ...,
+    log_decay: Tensor | None = ...,
     initial_state: TaylorState | None = ...,
     output_final_state: Literal[False] = ...,
 ) -> Tensor: ...
@@ -71,6 +72,7 @@ def taylor_attention(
     order: int = ...,
     feature_map: str | None = ...,
     allow_odd: bool = ...,
+    log_decay: Tensor | None = ...,
     initial_state: TaylorState | None = ...,
     output_final_state: Literal[True],
 ) -> tuple[Tensor, TaylorState]: ...
@@ -93,6 +95,7 @@ def taylor_attention(
     order: int = 2,
     feature_map: str | None = None,
     allow_odd: bool = False,
+    log_decay: Tensor | None = None,
     initial_state: TaylorState | None = None,
     output_final_state: bool = False,
 ) -> Tensor | tuple[Tensor, TaylorState]:
@@ -115,6 +118,8 @@ def taylor_attention(
     - `order`: K, even; an odd one needs `allow_odd`, since its weights can turn negative
     - `feature_map`: "rolled" (order 2, the fastest), "exact" (any order, the fewest features), "ordered" or "diagonal",
       which books give; see taylor/feature_maps.py. By default rolled at order 2 and exact above
+    - `log_decay`: (G,) for each key head, or (B, G, S) for each of its steps too: a weight is multiplied by exp of the
+      sum of those from the key, without it, to the query, so that keys fade. Causal passes only; a pad is no step
     - `initial_state`: sums over keys before these, which every query attends to too; `output_final_state` asks for
       those sums after these
 
@@ -140,6 +145,7 @@ def taylor_attention(
         offset=offset,
         order=order,
         feature_map=feature_map,
+        log_decay=log_decay,
         layer="taylor",
     )
     check_request(request)
@@ -160,6 +166,7 @@ def taylor_decode(
     scale: float | Tensor | None = None,
     key_padding_mask: Tensor | None = None,
     allow_odd: bool = False,
+    log_decay: Tensor | None = None,
 ) -> tuple[Tensor, TaylorState]:
     """New tokens that continue a text: what the whole text in one causal pass would answer for them, and the state.
 
@@ -169,7 +176,8 @@ def taylor_decode(
     >>> state.sums.shape                                                # as large after ten tokens as after a million
     torch.Size([2, 8, 161, 16])
 
-    Gradients flow through the state too. `key_padding_mask` is that of the new tokens, (B, T).
+    Gradients flow through the state too. `key_padding_mask` is that of the new tokens, (B, T), and `log_decay` theirs
+    as well.
     """
     check_order(order, allow_odd)
     request = AttentionRequest.make(
@@ -181,6 +189,7 @@ def taylor_decode(
         key_padding_mask=key_padding_mask,
         order=order,
         feature_map=feature_map,
+        log_decay=log_decay,
         decoding=True,
         layer="taylor",
     )
@@ -215,7 +224,8 @@ class Taylor(Method):
         if state is not None:
             check_state(state, request.k, request.v, settings.order, settings.map)
         q, k, v = request.q, request.k, request.v
-        if state is not None and kernels.decodes(settings, q, k, v, state.sums, state.weights):
+        fades = request.log_decay is not None
+        if state is not None and not fades and kernels.decodes(settings, q, k, v, state.sums, state.weights):
             passed = settings, q, k, v, request.key_padding_mask, state.sums, state.weights
             answer, sums, weights = kernels.decode(*passed)
             return answer, TaylorState(sums, weights, settings.order, settings.map)
@@ -287,17 +297,23 @@ def _attend(
         check_state(state, k, v, settings.order, settings.map)
     first = None if state is None else state.joined().flatten(0, 1)
     with without_autocast(q):
-        answer, last = series(q, k, v, request.key_padding_mask, first, settings)
+        answer, last = series(q, k, v, request.key_padding_mask, request.log_decay, first, settings)
     if not output_final_state:
         return answer, None
     return answer, TaylorState.split(last.unflatten(0, k.shape[:2]), settings.order, settings.map)
 
 
 def series(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, settings: SeriesSettings
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    log_decay: Tensor | None,
+    first: Tensor | None,
+    settings: SeriesSettings,
 ) -> tuple[Tensor, Tensor]:
     """The answer and the last state, from the first one (N, M, H+1) if there is one."""
-    answer, _, last = call(OPERATOR, TaylorFunction, q, k, v, key_padding, first, *_flat(settings))
+    answer, _, last = call(OPERATOR, TaylorFunction, q, k, v, key_padding, log_decay, first, *_flat(settings))
     return answer, last
 
 
@@ -309,8 +325,8 @@ class TaylorFunction(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         answer, totals, _ = output
-        ctx.settings, ctx.watch = inputs[5:], watch_of(answer)
-        ctx.save_for_backward(*inputs[:5], answer if ctx.watch is None else answer.data, totals)
+        ctx.settings, ctx.watch = inputs[6:], watch_of(answer)
+        ctx.save_for_backward(*inputs[:6], answer if ctx.watch is None else answer.data, totals)
         ctx.mark_non_differentiable(totals)
         ctx.set_materialize_grads(False)
 
@@ -322,8 +338,9 @@ class TaylorFunction(Function):
             if ctx.watch is not None and ctx.watch.changed:
                 answer, _, _ = TaylorFunction.forward(*operands, *ctx.settings)
             args = dz, dlast, *operands, answer, totals, *ctx.settings
-            dq, dk, dv, dfirst = call_backward(TaylorBackward, *args)
-        return dq, dk, dv, None, None if operands[4] is None else dfirst, *(None,) * len(ctx.settings)
+            dq, dk, dv, *rest = call_backward(TaylorBackward, *args)
+        dlog_decay, dfirst = (None if x is None else dx for x, dx in zip(operands[4:], rest, strict=True))
+        return dq, dk, dv, None, dlog_decay, dfirst, *(None,) * len(ctx.settings)
 
 
 class TaylorBackward(BackwardFunction):
@@ -348,39 +365,52 @@ def _pattern(kind: str, window: int | None) -> Pattern:
 
 
 def _forward(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, *flat: Any
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    log_decay: Tensor | None,
+    first: Tensor | None,
+    *flat: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    answer, totals, last = cpu.forward(_settings(*flat), q, k, v, key_padding, first)
+    answer, totals, last = cpu.forward(_settings(*flat), q, k, v, key_padding, log_decay, first)
     # No view, so that autograd lets users change it in place.
     return answer.data, totals, last
 
 
 def _forward_on_device(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None, *flat: Any
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    log_decay: Tensor | None,
+    first: Tensor | None,
+    *flat: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     settings = _settings(*flat)
-    if not kernels.serves(settings, q, k, v):
-        return _forward(q, k, v, key_padding, first, *flat)
+    if log_decay is not None or not kernels.serves(settings, q, k, v):
+        return _forward(q, k, v, key_padding, log_decay, first, *flat)
     answer, totals, last = kernels.forward(settings, q, k, v, key_padding, first)
     return answer.data, totals, last
 
 
 def _backward(dz: Tensor, dlast: Tensor | None, *rest: Any) -> SeriesGradient:
-    q, k, v, key_padding, first, answer, totals, *flat = rest
-    return gradient(_settings(*flat), dz, dlast, q, k, v, key_padding, first, answer, totals)
+    q, k, v, key_padding, log_decay, first, answer, totals, *flat = rest
+    return gradient(_settings(*flat), dz, dlast, q, k, v, key_padding, log_decay, first, answer, totals)
 
 
 def _backward_on_device(
     dz: Tensor, dlast: Tensor | None, q: Tensor, k: Tensor, v: Tensor, *rest: Any
 ) -> SeriesGradient:
-    key_padding, first, answer, totals, *flat = rest
+    key_padding, log_decay, first, answer, totals, *flat = rest
     settings = _settings(*flat)
-    backward = kernels.backward if kernels.serves(settings, q, k, v) else gradient
-    return backward(settings, dz, dlast, q, k, v, key_padding, first, answer, totals)
+    if log_decay is not None or not kernels.serves(settings, q, k, v):
+        return gradient(settings, dz, dlast, q, k, v, key_padding, log_decay, first, answer, totals)
+    return kernels.backward(settings, dz, dlast, q, k, v, key_padding, first, answer, totals)
 
 
 def _outline(
-    q: Tensor, k: Tensor, v: Tensor, key_padding: Any, first: Any, map: str, order: int, *rest: Any
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Any, log_decay: Any, first: Any, map: str, order: int, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     B, A, T, H = *q.shape[:3], v.shape[3]
     exact = torch.promote_types(q.dtype, torch.float32)
@@ -396,15 +426,22 @@ def backward_outline(dz: Tensor, dlast: Any, q: Tensor, k: Tensor, v: Tensor, *r
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), state
 
 
-def _flops(q: Any, k: Any, v: Any, key_padding: Any, first: Any, *flat: Any, **_: Any) -> int:
+def _backward_outline(
+    dz: Tensor, dlast: Any, q: Tensor, k: Tensor, v: Tensor, key_padding: Any, log_decay: Any, *rest: Any
+) -> tuple[Tensor, ...]:
+    dq, dk, dv, dstate = backward_outline(dz, dlast, q, k, v, key_padding, *rest)
+    return dq, dk, dv, q.new_empty(0) if log_decay is None else log_decay.new_empty(log_decay.shape), dstate
+
+
+def _flops(q: Any, k: Any, v: Any, key_padding: Any, log_decay: Any, first: Any, *flat: Any, **_: Any) -> int:
     return sum(cpu.products(_settings(*flat), q, k, v))
 
 
 def _backward_flops(dz: Any, dlast: Any, q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> int:
-    return cpu.products(_settings(*rest[4:]), q, k, v).backward()
+    return cpu.products(_settings(*rest[5:]), q, k, v).backward()
 
 
-_OPERANDS = "Tensor q, Tensor k, Tensor v, Tensor? key_padding, Tensor? first"
+_OPERANDS = "Tensor q, Tensor k, Tensor v, Tensor? key_padding, Tensor? log_decay, Tensor? first"
 _SETTINGS = "str map, int order, str kind, int? window, float scale, int offset, bool return_state"
 
 OPERATOR = register(
@@ -412,9 +449,9 @@ OPERATOR = register(
 )
 BACKWARD_OPERATOR = register(
     f"taylor_backward(Tensor dz, Tensor? dlast, {_OPERANDS}, Tensor answer, Tensor totals, {_SETTINGS}) "
-    "-> (Tensor, Tensor, Tensor, Tensor)",
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     _backward,
-    backward_outline,
+    _backward_outline,
     _backward_flops,
     _backward_on_device,
 )

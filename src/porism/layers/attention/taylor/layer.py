@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from porism.layers.attention.decay import DecayGate, Fading, check_decay
 from porism.layers.attention.heads import Heads, refuse_added_keys
 from porism.layers.attention.pattern import FULL, Pattern
 from porism.layers.attention.request import AttentionRequest
@@ -30,6 +31,9 @@ class TaylorAttention(Heads):
 
     - `order`, `feature_map`, `allow_odd`: see `taylor_attention`
     - `pattern`: full, causal or block-causal; `is_causal` makes a full one causal
+    - `decay`: how keys fade from step to step, in causal passes: "head" learns a factor for each key head, "token" one
+      for each step too, a gate sigmoid(x W + b) of the token there. By default they do not. Nothing is measured against
+      softmax then, and a GPU computes it by torch's operators
 
     `Heads` lists the other options. There is no dropout of weights, since no single weight is ever there. The state of
     `decode` is a `TaylorState`.
@@ -64,6 +68,7 @@ class TaylorAttention(Heads):
         pattern: Pattern | None = None,
         allow_odd: bool = False,
         warn_above: float | None = 0.05,
+        decay: Fading | None = None,
     ) -> None:
         refuse_weights("taylor", dropout, name="dropout")
         refuse_added_keys("TaylorAttention", add_bias_kv, add_zero_attn)
@@ -72,6 +77,7 @@ class TaylorAttention(Heads):
         check_limit("warn_above", warn_above)
         pattern = FULL if pattern is None else pattern
         check_pattern(pattern)
+        check_decay(decay)
         super().__init__(
             embed_dim,
             num_heads,
@@ -95,19 +101,23 @@ class TaylorAttention(Heads):
         self.pattern = pattern
         self.allow_odd = allow_odd
         self.watch = None if warn_above is None else Watch(warn_above)
+        if decay is not None:
+            self.gate = DecayGate(decay, self.num_kv_heads, self.kdim, batch_first, device, dtype)
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
         if self.temperature is not None:
             nn.init.constant_(self.temperature, STARTING_DEVIATION * self.head_dim**0.5)
+        if self.gate is not None:
+            self.gate.reset_parameters()
 
     def observe(self, request: AttentionRequest) -> None:
         """Measures how far the answer is from softmax's, now and then, and warns."""
-        if self.watch is not None and self.watch.is_due(request.q):
+        if self.watch is not None and request.log_decay is None and self.watch.is_due(request.q):
             self.watch.judge(request_error(request, limit=self.watch.limit), self.order)
 
     def kernel_for(self, q: Tensor) -> str:
-        return kernel_in_use(q, self.v_head_dim, self.order, self.feature_map)
+        return "torch" if self.gate is not None else kernel_in_use(q, self.v_head_dim, self.order, self.feature_map)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, order={self.order}, feature_map={self.feature_map!r}, {self.pattern}"

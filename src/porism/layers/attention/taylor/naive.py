@@ -28,10 +28,13 @@ def taylor_attention(
     scale: float | None = None,
     key_padding_mask: Tensor | None = None,
     offset: int = 0,
+    log_decay: Tensor | None = None,
 ) -> Tensor:
     """z_i = sum of w_ij v_j / sum of w_ij over the keys j that query i attends to; 0 where there are none.
 
-    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H), key_padding (B, S) -> (B, A, T, H).
+    With a decay a weight is multiplied by that of every step from key j, without it, to query i. A pad is no step.
+
+    Shapes: q (B, A, T, D), k (B, G, S, D), v (B, G, S, H), key_padding (B, S), log_decay (B, G, S) -> (B, A, T, H).
     """
     A, T, S = q.shape[1], q.shape[2], k.shape[2]
     k, v = share(k, A), share(v, A)
@@ -39,4 +42,8 @@ def taylor_attention(
     if key_padding_mask is not None:
         seen = seen & ~key_padding_mask[:, None, None, :]
     w = weights(scale_of(q, scale) * q, k, order, feature_map) * seen
+    if log_decay is not None:
+        steps = log_decay if key_padding_mask is None else log_decay.masked_fill(key_padding_mask[:, None], 0)
+        total = share(steps.cumsum(2).unsqueeze(-1), A)
+        w = w * torch.where(seen, total - total.mT, 0).exp()
     return w @ v / torch.where(seen.any(-1, keepdim=True), w.sum(-1, keepdim=True), 1)

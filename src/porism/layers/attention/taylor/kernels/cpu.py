@@ -13,7 +13,8 @@ from torch import Tensor
 
 from porism.layers.attention.pattern import Pattern
 from porism.layers.attention.taylor.feature_maps import MAPS, FeatureMap, feature_map
-from porism.layers.attention.taylor.kernels.spans import Masks, pieces, spans
+from porism.layers.attention.taylor.kernels.decay import Decay
+from porism.layers.attention.taylor.kernels.spans import Masks, Span, pieces, spans
 from porism.layers.operands import has_values
 
 BEYOND = 2**62
@@ -24,15 +25,25 @@ class Operands:
     """q (B, A, T, D) times the scale, k (B, G, S, D), and v (B, G, S, H) with a one beside each value: [v, 1].
 
     The column of ones turns the sum of weights into one more column of the sum of values. A key that is only padding
-    has zeros in all of them, and so no part in any sum. Numbers are float32 or better.
+    has zeros in all of them, and so no part in any sum. Numbers are float32 or better. `log_decay` (B, G, S) says how
+    keys fade, None that they do not.
     """
 
-    def __init__(self, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, scale: float) -> None:
+    def __init__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        key_padding: Tensor | None,
+        scale: float,
+        log_decay: Tensor | None = None,
+    ) -> None:
         self.q, self.k, self.v, self.scale = q, k, v, scale
         self.dtype = torch.promote_types(q.dtype, torch.float32)
         (self.B, self.G, self.S), self.H = k.shape[:3], v.shape[3]
         self.R = q.shape[1] // self.G
         self.kept = None if key_padding is None else ~key_padding
+        self.decay = None if log_decay is None else Decay(log_decay, self.dtype)
 
     @property
     def no_columns(self) -> Tensor:
@@ -118,6 +129,16 @@ class Operands:
         place = x[:, :, tokens]
         place.add_(rows)
 
+    def faded(self, span: Span) -> Tensor | None:
+        """What is left of the state of a span at each of its queries, (N, R n, 1); None where nothing fades."""
+        if self.decay is None:
+            return None
+        return self.decay.since(span.fresh.stop - 1, span.queries).repeat(1, self.R, 1)
+
+    def limits(self, span: Span, mask: Tensor) -> Tensor:
+        """What weights `by_head` of a span are multiplied by: its mask, and how its keys have faded at its queries."""
+        return mask if self.decay is None else self.decay.between(span.queries, span.masked, mask)
+
     def by_head(self, w: Tensor) -> Tensor:
         """Weights (N, R n, m) as (N, R, n, m), a view."""
         return w.view(w.shape[0], self.R, w.shape[1] // self.R, w.shape[2])
@@ -200,10 +221,16 @@ class SeriesSettings(NamedTuple):
 
 
 def prepared(
-    settings: SeriesSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
+    settings: SeriesSettings,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    log_decay: Tensor | None,
+    first: Tensor | None,
 ) -> tuple[Operands, FeatureMap, Division]:
     """What both passes read, and how."""
-    operands = Operands(q, k, v, key_padding, settings.scale)
+    operands = Operands(q, k, v, key_padding, settings.scale, log_decay)
     phi = feature_map(settings.map, settings.order, operands.no_columns)
     return operands, phi, Division(operands, settings.pattern, settings.offset, phi.is_positive, first)
 
@@ -214,13 +241,15 @@ def forward(
     k: Tensor,
     v: Tensor,
     key_padding: Tensor | None = None,
+    log_decay: Tensor | None = None,
     first: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The answer (B, A, T, H), each query's sum of weights (B, A, T, 1), and the last state (N, M, H+1).
 
-    That sums over all keys, after those of the `first` one; it is empty unless it is to be returned.
+    That sums over all keys, after those of the `first` one; it is empty unless it is to be returned. `log_decay` is
+    (B, G, S), 0 for a pad; keys fade in causal passes over as many queries as keys only.
     """
-    operands, phi, division = prepared(settings, q, k, v, key_padding, first)
+    operands, phi, division = prepared(settings, q, k, v, key_padding, log_decay, first)
     state = operands.first_state(phi.count, first)
     (B, A, T, _), S, H = q.shape, k.shape[2], operands.H
     # Tokens before heads in memory, as a projection after it reads them.
@@ -234,10 +263,13 @@ def forward(
         x = operands.queries(span.queries)
         # sum of w_ij [v_j, 1] = phi(q_i) . sum of phi(k_j) [v_j, 1]
         sums = phi(x).mT @ state
+        if (faded := operands.faded(span)) is not None:
+            # but exp(L_i - L_j) w_ij: the state has faded up to the span's first query
+            sums.mul_(faded)
         if span.has_masked:
             # and w_ij as it is for the keys that only some queries of the span look at
             w = phi.weights(x, operands.keys(span.masked))
-            operands.by_head(w).mul_(masks.of(span))
+            operands.by_head(w).mul_(operands.limits(span, masks.of(span)))
             torch.baddbmm(sums, w, operands.values(span.masked), out=sums)
         # z_i = sum of w_ij v_j / sum of w_ij
         operands.write_rows(answer, span.queries, sums[..., :H] * division.inverse(sums[..., H:], span.queries))
@@ -249,9 +281,13 @@ def forward(
 
 
 def fold(operands: Operands, phi: FeatureMap, state: Tensor, keys: slice) -> None:
-    """state += sum of phi(k_j) [v_j, 1] over these keys."""
+    """state += sum of phi(k_j) [v_j, 1] over these keys, all faded up to the last of them."""
     for few in pieces(keys):
-        torch.baddbmm(state, phi(operands.keys(few)), operands.values(few), out=state)
+        values = operands.values(few)
+        if operands.decay is not None:
+            state.mul_(operands.decay.over(few))
+            values = values * operands.decay.until(few.stop - 1, few)
+        torch.baddbmm(state, phi(operands.keys(few)), values, out=state)
 
 
 class SeriesProducts(NamedTuple):

@@ -323,7 +323,7 @@ def backward(
         assert sums_after is not None
         assert sums_after.last is not None
         dstate = this.layout.from_tiles(sums_after.last, dlast, this.D, this.H, gradient=True)
-    return SeriesGradient(dq, dk, dv, dstate)
+    return SeriesGradient(dq, dk, dv, totals.new_empty(0), dstate)
 
 
 def step(
