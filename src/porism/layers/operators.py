@@ -195,11 +195,23 @@ def call_backward(function: type[Function], *args: Any) -> Any:
 def run(operator: Any, *args: Any) -> Any:
     """The operator below autograd; in eager code on a CPU its kernel itself, since dispatch outlasts a small call."""
     # Gradients of torch.autograd.grad(..., is_grads_batched=True) stand for several.
-    is_eager = not torch.compiler.is_compiling() and not torch._C._len_torch_dispatch_stack()
-    if is_eager and args[0].is_cpu and not is_legacy_batchedtensor(args[0]) and not is_recorded(args):
+    if _runs_directly(args):
         return _KERNELS[operator](*args)
     with torch._C._AutoDispatchBelowAutograd():
         return operator(*args)
+
+
+def is_unobserved(*args: Any) -> bool:
+    """Whether nobody records, transforms, traces or counts a call with these arguments, which are on a CPU.
+
+    Only its numbers matter then, and it may be computed without an operator.
+    """
+    return _runs_directly(args) and not torch._C._are_functorch_transforms_active()
+
+
+def _runs_directly(args: Sequence[Any]) -> bool:
+    is_eager = not torch.compiler.is_compiling() and not torch._C._len_torch_dispatch_stack()
+    return is_eager and args[0].is_cpu and not is_legacy_batchedtensor(args[0]) and not is_recorded(args)
 
 
 def is_recorded(args: Sequence[Any]) -> bool:

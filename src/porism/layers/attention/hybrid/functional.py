@@ -10,6 +10,7 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.attention.hybrid.gradient import HybridGradient, gradient
+from porism.layers.attention.hybrid.kernels import step
 from porism.layers.attention.hybrid.kernels import triton as kernels
 from porism.layers.attention.hybrid.kernels.cpu import Passed, forward, products
 from porism.layers.attention.hybrid.kernels.spans import HybridSettings
@@ -19,6 +20,7 @@ from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.softmax.functional import KVCache
 from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map
 from porism.layers.attention.taylor.functional import backward_outline, refuse_weights
+from porism.layers.attention.taylor.kernels.step import decodes
 from porism.layers.attention.taylor.state import TaylorState
 from porism.layers.autocast import without_autocast
 from porism.layers.operands import check_whole
@@ -253,15 +255,21 @@ class Hybrid(Method):
     def decode(self, request: AttentionRequest, state: HybridState | None) -> tuple[Tensor, HybridState]:
         k, v, settings = request.k, request.v, _settings_of(request, return_state=True)
         tokens, first = KVCache(k, v, request.key_padding_mask), None
+        chosen = choose_map(None, settings.order)
         if state is not None:
             _check_state(state, k, v, settings)
-            tokens, first = tokens.after(state.near, layer="hybrid"), state.far.joined().flatten(0, 1)
+            tokens, first = tokens.after(state.near, layer="hybrid"), state.far.joined()
+        near = tokens.last(settings.window - 1)
+        if first is not None and decodes(request.q, tokens.k, tokens.v, first):
+            with without_autocast(k):
+                answer, last = step.decode(settings, request.q, tokens.k, tokens.v, tokens.padding, first)
+            return answer, HybridState(near, TaylorState.split(last, settings.order, chosen), settings.window)
         # Positions count from the first key of the state.
         settings = settings._replace(offset=tokens.length - k.shape[2])
         whole = replace(request, k=tokens.k, v=tokens.v, key_padding_mask=tokens.padding)
-        answer, last = _attend(whole, settings, first)
-        far = TaylorState.split(last.unflatten(0, k.shape[:2]), settings.order, choose_map(None, settings.order))
-        return answer, HybridState(tokens.last(settings.window - 1), far, settings.window)
+        answer, last = _attend(whole, settings, None if first is None else first.flatten(0, 1))
+        far = TaylorState.split(last.unflatten(0, k.shape[:2]), settings.order, chosen)
+        return answer, HybridState(near, far, settings.window)
 
     def work(self, sizes: RequestSizes) -> dict[str, float]:
         from porism.layers.attention.hybrid.cost import work

@@ -1,6 +1,6 @@
 """The series of the exponential, cut off: 1 + s + s^2 / 2! + ... + s^K / K!."""
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import comb, sqrt
 from typing import ClassVar
 
@@ -55,6 +55,7 @@ class FeatureMap:
 
     def __init__(self, order: int, like: Tensor) -> None:
         self.order = order
+        self._like = like
         self.D = like.shape[-2]
         self.count = self.size(order, self.D)
 
@@ -70,6 +71,10 @@ class FeatureMap:
 
     def __call__(self, x: Tensor) -> Tensor:
         raise NotImplementedError
+
+    def of_rows(self, x: Tensor) -> Tensor:
+        """The features of a few rows, (n, D) -> (n, M), in few operations."""
+        return self(x.mT).mT
 
     def pull_back(self, x: Tensor, dphi: Tensor) -> Tensor:
         raise NotImplementedError
@@ -104,6 +109,9 @@ class Turned(FeatureMap):
     no such turn, and needs no padding.
     """
 
+    half_factor: ClassVar[float]
+    """Of a product in the turn by D/2."""
+
     def __init__(self, order: int, like: Tensor) -> None:
         super().__init__(order, like)
         self._turns = (self.D + 1) // 2
@@ -118,6 +126,29 @@ class Turned(FeatureMap):
             left, right = x.chunk(2, dim=-2)
             self._write_half(phi, left * right)
         return phi
+
+    def of_rows(self, x: Tensor) -> Tensor:
+        # c_s x_i x_(i+s), and 1 for a factor that is missing
+        row, matrix = self._factors
+        left, right = torch.addmm(row, x, matrix).split_with_sizes([self.count, self.count], 1)
+        return left * right
+
+    @cached_property
+    def _factors(self) -> tuple[Tensor, Tensor]:
+        """A row (2 M,) and a matrix (D, 2 M): the row and x by the matrix are all left factors, then all right ones.
+
+        The left ones are times c_s. One product of a few rows takes half the time of picking elements.
+        """
+        D, M = self.D, self.count
+        pair = torch.arange(M - 1 - D, device=self._like.device)
+        turn, i = pair // D, pair % D
+        one, alone = torch.full((D + 1,), D, device=pair.device), torch.arange(D, device=pair.device)
+        places = torch.cat([one[:1], alone, i, one, (i + turn) % D])
+        matrix = self._like.new_zeros(D + 1, 2 * M)
+        matrix[places, torch.arange(2 * M, device=pair.device)] = 1
+        matrix[:, 1 + D : 1 + 2 * D] *= sqrt(0.5)
+        matrix[:, 1 + D + self._turns * D : M] *= self.half_factor
+        return matrix[D], matrix[:D]
 
     def pull_back(self, x: Tensor, dphi: Tensor) -> Tensor:
         D, S = self.D, self._turns
@@ -162,6 +193,7 @@ class RolledMap(Turned):
     """
 
     name = "rolled"
+    half_factor = sqrt(0.5)
 
     @staticmethod
     def size(order: int, D: int) -> int:
@@ -180,6 +212,7 @@ class ExactSecond(Turned):
     """The exact map at order 2, its products in the order of turns: of the last turn the first half only."""
 
     name = "exact"
+    half_factor = 1.0
 
     @staticmethod
     def size(order: int, D: int) -> int:
@@ -200,10 +233,6 @@ class ExactMap(FeatureMap):
     """
 
     name = "exact"
-
-    def __init__(self, order: int, like: Tensor) -> None:
-        super().__init__(order, like)
-        self._like = like
 
     @staticmethod
     def size(order: int, D: int) -> int:
@@ -361,3 +390,9 @@ def check_features(name: str, order: int, D: int, layer: str = "taylor") -> None
 def feature_map(name: str, order: int, like: Tensor) -> FeatureMap:
     """A map for columns of the width and type of `like`, (..., D, n)."""
     return ExactSecond(order, like) if (name, order) == (ExactMap.name, 2) else MAPS[name](order, like)
+
+
+@lru_cache(maxsize=16)
+def map_of_rows(name: str, order: int, D: int, dtype: torch.dtype, device: torch.device) -> FeatureMap:
+    """A map for rows of this width and type, kept with what it makes once."""
+    return feature_map(name, order, torch.empty(D, 0, dtype=dtype, device=device))

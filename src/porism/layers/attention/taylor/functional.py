@@ -13,7 +13,7 @@ from porism.layers.attention.pattern import CAUSAL, FULL, Kind, Pattern
 from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map
 from porism.layers.attention.taylor.gradient import SeriesGradient, gradient
-from porism.layers.attention.taylor.kernels import cpu
+from porism.layers.attention.taylor.kernels import cpu, step
 from porism.layers.attention.taylor.kernels import triton as kernels
 from porism.layers.attention.taylor.kernels.cpu import SeriesSettings
 from porism.layers.attention.taylor.kernels.spans import check_pattern
@@ -229,6 +229,10 @@ class Taylor(Method):
             passed = settings, q, k, v, request.key_padding_mask, state.sums, state.weights
             answer, sums, weights = kernels.decode(*passed)
             return answer, TaylorState(sums, weights, settings.order, settings.map)
+        if state is not None and step.decodes(q, k, v, state.sums, state.weights):
+            with without_autocast(q):
+                answer, joined = step.decode(settings, q, k, v, request.key_padding_mask, state.joined())
+            return answer, TaylorState.split(joined, settings.order, settings.map)
         answer, last = _attend(request, state, output_final_state=True)
         assert last is not None
         return answer, last

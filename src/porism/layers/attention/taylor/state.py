@@ -8,6 +8,8 @@ from torch import Tensor
 from porism.errors import ShapeError
 from porism.layers.attention.softmax.functional import check_beams
 from porism.layers.attention.taylor.feature_maps import MAPS
+from porism.layers.operands import is_plain
+from porism.layers.operators import is_recorded
 
 
 class TaylorState(NamedTuple):
@@ -32,7 +34,25 @@ class TaylorState(NamedTuple):
         return cls(joined[..., :-1], joined[..., -1], order, feature_map)
 
     def joined(self) -> Tensor:
+        """(B, G, M, H+1), the sums of phi(k) as the last column: without a copy where they lie so already."""
+        if self._is_joined():
+            *sizes, H = self.sums.shape
+            return self.sums.as_strided((*sizes, H + 1), self.sums.stride())
         return torch.cat([self.sums, self.weights.unsqueeze(-1)], dim=-1)
+
+    def _is_joined(self) -> bool:
+        """Whether the two are parts of one tensor, as `split` makes them, and no gradient goes to either."""
+        sums, weights = self.sums, self.weights
+        if not is_plain(sums) or not is_plain(weights) or is_recorded((sums, weights)):
+            return False
+        *strides, step = sums.stride()
+        return (
+            step == 1
+            and tuple(strides) == weights.stride()
+            and weights.storage_offset() == sums.storage_offset() + sums.shape[-1]
+            and strides[-1] > sums.shape[-1]
+            and weights.untyped_storage().data_ptr() == sums.untyped_storage().data_ptr()
+        )
 
     def check(self, k: Tensor, v: Tensor, order: int, feature_map: str, layer: str = "taylor") -> None:
         """Refuses a state of another layer, batch, type or device than the new keys and values have."""

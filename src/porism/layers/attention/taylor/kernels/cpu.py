@@ -168,11 +168,7 @@ class Division:
 
     def inverse(self, total: Tensor, queries: slice) -> Tensor:
         """(N, R n, 1) -> (N, R n, 1)."""
-        inverted = total.reciprocal()
-        if self._positive:
-            inverted = torch.threshold(inverted, 0, math.nan)
-        else:
-            inverted = inverted.masked_fill(inverted == 0, math.nan)
+        inverted = inverse(total, self._positive)
         blind = self._blind(queries)
         return inverted if blind is None else inverted.masked_fill(blind, 0)
 
@@ -194,6 +190,14 @@ class Division:
         if self._first is not None:
             blind = blind & (self._operands.keys_in(self._first) == 0).view(B, G, 1, 1)
         return blind.expand(B, G, R, n).reshape(B * G, R * n, 1)
+
+
+def inverse(total: Tensor, positive: bool) -> Tensor:
+    """1 / t, or NaN where t is no sum of weights: of `positive` ones it is above 0, of others not infinite."""
+    inverted = total.reciprocal()
+    if positive:
+        return torch.threshold(inverted, 0, math.nan)
+    return inverted.masked_fill(inverted == 0, math.nan)
 
 
 def _first_seeing(operands: Operands, pattern: Pattern) -> int | Tensor:

@@ -18,6 +18,7 @@ from torch import Tensor
 from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.attention.taylor.kernels.triton.sizes import WIDEST, WIDTHS
 from porism.layers.kernels import available
+from porism.layers.operators import is_recorded
 
 if TYPE_CHECKING:
     from porism.layers.attention.taylor.gradient import SeriesGradient
@@ -70,8 +71,9 @@ def backward(
 
 def decodes(settings: "SeriesSettings", q: Tensor, k: Tensor, v: Tensor, sums: Tensor, weights: Tensor) -> bool:
     """Whether one token can move a state on in one kernel: it is one, and nobody wants a gradient."""
-    learned = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, sums, weights))
-    return q.shape[2] == 1 and not learned and not torch.compiler.is_compiling() and serves(settings, q, k, v)
+    if q.shape[2] != 1 or not available(q) or torch.compiler.is_compiling():
+        return False
+    return not is_recorded((q, k, v, sums, weights)) and serves(settings, q, k, v)
 
 
 def decode(
