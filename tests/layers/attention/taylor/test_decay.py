@@ -134,6 +134,25 @@ def test_a_state_goes_on_where_the_text_was_cut(cuts: tuple[int, ...], speed: fl
     assert worst(torch.cat(answers, 2), whole, (q, k, v, log_decay)) <= EXACT
 
 
+@each_speed
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_single_tokens_of_which_nobody_wants_a_gradient(dtype: torch.dtype, speed: float) -> None:
+    T, padding = 40, torch.arange(40) >= torch.tensor([[33], [40]])
+    q, k, v = (x.detach().to(dtype) for x in operands(T, A=4))
+    log_decay = steps(T, speed).detach()
+    wanted = naive.taylor_attention(
+        *(x.double() for x in (q, k, v)), pattern=CAUSAL, key_padding_mask=padding, log_decay=log_decay
+    )
+    answers, state = [], None
+    for token in range(T):
+        part = slice(token, token + 1)
+        options = {"key_padding_mask": padding[:, part], "log_decay": log_decay[:, :, part]}
+        answer, state = taylor_decode(q[:, :, part], k[:, :, part], v[:, :, part], state, **options)
+        answers.append(answer)
+    bound = {torch.float64: EXACT, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
+    assert relative_error(torch.cat(answers, 2).double(), wanted) <= bound
+
+
 def test_a_gradient_of_the_last_state_reaches_all_operands_and_the_first_one() -> None:
     q, k, v = operands(300)
     log_decay = steps(300, 0.1)

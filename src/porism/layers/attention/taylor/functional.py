@@ -224,14 +224,14 @@ class Taylor(Method):
         if state is not None:
             check_state(state, request.k, request.v, settings.order, settings.map)
         q, k, v = request.q, request.k, request.v
-        fades = request.log_decay is not None
-        if state is not None and not fades and kernels.decodes(settings, q, k, v, state.sums, state.weights):
+        log_decay = request.log_decay
+        if state is not None and log_decay is None and kernels.decodes(settings, q, k, v, state.sums, state.weights):
             passed = settings, q, k, v, request.key_padding_mask, state.sums, state.weights
             answer, sums, weights = kernels.decode(*passed)
             return answer, TaylorState(sums, weights, settings.order, settings.map)
-        if state is not None and step.decodes(q, k, v, state.sums, state.weights):
+        if state is not None and step.decodes(q, k, v, state.sums, state.weights, log_decay):
             with without_autocast(q):
-                answer, joined = step.decode(settings, q, k, v, request.key_padding_mask, state.joined())
+                answer, joined = step.decode(settings, q, k, v, request.key_padding_mask, log_decay, state.joined())
             return answer, TaylorState.split(joined, settings.order, settings.map)
         answer, last = _attend(request, state, output_final_state=True)
         assert last is not None

@@ -12,13 +12,19 @@ from porism.layers.attention.taylor.kernels.cpu import SeriesSettings, inverse
 from porism.layers.operators import is_unobserved
 
 
-def decodes(q: Tensor, k: Tensor, v: Tensor, *state: Tensor) -> bool:
+def decodes(q: Tensor, k: Tensor, v: Tensor, *state: Tensor | None) -> bool:
     """Whether the queries are those of one token, and only numbers matter: see `is_unobserved`."""
     return q.shape[2] == 1 and is_unobserved(q, k, v, *state)
 
 
 def decode(
-    settings: SeriesSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor
+    settings: SeriesSettings,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    log_decay: Tensor | None,
+    first: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """The answer (B, A, 1, H), and the state after the token; as the one before, (B, G, M, H+1), a tensor of its own.
 
@@ -34,8 +40,11 @@ def decode(
     values = ones_beside(in_type(v.reshape(N, 1, H), exact))
     if key_padding is not None:
         values = values * ~key_padding[:, None, None].expand(B, G, 1, 1).reshape(N, 1, 1)
+    before = first.reshape(N, M, columns)
+    if log_decay is not None:
+        before = before * in_type(log_decay, exact).exp().reshape(N, 1, 1)
     # S += phi(k)^T [v, 1]
-    state = torch.addcmul(first.reshape(N, M, columns), key.mT, values)
+    state = torch.addcmul(before, key.mT, values)
     # z = phi(q) S / t, t the last column
     z, t = torch.bmm(query, state).split_with_sizes([H, 1], 2)
     factors = inverse(t, phi.is_positive)
