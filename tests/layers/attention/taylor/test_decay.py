@@ -146,7 +146,7 @@ def test_single_tokens_of_which_nobody_wants_a_gradient(dtype: torch.dtype, spee
     answers, state = [], None
     for token in range(T):
         part = slice(token, token + 1)
-        options = {"key_padding_mask": padding[:, part], "log_decay": log_decay[:, :, part]}
+        options: dict[str, Any] = {"key_padding_mask": padding[:, part], "log_decay": log_decay[:, :, part]}
         answer, state = taylor_decode(q[:, :, part], k[:, :, part], v[:, :, part], state, **options)
         answers.append(answer)
     bound = {torch.float64: EXACT, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
