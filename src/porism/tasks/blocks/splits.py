@@ -1,15 +1,16 @@
-"""Refuses splits that share examples, and tells of classes that one lacks."""
+"""Refuses splits that share examples, and tells of classes that one lacks. Imports no torch, as lists of data need it."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from porism.errors import DataError
 from porism.tasks.blocks.download import readable
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def check_disjoint(
@@ -34,7 +35,7 @@ NAMED = 5
 """Classes that are named; of more only the number is."""
 
 
-def missing_classes(labels: Mapping[str, Tensor], classes: Sequence[str], thing: str) -> dict[str, str]:
+def missing_classes(labels: "Mapping[str, Tensor]", classes: Sequence[str], thing: str) -> dict[str, str]:
     """The classes that a split has no example of, as a fact; none where every split has all that any has.
 
     >>> missing_classes({"train": torch.tensor([0, 1, 2]), "test": torch.tensor([0, 0])}, "abc", "image")

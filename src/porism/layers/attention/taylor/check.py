@@ -76,12 +76,10 @@ def _case(
 
 def kernel_cases(seed: int) -> Iterator[KernelCase]:
     draw = torch.Generator().manual_seed(seed)
-    for name, pattern in (("causal", CAUSAL), ("full", FULL), ("fading", CAUSAL)):
+    for name, pattern in (("causal", CAUSAL), ("full", FULL)):
         sizes = {"q": (1, 2, 65, 8), "k": (1, 1, 65, 8), "v": (1, 1, 65, 7)}
         at = {part: torch.randn(size, generator=draw) for part, size in sizes.items()}
         options: dict[str, Any] = {"pattern": pattern, "scale": SCALE}
-        if name == "fading":
-            options["log_decay"] = -torch.rand((1, 1, 65), generator=draw)
         yield KernelCase(
             name, partial(taylor_attention, **options), partial(naive.taylor_attention, order=2, **options), at
         )
