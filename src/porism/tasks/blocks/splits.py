@@ -1,4 +1,4 @@
-"""Refuses splits that share examples, and tells of classes that one lacks. Imports no torch, as lists of data need it."""
+"""Refuses splits that share examples, tells of classes that one lacks. Imports no torch: lists of data need it too."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
