@@ -8,8 +8,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
+import porism.layers.readout.functional
 from porism.layers import Readout
 from porism.layers.readout import linear_cross_entropy
+from porism.layers.readout.gradient import LARGEST_SAFE, LEAST_SAFE, accumulate
 from porism.testing.gradients import relative_error
 
 N, H, V = 63, 7, 11
@@ -45,13 +47,12 @@ def test_every_block_gives_torchs_loss_and_gradient(block: int | None, reduction
 def test_the_default_block_holds_few_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, words = 3000, 10_000
     taken = []
-    softmax = torch.softmax
 
-    def watched(z: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def watched(z: Tensor, *args: Any) -> Tensor:
         taken.append(len(z))
-        return softmax(z, *args, **kwargs)
+        return accumulate(z, *args)
 
-    monkeypatch.setattr(torch, "softmax", watched)
+    monkeypatch.setattr(porism.layers.readout.functional, "accumulate", watched)
     h = torch.randn(rows, 1, requires_grad=True)
     linear_cross_entropy(h, torch.randn(words, 1), torch.zeros(rows, dtype=torch.long))
     assert sum(taken) == rows
@@ -73,6 +74,52 @@ def test_the_gradient_can_be_taken_twice_from_one_forward_pass() -> None:
     loss = linear_cross_entropy(h, weight, targets, linear_bias=bias)
     first = torch.autograd.grad(loss, (h, weight, bias), retain_graph=True)
     assert all(torch.equal(a, b) for a, b in zip(first, torch.autograd.grad(loss, (h, weight, bias)), strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(
+    "largest", [0.0, LARGEST_SAFE - 1, LARGEST_SAFE + 1, LEAST_SAFE + 1, LEAST_SAFE - 1, 80.0, -120.0]
+)
+def test_scores_of_any_level_give_torchs_loss_and_gradient(
+    largest: float, smoothing: float, dtype: torch.dtype
+) -> None:
+    h, weight, bias, targets = (part.detach() for part in draw())
+    bias += largest - (h @ weight.mT + bias).max()
+    targets[::5] = -100
+    exact = [part.requires_grad_() for part in (h, weight, bias)]
+    wanted = cross_entropy(exact[0] @ exact[1].mT + exact[2], targets, label_smoothing=smoothing)
+    given = [part.detach().to(dtype).requires_grad_() for part in exact]
+    loss = linear_cross_entropy(
+        given[0], given[1], targets, linear_bias=given[2], label_smoothing=smoothing, batch_chunk_size=16
+    )
+    # Scores are rounded as they are, however large.
+    tolerance = 20 * torch.finfo(dtype).eps * max(1, abs(largest))
+    assert relative_error(loss.double(), wanted) <= tolerance
+    for part, wanted_part in zip(torch.autograd.grad(loss, given), torch.autograd.grad(wanted, exact), strict=True):
+        assert relative_error(part.double(), wanted_part) <= tolerance
+
+
+@pytest.mark.parametrize("row", [0, 1], ids=["above", "below"])
+def test_one_row_beyond_the_safe_scores_is_as_right_as_the_others(row: int) -> None:
+    h, weight, bias, targets = draw(torch.float32)
+    with torch.no_grad():
+        bias.zero_()
+        weight[:, 0] = 1
+        h[:, 0] = 0
+        h[5, 0] = (200.0, -200.0)[row]
+    loss = linear_cross_entropy(h, weight, targets, linear_bias=bias)
+    wanted = cross_entropy(h @ weight.mT + bias, targets)
+    for part, wanted_part in zip(
+        torch.autograd.grad(loss, (h, weight, bias)), torch.autograd.grad(wanted, (h, weight, bias)), strict=True
+    ):
+        assert relative_error(part, wanted_part) <= 1e-5
+
+
+def test_a_sure_word_has_an_exact_loss_at_any_score() -> None:
+    weight = torch.tensor([[LARGEST_SAFE - 1], [LARGEST_SAFE - 11]], requires_grad=True)
+    loss = linear_cross_entropy(torch.ones(1, 1), weight, torch.tensor([0]))
+    assert loss.item() == pytest.approx(4.5398899e-05, rel=2e-3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

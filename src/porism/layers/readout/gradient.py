@@ -10,6 +10,11 @@ import torch
 from torch import Tensor
 
 from porism.costing.counting.passes import counted_as_backward
+from porism.layers.operands import has_values
+
+LARGEST_SAFE, LEAST_SAFE = 30.0, -20.0
+"""Between them the largest score of a row may lie for exp(z) to be taken without it: no sum overflows, and what is lost
+to underflow is below e^-67 of its sum."""
 
 
 class ReadoutGradient(NamedTuple):
@@ -71,21 +76,40 @@ def accumulate(
     """
     y = targets[:, None]
     z_y, z_max = z.gather(1, y).squeeze(1), z.amax(1)
-    z_mean = z.mean(1) if label_smoothing else None
-    # p = softmax(z)                            in place, so that a block stays in the cache
-    p = torch.softmax(z, 1, out=z)
-    # -log p[y] = z_max - z[y] - log p_max      the largest p never underflows, p[y] may
-    #                                           with smoothing e: z[y] becomes (1 - e) z[y] + e mean(z)
-    losses = z_max - (z_y if z_mean is None else z_y.lerp(z_mean, label_smoothing)) - p.amax(1).log()
+    if label_smoothing:
+        # -log p[y], with smoothing e: z[y] becomes (1 - e) z[y] + e mean(z)
+        z_y = z_y.lerp(z.mean(1), label_smoothing)
+    if _exp_is_safe(z, h, z_max):
+        # s = sum of exp(z)                     in place, so that a block stays in the cache
+        p = torch.exp(z, out=z)
+        s = p.sum(1)
+        # -log p[y] = z_max - z[y] + log(s / exp(z_max))
+        #                                       p stays s p: a row is divided by s where it is short
+        losses = z_max - z_y + (s / z_max.exp()).log()
+    else:
+        # p = softmax(z)
+        p = torch.softmax(z, 1, out=z)
+        s = torch.ones_like(z_max)
+        # -log p[y] = z_max - z[y] - log p_max  the largest p never underflows, p[y] may
+        losses = z_max - z_y - p.amax(1).log()
     if counted is not None:
         losses = losses.masked_fill(~counted, 0.0)
     with counted_as_backward():
-        _accumulate_from(p, h, weight, y, counted, label_smoothing, rows, sums)
+        _accumulate_from(p, s[:, None], h, weight, y, counted, label_smoothing, rows, sums)
     return losses
+
+
+def _exp_is_safe(z: Tensor, h: Tensor, z_max: Tensor) -> bool:
+    """Whether exp(z) needs no shift by z_max: where numbers can be looked at, which on a GPU would be waited for."""
+    if _is_low(h) or not has_values(z):
+        return False
+    least, largest = torch.aminmax(z_max)
+    return float(largest) <= LARGEST_SAFE and float(least) >= LEAST_SAFE
 
 
 def _accumulate_from(
     p: Tensor,
+    s: Tensor,
     h: Tensor,
     weight: Tensor,
     y: Tensor,
@@ -94,25 +118,29 @@ def _accumulate_from(
     rows: slice,
     sums: ReadoutGradient,
 ) -> None:
-    """The same from the softmax p (n, V), which is overwritten, and the targets y (n, 1)."""
-    # a = p - onehot(y)                         dJ/dz, row by row; with smoothing e: p - (1 - e) onehot(y) - e / V
-    a = p.scatter_add_(1, y, p.new_full((1, 1), label_smoothing - 1.0).expand_as(y))
+    """The same from s times the softmax p (n, V), which is overwritten, s (n, 1), and the targets y (n, 1)."""
+    # s a = s p - s onehot(y)                   a is dJ/dz, row by row; with smoothing e: p - (1 - e) onehot(y) - e / V
+    a = p.scatter_add_(1, y, s * (label_smoothing - 1.0))
     if label_smoothing:
-        a.sub_(label_smoothing / p.shape[1])
+        a.sub_(s * (label_smoothing / p.shape[1]))
     if counted is not None:
         a.masked_fill_(~counted[:, None], 0.0)
-    if sums.bias is not None:
-        # db = sum of a                         fastest as a product with ones
-        torch.addmv(sums.bias, a.mT, a.new_ones(len(a)), out=sums.bias)
     if _is_low(h):
+        # s is 1.
+        if sums.bias is not None:
+            torch.addmv(sums.bias, a.mT, a.new_ones(len(a)), out=sums.bias)
         _accumulate_rounded(a, h, weight, rows, sums)
         return
+    share = s.reciprocal()
+    if sums.bias is not None:
+        # db = sum of a                         fastest as a product
+        torch.addmv(sums.bias, a.mT, share.squeeze(1), out=sums.bias)
     if sums.h is not None:
-        # dh = a U^T
-        sums.h[rows] = a @ weight
+        # dh = a U^T = (s a U^T) / s
+        sums.h[rows] = (a @ weight).mul_(share)
     if sums.weight is not None:
-        # dU^T = sum of a^T h
-        torch.addmm(sums.weight, a.mT, h, out=sums.weight)
+        # dU^T = sum of a^T h = sum of (s a)^T (h / s)
+        torch.addmm(sums.weight, a.mT, h * share, out=sums.weight)
 
 
 def _accumulate_rounded(a: Tensor, h: Tensor, weight: Tensor, rows: slice, sums: ReadoutGradient) -> None:
