@@ -12,7 +12,7 @@ from porism.report.document import refuse_foreign, write
 from porism.report.exhibits import exhibits
 from porism.report.experiment import answer, answer_table, sentences
 from porism.report.seeds import has_seeds, representatives, seeds_of, seeds_text, trusted
-from porism.report.summary import summarise
+from porism.report.summary import summary_sentences
 from porism.report.table import columns, judged_by
 from porism.report.templates import render
 from porism.runs.record import RunRecord, read_run
@@ -84,6 +84,6 @@ def page(
         seeds_text=seeds_text,
         shared_facts=sections.shared_facts,
         story=sections.story,
-        summarise=summarise,
+        summary_sentences=summary_sentences,
         trusted=trusted,
     )

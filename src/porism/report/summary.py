@@ -16,7 +16,12 @@ from porism.runs.statistics import SIGNIFICANCE
 
 
 def summarise(group: RunGroup, baselines: bool = True) -> str:
-    """What the runs show, in a few sentences, and no more.
+    """What the runs show, in a few sentences, and no more: see `summary_sentences`."""
+    return " ".join(summary_sentences(group, baselines))
+
+
+def summary_sentences(group: RunGroup, baselines: bool = True) -> list[str]:
+    """What came out, and then all that a reader has to know beside it.
 
     baselines: whether to set them beside; a table in the terminal has done so already.
     """
@@ -24,7 +29,7 @@ def summarise(group: RunGroup, baselines: bool = True) -> str:
     finished = [model for model in models if model.entries]
     if not finished:
         sentences = ["No run has come to a final number yet; below is what there is so far."]
-        return " ".join(sentences + diverged(models))
+        return sentences + diverged(models)
     if len(finished) == 1:
         sentences = [_alone(group, finished[0]), *improving(finished)]
     else:
@@ -38,7 +43,7 @@ def summarise(group: RunGroup, baselines: bool = True) -> str:
         sentences += _trust_alone(finished[0])
     sentences += caveats(group, models)
     sentences += side_by_side([entry.record for entry in group.entries])
-    return " ".join(sentences)
+    return sentences
 
 
 def _alone(group: RunGroup, model: SeedGroup) -> str:
