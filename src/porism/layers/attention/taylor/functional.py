@@ -119,7 +119,8 @@ def taylor_attention(
     - `feature_map`: "rolled" (order 2, the fastest), "exact" (any order, the fewest features), "ordered" or "diagonal",
       which books give; see taylor/feature_maps.py. By default rolled at order 2 and exact above
     - `log_decay`: (G,) for each key head, or (B, G, S) for each of its steps too: a weight is multiplied by exp of the
-      sum of those from the key, without it, to the query, so that keys fade. Causal passes only; a pad is no step
+      sum of those from the key, without it, to the query, so that keys fade. Causal passes only; a pad is no step.
+      Finite numbers: one that is -inf, as one above 0 that lets weights overflow, makes answers NaN
     - `initial_state`: sums over keys before these, which every query attends to too; `output_final_state` asks for
       those sums after these
 
