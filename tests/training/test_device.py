@@ -55,7 +55,11 @@ def test_a_run_names_the_threads_it_was_trained_with(tmp_path: Path, monkeypatch
         return {"baselines": {}}
 
     monkeypatch.setattr("porism.training.session._baselines", measured)
-    run = porism.train("supervised", "linear", epochs=1, threads=1, progress=False, out=tmp_path / "run")
+    before = torch.get_num_threads()
+    try:
+        run = porism.train("supervised", "linear", epochs=1, threads=1, progress=False, out=tmp_path / "run")
+    finally:
+        torch.set_num_threads(before)
     assert json.loads((run.path / "metrics.json").read_text())["hardware"]["threads"] == 1
 
 
