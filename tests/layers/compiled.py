@@ -87,15 +87,19 @@ def _overwritten_in(loop: list[str]) -> list[str]:
     return found
 
 
-def series(D: int) -> None:
+def series(D: int, log_decay: Tensor | None = None) -> None:
     from porism.layers.attention.pattern import CAUSAL
     from porism.layers.attention.taylor.kernels.cpu import SeriesSettings
     from porism.layers.attention.taylor.kernels.triton import launches
 
     q, k, v, dz = (torch.zeros(1, 1, 16_384, width, dtype=torch.bfloat16) for width in (D, D, 64, 64))
     settings = SeriesSettings("rolled", 2, CAUSAL, D**-0.5)
-    answer, totals, _ = launches.forward(settings, q, k, v, None, None)
-    launches.backward(settings, dz, None, q, k, v, None, None, answer, totals)
+    answer, totals, _ = launches.forward(settings, q, k, v, None, log_decay, None)
+    launches.backward(settings, dz, None, q, k, v, None, log_decay, None, answer, totals)
+
+
+def fading(D: int) -> None:
+    series(D, torch.zeros(1, 1, 16_384))
 
 
 def hybrid(D: int) -> None:
@@ -111,7 +115,7 @@ def hybrid(D: int) -> None:
 def main(layer: str, D: str) -> None:
     answers: dict[str, list[str]] = {}
     done = set()
-    for kernel, given in launched(lambda: {"series": series, "hybrid": hybrid}[layer](int(D))):
+    for kernel, given in launched(lambda: {"series": series, "fading": fading, "hybrid": hybrid}[layer](int(D))):
         key = kernel.fn.__name__, str([given[p.name] for p in kernel.params if p.is_constexpr])
         if key not in done:
             done.add(key)

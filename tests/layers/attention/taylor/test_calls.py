@@ -21,6 +21,7 @@ from porism.layers import (
 )
 from porism.layers.attention.hybrid import naive as hybrid_naive
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
+from porism.layers.attention.softmax import KVCache
 from porism.layers.attention.taylor import naive as taylor_naive
 from porism.layers.attention.taylor import series_error
 
@@ -320,7 +321,7 @@ def tensors(state: Any) -> Iterator[Tensor]:
     for part in state:
         if isinstance(part, Tensor):
             yield part
-        elif isinstance(part, tuple):
+        elif isinstance(part, tuple | KVCache):
             yield from tensors(part)
 
 

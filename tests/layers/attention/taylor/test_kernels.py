@@ -1,5 +1,6 @@
 """The kernels equal the oracle, forward and backward. Without a GPU Triton's interpreter runs them, on the CPU."""
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -65,7 +66,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Lets the layer have the kernels on this device, and notes which it asks for."""
     monkeypatch.setattr(shared, "DEVICES", {DEVICE})
     asked: list[str] = []
-    for name in ("forward", "backward", "step"):
+    for name in ("forward", "backward", "step", "step_in_chunk"):
         monkeypatch.setattr(passes, name, noting(asked, name, getattr(passes, name)))
     return asked
 
@@ -107,8 +108,8 @@ def errors(
     wanted = naive.taylor_attention(q, k, v, pattern=pattern, scale=scale, key_padding_mask=padding)
     gradients = torch.autograd.grad((wanted * dz.detach()).sum(), (q, k, v))
     task = SeriesSettings("rolled", 2, pattern, scale)
-    answer, totals, _ = passes.forward(task, *given[:3], padding, None)
-    found = passes.backward(task, given[3], None, *given[:3], padding, None, answer, totals)
+    answer, totals, _ = passes.forward(task, *given[:3], padding, None, None)
+    found = passes.backward(task, given[3], None, *given[:3], padding, None, None, answer, totals)
     assert answer.dtype == found.q.dtype == found.k.dtype == found.v.dtype == dtype
     off = gradient_errors(found[:3], gradients, (q, k, v), dz)
     return {"answer": error(answer, wanted), **dict(zip("qkv", off, strict=True))}
@@ -204,8 +205,8 @@ def state_errors(T: int, pattern: Pattern, D: int, noise: float = 0.0) -> dict[s
     wanted = forward(task, q, k, v, padding, first=first)
     gradient = gradient_by_hand(task, dz, dlast, q, k, v, padding, None, first, *wanted[:2])
     single = [x.float() for x in (q, k, v)]
-    found = passes.forward(task, *single, padding, first.float())
-    back = passes.backward(task, dz.float(), dlast.float(), *single, padding, first.float(), *found[:2])
+    found = passes.forward(task, *single, padding, None, first.float())
+    back = passes.backward(task, dz.float(), dlast.float(), *single, padding, None, first.float(), *found[:2])
     named = dict(
         zip(("answer", "totals", "last", *(f"d{part}" for part in back._fields)), (*found, *back), strict=True)
     )
@@ -253,8 +254,8 @@ def test_every_run_gives_the_same_bits() -> None:
     task, dz = SeriesSettings("rolled", 2, CAUSAL, 0.4), torch.randn(1, 2, 40, 7, device=DEVICE)
     runs = []
     for _ in range(2):
-        answer, totals, _ = passes.forward(task, q, k, v, None, None)
-        back = passes.backward(task, dz, None, q, k, v, None, None, answer, totals)
+        answer, totals, _ = passes.forward(task, q, k, v, None, None, None)
+        back = passes.backward(task, dz, None, q, k, v, None, None, None, answer, totals)
         runs.append([answer, totals, *back[:3]])
     assert all(torch.equal(one, other) for one, other in zip(*runs, strict=True))
 
@@ -266,8 +267,8 @@ def test_long_texts_give_the_same_bits_on_a_gpu(D: int) -> None:
     task = SeriesSettings("rolled", 2, CAUSAL, D**-0.5)
     runs = []
     for _ in range(5):
-        answer, totals, _ = passes.forward(task, q, k, v, None, None)
-        runs.append([answer, totals, *passes.backward(task, dz, None, q, k, v, None, None, answer, totals)[:3]])
+        answer, totals, _ = passes.forward(task, q, k, v, None, None, None)
+        runs.append([answer, totals, *passes.backward(task, dz, None, q, k, v, None, None, None, answer, totals)[:3]])
     assert all(torch.equal(one, other) for run in runs[1:] for one, other in zip(runs[0], run, strict=True))
 
 
@@ -305,6 +306,40 @@ def test_a_token_moves_the_state_on_in_one_kernel(served: list[str]) -> None:
         assert moved[2:] == after[2:] == (2, "rolled")
         assert all(torch.equal(x, y) for x, y in zip(state[:2], kept, strict=True))
     assert served == ["step"] * 2
+
+
+@pytest.mark.parametrize(
+    ("A", "G", "D", "H", "dtype"),
+    [
+        (2, 2, 8, 7, torch.float32),
+        (6, 2, 16, 70, torch.float32),
+        (3, 1, 32, 20, torch.float16),
+        (4, 4, 16, 16, torch.bfloat16),
+    ],
+)
+def test_a_chunk_is_read_beside_the_state_and_taken_up_at_its_end(
+    A: int, G: int, D: int, H: int, dtype: torch.dtype, served: list[str]
+) -> None:
+    decode: Callable[..., Any] = taylor_decode
+    q, k, v = (x.to(dtype) for x in operands(6, B=2, A=A, G=G, D=D, H=H))
+    wide = [x.double() for x in (q, k, v)]
+    wanted, last = decode(*wide)
+    _, before = decode(*(x[:, :, :1] for x in wide))
+    state: Any = TaylorState(before.sums.float(), before.weights.float()).in_chunks(4)
+    kept = [x.clone() for x in state.before[:2]]
+    first, tolerance = state, FLOAT32 if dtype == torch.float32 else BFLOAT16
+    for t in range(1, 6):
+        answer, state = decode(*(x[:, :, t : t + 1] for x in (q, k, v)), state)
+        assert relative_error(answer.double(), wanted[:, :, t : t + 1]) <= tolerance
+        if t == 3:
+            assert torch.equal(state.keys, k[:, :, 1:4])
+            assert torch.equal(state.values, v[:, :, 1:4])
+    assert served == ["step_in_chunk"] * 3 + ["step", "step_in_chunk"]
+    assert state.length == 1
+    folded = state.folded()
+    # Keys are exact in every type, and sums are of float32.
+    assert [relative_error(x.double(), y) <= FLOAT32 for x, y in zip(folded[:2], last[:2], strict=True)] == [True] * 2
+    assert all(torch.equal(x, y) for x, y in zip(first.before[:2], kept, strict=True))
 
 
 @pytest.mark.usefixtures("small")

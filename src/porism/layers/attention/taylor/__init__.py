@@ -3,6 +3,14 @@
 from porism.layers.attention.taylor.error import SeriesWarning, series_error
 from porism.layers.attention.taylor.functional import taylor_attention, taylor_decode
 from porism.layers.attention.taylor.layer import TaylorAttention
-from porism.layers.attention.taylor.state import TaylorState
+from porism.layers.attention.taylor.state import ChunkedTaylorState, TaylorState
 
-__all__ = ["SeriesWarning", "TaylorAttention", "TaylorState", "series_error", "taylor_attention", "taylor_decode"]
+__all__ = [
+    "ChunkedTaylorState",
+    "SeriesWarning",
+    "TaylorAttention",
+    "TaylorState",
+    "series_error",
+    "taylor_attention",
+    "taylor_decode",
+]

@@ -33,7 +33,7 @@ class TaylorAttention(Heads):
     - `pattern`: full, causal or block-causal; `is_causal` makes a full one causal
     - `decay`: how keys fade from step to step, in causal passes: "head" learns a factor for each key head, "token" one
       for each step too, a gate sigmoid(x W + b) of the token there. By default they do not. Nothing is measured against
-      softmax then, and a GPU computes it by torch's operators
+      softmax then
 
     `Heads` lists the other options. There is no dropout of weights, since no single weight is ever there. The state of
     `decode` is a `TaylorState`.
@@ -117,7 +117,7 @@ class TaylorAttention(Heads):
             self.watch.judge(request_error(request, limit=self.watch.limit), self.order)
 
     def kernel_for(self, q: Tensor) -> str:
-        return "torch" if self.gate is not None else kernel_in_use(q, self.v_head_dim, self.order, self.feature_map)
+        return kernel_in_use(q, self.v_head_dim, self.order, self.feature_map)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, order={self.order}, feature_map={self.feature_map!r}, {self.pattern}"

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.softmax.functional import check_beams
-from porism.layers.attention.taylor.feature_maps import MAPS
-from porism.layers.operands import is_plain
+from porism.layers.attention.softmax.cache import check_beams
+from porism.layers.attention.taylor.feature_maps import MAPS, feature_map
+from porism.layers.autocast import without_autocast
+from porism.layers.operands import check_whole, is_plain
 from porism.layers.operators import is_recorded
 
 
@@ -32,6 +33,14 @@ class TaylorState(NamedTuple):
     def split(cls, joined: Tensor, order: int, feature_map: str) -> Self:
         """From (B, G, M, H+1), where the sums of phi(k) are the last column."""
         return cls(joined[..., :-1], joined[..., -1], order, feature_map)
+
+    def in_chunks(self, size: int) -> "ChunkedTaylorState":
+        """The same state, but the sums take up keys `size` at a time: see `ChunkedTaylorState`.
+
+        >>> state = state.in_chunks(16)
+        """
+        check_whole("taylor", "the size of a chunk", size)
+        return ChunkedTaylorState(self, None, None, size)
 
     def joined(self) -> Tensor:
         """(B, G, M, H+1), the sums of phi(k) as the last column: without a copy where they lie so already."""
@@ -82,9 +91,79 @@ class TaylorState(NamedTuple):
         return self._replace(sums=sums, weights=weights)
 
 
+class ChunkedTaylorState(NamedTuple):
+    """The sums over keys before a chunk, and the keys and values that have come of it so far, by themselves.
+
+    >>> q, k, v = torch.randn(3, 2, 8, 100, 16)                         # three times B A T D
+    >>> _, prompt = taylor_decode(q[:, :, :98], k[:, :, :98], v[:, :, :98])
+    >>> state = prompt.in_chunks(16)
+    >>> for t in (98, 99):
+    ...     y, state = taylor_decode(*(x[:, :, t : t + 1] for x in (q, k, v)), state)
+    >>> state.keys.shape                                                # the sums take up these with the 16th
+    torch.Size([2, 8, 2, 16])
+
+    A token reads the sums and weighs the keys of its chunk one by one; only the last of a chunk writes sums, and to
+    write them is half of the time of a large batch. What is not one token without padding, decay or gradients moves
+    the sums on at once, as in a plain state.
+
+    `before` is the state before the chunk, `keys` are (B, G, n, D) and `values` (B, G, n, H), or None before the first.
+    """
+
+    before: TaylorState
+    keys: Tensor | None
+    values: Tensor | None
+    size: int
+
+    @property
+    def length(self) -> int:
+        """n, the keys that the sums do not have yet."""
+        return 0 if self.keys is None else self.keys.shape[2]
+
+    def folded(self) -> TaylorState:
+        """The plain state: sums over all keys so far."""
+        if self.keys is None or self.values is None:
+            return self.before
+        before = self.before
+        if before.order is None or before.feature_map is None:
+            raise ShapeError("taylor: a state with keys of a chunk names no order or map. Give it those of its layer.")
+        with without_autocast(self.keys):
+            k, v = (x.to(before.sums.dtype) for x in (self.keys, self.values))
+            phi = feature_map(before.feature_map, before.order, k.mT)(k.mT)
+            # S += phi(k)^T [v, 1]
+            return before._replace(sums=before.sums + phi @ v, weights=before.weights + phi.sum(3))
+
+    def check(self, k: Tensor, v: Tensor, order: int, feature_map: str) -> None:
+        """Refuses what `TaylorState.check` refuses, and keys or values of other sizes, types or devices."""
+        self.before.check(k, v, order, feature_map)
+        check_whole("taylor", "the size of the state's chunk", self.size)
+        if self.keys is None and self.values is None:
+            return
+        n = self.keys.shape[2] if self.keys is not None and self.keys.dim() == 4 else "n"
+        for name, found, like in (("keys", self.keys, k), ("values", self.values, v)):
+            expected = (*like.shape[:2], n, like.shape[3])
+            if found is None or (found.shape, found.dtype, found.device) != (expected, like.dtype, like.device):
+                what = "None" if found is None else f"{tuple(found.shape)}, {found.dtype} on {found.device}"
+                raise ShapeError(
+                    f"taylor: the {name} of the state's chunk are {what}, expected {expected}, {like.dtype} on "
+                    f"{like.device}. Pass the state that the same layer gave."
+                )
+
+    def reorder_cache(self, beam_idx: Tensor) -> Self:
+        """The state of the chosen texts of the batch, in the order of the indices (N,)."""
+        before = self.before.reorder_cache(beam_idx)
+        keys, values = (None if x is None else x.index_select(0, beam_idx) for x in (self.keys, self.values))
+        return self._replace(before=before, keys=keys, values=values)
+
+
+def plain_state(state: Any, k: Tensor, v: Tensor, order: int, feature_map: str) -> TaylorState:
+    """The state itself, or all keys of a chunked one in the sums; refused if it is not of this layer: see `check`."""
+    check_state(state, k, v, order, feature_map)
+    return state.folded() if isinstance(state, ChunkedTaylorState) else state
+
+
 def check_state(state: Any, k: Tensor, v: Tensor, order: int, feature_map: str) -> None:
     """Refuses what is not the state of a layer with this order and map, for keys and values like these."""
-    if not isinstance(state, TaylorState):
+    if not isinstance(state, (TaylorState, ChunkedTaylorState)):
         raise ShapeError(
             f"taylor: the state is a {type(state).__name__}, expected the TaylorState that the same layer gave."
         )

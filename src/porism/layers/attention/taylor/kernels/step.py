@@ -54,6 +54,25 @@ def decode(
     return as_heads(z * factors, q), state.view(B, G, M, columns)
 
 
+def decode_in_chunk(
+    settings: SeriesSettings, q: Tensor, k: Tensor, v: Tensor, first: Tensor, keys: Tensor, values: Tensor
+) -> Tensor:
+    """The answer (B, A, 1, H) from the sums before a chunk, (B, G, M, H+1), and its keys and values, this token's too.
+
+    Those are (B, G, n, D) and (B, G, n, H).
+    """
+    (B, G, M, columns), (A, D), n, exact = first.shape, q.shape[1::2], keys.shape[2], first.dtype
+    N, R, H = B * G, A // G, columns - 1
+    phi = map_of_rows(settings.map, settings.order, D, exact, q.device)
+    queries = in_type(q.reshape(N, R, D), exact) * settings.scale
+    features = phi.of_rows(queries.view(N * R, D)).view(N, R, M)
+    weights = phi.weights(queries.mT, in_type(keys.reshape(N, n, D), exact).mT)
+    # z = (phi(q) S + w v) / t, t the last column
+    near = torch.bmm(weights, ones_beside(in_type(values.reshape(N, n, H), exact)))
+    z, t = torch.baddbmm(near, features, first.reshape(N, M, columns)).split_with_sizes([H, 1], 2)
+    return as_heads(z * inverse(t, phi.is_positive), q)
+
+
 def in_type(x: Tensor, dtype: torch.dtype) -> Tensor:
     # Even a call that has nothing to do takes a while.
     return x if x.dtype is dtype else x.to(dtype)

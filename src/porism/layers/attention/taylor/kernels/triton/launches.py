@@ -10,12 +10,16 @@ from torch import Tensor
 from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.attention.taylor.gradient import SeriesGradient
 from porism.layers.attention.taylor.kernels.cpu import Division, Operands, SeriesSettings
+from porism.layers.attention.taylor.kernels.triton.chunked_step import answer_in_chunk
+from porism.layers.attention.taylor.kernels.triton.decay import log_decay_gradient, reach_ends, running_sums
 from porism.layers.attention.taylor.kernels.triton.gradient import reach_keys, reach_queries
 from porism.layers.attention.taylor.kernels.triton.outputs import answer_queries
 from porism.layers.attention.taylor.kernels.triton.pairs import layout as pairs
 from porism.layers.attention.taylor.kernels.triton.pairs.states import put_tokens_side_by_side, sum_others, sum_pairs
 from porism.layers.attention.taylor.kernels.triton.scan import scan
 from porism.layers.attention.taylor.kernels.triton.sizes import (
+    ENDS,
+    READ,
     SCAN,
     SIDE_BY_SIDE,
     STEP,
@@ -23,6 +27,7 @@ from porism.layers.attention.taylor.kernels.triton.sizes import (
     by_pairs,
     chunk,
     sizes,
+    with_decay,
 )
 from porism.layers.attention.taylor.kernels.triton.step import move_on
 from porism.layers.attention.taylor.kernels.triton.turns import layout as turns
@@ -43,7 +48,15 @@ class Slots(NamedTuple):
 class SeriesPass:
     """Operands whose tokens lie in whole rows, and what every kernel is given of them."""
 
-    def __init__(self, settings: SeriesSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None) -> None:
+    def __init__(
+        self,
+        settings: SeriesSettings,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        key_padding: Tensor | None,
+        log_decay: Tensor | None = None,
+    ) -> None:
         self.q, self.k, self.v = (_in_whole_rows(x) for x in (q, k, v))
         (self.B, self.A, self.T, self.D), (self.G, self.S), self.H = q.shape, k.shape[1:3], v.shape[3]
         self.R, self.N = self.A // self.G, self.B * self.G
@@ -58,6 +71,14 @@ class SeriesPass:
         self.chunk = chunk(self.D, self.H, max(self.T, self.S), self.causal, self.number)
         self.by_pairs = by_pairs(self.D, self.H, self.number)
         self.layout = pairs if self.by_pairs else turns
+        self.fades = log_decay is not None
+        # As with padding, a pointer that is not followed, and what is left of a first state at the end.
+        self.decays, self.places, self.left = self.k, 0, None
+        if log_decay is not None:
+            self.sizes = with_decay(self.sizes)
+            self.decays = running_sums(log_decay, self.chunk, SIDE_BY_SIDE.own)
+            self.places = self.decays.shape[2]
+            self.left = log_decay.flatten(0, 1).double().sum(1).exp().view(self.N, 1, 1)
         self.state = (self.layout.features(self.D), H_tile)
         self.W = self.layout.weight_count(self.D)
         self.constants: dict[str, Any] = {
@@ -140,12 +161,12 @@ class SeriesPass:
         R, parts = self.R if queries else 1, sums.shape[1]
         width = SIDE_BY_SIDE.own * triton.cdiv(T, SIDE_BY_SIDE.own)
         columns = x.new_empty(B, A, D, width, dtype=self.number)
-        scaled = torch.empty_like(columns) if queries else columns
+        scaled = torch.empty_like(columns) if queries or self.fades else columns
         shared = {name: self.constants[name] for name in ("D", "H", "H_TILE", "M", "CHUNK", "NUMBER", "PRECISION")}
         put_tokens_side_by_side[(B * A * (width // SIDE_BY_SIDE.own),)](
-            x, self.padding, inverses, columns, scaled, *x.stride()[:3], T, A, width, self.scale,
-            QUERIES=queries, PADDED=self.constants["PADDED"], D=D, TOKENS=SIDE_BY_SIDE.own,
-            NUMBER=self.constants["NUMBER"], **SIDE_BY_SIDE.options,
+            x, self.padding, inverses, self.decays, columns, scaled, *x.stride()[:3], T, A, width, self.places,
+            self.scale, QUERIES=queries, PADDED=self.constants["PADDED"], DECAY=self.fades, R=R, CHUNK=self.chunk,
+            D=D, TOKENS=SIDE_BY_SIDE.own, NUMBER=self.constants["NUMBER"], **SIDE_BY_SIDE.options,
         )  # fmt: skip
         for upper in (False, True):
             units = D // 4 if upper else D // 2
@@ -155,9 +176,9 @@ class SeriesPass:
                 UPPER=upper, R=R, UNITS=at_a_time, TOKENS=launch.own, **shared, **launch.options,
             )  # fmt: skip
         sum_others[(parts * self.N,)](
-            columns, scaled, y, self.padding, inverses, slopes, sums, weights,
-            *y.stride()[:3], T, self.G, parts, skipped, width,
-            QUERIES=queries, PADDED=self.constants["PADDED"], R=R, W=self.W, TOKENS=launch.own,
+            columns, scaled, y, self.padding, inverses, slopes, self.decays, sums, weights,
+            *y.stride()[:3], T, self.G, parts, skipped, width, self.places,
+            QUERIES=queries, PADDED=self.constants["PADDED"], DECAY=self.fades, R=R, W=self.W, TOKENS=launch.own,
             **shared, **launch.options,
         )  # fmt: skip
 
@@ -176,9 +197,9 @@ class SeriesPass:
         constants = {name: value for name, value in self.constants.items() if name not in ("W", "PAIRS")}
         groups = self.state[0] // (launch.features * launch.met)
         sum_chunks[(groups * parts * self.N,)](
-            x, y, self.padding, inverses, slopes, sums, weights,
-            *x.stride()[:3], *y.stride()[:3], x.shape[2], self.G, parts, skipped, self.scale,
-            QUERIES=queries, TOKENS=launch.own, TILES=launch.met,
+            x, y, self.padding, inverses, slopes, self.decays, sums, weights,
+            *x.stride()[:3], *y.stride()[:3], x.shape[2], self.G, parts, skipped, self.places, self.scale,
+            QUERIES=queries, DECAY=self.fades, TOKENS=launch.own, TILES=launch.met,
             **{**constants, "R": self.R if queries else 1, "F": launch.features}, **launch.options,
         )  # fmt: skip
 
@@ -200,9 +221,13 @@ class SeriesPass:
         if want_last:
             last = weights.new_empty(self.N, M, H_tile), weights.new_empty(self.N, self.W)
         blocks = triton.cdiv(M * H_tile, SCAN.own) + triton.cdiv(self.W, SCAN.own)
+        # From the queries' sums the first chunks may be missing.
+        skipped = shift + 1 if backward else 0
+        decays = self.decays[..., skipped * self.chunk :] if self.fades else self.decays
         scan[(blocks * self.N,)](
             sums, weights, *(first or (sums, weights)), slot_sums, slot_weights, *(last or (sums, weights)),
-            sums.shape[1], slots, shift,
+            decays, self.places, sums.shape[1], slots, shift,
+            DECAY=self.fades, CHUNK=self.chunk,
             REVERSED=backward, EVERY=self.causal, FIRST=first is not None, LAST=want_last,
             SUMS=M * H_tile, WEIGHTS=self.W, AHEAD=SCAN.stages, ELEMENTS=SCAN.own, **SCAN.options,
         )  # fmt: skip
@@ -219,11 +244,11 @@ class SeriesPass:
         launch = self.sizes.answer
         sums, weights = (self.q, self.q) if slots is None else slots[:2]
         answer_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
-            self.q, self.k, self.v, self.padding, self.seeing(first), sums, weights, answer, totals,
+            self.q, self.k, self.v, self.padding, self.seeing(first), sums, weights, self.decays, answer, totals,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3], *answer.stride()[:3],
-            self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.scale,
-            CAUSAL=self.causal, STATE=slots is not None, FIRST=first is not None, QUERIES=launch.own, KEYS=launch.met,
-            **self._launched(launch),
+            self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.places, self.scale,
+            CAUSAL=self.causal, DECAY=self.fades, STATE=slots is not None, FIRST=first is not None,
+            QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),
         )  # fmt: skip
 
     def reach_queries(
@@ -236,16 +261,18 @@ class SeriesPass:
         dq: Tensor,
         inverses: Tensor,
         slopes: Tensor,
+        dlogs: Tensor,
     ) -> None:
         launch = self.sizes.reach_queries
         sums, weights = (self.q, self.q) if slots is None else slots[:2]
         reach_queries[(triton.cdiv(self.T, launch.own) * self.B * self.A,)](
             self.q, self.k, self.v, self.padding, sums, weights, answer, totals, dz, dq, inverses, slopes,
+            self.decays, dlogs,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *answer.stride()[:3], *dz.stride()[:3], *dq.stride()[:3],
-            self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.scale,
-            CAUSAL=self.causal, STATE=slots is not None, FIRST=first, QUERIES=launch.own, KEYS=launch.met,
-            **self._launched(launch),
+            self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.places, self.scale,
+            CAUSAL=self.causal, DECAY=self.fades, STATE=slots is not None, FIRST=first,
+            QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),
         )  # fmt: skip
 
     def reach_keys(
@@ -254,6 +281,7 @@ class SeriesPass:
         last: bool,
         inverses: Tensor,
         slopes: Tensor,
+        dlogs: Tensor,
         dz: Tensor,
         dk: Tensor,
         dv: Tensor,
@@ -261,25 +289,70 @@ class SeriesPass:
         launch = self.sizes.reach_keys
         sums, weights = (self.q, self.q) if slots is None else slots[:2]
         reach_keys[(triton.cdiv(self.S, launch.own) * self.N,)](
-            self.q, self.k, self.v, self.padding, sums, weights, inverses, slopes, dz, dk, dv,
+            self.q, self.k, self.v, self.padding, sums, weights, inverses, slopes, self.decays, dlogs,
+            dz, dk, dv,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *dz.stride()[:3], *dk.stride()[:3], *dv.stride()[:3],
-            self.S, self.G, 1 if slots is None else sums.shape[1], self._units(launch), self.scale,
-            CAUSAL=self.causal, STATE=slots is not None, LAST=last, KEYS=launch.own, QUERIES=launch.met,
-            **self._launched(launch),
+            self.S, self.G, 1 if slots is None else sums.shape[1], self._units(launch), self.places, self.scale,
+            CAUSAL=self.causal, DECAY=self.fades, STATE=slots is not None, LAST=last,
+            KEYS=launch.own, QUERIES=launch.met, **self._launched(launch),
         )  # fmt: skip
+
+    def reach_log_decay(
+        self,
+        of_queries: Tensor,
+        of_keys: Tensor,
+        before: Slots | None,
+        after: Slots | None,
+        first: Tensor | None,
+        dlast: Tensor | None,
+    ) -> Tensor:
+        """What reaches log_decay (B, G, S), from what reaches the logarithms of the weights of queries and of keys."""
+        dlogs = of_queries.view(self.N, self.R, self.T).sum(1) - of_keys.view(self.N, self.S)
+        chunks = triton.cdiv(self.S, self.chunk)
+        ends = dlogs.new_zeros(self.N, chunks)
+        if chunks > 1:
+            assert before is not None
+            assert after is not None
+            reach_ends[(self.N * (chunks - 1),)](
+                *before[:2], *after[:2], ends, chunks,
+                PAIRS=self.by_pairs, D=self.D, H_TILE=self.state[1], M=self.state[0], W=self.W,
+                ROWS=ENDS.own, LINE=ENDS.features, **ENDS.options,
+            )  # fmt: skip
+        if dlast is not None:
+            assert before is not None
+            assert before.last is not None
+            last = self.from_tiles(before.last, first)
+            ends[:, :-1] += self.layout.passed(self._faded(first), dlast, self.D)
+            ends[:, -1] = (last * dlast).sum((1, 2))
+        return log_decay_gradient(dlogs, ends, self.chunk).view(self.B, self.G, self.S)
+
+    def from_tiles(self, state: tuple[Tensor, Tensor], given: Tensor | None, gradient: bool = False) -> Tensor:
+        """The state as the layer has it, or its gradient, of a pass that started from the given one."""
+        found: Tensor = self.layout.from_tiles(state, self._faded(given), self.D, self.H, gradient)
+        return found
+
+    def _faded(self, given: Tensor | None) -> Tensor | None:
+        """A state at the start, as it is left at the end; or a gradient of the last one, as it reaches the first."""
+        return given if given is None or self.left is None else given * self.left.to(given.dtype)
 
 
 def forward(
-    settings: SeriesSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor | None
+    settings: SeriesSettings,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_padding: Tensor | None,
+    log_decay: Tensor | None,
+    first: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The answer (B, A, T, H), the sums of weights (B, A, T, 1), and the last state if it is to be returned."""
     if first is not None and settings.return_state and q.shape[2] == k.shape[2] == 1:
         last = torch.empty_like(first)
         before, after = ((x[..., :-1], x[..., -1]) for x in (y.unflatten(0, k.shape[:2]) for y in (first, last)))
-        answer, totals = step(settings.scale, q, k, v, key_padding, before, after)
+        answer, totals = step(settings.scale, q, k, v, key_padding, log_decay, before, after)
         return answer, totals, last
-    this = SeriesPass(settings, q, k, v, key_padding)
+    this = SeriesPass(settings, q, k, v, key_padding, log_decay)
     slots = this.before(first, settings.return_state)
     # Tokens before heads in memory, as a projection after it reads them.
     answer = q.new_empty(this.B, this.T, this.A, this.H).transpose(1, 2)
@@ -287,7 +360,7 @@ def forward(
     this.answer(slots, first, answer, totals)
     if slots is None or slots.last is None:
         return answer, totals, totals.new_empty(0)
-    return answer, totals, this.layout.from_tiles(slots.last, first, this.D, this.H)
+    return answer, totals, this.from_tiles(slots.last, first)
 
 
 def backward(
@@ -298,22 +371,27 @@ def backward(
     k: Tensor,
     v: Tensor,
     key_padding: Tensor | None,
+    log_decay: Tensor | None,
     first: Tensor | None,
     answer: Tensor,
     totals: Tensor,
 ) -> SeriesGradient:
     """The sums before each chunk are made once more: to keep them would cost a quarter of what is kept already."""
-    this = SeriesPass(settings, q, k, v, key_padding)
+    this = SeriesPass(settings, q, k, v, key_padding, log_decay)
     if not settings.return_state:
         dlast = None
     dz = _in_whole_rows(dz)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     dq_rows, dk_rows, dv_rows = (_in_whole_rows(x) for x in (dq, dk, dv))
     inverses, slopes = torch.empty_like(totals), torch.empty_like(totals)
-    before = this.before(first, want_last=False)
-    this.reach_queries(before, first is not None, answer, totals, dz, dq_rows, inverses, slopes)
+    # Pointers that are never followed where keys do not fade.
+    of_queries, of_keys = totals, totals
+    if this.fades:
+        of_queries, of_keys = torch.empty_like(totals), totals.new_empty(this.N, this.S)
+    before = this.before(first, want_last=this.fades and dlast is not None)
+    this.reach_queries(before, first is not None, answer, totals, dz, dq_rows, inverses, slopes, of_queries)
     sums_after = this.sums_after(dz, inverses, slopes, dlast, want_first=first is not None)
-    this.reach_keys(sums_after, dlast is not None, inverses, slopes, dz, dk_rows, dv_rows)
+    this.reach_keys(sums_after, dlast is not None, inverses, slopes, of_keys, dz, dk_rows, dv_rows)
     for whole, written in ((dq, dq_rows), (dk, dk_rows), (dv, dv_rows)):
         if whole is not written:
             whole.copy_(written)
@@ -322,8 +400,12 @@ def backward(
     else:
         assert sums_after is not None
         assert sums_after.last is not None
-        dstate = this.layout.from_tiles(sums_after.last, dlast, this.D, this.H, gradient=True)
-    return SeriesGradient(dq, dk, dv, totals.new_empty(0), dstate)
+        dstate = this.from_tiles(sums_after.last, dlast, gradient=True)
+    dlog_decay = totals.new_empty(0)
+    if log_decay is not None:
+        found = this.reach_log_decay(of_queries, of_keys, before, sums_after, first, dlast)
+        dlog_decay = found.to(log_decay.dtype)
+    return SeriesGradient(dq, dk, dv, dlog_decay, dstate)
 
 
 def step(
@@ -332,12 +414,15 @@ def step(
     k: Tensor,
     v: Tensor,
     key_padding: Tensor | None,
+    log_decay: Tensor | None,
     before: tuple[Tensor, Tensor],
     after: tuple[Tensor, Tensor],
+    chunk: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The answer (B, A, 1, H) and the sums of weights for one token more; the state that it leaves goes to `after`.
 
-    A state is the sums over keys of phi(k) v^T, (B, G, M, H), and of phi(k), (B, G, M).
+    A state is the sums over keys of phi(k) v^T, (B, G, M, H), and of phi(k), (B, G, M). With the keys and values of a
+    chunk, (B, G, n, D) and (B, G, n, H), it takes up those too.
     """
     q, k, v, sums = (_in_whole_rows(x) for x in (q, k, v, before[0]))
     weights, (new_sums, new_weights) = before[1], after
@@ -346,15 +431,41 @@ def step(
     totals = q.new_empty(B, A, 1, 1, dtype=torch.float32)
     R_tile = triton.next_power_of_2(A // G)
     columns = min(STEP.own, max(16, triton.next_power_of_2(H)))
+    keys, values = (k, v) if chunk is None else (x.contiguous() for x in chunk)
     move_on[(B * G, triton.cdiv(H, columns))](
         q, k, v, k if key_padding is None else key_padding.contiguous().view(torch.uint8),
+        k if log_decay is None else log_decay.float().contiguous(), keys, values,
         sums, weights, answer, totals, new_sums, new_weights,
         *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *sums.stride()[:3], *weights.stride(),
-        *new_sums.stride()[1:3], *new_weights.stride()[1:], G, scale,
-        PADDED=key_padding is not None, R=A // G, R_TILE=R_tile, D=D, H=H, COLUMNS=columns,
+        *new_sums.stride()[1:3], *new_weights.stride()[1:], G, keys.shape[2], scale,
+        PADDED=key_padding is not None, DECAY=log_decay is not None, CHUNK=chunk is not None, R=A // G, R_TILE=R_tile,
+        D=D, H=H, COLUMNS=columns,
         F=max(1, STEP.features // R_tile), **STEP.options,
     )  # fmt: skip
     return answer, totals
+
+
+def step_in_chunk(
+    scale: float, q: Tensor, k: Tensor, v: Tensor, before: tuple[Tensor, Tensor], chunk: tuple[Tensor, Tensor] | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The answer (B, A, 1, H) for one token more of a chunk, from the state before it, and its keys and values then."""
+    q, k, v, sums = (_in_whole_rows(x) for x in (q, k, v, before[0]))
+    weights = before[1]
+    (B, A, _, D), G, H = q.shape, k.shape[1], v.shape[3]
+    answer = q.new_empty(B, 1, A, H).transpose(1, 2)
+    # Pointers that are never followed where there are no keys yet.
+    keys, values = (k, v) if chunk is None else (x.contiguous() for x in chunk)
+    n = 0 if chunk is None else keys.shape[2]
+    longer = k.new_empty(B, G, n + 1, D), v.new_empty(B, G, n + 1, H)
+    R_tile = triton.next_power_of_2(A // G)
+    columns = min(READ.own, max(16, triton.next_power_of_2(H)))
+    answer_in_chunk[(B * G, triton.cdiv(H, columns))](
+        q, k, v, keys, values, sums, weights, answer, *longer,
+        *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *sums.stride()[:3], *weights.stride(), G, n, scale,
+        R=A // G, R_TILE=R_tile, D=D, H=H, COLUMNS=columns, F=max(1, READ.features // R_tile),
+        KEYS=max(1, READ.met // R_tile), ELEMENTS=min(D, 16), **READ.options,
+    )  # fmt: skip
+    return answer, *longer
 
 
 def _in_whole_rows(x: Tensor) -> Tensor:

@@ -3,6 +3,8 @@
 import triton
 import triton.language as tl
 
+from porism.layers.attention.taylor.kernels.triton.decay import faded_from_start
+
 
 @triton.jit
 def scan(
@@ -14,9 +16,13 @@ def scan(
     slot_weights: tl.tensor,
     last_sums: tl.tensor,
     last_weights: tl.tensor,
+    decays: tl.tensor,
+    places: tl.tensor,
     parts: tl.tensor,
     slots: tl.tensor,
     shift: tl.tensor,
+    DECAY: tl.constexpr,
+    CHUNK: tl.constexpr,
     REVERSED: tl.constexpr,
     EVERY: tl.constexpr,
     FIRST: tl.constexpr,
@@ -29,7 +35,8 @@ def scan(
     """A few elements of a state, SUMS and WEIGHTS of them, through all parts of a key head.
 
     What was summed up to and including part p goes to slot p + shift; the slot where nothing has been added yet has the
-    first state, or zeros. Without EVERY there is one slot, for the sum of all.
+    first state, or zeros. Without EVERY there is one slot, for the sum of all. With DECAY, what was summed up fades
+    over each part's chunk before its own sum is added; `decays` begin with the first part.
     """
     blocks: tl.constexpr = (SUMS + ELEMENTS - 1) // ELEMENTS
     programs: tl.constexpr = blocks + (WEIGHTS + ELEMENTS - 1) // ELEMENTS
@@ -37,13 +44,13 @@ def scan(
     n = (tl.program_id(0) // programs).to(tl.int64)
     if block < blocks:
         _scan(
-            sums, first_sums, slot_sums, last_sums, n, block, parts, slots, shift,
-            REVERSED, EVERY, FIRST, LAST, SUMS, AHEAD, ELEMENTS,
+            sums, first_sums, slot_sums, last_sums, decays, places, n, block, parts, slots, shift,
+            DECAY, CHUNK, REVERSED, EVERY, FIRST, LAST, SUMS, AHEAD, ELEMENTS,
         )  # fmt: skip
     else:
         _scan(
-            weights, first_weights, slot_weights, last_weights, n, block - blocks, parts, slots, shift,
-            REVERSED, EVERY, FIRST, LAST, WEIGHTS, AHEAD, ELEMENTS,
+            weights, first_weights, slot_weights, last_weights, decays, places, n, block - blocks, parts, slots, shift,
+            DECAY, CHUNK, REVERSED, EVERY, FIRST, LAST, WEIGHTS, AHEAD, ELEMENTS,
         )  # fmt: skip
 
 
@@ -53,11 +60,15 @@ def _scan(
     first: tl.tensor,
     slot: tl.tensor,
     last: tl.tensor,
+    decays: tl.tensor,
+    places: tl.tensor,
     n: tl.tensor,
     block: tl.tensor,
     parts: tl.tensor,
     slots: tl.tensor,
     shift: tl.tensor,
+    DECAY: tl.constexpr,
+    CHUNK: tl.constexpr,
     REVERSED: tl.constexpr,
     EVERY: tl.constexpr,
     FIRST: tl.constexpr,
@@ -78,6 +89,8 @@ def _scan(
         tl.store(slot + tl.cast(empty, tl.int64) * SIZE, so_far.to(slot.dtype.element_ty), mask=inside)
     for step in tl.range(0, parts, num_stages=AHEAD):
         part = tl.cast(parts - 1 - step if REVERSED else step, tl.int64)
+        if DECAY:
+            so_far *= faded_from_start(decays + n * 2 * places, places, part * CHUNK + CHUNK - 1)
         so_far += tl.load(sums + part * SIZE, mask=inside, other=0.0).to(tl.float32)
         if EVERY:
             place = part + shift

@@ -60,11 +60,17 @@ SCAN = SeriesLaunch(own=512, met=1, features=1, warps=4, stages=8)
 SIDE_BY_SIDE = SeriesLaunch(own=64, met=1, features=1, warps=4, stages=1)
 """Tokens that are copied at a time, and the length of a copy is a multiple of them."""
 
+ENDS = SeriesLaunch(own=64, met=1, features=1024, warps=4, stages=2)
+"""Here tokens are rows of a state, and features its weights, of which so many are multiplied at a time."""
+
 FOUR_PROGRAMS, THREE_PROGRAMS = 128, 168
 """Registers of a thread with which so many programs of four warps share the 65,536 of a multiprocessor."""
 
 STEP = SeriesLaunch(own=64, met=1, features=32, warps=1, stages=1)
 """One token: a program owns some columns of a head's values, and goes through the features, shared by query heads."""
+
+READ = SeriesLaunch(own=64, met=16, features=32, warps=1, stages=1)
+"""One token of a chunk, likewise; it meets the keys of the chunk."""
 
 # By bytes of a number, then up to a width of keys and a width of values: the first row that is large enough.
 _TABLE = {
@@ -142,6 +148,18 @@ def sizes(D: int, H: int, dtype: torch.dtype) -> Sizes:
     # No more tiles at a time than there are, and F is a multiple of D.
     tiles = math.gcd(found.sum.met, features(D) // found.sum.features)
     return found._replace(sum=found.sum._replace(met=tiles))
+
+
+def with_decay(found: Sizes) -> Sizes:
+    """The launches where keys fade: factors between tokens take registers, so that fewer tokens are met at a time.
+
+    So chosen that no loop of these spills registers when it is compiled for an H100.
+    """
+    return found._replace(
+        answer=found.answer._replace(own=min(found.answer.own, 64), registers=None),
+        reach_queries=found.reach_queries._replace(registers=None),
+        reach_keys=found.reach_keys._replace(met=min(found.reach_keys.met, 32), registers=None),
+    )
 
 
 def by_pairs(D: int, H: int, dtype: torch.dtype) -> bool:

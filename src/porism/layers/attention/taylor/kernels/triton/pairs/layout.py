@@ -57,6 +57,16 @@ def from_tiles(state: Tiles, given: Tensor | None, D: int, H: int, gradient: boo
     return rows if given is None else rows + _difference(given, D)
 
 
+def passed(first: Tensor | None, dlast: Tensor, D: int) -> Tensor:
+    """(N, 1): what reaches the logarithm of all that is left of a first state, by the part that passes the kernels by.
+
+    `first` is the state as it is left at the end, dlast what reaches the last one.
+    """
+    if first is None:
+        return dlast.new_zeros(len(dlast), 1)
+    return (_difference(first, D) * dlast).sum((1, 2)).unsqueeze(1)
+
+
 def _difference(state: Tensor, D: int) -> Tensor:
     """What the features of the turn D / 2 differ by from the mean with their opposites, (N, M, H+1)."""
     last = state[:, -D:].float()

@@ -143,6 +143,13 @@ def reach_keys(
 
 
 @triton.jit
+def share_of_row(row: tl.tensor, D: tl.constexpr) -> tl.tensor:
+    """How much of rows of sums counts where queries read them: a half of products that stand there twice."""
+    twice = (row < 3 * D * D // 4) & ((row >= D * D // 2) | (row % D < D // 2))
+    return tl.where(twice, 0.5, 1.0)
+
+
+@triton.jit
 def _rows(sums: tl.tensor, row: tl.tensor, H_TILE: tl.constexpr) -> tl.tensor:
     return tl.load(sums + row[:, None] * H_TILE + tl.arange(0, H_TILE)[None, :])
 

@@ -2,7 +2,8 @@
 
 Keys: y is the value, a = 1, and m is 0 for padding and 1 otherwise. Queries, in the backward pass: y is dz, the
 gradient that reached the answer z, a = dz . z and m = 1 / t, t being the query's sum of weights. m [dz, -a] is then
-what reaches the sums that the query read; the minus is left to those who read these.
+what reaches the sums that the query read; the minus is left to those who read these. Where keys fade, m is also what
+is left of a key at the end of its chunk, or of the state before the chunk at a query.
 
 Sums are over tokens, so that x_i is wanted for many tokens at a time: a first pass copies x with tokens side by side.
 """
@@ -10,6 +11,7 @@ Sums are over tokens, so that x_i is wanted for many tokens at a time: a first p
 import triton
 import triton.language as tl
 
+from porism.layers.attention.taylor.kernels.triton.decay import left_of_tokens
 from porism.layers.kernels.triton import all_ended, kept, multiplied_and_added, none, numbers, product, rows
 
 
@@ -18,6 +20,7 @@ def put_tokens_side_by_side(
     x: tl.tensor,
     padding: tl.tensor,
     inverses: tl.tensor,
+    decays: tl.tensor,
     columns: tl.tensor,
     scaled: tl.tensor,
     x_batch: tl.tensor,
@@ -26,14 +29,21 @@ def put_tokens_side_by_side(
     T: tl.tensor,
     A: tl.tensor,
     width: tl.tensor,
+    places: tl.tensor,
     scale: tl.tensor,
     QUERIES: tl.constexpr,
     PADDED: tl.constexpr,
+    DECAY: tl.constexpr,
+    R: tl.constexpr,
+    CHUNK: tl.constexpr,
     D: tl.constexpr,
     TOKENS: tl.constexpr,
     NUMBER: tl.constexpr,
 ) -> None:
-    """columns (B A, D, width): x, zero for padding and beyond the text. Queries are scaled, and `scaled` is m x."""
+    """columns (B A, D, width): x, zero for padding and beyond the text. Queries are scaled, and `scaled` is m x.
+
+    Keys that do not fade have no `scaled`. R heads of x share a row of `decays`.
+    """
     blocks = width // TOKENS
     block = tl.program_id(0) % blocks
     n = (tl.program_id(0) // blocks).to(tl.int64)
@@ -44,10 +54,15 @@ def put_tokens_side_by_side(
     if QUERIES:
         row = (row * scale).to(NUMBER).to(tl.float32)
         m = numbers(inverses + n * T, start, T, TOKENS)
+        if DECAY:
+            m *= left_of_tokens(decays + n // R * 2 * places, places, start, QUERIES, CHUNK, TOKENS)
         tl.store(scaled + place, tl.trans((row * m[:, None]).to(NUMBER)))
     elif PADDED:
         row = tl.where(kept(padding + n // A * T, start, T, TOKENS, PADDED)[:, None], row, 0.0)
     tl.store(columns + place, tl.trans(row.to(NUMBER)))
+    if DECAY and not QUERIES:
+        left = left_of_tokens(decays + n // R * 2 * places, places, start, QUERIES, CHUNK, TOKENS)
+        tl.store(scaled + place, tl.trans((row * left[:, None]).to(NUMBER)))
 
 
 @triton.jit
@@ -135,6 +150,7 @@ def sum_others(
     padding: tl.tensor,
     inverses: tl.tensor,
     slopes: tl.tensor,
+    decays: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
     y_batch: tl.tensor,
@@ -145,8 +161,10 @@ def sum_others(
     parts: tl.tensor,
     skipped: tl.tensor,
     width: tl.tensor,
+    places: tl.tensor,
     QUERIES: tl.constexpr,
     PADDED: tl.constexpr,
+    DECAY: tl.constexpr,
     R: tl.constexpr,
     D: tl.constexpr,
     H: tl.constexpr,
@@ -170,25 +188,31 @@ def sum_others(
     pairs = tl.zeros((D, D), tl.float32)
     linear = tl.zeros((D,), tl.float32)
     ones = 0.0
+    if DECAY:
+        decays += n * 2 * places + begin
     for shared in range(R):
         of_y = y + n // G * y_batch + (n % G * R + shared) * y_head + begin * y_token
         of_x = (n * R + shared) * D * width + begin
         for start in range(0, length, TOKENS):
             values = rows(of_y, start, y_token, length, TOKENS, H, H_TILE).to(NUMBER)
-            places = of_x + row[:, None] * width + (start + token)[None, :]
-            right = tl.load(columns + places)
-            # Keys are not scaled: `scaled` is `columns`.
+            place = of_x + row[:, None] * width + (start + token)[None, :]
+            right = tl.load(columns + place)
+            # Keys that do not fade have m = 1, and `scaled` is `columns`.
             left = right
+            if QUERIES or DECAY:
+                left = tl.load(scaled + place)
             if QUERIES:
-                left = tl.load(scaled + places)
                 m = numbers(inverses + (n * R + shared) * T + begin, start, length, TOKENS)
                 a = numbers(slopes + (n * R + shared) * T + begin, start, length, TOKENS)
             else:
                 m = kept(padding + n // G * T + begin, start, length, TOKENS, PADDED).to(tl.float32)
+            if DECAY:
+                m *= left_of_tokens(decays, places, start, QUERIES, CHUNK, TOKENS)
             total += product(left, values, PRECISION)
             total_of_ones += tl.sum(values.to(tl.float32) * m[:, None], 0)
             if QUERIES:
                 m *= a
+            if QUERIES or DECAY:
                 weighed = right.to(tl.float32) * m[None, :]
                 high = weighed.to(NUMBER)
                 pairs += product(high, tl.trans(right), PRECISION)

@@ -48,6 +48,11 @@ def from_tiles(state: Tiles, _given: Tensor | None, D: int, H: int, gradient: bo
     return torch.empty_like(rows).index_copy_(1, order, rows)
 
 
+def passed(first: Tensor | None, dlast: Tensor, D: int) -> Tensor:
+    """(N, 1): what reaches the logarithm of what is left of a first state, by what passes the kernels by: nothing."""
+    return dlast.new_zeros(len(dlast), 1)
+
+
 @cache
 def _plan(D: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Where each feature of the kernels stands in the layer's order, (M), and its factor there, (M, 1)."""

@@ -2,12 +2,14 @@
 
 Keys: y is the value, a = 1, and m is 0 for padding and 1 otherwise. Queries, in the backward pass: y is dz, the
 gradient that reached the answer z, a = dz . z and m = 1 / t, t being the query's sum of weights. m [dz, -a] is then
-what reaches the sums that the query read; the minus is left to those who read these.
+what reaches the sums that the query read; the minus is left to those who read these. Where keys fade, m is also what
+is left of a key at the end of its chunk, or of the state before the chunk at a query.
 """
 
 import triton
 import triton.language as tl
 
+from porism.layers.attention.taylor.kernels.triton.decay import left_of_tokens
 from porism.layers.attention.taylor.kernels.triton.turns.features import constant, linear, repeats, turns
 from porism.layers.kernels.triton import kept, none, numbers, product, rows
 
@@ -19,6 +21,7 @@ def sum_chunks(
     padding: tl.tensor,
     inverses: tl.tensor,
     slopes: tl.tensor,
+    decays: tl.tensor,
     sums: tl.tensor,
     weights: tl.tensor,
     x_batch: tl.tensor,
@@ -31,9 +34,11 @@ def sum_chunks(
     G: tl.tensor,
     parts: tl.tensor,
     skipped: tl.tensor,
+    places: tl.tensor,
     scale: tl.tensor,
     QUERIES: tl.constexpr,
     PADDED: tl.constexpr,
+    DECAY: tl.constexpr,
     R: tl.constexpr,
     D: tl.constexpr,
     D_TILE: tl.constexpr,
@@ -64,9 +69,11 @@ def sum_chunks(
     for i in tl.static_range(TILES):
         totals += (tl.zeros((F, H_TILE), tl.float32),)
         # Beyond the end x and y are zero, and only the feature 1 is not: what the last step counts too much.
-        excess = 0 if QUERIES or PADDED else tl.cdiv(length, TOKENS) * TOKENS - length
+        excess = 0 if QUERIES or PADDED or DECAY else tl.cdiv(length, TOKENS) * TOKENS - length
         weight += (constant(tile + i, D, F) * -excess,)
 
+    if DECAY:
+        decays += n * 2 * places + begin
     for shared in range(R):
         head = n % G * R + shared
         of_x = x + n // G * x_batch + head * x_head + begin * x_token
@@ -79,8 +86,10 @@ def sum_chunks(
             if QUERIES:
                 m = numbers(inverses + row, start, length, TOKENS)
                 a = numbers(slopes + row, start, length, TOKENS)
-            elif PADDED:
+            elif PADDED or DECAY:
                 m = kept(padding + n // G * T + begin, start, length, TOKENS, PADDED).to(tl.float32)
+            if DECAY:
+                m *= left_of_tokens(decays, places, start, QUERIES, CHUNK, TOKENS)
             left = product(repeat, columns, PRECISION)
             if QUERIES:
                 left *= scale
@@ -94,7 +103,7 @@ def sum_chunks(
                     right *= scale
                 right -= linear(tile + i, D, F)[:, None]
                 phi = left * right + constant(tile + i, D, F)[:, None]
-                if QUERIES or PADDED:
+                if QUERIES or PADDED or DECAY:
                     phi *= m[None, :]
                 # S += m phi(x) [y, a]
                 new_totals += (totals[i] + product(phi.to(NUMBER), values, PRECISION),)
