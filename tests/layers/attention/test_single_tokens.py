@@ -14,6 +14,7 @@ from porism.layers.attention.hybrid import HybridState, hybrid_decode
 from porism.layers.attention.hybrid import naive as hybrid_naive
 from porism.layers.attention.hybrid.kernels import step as hybrid_step
 from porism.layers.attention.pattern import CAUSAL
+from porism.layers.attention.softmax import KVCache
 from porism.layers.attention.taylor import TaylorState, taylor_decode
 from porism.layers.attention.taylor import naive as taylor_naive
 from porism.layers.attention.taylor.feature_maps import MAPS, feature_map, map_of_rows
@@ -83,7 +84,7 @@ def tensors(state: Any) -> Iterator[Tensor]:
     for part in state:
         if isinstance(part, Tensor):
             yield part
-        elif isinstance(part, tuple):
+        elif isinstance(part, tuple | KVCache):
             yield from tensors(part)
 
 

@@ -8,8 +8,8 @@ from tests.layers.cases.case import HEADS, Case, Inputs, Mistake
 from torch import Tensor
 
 from porism.layers.attention.pattern import Pattern
+from porism.layers.attention.softmax import KVCache
 from porism.layers.attention.softmax import naive as attention_naive
-from porism.layers.attention.softmax.functional import KVCache
 from porism.layers.attention.window import WindowAttention, window_attention, window_decode
 from porism.layers.attention.window import naive as window_naive
 from porism.layers.attention.window.cost import cost as window_cost

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from porism.errors import ShapeError
 from porism.layers.attention.pattern import CAUSAL, Pattern
-from porism.layers.attention.softmax.functional import KVCache, softmax_decode
+from porism.layers.attention.softmax import KVCache, softmax_decode
 from porism.layers.attention.softmax.layer import Attention
 from porism.layers.attention.window import WindowAttention, window_attention, window_decode
 from porism.testing.gradients import relative_error

@@ -17,7 +17,7 @@ from porism.layers.attention.hybrid.kernels.spans import HybridSettings
 from porism.layers.attention.method import ORDER, Method, linear_trials, trial
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, RequestSizes
-from porism.layers.attention.softmax.functional import KVCache
+from porism.layers.attention.softmax.cache import KVCache
 from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map
 from porism.layers.attention.taylor.functional import backward_outline, refuse_weights
 from porism.layers.attention.taylor.kernels.step import decodes

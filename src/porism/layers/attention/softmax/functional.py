@@ -2,113 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 
-from porism.errors import ShapeError
 from porism.layers.attention.masks import Mask
 from porism.layers.attention.method import DENSE, SQUARE, Method, fits_densely, trial
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, RequestSizes, share
+from porism.layers.attention.softmax.cache import KVCache
 from porism.layers.autocast import without_autocast
-from porism.layers.operands import check_indices
-
-
-class KVCache(NamedTuple):
-    """The keys (B, G, S, D) and values (B, G, S, H) of all tokens so far; (B, S), True for a pad, if there was one.
-
-    >>> k, v = torch.randn(2, 1, 8, 9, 64)                              # twice B A T D
-    >>> first, new = KVCache(k[:, :, :8], v[:, :, :8]), KVCache(k[:, :, 8:], v[:, :, 8:])
-    >>> new.after(first).length, new.after(first).last(3).length
-    (9, 3)
-
-    `pattern` is the one that the tokens were decoded with, since it says which of them were kept; None if not known.
-    """
-
-    k: Tensor
-    v: Tensor
-    padding: Tensor | None = None
-    pattern: Pattern | None = None
-
-    @property
-    def length(self) -> int:
-        return self.k.shape[2]
-
-    def after(self, state: "KVCache | None", layer: str = "attention") -> "KVCache":
-        """These tokens after those of a previous state, which has to be of the same batch, heads and pattern."""
-        if state is None:
-            return self
-        self._check_continues(state, layer)
-        padding = None
-        if state.padding is not None or self.padding is not None:
-            padding = torch.cat([state._all_padding(), self._all_padding()], 1)
-        return KVCache(torch.cat([state.k, self.k], 2), torch.cat([state.v, self.v], 2), padding, self.pattern)
-
-    def last(self, count: int) -> "KVCache":
-        """The last so many tokens, copied.
-
-        A view would hold on to the memory of all the others, and would change when the caller overwrites it.
-        """
-        first = self.length - min(self.length, count)
-        padding = None if self.padding is None else self.padding[:, first:].clone()
-        return KVCache(self.k[:, :, first:].clone(), self.v[:, :, first:].clone(), padding, self.pattern)
-
-    def reorder_cache(self, beam_idx: Tensor) -> "KVCache":
-        """The tokens of the chosen texts of the batch, in the order of the indices (N,)."""
-        check_beams(beam_idx, self.k)
-        padding = None if self.padding is None else self.padding.index_select(0, beam_idx)
-        return KVCache(self.k.index_select(0, beam_idx), self.v.index_select(0, beam_idx), padding, self.pattern)
-
-    def _all_padding(self) -> Tensor:
-        if self.padding is not None:
-            return self.padding
-        return self.k.new_zeros(self.k.shape[0], self.length, dtype=torch.bool)
-
-    def _check_continues(self, state: "KVCache", layer: str) -> None:
-        """Refuses the state of another batch, layer or pattern."""
-        if not isinstance(state, KVCache):
-            raise ShapeError(
-                f"{layer}: the state is a {type(state).__name__}, expected a KVCache. Pass what the same function gave."
-            )
-        for name, kept, new in (("keys", state.k, self.k), ("values", state.v, self.v)):
-            if kept.dim() != 4 or kept.shape[:2] != new.shape[:2] or kept.shape[3] != new.shape[3]:
-                raise ShapeError(
-                    f"{layer}: the state has {name} of {tuple(kept.shape)}, the new ones are {tuple(new.shape)}. "
-                    "Pass the state that the same batch gave."
-                )
-            if kept.dtype != new.dtype or kept.device != new.device:
-                raise ShapeError(
-                    f"{layer}: the state has {name} of {kept.dtype} on {kept.device}, the new ones are {new.dtype} on "
-                    f"{new.device}. Pass the state that the same layer gave, under the same autocast."
-                )
-        if state.v.shape[2] != state.length or not state._has_fitting_padding():
-            raise ShapeError(
-                f"{layer}: the state has {state.length} keys, {state.v.shape[2]} values and padding that may not fit. "
-                "Pass a state as it was given."
-            )
-        if state.pattern is not None and self.pattern is not None and state.pattern != self.pattern:
-            raise ShapeError(
-                f"{layer}: the state is of {state.pattern}, and {self.pattern} came. "
-                "Decode with the pattern that the state was made with, or start without a state."
-            )
-
-    def _has_fitting_padding(self) -> bool:
-        if self.padding is None:
-            return True
-        expected = self.k.shape[0], self.length
-        return (
-            self.padding.shape == expected and self.padding.dtype == torch.bool and self.padding.device == self.k.device
-        )
-
-
-def check_beams(beam_idx: Tensor, batch: Tensor) -> None:
-    """Refuses what is not a list of indices into the batch, the first dimension of a state's tensor."""
-    check_indices("attention", "beam_idx", beam_idx, batch.shape[0], batch)
-    if beam_idx.dim() != 1:
-        raise ShapeError(f"attention: beam_idx are {tuple(beam_idx.shape)}, expected (N,): one index for each beam.")
+from porism.layers.operators import is_unobserved
 
 
 def softmax_attention(
@@ -184,7 +89,8 @@ def softmax_decode(
     torch.Size([2, 8, 10, 64])
 
     `key_padding_mask` is that of the new tokens, (B, T). The cache is a copy of the keys and values, and gradients flow
-    through it. It belongs to the pattern, the batch and the dtype that it was made with.
+    through it. It belongs to the pattern, the batch and the dtype that it was made with. Without a gradient, on a CPU,
+    a new token costs no copy of those before it: see `KVCache`.
     """
     request = AttentionRequest.make(
         query, key, value, scale=scale, pattern=pattern, key_padding_mask=key_padding_mask, decoding=True
@@ -211,11 +117,14 @@ class Softmax(Method):
 
     def decode(self, request: AttentionRequest, state: KVCache | None) -> tuple[Tensor, KVCache]:
         new = KVCache(request.k, request.v, request.key_padding_mask, request.pattern)
-        tokens = new.after(state)
+        # A backward pass would read keys and values where later tokens are written.
+        tokens = new.appended_to(state) if is_unobserved(request.q) else new.after(state)
+        k, v = tokens.read()
         before = tokens.length - new.length
-        whole = replace(request, k=tokens.k, v=tokens.v, key_padding_mask=tokens.padding, offset=before)
+        whole = replace(request, k=k, v=v, key_padding_mask=tokens.padding, offset=before)
+        answer = _by_products(whole) if _is_one_query_of_two_widths(whole) else attend(whole)
         # With a state before them the tokens were copied already.
-        return attend(whole), tokens.last(tokens.length) if state is None else tokens
+        return answer, tokens.last(tokens.length) if state is None else tokens
 
     def work(self, sizes: RequestSizes) -> dict[str, float]:
         from porism.layers.attention.softmax.cost import work
@@ -314,6 +223,27 @@ def _fused(request: AttentionRequest, limits: Mask | None, causal: bool) -> Tens
         enable_gqa=grouped,
     )
     answer = answer[..., :H] if D > H else answer
+    return answer if limits is None else limits.hide_blind(answer)
+
+
+def _is_one_query_of_two_widths(request: AttentionRequest) -> bool:
+    """Whether fused kernels would need a padded copy of all keys or values for a single query a head, for nothing.
+
+    Products of half types would round the logits, and where somebody records or counts, attention is one operator.
+    """
+    q, k, v = request.q, request.k, request.v
+    alone = q.shape[2] == 1 and q.shape[3] != v.shape[3] and q.dtype in (torch.float32, torch.float64)
+    return alone and not request.dropout_p and is_unobserved(q, k, v)
+
+
+def _by_products(request: AttentionRequest) -> Tensor:
+    """The answer to one query a head, (B, A, 1, H), from keys and values as they are, each read once for its group."""
+    (B, A, _, D), G, H = request.q.shape, request.k.shape[1], request.v.shape[3]
+    limits = request.dense_mask()
+    with without_autocast(request.q):
+        logits = (request.scale * request.q).view(B, G, A // G, D) @ request.k.mT  # B G A/G S
+        weights = (logits if limits is None else limits.added_to(logits)).softmax(-1)
+        answer = (weights @ request.v).view(B, A, 1, H).data  # no view, so that users may change it
     return answer if limits is None else limits.hide_blind(answer)
 
 

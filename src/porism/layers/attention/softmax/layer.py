@@ -11,7 +11,8 @@ from porism.layers.attention.heads import Heads
 from porism.layers.attention.masks import padding_of
 from porism.layers.attention.pattern import CAUSAL
 from porism.layers.attention.request import AttentionRequest, share
-from porism.layers.attention.softmax.functional import SOFTMAX, KVCache, all_weights
+from porism.layers.attention.softmax.cache import KVCache
+from porism.layers.attention.softmax.functional import SOFTMAX, all_weights
 
 
 class Attention(Heads):

@@ -14,7 +14,8 @@ from porism.layers.attention.method import Method, trial
 from porism.layers.attention.pattern import Kind, Pattern
 from porism.layers.attention.reach import reach
 from porism.layers.attention.request import AttentionRequest, RequestSizes
-from porism.layers.attention.softmax.functional import SOFTMAX, KVCache
+from porism.layers.attention.softmax.cache import KVCache
+from porism.layers.attention.softmax.functional import SOFTMAX
 from porism.layers.attention.softmax.functional import attend as softmax
 from porism.layers.attention.window.gradient import WindowGradient, gradient
 from porism.layers.attention.window.kernels import cpu
