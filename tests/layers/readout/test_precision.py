@@ -180,7 +180,7 @@ def test_a_loss_scale_saves_what_float16_would_lose(autocast: bool) -> None:
 def test_products_of_float16_that_answer_in_float32(reduction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What runs on a GPU, with the product of a CPU: a is rounded to float16, and its small numbers stay."""
     monkeypatch.setattr(porism.layers.readout.functional, "product_dtype", lambda dtype, device: dtype)
-    monkeypatch.setattr(porism.layers.readout.gradient, "_product", lambda a, b: a.float() @ b.float())
+    monkeypatch.setattr(porism.layers.readout.gradient, "_product", lambda a, b, out=None: a.float() @ b.float())
     for logit in LOGITS:
         check(sure_of_word_0(4096, logit, right=True), torch.float16, True, reduction)
         check(sure_of_word_0(4096, logit, right=False), torch.float16, True, reduction)

@@ -25,7 +25,7 @@ from porism.layers.operators import (
     may_need_gradient,
     register,
 )
-from porism.layers.readout.gradient import ReadoutGradient, accumulate, product_dtype, scores
+from porism.layers.readout.gradient import ReadoutGradient, accumulate, product_dtype, scores, transposed, workspace_for
 
 
 def linear_cross_entropy(
@@ -99,14 +99,15 @@ def _forward(
         torch.zeros_like(weight[:, 0], dtype=exact) if needs_bias else None,
     )
     h, weight, bias = h.to(operand), weight.to(operand), None if bias is None else bias.to(exact)
-    room = h.new_empty(min(block, len(h)), len(weight)) if operand is exact else None
+    workspace, U = workspace_for(min(block, len(h)), h, weight), transposed(weight)
     total = h.new_zeros((), dtype=exact)
     for start in range(0, len(h), block):
         rows = slice(start, min(start + block, len(h)))
-        z = scores(h[rows], weight, bias, None if room is None else room[: rows.stop - start])
+        space = None if workspace is None else workspace.of(rows.stop - start)
+        z = scores(h[rows], U, bias, space)
         counts = None if counted is None else counted[rows]
         if any(needed):
-            losses = accumulate(z, h[rows], weight, targets[rows], counts, label_smoothing, rows, sums)
+            losses = accumulate(z, h[rows], weight, targets[rows], counts, label_smoothing, rows, sums, space)
         else:
             y = targets[rows] if counts is None else targets[rows].masked_fill(~counts, -100)
             losses = nn.functional.cross_entropy(z, y, reduction="sum", label_smoothing=label_smoothing)

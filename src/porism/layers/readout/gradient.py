@@ -17,6 +17,19 @@ LARGEST_SAFE, LEAST_SAFE = 30.0, -20.0
 to underflow is below e^-67 of its sum."""
 
 
+class Workspace(NamedTuple):
+    """Where every block's scores are written, (n, V): new memory for each would take longer than filling it.
+
+    rounded: space for the same in the type of the operands, where a product answers in that type and no other.
+    """
+
+    scores: Tensor
+    rounded: Tensor | None
+
+    def of(self, rows: int) -> "Workspace":
+        return Workspace(self.scores[:rows], None if self.rounded is None else self.rounded[:rows])
+
+
 class ReadoutGradient(NamedTuple):
     """dJ/dh (N, H), dJ/dU transposed (V, H) and dJ/db (V); None for what is not needed."""
 
@@ -37,10 +50,11 @@ def gradient(
     """The gradient of the summed loss, all rows at once: h (N, H), weight (V, H), bias (V), targets, counted (N)."""
     dtype = product_dtype(h.dtype, h.device)
     h, weight, bias = h.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
-    z = scores(h, weight, bias)
+    workspace = workspace_for(len(h), h, weight)
+    z = scores(h, transposed(weight), bias, workspace)
     dh, dweight = torch.empty_like(h, dtype=z.dtype), torch.zeros_like(weight, dtype=z.dtype)
     sums = ReadoutGradient(dh, dweight, None if bias is None else torch.zeros_like(bias, dtype=z.dtype))
-    accumulate(z, h, weight, targets, counted, label_smoothing, slice(None), sums)
+    accumulate(z, h, weight, targets, counted, label_smoothing, slice(None), sums, workspace)
     return sums
 
 
@@ -49,14 +63,35 @@ def product_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     return torch.float32 if dtype is torch.float16 and device.type != "cuda" else dtype
 
 
-def scores(h: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Tensor:
-    """z = h U + b, (n, V): float32 for operands of lower precision, else of their own type and written into `out`."""
-    if _is_low(h):
-        z = _product(h, weight.mT)
-        return z if bias is None else z.add_(bias)
-    if bias is None:
-        return torch.mm(h, weight.mT, out=out)
-    return torch.addmm(bias, h, weight.mT, out=out)
+def workspace_for(rows: int, h: Tensor, weight: Tensor) -> Workspace | None:
+    """For blocks of so many rows; None on a GPU in lower precision, where a product answers in new memory."""
+    if not _is_low(h):
+        return Workspace(h.new_empty(rows, len(weight)), None)
+    if h.is_cuda:
+        return None
+    return Workspace(h.new_empty(rows, len(weight), dtype=torch.float32), h.new_empty(rows, len(weight)))
+
+
+def transposed(weight: Tensor) -> Tensor:
+    """U (H, V) of `weight` (V, H), as the scores are taken from it.
+
+    In lower precision on a CPU its rows are laid end to end, once for all blocks: the product then takes half the time.
+    """
+    return weight.mT.contiguous() if _is_low(weight) and not weight.is_cuda else weight.mT
+
+
+def scores(h: Tensor, U: Tensor, bias: Tensor | None, workspace: Workspace | None) -> Tensor:
+    """z = h U + b, (n, V), in the workspace if there is one: float32 for operands of lower precision, else of their
+    own type."""
+    if workspace is None:
+        z = _product(h, U)
+    elif workspace.rounded is not None:
+        z = workspace.scores.copy_(_product(h, U, workspace.rounded))
+    elif bias is None:
+        return torch.mm(h, U, out=workspace.scores)
+    else:
+        return torch.addmm(bias, h, U, out=workspace.scores)
+    return z if bias is None else z.add_(bias)
 
 
 def accumulate(
@@ -68,6 +103,7 @@ def accumulate(
     label_smoothing: float,
     rows: slice,
     sums: ReadoutGradient,
+    workspace: Workspace | None,
 ) -> Tensor:
     """Adds the gradient of a block of `rows` to `sums`; answers the block's losses, (n).
 
@@ -79,13 +115,17 @@ def accumulate(
     if label_smoothing:
         # -log p[y], with smoothing e: z[y] becomes (1 - e) z[y] + e mean(z)
         z_y = z_y.lerp(z.mean(1), label_smoothing)
-    if _exp_is_safe(z, h, z_max):
+    if _exp_is_safe(z, z_max):
         # s = sum of exp(z)                     in place, so that a block stays in the cache
         p = torch.exp(z, out=z)
         s = p.sum(1)
         # -log p[y] = z_max - z[y] + log(s / exp(z_max))
-        #                                       p stays s p: a row is divided by s where it is short
         losses = z_max - z_y + (s / z_max.exp()).log()
+        if _is_low(h):
+            # p = exp(z) / s                    here, since a is rounded once and h not again
+            p.div_(s[:, None])
+            s = torch.ones_like(s)
+        # else                                  p stays s p: a row is divided by s where it is short
     else:
         # p = softmax(z)
         p = torch.softmax(z, 1, out=z)
@@ -95,13 +135,13 @@ def accumulate(
     if counted is not None:
         losses = losses.masked_fill(~counted, 0.0)
     with counted_as_backward():
-        _accumulate_from(p, s[:, None], h, weight, y, counted, label_smoothing, rows, sums)
+        _accumulate_from(p, s[:, None], h, weight, y, counted, label_smoothing, rows, sums, workspace)
     return losses
 
 
-def _exp_is_safe(z: Tensor, h: Tensor, z_max: Tensor) -> bool:
+def _exp_is_safe(z: Tensor, z_max: Tensor) -> bool:
     """Whether exp(z) needs no shift by z_max: where numbers can be looked at, which on a GPU would be waited for."""
-    if _is_low(h) or not has_values(z):
+    if not has_values(z):
         return False
     least, largest = torch.aminmax(z_max)
     return float(largest) <= LARGEST_SAFE and float(least) >= LEAST_SAFE
@@ -117,6 +157,7 @@ def _accumulate_from(
     label_smoothing: float,
     rows: slice,
     sums: ReadoutGradient,
+    workspace: Workspace | None,
 ) -> None:
     """The same from s times the softmax p (n, V), which is overwritten, s (n, 1), and the targets y (n, 1)."""
     # s a = s p - s onehot(y)                   a is dJ/dz, row by row; with smoothing e: p - (1 - e) onehot(y) - e / V
@@ -129,7 +170,7 @@ def _accumulate_from(
         # s is 1.
         if sums.bias is not None:
             torch.addmv(sums.bias, a.mT, a.new_ones(len(a)), out=sums.bias)
-        _accumulate_rounded(a, h, weight, rows, sums)
+        _accumulate_rounded(a, h, weight, rows, sums, workspace)
         return
     share = s.reciprocal()
     if sums.bias is not None:
@@ -143,20 +184,27 @@ def _accumulate_from(
         torch.addmm(sums.weight, a.mT, h * share, out=sums.weight)
 
 
-def _accumulate_rounded(a: Tensor, h: Tensor, weight: Tensor, rows: slice, sums: ReadoutGradient) -> None:
+def _accumulate_rounded(
+    a: Tensor, h: Tensor, weight: Tensor, rows: slice, sums: ReadoutGradient, workspace: Workspace | None
+) -> None:
     """dh and dU of a block, with a rounded once to the type of h and weight."""
+    rounded = (
+        torch.empty_like(a, dtype=h.dtype) if workspace is None or workspace.rounded is None else workspace.rounded
+    )
     # |a| is at most 1. float16 holds nothing below 2^-24, and above 2^15 there is room.
     unit = 2.0**15 if h.dtype is torch.float16 else 1.0
-    rounded = torch.mul(a, unit, out=torch.empty_like(a, dtype=h.dtype))
+    # A copy takes less than half of a product into another type.
+    rounded = rounded.copy_(a) if unit == 1 else torch.mul(a, unit, out=rounded)
     if sums.h is not None:
         sums.h[rows] = _product(rounded, weight) / unit
     if sums.weight is not None:
         sums.weight.add_(_product(rounded.mT, h), alpha=1 / unit)
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """a b of operands of lower precision, in float32: a sum over many rows may be beyond the largest float16."""
-    return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else (a @ b).float()
+def _product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+    """a b of operands of lower precision: in float32 on a GPU, since a sum over many rows may be beyond the largest
+    float16; in their own type on a CPU, which has no other."""
+    return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else torch.mm(a, b, out=out)
 
 
 def _is_low(x: Tensor) -> bool:
