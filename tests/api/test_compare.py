@@ -152,3 +152,17 @@ def test_a_run_that_diverges_is_an_outcome(points: Data, tmp_path: Path) -> None
 def test_models_are_given_once(points: Data) -> None:
     with pytest.raises(RecipeError, match="models are given twice"):
         porism.compare({"mine": small}, ["linear"], data=points)
+
+
+@pytest.mark.parametrize(("names", "expected"), [(["elman", "lstm"], "bf16"), (["lstm", "attention"], "fp32")])
+def test_the_machine_chooses_one_precision_for_all(
+    names: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("porism.training.device.cpu_has_amx", lambda: True)
+    text = tmp_path / "text.txt"
+    text.write_text("a bird in the hand is worth two in the bush\n" * 60)
+    small: dict[str, Any] = {"embedding_dim": 8, "hidden_size": 8, "batch_size": 4, "seq_len": 5, "epochs": 1}
+    found = porism.compare(
+        "language", names, data=text, out=tmp_path / "both", threads=1, device="cpu", progress=False, **small
+    )
+    assert {run.recipe.precision for run in found.runs} == {expected}

@@ -14,6 +14,7 @@ from tests.cli.child import Child, ChildOnTerminal
 from tests.cli.conftest import TINY, Say
 from tests.cli.test_closed_output import ENDLESS, GO_ON, events, steps_saved, train
 
+from porism.tasks import find
 from porism.training.device import choose_precision
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -78,7 +79,7 @@ def test_a_comparison_says_how_to_go_on_in_every_phase(say: Say, text: Path, tmp
     assert told.startswith("porism: stopped at once. What was saved before is intact. Go on with: porism compare ")
     assert told.endswith(" --out 'two words' --resume\n")
     (line,) = re.findall("Go on with: (.*)", told)
-    precision = choose_precision("auto", torch.device("cpu"))
+    precision = choose_precision(find("language").recipes["elman"], torch.device("cpu"))
     assert {"--threads", "--device", "--seed", f"precision={precision}"} <= set(shlex.split(line))
     assert say(shlex.split(line)[1:]).code == 0
     assert Path("two words/report.html").is_file()

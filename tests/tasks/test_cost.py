@@ -60,6 +60,8 @@ def test_a_run_says_what_the_command_line_says(name: str, loaded: Callable[[str]
         assert len(str(formula)) > LONGEST_FORMULA or row["formula"] == str(formula)
         assert len(row["formula"]) <= 2 * LONGEST_FORMULA
         assert row["value"] == pytest.approx(sum(term["value"] for term in row["terms"].values()))
+        sizes = {symbol(letter): size for letter, size in row["sizes"].items()}
+        assert row["value"] * row["units"] == pytest.approx(int(formula.subs(sizes)))
     with torch.device("meta"):  # nobody needs the numbers of large models
         assert table["parameters"]["value"] == count_parameters(task.build())
 
@@ -115,3 +117,26 @@ def test_a_size_that_a_stride_does_not_divide_is_a_number_in_the_formula() -> No
     assert cost.fixed == {"Y": 9, "X": 13}
     counted = cost.target.quantities({"B": 3, "C": 2, "V": 5, "Y": 9, "X": 13})
     assert cost.at(B=3, C=2, V=5).flops == counted["flops "]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("speech/joint", "as long as the longest of train: 217 frames, 39 symbols"),
+        ("sentiment/attention", "as long as the longest of train: 16 tokens"),
+        ("graphs/best", "A step makes 2 of them (num_augmentations)"),
+        ("graphs/sampled", "Counted is a pass over the whole graph"),
+        ("graphs/kipf", ""),
+        ("images/grid-4", ""),
+    ],
+)
+def test_work_of_training_that_is_not_what_is_counted_is_told(
+    name: str, told: str, loaded: Callable[[str], Task]
+) -> None:
+    """FLOPs a second are those counted of one example, times examples a second: of the longest they are too many."""
+    task_name, _, recipe_name = name.partition("/")
+    read = loaded(task_name)
+    assets = {"frames": 217, "length": 39} if task_name == "speech" else read.assets()
+    notes = " ".join(type(read).restore(read.recipes[recipe_name], assets).cost_notes())
+    assert told in notes
+    assert bool(told) == bool(notes)

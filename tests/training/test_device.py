@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,16 @@ import torch
 
 import porism
 from porism.errors import DeviceError
-from porism.training.device import _onednn_is_slow, choose_device, choose_precision, fastest_products, hardware
+from porism.runs.recipe import override
+from porism.tasks import find
+from porism.training.device import (
+    _onednn_is_slow,
+    choose_device,
+    choose_precision,
+    common_precision,
+    fastest_products,
+    hardware,
+)
 
 
 def test_a_cpu_is_always_there() -> None:
@@ -16,12 +26,30 @@ def test_a_cpu_is_always_there() -> None:
         choose_device("gpu")
 
 
+CPU = torch.device("cpu")
+LSTM = find("language").recipes["lstm"]
+ATTENTION = find("language").recipes["attention"]
+
+
 @pytest.mark.parametrize(("amx", "chosen"), [(False, "fp32"), (True, "bf16")])
-def test_bf16_is_chosen_by_the_kind_of_cpu(amx: bool, chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bf16_is_chosen_by_the_kind_of_cpu_and_what_the_recipe_gains(
+    amx: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
-    assert choose_precision("auto", torch.device("cpu")) == chosen
-    assert choose_precision("fp32", torch.device("cpu")) == "fp32"
-    assert choose_precision("bf16", torch.device("cpu")) == "bf16"
+    assert choose_precision(LSTM, CPU) == chosen
+    assert choose_precision(ATTENTION, CPU) == "fp32"
+    wide = override(ATTENTION, ["hidden_size=512", "embedding_dim=512"])
+    assert choose_precision(wide, CPU) == chosen
+    for said in ("fp32", "bf16"):
+        assert choose_precision(replace(LSTM, precision=said), CPU) == said
+
+
+def test_what_is_compared_has_one_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    assert common_precision([LSTM, LSTM], CPU) == "bf16"
+    assert common_precision([LSTM, ATTENTION], CPU) == "fp32"
+    assert common_precision([LSTM, replace(ATTENTION, precision="bf16")], CPU) is None
+    assert common_precision([], CPU) is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ show the outcomes.
 
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from porism.api.workers import check_jobs, train_side_by_side
 from porism.errors import Advice, DivergedError, RecipeError, RunError, advise, option
 from porism.runs.run import IN_MEMORY, RECIPE, RunFolder
 from porism.training.budget import Budget, apply_budget
-from porism.training.device import choose_device
+from porism.training.device import choose_device, common_precision
 from porism.training.experiment import Experiment, ExperimentRun
 from porism.training.limits import check_seed
 from porism.training.reuse import Circumstances, Found, check_found
@@ -69,7 +69,7 @@ class Plan:
         trials = _trials(compared, seeds, first_seed)
         once = experiment is None and len({trial.seed for trial in trials}) == 1
         names = [trial._replace(recipe=slug(trial.recipe)) for trial in trials]
-        requests = _within(budget, compared, [request_of(trial) for trial in trials])
+        requests = _within(budget, compared, _in_one_precision([request_of(trial) for trial in trials]))
         folders = [name.recipe if once else name.folder for name in names]
         return cls([Planned(*pair) for pair in zip(folders, requests, strict=True)], experiment, own_pages=once)
 
@@ -139,6 +139,16 @@ class Plan:
             listeners.notes.note(f"{len(jobs)} trainings, {workers} at a time{each}")
             trained = {outcome.path.name: outcome for outcome in train_side_by_side(jobs, workers, listeners.beside)}
         return [outcomes[name] or trained[name] for name, _ in self.trainings]
+
+
+def _in_one_precision(requests: Sequence[Request]) -> list[Request]:
+    """With the precision written into all recipes, where it is left to the machine: it may be another for each."""
+    if not requests:
+        return []
+    precision = common_precision([request.recipe for request in requests], choose_device(requests[0].device))
+    if precision is None:
+        return list(requests)
+    return [request.with_recipe(replace(request.recipe, precision=precision)) for request in requests]
 
 
 def _note_diverged(outcome: Outcome, listeners: Listeners) -> None:

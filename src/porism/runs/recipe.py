@@ -72,16 +72,23 @@ class Recipe:
     max_grad_norm: Positive | None = None
     """Largest norm of the whole gradient."""
     lr_scheduler: Literal["constant", "linear", "cosine"] = "constant"
-    """How the learning rate falls to 0 over all epochs."""
+    """Whether the learning rate stays, or falls to 0 over all epochs, and how."""
     warmup_steps: Whole = 0
     """Steps over which the learning rate rises from 0 first."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Of the large products while training; evaluation is always in fp32. `auto` takes bf16 where it is faster."""
+    """Of the large products while training; evaluation is always in fp32. `auto` takes bf16 on a GPU that has it, and
+    on a CPU with AMX where the recipe's products are large enough to gain by it; else fp32."""
 
     @property
     def check_val_every_n_epoch(self) -> int:
         """Epochs after which the model is validated, where a task does not set it."""
         return 1
+
+    @property
+    def gains_from_bf16(self) -> bool:
+        """Whether a CPU with matrix units for bf16 trains it faster in bf16. Small products lose more by rounding their
+        operands than they gain."""
+        return False
 
     @property
     def epochs_between_validations(self) -> int:

@@ -80,6 +80,10 @@ class CostRecord(Term):
     """A cost in all, the sizes that were put into its formula, and the terms it is the sum of."""
 
     at: str = ""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """The sizes at which the formula gives the number, times the units; none in runs of 0.1."""
+    units: int = 1
+    """How many units these sizes are of: the number is that of one."""
     terms: dict[str, Term] = field(default_factory=dict)
 
     @property

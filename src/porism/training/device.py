@@ -2,17 +2,19 @@
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from porism.errors import Advice, DeviceError
+from porism.runs.recipe import Recipe
 from porism.version import __version__
 
+Precision = Literal["fp32", "bf16"]
 USABLE = Advice("Use --device auto, cpu or cuda.", 'Use device="auto", "cpu" or "cuda".')
 
 
@@ -35,16 +37,23 @@ def choose_device(requested: str) -> torch.device:
     return device
 
 
-def choose_precision(requested: str, device: torch.device) -> str:
-    """`fp32` or `bf16`; for `auto` bf16 on the kinds of machine that multiply it several times faster.
+def choose_precision(recipe: Recipe, device: torch.device) -> Precision:
+    """`fp32` or `bf16`: what the recipe says, or for `auto` what trains it faster on a machine of this kind.
 
     By its kind and not by a measurement, so that the same command gives the same bits when it is busy.
     """
-    if requested != "auto":
-        return requested
+    if recipe.precision != "auto":
+        return recipe.precision
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    return "bf16" if cpu_has_amx() else "fp32"
+    return "bf16" if cpu_has_amx() and recipe.gains_from_bf16 else "fp32"
+
+
+def common_precision(recipes: Collection[Recipe], device: torch.device) -> Precision | None:
+    """That of all recipes which are compared: bf16 where each of them would take it. None where any names its own."""
+    if not recipes or any(recipe.precision != "auto" for recipe in recipes):
+        return None
+    return "fp32" if "fp32" in {choose_precision(recipe, device) for recipe in recipes} else "bf16"
 
 
 def cpu_has_amx() -> bool:

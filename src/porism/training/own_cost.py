@@ -31,11 +31,11 @@ def own_cost_table(task: Task) -> dict[str, Any]:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         return {**rows, **{kind: {"formula": f"unknown: {reason}", "value": None} for kind in ("flops", "backward")}}
     for key, kind in (("flops", "flops"), ("backward", "backward_flops")):
-        rows[key] = _row(cost, kind, at[kind], given.units)
+        rows[key] = _row(cost, kind, at[kind], known, given.units)
     return rows
 
 
-def _row(cost: Cost, kind: str, quantity: Quantity, units: int) -> dict[str, Any]:
+def _row(cost: Cost, kind: str, quantity: Quantity, sizes: dict[str, Any], units: int) -> dict[str, Any]:
     if quantity.label not in FIRM:
         return {"formula": str(quantity), "value": None}
     try:
@@ -43,7 +43,8 @@ def _row(cost: Cost, kind: str, quantity: Quantity, units: int) -> dict[str, Any
     except CostError:
         formula = str(quantity)
     value = quantity.value or 0
-    return {"formula": formula, "value": value // units if value % units == 0 else value / units, "terms": {}}
+    number = value // units if value % units == 0 else value / units
+    return {"formula": formula, "value": number, "sizes": dict(sorted(sizes.items())), "units": units, "terms": {}}
 
 
 def _module(task: Task) -> nn.Module:

@@ -51,7 +51,7 @@ class Circumstances(NamedTuple):
         if self.device.type == "cpu":
             # The bits of a sum depend on the threads that share it. On a GPU they share none.
             requested["threads"] = self.threads or torch.get_num_threads()
-        precision = choose_precision(recipe.precision, self.device)
+        precision = choose_precision(recipe, self.device)
         return requested | settings(recipe) | {"precision": precision}
 
 

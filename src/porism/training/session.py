@@ -52,7 +52,7 @@ def begin(request: TrainingRequest, out: Path) -> Training:
         seed=request.seed,
         source=request.recorded_source,
         device=str(where),
-        precision=choose_precision(recipe.precision, where),
+        precision=choose_precision(recipe, where),
         threads=request.threads or torch.get_num_threads(),
         fingerprint=task.fingerprint(),
         overrides=list(request.overrides),
@@ -330,7 +330,8 @@ def cost_table(task: Task) -> dict[str, Any]:
             found["formula"] = str(factored(formula.subs(lengths)))
             put_in |= {symbol.name: size for symbol, size in lengths.items()}
         at = ", ".join(f"{letter}={size}" for letter, size in sorted(put_in.items()))
-        return {**found, "at": at} if at else found
+        sizes = {name: letters[name] for name in sorted(symbol.name for symbol in formula.free_symbols)}
+        return {**found, **({"at": at} if at else {}), "sizes": sizes, "units": units}
 
     kinds = {"parameters": 1, "flops": task.units(), "backward_flops": task.units()}
     return {

@@ -281,6 +281,19 @@ class Graphs(Task):
     def units(self) -> int:
         return self.data.graph.num_nodes
 
+    def cost_notes(self) -> Sequence[str]:
+        if self.recipe.num_neighbors:
+            return [
+                "Counted is a pass over the whole graph. Steps on sampled neighbours compute another amount, "
+                "so the FLOPs a second are not theirs."
+            ]
+        if (runs := self.recipe.num_augmentations) > 1:
+            return [
+                f"Counted is one run of the net. A step makes {runs} of them (num_augmentations), "
+                f"and {runs} times as many FLOPs a second as shown."
+            ]
+        return []
+
     @classmethod
     def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))

@@ -108,6 +108,11 @@ class LanguageRecipe(Recipe):
             check_heads(self.name, self.hidden_size, self.num_heads)
 
     @property
+    def gains_from_bf16(self) -> bool:
+        """By its width; a recurrent net's largest product is that onto the vocabulary, which is wide at any width."""
+        return not self.attends or self.hidden_size >= 256
+
+    @property
     def feedforward_width(self) -> int:
         """`dim_feedforward`, or its default."""
         return self.dim_feedforward or 2 * self.hidden_size
@@ -157,7 +162,7 @@ WIDE = {
 
 _ELMAN = LanguageRecipe(
     name="elman",
-    description="a sigmoid Elman net that learns the embedded text in a minute",
+    description="a small sigmoid Elman net, for the embedded text",
     batch_size=16,
     seq_len=20,
     embedding_dim=128,
@@ -196,7 +201,7 @@ _ATTENTION = LanguageRecipe(
 _ELMAN_TIED = replace(
     _ELMAN,
     name="elman-tied",
-    description="an Elman net with tied embeddings, for the embedded text in half a minute",
+    description="an Elman net with tied embeddings, for the embedded text in half as many epochs",
     embedding_dim=192,
     hidden_size=192,
     tie_weights=True,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from porism.costing.subject import CostSubject
+from porism.errors import DataError
 from porism.runs.example_scores import ExampleScores
 from porism.runs.recipe import Recipe
 from porism.runs.tuning import Space
@@ -236,6 +237,13 @@ class Language(Task):
     def _check_windows(self) -> None:
         """Refuse a split that is shorter than a window."""
         for split in self.splits:
+            tokens = len(self.corpus.streams[split])
+            # No batch size changes these rows.
+            if split != "train" and tokens < 2 * EVALUATION_ROWS:
+                raise DataError(
+                    f"language: {split} has {tokens} tokens, expected at least {2 * EVALUATION_ROWS}: "
+                    f"{EVALUATION_ROWS} rows of 2, one to read and one to predict. Give more text."
+                )
             self._windows(split, self.recipe.batch_size if split == "train" else EVALUATION_ROWS, self.recipe.seq_len)
 
     def _windows(self, split: str, batch: int, steps: int) -> Windows:

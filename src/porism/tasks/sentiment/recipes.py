@@ -126,7 +126,7 @@ class SentimentRecipe(Recipe):
 
 _ATTENTION = SentimentRecipe(
     name="attention",
-    description="a small encoder with softmax attention, from scratch: learns the synthetic sentences in a minute",
+    description="a small encoder with softmax attention, from scratch, for the synthetic sentences",
     optimizer="adamw",
     learning_rate=0.006,
     weight_decay=0.01,

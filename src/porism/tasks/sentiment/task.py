@@ -250,6 +250,12 @@ class Sentiment(Task):
     def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
 
+    def cost_notes(self) -> Sequence[str]:
+        return [
+            f"Counted is a text as long as the longest of train: {self.length:,} tokens. "
+            "Shorter ones compute less, so a training makes fewer FLOPs a second than shown."
+        ]
+
     def published(self) -> dict[str, dict[str, float]]:
         recipe, reviews = self.recipe, self.reviews
         if not recipe.is_pretrained:

@@ -209,6 +209,13 @@ class Speech(Task):
     def subject(cls, recipe: Recipe) -> CostSubject:
         return subject(_own(recipe))
 
+    def cost_notes(self) -> Sequence[str]:
+        frames, symbols = self._assets["frames"], self._assets["length"]
+        return [
+            f"Counted is an example as long as the longest of train: {frames:,} frames, {symbols:,} symbols. "
+            "Shorter ones compute less, so a training makes fewer FLOPs a second than shown."
+        ]
+
     def published(self) -> dict[str, dict[str, float]]:
         sizes = {split: len(utterances) for split, utterances in self.recordings.splits.items()}
         comparable = sizes == PUBLISHED_SPLIT and self.recipe.scoring == "published"

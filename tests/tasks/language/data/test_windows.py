@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from porism.errors import DataError, RecipeError
 from porism.tasks.language.data.windows import Windows, rows
+from porism.tasks.language.recipes import RECIPES
+from porism.tasks.language.task import Language
 
 sizes = st.tuples(st.integers(2, 200), st.integers(1, 9), st.integers(1, 70)).filter(
     lambda size: size[0] >= 2 * size[1]
@@ -72,3 +74,9 @@ def test_impossible_sizes_are_refused() -> None:
         rows(torch.arange(7), 0)
     with pytest.raises(RecipeError, match=r"language: windows of 0 steps, expected at least 1."):
         Windows(rows(torch.arange(7), 1), 0)
+
+
+def test_a_split_too_short_to_be_measured_is_not_blamed_on_the_batch() -> None:
+    """Valid and test are read in ten rows, whatever the batch of training: a smaller one would not help."""
+    with pytest.raises(DataError, match=r"^language: valid has 15 tokens, expected at least 20: .* Give more text\.$"):
+        Language.from_data(RECIPES["elman"], ["some text", "another"] * 30)
