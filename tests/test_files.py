@@ -10,7 +10,15 @@ from typing import Any, NoReturn
 import pytest
 
 from porism.errors import DiskError, RunError
-from porism.files import cache_folder, cached, cannot_write, own_temporary, sha256_of_json, write_atomically
+from porism.files import (
+    cache_folder,
+    cached,
+    cannot_write,
+    own_temporary,
+    sha256_of_json,
+    warn_not_kept,
+    write_atomically,
+)
 
 
 def test_the_new_file_replaces_the_old_one_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -100,3 +108,18 @@ def test_one_cache_folder_and_data_of_0_1_is_found(tmp_path: Path, monkeypatch: 
 def test_a_checksum_of_json_is_of_what_it_says() -> None:
     assert sha256_of_json({"a": 1, "b": [0.1, None]}) == sha256_of_json({"b": [0.1, None], "a": 1})
     assert sha256_of_json({"a": 1}) != sha256_of_json({"a": "1"})
+
+
+def test_what_cannot_be_kept_is_told_where_the_caller_s_caller_asked_for_it() -> None:
+    def keep() -> None:
+        warn_not_kept("formulas", Path("cache"), error)
+
+    def derive() -> None:
+        keep()
+
+    error = RunError("not ours")
+    error.__cause__ = OSError("no space left")
+    message = "^formulas cannot be kept in cache: no space left. Let PORISM_DATA or XDG_CACHE_HOME name a folder"
+    with pytest.warns(UserWarning, match=message) as caught:
+        derive()  # the line that the warning names
+    assert "derive()  # the line" in Path(caught[0].filename).read_text().splitlines()[caught[0].lineno - 1]

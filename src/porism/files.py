@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,15 @@ def read_kept(file: Path) -> Any:
     if not isinstance(content, dict) or sha256(str(content.get("body")).encode()) != content.get("sha256"):
         raise ValueError("its checksum is another one")
     return json.loads(content["body"])
+
+
+def warn_not_kept(what: str, folder: Path, error: Exception) -> None:
+    """Warn whoever called the caller's caller that the cache folder cannot be written; only time is lost by it."""
+    warnings.warn(
+        f"{what} cannot be kept in {folder}: {error.__cause__ or error}. "
+        "Let PORISM_DATA or XDG_CACHE_HOME name a folder that can be written.",
+        stacklevel=4,
+    )
 
 
 def sync_folder(folder: Path) -> None:

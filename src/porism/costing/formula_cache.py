@@ -23,7 +23,7 @@ from porism.costing.fitting.interpolate import Fitted
 from porism.costing.module_row import ModuleRow
 from porism.costing.subject import CostSubject
 from porism.errors import RunError
-from porism.files import cache_folder, read_kept, sha256_of_json, write_kept
+from porism.files import cache_folder, read_kept, sha256_of_json, warn_not_kept, write_kept
 
 FOLDER, CONFIRMED = "formulas", "formulas/confirmed"
 COUNTED_WITH = ("torch", "sympy", "numpy", "numba", "transformers")
@@ -71,11 +71,7 @@ def _write(file: Path, content: Any, what: str) -> None:
     try:
         write_kept(file, content, MOST_KEPT)
     except (OSError, RunError) as error:
-        warnings.warn(
-            f"cost: {what} cannot be kept in {file.parent}: {error.__cause__ or error}. "
-            "Let PORISM_DATA or XDG_CACHE_HOME name a folder that can be written.",
-            stacklevel=3,
-        )
+        warn_not_kept(f"cost: {what}", file.parent, error)
 
 
 def _read(file: Path, made_of: Callable[[Any], Kept]) -> Kept | None:

@@ -15,7 +15,7 @@ import torch
 
 from porism.costing.code_version import source_checksum, versions
 from porism.errors import RunError
-from porism.files import cache_folder, read_kept, sha256_of_json, write_kept
+from porism.files import cache_folder, read_kept, sha256_of_json, warn_not_kept, write_kept
 from porism.training.task import Task
 
 Baselines = dict[str, dict[str, dict[str, float]]]
@@ -51,11 +51,7 @@ def keep_baselines(task: Task, key: Key, found: Baselines) -> None:
     try:
         write_kept(file, found, MOST_KEPT)
     except (OSError, RunError) as error:
-        warnings.warn(
-            f"baselines: they cannot be kept in {file.parent}: {error.__cause__ or error}. Let PORISM_DATA or "
-            "XDG_CACHE_HOME name a folder that can be written.",
-            stacklevel=2,
-        )
+        warn_not_kept("baselines: they", file.parent, error)
 
 
 def _file(task: Task, key: Key) -> Path | None:

@@ -7,7 +7,6 @@
 import platform
 import re
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -24,7 +23,7 @@ from porism.costing.predicting.overheads import Overheads, overheads
 from porism.costing.predicting.probes import ProbeBench, survey
 from porism.costing.predicting.rates import Rates
 from porism.errors import DeviceError, RunError
-from porism.files import cache_folder, write_atomically
+from porism.files import cache_folder, warn_not_kept, write_atomically
 from porism.version import __version__
 
 Measured = TypeVar("Measured", bound=msgspec.Struct)
@@ -67,12 +66,7 @@ def write_kept(file: Path, measured: msgspec.Struct) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, msgspec.json.encode(measured))
     except (OSError, RunError) as error:
-        reason = error.__cause__ or error
-        warnings.warn(
-            f"{file.parent.name}: what was measured cannot be kept in {file.parent}: {reason}. "
-            "Let PORISM_DATA or XDG_CACHE_HOME name a folder that can be written.",
-            stacklevel=3,
-        )
+        warn_not_kept(f"{file.parent.name}: what was measured", file.parent, error)
 
 
 class Peaks(msgspec.Struct, frozen=True):

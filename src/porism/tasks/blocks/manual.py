@@ -30,7 +30,7 @@ BLOCK = re.compile(r"\n\s*\n(?:\s*[*•] )?|\n\s*[*•] ")
 HYPHEN_AT_LINE_END = re.compile(r"(?<=\w-)\n\s*(?=\w)")
 SENTENCE_END = re.compile(r"(?<=[.?!])\s+(?=[A-Z])")
 TOKEN = re.compile(
-    r"(?P<number>\d\w*(?:[.,]\d\w*)*)"
+    r"\d\w*(?:[.,]\d\w*)*"
     r"|e\.g\.|i\.e\.|\w+(?:['-]\w+)*"
     r"|::=|\.\.\.|->|>>>|[=!<>]=|\*\*|//|<<|>>|[^\w\s]"
 )
@@ -77,4 +77,4 @@ def _without_rules(block: str) -> str:
 
 
 def _words(sentence: str) -> tuple[str, ...]:
-    return tuple("N" if match["number"] else intern(match[0]) for match in TOKEN.finditer(sentence.lower()))
+    return tuple(["N" if word[0].isdecimal() else intern(word) for word in TOKEN.findall(sentence.lower())])

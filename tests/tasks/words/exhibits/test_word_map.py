@@ -1,5 +1,7 @@
 """The map keeps similar words together, is the same every time, and names its clusters by typical words."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -37,6 +39,30 @@ def test_clusters_are_points_that_lie_together_the_largest_first() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn draws the map")
     plane = np.array([[0.0, 0], [9, 9], [0, 1], [9, 8], [1, 0], [-9, 9]])
     assert [members.tolist() for members in clusters(plane, 3)] == [[0, 2, 4], [1, 3], [5]]
+
+
+def test_the_map_is_computed_by_one_thread_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn draws the map")
+    from sklearn import cluster, decomposition, manifold
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    threads = []
+
+    def watch(kind: type, name: str) -> None:
+        plain = getattr(kind, name)
+
+        def watched(self: Any, x: Any) -> Any:
+            threads.append((type(self).__name__, {pool["num_threads"] for pool in threadpool_info()}))
+            return plain(self, x)
+
+        monkeypatch.setattr(kind, name, watched)
+
+    watch(decomposition.PCA, "fit_transform")
+    watch(manifold.TSNE, "fit_transform")
+    watch(cluster.KMeans, "fit")
+    with threadpool_limits(2):
+        clusters(embed(around_directions(3, 7).numpy()), 3)
+    assert threads == [("PCA", {1}), ("TSNE", {1}), ("KMeans", {1})]
 
 
 def test_the_typical_words_of_a_cluster_are_in_its_middle() -> None:

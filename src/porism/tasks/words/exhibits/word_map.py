@@ -87,14 +87,14 @@ def embed(x: Plane) -> Plane:
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    start = np.zeros((N, 2))
-    components = min(2, x.shape[1])
-    with np.errstate(invalid="ignore"):  # equal rows have no variance to take a share of
-        start[:, :components] = PCA(components, svd_solver="full").fit_transform(x)
-    start *= 1e-4 / max(start.std(0).max(), 1e-12)
-    tsne = TSNE(perplexity=min(PERPLEXITY, (N - 1) / 3), init=start, max_iter=STEPS, random_state=SEED)
     # Sums over several threads depend on how many there are.
     with threadpool_limits(1):
+        start = np.zeros((N, 2))
+        components = min(2, x.shape[1])
+        with np.errstate(invalid="ignore"):  # equal rows have no variance to take a share of
+            start[:, :components] = PCA(components, svd_solver="full").fit_transform(x)
+        start *= 1e-4 / max(start.std(0).max(), 1e-12)
+        tsne = TSNE(perplexity=min(PERPLEXITY, (N - 1) / 3), init=start, max_iter=STEPS, random_state=SEED)
         plane: Plane = tsne.fit_transform(x)
     centred: Plane = plane - plane.mean(0)
     return centred
@@ -103,9 +103,12 @@ def embed(x: Plane) -> Plane:
 def clusters(plane: Plane, count: int) -> list[Tensor]:
     """The indices of points (N, 2) in at most `count` clusters by k-means, the largest first."""
     from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
 
     count = min(count, len(np.unique(plane, axis=0)))
-    labels = KMeans(count, n_init=10, random_state=SEED).fit(plane).labels_
+    # So few points take several threads longer, which wait for each other, and sums depend on how many there are.
+    with threadpool_limits(1):
+        labels = KMeans(count, n_init=10, random_state=SEED).fit(plane).labels_
     members = [torch.from_numpy(np.flatnonzero(labels == number)) for number in range(count)]
     # Equal sizes by their first point: k-means numbers its clusters in no order.
     return sorted(members, key=lambda rows: (-len(rows), int(rows[0])))
