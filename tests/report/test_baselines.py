@@ -43,6 +43,13 @@ def test_a_model_that_does_not_beat_the_best_baseline_is_told_so(group_at: Group
     assert behind == ["The best baseline on test, Kneser-Ney 5, reaches 141.2; table-01 does not beat it."]
 
 
+def test_a_baseline_that_is_as_good_as_the_best_is_named_beside_it(write_run: WriteRun) -> None:
+    level = {"unigram": {"test": {"perplexity": 141.2}}, "Kneser-Ney 5": {"test": {"perplexity": 141.2}}}
+    runs = [read_run(write_run(metrics=metrics(154.92, baselines=level)))]
+    (told,) = against_baselines(group_runs(entries_of(runs))[0])
+    assert told.startswith("The best baseline on test, unigram, level with Kneser-Ney 5, reaches 141.2; ")
+
+
 def test_several_of_both_kinds(group_at: Grouped) -> None:
     mixed = group_at(130.0, 142.0, 150.0)
     assert against_baselines(mixed)[0].endswith(

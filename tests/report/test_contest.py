@@ -13,7 +13,7 @@ import pytest
 
 from porism.report import contest as contest_module
 from porism.report.comparison import entries_of, group_runs
-from porism.report.contest import contest, describe, p_text
+from porism.report.contest import contest, describe, p_text, reached
 from porism.report.seeds import models_of
 from porism.runs.example_scores import ExampleScores
 from porism.runs.record import Metrics, RunRecord
@@ -287,6 +287,17 @@ def test_a_diverged_seed_makes_a_model_the_worst_on_valid() -> None:
     runs = [*pair([0.99] * 4, AHEAD[1]), record("a", 5, 0, 0, diverged="the loss is nan")]
     (group,) = group_runs(entries_of(runs))
     assert [model.name for model in models_of(group)] == ["b", "a"]
+
+
+def test_a_leader_that_lost_a_seed_is_not_called_the_worst() -> None:
+    runs = [*pair(AHEAD[0][:4], AHEAD[1][:3]), record("a", 5, 0, 0, diverged="the loss is nan")]
+    runs += [record("b", seed, 0, 0, diverged="the loss is nan") for seed in (4, 5)]
+    (group,) = group_runs(entries_of(runs))
+    leader = models_of(group)[0]
+    assert leader.name == "a"
+    assert reached(group, leader).endswith(
+        "It diverged in 1 further seed, which counts as worse than any number on valid."
+    )
 
 
 def test_a_model_that_always_diverges_is_named() -> None:

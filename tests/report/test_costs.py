@@ -45,6 +45,18 @@ def test_the_page_tells_the_measured_time_beside_the_formulas(
     assert "50 µs measured" in page
 
 
+def test_the_page_tells_the_sizes_that_give_the_number_of_one_token(write_run: WriteRun) -> None:
+    """The formula is of a batch, the number beside it of one token: neither follows from the other without sizes."""
+    sizes = {"B": 16, "D": 128, "H": 128, "T": 20, "V": 2135}
+    cost = {"flops": {"formula": "2*B*H*T*(D + H + V)", "value": 612_096, "sizes": sizes, "units": 320}}
+    page = write_report([run := write_run(metrics=metrics(cost=cost))], run / "report.html").read_text("utf-8")
+    told = "FLOPs per token are the formulas at B=16, D=128, H=128, T=20, V=2,135, divided by 320 tokens."
+    assert told in page
+    one = {"flops": {"formula": "2*B*D", "value": 100, "sizes": {"B": 1, "D": 50}}}
+    page = write_report([run := write_run("one", metrics=metrics(cost=one))], run / "report.html").read_text("utf-8")
+    assert "FLOPs per token are the formulas at B=1, D=50." in page
+
+
 def test_a_formula_with_sizes_put_in_says_which(write_run: WriteRun) -> None:
     cost = {kind: {**found, "at": "A=4, T=40"} for kind, found in COST.items()}
     run = write_run(metrics=metrics(cost=cost))

@@ -124,6 +124,12 @@ def test_differences_between_recipes_are_marked(write_run: WriteRun, tmp_path: P
 
 
 @WITHOUT_PLOTS
+def test_the_precision_that_ran_is_shown_and_not_the_auto_that_chose_it(write_run: WriteRun, tmp_path: Path) -> None:
+    text, _ = report(tmp_path, write_run("a", precision="auto"))
+    assert '<th scope="row">precision</th><td>fp32</td>' in text
+
+
+@WITHOUT_PLOTS
 def test_fields_that_a_model_has_no_use_for_are_not_shown(write_run: WriteRun, tmp_path: Path) -> None:
     folders = [
         write_run(name, recipe=name, model=model, window_size=window, num_heads=heads)

@@ -1,6 +1,7 @@
 """The summary says what the runs show, and how far that can be trusted."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,17 @@ def test_runs_on_another_kind_of_machine_are_another_model(write_run: WriteRun) 
     assert "Means over" not in text
 
 
+def test_a_precision_that_was_asked_for_and_one_that_the_machine_chose_are_one(write_run: WriteRun) -> None:
+    """The command that repeats a run names the precision, where the run itself may have had `auto`."""
+    runs = [
+        write_run(f"run-{seed}", recipe="a", seed=seed, metrics=metrics(150.0 + seed), precision=precision)
+        for seed, precision in enumerate(("auto", "fp32"), 1)
+    ]
+    assert summary_of(*runs).startswith("a reaches a test perplexity of 151.5 ")
+    other = write_run("other", recipe="b", metrics=metrics(150.0), precision="fp32")
+    assert "Beside the model they differ" not in summary_of(runs[0], other)
+
+
 @pytest.mark.parametrize("recipes", [("a", "b"), ("a", "a")])
 def test_different_machines_are_told_from_one_seed_on(write_run: WriteRun, recipes: tuple[str, str]) -> None:
     """Of two models from one seed each, and of one from two seeds."""
@@ -224,6 +236,17 @@ def test_few_test_examples_leave_a_wide_interval(write_run: WriteRun) -> None:
     )
 
 
+def test_examples_that_are_all_alike_leave_an_interval_with_the_digits_of_the_number(write_run: WriteRun) -> None:
+    """It was `6.613 (10 passages of 50 words; ...: 7 to 7)`."""
+    run = write_run(metrics=metrics(math.exp(94.45 / 50)))
+    scores = {"metric": "perplexity", "unit": "passage of 50 words", "numerators": [94.45] * 10}
+    told = {"test": {**scores, "denominators": [50] * 10, "exponential": True}}
+    (run / "examples.json").write_text(json.dumps(told))
+    text = summary_of(run)
+    assert "perplexity of 6.613 (10 passages of 50 words; " in text
+    assert "alone: 6.613 to 6.613)" in text
+
+
 def test_the_limit_is_told(write_run: WriteRun) -> None:
     text = summary_of(write_run(metrics=metrics(150.0, limit={"test": {"perplexity": 120.0}})))
     assert "The best that any model can expect on this data is 120.0." in text
@@ -281,6 +304,12 @@ def test_a_run_that_diverged_is_named(write_run: WriteRun) -> None:
     assert "Diverged, so worst on valid: b." in text
 
 
+def test_a_run_that_diverged_alone_is_not_called_the_worst(write_run: WriteRun) -> None:
+    lost = [start(), epoch(1, 301.2), {"event": "diverge", "time": 0.0, "text": "the loss is nan"}]
+    text = summary_of(*(write_run(name, recipe=name, events=lost) for name in ("a", "b")))
+    assert text.endswith("Diverged: a, b.")
+
+
 def test_the_last_epoch_counts_without_being_called_the_best(write_run: WriteRun) -> None:
     """Without restore_best_weights the last epoch is measured, whichever was best on valid."""
     told = story(read_run(write_run(metrics=metrics(epochs=3, best_epoch=3), restore_best_weights=False)))
@@ -307,6 +336,23 @@ def test_a_mean_has_the_digits_of_its_interval(write_run: WriteRun) -> None:
 def test_a_difference_that_may_be_none_has_no_share(write_run: WriteRun) -> None:
     text = summary_of(*seeds(write_run, "a", 140, 160, 150), *seeds(write_run, "b", 170, 140, 150))
     assert "is 3 below that of the next, b." in text
+
+
+@pytest.mark.parametrize(
+    ("tests", "told"),
+    [
+        ((1e-9, 2.5e-8), "its test perplexity of 0.0000000010 is 0.0000000240 (96 %) below that of the next"),
+        ((0.0, 2.5e-8), "its test perplexity of 0.0000 is 0.000000025 (100 %) below that of the next"),
+        ((4e17, 5.6e17), "its test perplexity of 4e+17 is 1.6e+17 (29 %) below that of the next"),
+    ],
+)
+def test_numbers_of_other_scales_keep_their_digits(write_run: WriteRun, tests: tuple[float, float], told: str) -> None:
+    """As squared errors have where targets are small or large: all were 0.0000, or had eighteen digits."""
+    runs = []
+    for name, test in zip("ab", tests, strict=True):
+        scores = {split: {"perplexity": test} for split in ("valid", "test")}
+        runs.append(write_run(name, recipe=name, metrics=metrics(metrics=scores, published={})))
+    assert told in summary_of(*runs)
 
 
 def test_equal_numbers_are_called_so(write_run: WriteRun) -> None:

@@ -65,7 +65,9 @@ def against_baselines(group: RunGroup) -> list[str]:
         model.name: _against(group, model, scores, p) for (model, (_, scores)), p in zip(models, p_values, strict=True)
     }
     name, score = models[0][1][0], fmean(models[0][1][1])
-    text = f"The best baseline on {group.split}, {name}, reaches {numbers.score(score)}"
+    level = _level(group, models[0][0], name, score)
+    named = f"{name}, level with {_listed(level)}" if level else name
+    text = f"The best baseline on {group.split}, {named}, reaches {numbers.score(score)}"
     # A run that diverged, or seeds that one model lacks, make no other form of the data.
     if not _share_baselines(group, [model for model, _ in models]):
         text = f"On {group.split} each model stands beside the best baseline on its own form of the data"
@@ -126,6 +128,14 @@ def _best(group: RunGroup, model: SeedGroup) -> tuple[str, tuple[float, ...]] | 
     if not known:
         return None
     return (min if group.lower_is_better else max)(known.items(), key=lambda pair: fmean(pair[1]))
+
+
+def _level(group: RunGroup, model: SeedGroup, name: str, score: float) -> list[str]:
+    """Other baselines with the number of the best."""
+    each = [_scores(group, entry) for entry in model.entries]
+    others = [other for other in each[0] if other != name and all(group.split in s.get(other, {}) for s in each)]
+    means = {other: fmean(scores[other][group.split] for scores in each) for other in others}
+    return [other for other, mean in means.items() if isclose(mean, score, rel_tol=SAME)]
 
 
 def _share_baselines(group: RunGroup, models: Sequence[SeedGroup]) -> bool:

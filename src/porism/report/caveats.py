@@ -50,7 +50,8 @@ def _machines(models: Sequence[SeedGroup]) -> list[str]:
 def diverged(models: Sequence[SeedGroup]) -> list[str]:
     """Runs that came to no number count as the worst on valid, and are named."""
     lost = [entry.name for model in models for entry in model.diverged]
-    return [f"Diverged, so worst on valid: {', '.join(lost)}."] if lost else []
+    beside = ", so worst on valid" if any(model.entries for model in models) else ""
+    return [f"Diverged{beside}: {', '.join(lost)}."] if lost else []
 
 
 def _left_out(group: RunGroup, models: Sequence[SeedGroup]) -> list[str]:

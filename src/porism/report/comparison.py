@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from porism.report import numbers
 from porism.runs.record import RunRecord, finite
@@ -175,7 +176,12 @@ def differing(records: Sequence[RunRecord]) -> list[str]:
     names = dict.fromkeys(name for record in records for name in record.fields)
     if all(draws_split(record) for record in records):
         names.pop(SPLIT_SEED, None)
-    return [name for name in names if len({repr(record.fields.get(name)) for record in records}) > 1]
+    return [name for name in names if len({repr(setting(record, name)) for record in records}) > 1]
+
+
+def setting(record: RunRecord, name: str) -> Any:
+    """A field as the run was trained with it: a precision of `auto` is the one that the machine decided."""
+    return record.facts.precision if name == "precision" else record.fields.get(name)
 
 
 SPLIT_SEED = "split_seed"
@@ -222,7 +228,9 @@ def _model_name(record: RunRecord, same_recipe: Sequence[RunRecord]) -> str:
     parts = [record.facts.recipe]
     if len({other.facts.source for other in same_recipe}) > 1:
         parts.append(record.facts.source or "embedded data")
-    parts += [f"{name}={record.fields.get(name)}" for name in differing(same_recipe) if name != "name"]
+    # The precision is told with the device.
+    named = [name for name in differing(same_recipe) if name not in ("name", "precision")]
+    parts += [f"{name}={record.fields.get(name)}" for name in named]
     if len({circumstances(other) for other in same_recipe}) > 1:
         parts.append(circumstances(record))
     return " · ".join(parts)

@@ -223,9 +223,10 @@ def reached(group: RunGroup, model: SeedGroup) -> str:
     among = "of one seed" if over == 1 else f"over {over} seeds ({100 * CONFIDENCE:.0f} % interval of the mean)"
     found = model.over_seeds(group, group.split)
     number = numbers.with_margin(found.mean, found.margin) if found else numbers.MISSING
-    lost = f" It diverged in {len(model.diverged)} further seeds, so it counts as the worst on valid." * bool(
-        model.diverged
-    )
+    lost = ""
+    if model.diverged:
+        further = numbers.counted(len(model.diverged), "further seed")
+        lost = f" It diverged in {further}, which counts as worse than any number on valid."
     return f"{model.name}: {group.split} {group.metric_name} {number} {among}.{lost}"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from porism.report import numbers
+from porism.report.comparison import setting
 from porism.report.seeds import SeedGroup
 from porism.report.templates import plain
 from porism.report.unused import unused_in
@@ -90,7 +91,9 @@ def _differences(models: Sequence[SeedGroup]) -> list[str]:
     # So is one that only some models have a use for, unless these differ in it.
     using = {name: [run for run in runs if name not in unused_in(run)] for name in shared}
     varied = [
-        name for name in shared if f"{name}=" not in titles and len({repr(run.fields[name]) for run in using[name]}) > 1
+        name
+        for name in shared
+        if f"{name}=" not in titles and len({repr(setting(run, name)) for run in using[name]}) > 1
     ]
     if not varied:
         return []

@@ -5,6 +5,8 @@ import math
 MISSING = "–"
 MINUS = "\N{MINUS SIGN}"
 PREFIXES = ["", "k", "M", "G", "T", "P", "E"]
+SMALL, LARGE = 1e-12, 1e9
+"""Metrics below are 0 but for rounding; from the other on they are written with an exponent."""
 
 
 def count(value: float | None) -> str:
@@ -75,6 +77,8 @@ def score(value: float | None) -> str:
 
     >>> score(138.384), score(0.97312), score(4.9)
     ('138.4', '0.9731', '4.900')
+    >>> score(2.513e-8), score(5.59728604e17)
+    ('0.000000025', '5.597e+17')
     """
     if value is None or math.isnan(value):
         return MISSING
@@ -110,12 +114,15 @@ def with_margin(value: float, margin: float | None) -> str:
 
 
 def ranged(value: float, low: float, high: float) -> str:
-    """A number and the ends of its interval, with decimals enough to tell the ends apart.
+    """A number and the ends of its interval, with decimals enough to tell the ends apart, and each of them from 0.
 
-    >>> ranged(0.032, 0.021, 0.043), ranged(4.63, 3.88, 5.38)
-    ('0.032 (0.021 to 0.043)', '4.63 (3.88 to 5.38)')
+    >>> ranged(0.032, 0.021, 0.043), ranged(4.63, 3.88, 5.38), ranged(0.01144, 0.00044, 0.02244)
+    ('0.032 (0.021 to 0.043)', '4.63 (3.88 to 5.38)', '0.0114 (0.0004 to 0.0224)')
     """
     digits = figures((high - low) / 2) if high > low else decimals(value)
+    # Which side of 0 an end lies on decides; one that is 0 but for rounding is 0.
+    ends = [end for end in (low, high) if abs(end) > 1e-9 * max(abs(low), abs(high))]
+    digits += next((more for more in range(9) if all(round(end, digits + more) for end in ends)), 0)
     return f"{fixed(value, digits)} ({fixed(low, digits)} to {fixed(high, digits)})"
 
 
@@ -123,6 +130,8 @@ def fixed(value: float, digits: int) -> str:
     """The value with as many decimals; nothing negative is left of what rounds to 0."""
     if not math.isfinite(value):
         return "infinite"
+    if abs(value) >= LARGE:
+        return f"{value:.4g}".replace("-", MINUS)
     text = f"{value:,.{digits}f}"
     return (text.removeprefix("-") if not float(text.replace(",", "")) else text).replace("-", MINUS)
 
@@ -137,9 +146,11 @@ def figures(size: float) -> int:
 
 
 def decimals(size: float) -> int:
-    """The decimals that give a metric four figures, and a small one no more than four of them."""
+    """The decimals that give a metric four figures; one below 1 has four decimals, one below 0.001 two figures."""
     size = abs(size)
-    return 4 if size < 1 else 3 - math.floor(math.log10(size)) if size < 1000 else 0
+    if size < 1:
+        return figures(size) if SMALL < size < 0.001 else 4
+    return 3 - math.floor(math.log10(size)) if size < 1000 else 0
 
 
 def percent(part: float) -> str:
@@ -192,4 +203,6 @@ def _signless(value: float, scale: float) -> str:
     """The value with as many decimals as give the scale four figures."""
     if not math.isfinite(value):
         return "infinite"
+    if abs(value) >= LARGE:
+        return f"{value:.4g}".replace("-", MINUS)
     return f"{value:,.{decimals(scale)}f}".replace("-", MINUS)

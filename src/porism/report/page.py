@@ -80,6 +80,7 @@ def page(
         baseline_notes=baseline_notes,
         contest_sentences=sentences,
         cost_title=sections.cost_title,
+        cost_sizes=sections.cost_sizes,
         judged_by=judged_by,
         seeds_text=seeds_text,
         shared_facts=sections.shared_facts,

@@ -176,6 +176,7 @@ OF_TASK = {
     "graphs": {"M": "stored entries of the features", "V": "classes"},
     "images": {"V": "classes"},
     "supervised": {"D": "inputs", "V": "outputs"},
+    "words": {"B": "pairs of a word and a context"},
 }
 """What a letter of the alphabet stands for in the formulas of a task, where that is something narrower."""
 
@@ -196,6 +197,22 @@ def cost_title(kind: str, unit: str) -> str:
     'Forward FLOPs per token'
     """
     return COST_TITLES.get(kind, kind.replace("_", " ").capitalize()).format(unit=unit)
+
+
+def cost_sizes(metrics: Metrics, unit: str) -> str:
+    """From which sizes the FLOPs of one unit come: formulas are of a whole batch, or of a whole graph.
+
+    >>> cost_sizes(metrics, "token")
+    'FLOPs per token are the formulas at B=16, D=128, H=128, T=20, V=2,135, divided by 320 tokens.'
+    """
+    passes = [metrics.cost[kind] for kind in ("flops", "backward") if kind in metrics.cost]
+    sizes = {letter: size for cost in passes for letter, size in cost.sizes.items()}
+    if not sizes:
+        return ""
+    listed = ", ".join(f"{letter}={numbers.count(size)}" for letter, size in sorted(sizes.items()))
+    units = passes[0].units
+    divided = f", divided by {numbers.counted(units, unit)}" if units > 1 else ""
+    return f"FLOPs per {unit} are the formulas at {listed}{divided}."
 
 
 def samples(entries: Iterable[Entry]) -> list[tuple[Entry, tuple[PredictionRecord, ...]]]:
@@ -244,7 +261,8 @@ def _settings(record: RunRecord) -> dict[str, str]:
         "fingerprint": facts.fingerprint,
     }
     fields = {name: value for name, value in record.fields.items() if name not in unused_in(record)}
-    return {name: plain(value) for name, value in (around | fields).items() if value not in (None, "")}
+    # What ran and not what was asked for: a precision of `auto` was decided by the machine.
+    return {name: plain(value) for name, value in (around | fields | around).items() if value not in (None, "")}
 
 
 def story(record: RunRecord) -> str:

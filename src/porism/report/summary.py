@@ -76,7 +76,9 @@ def _of_examples(group: RunGroup, model: SeedGroup) -> str:
     found = of_examples(group, model.entries[0])
     if found is None:
         return ""
-    digits = numbers.figures((found.high - found.low) / 2)
+    # Examples that are all alike leave an interval without a width, which has the digits of the number.
+    is_wide = not isclose(found.low, found.high, rel_tol=SAME)
+    digits = numbers.figures((found.high - found.low) / 2) if is_wide else numbers.decimals(model.mean)
     examples = numbers.counted(found.examples, found.unit)
     counted = examples if found.right is None else f"{numbers.count(found.right)} of {examples}"
     ends = f"{numbers.fixed(found.low, digits)} to {numbers.fixed(found.high, digits)}"
@@ -87,7 +89,10 @@ def _compared(group: RunGroup, found: Contest) -> str:
     best, second = found.models[:2]
     pair = found.comparisons[0]
     digits = _digits(group, found)
-    gap = numbers.fixed(abs(best.mean - second.mean), digits)
+    apart = abs(best.mean - second.mean)
+    gap = numbers.fixed(apart, digits)
+    if apart and not gap.strip("0."):
+        gap = numbers.score(apart)  # beside a number that is 0 to these digits
     # A share has two figures, which a difference that may as well be none does not have.
     if second.mean and (len(pair.leads) < 2 or pair.lead.excludes_zero):
         gap += f" ({numbers.percent(abs(best.mean - second.mean) / abs(second.mean))})"

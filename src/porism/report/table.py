@@ -185,7 +185,7 @@ def costs_table(records: Sequence[RunRecord]) -> Table | None:
     ]
     if not rows:
         return None
-    made = Table("model", "forward FLOPs, for B rows of T", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    made = Table("model", "forward FLOPs of a pass", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     unit = rows[0][1].unit
     for title in (f"forward\nper {unit}", f"with backward\nper {unit}", f"measured\nper {unit}", "speed"):
         made.add_column(title, justify="right", no_wrap=True)

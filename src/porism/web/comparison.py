@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from porism.report import numbers
-from porism.report.comparison import Entry, RunGroup, differing, entries_of, group_runs
+from porism.report.comparison import Entry, RunGroup, differing, entries_of, group_runs, setting
 from porism.report.seeds import models_of
 from porism.report.summary import summarise
 from porism.report.templates import plain
@@ -46,7 +46,7 @@ def compare(runs: Mapping[str, RunRecord], metric: str = "") -> dict[str, Any]:
         "table": _table(group, name_of, shown),
         "curves": [_curve(name_of[entry.number], entry.record, shown) for entry in group.entries],
         "differing": [
-            {"field": field, "values": [_shown(record.fields.get(field)) for record in compared]}
+            {"field": field, "values": [_shown(setting(record, field)) for record in compared]}
             for field in differing(compared)
             if field not in ("name", "description", "model")
         ],
