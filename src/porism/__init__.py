@@ -24,7 +24,7 @@ _WHERE = {
     "Grid": "porism.layers.recurrent.grid.layer",
     "HybridAttention": "porism.layers.attention.hybrid.layer",
     "HybridState": "porism.layers.attention.hybrid.functional",
-    "KVCache": "porism.layers.attention.softmax.functional",
+    "KVCache": "porism.layers.attention.softmax.cache",
     "LSTM": "porism.layers.recurrent.lstm.layer",
     "Pattern": "porism.layers.attention.pattern",
     "Quantity": "porism.costing.quantity",

@@ -16,7 +16,7 @@ from porism.layers.attention.auto import attention as attention
 from porism.layers.attention.hybrid.functional import HybridState as HybridState
 from porism.layers.attention.hybrid.layer import HybridAttention as HybridAttention
 from porism.layers.attention.pattern import Pattern as Pattern
-from porism.layers.attention.softmax.functional import KVCache as KVCache
+from porism.layers.attention.softmax.cache import KVCache as KVCache
 from porism.layers.attention.softmax.layer import Attention as Attention
 from porism.layers.attention.taylor.layer import TaylorAttention as TaylorAttention
 from porism.layers.attention.taylor.state import TaylorState as TaylorState

@@ -73,7 +73,7 @@ def test_a_function_that_fails_is_told_what_was_known_of_the_data(points: Data, 
 
 def test_the_results_tell_cost_and_split(run: porism.Run) -> None:
     told = json.loads((run.path / "metrics.json").read_text())
-    assert told["cost"]["flops"] == {"formula": "24*B", "value": 24, "terms": {}}
+    assert told["cost"]["flops"] == {"formula": "24*B", "value": 24, "sizes": {"B": 1}, "units": 1, "terms": {}}
     assert told["cost"]["parameters"]["value"] == 15
     assert "in each class" in told["facts"]["split"]
     assert str(run.cost.flops) == "24*B"

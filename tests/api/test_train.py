@@ -115,6 +115,7 @@ def test_threads_stay_as_they_were(text: str) -> None:
 
 WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "task": (RecipeError, "there is no task 'langage'. Did you mean language?", {"task": "langage"}),
+    "no task": (RecipeError, "task is a NoneType, expected a task's name or a torch.nn.Module.", {"task": None}),
     "recipe": (RecipeError, "language has no recipe 'elmann'. Did you mean elman?", {"recipe": "elmann"}),
     "field": (RecipeError, "has no field 'epoch'. Did you mean epochs?", {"epoch": 3}),
     "old field": (RecipeError, "keep is now dropout: dropout=0.1", {"keep": 0.9}),

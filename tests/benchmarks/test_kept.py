@@ -91,8 +91,11 @@ SPLITS = {"train": 0.9, "valid": 0.8, "test": 0.7}
 SERIES = {
     "T=8": {"T": 8, "ms": {"full": BOTH, "series D=64": BOTH, "series D=16": BOTH},
             "times_faster": {"series D=64": BOTH, "series D=16": BOTH}},
+    "decay T=8": {"T": 8, "ms": {"D=64": BOTH}, "times_as_long": {"D=64": BOTH}},
     "errors": {"bfloat16": {"D=64": 1e-3}},
-    "decoding D=64": TIME,
+    "errors with decay": {"bfloat16": {"D=64": 2e-3}},
+    "errors of decoding": {"D=64": {"plain": 1e-3, "chunked": 1e-3}},
+    "decoding D=64": {"single": TIME, "plain": TIME, "chunked": TIME},
 }  # fmt: skip
 SETTINGS = {
     "turns": 5, "heads": 2, "width": 64, "values": 64, "tokens": 99, "flex_mode": "default", "words": 9,

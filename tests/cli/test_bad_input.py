@@ -19,6 +19,7 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "one.txt").write_text("word")
     (tmp_path / "empty.py").write_text("")
     (tmp_path / "broken.py").write_text("CLAIMS = [Claim()]")
+    (tmp_path / "number.py").write_text("CLAIMS = 3")
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)) * 9)
     (tmp_path / "broken.txt.gz").write_bytes(gzip.compress(b"the cat\n" * 999)[:-20])
     (tmp_path / "folder").mkdir()
@@ -102,6 +103,12 @@ MISTAKES = [
     ("check claims --ledger nowhere.py", "nowhere.py: there is no such file"),
     ("check claims --ledger empty.txt", "empty.txt: not a Python file"),
     ("check claims --ledger empty.py", "empty.py: holds no CLAIMS"),
+    ("check claims --ledger number.py", "number.py: holds no CLAIMS"),
+    ("check claims --kept nowhere", "nowhere: there is no such folder. Give --kept a folder of kept results."),
+    ("check claims --kept one.txt", "one.txt: there is no such folder."),
+    ("train images --model broken.py:Net", "broken.py cannot be run: NameError: name 'Claim' is not defined."),
+    ("train images --model number.py:CLAIMS", "model is int, expected a torch.nn.Module or a function"),
+    ("train images --model nowhere.py:Net", "nowhere.py is not there. Write file.py:Name, or package.module:Name"),
     ("check claims --ledger broken.py", "broken.py: cannot be run: NameError"),
     ("check claims --id 000-24 --out ledger.txt", "written as .html or .md, got ledger.txt"),
     ("trian language", "there is no command 'trian'. Did you mean train?"),
@@ -117,6 +124,11 @@ def test_a_mistake_is_one_line_and_exit_2(say: Say, files: Path, command: str, m
     assert completed.err.count("\n") == 1
     assert "Traceback" not in completed.err
     assert not (files / "runs").exists()
+
+
+def test_data_that_two_tasks_call_alike_is_named_once(say: Say) -> None:
+    known = say(["data", "fetch", "synthetik"]).err.count("synthetic")
+    assert known == 1
 
 
 LONG, ZERO, NO_TEXT = "x" * 300, "a\0b", "a\udcff"

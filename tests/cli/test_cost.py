@@ -163,6 +163,16 @@ def test_every_layer_that_attends_can_be_drawn(say: Say, layer: str, marks: str,
         (["torch.nn:Tanh", "--input", "B T", "--at", "B"], "cost: --at takes letters with sizes, got 'B'"),
         (["torch.nn:Tanh", "--input", "B T", "--at", "Q=3"], "has no letter Q to set"),
         (["torch.nn:Tanh", "--input", "B T", "--at", "B=3"], "needs numbers for"),
+        (
+            ["elman", "--memory", "24GB"],
+            "cost: --memory needs sizes, and T, B, D, H came without. Add --at T=32,B=32,D=32,H=32.",
+        ),
+        (["elman", "--measure", "--at", "B=3,T=4"], "cost: --measure needs sizes, and D, H came without."),
+        (
+            ["elman", "--memory", "1GB", "--against", "readout"],
+            "cost: --memory is about one target at its sizes, and --against",
+        ),
+        (["window", "--draw", "--measure"], "cost: --measure is about one target at its sizes, and --draw came."),
         (["elman", "--draw"], "cost: elman cannot be drawn. Choose from attention, grid, hybrid, taylor, window."),
         (["language/lstm", "--draw"], "cost: language/lstm cannot be drawn. Choose from attention"),
         (["window", "--draw", "--at", "T=65"], "cost: T=65 does not fit a picture. Give T from 1 to 64"),
@@ -186,3 +196,13 @@ def test_a_letter_that_a_recipe_fixes_is_set_by_at_and_compared_along_by_nobody(
     refused = say(["cost", "language/hybrid", "--at", "T=3", "--against", "language/elman", "--along", "T"])
     assert refused.code == 2
     assert "T is 3 in the formulas of language/hybrid, so that nothing is compared along it" in refused.err
+
+
+def test_a_module_without_letters_has_its_memory(say: Say) -> None:
+    completed = say("cost", "torch.nn:Linear", "--with", "64, 10", "--input", "8 64", "--memory", "1GB", "--json")
+    result = json.loads(completed.out)
+    assert result["fits"]["fits"] is True
+    # 650 parameters of 4 bytes; Adam has two numbers for each, and a counter for each tensor.
+    assert result["memory"]["parameters"] == result["memory"]["gradients"] == 2600
+    assert result["memory"]["optimizer"] == 2 * 2600 + 2 * 4
+    assert result["memory"]["total"] == sum(part for name, part in result["memory"].items() if name != "total")

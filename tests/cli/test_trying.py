@@ -9,6 +9,7 @@ import pytest
 import torch
 from tests.cli.conftest import TINY, Say
 
+from porism.tasks import find
 from porism.training.device import choose_precision
 
 NET = """
@@ -60,7 +61,10 @@ def test_show_says_what_the_run_would_do_and_trains_nothing(say: Say, text: Path
     result = last_line(say(words, "--show", "--json").out)
     assert (result["fields"]["epochs"], result["threads"], result["run"]) == (3, 1, "runs/language-attention")
     again = last_line(say(shlex.split(result["command"])[1:], "--show", "--json").out)
-    fields = {**result["fields"], "precision": choose_precision("auto", torch.device("cpu"))}
+    fields = {
+        **result["fields"],
+        "precision": choose_precision(find("language").recipes["attention"], torch.device("cpu")),
+    }
     assert {**again, "command": ""} == {**result, "command": "", "fields": fields}
 
 

@@ -108,8 +108,16 @@ def test_compare_gives_every_recipe_the_same_budget(say: Say, text: Path) -> Non
 
 def test_compare_draws_a_split_for_each_seed_on_request() -> None:
     command = CompareCommand(task="graphs", recipes=["gcn"], seeds="2", set=["split=random", "split_seed=seed"])
+    command._decide()
     requests = [planned.request for planned in command.plan(Graphs).trainings]
     assert [(one.seed, to_fields(one.recipe)["split_seed"]) for one in requests] == [(1, 1), (2, 2)]
+
+
+def test_a_recipe_that_is_named_twice_is_refused(say: Say) -> None:
+    completed = say(["compare", "language", "elman", "lstm", "elman", "--out", "both"])
+    assert completed.code == 2
+    assert "elman is named twice, which gives the same runs twice. Name each recipe once." in completed.err
+    assert not Path("both").exists()
 
 
 def test_a_run_that_diverges_does_not_end_a_comparison(say: Say, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Numbers of a cost at sizes, with how each is known; budgets, submodules, and what a notebook shows."""
 
 import json
+import math
 from typing import Any
 
 import numpy
@@ -309,3 +310,17 @@ def test_solve_counts_the_answer_and_the_next_size_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(reading.CostReading, "_count", noting)
     assert derive(nn.Linear(64, 10), "B D").solve("B", flops=1e6) == 781
     assert counted == [781, 782]
+
+
+def test_what_is_no_cost_no_device_no_type_and_no_number_is_told(linear: Cost) -> None:
+    module = nn.Linear(2, 3)
+    with pytest.raises(RecipeError, match=r"Cost.crossover got Linear\(.*, expected what porism.cost returns\."):
+        linear.crossover(module, "B")  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match=r"'tpu' is no device: .* Use cpu or cuda\."):
+        linear.time("tpu", B=1)
+    with pytest.raises(
+        ShapeError, match=r"dtype is 'half', expected one of torch's, such as torch.bfloat16, or None\."
+    ):
+        derive(module, "B 2", dtype="half")  # type: ignore[arg-type]
+    with pytest.raises(RecipeError, match=r"the budget is nan, expected a number\."):
+        linear.solve("B", flops=math.nan)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from porism.costing.alphabet import D, H
 from porism.costing.terms import Terms
-from porism.errors import CheckError, RecipeError
+from porism.errors import CheckError, RecipeError, ShapeError
 from porism.testing import CheckReport, check_layer, layer_checks
 from porism.testing.checks import CHECKS
 
@@ -178,6 +178,22 @@ def test_unknown_words_name_the_nearest() -> None:
         check_layer(nn.Linear(3, 5), "B 3", sizes={"Q": (1,)})
     with pytest.raises(RecipeError, match="no argument 'naiv'. Did you mean naive?"):
         layer_checks(nn.Linear(3, 5), "B 3", naiv=None)
+    with pytest.raises(RecipeError, match="there is no check 'gradchek'. Did you mean gradcheck?"):
+        check_layer(nn.Linear(3, 5), "B 3", expected_failed_checks={"gradchek": "known"})
+    with pytest.raises(RecipeError, match="on_fail is 'rise'. Choose 'raise', 'warn' or None."):
+        check_layer(nn.Linear(3, 5), "B 3", on_fail="rise")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sizes", [(0,), (3, -1), (1.5,), (True,), (), 3, "12"], ids=repr)
+def test_a_layer_is_tried_at_whole_sizes_that_hold_something(sizes: Any) -> None:
+    with pytest.raises((RecipeError, ShapeError), match=r"^check: (B is .* Give a whole number|the sizes of B are)"):
+        check_layer(nn.Linear(3, 5), "B 3", sizes={"B": sizes})
+
+
+@pytest.mark.parametrize("layer", [None, 3, lambda D: "a layer"], ids=["none", "number", "text"])
+def test_what_is_no_layer_is_told(layer: Any) -> None:
+    with pytest.raises(RecipeError, match=r"^check: the layer (is|was made as a) .*, expected a (torch.nn.M|m)odule"):
+        check_layer(layer, "B 3")
 
 
 @pytest.mark.parametrize(("name", "run"), layer_checks(nn.Linear(3, 5), "B 3", sizes={"B": (1, 3)}))

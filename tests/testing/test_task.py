@@ -264,6 +264,10 @@ def test_what_is_not_given_is_skipped_and_what_is_expected_told_apart() -> None:
 def test_unknown_checks_tasks_and_recipes_are_refused() -> None:
     with pytest.raises(RecipeError, match=r"there is no check 'split'. Did you mean splits\?"):
         check_task(Points, checks=["split"])
+    with pytest.raises(RecipeError, match=r"there is no check 'split'. Did you mean splits\?"):
+        check_task(Points, checks=["splits"], expected_failed_checks={"split": "known"})
+    with pytest.raises(RecipeError, match="on_fail is 'rise'. Choose 'raise', 'warn' or None."):
+        check_task(Points, checks=["splits"], on_fail="rise")  # type: ignore[arg-type]
     with pytest.raises(RecipeError, match="is no task"):
         check_task(Net)  # type: ignore[arg-type]
     with pytest.raises(RecipeError, match="points has no recipe 'smal'"):

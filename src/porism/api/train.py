@@ -208,6 +208,8 @@ def settings_of(
         if model is not None:
             raise RecipeError("two models: the first argument is a module, and model= is another. Give one.")
         task, model = "supervised", task
+    if not isinstance(task, str):
+        raise RecipeError(f"task is a {type(task).__name__}, expected a task's name or a torch.nn.Module.")
     if isinstance(model, str) and ":" not in model:
         # The field of that name, which says which of the recipes' models it is.
         fields, model = {**fields, "model": model}, None

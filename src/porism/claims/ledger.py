@@ -61,7 +61,7 @@ def read_ledger(path: Path) -> dict[str, Statement]:
     except Exception as error:
         raise ClaimError(f"{path}: cannot be run: {type(error).__name__}: {error}. Put it right first.") from error
     claims = getattr(module, "CLAIMS", ())
-    if not claims or not all(isinstance(claim, Statement) for claim in claims):
+    if not isinstance(claims, (list, tuple)) or not claims or not all(isinstance(claim, Statement) for claim in claims):
         raise ClaimError(f"{path}: holds no CLAIMS, expected a list of Claim and Empirical. See docs/claims.md.")
     return _by_id(claims, str(path))
 

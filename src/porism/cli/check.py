@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from porism.cli.options import Json, optional
-from porism.errors import RecipeError
+from porism.errors import ClaimError, RecipeError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,6 +64,8 @@ class CheckCommand:
                 "--topic, --id, --ledger, --out, --rerun and --kept are for claims, "
                 f"got {self.what}. Write porism check claims."
             )
+        if self.kept is not None and not self.kept.is_dir():
+            raise ClaimError(f"{self.kept}: there is no such folder. Give --kept a folder of kept results.")
         if self.rerun is not None:
             from porism.cli.rerun import rerun
 

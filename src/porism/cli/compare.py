@@ -126,8 +126,11 @@ class CompareCommand(TrainingOptions):
         experiment = experiment_named(kind, self.recipes, [text.partition("=")[0] for text in self.set])
         if unknown := [name for name in self.recipes if name not in known]:
             raise RecipeError(f"{kind.name} has no recipe {unknown[0]!r}. {nearest(unknown[0], known)}")
+        if len(set(self.recipes)) < len(self.recipes):
+            twice = next(name for name in self.recipes if self.recipes.count(name) > 1)
+            raise RecipeError(f"{twice} is named twice, which gives the same runs twice. Name each recipe once.")
         return Plan.of(
-            dict.fromkeys(self.recipes),
+            self.recipes,
             lambda trial: self._request(kind, trial),
             seeds=read_seeds(self.seeds),
             first_seed=self.seed_or_default,
@@ -135,13 +138,16 @@ class CompareCommand(TrainingOptions):
             experiment=experiment,
         )
 
+    def _fields(self, seed: int) -> list[str]:
+        """What is set. `split_seed=seed` draws a split for each seed, the same for all models."""
+        return [f"split_seed={seed}" if text == "split_seed=seed" else text for text in self.set]
+
     def _request(self, kind: "type[Task]", trial: "ExperimentRun") -> "Request":
-        """One training. `split_seed=seed` draws a split for each seed, the same for all models."""
+        """One training."""
         from porism.api.train import Request
         from porism.runs.recipe import override, pick
 
-        drawn = f"split_seed={trial.seed}"
-        given = [drawn if text == "split_seed=seed" else text for text in (*trial.assignments, *self.set)]
+        given = [*trial.assignments, *self._fields(trial.seed)]
         recipe = override(pick(kind.recipes, trial.recipe, kind.name), given)
         return Request(
             kind,
@@ -182,15 +188,17 @@ class CompareCommand(TrainingOptions):
     def _decide(self) -> None:
         """Settle what is left to the machine, so that all runs have the same, and the command that repeats them too."""
         from porism.api.workers import thread_share
-        from porism.training.device import choose_device, choose_precision
+        from porism.runs.recipe import override
+        from porism.training.device import choose_device, common_precision
 
         device = choose_device(self.device_or_default)
         self.device = str(device)
         if device.type == "cpu":
             self.threads = self.threads or thread_share(self.workers)
-        own = {recipe.precision for recipe in self.recipes_named([self.task, *self.recipes])}
-        if own == {"auto"} and not any(assignment.startswith("precision=") for assignment in self.set):
-            self.set = [*self.set, f"precision={choose_precision('auto', device)}"]
+        named = self.recipes_named([self.task, *self.recipes])
+        recipes = [override(recipe, self._fields(self.seed_or_default)) for recipe in named]
+        if (precision := common_precision(recipes, device)) is not None:
+            self.set = [*self.set, f"precision={precision}"]
 
 
 def read_seeds(text: str | None) -> int | list[int] | None:

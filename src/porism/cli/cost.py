@@ -97,6 +97,7 @@ class CostCommand:
             result = derived.to_json() | {"against": self._compare(derived, {**given, **target.fixed}, console)}
         else:
             sizes = {**derived.sizes, **sizes} if sizes or self.memory or self.measure else {}
+            self._check_sizes(derived, sizes)
             result = derived.to_json(**sizes) | self._numbers(derived, sizes, console)
             result |= {"variants": {name: one.to_json() for name, one in variants.items()}} if variants else {}
         if self.json:
@@ -110,8 +111,24 @@ class CostCommand:
         check_optimizer(self.optimizer)
         if self.memory:
             self._bytes()
+        other = "--against" if self.against else "--draw" if self.draw else "--plot" if self.plot else ""
+        if other and (asked := self._asked()):
+            raise RecipeError(
+                f"cost: {asked} is about one target at its sizes, and {other} came. Leave one of them out."
+            )
         _sizes("--multiples", self.multiples)
         return _sizes("--at", self.at)
+
+    def _check_sizes(self, derived: "costing.Cost", sizes: dict[str, int]) -> None:
+        """What is asked at sizes needs them."""
+        missing = [letter for letter in derived.letters if letter not in sizes]
+        if missing and (asked := self._asked()):
+            example = ",".join(f"{letter}=32" for letter in missing)
+            raise RecipeError(f"cost: {asked} needs sizes, and {', '.join(missing)} came without. Add --at {example}.")
+
+    def _asked(self) -> str:
+        """What was asked that needs sizes."""
+        return "--memory" if self.memory else "--measure" if self.measure else ""
 
     def _bytes(self) -> int:
         from porism.costing.predicting.memory import bytes_of
@@ -163,17 +180,23 @@ class CostCommand:
             )
 
     def _numbers(self, derived: "costing.Cost", sizes: dict[str, int], console: "Console") -> dict[str, Any]:
-        if not sizes:
+        if not sizes and not self._asked():
             return {}
+        from porism.costing.quantity import Quantity
+
         titles = derived.titles
         for kind, quantity in derived.at(recount=True, **sizes).items():
             tell(console, f"{titles[kind]}: {replace(quantity, unit='')}")
         found: dict[str, Any] = {}
         memory = derived.memory(self.optimizer, **sizes)
-        parts = {**memory.parts, "total": memory.total}
-        found["memory"] = {name: quantity.value for name, quantity in parts.items()}
-        shown = ", ".join(f"{name} {replace(quantity, unit='')}" for name, quantity in memory.parts.items())
-        tell(console, f"bytes in training with {self.optimizer}: {replace(memory.total, unit='')} ({shown})")
+        # Without letters, and so without sizes, formulas are numbers.
+        known = {
+            name: part if isinstance(part, Quantity) else Quantity(int(part))
+            for name, part in {**memory.parts, "total": memory.total}.items()
+        }
+        found["memory"] = {name: quantity.value for name, quantity in known.items()}
+        shown = ", ".join(f"{name} {replace(known[name], unit='')}" for name in memory.parts)
+        tell(console, f"bytes in training with {self.optimizer}: {replace(known['total'], unit='')} ({shown})")
         if self.memory:
             found["fits"] = self._fits(derived, sizes, console)
         if self.measure:

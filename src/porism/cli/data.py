@@ -51,7 +51,8 @@ class DataCommand:
             raise DataError(f"which data? Write porism data {self.action} NAME, with a name from porism data list.")
         found = [data for (_, name), data in known.items() if name == self.name]
         if not found:
-            raise DataError(f"there is no data set {self.name!r}. {nearest(self.name, [name for _, name in known])}")
+            names = dict.fromkeys(name for _, name in known)  # two tasks may call theirs alike
+            raise DataError(f"there is no data set {self.name!r}. {nearest(self.name, list(names))}")
         if not found[0].files:
             raise DataError(f"{self.name} is embedded: it comes with Python or is made by porism, and has no file.")
         if self.action == "fetch":

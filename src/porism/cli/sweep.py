@@ -306,16 +306,17 @@ class SweepCommand(TrainingOptions):
     def _decide(self, kind: "type[Task]") -> None:
         """Settle what is left to the machine, so that all trials have the same."""
         from porism.api.workers import thread_share
-        from porism.training.device import choose_device, choose_precision
+        from porism.runs.recipe import override
+        from porism.training.device import choose_device, common_precision
 
         device = choose_device(self.device_or_default)
         self.device = str(device)
         if device.type == "cpu":
             self.threads = self.threads or thread_share(self.workers)
-        own = {kind.recipes[name].precision for name in _matching(self.recipes, list(kind.recipes))}
-        given = [*self.set, *self.over]
-        if own == {"auto"} and not any(assignment.startswith("precision=") for assignment in given):
-            self.set = [*self.set, f"precision={choose_precision('auto', device)}"]
+        named = _matching(self.recipes, list(kind.recipes))
+        precision = common_precision([override(kind.recipes[name], self.set) for name in named], device)
+        if precision is not None and not any(assignment.startswith("precision=") for assignment in self.over):
+            self.set = [*self.set, f"precision={precision}"]
 
 
 TABLE = "table.html"

@@ -311,7 +311,7 @@ class TrainCommand(TrainingOptions):
             recipe=recipe.name,
             seed=request.seed,
             device=str(device),
-            precision=choose_precision(recipe.precision, device),
+            precision=choose_precision(recipe, device),
             threads=self.threads or cores(),
             fingerprint="",
             source=request.source,

@@ -16,7 +16,7 @@ from porism.costing.budget import largest_within
 from porism.costing.counting.conventions import Conventions
 from porism.costing.counting.outputs import tensors_of
 from porism.costing.counting.staging import quietly
-from porism.costing.counting.target import NEEDS_NUMBERS, dtype_of, first_line
+from porism.costing.counting.target import NEEDS_NUMBERS, dtype_of, first_line, known_device
 from porism.costing.fitting.basis import symbol
 from porism.costing.formulas import CostFormulas
 from porism.costing.module_row import KINDS, ModuleRow
@@ -205,6 +205,8 @@ class Cost(CostFormulas):
         Letters on both sides alike need no size. The size found and the one before are counted where that does not take
         long; `.size` says how it is known.
         """
+        if not isinstance(other, Cost):
+            raise RecipeError(f"cost: Cost.crossover got {other!r}, expected what porism.cost returns.")
         for one in (self, other):
             if letter in one.fixed:
                 raise RecipeError(
@@ -212,12 +214,11 @@ class Cost(CostFormulas):
                     f"along it. Letters of {one.name}: {', '.join(one.letters) or 'none'}."
                 )
         known = tuple(dict.fromkeys((*self.letters, *other.letters)))
-        for name in sizes:
-            if name not in known:
-                letters = ", ".join(known)
-                raise RecipeError(
-                    f"cost: neither {self.name} nor {other.name} has a letter {name} to set. Letters: {letters}."
-                )
+        if unknown := [name for name in sizes if name not in known]:
+            raise RecipeError(
+                f"cost: neither {self.name} nor {other.name} has a letter {unknown[0]} to set. "
+                f"Letters: {', '.join(known)}."
+            )
         given = {name: _whole(name, size) for name, size in sizes.items()}
         numbers = {symbol(name): size for name, size in given.items()}
         return compared(
@@ -356,7 +357,7 @@ class Cost(CostFormulas):
         given = {**self.fixed, **self.complete_sizes(sizes)}
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        place = torch.device(device)
+        place = known_device(device)
         # A prediction for a CPU needs no memory; the kernels of another device are those that run there.
         hollow = not measure and place.type == "cpu" and not self.target.needs_numbers
         try:

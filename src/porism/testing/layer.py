@@ -5,7 +5,7 @@
 ()
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from porism.costing.terms import Terms
 from porism.errors import RecipeError, nearest
 from porism.testing.checks import CHECKS
-from porism.testing.report import Check, CheckReport, run_checks
+from porism.testing.report import Check, CheckReport, check_reaction, run_checks
 from porism.testing.trial import Input, LayerTrial
 
 
@@ -53,8 +53,9 @@ def check_layer(
 
     What is not given cannot be checked, and is reported as skipped, never as passed.
     """
+    check_reaction(on_fail)
     trial = LayerTrial(layer, inputs, naive, gradient, cost, dict(sizes or {}), dtypes, devices, seed)
-    report = run_checks(trial.name, _chosen(trial, checks), expected_failed_checks)
+    report = run_checks(trial.name, _chosen(trial, checks, expected_failed_checks), expected_failed_checks)
     if on_fail == "raise":
         report.raise_if_failed()
     elif on_fail == "warn" and report.failed:
@@ -80,11 +81,11 @@ def layer_checks(
         raise RecipeError(f"layer_checks has no argument {unknown[0]!r}. {nearest(unknown[0], keys)}")
     parts: dict[str, Any] = dict.fromkeys(keys) | given
     parts["sizes"] = dict(parts["sizes"] or {})
-    return _chosen(LayerTrial(layer, inputs, **parts, seed=seed), None)
+    return _chosen(LayerTrial(layer, inputs, **parts, seed=seed), None, None)
 
 
-def _chosen(trial: LayerTrial, names: Sequence[str] | None) -> list[tuple[str, Check]]:
-    if unknown := [name for name in names or () if name not in CHECKS]:
+def _chosen(trial: LayerTrial, names: Sequence[str] | None, expected: Iterable[str] | None) -> list[tuple[str, Check]]:
+    if unknown := [name for name in [*(names or ()), *(expected or ())] if name not in CHECKS]:
         raise RecipeError(f"check: there is no check {unknown[0]!r}. {nearest(unknown[0], list(CHECKS))}")
 
     def bound(check: Callable[[LayerTrial], tuple[float, float]]) -> Check:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from porism.errors import CheckError
+from porism.errors import CheckError, RecipeError
 
 Verdict = Literal["pass", "fail", "skip", "expected"]
 
@@ -85,6 +85,12 @@ class CheckReport:
     def __str__(self) -> str:
         counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
         return "\n".join([f"{self.subject}: {counts}", *map(str, self.results)])
+
+
+def check_reaction(on_fail: object) -> None:
+    """Refuses what names no reaction: a check that fails would pass in silence."""
+    if on_fail not in ("raise", "warn", None):
+        raise RecipeError(f"check: on_fail is {on_fail!r}. Choose 'raise', 'warn' or None.")
 
 
 def run_checks(

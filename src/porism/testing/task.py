@@ -5,13 +5,13 @@
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from porism.errors import RecipeError, nearest
 from porism.runs.recipe import Recipe
-from porism.testing.report import Check, CheckReport, run_checks
+from porism.testing.report import Check, CheckReport, check_reaction, run_checks
 from porism.testing.task_contract import TASK_CHECKS
 from porism.testing.task_trial import TaskTrial
 from porism.training.task import Task
@@ -47,8 +47,9 @@ def check_task(
     Trainings are those of `porism train`, with a few steps an epoch and in a folder that is deleted afterwards. What is
     not given cannot be checked, and is reported as skipped, never as passed.
     """
+    check_reaction(on_fail)
     trial = TaskTrial.of(task, recipes, data, inputs, bad_data, seed)
-    report = run_checks(trial.kind.__name__, _chosen(trial, checks), expected_failed_checks)
+    report = run_checks(trial.kind.__name__, _chosen(trial, checks, expected_failed_checks), expected_failed_checks)
     if on_fail == "raise":
         report.raise_if_failed()
     elif on_fail == "warn" and report.failed:
@@ -73,11 +74,11 @@ def task_checks(
     Each function returns no number where the check passes, raises Skip with the reason where there is nothing to
     check, and Failure or the task's own error where it fails.
     """
-    return _chosen(TaskTrial.of(task, recipes, data, inputs, bad_data, seed), None)
+    return _chosen(TaskTrial.of(task, recipes, data, inputs, bad_data, seed), None, None)
 
 
-def _chosen(trial: TaskTrial, names: Sequence[str] | None) -> list[tuple[str, Check]]:
-    if unknown := [name for name in names or () if name not in TASK_CHECKS]:
+def _chosen(trial: TaskTrial, names: Sequence[str] | None, expected: Iterable[str] | None) -> list[tuple[str, Check]]:
+    if unknown := [name for name in [*(names or ()), *(expected or ())] if name not in TASK_CHECKS]:
         raise RecipeError(f"check: there is no check {unknown[0]!r}. {nearest(unknown[0], list(TASK_CHECKS))}")
 
     def bound(check: Callable[[TaskTrial], tuple[float, float]]) -> Check:

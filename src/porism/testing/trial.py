@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from porism.costing.counting.inputs import TensorSpec, letters_of, make, parse
 from porism.costing.terms import Terms
 from porism.errors import RecipeError, nearest
+from porism.layers.operands import check_whole
 from porism.testing.gradients import relative_error
 from porism.testing.report import Failure
 
@@ -45,11 +46,21 @@ class LayerTrial:
         self.named = parse(
             {key: part for given in self.inputs if isinstance(given, Mapping) for key, part in given.items()}
         )
+        if not callable(self.layer):
+            raise RecipeError(
+                f"check: the layer is {self.layer!r}, expected a module, or a function of letters that makes one."
+            )
         known = self.letters
         if unknown := [letter for letter in self.sizes if letter not in known]:
             raise RecipeError(
                 f"check: no input and no argument of the layer has a letter {unknown[0]}. {nearest(unknown[0], known)}"
             )
+        for letter, sizes in self.sizes.items():
+            # A layer of no elements passes whatever it does.
+            if isinstance(sizes, str) or not isinstance(sizes, Sequence) or not sizes:
+                raise RecipeError(f"check: the sizes of {letter} are {sizes!r}, expected some, such as (1, 2, 7).")
+            for size in sizes:
+                check_whole("check", letter, size)
 
     @cached_property
     def factory_letters(self) -> tuple[str, ...]:
@@ -92,6 +103,8 @@ class LayerTrial:
             layer = copy.deepcopy(self.layer)
         else:
             layer = self.layer(**{letter: sizes[letter] for letter in self.factory_letters})
+        if not isinstance(layer, nn.Module):
+            raise RecipeError(f"check: the layer was made as a {type(layer).__name__}, expected a torch.nn.Module.")
         layer = layer.to(torch.float64)
         with torch.no_grad():
             for parameter in layer.parameters():

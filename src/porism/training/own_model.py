@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from porism.errors import PorismError, RecipeError
+from porism.errors import PorismError, RecipeError, one_line
 from porism.runs.run import IN_MEMORY
 
 
@@ -52,16 +52,15 @@ class OwnModel:
     def of(cls, model: "nn.Module | Factory | str | OwnModel") -> "OwnModel":
         if isinstance(model, OwnModel):
             return model
-        if isinstance(model, str):
-            return cls(imported(model), absolute(model))
         if isinstance(model, nn.Module):
             return cls(model)
-        if not callable(model):
+        made_by = imported(model) if isinstance(model, str) else model
+        if not callable(made_by):
             raise RecipeError(
-                f"model is {type(model).__name__}, expected a torch.nn.Module or a function that makes one, such as "
+                f"model is {type(made_by).__name__}, expected a torch.nn.Module or a function that makes one, such as "
                 "lambda info: Net(info.num_classes)."
             )
-        return cls(model, _reference(model))
+        return cls(made_by, absolute(model) if isinstance(model, str) else _reference(model))
 
     @property
     def name(self) -> str:
@@ -114,6 +113,9 @@ class OwnModel:
         return bool(required) or any(one.name == "info" for one in found)
 
 
+_FORMS = "Write file.py:Name, or package.module:Name of something that is installed."
+
+
 def imported(reference: str) -> Any:
     """What `package.module:name` or `file.py:name` stands for."""
     place, _, name = reference.rpartition(":")
@@ -121,8 +123,13 @@ def imported(reference: str) -> Any:
         found: Any = module_at(place) if place else None
         for part in name.split("."):
             found = getattr(found, part)
+    except FileNotFoundError as error:
+        raise PorismError(f"{reference} cannot be found: {error.filename} is not there. {_FORMS}") from error
     except (ImportError, AttributeError, OSError, SyntaxError) as error:
         raise PorismError(f"{reference} cannot be found: {error}.") from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise PorismError(f"{reference}: {place} cannot be run: {reason}. Put it right first.") from error
     return found
 
 

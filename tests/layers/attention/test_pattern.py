@@ -149,3 +149,15 @@ def test_whole_numbers_of_numpy_become_python_s() -> None:
     assert pattern == Pattern("sliding", 3, 1, 2)
     assert hash(pattern) == hash(Pattern("sliding", 3, 1, 2))
     assert {type(size) for size in (pattern.window_size, pattern.lookahead, pattern.dilation)} == {int}
+
+
+@pytest.mark.parametrize("length", [-1, *NO_SIZES], ids=repr)
+@pytest.mark.parametrize("method", ["num_pairs", "draw"])
+def test_lengths_are_whole_numbers(method: str, length: Any) -> None:
+    for name, lengths in (("T", (length,)), ("S", (3, length))):
+        with pytest.raises(ShapeError, match=rf"^attention: {name} is .*\. Give a whole number from 0 (on|to \d+)\.$"):
+            getattr(Pattern("causal"), method)(*lengths)
+
+
+def test_no_queries_make_no_pairs() -> None:
+    assert (Pattern("causal").num_pairs(0), Pattern("causal").draw(0)) == (0, "")

@@ -216,3 +216,10 @@ def test_the_request_has_a_scale_above_zero() -> None:
         torch.testing.assert_close(request.scale * request.q, number * q, rtol=1e-15, atol=0)
     # A usual one is left to the kernel.
     assert AttentionRequest.make(q, k, v, pattern=CAUSAL, scale=0.3).q is q
+
+
+@pytest.mark.parametrize("value", ["no", 1, None], ids=repr)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_sharing_of_key_heads_is_true_or_false(form: Callable[..., Any], value: Any) -> None:
+    with pytest.raises(ShapeError, match=f"^attention: enable_gqa is {value!r}, expected True or False.$"):
+        form(*operands(), enable_gqa=value)

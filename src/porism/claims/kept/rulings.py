@@ -36,14 +36,18 @@ def paired(result: KeptResult, first: Settings, second: Settings, number: str) -
 
 
 def shown(found: Interval) -> str:
-    """Two figures of the margin, and as many decimals of the mean.
+    """Two figures of the margin, and as many decimals of the mean; more where only these show on which side of 0 it is.
 
     >>> shown(Interval(0.82, 0.0248)), shown(Interval(134.96, 0.25)), shown(Interval(7.0, 0.0))
     ('0.820 +- 0.025', '134.96 +- 0.25', '7 +- 0')
+    >>> shown(Interval(-0.01144, 0.01100)), shown(Interval(-0.01144, 0.01160))
+    ('-0.0114 +- 0.0110', '-0.011 +- 0.012')
     """
     if not found.margin:
         return f"{found.mean:.3g}" + ("" if found.margin is None else " +- 0")
     decimals = max(0, 1 - math.floor(math.log10(float(f"{found.margin:.1e}"))))
+    while found.excludes_zero and abs(round(found.mean, decimals)) <= round(found.margin, decimals) and decimals < 15:
+        decimals += 1
     return f"{found.mean:.{decimals}f} +- {found.margin:.{decimals}f}"
 
 

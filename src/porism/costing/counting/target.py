@@ -100,8 +100,10 @@ class Target:
         self.inputs = specs.parse(tuple(inputs))
         specs.check(self.inputs)
         self.kwargs = dict(kwargs or {})
+        if dtype is not None and not isinstance(dtype, torch.dtype):
+            raise ShapeError(f"cost: dtype is {dtype!r}, expected one of torch's, such as torch.bfloat16, or None.")
         self.dtype = dtype
-        self.kernels = _checked(device)
+        self.kernels = known_device(device)
         """The device whose kernels are counted."""
         self.follows_gpu = self.kernels.type == "cuda" and not torch.cuda.is_available()
         self.device = torch.device("cpu") if self.follows_gpu else self.kernels
@@ -447,7 +449,7 @@ def _modules(target: Any) -> list[nn.Module]:
     return list(owner.modules()) if isinstance(owner, nn.Module) else []
 
 
-def _checked(device: str) -> torch.device:
+def known_device(device: str | torch.device) -> torch.device:
     """A device that can be counted on."""
     try:
         found = torch.device(device)

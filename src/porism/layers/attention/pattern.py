@@ -132,6 +132,7 @@ class Pattern:
         >>> Pattern("causal").num_pairs(5), *(pattern.num_pairs(5) for pattern in near)
         (15, 9, 9)
         """
+        _check_lengths(T, S)
         return int(self._keys_of(torch.arange(T), T if S is None else S).sum())
 
     def _keys_of(self, query: Tensor, S: int) -> Tensor:
@@ -152,8 +153,15 @@ class Pattern:
 
     def draw(self, T: int, S: int | None = None) -> str:
         """The picture that textbooks have: a row a query, a column a key."""
+        _check_lengths(T, S)
         rows = self.mask(T, T if S is None else S).tolist()
         return "\n".join(" ".join("■" if attended else "·" for attended in row) for row in rows)
+
+
+def _check_lengths(T: Any, S: Any) -> None:
+    """Refuses what cannot be a number of queries and of keys; for S None, as many keys as queries."""
+    for name, length in (("T", T), ("S", T if S is None else S)):
+        check_whole("attention", name, length, 0)
 
 
 FULL, CAUSAL = Pattern(), Pattern("causal")
@@ -164,7 +172,7 @@ _LARGEST = 64
 def picture(name: str, T: int, exact: Pattern | None = None, series: Pattern | None = None) -> str:
     """■ for a key that has softmax's weight, ▒ for one that has its series', · for one that is not attended to.
 
-    >>> print(picture("causal, window 2", 4, exact=Pattern("sliding", window=2), series=Pattern("causal")))
+    >>> print(picture("causal, window 2", 4, exact=Pattern("sliding", window_size=2), series=Pattern("causal")))
     causal, window 2: 7 pairs, and 3 by the series
     ■ · · ·
     ■ ■ · ·

@@ -315,6 +315,8 @@ def _causal(layer: str, pattern: Pattern, is_causal: Any) -> Pattern:
 
 
 def _check_shapes(layer: str, q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> None:
+    if not isinstance(enable_gqa, bool):
+        raise ShapeError(f"{layer}: enable_gqa is {enable_gqa!r}, expected True or False.")
     shapes = q.shape, k.shape, v.shape
     if not len(shapes[0]) == len(shapes[1]) == len(shapes[2]) == 4:
         _refuse_dimensions(layer, shapes)

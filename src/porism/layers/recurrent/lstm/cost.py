@@ -36,7 +36,7 @@ def cost(num_layers: int = 1, bias: bool = True, bidirectional: bool = False) ->
 
 
 def _memory(bias: bool) -> dict[str, Expr]:
-    """What is kept of h and c. Besides, torch's fused kernels keep a workspace, which no tensor shows."""
+    """What is kept of h and c. torch's fused kernels keep a workspace in float32, whose size oneDNN decides."""
     if FUSED_ON_CPU:
         # Of every step h[t-1], c[t-1] and tanh(c[t]).
         return {"states": B * T * H, "memory": 2 * B * T * H}
