@@ -30,7 +30,7 @@ from porism.costing.predicting.clock import wait_for
 from porism.layers import Pattern, hybrid_attention, softmax_attention, taylor_attention, window_attention
 from porism.layers.attention.hybrid import hybrid_decode
 from porism.layers.attention.pattern import CAUSAL
-from porism.layers.attention.softmax import softmax_decode
+from porism.layers.attention.softmax import KVCache, softmax_decode
 from porism.layers.attention.taylor import taylor_decode
 from porism.layers.attention.window import window_decode
 from porism.testing.gradients import relative_error
@@ -97,8 +97,11 @@ def drawn(tokens: int, dtype: torch.dtype, device: torch.device) -> list[Tensor]
 
 def bytes_of(state: Any) -> int:
     """What a state holds on to: its storages, each once."""
+    if isinstance(state, KVCache):
+        # Who reads its tensors gets a copy, and leaves the memory that is to be measured.
+        return state.nbytes
     storages = [part.untyped_storage() for part in state if isinstance(part, Tensor)]
-    inner = sum(bytes_of(part) for part in state if isinstance(part, tuple))
+    inner = sum(bytes_of(part) for part in state if isinstance(part, tuple | KVCache))
     return inner + sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 

@@ -9,7 +9,6 @@ Peer: torch's nn.MultiheadAttention with as many heads. All take turns within on
 them alike: medians, forward and forward with backward. On a CPU a time is what one thread worked.
 """
 
-import time
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from kept import Kept, machine, result_of
 from porism import Attention
 from porism.layers.attention.softmax.cost import cost
-from turns import Step, in_turns, milliseconds, spread, times_faster
+from turns import Step, in_turns, milliseconds, spread, times_faster, worked
 
 MEASURES = ("layers/attention/softmax",)
 WIDTH = 512
@@ -43,13 +42,6 @@ def steps(layer: nn.Module, x: Tensor, mask: Tensor | None) -> dict[str, Step]:
         layer.zero_grad()
 
     return {"forward": forward, "with_backward": both}
-
-
-def worked(step: Step) -> float:
-    """Milliseconds that one thread of a CPU worked, whatever else runs."""
-    began = time.process_time()
-    step()
-    return 1e3 * (time.process_time() - began)
 
 
 def measured(T: int, batch: int, device: str, dtype: torch.dtype, turns: int) -> list[dict[str, Any]]:

@@ -185,6 +185,11 @@ def measured(row: str, precision: str, data: str, most: int | None) -> dict[str,
     }
 
 
+def place() -> Path:
+    """A CPU of x86 with units for bf16 (AMX) is a kind of its own: there Porism trains in bf16 by itself."""
+    return result_of("language_training_amx" if cpu_has_amx() else "language_training")
+
+
 def main(
     data: str,
     rows: tuple[str, ...] = ("table-02", "table-12"),
@@ -209,7 +214,7 @@ def main(
     settings = {"threads": threads, "steps": most, "turn": TURN, "optimizer": "Adam, fused"}
     made_on = machine(torch.device("cpu"))
     made_on["hardware"]["bf16_units"] = cpu_has_amx()
-    kept = Kept(out or result_of("language_training"), made_on, settings, resume, MEASURES)
+    kept = Kept(out or place(), made_on, settings, resume, MEASURES)
     for row, precision in product(rows, precisions or (("fp32", "bf16") if cpu_has_amx() else ("fp32",))):
         kept.part(f"{row}, {precision}", partial(measured, row, precision, data, most))
 

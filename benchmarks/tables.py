@@ -57,6 +57,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "words_gpu": words.words_gpu,
     "language_training_arm": language.language_training,
     "language_training_x86": language.language_training,
+    "language_training_amx_x86": language.language_training,
+    "precision_amx_x86": language.precision,
     "language_table": language.language_table,
     "language_attention": language.language_attention,
     "untuned": untuned.untuned,

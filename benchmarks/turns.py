@@ -21,6 +21,13 @@ def milliseconds(step: Step) -> float:
     return 1e3 * (time.perf_counter() - begin)
 
 
+def worked(step: Step) -> float:
+    """Milliseconds that one thread of a CPU worked, whatever else runs."""
+    began = time.process_time()
+    step()
+    return 1e3 * (time.process_time() - began)
+
+
 def in_turns(
     steps: Mapping[str, Step], turns: int, warm_up: int = 1, clock: Clock = milliseconds
 ) -> dict[str, list[float]]:

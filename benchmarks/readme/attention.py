@@ -87,9 +87,12 @@ def attention_speed(result: dict[str, Any]) -> list[str]:
 
 
 def against_full(result: dict[str, Any]) -> list[str]:
-    """series_gpu and hybrid_gpu: at the width of full attention first, then all widths."""
-    settings, rows = result["settings"], parts(result)
+    """series_gpu and hybrid_gpu: at the width of full attention first, then all widths, then keys that fade."""
+    settings = result["settings"]
+    rows, faded = ([row for row in parts(result) if field in row] for field in ("times_faster", "times_as_long"))
     errors = ", ".join(f"{name} {max(found.values()):.1e}" for name, found in result["parts"]["errors"].items())
+    for name, found in result["parts"].get("errors with decay", {}).items():
+        errors += f", with a decay {name} {max(found.values()):.1e}"
     ways = [name for name in rows[0]["ms"] if name != "full"]
     equal = [way for way in ways if f"D={settings['values']}" in way]
     lines = [
@@ -112,12 +115,35 @@ def against_full(result: dict[str, Any]) -> list[str]:
         for row in rows
     }
     lines += ["", *rows_and_columns("T; milliseconds", times)]
-    steps = [
-        f"{name.removeprefix('decoding ')} {shown(found)} µs"
-        for name, found in result["parts"].items()
-        if name.startswith("decoding")
+    for title, field in (
+        ("milliseconds with a decay of each token", "ms"),
+        ("times as long as without a decay", "times_as_long"),
+    ):
+        cells = {
+            f"{row['T']:,}": {
+                f"{way}, {'with backward' if kind == 'both' else kind}": shown(taken[kind])
+                for way, taken in row[field].items()
+                for kind in ("forward", "both")
+            }
+            for row in faded
+        }
+        lines += ["", *rows_and_columns(f"T; {title}", cells)] if cells else []
+    return [*lines, *_decoded(result["parts"])]
+
+
+def _decoded(found: dict[str, Any]) -> list[str]:
+    rows = {name.removeprefix("decoding "): row for name, row in found.items() if name.startswith("decoding ")}
+    if not rows:
+        return []
+    titles = {"chunked": "16 tokens, in a chunk", "plain": "16 tokens, each into the state", "single": "one token"}
+    cells = {D: {title: shown(row[name]) for name, title in titles.items()} for D, row in rows.items()}
+    worst = max(max(row.values()) for row in found["errors of decoding"].values())
+    return [
+        "",
+        *rows_and_columns("microseconds of a decoded token, batch 64", cells),
+        "",
+        f"Each column is one captured graph. Largest error of decoded tokens against float64: {worst:.1e}.",
     ]
-    return [*lines, "", f"One decoded token for a batch of 64: {', '.join(steps)}."] if steps else lines
 
 
 def window_gpu(result: dict[str, Any]) -> list[str]:

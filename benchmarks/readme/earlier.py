@@ -110,6 +110,13 @@ def _words(result: Result) -> str:
     return " and ".join(map(_ratio, speeds))
 
 
+def _training_by_processor(results: Mapping[str, Result]) -> str:
+    """The kinds of CPU, one with matrix units for bf16 among them."""
+    amx = results.get("language_training_amx_x86")
+    others = _by_processor("language_training", _training)(results)
+    return others if amx is None else f"{others}; x86 with AMX {_training(amx)}"
+
+
 def _training(result: Result) -> str:
     return ", ".join(f"{name}: {_ratio(part['times_faster'])}" for name, part in result["parts"].items())
 
@@ -204,7 +211,7 @@ QUESTIONS = (
         "[language training on a CPU](#how-fast-does-a-language-model-train-on-two-cores), times faster",
         "3.73 and 3.26",
         "bf16 beside fp32, on a CPU with matrix units; no compiled peer, no fused optimizer",
-        _by_processor("language_training", _training),
+        _training_by_processor,
     ),
     Question(
         "[attention in linear time](#what-does-a-language-model-lose-by-attending-in-linear-time-at-64-words), "

@@ -28,6 +28,45 @@ def language_training(result: dict[str, Any]) -> list[str]:
         f"{settings['turn']} steps, {settings['optimizer']}. {QUARTILES}.",
         "",
         *rows_and_columns("recipe", cells),
+        *_by_default(result["parts"]),
+    ]
+
+
+def _by_default(parts: dict[str, Any]) -> list[str]:
+    """Where both types were measured, what users of each side get who choose nothing: bf16 here, fp32 in torch."""
+    rates = {(part["recipe"], part["precision"]): part["tokens_per_second"] for part in parts.values()}
+    ratios = [
+        f"{recipe} {rates[recipe, 'bf16']['porism']['median'] / rates[recipe, 'fp32']['plain']['median']:.3g}"
+        for recipe in dict.fromkeys(recipe for recipe, _ in rates)
+        if {(recipe, "bf16"), (recipe, "fp32")} <= rates.keys()
+    ]
+    if not ratios:
+        return []
+    return [
+        "",
+        "Unequal types, as each side is without a choice: Porism's bf16 over the plain loop's fp32 "
+        f"{', '.join(ratios)}, of medians from different turns.",
+    ]
+
+
+def precision(result: dict[str, Any]) -> list[str]:
+    parts = result["parts"].values()
+    cells = {
+        part["recipe"]: {
+            "bf16, times faster": shown(part["times_faster"]),
+            "auto takes": part["chosen"],
+            **{f"{name}, ms a step": shown(found) for name, found in part["milliseconds"].items()},
+        }
+        for part in parts
+    }
+    # The time of what auto takes over that of what it leaves.
+    lost = [part["times_faster"]["median"] ** (-1 if part["chosen"] == "bf16" else 1) for part in parts]
+    right = sum(ratio <= 1 for ratio in lost)
+    return [
+        f"{measured_on(result)} {result['settings']['turns']} turns. {QUARTILES}. {right} of {len(lost)} "
+        f"take the faster type; at worst a step takes {max(lost):.3g} times as long as in the other.",
+        "",
+        *rows_and_columns("recipe", cells),
     ]
 
 
