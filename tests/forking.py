@@ -1,7 +1,9 @@
 """Forked processes in tests, which share this one's imports; skipped where autograd cannot be forked."""
 
+import faulthandler
 import os
 import pty
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,22 +16,28 @@ REFUSAL = "autograd's threading in combination with fork-based multiprocessing"
 """What torch says there: backward passes within backward passes start such threads."""
 NOT_FORKED = 77
 """The exit code of a child that met that refusal."""
+LONGEST = 300
+"""Seconds that a child lives: nobody waits forever for one that missed its signal, or waits for a lock of a thread
+which was not forked."""
 
 
-def fork() -> int:
+def fork(longest: int = LONGEST) -> int:
     with _forking():
-        return _on_one_thread(os.fork())
+        return _begun(os.fork(), longest)
 
 
 def fork_on_terminal() -> tuple[int, int]:
     """The process and its terminal."""
     with _forking():
         process, terminal = pty.fork()
-        return _on_one_thread(process), terminal
+        return _begun(process, LONGEST), terminal
 
 
-def _on_one_thread(process: int) -> int:
+def _begun(process: int, longest: int) -> int:
     if process == 0:
+        # Says where each thread is, then ends as the signal does.
+        faulthandler.register(signal.SIGALRM, 2, all_threads=True, chain=True)
+        signal.alarm(longest)
         # OpenMP's other threads are not forked: where a test before has used them, the child would wait for them.
         torch.set_num_threads(1)
     return process

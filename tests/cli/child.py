@@ -12,9 +12,6 @@ from tests.forking import fork, fork_on_terminal, skip_if_refused
 
 from porism.cli import main
 
-LONGEST = 300
-"""Seconds."""
-
 
 def do_nothing() -> None: ...
 
@@ -87,8 +84,6 @@ def answer(words: Sequence[str], folder: Path, before: Callable[[], None]) -> No
         # Also where the tests themselves run under nohup.
         for given in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(given, signal.SIG_DFL)
-        # Nobody waits forever for a child that missed its signal.
-        signal.alarm(LONGEST)
         sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
         os.chdir(folder)
         before()
