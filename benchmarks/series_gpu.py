@@ -5,7 +5,7 @@
 
 Peer: torch's scaled_dot_product_attention (FlashAttention) at width 64, in turns. The series stands beside it with
 queries and keys of the same width, and of 32 and 16, which are narrower models; and the series beside itself with keys
-that fade, by a decay of each token. bfloat16, causal, 16 heads, values of
+that decay, by a decay of each token. bfloat16, causal, 16 heads, values of
 width 64, 65,536 tokens in all; milliseconds of the GPU by CUDA events. Before anything is timed the kernels are held
 against float64 at two odd lengths, and two runs against each other, bit for bit. Decoding is a captured graph of 16
 tokens for a batch of 64, each of which moves the state on, or all of which are one chunk of a chunked state; or a graph
@@ -58,11 +58,11 @@ def series(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return taylor_attention(q, k, v, pattern=CAUSAL)
 
 
-def fading(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:
+def with_decay(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:
     return taylor_attention(q, k, v, pattern=CAUSAL, log_decay=log_decay)
 
 
-def exact_fading(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:
+def exact_decay(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor) -> Tensor:
     return naive.taylor_attention(q, k, v, order=2, pattern=CAUSAL, log_decay=log_decay)
 
 
@@ -169,16 +169,16 @@ def measured(T: int, widths: tuple[int, ...], turns: int) -> dict[str, Any]:
 
 
 def measured_with_decay(T: int, widths: tuple[int, ...], turns: int) -> dict[str, Any]:
-    """The series beside itself with keys that fade, and how many times as long that takes."""
+    """The series beside itself with keys that decay, and how many times as long that takes."""
     row: dict[str, Any] = {"T": T, "ms": {}, "times_as_long": {}}
     for D in widths:
         leaves = inputs_and_decay(T, TOKENS // T, D)
-        plain, faded = passes(series, leaves[:3]), passes(fading, leaves)
+        plain, decayed = passes(series, leaves[:3]), passes(with_decay, leaves)
         row["ms"][f"D={D}"], row["times_as_long"][f"D={D}"] = {}, {}
         for kind in ("forward", "both"):
-            times = in_turns_on_gpu({"series": plain[kind], "fading": faded[kind]}, turns)
-            row["ms"][f"D={D}"][kind] = spread(times["fading"])
-            row["times_as_long"][f"D={D}"][kind] = times_faster(times["series"], times["fading"])
+            times = in_turns_on_gpu({"series": plain[kind], "decay": decayed[kind]}, turns)
+            row["ms"][f"D={D}"][kind] = spread(times["decay"])
+            row["times_as_long"][f"D={D}"][kind] = times_faster(times["series"], times["decay"])
     return row
 
 
@@ -212,7 +212,7 @@ def main(
         "errors with decay",
         lambda: {
             str(dtype).removeprefix("torch."): {
-                f"D={D}": error(fading, exact_fading, D, dtype, inputs_and_decay) for D in some
+                f"D={D}": error(with_decay, exact_decay, D, dtype, inputs_and_decay) for D in some
             }
             for dtype, some in checked.items()
         },

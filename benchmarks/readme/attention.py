@@ -87,9 +87,9 @@ def attention_speed(result: dict[str, Any]) -> list[str]:
 
 
 def against_full(result: dict[str, Any]) -> list[str]:
-    """series_gpu and hybrid_gpu: at the width of full attention first, then all widths, then keys that fade."""
+    """series_gpu and hybrid_gpu: at the width of full attention first, then all widths, then keys that decay."""
     settings = result["settings"]
-    rows, faded = ([row for row in parts(result) if field in row] for field in ("times_faster", "times_as_long"))
+    rows, decayed = ([row for row in parts(result) if field in row] for field in ("times_faster", "times_as_long"))
     errors = ", ".join(f"{name} {max(found.values()):.1e}" for name, found in result["parts"]["errors"].items())
     for name, found in result["parts"].get("errors with decay", {}).items():
         errors += f", with a decay {name} {max(found.values()):.1e}"
@@ -125,7 +125,7 @@ def against_full(result: dict[str, Any]) -> list[str]:
                 for way, taken in row[field].items()
                 for kind in ("forward", "both")
             }
-            for row in faded
+            for row in decayed
         }
         lines += ["", *rows_and_columns(f"T; {title}", cells)] if cells else []
     return [*lines, *_decoded(result["parts"])]

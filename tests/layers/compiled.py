@@ -98,7 +98,7 @@ def series(D: int, log_decay: Tensor | None = None) -> None:
     launches.backward(settings, dz, None, q, k, v, None, log_decay, None, answer, totals)
 
 
-def fading(D: int) -> None:
+def with_decay(D: int) -> None:
     series(D, torch.zeros(1, 1, 16_384))
 
 
@@ -115,7 +115,7 @@ def hybrid(D: int) -> None:
 def main(layer: str, D: str) -> None:
     answers: dict[str, list[str]] = {}
     done = set()
-    for kernel, given in launched(lambda: {"series": series, "fading": fading, "hybrid": hybrid}[layer](int(D))):
+    for kernel, given in launched(lambda: {"series": series, "decay": with_decay, "hybrid": hybrid}[layer](int(D))):
         key = kernel.fn.__name__, str([given[p.name] for p in kernel.params if p.is_constexpr])
         if key not in done:
             done.add(key)

@@ -32,7 +32,7 @@ def test_a_product_that_runs_on_into_the_next_iteration_is_found() -> None:
 
 
 @pytest.mark.sweep(0)  # some twenty seconds each
-@pytest.mark.parametrize(("layer", "D"), [("series", 64), ("series", 16), ("fading", 64), ("hybrid", 64)])
+@pytest.mark.parametrize(("layer", "D"), [("series", 64), ("series", 16), ("decay", 64), ("hybrid", 64)])
 def test_no_kernel_overwrites_a_factor_of_a_product_that_has_not_ended(layer: str, D: int) -> None:
     command = [sys.executable, "-m", "tests.layers.compiled", layer, str(D)]
     environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -43,7 +43,7 @@ CALLS: dict[str, Callable[..., Any]] = {
         for dropout_p in (0.0, 0.5)
     },
     "taylor offset": lambda *x: taylor_attention(*x, pattern=CAUSAL, offset=-30),
-    "taylor fading": lambda q, k, v: taylor_attention(q, k, v, pattern=CAUSAL, log_decay=-k[..., 0].square()),
+    "taylor with decay": lambda q, k, v: taylor_attention(q, k, v, pattern=CAUSAL, log_decay=-k[..., 0].square()),
     "hybrid offset": lambda *x: hybrid_attention(*x, window_size=5, offset=150),
     "window offset": lambda *x: window_attention(*x, pattern=Pattern("sliding", 5), offset=4),
     "taylor decoded": lambda *x: decoded(taylor_decode, *x),
@@ -101,7 +101,7 @@ def test_an_operator_is_what_it_tells_torch(operator: Any, settings: tuple[Any, 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("returned", [False, True])
-def test_the_operator_tells_torch_of_keys_that_fade(returned: bool) -> None:
+def test_the_operator_tells_torch_of_keys_that_decay(returned: bool) -> None:
     operands = [x.detach().requires_grad_() for x in drawn(9)]
     # As a projection of tokens leaves it.
     log_decay = (-torch.rand(B, 9, G)).mT.requires_grad_()

@@ -1,4 +1,4 @@
-"""How fast keys fade, as a layer learns it."""
+"""How fast keys decay, as a layer learns it."""
 
 import math
 from typing import Literal, get_args
@@ -9,7 +9,7 @@ from torch.nn.functional import linear, logsigmoid
 
 from porism.errors import ShapeError
 
-Fading = Literal["head", "token"]
+DecayKind = Literal["head", "token"]
 
 STARTING_DECAY = 1 / 32, 1 / 512
 """What the first head loses of a key at a step before anything is learned, and the last; the others lie between."""
@@ -28,7 +28,7 @@ class DecayGate(nn.Module):
 
     def __init__(
         self,
-        kind: Fading,
+        kind: DecayKind,
         num_heads: int,
         width: int,
         batch_first: bool = False,
@@ -68,5 +68,5 @@ class DecayGate(nn.Module):
 
 
 def check_decay(decay: str | None) -> None:
-    if decay is not None and decay not in get_args(Fading):
-        raise ShapeError(f"attention: decay is {decay!r}. Give 'head', 'token', or None for keys that do not fade.")
+    if decay is not None and decay not in get_args(DecayKind):
+        raise ShapeError(f"attention: decay is {decay!r}. Give 'head', 'token', or None for keys that do not decay.")

@@ -59,7 +59,7 @@ class AttentionRequest:
     """The keys near a query for which the exponential has to be exact all the same"""
     feature_map: str | None
     log_decay: Tensor | None = None
-    """(B, G, S), what the logarithm of a weight loses at a step, 0 for a pad; None where nothing fades"""
+    """(B, G, S), what the logarithm of a weight loses at a step, 0 for a pad; None where nothing decays"""
 
     @classmethod
     def make(
@@ -406,7 +406,7 @@ def _decay(
     if pattern.kind != "causal" or offset or q.shape[2] != S:
         raise ShapeError(
             f"{layer}: log_decay came with a {pattern.kind} pattern, offset {offset}, {q.shape[2]} queries and {S} "
-            "keys, expected a causal pass over as many queries as keys, since keys fade from step to step. "
+            "keys, expected a causal pass over as many queries as keys, since keys decay from step to step. "
             "Set is_causal=True."
         )
     steps = log_decay.to(torch.promote_types(log_decay.dtype, torch.float32))

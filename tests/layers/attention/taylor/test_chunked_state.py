@@ -106,7 +106,7 @@ def noting(taken: list[int], function: Any) -> Any:
     return noted
 
 
-@pytest.mark.parametrize("case", ["padded", "several tokens", "fading", "learned"])
+@pytest.mark.parametrize("case", ["padded", "several tokens", "decay", "learned"])
 def test_what_is_no_single_token_moves_the_sums_on(case: str) -> None:
     operands = draw()
     lengths, start = ([1, 1, 4, 1, 1, 3] if case == "several tokens" else [1] * (T - PROMPT)), PROMPT
@@ -118,7 +118,7 @@ def test_what_is_no_single_token_moves_the_sums_on(case: str) -> None:
         options: dict[str, Any] = {}
         if odd and case == "padded":
             options["key_padding_mask"] = torch.tensor([[False], [True]])
-        if odd and case == "fading":
+        if odd and case == "decay":
             options["log_decay"] = torch.tensor([-0.1, -1.0], dtype=torch.float64)
         q, k, v = (x[:, :, start : start + length] for x in operands)
         with torch.set_grad_enabled(odd):

@@ -1,4 +1,4 @@
-"""Keys that fade from step to step: answers, gradients and states equal the oracle's, however fast they fade."""
+"""Keys that decay from step to step: answers, gradients and states equal the oracle's, however fast they decay."""
 
 from collections.abc import Callable
 from itertools import product
@@ -85,7 +85,7 @@ def test_a_number_for_each_head_is_that_of_all_its_steps() -> None:
     assert worst(found, wanted, (q, k, v, heads)) <= EXACT
 
 
-def test_nothing_fades_by_zeros() -> None:
+def test_nothing_decays_by_zeros() -> None:
     q, k, v = operands(300)
     plain = taylor_attention(q, k, v, is_causal=True)
     assert torch.equal(taylor_attention(q, k, v, is_causal=True, log_decay=torch.zeros(2, dtype=torch.float64)), plain)
@@ -178,7 +178,7 @@ def test_a_gradient_of_the_last_state_reaches_all_operands_and_the_first_one() -
     assert max(relative_error(*pair) for pair in zip(found, wanted, strict=True)) <= 1e-10
 
 
-def test_packed_sequences_fade_each_by_itself() -> None:
+def test_packed_sequences_decay_each_by_itself() -> None:
     q, k, v = (x[:1] for x in operands(12, A=4))
     log_decay = steps(12, 1.0)[:1]
     borders = [0, 5, 5, 12]
@@ -247,7 +247,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize(("call", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_fade_is_refused(call: Callable[[], Any], words: str) -> None:
+def test_what_cannot_decay_is_refused(call: Callable[[], Any], words: str) -> None:
     with pytest.raises(ShapeError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
@@ -283,7 +283,7 @@ def explained(layer: TaylorAttention, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("decay", ["head", "token"])
 @pytest.mark.parametrize("groups", [2, 4])
-def test_a_layer_learns_how_fast_its_keys_fade(decay: str, groups: int) -> None:
+def test_a_layer_learns_how_fast_its_keys_decay(decay: str, groups: int) -> None:
     layer = layer_of(decay, num_kv_heads=groups)
     x = torch.randn(2, 9, 12, dtype=torch.float64, requires_grad=True)
     found, wanted = layer(x)[0], explained(layer, x)
@@ -330,7 +330,7 @@ def test_heads_start_with_memories_of_different_lengths(decay: Any) -> None:
     assert torch.equal(1 - gate.bias.sigmoid(), lost)
 
 
-def test_nothing_is_measured_against_softmax_which_does_not_fade() -> None:
+def test_nothing_is_measured_against_softmax_which_does_not_decay() -> None:
     layer = TaylorAttention(12, 4, batch_first=True, decay="head", pattern=CAUSAL, warn_above=1e-9)
     layer(100 * torch.randn(2, 9, 12))
     assert layer.watch is not None
@@ -366,6 +366,6 @@ def test_a_pass_costs_what_is_counted(length: int) -> None:
     q, k, v = operands(length, A=4, D=4, H=5, dtype=torch.float32)
     log_decay = steps(length, 1.0, dtype=torch.float32)
     counted = count(lambda: taylor_attention(q, k, v, is_causal=True, log_decay=log_decay))
-    wanted = core(4, 2, causal=True, fades=True).at(B=2, T=length, D=4, H=5, M=17)
+    wanted = core(4, 2, causal=True, has_decay=True).at(B=2, T=length, D=4, H=5, M=17)
     assert (counted.flops, counted.backward_flops) == (wanted["flops"], wanted["backward_flops"])
     assert (counted.saved_bytes, counted.uncounted) == (4 * wanted["saved"], {})

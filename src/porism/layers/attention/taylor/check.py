@@ -34,8 +34,8 @@ def cases(seed: int) -> Iterator[GradientCase]:
     # The first text has no key at all, and the first query of the second none that it may look at.
     padding = torch.tensor([[True] * 7, [True, False, False, True, False, False, True]])
     yield _case(draw, "padded", CAUSAL, padding=padding)
-    yield _case(draw, "fading", CAUSAL, sizes=CheckSizes(5, 5, A=4), fades=True)
-    yield _case(draw, "fading, padded", CAUSAL, padding=padding, fades=True)
+    yield _case(draw, "decay", CAUSAL, sizes=CheckSizes(5, 5, A=4), has_decay=True)
+    yield _case(draw, "decay, padded", CAUSAL, padding=padding, has_decay=True)
 
 
 def _case(
@@ -46,10 +46,10 @@ def _case(
     map: str | None = None,
     sizes: CheckSizes = SIZES,
     padding: Tensor | None = None,
-    fades: bool = False,
+    has_decay: bool = False,
 ) -> GradientCase:
     at, dz = sizes.draw(draw)
-    if fades:
+    if has_decay:
         steps = -torch.rand(at["k"].shape[:3], generator=draw, dtype=dz.dtype)
         at["log_decay"] = steps if padding is None else steps.masked_fill(padding[:, None], 0)
     options: dict[str, Any] = {
@@ -68,7 +68,7 @@ def _case(
     given: dict[str, Any] = {"log_decay": None, **at}
     hand = gradient(settings, dz, None, **given, key_padding=padding, first=None, answer=answer, totals=totals)
     by_name = hand._asdict()
-    if padding is not None and fades:
+    if padding is not None and has_decay:
         # A step that a pad does not make has no gradient.
         by_name["log_decay"] = hand.log_decay.masked_fill(padding[:, None], 0)
     return GradientCase(name, weighted, at, {part: by_name[part] for part in at})

@@ -42,7 +42,7 @@ def core(
     count: Expr = M,
     value_width: Expr = H,
     products: int = 1,
-    fades: bool = False,
+    has_decay: bool = False,
 ) -> Terms:
     """The cost of `taylor_attention` on q (B, A, T, D), k (B, G, T, D) and v (B, G, T, H) with M features.
 
@@ -53,7 +53,7 @@ def core(
 
     Full, or causal: then the pass goes through the length in spans, and a floor of T tells how many they are. A masked
     weight takes one product where the map follows the series, and two of the diagonal map: of numbers and of squares.
-    Where keys fade there are no more products, and the steps' decays are kept.
+    Where keys decay there are no more products, and the steps' decays are kept.
     """
     groups = sympify(heads if num_kv_heads is None else num_kv_heads)
     heads = sympify(heads)
@@ -93,7 +93,7 @@ def core(
             "answer": B * T * heads * value_width,
             "sums of weights": B * T * heads,
         }
-        | ({"log_decay": B * T * groups} if fades else {}),
+        | ({"log_decay": B * T * groups} if has_decay else {}),
     )
 
 

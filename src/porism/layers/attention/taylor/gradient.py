@@ -35,20 +35,20 @@ class KeyGradient:
     def __init__(self, operands: Operands) -> None:
         self._operands = operands
         self.k, self.v = (torch.zeros_like(x, dtype=operands.dtype) for x in (operands.k, operands.v))
-        self.faded = None if operands.decay is None else self.k.new_zeros(self.k[..., 0].shape).flatten(0, 1)
+        self.dlogs = None if operands.decay is None else self.k.new_zeros(self.k[..., 0].shape).flatten(0, 1)
 
     def add_values(self, tokens: slice, du: Tensor) -> None:
         """From du_j = what reaches [v_j, 1], rows (N, n, H+1)."""
         self._operands.add_values(self.v, tokens, du)
-        if self.faded is not None:
+        if self.dlogs is not None:
             # exp(L_i - L_j) u_j is all that knows L_j as a key: dL_j -= du_j . u_j
-            self.faded[:, tokens] -= (du * self._operands.values(tokens)).sum(-1)
+            self.dlogs[:, tokens] -= (du * self._operands.values(tokens)).sum(-1)
 
     def log_decay(self) -> Tensor:
         """From dL: L_i = sum of log_decay up to i, so that of a step is the sum of dL_i from there on."""
-        if self.faded is None:
+        if self.dlogs is None:
             return self.k.new_empty(0)
-        return self.faded.double().flip(1).cumsum(1).flip(1).view(self.k.shape[:3])
+        return self.dlogs.double().flip(1).cumsum(1).flip(1).view(self.k.shape[:3])
 
 
 @torch.no_grad()
@@ -77,7 +77,7 @@ def gradient(
         x = operands.queries(span.queries)
         g = _reaches_sums(dz, answer, totals, operands, division, span)
         # dphi(q_i) = sum of phi(k_j) (u_j . g_i)               the sum over keys is the state
-        dx = phi.pull_back(x, state @ _faded(operands, span, g).mT)
+        dx = phi.pull_back(x, state @ _decayed(operands, span, g).mT)
         if span.has_masked:
             y, u = operands.keys(span.masked), operands.values(span.masked)
             mask = operands.limits(span, masks.of(span))
@@ -95,15 +95,15 @@ def gradient(
     # The keys after the last span's were folded into the state that was returned, and into nothing else.
     folded = plan[-1].fresh.stop if plan else 0
     if settings.return_state:
-        if reached.faded is not None and dlast is not None and k.shape[2]:
+        if reached.dlogs is not None and dlast is not None and k.shape[2]:
             fold(operands, phi, state, slice(folded, k.shape[2]))
             # The last state is what is left of all keys at the last one: dL += dstate . state there
-            reached.faded[:, -1] += (dlast * state).sum((1, 2))
+            reached.dlogs[:, -1] += (dlast * state).sum((1, 2))
         reaches_keys(operands, phi, dstate, slice(folded, k.shape[2]), reached)
     for span in reversed(plan):
         # dstate += sum of phi(q_i) g_i                          over the queries that read the state
         g = _reaches_sums(dz, answer, totals, operands, division, span)
-        torch.baddbmm(dstate, phi(operands.queries(span.queries)), _faded(operands, span, g), out=dstate)
+        torch.baddbmm(dstate, phi(operands.queries(span.queries)), _decayed(operands, span, g), out=dstate)
         reaches_keys(operands, phi, dstate, span.fresh, reached)
     dfirst = dstate.new_empty(0) if first is None else dstate
     dlog_decay = reached.log_decay() if log_decay is None else reached.log_decay().to(log_decay.dtype)
@@ -121,16 +121,16 @@ def _reaches_sums(
     return torch.cat([dn, -(dn * z).sum(-1, keepdim=True)], dim=-1)
 
 
-def _faded(operands: Operands, span: Span, g: Tensor) -> Tensor:
+def _decayed(operands: Operands, span: Span, g: Tensor) -> Tensor:
     """g_i times what is left of the span's state at query i."""
-    faded = operands.faded(span)
-    return g if faded is None else g * faded
+    decay = operands.decay_of_state(span)
+    return g if decay is None else g * decay
 
 
 def reaches_keys(operands: Operands, phi: FeatureMap, dstate: Tensor, keys: slice, reached: KeyGradient) -> None:
     """What keys and values that were folded into the state get from its gradient.
 
-    Where keys fade, dstate is taken back from the state after these keys to the one before them.
+    Where keys decay, dstate is taken back from the state after these keys to the one before them.
     """
     for few in reversed(list(pieces(keys))):
         y, u, decay = operands.keys(few), operands.values(few), operands.decay

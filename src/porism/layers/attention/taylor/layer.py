@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from porism.layers.attention.decay import DecayGate, Fading, check_decay
+from porism.layers.attention.decay import DecayGate, DecayKind, check_decay
 from porism.layers.attention.heads import Heads, refuse_added_keys
 from porism.layers.attention.pattern import FULL, Pattern
 from porism.layers.attention.request import AttentionRequest
@@ -31,7 +31,7 @@ class TaylorAttention(Heads):
 
     - `order`, `feature_map`, `allow_odd`: see `taylor_attention`
     - `pattern`: full, causal or block-causal; `is_causal` makes a full one causal
-    - `decay`: how keys fade from step to step, in causal passes: "head" learns a factor for each key head, "token" one
+    - `decay`: how keys decay from step to step, in causal passes: "head" learns a factor for each key head, "token" one
       for each step too, a gate sigmoid(x W + b) of the token there. By default they do not. Nothing is measured against
       softmax then
 
@@ -68,7 +68,7 @@ class TaylorAttention(Heads):
         pattern: Pattern | None = None,
         allow_odd: bool = False,
         warn_above: float | None = 0.05,
-        decay: Fading | None = None,
+        decay: DecayKind | None = None,
     ) -> None:
         refuse_weights("taylor", dropout, name="dropout")
         refuse_added_keys("TaylorAttention", add_bias_kv, add_zero_attn)

@@ -26,7 +26,7 @@ class Operands:
 
     The column of ones turns the sum of weights into one more column of the sum of values. A key that is only padding
     has zeros in all of them, and so no part in any sum. Numbers are float32 or better. `log_decay` (B, G, S) says how
-    keys fade, None that they do not.
+    keys decay, None that they do not.
     """
 
     def __init__(
@@ -129,14 +129,14 @@ class Operands:
         place = x[:, :, tokens]
         place.add_(rows)
 
-    def faded(self, span: Span) -> Tensor | None:
-        """What is left of the state of a span at each of its queries, (N, R n, 1); None where nothing fades."""
+    def decay_of_state(self, span: Span) -> Tensor | None:
+        """What is left of the state of a span at each of its queries, (N, R n, 1); None where nothing decays."""
         if self.decay is None:
             return None
         return self.decay.since(span.fresh.stop - 1, span.queries).repeat(1, self.R, 1)
 
     def limits(self, span: Span, mask: Tensor) -> Tensor:
-        """What weights `by_head` of a span are multiplied by: its mask, and how its keys have faded at its queries."""
+        """What weights `by_head` of a span are multiplied by: its mask, and the decay from its keys to its queries."""
         return mask if self.decay is None else self.decay.between(span.queries, span.masked, mask)
 
     def by_head(self, w: Tensor) -> Tensor:
@@ -251,7 +251,7 @@ def forward(
     """The answer (B, A, T, H), each query's sum of weights (B, A, T, 1), and the last state (N, M, H+1).
 
     That sums over all keys, after those of the `first` one; it is empty unless it is to be returned. `log_decay` is
-    (B, G, S), 0 for a pad; keys fade in causal passes over as many queries as keys only.
+    (B, G, S), 0 for a pad; keys decay in causal passes over as many queries as keys only.
     """
     operands, phi, division = prepared(settings, q, k, v, key_padding, log_decay, first)
     state = operands.first_state(phi.count, first)
@@ -267,9 +267,9 @@ def forward(
         x = operands.queries(span.queries)
         # sum of w_ij [v_j, 1] = phi(q_i) . sum of phi(k_j) [v_j, 1]
         sums = phi(x).mT @ state
-        if (faded := operands.faded(span)) is not None:
-            # but exp(L_i - L_j) w_ij: the state has faded up to the span's first query
-            sums.mul_(faded)
+        if (decay := operands.decay_of_state(span)) is not None:
+            # but exp(L_i - L_j) w_ij: the state has decayed up to the span's first query
+            sums.mul_(decay)
         if span.has_masked:
             # and w_ij as it is for the keys that only some queries of the span look at
             w = phi.weights(x, operands.keys(span.masked))
@@ -285,7 +285,7 @@ def forward(
 
 
 def fold(operands: Operands, phi: FeatureMap, state: Tensor, keys: slice) -> None:
-    """state += sum of phi(k_j) [v_j, 1] over these keys, all faded up to the last of them."""
+    """state += sum of phi(k_j) [v_j, 1] over these keys, all decayed up to the last of them."""
     for few in pieces(keys):
         values = operands.values(few)
         if operands.decay is not None:

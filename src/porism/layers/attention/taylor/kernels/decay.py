@@ -1,4 +1,4 @@
-"""How keys fade: the factors exp(L_i - L_j) between positions, L the running sum of log_decay.
+"""How keys decay: the factors exp(L_i - L_j) between positions, L the running sum of log_decay.
 
 Sums run in float64: differences of large ones are small, and what rounding leaves of them is a factor of the answer.
 """
@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 GONE = -60.0
-"""What has faded further is taken for 0: beside the last key's whole weight it is below any rounding, and products with
-numbers near the smallest that a type has take many times as long."""
+"""What has decayed further is taken for 0: beside the last key's whole weight it is below any rounding, and products
+with numbers near the smallest that a type has take many times as long."""
 
 
 class Decay:
-    """Factors of N key heads, of the type that the pass computes in. A state has faded up to its last key.
+    """Factors of N key heads, of the type that the pass computes in. A state has decayed up to its last key.
 
     A position before the first stands for the keys of a state that was given: L is 0 there.
     """
@@ -22,7 +22,7 @@ class Decay:
         self._dtype = dtype
 
     def since(self, position: int, tokens: slice) -> Tensor:
-        """What is left at each of the tokens of a state that has faded up to a position: (N, n, 1)."""
+        """What is left at each of the tokens of a state that has decayed up to a position: (N, n, 1)."""
         return self._factor(self._sums[:, tokens] - self._at(position)).unsqueeze(-1)
 
     def until(self, position: int, tokens: slice) -> Tensor:
@@ -30,14 +30,14 @@ class Decay:
         return self._factor(self._at(position) - self._sums[:, tokens]).unsqueeze(-1)
 
     def over(self, tokens: slice) -> Tensor:
-        """What is left, after all of the tokens, of a state that has faded up to the one before them: (N, 1, 1)."""
+        """What is left, after all of the tokens, of a state that has decayed up to the one before them: (N, 1, 1)."""
         return self._factor(self._at(tokens.stop - 1) - self._at(tokens.start - 1)).unsqueeze(-1)
 
     def between(self, queries: slice, keys: slice, mask: Tensor) -> Tensor:
         """What is left of each key at each query, and 0 where the mask (queries, keys) is: (N, 1, queries, keys)."""
-        faded = self._sums[:, queries, None] - self._sums[:, None, keys]
+        difference = self._sums[:, queries, None] - self._sums[:, None, keys]
         # Keys after a query would have grown, beyond all numbers in the end, and 0 times that is none.
-        return self._factor(faded.masked_fill(mask == 0, -torch.inf)).unsqueeze(1)
+        return self._factor(difference.masked_fill(mask == 0, -torch.inf)).unsqueeze(1)
 
     def _at(self, position: int) -> Tensor:
         """L at a position: (N, 1)."""

@@ -2,7 +2,7 @@
 
 Three launches answer a causal pass: the sums over each chunk of keys by itself, their scan over the chunks, and then
 every tile of queries by itself, with the sums before its chunk and the few keys within it. The backward pass does the
-same twice, for the queries forward and for the keys from the end. Where keys fade, the factors are in all of these.
+same twice, for the queries forward and for the keys from the end. Where keys decay, the factors are in all of these.
 
 >>> kernel_in_use(torch.randn(1, 8, 1000, 16))
 'torch'

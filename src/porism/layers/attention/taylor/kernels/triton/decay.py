@@ -1,7 +1,7 @@
-"""How keys fade: the factors exp(L_i - L_j) between places of a chunk, L the running sum of log_decay from its start.
+"""How keys decay: the factors exp(L_i - L_j) between places of a chunk, L the running sum of log_decay from its start.
 
 Differences count, and a small one of two large sums has few digits in float32. So a sum is two numbers, the second what
-the first has lost to rounding. A factor is taken from a later place to an earlier one: it is at most 1 where keys fade.
+the first has lost to rounding. A factor is taken from a later place to an earlier: at most 1 unless keys grow.
 """
 
 from math import e, log2
@@ -40,7 +40,7 @@ def _by_chunk(x: Tensor, chunk: int) -> Tensor:
 
 
 @triton.jit
-def faded(
+def decay_between(
     decays: tl.tensor, places: tl.tensor, later: tl.tensor, earlier: tl.tensor, seen: tl.tensor | None = None
 ) -> tl.tensor:
     """What is left at later places of what was there at earlier ones, all of one chunk; 0 where it is not `seen`."""
@@ -54,7 +54,7 @@ def faded(
 
 
 @triton.jit
-def faded_from_start(decays: tl.tensor, places: tl.tensor, later: tl.tensor) -> tl.tensor:
+def decay_from_start(decays: tl.tensor, places: tl.tensor, later: tl.tensor) -> tl.tensor:
     """What is left at places of a chunk of the state before it."""
     return tl.exp2(tl.load(decays + later) + tl.load(decays + places + later))
 
@@ -71,8 +71,8 @@ def left_of_tokens(
     """(TOKENS): what is left of keys at the end of their chunk, or of the state before the chunk at queries."""
     token = start + tl.arange(0, TOKENS)
     if QUERIES:
-        return faded_from_start(decays, places, token)
-    return faded(decays, places, token // CHUNK * CHUNK + CHUNK - 1, token)
+        return decay_from_start(decays, places, token)
+    return decay_between(decays, places, token // CHUNK * CHUNK + CHUNK - 1, token)
 
 
 @triton.jit

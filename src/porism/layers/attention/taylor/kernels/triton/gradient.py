@@ -1,14 +1,15 @@
 """The backward pass of a tile of queries, and of a tile of keys. The README of the layer derives every line.
 
 g_i = m_i [dz_i, -a_i] is what reaches the sums of query i, with m_i = 1 / t_i and a_i = dz_i . z_i; m_i is a factor of
-all that query i hands on, so it is multiplied in last, or into the weights. Where keys fade, w_ij is multiplied by what
-is left of key j at query i, f_ij. What reaches log w_ij, w_ij (v_j . dz_i - a_i) m_i, is summed up by query and by key.
+all that query i hands on, so it is multiplied in last, or into the weights. Where keys decay, w_ij is multiplied by
+what is left of key j at query i, f_ij. What reaches log w_ij, w_ij (v_j . dz_i - a_i) m_i, is summed up by query and by
+key.
 """
 
 import triton
 import triton.language as tl
 
-from porism.layers.attention.taylor.kernels.triton.decay import faded, faded_from_start, logs_through_state
+from porism.layers.attention.taylor.kernels.triton.decay import decay_between, decay_from_start, logs_through_state
 from porism.layers.attention.taylor.kernels.triton.reads import reach_keys_through_state, reach_queries_through_state
 from porism.layers.kernels.triton import inverse, kept, numbers, product, rows, up_to, write_numbers, write_rows
 
@@ -75,7 +76,7 @@ def reach_queries(
 ) -> None:
     """dq of QUERIES tokens of one query head, and their a, kept in `slopes` (B, A, T) for the pass over keys.
 
-    With DECAY, `decays` (N, 2, places) say how keys fade, and dlogs (B, A, T) gets what reaches the logarithms of a
+    With DECAY, `decays` (N, 2, places) say how keys decay, and dlogs (B, A, T) gets what reaches the logarithms of a
     query's weights.
     """
     tl.static_assert(QUERIES % KEYS == 0)
@@ -126,7 +127,7 @@ def reach_queries(
             query = tl.arange(0, QUERIES)
             key = tl.arange(0, KEYS)
             decays += n // R * 2 * places + chunk_begin
-            left = faded_from_start(decays, places, place)
+            left = decay_from_start(decays, places, place)
             dx *= left
             dlog *= left
         for start in range(0, place, KEYS):
@@ -134,7 +135,7 @@ def reach_queries(
                 dx, dlog = reach_queries_within(
                     dx, x, g, a, k, v, padding, start, k_token, v_token, stop,
                     None, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
-                    faded(decays, places, place, start + key)[None, :], dlog,
+                    decay_between(decays, places, place, start + key)[None, :], dlog,
                 )  # fmt: skip
             else:
                 dx = reach_queries_within(
@@ -142,7 +143,7 @@ def reach_queries(
                     None, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
                 )  # fmt: skip
         if DECAY:
-            of_queries = faded(decays, places, place + query, place)
+            of_queries = decay_between(decays, places, place + query, place)
             dx *= of_queries[:, None]
             dlog *= of_queries
         for i in tl.static_range(QUERIES // KEYS):
@@ -152,7 +153,7 @@ def reach_queries(
                 dx, dlog = reach_queries_within(
                     dx, x, g, a, k, v, padding, place + i * KEYS, k_token, v_token, stop,
                     -i * KEYS, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
-                    faded(decays, places, later, earlier, seen), dlog,
+                    decay_between(decays, places, later, earlier, seen), dlog,
                 )  # fmt: skip
             else:
                 dx = reach_queries_within(
@@ -189,12 +190,12 @@ def reach_queries_within(
     KEYS: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
-    fade: tl.tensor | None = None,
+    decay: tl.tensor | None = None,
     dlog: tl.tensor | None = None,
 ) -> tl.tensor | tuple[tl.tensor, tl.tensor]:
     """dx with what KEYS more keys hand on, from `start` on; all queries look at them unless there is a LEAD.
 
-    Where keys fade, by f_ij (1, KEYS) or (QUERIES, KEYS), dlog too.
+    Where keys decay, by f_ij (1, KEYS) or (QUERIES, KEYS), dlog too.
     """
     y = rows(k, start, k_token, length, KEYS, D, D_TILE).to(NUMBER)
     u = rows(v, start, v_token, length, KEYS, H, H_TILE).to(NUMBER)
@@ -205,12 +206,12 @@ def reach_queries_within(
         dw = tl.where(up_to(LEAD, QUERIES, KEYS), dw, 0.0)
     if PADDED:
         dw = tl.where(kept(padding, start, length, KEYS, PADDED)[None, :], dw, 0.0)
-    if fade is not None:
-        dw *= fade
+    if decay is not None:
+        dw *= decay
     ds = dw + dw * s
     # dq_i += sum of ds_ij k_j
     dx += product(ds.to(NUMBER), y, PRECISION)
-    return dx if fade is None else (dx, dlog + tl.sum(dw * (1.0 + s * (1.0 + 0.5 * s)), 1))
+    return dx if decay is None else (dx, dlog + tl.sum(dw * (1.0 + s * (1.0 + 0.5 * s)), 1))
 
 
 @triton.jit
@@ -275,7 +276,7 @@ def reach_keys(
     """dk and dv of KEYS tokens of one key head, over the R query heads that share it.
 
     sums (N, slots, M, H_TILE) and weights are those over the queries after a chunk, phi(q) m [dz, a]. With DECAY,
-    `decays` (N, 2, places) say how keys fade, and dlogs (N, S) gets what reaches the logarithms of a key's weights.
+    `decays` (N, 2, places) say how keys decay, and dlogs (N, S) gets what reaches the logarithms of a key's weights.
     """
     tl.static_assert(KEYS % QUERIES == 0)
     blocks = tl.cdiv(S, KEYS)
@@ -298,16 +299,16 @@ def reach_keys(
         key = place + tl.arange(0, KEYS)
         last = place + KEYS - 1
         decays += n * 2 * places + (chunk * CHUNK).to(tl.int64)
-        of_keys = faded(decays, places, last, key)[:, None]
+        of_keys = decay_between(decays, places, last, key)[:, None]
         far_dy = dy
         if STATE:
-            # What comes through the state has faded up to the end of the chunk.
+            # What comes through the state has decayed up to the end of the chunk.
             read = tl.where((chunk < slots - 1) | LAST, units, 0)
             dy, du = reach_keys_through_state(
                 dy, du, y.to(NUMBER), k, k_token, length, u, sums, weights, n * slots + chunk, read,
                 PAIRS, D, D_TILE, H_TILE, M, W, F, KEYS, NUMBER, PRECISION,
             )  # fmt: skip
-            left = faded(decays, places, CHUNK - 1, key)
+            left = decay_between(decays, places, CHUNK - 1, key)
             ones = tl.full((KEYS,), 1.0, tl.float32)
             dlog += left * logs_through_state(
                 dy, y.to(NUMBER), u, ones, sums, weights, n * slots + chunk,
@@ -330,7 +331,7 @@ def reach_keys(
             of_a = slopes + (n * R + shared) * S + begin
             for start in range(KEYS, tl.minimum(((chunk + 1) * (CHUNK // KEYS) - block) * KEYS, length), QUERIES):
                 if DECAY:
-                    of_queries = faded(decays, places, place + start + query, last)[None, :]
+                    of_queries = decay_between(decays, places, place + start + query, last)[None, :]
                     dy, du, dlog = reach_keys_within(
                         dy, du, scaled, u, of_q, of_dz, of_m, of_a, start, q_token, dz_token, length,
                         None, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
@@ -348,7 +349,7 @@ def reach_keys(
                     dy, du, dlog = reach_keys_within(
                         dy, du, scaled, u, of_q, of_dz, of_m, of_a, i * QUERIES, q_token, dz_token, length,
                         i * QUERIES, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION,
-                        faded(decays, places, later, earlier, seen), dlog, scale,
+                        decay_between(decays, places, later, earlier, seen), dlog, scale,
                     )  # fmt: skip
                 else:
                     dy, du = reach_keys_within(
@@ -402,14 +403,14 @@ def reach_keys_within(
     KEYS: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
-    fade: tl.tensor | None = None,
+    decay: tl.tensor | None = None,
     dlog: tl.tensor | None = None,
     scale: tl.tensor | None = None,
 ) -> tuple[tl.tensor, ...]:
     """dy and du with what QUERIES more queries hand on, from `start` on; all look at these keys unless there is a LEAD.
 
-    A key is a row here, and a query a column. m_i is multiplied into the series and its slope. Where keys fade, by f_ij
-    (KEYS, QUERIES), dlog too; the keys come without the `scale` then.
+    A key is a row here, and a query a column. m_i is multiplied into the series and its slope, and where keys decay
+    by f_ij (KEYS, QUERIES), dlog too; the keys come without the `scale` then.
     """
     x = rows(q, start, q_token, length, QUERIES, D, D_TILE).to(NUMBER)
     g = rows(dz, start, dz_token, length, QUERIES, H, H_TILE).to(NUMBER)
@@ -421,8 +422,8 @@ def reach_keys_within(
         s = product(scaled, tl.trans((x.to(tl.float32) * scale).to(NUMBER)), PRECISION)
     if LEAD is not None:
         m = tl.where(tl.trans(up_to(LEAD, QUERIES, KEYS)), m, 0.0)
-    if fade is not None:
-        m *= fade
+    if decay is not None:
+        m *= decay
     # du_j += sum of w_ij m_i dz_i
     w = m + s * (m + s * (0.5 * m))
     du += product(w.to(NUMBER), g, PRECISION)
@@ -431,4 +432,4 @@ def reach_keys_within(
     ds = off * (m + s * m)
     # With the sign turned: two sums that products add to at a time would hold each other up.
     dy -= product(ds.to(NUMBER), x, PRECISION)
-    return (dy, du) if fade is None else (dy, du, dlog - tl.sum(off * w, 1))
+    return (dy, du) if decay is None else (dy, du, dlog - tl.sum(off * w, 1))

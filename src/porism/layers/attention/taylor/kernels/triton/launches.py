@@ -71,7 +71,7 @@ class SeriesPass:
         self.chunk = chunk(self.D, self.H, max(self.T, self.S), self.causal, self.number)
         self.by_pairs = by_pairs(self.D, self.H, self.number)
         self.layout = pairs if self.by_pairs else turns
-        self.fades = log_decay is not None
+        self.has_decay = log_decay is not None
         # As with padding, a pointer that is not followed, and what is left of a first state at the end.
         self.decays, self.places, self.left = self.k, 0, None
         if log_decay is not None:
@@ -161,11 +161,11 @@ class SeriesPass:
         R, parts = self.R if queries else 1, sums.shape[1]
         width = SIDE_BY_SIDE.own * triton.cdiv(T, SIDE_BY_SIDE.own)
         columns = x.new_empty(B, A, D, width, dtype=self.number)
-        scaled = torch.empty_like(columns) if queries or self.fades else columns
+        scaled = torch.empty_like(columns) if queries or self.has_decay else columns
         shared = {name: self.constants[name] for name in ("D", "H", "H_TILE", "M", "CHUNK", "NUMBER", "PRECISION")}
         put_tokens_side_by_side[(B * A * (width // SIDE_BY_SIDE.own),)](
             x, self.padding, inverses, self.decays, columns, scaled, *x.stride()[:3], T, A, width, self.places,
-            self.scale, QUERIES=queries, PADDED=self.constants["PADDED"], DECAY=self.fades, R=R, CHUNK=self.chunk,
+            self.scale, QUERIES=queries, PADDED=self.constants["PADDED"], DECAY=self.has_decay, R=R, CHUNK=self.chunk,
             D=D, TOKENS=SIDE_BY_SIDE.own, NUMBER=self.constants["NUMBER"], **SIDE_BY_SIDE.options,
         )  # fmt: skip
         for upper in (False, True):
@@ -178,7 +178,7 @@ class SeriesPass:
         sum_others[(parts * self.N,)](
             columns, scaled, y, self.padding, inverses, slopes, self.decays, sums, weights,
             *y.stride()[:3], T, self.G, parts, skipped, width, self.places,
-            QUERIES=queries, PADDED=self.constants["PADDED"], DECAY=self.fades, R=R, W=self.W, TOKENS=launch.own,
+            QUERIES=queries, PADDED=self.constants["PADDED"], DECAY=self.has_decay, R=R, W=self.W, TOKENS=launch.own,
             **shared, **launch.options,
         )  # fmt: skip
 
@@ -199,7 +199,7 @@ class SeriesPass:
         sum_chunks[(groups * parts * self.N,)](
             x, y, self.padding, inverses, slopes, self.decays, sums, weights,
             *x.stride()[:3], *y.stride()[:3], x.shape[2], self.G, parts, skipped, self.places, self.scale,
-            QUERIES=queries, DECAY=self.fades, TOKENS=launch.own, TILES=launch.met,
+            QUERIES=queries, DECAY=self.has_decay, TOKENS=launch.own, TILES=launch.met,
             **{**constants, "R": self.R if queries else 1, "F": launch.features}, **launch.options,
         )  # fmt: skip
 
@@ -223,11 +223,11 @@ class SeriesPass:
         blocks = triton.cdiv(M * H_tile, SCAN.own) + triton.cdiv(self.W, SCAN.own)
         # From the queries' sums the first chunks may be missing.
         skipped = shift + 1 if backward else 0
-        decays = self.decays[..., skipped * self.chunk :] if self.fades else self.decays
+        decays = self.decays[..., skipped * self.chunk :] if self.has_decay else self.decays
         scan[(blocks * self.N,)](
             sums, weights, *(first or (sums, weights)), slot_sums, slot_weights, *(last or (sums, weights)),
             decays, self.places, sums.shape[1], slots, shift,
-            DECAY=self.fades, CHUNK=self.chunk,
+            DECAY=self.has_decay, CHUNK=self.chunk,
             REVERSED=backward, EVERY=self.causal, FIRST=first is not None, LAST=want_last,
             SUMS=M * H_tile, WEIGHTS=self.W, AHEAD=SCAN.stages, ELEMENTS=SCAN.own, **SCAN.options,
         )  # fmt: skip
@@ -247,7 +247,7 @@ class SeriesPass:
             self.q, self.k, self.v, self.padding, self.seeing(first), sums, weights, self.decays, answer, totals,
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3], *answer.stride()[:3],
             self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.places, self.scale,
-            CAUSAL=self.causal, DECAY=self.fades, STATE=slots is not None, FIRST=first is not None,
+            CAUSAL=self.causal, DECAY=self.has_decay, STATE=slots is not None, FIRST=first is not None,
             QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),
         )  # fmt: skip
 
@@ -271,7 +271,7 @@ class SeriesPass:
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *answer.stride()[:3], *dz.stride()[:3], *dq.stride()[:3],
             self.T, self.A, 1 if slots is None else sums.shape[1], self._units(launch), self.places, self.scale,
-            CAUSAL=self.causal, DECAY=self.fades, STATE=slots is not None, FIRST=first,
+            CAUSAL=self.causal, DECAY=self.has_decay, STATE=slots is not None, FIRST=first,
             QUERIES=launch.own, KEYS=launch.met, **self._launched(launch),
         )  # fmt: skip
 
@@ -294,7 +294,7 @@ class SeriesPass:
             *self.q.stride()[:3], *self.k.stride()[:3], *self.v.stride()[:3],
             *dz.stride()[:3], *dk.stride()[:3], *dv.stride()[:3],
             self.S, self.G, 1 if slots is None else sums.shape[1], self._units(launch), self.places, self.scale,
-            CAUSAL=self.causal, DECAY=self.fades, STATE=slots is not None, LAST=last,
+            CAUSAL=self.causal, DECAY=self.has_decay, STATE=slots is not None, LAST=last,
             KEYS=launch.own, QUERIES=launch.met, **self._launched(launch),
         )  # fmt: skip
 
@@ -323,16 +323,16 @@ class SeriesPass:
             assert before is not None
             assert before.last is not None
             last = self.from_tiles(before.last, first)
-            ends[:, :-1] += self.layout.passed(self._faded(first), dlast, self.D)
+            ends[:, :-1] += self.layout.passed(self._decayed(first), dlast, self.D)
             ends[:, -1] = (last * dlast).sum((1, 2))
         return log_decay_gradient(dlogs, ends, self.chunk).view(self.B, self.G, self.S)
 
     def from_tiles(self, state: tuple[Tensor, Tensor], given: Tensor | None, gradient: bool = False) -> Tensor:
         """The state as the layer has it, or its gradient, of a pass that started from the given one."""
-        found: Tensor = self.layout.from_tiles(state, self._faded(given), self.D, self.H, gradient)
+        found: Tensor = self.layout.from_tiles(state, self._decayed(given), self.D, self.H, gradient)
         return found
 
-    def _faded(self, given: Tensor | None) -> Tensor | None:
+    def _decayed(self, given: Tensor | None) -> Tensor | None:
         """A state at the start, as it is left at the end; or a gradient of the last one, as it reaches the first."""
         return given if given is None or self.left is None else given * self.left.to(given.dtype)
 
@@ -384,11 +384,11 @@ def backward(
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     dq_rows, dk_rows, dv_rows = (_in_whole_rows(x) for x in (dq, dk, dv))
     inverses, slopes = torch.empty_like(totals), torch.empty_like(totals)
-    # Pointers that are never followed where keys do not fade.
+    # Pointers that are never followed where keys do not decay.
     of_queries, of_keys = totals, totals
-    if this.fades:
+    if this.has_decay:
         of_queries, of_keys = torch.empty_like(totals), totals.new_empty(this.N, this.S)
-    before = this.before(first, want_last=this.fades and dlast is not None)
+    before = this.before(first, want_last=this.has_decay and dlast is not None)
     this.reach_queries(before, first is not None, answer, totals, dz, dq_rows, inverses, slopes, of_queries)
     sums_after = this.sums_after(dz, inverses, slopes, dlast, want_first=first is not None)
     this.reach_keys(sums_after, dlast is not None, inverses, slopes, of_keys, dz, dk_rows, dv_rows)

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from porism.layers.attention.taylor.kernels.triton.decay import faded, faded_from_start
+from porism.layers.attention.taylor.kernels.triton.decay import decay_between, decay_from_start
 from porism.layers.attention.taylor.kernels.triton.reads import read_state
 from porism.layers.kernels.triton import inverse, kept, product, rows, settled, up_to, write_numbers, write_rows
 
@@ -62,7 +62,7 @@ def answer_queries(
 
     sums (N, slots, M, H_TILE) and weights (N, slots, M) are those over the keys before a chunk, phi(k) [v, 1].
     With padding `seeing` (N) are the first queries that see a key. With DECAY, `decays` (N, 2, places) say how keys
-    fade: what stands before the first of the queries is summed up as it has faded there.
+    decay: what stands before the first of the queries is summed up as it has decayed there.
     """
     tl.static_assert(QUERIES % KEYS == 0)
     blocks = tl.cdiv(T, QUERIES)
@@ -98,31 +98,31 @@ def answer_queries(
         key = tl.arange(0, KEYS)
         if DECAY:
             decays += n // R * 2 * places + chunk_begin
-            left = faded_from_start(decays, places, place)
+            left = decay_from_start(decays, places, place)
             z *= left
             total *= left
         for start in range(0, place, KEYS):
-            fade = None
+            decay = None
             if DECAY:
-                fade = faded(decays, places, place, start + key)[None, :]
+                decay = decay_between(decays, places, place, start + key)[None, :]
             z, total = weigh(
                 z, total, x, k, v, padding, start, k_token, v_token, stop,
-                None, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION, fade,
+                None, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION, decay,
             )  # fmt: skip
         if DECAY:
-            of_queries = faded(decays, places, place + query, place)
+            of_queries = decay_between(decays, places, place + query, place)
             z *= of_queries[:, None]
             total *= of_queries
         # On the diagonal a query attends to some of the keys only.
         for i in tl.static_range(QUERIES // KEYS):
-            fade = None
+            decay = None
             if DECAY:
                 seen = up_to(-i * KEYS, QUERIES, KEYS)
                 later, earlier = (place + query)[:, None], (place + i * KEYS + key)[None, :]
-                fade = faded(decays, places, later, earlier, seen)
+                decay = decay_between(decays, places, later, earlier, seen)
             z, total = weigh(
                 z, total, x, k, v, padding, place + i * KEYS, k_token, v_token, stop,
-                -i * KEYS, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION, fade,
+                -i * KEYS, PADDED, D, D_TILE, H, H_TILE, QUERIES, KEYS, NUMBER, PRECISION, decay,
             )  # fmt: skip
 
     start = 0
@@ -156,11 +156,11 @@ def weigh(
     KEYS: tl.constexpr,
     NUMBER: tl.constexpr,
     PRECISION: tl.constexpr,
-    fade: tl.tensor | None = None,
+    decay: tl.tensor | None = None,
 ) -> tuple[tl.tensor, tl.tensor]:
     """z and the sum of weights with KEYS more keys, from `start` on; all look at them unless there is a LEAD.
 
-    Weights are multiplied by a `fade`, (1, KEYS) or (QUERIES, KEYS).
+    Weights are multiplied by a `decay`, (1, KEYS) or (QUERIES, KEYS).
     """
     y = rows(k, start, k_token, length, KEYS, D, D_TILE).to(NUMBER)
     u = rows(v, start, v_token, length, KEYS, H, H_TILE).to(NUMBER)
@@ -171,8 +171,8 @@ def weigh(
         w = tl.where(up_to(LEAD, QUERIES, KEYS), w, 0.0)
     if PADDED:
         w = tl.where(kept(padding, start, length, KEYS, PADDED)[None, :], w, 0.0)
-    if fade is not None:
-        w *= fade
+    if decay is not None:
+        w *= decay
     z += product(w.to(NUMBER), u, PRECISION)
     total += tl.sum(w, 1)
     return z, total

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from porism.layers.attention.taylor.kernels.triton.decay import faded_from_start
+from porism.layers.attention.taylor.kernels.triton.decay import decay_from_start
 
 
 @triton.jit
@@ -35,7 +35,7 @@ def scan(
     """A few elements of a state, SUMS and WEIGHTS of them, through all parts of a key head.
 
     What was summed up to and including part p goes to slot p + shift; the slot where nothing has been added yet has the
-    first state, or zeros. Without EVERY there is one slot, for the sum of all. With DECAY, what was summed up fades
+    first state, or zeros. Without EVERY there is one slot, for the sum of all. With DECAY, what was summed up decays
     over each part's chunk before its own sum is added; `decays` begin with the first part.
     """
     blocks: tl.constexpr = (SUMS + ELEMENTS - 1) // ELEMENTS
@@ -90,7 +90,7 @@ def _scan(
     for step in tl.range(0, parts, num_stages=AHEAD):
         part = tl.cast(parts - 1 - step if REVERSED else step, tl.int64)
         if DECAY:
-            so_far *= faded_from_start(decays + n * 2 * places, places, part * CHUNK + CHUNK - 1)
+            so_far *= decay_from_start(decays + n * 2 * places, places, part * CHUNK + CHUNK - 1)
         so_far += tl.load(sums + part * SIZE, mask=inside, other=0.0).to(tl.float32)
         if EVERY:
             place = part + shift

@@ -151,7 +151,7 @@ def sizes(D: int, H: int, dtype: torch.dtype) -> Sizes:
 
 
 def with_decay(found: Sizes) -> Sizes:
-    """The launches where keys fade: factors between tokens take registers, so that fewer tokens are met at a time.
+    """The launches where keys decay: factors between tokens take registers, so that fewer tokens are met at a time.
 
     So chosen that no loop of these spills registers when it is compiled for an H100.
     """

@@ -91,7 +91,7 @@ def move_on(
     """COLUMNS of the values of one key head, and of the answers of the R query heads that share it.
 
     With a CHUNK the state takes up its keys (N, n_keys, D) and values (N, n_keys, H) besides. With
-    DECAY the state fades by exp(`decays`), (B, G), first.
+    DECAY the state decays by exp(`decays`), (B, G), first.
     """
     n = tl.program_id(0).to(tl.int64)
     batch = n // G
@@ -108,7 +108,7 @@ def move_on(
     if PADDED:
         keep = tl.where(tl.load(padding + batch) == 0, 1.0, 0.0)
     if DECAY:
-        fade = tl.exp(tl.load(decays + n))
+        decay = tl.exp(tl.load(decays + n))
     shared = tl.arange(0, R_TILE)
     of_q = (q + batch * q_batch + (head * R + shared) * q_head)[:, None]
     real = (shared < R)[:, None]
@@ -129,8 +129,8 @@ def move_on(
         state = tl.load(place, mask=mask, other=0.0)
         weight = tl.load(weights + feature * w_feature, mask=there, other=0.0)
         if DECAY:
-            state *= fade
-            weight *= fade
+            state *= decay
+            weight *= decay
         state += key[:, None] * value[None, :]
         weight += key
         if CHUNK:
@@ -149,7 +149,7 @@ def move_on(
     # The first feature is 1, so that its sum is the number of keys.
     before = tl.load(weights)
     if DECAY:
-        before *= fade
+        before *= decay
     t = settled(tl.sum(total, 1), before + keep == 0.0)
     z = tl.sum(read, 1) * inverse(t)[:, None]
     rows = n * R + shared

@@ -2,7 +2,7 @@
 
 Keys: y is the value, a = 1, and m is 0 for padding and 1 otherwise. Queries, in the backward pass: y is dz, the
 gradient that reached the answer z, a = dz . z and m = 1 / t, t being the query's sum of weights. m [dz, -a] is then
-what reaches the sums that the query read; the minus is left to those who read these. Where keys fade, m is also what
+what reaches the sums that the query read; the minus is left to those who read these. Where keys decay, m is also what
 is left of a key at the end of its chunk, or of the state before the chunk at a query.
 
 Sums are over tokens, so that x_i is wanted for many tokens at a time: a first pass copies x with tokens side by side.
@@ -42,7 +42,7 @@ def put_tokens_side_by_side(
 ) -> None:
     """columns (B A, D, width): x, zero for padding and beyond the text. Queries are scaled, and `scaled` is m x.
 
-    Keys that do not fade have no `scaled`. R heads of x share a row of `decays`.
+    Keys that do not decay have no `scaled`. R heads of x share a row of `decays`.
     """
     blocks = width // TOKENS
     block = tl.program_id(0) % blocks
@@ -197,7 +197,7 @@ def sum_others(
             values = rows(of_y, start, y_token, length, TOKENS, H, H_TILE).to(NUMBER)
             place = of_x + row[:, None] * width + (start + token)[None, :]
             right = tl.load(columns + place)
-            # Keys that do not fade have m = 1, and `scaled` is `columns`.
+            # Keys that do not decay have m = 1, and `scaled` is `columns`.
             left = right
             if QUERIES or DECAY:
                 left = tl.load(scaled + place)

@@ -2,7 +2,7 @@
 
 Keys: y is the value, a = 1, and m is 0 for padding and 1 otherwise. Queries, in the backward pass: y is dz, the
 gradient that reached the answer z, a = dz . z and m = 1 / t, t being the query's sum of weights. m [dz, -a] is then
-what reaches the sums that the query read; the minus is left to those who read these. Where keys fade, m is also what
+what reaches the sums that the query read; the minus is left to those who read these. Where keys decay, m is also what
 is left of a key at the end of its chunk, or of the state before the chunk at a query.
 """
 
