@@ -104,7 +104,7 @@ def worst(found: list[float]) -> float:
 
 @pytest.mark.sweep(2, each="T")
 @each_layout
-@pytest.mark.parametrize("T", [1, 7, 63, 130])
+@pytest.mark.parametrize("T", [2, 7, 63, 130])
 def test_equals_the_oracle_forward_and_backward(T: int, by_pairs: bool, small: Small) -> None:
     calls = small(by_pairs)
     assert worst(errors(operands(T))) <= FLOAT32
