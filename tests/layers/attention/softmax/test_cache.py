@@ -6,8 +6,9 @@ import pickle
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +18,16 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
+from porism.costing.predicting import calibration
+from porism.costing.predicting.calibration import MethodRates
 from porism.layers import Attention, AutoAttention, KVCache, WindowAttention, softmax_decode, window_decode
+from porism.layers.attention import auto
 from porism.layers.attention.pattern import CAUSAL
 from porism.layers.attention.softmax import cache, naive
 
 EXACT = 1e-12
+LONGEST = 60.0
+"""Seconds that threads wait for one another."""
 B, A = 2, 4
 decode: Callable[..., tuple[Tensor, KVCache]] = softmax_decode
 near: Callable[..., tuple[Tensor, KVCache]] = window_decode
@@ -198,7 +204,7 @@ def test_threads_that_continue_one_state_claim_its_room_once(monkeypatch: pytest
 
     monkeypatch.setattr(cache, "Room", SlowRoom)
     text, count = roomy(), 6
-    new, together = [draw(2) for _ in range(count)], threading.Barrier(count)
+    new, together = [draw(2) for _ in range(count)], threading.Barrier(count, timeout=LONGEST)
 
     def go_on(own: list[Tensor]) -> tuple[Tensor, Text]:
         together.wait()
@@ -214,7 +220,7 @@ def test_threads_that_continue_one_state_claim_its_room_once(monkeypatch: pytest
 
 
 def test_threads_that_read_one_state_see_one_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
-    copied, text, together = cache._copied, roomy(), threading.Barrier(4)
+    copied, text, together = cache._copied, roomy(), threading.Barrier(4, timeout=LONGEST)
 
     def slow(x: Tensor) -> Tensor:
         time.sleep(0.02)
@@ -459,6 +465,20 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.fixture
+def _known_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A device whose times are made up, so that to choose a mechanism measures nothing and is kept nowhere."""
+    rates = MethodRates({"calls": 1.0}, {"calls": 1.0}, "2026-01-02", 0.0)
+    monkeypatch.setattr(calibration, "_measured_rates", lambda *_: rates)
+    monkeypatch.setattr(calibration, "_known_rates", {})
+    monkeypatch.delenv("PORISM_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    auto._decided.cache_clear()
+    yield
+    auto._decided.cache_clear()
+
+
+@pytest.mark.usefixtures("_known_device")
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("recorded", [False, True])
 def test_layers_decode_with_room_where_nobody_records(name: str, recorded: bool, rooms: list[cache.Room]) -> None:
