@@ -91,6 +91,35 @@ def test_nothing_decays_by_zeros() -> None:
     assert torch.equal(taylor_attention(q, k, v, is_causal=True, log_decay=torch.zeros(2, dtype=torch.float64)), plain)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("reset", [-1e3, -1e6, -1e13, torch.finfo(torch.float32).min, -torch.inf])
+def test_after_a_step_that_leaves_nothing_the_text_is_as_if_it_began_there(reset: float, dtype: torch.dtype) -> None:
+    T, starts = 600, (100, 299, 300, 560)
+    given = [x.detach().requires_grad_() for x in (*operands(T, dtype=dtype), steps(T, 0.5, dtype=dtype))]
+    q, k, v, kept = given
+    log_decay = kept.index_fill(2, torch.tensor(starts), reset)
+    found = taylor_attention(q, k, v, is_causal=True, log_decay=log_decay)
+    parts = [slice(*ends) for ends in zip((0, *starts), (*starts, T), strict=True)]
+    # The first step of a text is that of no key.
+    alone = [
+        naive.taylor_attention(*(x[:, :, part].double() for x in (q, k, v)), pattern=CAUSAL, log_decay=steps)
+        for part in parts
+        for steps in [kept[:, :, part].double()]
+    ]
+    wanted = torch.cat(alone, 2)
+    assert relative_error(found.double(), wanted) <= (EXACT if dtype is torch.float64 else 1e-5)
+    incoming = torch.randn_like(wanted)
+    slopes = torch.autograd.grad(found, given, incoming.to(dtype))
+    for slope, exact in zip(slopes, torch.autograd.grad(wanted, given, incoming), strict=True):
+        assert relative_error(slope.double(), exact.double()) <= (1e-10 if dtype is torch.float64 else 1e-4)
+    state, answers = None, []
+    with torch.no_grad():
+        for part in (slice(0, 90), *(slice(t, t + 1) for t in range(90, 110)), slice(110, T)):
+            answer, state = taylor_decode(*(x[:, :, part] for x in (q, k, v)), state, log_decay=log_decay[:, :, part])
+            answers.append(answer)
+    assert relative_error(torch.cat(answers, 2).double(), wanted) <= (EXACT if dtype is torch.float64 else 1e-5)
+
+
 @each_speed
 def test_a_long_text_in_float32_keeps_its_digits(speed: float) -> None:
     """The sum of the steps reaches 60,000, of which float32 would leave two decimals."""

@@ -17,6 +17,19 @@ def weights(q: Tensor, k: Tensor, order: int = 2, feature_map: str | None = None
     return torch.stack([s**power / factorial(power) for power in range(order + 1)]).sum(0)
 
 
+def decays(log_decay: Tensor) -> Tensor:
+    """What is left of each key at each query, (B, G, S) -> (B, G, S, S): the product of the decays between them.
+
+    Step by step, since a difference of two sums over all steps has lost what is small beside the largest.
+    """
+    left, rows = torch.zeros_like(log_decay), []
+    for i, decay in enumerate(log_decay.exp().unbind(2)):
+        left = left * decay.unsqueeze(2)
+        left = torch.cat([left[..., :i], torch.ones_like(left[..., :1]), left[..., i + 1 :]], 2)
+        rows.append(left)
+    return torch.stack(rows, 2) if rows else log_decay.unsqueeze(2)
+
+
 def taylor_attention(
     q: Tensor,
     k: Tensor,
@@ -44,6 +57,5 @@ def taylor_attention(
     w = weights(scale_of(q, scale) * q, k, order, feature_map) * seen
     if log_decay is not None:
         steps = log_decay if key_padding_mask is None else log_decay.masked_fill(key_padding_mask[:, None], 0)
-        total = share(steps.cumsum(2).unsqueeze(-1), A)
-        w = w * torch.where(seen, total - total.mT, 0).exp()
+        w = w * share(decays(steps), A)
     return w @ v / torch.where(seen.any(-1, keepdim=True), w.sum(-1, keepdim=True), 1)

@@ -6,6 +6,9 @@ Sums run in float64: differences of large ones are small, and what rounding leav
 import torch
 from torch import Tensor
 
+LEAST = -750.0
+"""A step that loses more leaves nothing in float64 either. Beside it sums over all steps stay precise, unlike beside
+the lowest number of a type, or -inf."""
 GONE = -60.0
 """What has decayed further is taken for 0: beside the last key's whole weight it is below any rounding, and products
 with numbers near the smallest that a type has take many times as long."""
@@ -18,7 +21,7 @@ class Decay:
     """
 
     def __init__(self, log_decay: Tensor, dtype: torch.dtype) -> None:
-        self._sums = log_decay.flatten(0, 1).double().cumsum(1)  # N T
+        self._sums = log_decay.flatten(0, 1).double().clamp(min=LEAST).cumsum(1)  # N T
         self._dtype = dtype
 
     def since(self, position: int, tokens: slice) -> Tensor:

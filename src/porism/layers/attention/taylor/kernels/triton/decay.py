@@ -12,13 +12,15 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import pad
 
+from porism.layers.attention.taylor.kernels.decay import LEAST
 from porism.layers.attention.taylor.kernels.triton.pairs.reads import share_of_row
 from porism.layers.kernels.triton import product
 
 
 def running_sums(log_decay: Tensor, chunk: int, multiple: int) -> Tensor:
     """From (B, G, S) to (N, 2, places): sums to base 2 within each chunk; of whole chunks, and a multiple of places."""
-    sums = _by_chunk(log_decay.flatten(0, 1).double() * log2(e), chunk).cumsum(2).flatten(1)
+    steps = log_decay.flatten(0, 1).double().clamp(min=LEAST)
+    sums = _by_chunk(steps * log2(e), chunk).cumsum(2).flatten(1)
     sums = pad(sums, (0, -sums.shape[1] % multiple))
     high = sums.float()
     return torch.stack([high, (sums - high).float()], 1)
