@@ -9,6 +9,7 @@ import torch
 from tests.layers.cases import CASES
 from tests.layers.cases.case import Case, Inputs
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.func import functional_call, grad, jacrev, jvp, vmap
 
 from porism.layers import Attention, HybridAttention, TaylorAttention, WindowAttention
@@ -196,6 +197,32 @@ def test_a_second_derivative_is_right_or_refused_and_so_is_the_forward_mode(name
             assert relative_error(found, derivative(oracle)) <= GRADIENT
     words = r"first derivatives only|no forward-mode|is not implemented|not been implemented"
     assert [refusal for refusal in refusals if not re.search(words, refusal)] == []
+
+
+@pytest.mark.parametrize("enabled", [True, False], ids=["", "no_grad"])
+@layers()
+def test_a_tangent_is_right_or_refused_and_never_lost(name: str, enabled: bool) -> None:
+    """torch.autograd.forward_ad, without a transform: an answer without a tangent would be taken for a constant."""
+    fast, oracle = both(name)
+    variables = {name: x.detach() for name, x in fast.variables().items()}
+    for varied in variables:
+        found, wanted = (tangent(subject, variables, varied, enabled) for subject in (fast, oracle))
+        if isinstance(found, str):
+            assert re.search("no forward-mode|forward AD|not been implemented", found)
+        elif isinstance(wanted, Tensor):
+            assert isinstance(found, Tensor), varied
+            assert relative_error(found, wanted) <= GRADIENT
+
+
+def tangent(subject: Subject, variables: Variables, varied: str, enabled: bool) -> Tensor | str | None:
+    """Of the answer in the direction of a cosine of one variable; or how that is refused."""
+    x = variables[varied]
+    with torch.set_grad_enabled(enabled), forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x.cos())
+        try:
+            return forward_ad.unpack_dual(subject.answer(variables | {varied: dual})).tangent
+        except (RuntimeError, NotImplementedError) as refusal:
+            return str(refusal)
 
 
 PEERS: dict[str, Callable[[], nn.Module]] = {

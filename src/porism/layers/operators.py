@@ -34,6 +34,7 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 from torch._functorch.utils import unwrap_dead_wrappers
+from torch.autograd import forward_ad
 from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 from porism.costing.counting.operators import DECOMPOSED
@@ -215,8 +216,17 @@ def _runs_directly(args: Sequence[Any]) -> bool:
 
 
 def is_recorded(args: Sequence[Any]) -> bool:
-    """Whether autograd records a call with these arguments."""
-    return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args)
+    """Whether autograd records a call with these arguments: for the reverse mode, or since one has a tangent."""
+    if torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args):
+        return True
+    # Level -1 is none. The forward mode does not ask whether gradients are enabled, and no compiler has it.
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+        return False
+    return any(isinstance(x, Tensor) and _has_tangent(x) for x in args)
+
+
+def _has_tangent(x: Tensor) -> bool:
+    return forward_ad.unpack_dual(x).tangent is not None
 
 
 def may_need_gradient(x: Tensor | None) -> bool:
