@@ -154,7 +154,7 @@ class AttentionRequest:
         return RequestSizes(
             *(B, A, T, S, D, H),
             pattern=self.pattern,
-            offset=self.offset,
+            offset=index(self.offset),
             padded=self.key_padding_mask is not None or (packed and not self.pattern.is_decodable),
             packed=packed,
             attn_mask=self.attn_mask is not None,

@@ -195,7 +195,8 @@ def attend(request: AttentionRequest) -> Tensor:
         return pack(attend(batch))
     # The fused kernels know this one limit by name, and only if it is alone.
     alone = request.offset == 0 and request.key_padding_mask is None and request.attn_mask is None
-    causal = alone and request.pattern.kind == "causal"
+    # As a branch, which is a constant of the compiler also where the offset is a variable.
+    causal = True if alone and request.pattern.kind == "causal" else False  # noqa: SIM210
     limits = None if causal or (alone and request.pattern.kind == "full") else request.dense_mask()
     return _fused(request, limits, causal)
 
