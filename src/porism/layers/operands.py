@@ -63,6 +63,13 @@ def check_operands(layer: str, **operands: Tensor | None) -> None:
         )
 
 
+def recordable(x: Tensor) -> Tensor:
+    """x, or a copy of what was made in inference mode, which autograd does not keep."""
+    if torch.compiler.is_compiling() or not x.is_inference() or torch.is_inference_mode_enabled():
+        return x
+    return x.clone()
+
+
 def check_indices(layer: str, name: str, indices: Tensor, size: int, like: Tensor | None = None) -> None:
     """Refuses indices that are not whole numbers from 0 to size - 1, or not on the device of `like`.
 

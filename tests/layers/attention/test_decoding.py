@@ -37,6 +37,61 @@ def state_bytes(state: Any) -> int:
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
+@pytest.mark.parametrize("recorded", [False, True], ids=["no_grad", ""])
+@pytest.mark.parametrize("name", LAYERS)
+def test_who_changes_the_tensors_of_a_state_changes_no_other(name: str, recorded: bool) -> None:
+    torch.manual_seed(0)
+    layer = LAYERS[name](batch_first=True)
+    x = torch.randn(2, 2 * W, 12)
+    # Before the window is full, when it is, and after.
+    for length in (1, W - 1, W, W + 3):
+        with torch.set_grad_enabled(recorded):
+            _, kept = layer.decode(x[:, :length])
+            wanted, _ = layer.decode(x[:, length : length + 1], kept)
+            for new in (x[:, length : length + 1], x[:, length : length + 2], x[:, :0]):
+                _, other = layer.decode(new, kept)
+                with torch.no_grad():
+                    for part in tensors(other):
+                        part.detach().fill_(7) if part.is_floating_point() else part.fill_(True)
+            found, _ = layer.decode(x[:, length : length + 1], kept)
+        assert torch.equal(found, wanted), length
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_step_compiles_without_a_break_and_goes_on(name: str) -> None:
+    torch.manual_seed(0)
+    torch.compiler.reset()
+    layer = LAYERS[name](batch_first=True, dtype=torch.float64)
+    step = torch.compile(layer.decode, backend="aot_eager", fullgraph=True)
+    x, state, answers = torch.randn(2, 5, 12, dtype=torch.float64), None, []
+    with torch.no_grad():
+        for token in x.split(1, 1):
+            answer, state = step(token, state)
+            answers.append(answer)
+        assert relative_error(torch.cat(answers, 1), layer(x, is_causal=True)[0]) <= 1e-12
+
+
+@pytest.mark.parametrize("name", ["series", "hybrid"])
+def test_a_state_from_inference_mode_learns_outside(name: str) -> None:
+    torch.manual_seed(0)
+    layer = LAYERS[name](batch_first=True, dtype=torch.float64)
+    x = torch.randn(2, 2 * W, 12, dtype=torch.float64)
+    with torch.inference_mode():
+        _, state = layer.decode(x[:, :-1])
+    answer, _ = layer.decode(x[:, -1:], state)
+    answer.sum().backward()
+    assert relative_error(answer.detach(), layer(x, is_causal=True)[0][:, -1:].detach()) <= 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("name", ["softmax", "series"])
+def test_beams_are_chosen_by_whole_numbers_of_any_type(name: str, dtype: torch.dtype) -> None:
+    _, state = LAYERS[name](batch_first=True).decode(torch.randn(2, 3, 12))
+    chosen = state.reorder_cache(torch.tensor([1, 0, 1], dtype=dtype))
+    for found, before in zip(tensors(chosen), tensors(state), strict=True):
+        assert torch.equal(found, before[[1, 0, 1]])
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_thousand_tokens_are_those_of_the_whole_pass_and_the_state_stops_growing(name: str) -> None:

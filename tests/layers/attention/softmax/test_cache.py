@@ -416,6 +416,30 @@ def test_a_saved_state_has_no_room_and_goes_on(name: str) -> None:
     assert first is second
 
 
+def test_memory_is_counted_where_there_are_no_numbers() -> None:
+    k, v = torch.empty(2, B, A, 3, 4, device="meta")
+    assert KVCache(k.clone(), v.clone()).nbytes == 2 * B * A * 3 * 4 * 4
+    assert KVCache(k, v).nbytes == 2 * B * A * 3 * 4 * 4
+
+
+def test_a_cache_is_loaded_as_tensors_are_and_a_program_that_takes_one_is_saved(tmp_path: Path) -> None:
+    state, new = roomy().state, draw(1)
+    torch.save(state, tmp_path / "state.pt")
+    again = torch.load(tmp_path / "state.pt")
+    assert torch.equal(again.k, state.k)
+    assert again.pattern == state.pattern == CAUSAL
+
+    class Step(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor, state: KVCache) -> tuple[Tensor, KVCache]:
+            return decode(q, k, v, state)
+
+    torch.export.save(torch.export.export(Step(), (*new, state), strict=False), tmp_path / "step.pt2")
+    answer, longer = torch.export.load(tmp_path / "step.pt2").module()(*new, state)
+    wanted, _ = decode(*new, state)
+    assert error(answer, wanted) <= EXACT
+    assert longer.pattern == CAUSAL
+
+
 def test_a_cache_is_read_as_a_named_tuple() -> None:
     text = roomy()
     k, v, padding, pattern = text.state

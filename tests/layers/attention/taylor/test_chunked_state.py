@@ -138,6 +138,28 @@ def test_what_is_no_single_token_moves_the_sums_on(case: str) -> None:
         assert relative_error(found, expected) <= EXACT
 
 
+def test_a_chunk_may_get_another_size_and_a_folded_state_has_memory_of_its_own() -> None:
+    given = torch.randn(3, 1, 2, 9, 4, dtype=torch.float64)
+    q, k, v = given
+    _, state = taylor_decode(*given[:, :, :, :5])
+    chunked = state.in_chunks(4)
+    for t in range(5, 8):
+        assert chunked.in_chunks(4) is chunked
+        _, chunked = taylor_decode(*given[:, :, :, t : t + 1], chunked.in_chunks(4))
+    other = chunked.in_chunks(2)
+    assert (other.size, other.length) == (2, 0)
+    wanted = naive.taylor_attention(q, k, v, pattern=CAUSAL)[:, :, 8:]
+    for each in (chunked, other, chunked.folded(), other.folded()):
+        answer, _ = taylor_decode(*given[:, :, :, 8:], each)
+        assert relative_error(answer, wanted) <= 1e-12
+    for each in (other, chunked):
+        folded = each.folded()
+        folded.sums.zero_()
+        folded.weights.zero_()
+        answer, _ = taylor_decode(*given[:, :, :, 8:], each)
+        assert relative_error(answer, wanted) <= 1e-12
+
+
 def test_a_state_is_a_value() -> None:
     """Kept, continued twice, and reordered in the middle of a chunk."""
     operands = draw()

@@ -24,7 +24,7 @@ from porism.layers.attention.taylor.kernels.step import decodes
 from porism.layers.attention.taylor.operator import backward_outline
 from porism.layers.attention.taylor.state import TaylorState
 from porism.layers.autocast import without_autocast
-from porism.layers.operands import check_whole
+from porism.layers.operands import check_whole, recordable
 from porism.layers.operators import (
     BackwardFunction,
     Function,
@@ -259,7 +259,7 @@ class Hybrid(Method):
         chosen = choose_map(None, settings.order)
         if state is not None:
             _check_state(state, k, v, settings)
-            tokens, first = tokens.after(state.near, layer="hybrid"), state.far.joined()
+            tokens, first = tokens.after(state.near, layer="hybrid"), recordable(state.far.joined())
         near = tokens.last(settings.window - 1)
         if first is not None and decodes(request.q, tokens.k, tokens.v, first):
             with without_autocast(k):

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.serialization import add_safe_globals
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import GetAttrKey, register_pytree_node
 
@@ -69,7 +71,7 @@ class KVCache:
         """The memory that it holds on to, with the room for tokens to come, which others may share."""
         parts = [self._k, self._v] if self._padding is None else [self._k, self._v, self._padding]
         storages = [part.untyped_storage() for part in parts]
-        return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+        return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
     def read(self) -> tuple[Tensor, Tensor]:
         """Keys and values to compute with, without a copy. Others may share them: neither keep nor change them."""
@@ -108,7 +110,7 @@ class KVCache:
 
     def reorder_cache(self, beam_idx: Tensor) -> "KVCache":
         """The tokens of the chosen texts of the batch, in the order of the indices (N,)."""
-        check_beams(beam_idx, self._k)
+        beam_idx = checked_beams(beam_idx, self._k)
         padding = None if self._padding is None else self._padding.index_select(0, beam_idx)
         return KVCache(self._k.index_select(0, beam_idx), self._v.index_select(0, beam_idx), padding, self._pattern)
 
@@ -225,11 +227,13 @@ class Room:
             return True
 
 
-def check_beams(beam_idx: Tensor, batch: Tensor) -> None:
-    """Refuses what is not a list of indices into the batch, the first dimension of a state's tensor."""
+def checked_beams(beam_idx: Tensor, batch: Tensor) -> Tensor:
+    """Indices into the batch, the first dimension of a state's tensor, as int64; refuses what is no list of such."""
     check_indices("attention", "beam_idx", beam_idx, batch.shape[0], batch)
     if beam_idx.dim() != 1:
         raise ShapeError(f"attention: beam_idx are {tuple(beam_idx.shape)}, expected (N,): one index for each beam.")
+    # torch.index_select takes none of the shorter types.
+    return beam_idx.long()
 
 
 def _may_share(*tensors: Tensor) -> bool:
@@ -259,10 +263,23 @@ def _unflatten(tensors: Iterable[Any], pattern: Pattern | None) -> KVCache:
     return KVCache(k, v, padding[0] if padding else None, pattern)
 
 
+def _as_json(pattern: Pattern | None) -> dict[str, Any] | None:
+    return None if pattern is None else asdict(pattern)
+
+
+def _from_json(fields: dict[str, Any] | None) -> Pattern | None:
+    return None if fields is None else Pattern(**fields)
+
+
 register_pytree_node(
     KVCache,
     _flatten,
     _unflatten,
     serialized_type_name=f"{KVCache.__module__}.KVCache",
     flatten_with_keys_fn=_flatten_with_keys,
+    # A program of torch.export is saved with the pattern of the caches that it takes.
+    to_dumpable_context=_as_json,
+    from_dumpable_context=_from_json,
 )
+# A saved cache is loaded without weights_only=False.
+add_safe_globals([KVCache, Pattern])

@@ -18,6 +18,7 @@ from porism.layers.attention.taylor.kernels.spans import check_pattern
 from porism.layers.attention.taylor.operator import series
 from porism.layers.attention.taylor.state import ChunkedTaylorState, TaylorState, check_state, plain_state
 from porism.layers.autocast import without_autocast
+from porism.layers.operands import recordable
 
 
 @overload
@@ -110,7 +111,8 @@ def taylor_attention(
       which books give; see taylor/feature_maps.py. By default rolled at order 2 and exact above
     - `log_decay`: (G,) for each key head, or (B, G, S) for each of its steps too: a weight is multiplied by exp of the
       sum of those from the key, without it, to the query, so that keys decay. Causal passes only; a pad is no step.
-      Finite numbers: one that is -inf, as one above 0 that lets weights overflow, makes answers NaN
+      Below -750, and -inf, it leaves nothing of the keys before; one above 0 that lets weights overflow makes answers
+      NaN
     - `initial_state`: sums over keys before these, which every query attends to too; `output_final_state` asks for
       those sums after these
 
@@ -275,7 +277,7 @@ class Taylor(Method):
         """A token beside the sums, and the last of a chunk into them; into the sums at once what is no such token."""
         if (found := _in_chunk(request, settings, state)) is not None:
             return found
-        answer, last = self._decode(request, settings, state.folded())
+        answer, last = self._decode(request, settings, state.plain())
         return answer, last.in_chunks(state.size)
 
     def work(self, sizes: RequestSizes) -> dict[str, float]:
@@ -342,7 +344,7 @@ def _attend(
     q, k, v, settings = request.q, request.k, request.v, _settings_of(request, output_final_state)
     first = None
     if state is not None:
-        first = plain_state(state, k, v, settings.order, settings.map).joined().flatten(0, 1)
+        first = recordable(plain_state(state, k, v, settings.order, settings.map).joined()).flatten(0, 1)
     with without_autocast(q):
         answer, last = series(q, k, v, request.key_padding_mask, request.log_decay, first, settings)
     if not output_final_state:

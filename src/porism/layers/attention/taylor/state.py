@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from porism.errors import ShapeError
-from porism.layers.attention.softmax.cache import check_beams
+from porism.layers.attention.softmax.cache import checked_beams
 from porism.layers.attention.taylor.feature_maps import MAPS, feature_map
 from porism.layers.autocast import without_autocast
 from porism.layers.operands import check_whole, is_plain
@@ -86,7 +86,7 @@ class TaylorState(NamedTuple):
 
     def reorder_cache(self, beam_idx: Tensor) -> Self:
         """The sums of the chosen texts of the batch, in the order of the indices (N,)."""
-        check_beams(beam_idx, self.sums)
+        beam_idx = checked_beams(beam_idx, self.sums)
         sums, weights = self.sums.index_select(0, beam_idx), self.weights.index_select(0, beam_idx)
         return self._replace(sums=sums, weights=weights)
 
@@ -107,6 +107,8 @@ class ChunkedTaylorState(NamedTuple):
     the sums on at once, as in a plain state.
 
     `before` is the state before the chunk, `keys` are (B, G, n, D) and `values` (B, G, n, H), or None before the first.
+    All states of a chunk share `before`, and so does the plain one that they come from: change none of its tensors in
+    place. `folded` gives sums of their own.
     """
 
     before: TaylorState
@@ -120,10 +122,10 @@ class ChunkedTaylorState(NamedTuple):
         return 0 if self.keys is None else self.keys.shape[2]
 
     def folded(self) -> TaylorState:
-        """The plain state: sums over all keys so far."""
-        if self.keys is None or self.values is None:
-            return self.before
+        """The plain state, in memory of its own: sums over all keys so far."""
         before = self.before
+        if self.keys is None or self.values is None:
+            return before._replace(sums=before.sums.clone(), weights=before.weights.clone())
         if before.order is None or before.feature_map is None:
             raise ShapeError("taylor: a state with keys of a chunk names no order or map. Give it those of its layer.")
         with without_autocast(self.keys):
@@ -131,6 +133,15 @@ class ChunkedTaylorState(NamedTuple):
             phi = feature_map(before.feature_map, before.order, k.mT)(k.mT)
             # S += phi(k)^T [v, 1]
             return before._replace(sums=before.sums + phi @ v, weights=before.weights + phi.sum(3))
+
+    def in_chunks(self, size: int) -> "ChunkedTaylorState":
+        """The same state in chunks of another size; itself where it has this one already."""
+        check_whole("taylor", "the size of a chunk", size)
+        return self if size == self.size else self.plain().in_chunks(size)
+
+    def plain(self) -> TaylorState:
+        """As `folded`, but to read only: `before` itself where no key has come after it."""
+        return self.before if self.length == 0 else self.folded()
 
     def check(self, k: Tensor, v: Tensor, order: int, feature_map: str) -> None:
         """Refuses what `TaylorState.check` refuses, and keys or values of other sizes, types or devices."""
@@ -150,6 +161,7 @@ class ChunkedTaylorState(NamedTuple):
 
     def reorder_cache(self, beam_idx: Tensor) -> Self:
         """The state of the chosen texts of the batch, in the order of the indices (N,)."""
+        beam_idx = checked_beams(beam_idx, self.before.sums)
         before = self.before.reorder_cache(beam_idx)
         keys, values = (None if x is None else x.index_select(0, beam_idx) for x in (self.keys, self.values))
         return self._replace(before=before, keys=keys, values=values)
@@ -158,7 +170,7 @@ class ChunkedTaylorState(NamedTuple):
 def plain_state(state: Any, k: Tensor, v: Tensor, order: int, feature_map: str) -> TaylorState:
     """The state itself, or all keys of a chunked one in the sums; refused if it is not of this layer: see `check`."""
     check_state(state, k, v, order, feature_map)
-    return state.folded() if isinstance(state, ChunkedTaylorState) else state
+    return state.plain() if isinstance(state, ChunkedTaylorState) else state
 
 
 def check_state(state: Any, k: Tensor, v: Tensor, order: int, feature_map: str) -> None:

@@ -13,7 +13,7 @@ from porism.layers.attention.taylor.kernels.step import as_heads, in_type, ones_
 def decode(
     settings: HybridSettings, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, first: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The answer (B, A, 1, H), and the sums over far keys after the token: those given, (B, G, M, H+1), or new ones.
+    """The answer (B, A, 1, H), and the sums over far keys after the token, (B, G, M, H+1), in memory of their own.
 
     Keys and values are the near ones, up to and including the token's own; the first of W of them leaves the window
     after it.
@@ -47,7 +47,7 @@ def decode(
         factors = factors.masked_fill(pads.all(-1, keepdim=True) & ~has_far, 0)
     answer = as_heads(torch.baddbmm(far, w, values) * factors, q)
     if not leaves:
-        return answer, first
+        return answer, first.clone()
     leaving = ones_beside(values[:, :1])
     if key_padding is not None:
         leaving = leaving * ~pads[..., :1]
