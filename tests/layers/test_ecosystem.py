@@ -220,7 +220,8 @@ def tangent(subject: Subject, variables: Variables, varied: str, enabled: bool) 
     with torch.set_grad_enabled(enabled), forward_ad.dual_level():
         dual = forward_ad.make_dual(x, x.cos())
         try:
-            return forward_ad.unpack_dual(subject.answer(variables | {varied: dual})).tangent
+            found: Tensor | None = forward_ad.unpack_dual(subject.answer(variables | {varied: dual})).tangent
+            return found
         except (RuntimeError, NotImplementedError) as refusal:
             return str(refusal)
 
