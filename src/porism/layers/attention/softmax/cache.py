@@ -210,7 +210,8 @@ class Room:
     def __init__(self, k: Tensor, v: Tensor, end: int) -> None:
         """Memory that begins with a copy of these, with rows up to `end` claimed and half as many more to come."""
         self.taken = end
-        self.lock = threading.Lock()
+        # Reentrant, since copying may collect garbage, whose finalizers may read a state of the same text.
+        self.lock = threading.RLock()
         C = end + max(end // 2, LEAST_ROOM)
         self.k, self.v = (x.new_empty(*x.shape[:2], C, x.shape[3]) for x in (k, v))
         for rows, x in ((self.k, k), (self.v, v)):
