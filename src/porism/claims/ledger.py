@@ -1,6 +1,5 @@
 """All claims, by id. Each topic is a module or a folder of `topics/` whose CLAIMS are listed here."""
 
-import importlib.util
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from porism.claims.claim import Statement
 from porism.errors import ClaimError, RecipeError, nearest
+from porism.training.own_code import module_of_file, why_not
 
 TOPICS = {
     "recurrent": "Recurrent language models: gradients and perplexity",
@@ -52,14 +52,12 @@ def read_ledger(path: Path) -> dict[str, Statement]:
     """The claims of a Python file of your own, which holds them as CLAIMS."""
     if not path.is_file():
         raise ClaimError(f"{path}: there is no such file. Give a Python file that holds CLAIMS.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise ClaimError(f"{path}: not a Python file. Give one that holds CLAIMS, with the suffix .py.")
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ClaimError(f"{path}: cannot be run: {type(error).__name__}: {error}. Put it right first.") from error
+        module = module_of_file(path)
+    except (Exception, SystemExit) as error:
+        raise ClaimError(f"{path}: cannot be run: {why_not(error)}") from error
     claims = getattr(module, "CLAIMS", ())
     if not isinstance(claims, (list, tuple)) or not claims or not all(isinstance(claim, Statement) for claim in claims):
         raise ClaimError(f"{path}: holds no CLAIMS, expected a list of Claim and Empirical. See docs/claims.md.")

@@ -69,8 +69,11 @@ def _answer(words: list[str], debug: bool) -> int:
             raise
         _complain(f"porism: {refusal}", debug)
         return refusal.exit_code
-    except SystemExit as leaving:  # after tyro's help
-        return int(leaving.code or 0)
+    except SystemExit as leaving:  # code of the user's, in a pass of a model or in a claim's check
+        from porism.training.own_code import why_not
+
+        _complain(f"porism: {words[0]} runs code of yours: {why_not(leaving)}", debug)
+        return PorismError.exit_code
 
 
 def _answer_together(words: list[str], debug: bool, launch: Launch) -> int:
@@ -116,7 +119,10 @@ def _run(verb: str, words: list[str]) -> int:
         words = [word for word in words if word != "--quiet"]
     # A verb that starts another program says which words are that program's.
     words, passed_on = kind.divide(words) if hasattr(kind, "divide") else (words, None)
-    command = parse(kind, verb, words)
+    try:
+        command = parse(kind, verb, words)
+    except SystemExit:  # after the help
+        return 0
     check_paths(command)
     with going_on(command):
         code: int = command.run() if passed_on is None else command.run(passed_on)

@@ -4,17 +4,15 @@ import sys
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from inspect import Parameter, signature
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from torch import nn
 
-from porism.errors import PorismError, RecipeError, one_line
+from porism.errors import PorismError, RecipeError
 from porism.runs.run import IN_MEMORY
+from porism.training.own_code import PREFIX, module_at, why_not
 
 
 @dataclass(frozen=True)
@@ -89,6 +87,8 @@ class OwnModel:
         takes_info = self._takes_info()
         try:
             made = make(info) if takes_info else make()
+        except SystemExit as error:
+            raise RecipeError(f"model {self.name} cannot be made: {why_not(error)}") from error
         except Exception as error:
             if takes_info:
                 unknown = "What is None is not known of this data; classes are known with loss='cross_entropy'."
@@ -127,26 +127,9 @@ def imported(reference: str) -> Any:
         raise PorismError(f"{reference} cannot be found: {error.filename} is not there. {_FORMS}") from error
     except (ImportError, AttributeError, OSError, SyntaxError) as error:
         raise PorismError(f"{reference} cannot be found: {error}.") from error
-    except Exception as error:
-        reason = f"{type(error).__name__}: {one_line(error)}"
-        raise PorismError(f"{reference}: {place} cannot be run: {reason}. Put it right first.") from error
+    except (Exception, SystemExit) as error:
+        raise PorismError(f"{reference}: {place} cannot be run: {why_not(error)}") from error
     return found
-
-
-def module_at(place: str) -> ModuleType:
-    """A module by its name or by its file."""
-    folder = str(Path.cwd())  # the folder the user stands in, as `python -m` does
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    if not place.endswith(".py"):
-        return import_module(place)
-    file = Path(place).resolve()
-    spec = spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def absolute(reference: str) -> str:
@@ -158,7 +141,7 @@ def absolute(reference: str) -> str:
 def _reference(factory: Factory) -> str:
     """The name of a function that another process can import; what a script or a notebook defines has none."""
     module, name = getattr(factory, "__module__", "__main__"), getattr(factory, "__qualname__", "<none>")
-    if module == "__main__" or "<" in name:
+    if module == "__main__" or module.startswith(PREFIX) or "<" in name:
         return IN_MEMORY
     found: Any = sys.modules.get(module)
     for part in name.split("."):
