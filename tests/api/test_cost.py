@@ -50,6 +50,8 @@ def test_a_file_and_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         porism.cost("nowhere.py:build", "B D")
     with pytest.raises(PorismError, match="my_net.py:built cannot be found"):
         porism.cost("my_net.py:built", "B D")
+    with pytest.raises(PorismError, match="my_net.py:built cannot be found"):  # and not: what goes into it?
+        porism.cost("my_net.py:built")
 
 
 def test_a_name_that_is_none() -> None:

@@ -16,6 +16,7 @@ from porism.costing.derive import Input, derive
 from porism.costing.subject import CostSubject
 from porism.errors import Advice, MissingExtra, PorismError, RecipeError, nearest
 from porism.runs.recipe import Recipe
+from porism.training.own_code import why_not
 from porism.training.own_model import imported
 from porism.training.recipe_cost import recipe_cost
 
@@ -147,9 +148,11 @@ def resolve(name: str, inputs: Sequence[Any] = (), arguments: str = "") -> Named
     if name.startswith("hf:") and not arguments:
         return _from_folder(name, inputs)
     if ":" in name:
+        found = _brought(name)
         if not inputs:
             raise RecipeError(f"cost: what goes into {name}? Name its sizes,", NAMED_SIZES)
-        return NamedTarget(_brought(name, arguments), tuple(inputs), name=name)
+        made = _made(name.rpartition(":")[2], found, arguments) if arguments else found
+        return NamedTarget(made, tuple(inputs), name=name)
     if inputs or arguments:
         given = Advice("cost: --input and --with", "cost: inputs")
         own = f"are for package.module:factory, and {name} has its own."
@@ -208,19 +211,22 @@ def _cost_of(layer: str) -> ModuleType:
     return import_module(f"{LAYERS[layer]}.cost")
 
 
-def _brought(text: str, arguments: str) -> Any:
+def _brought(text: str) -> Any:
     """The module or factory a user names."""
-    name = text.rpartition(":")[2]
     try:
-        found = imported(text)
+        return imported(text)
     except PorismError as error:
         raise PorismError(f"cost: {error}") from error
-    if not arguments:
-        return found
+
+
+def _made(name: str, found: Any, arguments: str) -> Any:
+    """What a factory makes of numbers."""
     try:
         return found(*(int(word) for word in arguments.split(",")))
     except (TypeError, ValueError) as error:
         raise PorismError(f"cost: {name}({arguments}) cannot be made: {error}.") from error
+    except SystemExit as error:
+        raise PorismError(f"cost: {name}({arguments}) cannot be made: {why_not(error)}") from error
 
 
 def _from_folder(name: str, inputs: Sequence[Any]) -> NamedTarget:
