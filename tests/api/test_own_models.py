@@ -90,7 +90,7 @@ def test_one_seed_gives_one_result(run: porism.Run, net: nn.Module, points: Data
 def test_loading_asks_for_the_module(run: porism.Run, points: Data) -> None:
     bare = porism.load(run.path)
     assert bare.metrics == run.metrics
-    with pytest.raises(RunError, match="Give it again with model="):
+    with pytest.raises(RunError, match=r"Give it again, .*: porism\.load\('.*', model=\.\.\.\)$"):
         _ = bare.model
     again = porism.load(run.path, model=nn.Linear(4, 3))
     assert again.predict(points[0][:3]) == run.predict(points[0][:3])
@@ -258,11 +258,13 @@ class Wrong(NamedTuple):
 
 
 WRONG: dict[str, Wrong] = {
-    "no loss": Wrong(RecipeError, "which loss?", {"loss": None}),
+    "no loss": Wrong(RecipeError, 'has none itself. Give loss="cross_entropy", "mse" or', {"loss": None}),
     "a loss that is none": Wrong(RecipeError, "loss is 'mae', expected", {"loss": "mae"}),
     "too few outputs": Wrong(ShapeError, "class 2, and the model has 2 outputs", {}, task=nn.Linear(4, 2)),
     "broadcasting": Wrong(ShapeError, "the output is (32, 3) and the target (32,)", {"loss": "mse"}),
-    "numbers as classes": Wrong(DataError, "takes classes as whole numbers", {}, lambda X, y: (X, y.float())),
+    "numbers as classes": Wrong(
+        DataError, 'whole numbers. For numbers use loss="mse", for', {}, lambda X, y: (X, y.float())
+    ),
     "negative class": Wrong(DataError, "class -1", {}, lambda X, y: (X, y - 1)),
     "other lengths": Wrong(DataError, "expected as many rows in each", {}, lambda X, y: (X, y[1:])),
     "no data": Wrong(DataError, "a int is no data", {}, lambda X, y: 5),

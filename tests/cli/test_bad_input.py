@@ -23,7 +23,29 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)) * 9)
     (tmp_path / "broken.txt.gz").write_bytes(gzip.compress(b"the cat\n" * 999)[:-20])
     (tmp_path / "folder").mkdir()
+    (tmp_path / "exit0.py").write_text("import sys; sys.exit(0)")
+    (tmp_path / "leaving.py").write_text(LEAVING)
+    (tmp_path / "classes.csv").write_text("".join(f"{row},{row % 5},{row % 2}\n" for row in range(40)))
+    (tmp_path / "words.csv").write_text("".join(f"{row},{row % 5},{'ab'[row % 2]}\n" for row in range(40)))
+    (tmp_path / "numbers.csv").write_text("".join(f"{row},{row % 5},{row}.5\n" for row in range(40)))
     return tmp_path
+
+
+LEAVING = """
+import sys
+from torch import nn
+
+class Net(nn.Linear):
+    def __init__(self):
+        super().__init__(2, 2)
+
+class Late(Net):
+    def forward(self, x):
+        sys.exit("too late")
+
+def make(*sizes):
+    sys.exit(0)
+"""
 
 
 MISTAKES = [
@@ -110,6 +132,29 @@ MISTAKES = [
     ("train images --model number.py:CLAIMS", "model is int, expected a torch.nn.Module or a function"),
     ("train images --model nowhere.py:Net", "nowhere.py is not there. Write file.py:Name, or package.module:Name"),
     ("check claims --ledger broken.py", "broken.py: cannot be run: NameError"),
+    ("check claims --ledger exit0.py", "exit0.py: cannot be run: it calls sys.exit(0), which would end porism"),
+    ("train supervised --model exit0.py:N", "exit0.py cannot be run: it calls sys.exit(0), which would end porism"),
+    ("train supervised --model leaving.py:make", "model make cannot be made: it calls sys.exit(0), which"),
+    (
+        "train supervised --data classes.csv --model leaving.py:Late --loss cross_entropy",
+        "train runs code of yours: it calls sys.exit('too late'), which would end porism without a word.",
+    ),
+    ("cost exit0.py:N --json", "cost: exit0.py:N: exit0.py cannot be run: it calls sys.exit(0), which"),
+    ("cost leaving.py:make --with 3 --input B --json", "cost: make(3) cannot be made: it calls sys.exit(0), which"),
+    ("cost leaving.py:make --input B --json", "cost runs code of yours: it calls sys.exit(0), which would end"),
+    ("cost leaving.py:Late --input 2", "cost runs code of yours: it calls sys.exit('too late'), which"),
+    (
+        "train supervised --data numbers.csv",
+        "cross_entropy takes classes as whole numbers. For numbers use --loss mse, for probabilities --loss bce.",
+    ),
+    (
+        "train supervised --data words.csv --loss mse",
+        "targets are text, and mse takes numbers. For classes use --loss cross_entropy.",
+    ),
+    (
+        "train supervised --data classes.csv --model leaving.py:Net",
+        "which loss? The model takes no target and so has none itself. Give --loss cross_entropy, mse or bce.",
+    ),
     ("check claims --id 000-24 --out ledger.txt", "written as .html or .md, got ledger.txt"),
     ("trian language", "there is no command 'trian'. Did you mean train?"),
 ]
@@ -124,6 +169,12 @@ def test_a_mistake_is_one_line_and_exit_2(say: Say, files: Path, command: str, m
     assert completed.err.count("\n") == 1
     assert "Traceback" not in completed.err
     assert not (files / "runs").exists()
+
+
+def test_a_recipe_of_a_module_of_ones_own_needs_that_module(say: Say) -> None:
+    completed = say("train", "supervised", "--model", "own")
+    assert completed.code == 2
+    assert completed.err == ("porism: recipe mlp is of a module of your own. Give it with --model FILE.py:Name.\n")
 
 
 def test_data_that_two_tasks_call_alike_is_named_once(say: Say) -> None:

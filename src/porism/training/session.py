@@ -142,8 +142,8 @@ def with_model(run: RunFolder, user_objects: UserObjects) -> UserObjects:
         return replace(user_objects, model=OwnModel(imported(reference), reference))
     except PorismError as error:
         raise RunError(
-            f"{run.path} has a model of your own ({error}). Give it again with model=: the module, or the function "
-            "that makes it."
+            f"{run.path} has a model of your own ({error}). Give it again, the module or the function that makes it: "
+            f"porism.load({str(run.path)!r}, model=...)"
         ) from error
 
 

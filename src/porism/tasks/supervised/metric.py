@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
-from porism.errors import DataError, RecipeError, ShapeError
+from porism.errors import Advice, DataError, RecipeError, ShapeError
 from porism.training.task import Function
 
 METRICS = {"cross_entropy": ("accuracy", False), "mse": ("mse", True), "bce": ("bce", True)}
@@ -15,7 +15,10 @@ METRICS = {"cross_entropy": ("accuracy", False), "mse": ("mse", True), "bce": ("
 IGNORED = -100
 """A class that cross_entropy leaves out, as torch has it."""
 
-LOSSES = 'Give loss="cross_entropy", "mse" or "bce", or a function of output and target.'
+LOSSES = Advice(
+    "Give --loss cross_entropy, mse or bce.",
+    'Give loss="cross_entropy", "mse" or "bce", or a function of output and target.',
+)
 
 
 def selection_metric(loss: str) -> tuple[str, bool]:
@@ -31,10 +34,13 @@ def loss_of(output: Any, target: Tensor | None, loss: str, function: Function | 
     if loss == "model":
         found = output["loss"] if isinstance(output, Mapping) and "loss" in output else getattr(output, "loss", None)
         if found is None:
-            raise RecipeError(f"which loss? The output of the model has no .loss. {LOSSES}")
+            raise RecipeError("which loss? The output of the model has no .loss.", LOSSES)
     elif loss == "function":
         if function is None:
-            raise RecipeError("the loss of this run was a function, given in Python. Give it again with loss=.")
+            raise RecipeError(
+                "the loss of this run was a function, given in Python.",
+                Advice("Give it again there: porism.train(..., loss=...)", "Give it again with loss=."),
+            )
         found = function(output, target)
     else:
         assert target is not None

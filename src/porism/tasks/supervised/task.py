@@ -287,7 +287,7 @@ class Supervised(Task):
             try:
                 signature(model.forward).bind(*batch)
             except TypeError as error:
-                raise RecipeError(f"which loss? The model takes no target and so has none itself. {LOSSES}") from error
+                raise RecipeError("which loss? The model takes no target and so has none itself.", LOSSES) from error
             return model(*batch), None
         return model(*batch[:-1]), batch[-1]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from porism.errors import DataError, nearest
+from porism.errors import Advice, DataError, nearest
 from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.held_out import split_positions
 from porism.tasks.blocks.in_memory import (
@@ -158,7 +158,10 @@ def _checked(splits: Mapping[str, Examples], recipe: SupervisedRecipe, facts: di
             check_inputs(examples, split, read_items=False)
     if recipe.loss != "cross_entropy":
         if names:
-            raise DataError(f'targets are text, and {recipe.loss} takes numbers. For classes use loss="cross_entropy".')
+            raise DataError(
+                f"targets are text, and {recipe.loss} takes numbers.",
+                Advice("For classes use --loss cross_entropy.", 'For classes use loss="cross_entropy".'),
+            )
         for split, examples in splits.items():
             _check_numbers(targets_of(examples), recipe.loss, split)
         return SupervisedData(splits, (), facts)
@@ -240,8 +243,11 @@ def inputs_of(examples: Examples) -> Tensor | None:
 def _highest_class(target: Tensor, split: str) -> int:
     if target.is_floating_point():
         raise DataError(
-            f"{split}: targets are {target.dtype}, and cross_entropy takes classes as whole numbers. For numbers use "
-            'loss="mse", for probabilities "bce".'
+            f"{split}: targets are {target.dtype}, and cross_entropy takes classes as whole numbers.",
+            Advice(
+                "For numbers use --loss mse, for probabilities --loss bce.",
+                'For numbers use loss="mse", for probabilities "bce".',
+            ),
         )
     if int(target.min()) < 0:
         raise DataError(f"{split}: class {int(target.min())}, expected classes from 0 on.")

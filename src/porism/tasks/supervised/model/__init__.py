@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from porism.errors import RecipeError
+from porism.errors import Advice, RecipeError
 from porism.tasks.supervised.model.base import MLP
 from porism.tasks.supervised.recipes import SupervisedRecipe
 
@@ -19,7 +19,10 @@ def build(recipe: SupervisedRecipe, num_features: int, outputs: int) -> nn.Modul
     )
     """
     if recipe.model == "own":
-        raise RecipeError(f"recipe {recipe.name} is of a module of your own. Give it with model=.")
+        raise RecipeError(
+            f"recipe {recipe.name} is of a module of your own.",
+            Advice("Give it with --model FILE.py:Name.", "Give it with model=."),
+        )
     layers = recipe.num_layers if recipe.model == "mlp" else 0
     return MLP(
         num_features, outputs, recipe.hidden_size, layers, recipe.nonlinearity, recipe.dropout, recipe.standardize
