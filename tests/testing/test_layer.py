@@ -182,6 +182,8 @@ def test_unknown_words_name_the_nearest() -> None:
         check_layer(nn.Linear(3, 5), "B 3", expected_failed_checks={"gradchek": "known"})
     with pytest.raises(RecipeError, match="on_fail is 'rise'. Choose 'raise', 'warn' or None."):
         check_layer(nn.Linear(3, 5), "B 3", on_fail="rise")  # type: ignore[arg-type]
+    with pytest.raises(RecipeError, match="^check: checks is empty, so that nothing is checked. Known: naive, "):
+        check_layer(nn.Linear(3, 5), "B 3", checks=[])
 
 
 @pytest.mark.parametrize("sizes", [(0,), (3, -1), (1.5,), (True,), (), 3, "12"], ids=repr)

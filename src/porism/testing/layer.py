@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from porism.costing.terms import Terms
 from porism.errors import RecipeError, nearest
 from porism.testing.checks import CHECKS
-from porism.testing.report import Check, CheckReport, check_reaction, run_checks
+from porism.testing.report import Check, CheckReport, check_reaction, refuse_empty, run_checks
 from porism.testing.trial import Input, LayerTrial
 
 
@@ -85,6 +85,7 @@ def layer_checks(
 
 
 def _chosen(trial: LayerTrial, names: Sequence[str] | None, expected: Iterable[str] | None) -> list[tuple[str, Check]]:
+    refuse_empty("checks", names, CHECKS)
     if unknown := [name for name in [*(names or ()), *(expected or ())] if name not in CHECKS]:
         raise RecipeError(f"check: there is no check {unknown[0]!r}. {nearest(unknown[0], list(CHECKS))}")
 

@@ -1,10 +1,10 @@
 """What checks found: one result a check, and a report of all that prints, counts and raises."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from porism.errors import CheckError, RecipeError
+from porism.errors import CheckError, RecipeError, some_of
 
 Verdict = Literal["pass", "fail", "skip", "expected"]
 
@@ -91,6 +91,12 @@ def check_reaction(on_fail: object) -> None:
     """Refuses what names no reaction: a check that fails would pass in silence."""
     if on_fail not in ("raise", "warn", None):
         raise RecipeError(f"check: on_fail is {on_fail!r}. Choose 'raise', 'warn' or None.")
+
+
+def refuse_empty(name: str, given: Collection[Any] | None, known: Iterable[str]) -> None:
+    """Refuse an empty list: nothing would be checked, and nothing fail."""
+    if given is not None and not given:
+        raise RecipeError(f"check: {name} is empty, so that nothing is checked. {some_of(list(known))}")
 
 
 def run_checks(

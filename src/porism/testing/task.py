@@ -11,7 +11,7 @@ from typing import Literal
 
 from porism.errors import RecipeError, nearest
 from porism.runs.recipe import Recipe
-from porism.testing.report import Check, CheckReport, check_reaction, run_checks
+from porism.testing.report import Check, CheckReport, check_reaction, refuse_empty, run_checks
 from porism.testing.task_contract import TASK_CHECKS
 from porism.testing.task_trial import TaskTrial
 from porism.training.task import Task
@@ -78,6 +78,7 @@ def task_checks(
 
 
 def _chosen(trial: TaskTrial, names: Sequence[str] | None, expected: Iterable[str] | None) -> list[tuple[str, Check]]:
+    refuse_empty("checks", names, TASK_CHECKS)
     if unknown := [name for name in [*(names or ()), *(expected or ())] if name not in TASK_CHECKS]:
         raise RecipeError(f"check: there is no check {unknown[0]!r}. {nearest(unknown[0], list(TASK_CHECKS))}")
 

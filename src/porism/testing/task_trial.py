@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from porism.errors import RecipeError
 from porism.runs.recipe import Recipe, pick
 from porism.tasks import find
-from porism.testing.report import Failure
+from porism.testing.report import Failure, refuse_empty
 from porism.training.loop import Training
 from porism.training.position import TrainingState
 from porism.training.progress import NoProgress
@@ -55,6 +55,7 @@ class TaskTrial:
             raise RecipeError(f"check_task: {task!r} is no task. Give a class made from porism.training.task.Task.")
         requested = recipes if recipes is not None else (kind.default_recipe,)
         chosen = tuple(pick(kind.recipes, one, kind.name) if isinstance(one, str) else one for one in requested)
+        refuse_empty("recipes", chosen, kind.recipes)
         return cls(kind, chosen, None if data is None else str(data), tuple(inputs), dict(bad_data or {}), seed)
 
     @cached_property
