@@ -135,6 +135,9 @@ def test_options_go_by_the_names_of_today_and_by_those_of_0_1() -> None:
         checked_options({"top_q": 1})
     with pytest.raises(RecipeError, match="top_k takes a number, got 'many'."):
         checked_options({"top_k": "many"})
+    for seed in (-1, 2**32):
+        with pytest.raises(RecipeError, match=f"seed takes a whole number from 0 to 4294967295, got {seed}"):
+            checked_options({"seed": seed})
     with pytest.raises(RecipeError, match="max_new_tokens is given twice"):
         checked_options({"length": 20, "max_new_tokens": 3})
 

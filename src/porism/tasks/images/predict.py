@@ -16,6 +16,7 @@ from porism.tasks.images.metric import evaluate_pixels
 from porism.tasks.images.model.base import logits_of
 from porism.tasks.images.model.pixel_rnn import PixelRNN, complete, quantise
 from porism.tasks.images.recipes import ImagesRecipe
+from porism.training.limits import check_seed
 from porism.training.task import Prediction
 
 COMPLETING_OPTIONS = {"out": str, "rows": int, "seed": int}
@@ -95,5 +96,6 @@ def check_options(options: Mapping[str, Any], completing: bool, inputs: int) -> 
         if not isinstance(value, known[key]):
             expected = "a file's name" if known[key] is str else "a whole number"
             raise RecipeError(f"completing an image: {key} takes {expected}, got {value!r}.")
+    check_seed(options.get("seed", 0))
     if "out" in options and inputs > 1:
         raise DataError(f"completing an image: one file is written, and {inputs} pictures came. Give one at a time.")

@@ -11,6 +11,7 @@ from porism.errors import RecipeError, nearest
 from porism.tasks.blocks.prediction_options import renamed
 from porism.tasks.language.data.tokenizer import Tokenizer, Whitespace
 from porism.tasks.language.data.vocabulary import UNK, Vocabulary
+from porism.training.limits import check_seed
 from porism.training.task import Carry, Prediction
 
 OPTIONS = {
@@ -52,6 +53,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
             raise RecipeError(f"generating text has no option {key!r}. {nearest(key, list(OPTIONS))}")
         if isinstance(value, bool) or not isinstance(value, OPTIONS[key]):
             raise RecipeError(f"generating text: {key} takes a number, got {value!r}.")
+    check_seed(checked.get("seed", 0))
     return checked
 
 
