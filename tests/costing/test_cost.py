@@ -2,6 +2,7 @@
 
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy
@@ -16,6 +17,7 @@ from porism.costing.cost import Cost
 from porism.costing.counting import workspace
 from porism.costing.derive import derive
 from porism.costing.module_row import KINDS
+from porism.costing.quantity import Quantity
 from porism.errors import CostError, DeviceError, RecipeError, ShapeError
 
 
@@ -322,5 +324,55 @@ def test_what_is_no_cost_no_device_no_type_and_no_number_is_told(linear: Cost) -
         ShapeError, match=r"dtype is 'half', expected one of torch's, such as torch.bfloat16, or None\."
     ):
         derive(module, "B 2", dtype="half")  # type: ignore[arg-type]
-    with pytest.raises(RecipeError, match=r"the budget is nan, expected a number\."):
-        linear.solve("B", flops=math.nan)
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [math.nan, math.inf, -5, 0, 0.0, True, [], 10**400, -(10**5000)],
+    ids=["nan", "inf", "-5", "0", "0.0", "True", "list", "10**400", "-10**5000"],
+)
+def test_a_budget_is_a_finite_number_above_zero(linear: Cost, budget: Any) -> None:
+    with pytest.raises(RecipeError, match=r"^cost: the budget is .*, expected a finite number above 0\.$"):
+        linear.solve("B", flops=budget)
+    with pytest.raises(RecipeError, match=r"^cost: the budget is .*, expected a finite number above 0\.$"):
+        linear.solve("B", seconds=budget)
+    with pytest.raises(RecipeError, match=r"^cost: the memory is .*, expected a finite number above 0\.$"):
+        linear.solve("B", memory=budget)
+    with pytest.raises(RecipeError, match=r"^cost: the memory is .*, expected a finite number above 0\.$"):
+        linear.fits(budget, B=8)
+
+
+def test_a_text_is_a_budget_of_memory_only(linear: Cost) -> None:
+    budget: Any = "1e6"
+    with pytest.raises(RecipeError, match=r"^cost: the budget is '1e6', expected a finite number above 0\.$"):
+        linear.solve("B", flops=budget)
+    for text in ("0GB", f"{'9' * 400}GB"):
+        with pytest.raises(RecipeError, match=r"^cost: the memory of '.*' is .*, expected a finite number above 0\.$"):
+            linear.fits(text, B=8)
+
+
+def test_numbers_of_every_kind_are_budgets(linear: Cost) -> None:
+    for budget in (10**6, numpy.int64(10**6), numpy.float32(1e6), Fraction(10**6), Quantity(10**6)):
+        assert linear.solve("B", flops=budget) == 781
+        assert linear.fits(budget, B=8).available == 10**6
+
+
+@pytest.mark.parametrize("size", [2.5, "2", True, 0, -1, None], ids=repr)
+@pytest.mark.parametrize("argument", ["multiples", "largest", "fixed"])
+def test_letters_are_given_whole_numbers(argument: str, size: Any) -> None:
+    given: Any = {argument: {"B": size}}
+    with pytest.raises(RecipeError, match=r"^cost: B=.* is no size\. Give a whole number from 1 on\.$"):
+        derive(nn.Linear(3, 4), "B 3", **given)
+
+
+@pytest.mark.parametrize("argument", ["multiples", "largest", "fixed"])
+def test_letters_come_with_their_numbers(argument: str) -> None:
+    given: Any = {argument: 8}
+    with pytest.raises(RecipeError, match=rf"^cost: {argument} is 8, expected letters with sizes, such as "):
+        derive(nn.Linear(3, 4), "B 3", **given)
+
+
+def test_letters_may_be_given_numbers_of_numpy() -> None:
+    eights: Any = numpy.int64(8)
+    cost = derive(lambda D: nn.Linear(D, D, bias=False), "B D", multiples={"D": eights})
+    assert cost.multiples == {"D": 8}

@@ -13,6 +13,7 @@ from torch import nn
 from porism.costing.cost import Cost
 from porism.costing.counting.conventions import DEFAULT_CONVENTIONS, Conventions
 from porism.costing.derive import Input, derive
+from porism.costing.given_numbers import whole_sizes
 from porism.costing.subject import CostSubject
 from porism.errors import Advice, MissingExtra, PorismError, RecipeError, nearest
 from porism.runs.recipe import Recipe
@@ -108,7 +109,8 @@ def cost_of(
     outputs: str | int | Sequence[str | int] | None = None,
 ) -> Cost:
     """The cost of what a name stands for, under that name and with the sizes that go without saying."""
-    multiples, largest = {**named.multiples, **(multiples or {})}, {**named.largest, **(largest or {})}
+    multiples = {**named.multiples, **whole_sizes("multiples", multiples)}
+    largest = {**named.largest, **whole_sizes("largest", largest)}
     as_it_runs = not kwargs and dtype is None and device == "cpu" and training is None and outputs is None
     if named.recipe is not None and as_it_runs:
         subject = replace(named, multiples=multiples, largest=largest)

@@ -1,6 +1,5 @@
 """The largest size of a letter within a budget: searched by formula, then by counts where the code goes another way."""
 
-import math
 from collections.abc import Callable, Mapping
 from functools import cache
 
@@ -8,7 +7,7 @@ from porism.costing.fitting.survey import extrapolate
 from porism.costing.predicting.crossover import largest
 from porism.costing.quantity import FIRMEST, Quantity
 from porism.costing.reading import TOO_LONG
-from porism.errors import CostError, RecipeError
+from porism.errors import CostError
 
 
 def largest_within(
@@ -28,8 +27,6 @@ def largest_within(
     least: the smallest size at which it is confirmed.
     refusal: how the error begins that a budget is exceeded from the first size on.
     """
-    if math.isnan(budget):
-        raise RecipeError("cost: the budget is nan, expected a number.")
     value = cache(value)  # the answer and the size after it are evaluated twice, and a count takes seconds
     counted: dict[int, float] = {}
 

@@ -1,7 +1,6 @@
 """Cost, what `porism.cost` returns: formulas, their numbers with labels, and what follows from them."""
 
 import math
-import operator
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from porism.costing.counting.staging import quietly
 from porism.costing.counting.target import NEEDS_NUMBERS, dtype_of, first_line, known_device
 from porism.costing.fitting.basis import symbol
 from porism.costing.formulas import CostFormulas
+from porism.costing.given_numbers import check_budget, whole_size
 from porism.costing.module_row import KINDS, ModuleRow
 from porism.costing.predicting.available import within_memory
 from porism.costing.predicting.crossover import Crossover, compared
@@ -26,7 +26,7 @@ from porism.costing.predicting.memory import Memory, bytes_of, check_optimizer, 
 from porism.costing.quantity import FIRMEST, Quantity
 from porism.costing.reading import CostReading
 from porism.costing.table import FoldedRow, TableRow, cut, folded, html_table, terminal_table, unfolded
-from porism.errors import CostError, PorismError, RecipeError, ShapeError
+from porism.errors import CostError, PorismError, RecipeError, ShapeError, shown
 
 if TYPE_CHECKING:
     from porism.costing.predicting.memory import Fit
@@ -139,11 +139,12 @@ class Cost(CostFormulas):
         there is no formula, every size on the way is counted.
         """
         operations = {"flops": flops, "backward_flops": backward_flops, "activation_bytes": activation_bytes}
-        budgets = {**operations, "memory": None if memory is None else bytes_of(memory), "seconds": seconds}
+        budgets = {**operations, "memory": memory, "seconds": seconds}
         given_budgets = {kind: budget for kind, budget in budgets.items() if budget is not None}
         if len(given_budgets) != 1:
             raise RecipeError(f"cost: solve takes one budget, got {', '.join(given_budgets) or 'none'}. {_BUDGETS}")
         ((kind, budget),) = given_budgets.items()
+        budget = bytes_of(budget) if kind == "memory" else check_budget("budget", budget)
         if letter not in self.letters:
             raise self._no_letter(letter, self.letters)
         given = self.complete_sizes(sizes, left_out=letter)
@@ -205,21 +206,13 @@ class Cost(CostFormulas):
         Letters on both sides alike need no size. The size found and the one before are counted where that does not take
         long; `.size` says how it is known.
         """
-        if not isinstance(other, Cost):
-            raise RecipeError(f"cost: Cost.crossover got {other!r}, expected what porism.cost returns.")
-        for one in (self, other):
-            if letter in one.fixed:
-                raise RecipeError(
-                    f"cost: {letter} is {one.fixed[letter]} in the formulas of {one.name}, so that nothing is compared "
-                    f"along it. Letters of {one.name}: {', '.join(one.letters) or 'none'}."
-                )
-        known = tuple(dict.fromkeys((*self.letters, *other.letters)))
+        known = self._letters_to_compare_along(other, letter)
         if unknown := [name for name in sizes if name not in known]:
             raise RecipeError(
                 f"cost: neither {self.name} nor {other.name} has a letter {unknown[0]} to set. "
                 f"Letters: {', '.join(known)}."
             )
-        given = {name: _whole(name, size) for name, size in sizes.items()}
+        given = {name: whole_size(name, size) for name, size in sizes.items()}
         numbers = {symbol(name): size for name, size in given.items()}
         return compared(
             (self.name, other.name),
@@ -232,10 +225,30 @@ class Cost(CostFormulas):
 
     def crossovers(self, other: "Cost", letter: str, **sizes: SupportsIndex) -> list[Crossover]:
         """The same for every kind of cost in which either depends on the letter."""
+        self._letters_to_compare_along(other, letter)
         kinds = [
             kind for kind in KINDS if any(symbol(letter) in one.formula(kind).free_symbols for one in (self, other))
         ]
         return [self.crossover(other, letter, kind=kind, **sizes) for kind in kinds]
+
+    def _letters_to_compare_along(self, other: "Cost", letter: str) -> tuple[str, ...]:
+        """The letters of both, among which one must be to go along."""
+        if not isinstance(other, Cost):
+            raise RecipeError(f"cost: Cost.crossover got {other!r}, expected what porism.cost returns.")
+        known = tuple(dict.fromkeys((*self.letters, *other.letters)))
+        for one in (self, other):
+            if isinstance(letter, str) and letter in one.fixed:
+                raise RecipeError(
+                    f"cost: {letter} is {one.fixed[letter]} in the formulas of {one.name}, so that nothing is compared "
+                    f"along it. Letters of {one.name}: {', '.join(one.letters) or 'none'}."
+                )
+        if letter not in known:
+            called = letter if isinstance(letter, str) and letter.isidentifier() else shown(letter)
+            raise RecipeError(
+                f"cost: neither {self.name} nor {other.name} depends on {called}. "
+                f"Name a letter to go along from {', '.join(known) or 'none'}."
+            )
+        return known
 
     def _confirm_change(
         self,
@@ -464,7 +477,7 @@ class Cost(CostFormulas):
         for letter, size in sizes.items():
             if letter not in expected:
                 raise self._no_letter(letter, expected)
-            given[letter] = _whole(letter, size)
+            given[letter] = whole_size(letter, size)
             if given[letter] % self.multiples.get(letter, 1):
                 raise RecipeError(
                     f"cost: {letter}={size} is no multiple of {self.multiples[letter]}, as was requested."
@@ -482,17 +495,6 @@ class Cost(CostFormulas):
 
 _BUDGETS = "Give flops, backward_flops, activation_bytes, memory or seconds."
 _MEMORY_TALLIES = ("parameter_bytes", "gradient_bytes", "trained_tensors")
-
-
-def _whole(letter: str, size: Any) -> int:
-    """A size as an int; numpy's whole numbers and quantities are sizes too."""
-    try:
-        number = operator.index(size)
-    except TypeError:
-        number = 0
-    if isinstance(size, bool) or number < 1:
-        raise RecipeError(f"cost: {letter}={size!r} is no size. Give a whole number from 1 on.")
-    return number
 
 
 def _with_old_names(by_kind: Mapping[str, Any]) -> dict[str, Any]:

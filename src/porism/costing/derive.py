@@ -17,6 +17,7 @@ from porism.costing.fitting.basis import symbol
 from porism.costing.fitting.challenge import challenge, constants_of
 from porism.costing.fitting.interpolate import Fitted, interpolate
 from porism.costing.fitting.samples import Limits, Sizes
+from porism.costing.given_numbers import whole_sizes
 from porism.costing.module_row import TALLIES, UNSEEN, ModuleRow
 from porism.errors import PorismError, RecipeError, ShapeError
 
@@ -50,8 +51,8 @@ def derive(
     See `porism.cost`, which takes the names of layers and recipes too. `fixed` are letters that stay numbers.
     """
     counted = Target(target, inputs, kwargs, dtype, device, training, outputs)
-    limits = Limits(multiples or {}, largest or {})
-    given = dict(fixed or {})
+    limits = Limits(whole_sizes("multiples", multiples), whole_sizes("largest", largest))
+    given = whole_sizes("fixed", fixed)
     for purpose, limited in (("take multiples of", limits.step), ("limit", limits.largest), ("fix", given)):
         if unknown := [letter for letter in limited if letter not in counted.letters]:
             raise RecipeError(

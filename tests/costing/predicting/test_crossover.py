@@ -103,3 +103,14 @@ def test_a_mistake_is_one_clear_line(
 ) -> None:
     with pytest.raises(RecipeError, match=message):
         attention.crossover(product, along, kind="flops", **letters)
+
+
+@pytest.mark.parametrize("along", ["Q", "", 3, None, [], "b"], ids=repr)
+def test_a_letter_of_neither_is_refused_one_kind_at_a_time_and_all_at_once(
+    attention: Cost, product: Cost, along: Any
+) -> None:
+    told = r" depends on ('|Q|3|None|\[\]|b).*\. Name a letter to go along from B, T, D\.$"
+    with pytest.raises(RecipeError, match=told):
+        attention.crossover(product, along, D=64)
+    with pytest.raises(RecipeError, match=told):
+        attention.crossovers(product, along, D=64)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from sympy import Expr, nextprime
 
+from porism.costing.given_numbers import whole_sizes
 from porism.errors import RecipeError
 
 Sizes = dict[str, int]
@@ -125,9 +126,8 @@ class Limits:
     largest: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for letter, size in (*self.step.items(), *self.largest.items()):
-            if size < 1:
-                raise RecipeError(f"cost: {letter}={size} is no size. Give a whole number from 1 on.")
+        object.__setattr__(self, "step", whole_sizes("multiples", self.step))
+        object.__setattr__(self, "largest", whole_sizes("largest", self.largest))
         for letter, size in self.largest.items():
             least = FEWEST_SIZES * self.step_of(letter)
             if size < least:

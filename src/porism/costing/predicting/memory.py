@@ -19,8 +19,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from porism.costing.alphabet import factored
 from porism.costing.counting.live import LiveBytes
 from porism.costing.counting.outputs import Outputs, tensors_of
+from porism.costing.given_numbers import check_budget
 from porism.costing.quantity import Quantity
-from porism.errors import CostError, DeviceError, RecipeError
+from porism.errors import CostError, DeviceError, RecipeError, shown
 
 Bytes = TypeVar("Bytes")
 
@@ -64,18 +65,19 @@ def bytes_of(available: float | str | torch.device) -> int:
     >>> bytes_of(24e9), bytes_of("24GB"), bytes_of("80 GiB")
     (24000000000, 24000000000, 85899345920)
     """
-    if isinstance(available, int | float):
-        return int(available)
+    if not isinstance(available, str | torch.device):
+        return int(check_budget("memory", available))
     if isinstance(available, str):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", available.strip(), re.IGNORECASE)
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(i?)B?", available.strip(), re.IGNORECASE)
         if found:
             number, prefix, binary = found.groups()
-            return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix.upper() or " "))
+            unit = (1024 if binary else 1000) ** " KMGT".index(prefix.upper() or " ")
+            return int(check_budget(f"memory of {shown(available)}", float(number) * unit))
     try:
         device = torch.device(available)
     except RuntimeError:
         raise CostError(
-            f"cost: {available!r} is neither bytes nor a device. Write for instance 24GB or cuda."
+            f"cost: {shown(available)} is neither bytes nor a device. Write for instance 24GB or cuda."
         ) from None
     if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
         raise DeviceError(f"cost: device {available} is not there to fit into. Write its memory, for instance 24GB.")
