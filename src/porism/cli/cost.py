@@ -8,7 +8,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from porism.cli.options import Json, optional
 from porism.cli.output import print_json, tell
-from porism.errors import PorismError, RecipeError
+from porism.errors import PorismError, RecipeError, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,6 +116,16 @@ class CostCommand:
             raise RecipeError(
                 f"cost: {asked} is about one target at its sizes, and {other} came. Leave one of them out."
             )
+        if self.device != _default("device") and not self.measure:
+            raise RecipeError(
+                f"cost: --device {self.device} says where to measure, and nothing is measured. Add --measure, or leave "
+                "--device out."
+            )
+        if self.along != _default("along") and not self.against:
+            raise RecipeError(
+                f"cost: --along {self.along} goes along a comparison, and there is none. Add --against OTHER, or leave "
+                "--along out."
+            )
         _sizes("--multiples", self.multiples)
         return _sizes("--at", self.at)
 
@@ -137,7 +147,7 @@ class CostCommand:
             return bytes_of(self.memory)
         except PorismError:
             raise RecipeError(
-                f"cost: --memory takes bytes, got {self.memory!r}. Write for instance 24GB or 80GiB."
+                f"cost: --memory takes bytes, got {shown(self.memory)}. Write for instance 24GB or 80GiB."
             ) from None
 
     def _draw(self, target: "NamedTarget", sizes: dict[str, int], console: "Console") -> int:
@@ -241,11 +251,22 @@ class CostCommand:
         return [crossover.to_json() for crossover in crossovers]
 
 
+def _default(option: str) -> Any:
+    return CostCommand.__dataclass_fields__[option].default
+
+
 def _sizes(flag: str, text: str) -> dict[str, int]:
-    sizes = {}
+    sizes: dict[str, int] = {}
     for part in filter(None, text.split(",")):
-        letter, equals, size = part.partition("=")
-        if not equals or not size.strip().isdigit():
-            raise RecipeError(f"cost: {flag} takes letters with sizes, got {part!r}. Write for instance B=32,T=100.")
-        sizes[letter.strip()] = int(size)
+        letter, equals, size = (word.strip() for word in part.partition("="))
+        if not (letter and equals and size.isdecimal() and len(size) <= MOST_DIGITS):
+            raise RecipeError(f"cost: {flag} takes letters with sizes, got {shown(part)}. {AN_EXAMPLE}")
+        if letter in sizes:
+            raise RecipeError(f"cost: {flag} names {letter} twice, {sizes[letter]} and {size}. Give one of them.")
+        sizes[letter] = int(size)
     return sizes
+
+
+MOST_DIGITS = 18
+"""Of a size: what torch counts in has 64 bits."""
+AN_EXAMPLE = "Write for instance B=32,T=100."
