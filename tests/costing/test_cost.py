@@ -127,6 +127,8 @@ def test_whole_numbers_of_numpy_and_quantities_are_sizes(linear: Cost) -> None:
     size: Any = 1.5
     with pytest.raises(RecipeError, match=r"B=1\.5 is no size"):
         linear.at(B=size)
+    with pytest.raises(RecipeError, match=r"B=a number of more than 300 digits is no size"):
+        linear.at(B=10**5000)
 
 
 def test_one_budget_at_a_time(linear: Cost) -> None:
@@ -134,8 +136,10 @@ def test_one_budget_at_a_time(linear: Cost) -> None:
         linear.solve("B")
     with pytest.raises(RecipeError, match="solve takes one budget, got flops, memory"):
         linear.solve("B", flops=1, memory="1GB")
-    with pytest.raises(RecipeError, match="Linear has no letter T to set. Letters: B."):
-        linear.solve("T", flops=1e9)
+    no_letter: Any = []
+    for letter in ("T", no_letter):
+        with pytest.raises(RecipeError, match=r"Linear has no letter (T|\[\]) to set. Letters: B."):
+            linear.solve(letter, flops=1e9)
 
 
 def test_budgets_of_every_kind(linear: Cost) -> None:
@@ -352,7 +356,8 @@ def test_a_text_is_a_budget_of_memory_only(linear: Cost) -> None:
 
 
 def test_numbers_of_every_kind_are_budgets(linear: Cost) -> None:
-    for budget in (10**6, numpy.int64(10**6), numpy.float32(1e6), Fraction(10**6), Quantity(10**6)):
+    budgets: list[Any] = [10**6, numpy.int64(10**6), numpy.float32(1e6), Fraction(10**6), Quantity(10**6)]
+    for budget in budgets:
         assert linear.solve("B", flops=budget) == 781
         assert linear.fits(budget, B=8).available == 10**6
 
@@ -370,6 +375,12 @@ def test_letters_come_with_their_numbers(argument: str) -> None:
     given: Any = {argument: 8}
     with pytest.raises(RecipeError, match=rf"^cost: {argument} is 8, expected letters with sizes, such as "):
         derive(nn.Linear(3, 4), "B 3", **given)
+
+
+@pytest.mark.parametrize(("letter", "step"), [("B", 10**30), ("D", 8)])
+def test_a_letter_is_not_fixed_at_what_is_no_multiple(letter: str, step: int) -> None:
+    with pytest.raises(RecipeError, match=f"Linear runs at {letter}=3, and at no multiple of {step} that was tried"):
+        derive(nn.Linear(3, 4), "B D", multiples={letter: step})
 
 
 def test_letters_may_be_given_numbers_of_numpy() -> None:

@@ -487,7 +487,9 @@ class Cost(CostFormulas):
         return {letter: given[letter] for letter in expected}
 
     def _no_letter(self, letter: str, letters: Sequence[str]) -> RecipeError:
-        fixed = f" {letter} is fixed at {self.fixed[letter]}." if letter in self.fixed else ""
+        fixed = (
+            f" {letter} is fixed at {self.fixed[letter]}." if isinstance(letter, str) and letter in self.fixed else ""
+        )
         return RecipeError(
             f"cost: {self.name} has no letter {letter} to set.{fixed} Letters: {', '.join(letters) or 'none'}."
         )

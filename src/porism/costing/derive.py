@@ -142,11 +142,22 @@ def find_fixed(target: Target, limits: Limits, given: dict[str, int]) -> dict[st
     )
     for fixed in itertools.islice(attempts, MOST_ATTEMPTS):
         if target.refusal({**first, **fixed}) is None:
+            _refuse_no_multiple(target, fixed, limits)
             return fixed
     # Fake tensors refuse a few things that real ones allow.
     if target.try_numbers(first, refusal):
         return {}
     raise _never(target, first)
+
+
+def _refuse_no_multiple(target: Target, fixed: Mapping[str, int], limits: Limits) -> None:
+    """Refuse to count at a size that is not one of those that were requested."""
+    for letter, size in fixed.items():
+        if size % limits.step_of(letter):
+            raise RecipeError(
+                f"cost: {target.name} runs at {letter}={size}, and at no multiple of {limits.step_of(letter)} that was "
+                f"tried. Choose another number for {letter} in multiples, or leave it out."
+            )
 
 
 def _advice(target: Target, cause: BaseException) -> str:

@@ -23,7 +23,7 @@ def whole_size(letter: str, size: Any) -> int:
         number = operator.index(size)
     except TypeError:
         number = 0
-    if isinstance(size, bool) or number < 1:
+    if isinstance(size, bool) or not 1 <= number < LARGEST:
         raise RecipeError(f"cost: {letter}={_written(size)} is no size. Give a whole number from 1 on.")
     return number
 
@@ -50,12 +50,12 @@ def check_budget(what: str, budget: Any) -> int | float:
     if isinstance(budget, Real | Decimal | Quantity) and not isinstance(budget, bool):
         with suppress(OverflowError):
             number = int(budget) if isinstance(budget, Integral) else float(budget)
-    if not 0 < number < LARGEST_BUDGET:
+    if not 0 < number < LARGEST:
         raise RecipeError(f"cost: the {what} is {_written(budget)}, expected a finite number above 0.")
     return number
 
 
-LARGEST_BUDGET = 1e300
+LARGEST = 1e300
 """So far a float goes, with room to compute."""
 
 
