@@ -2,13 +2,14 @@
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.api.conftest import Data, best_bits
-from torch import nn
+from torch import Tensor, nn
 
 import porism
 from porism.api.workers import thread_share
@@ -34,6 +35,14 @@ def dies(info: Any) -> nn.Module:
     if os.environ.get(DIES):
         os._exit(7)
     return large(info)
+
+
+class Leaves(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        sys.exit(0)
 
 
 def counts_baselines(info: Any) -> nn.Module:
@@ -88,6 +97,16 @@ def test_a_process_that_dies_is_named_and_the_others_finish_with_the_same_bits(
     assert json.loads((tmp_path / "c/one/metrics.json").read_text())["trainings_at_a_time"] == 2
     assert "trainings_at_a_time" not in (tmp_path / "c/other/metrics.json").read_text()
     assert "The times of 1 of 2 runs were measured with 2 trainings at a time" in str(found)
+
+
+def test_a_model_that_calls_sys_exit_is_told_and_its_process_goes_on(points: Data, tmp_path: Path) -> None:
+    models: dict[str, Any] = {"leaves": Leaves, "one": small, "again": small}
+    with pytest.raises(PorismError) as raised:
+        porism.compare(models, data=points, out=tmp_path / "c", epochs=1, workers=2, progress=False, **FIXED)
+    assert str(raised.value) == (
+        "leaves: it runs code of yours: it calls sys.exit(0), which would end porism without a word. Leave that out. "
+        "2 of 3 trainings are done, and kept."
+    )
 
 
 @pytest.mark.sweep(0)

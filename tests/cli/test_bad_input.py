@@ -129,6 +129,8 @@ MISTAKES = [
     ("check claims --kept nowhere", "nowhere: there is no such folder. Give --kept a folder of kept results."),
     ("check claims --kept one.txt", "one.txt: there is no such folder."),
     ("train images --model broken.py:Net", "broken.py cannot be run: NameError: name 'Claim' is not defined."),
+    ("train images --model :Net", ":Net names nothing of a file or a module. Write file.py:Name, or package.module:N"),
+    ("train images --model number.py:", "number.py: names nothing of a file or a module. Write file.py:Name"),
     ("train images --model number.py:CLAIMS", "model is int, expected a torch.nn.Module or a function"),
     ("train images --model nowhere.py:Net", "nowhere.py is not there. Write file.py:Name, or package.module:Name"),
     ("check claims --ledger broken.py", "broken.py: cannot be run: NameError"),

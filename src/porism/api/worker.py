@@ -20,6 +20,7 @@ from porism.errors import Interrupted, PorismError, RecipeError
 from porism.training.baselines import baselines_shared_in
 from porism.training.interrupt import ask_to_stop, signals_interrupt
 from porism.training.loop import Training
+from porism.training.own_code import why_not
 from porism.training.progress import Progress, ProgressGroup, TensorBoardProgress
 
 OFTEN = 0.2
@@ -96,6 +97,8 @@ def main() -> int:
                     send("done", outcome.result, outcome.diverged)
                 except PorismError as error:
                     send("failed", error)
+                except SystemExit as leaving:  # code of the user's, in a pass of a model
+                    send("failed", PorismError(f"it runs code of yours: {why_not(leaving)}"))
     except KeyboardInterrupt:
         return Interrupted.exit_code
     return 0

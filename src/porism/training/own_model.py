@@ -119,8 +119,10 @@ _FORMS = "Write file.py:Name, or package.module:Name of something that is instal
 def imported(reference: str) -> Any:
     """What `package.module:name` or `file.py:name` stands for."""
     place, _, name = reference.rpartition(":")
+    if not (place and name):
+        raise PorismError(f"{reference} names nothing of a file or a module. {_FORMS}")
     try:
-        found: Any = module_at(place) if place else None
+        found: Any = module_at(place)
         for part in name.split("."):
             found = getattr(found, part)
     except FileNotFoundError as error:
