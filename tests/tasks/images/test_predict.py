@@ -95,6 +95,7 @@ def test_a_completed_picture_is_written_when_asked(digits_task: Make, tmp_path: 
         ("pooled", {"rows": 3}, "classifying an image has no option 'rows'. It takes none."),
         ("complete", {"row": 3}, "completing an image has no option 'row'. Did you mean rows?"),
         ("complete", {"rows": "x"}, "rows takes a whole number, got 'x'"),
+        ("complete", {"seed": -1}, "--seed takes a whole number from 0 to 4294967295, got -1."),
         ("complete", {"rows": 9}, "rows is 9, expected 0 to 8"),
     ],
 )
