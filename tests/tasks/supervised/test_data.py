@@ -80,7 +80,22 @@ def test_names_of_classes_come_from_the_table(tmp_path: Path) -> None:
         ("1,2,a\n1,b,a\n", "line 2: '1,b,a', expected 2 numbers and a target"),
         ("1,2,a\n1,a\n", "line 2: '1,a', expected 2 numbers and a target"),
         ("1,2,a\n1,nan,a\n", "line 2"),
-        ("a\nb\n", "expected 1 numbers and a target"),
+        ("a\nb\n", "line 1: 'a', expected 1 number and a target"),
+        ("?,1,0\n1,2,0\n", "line 1: '?,1,0', expected 2 numbers and a target"),
+        ("?,NA,0\n1,2,0\n", "line 1: '?,NA,0', expected 2 numbers and a target"),
+        ("nan,x,0\n1,2,0\n", "line 1: 'nan,x,0', expected 2 numbers and a target"),
+        ("1,0\n2,1\n3,\n", "line 3: no target in the last column"),
+        ("x,y\n1,0\n\n2, \n", "line 4: no target in the last column"),
+        ("1,a\n2,b\n3,nan\n", "line 3: target 'nan', expected a finite number or a word"),
+        ("1,0\n2,1\n3,1e400\n", "line 3: target '1e400', expected a finite number or a word"),
+        ("1,0\n2,1\n3,NA\n", "line 3: target 'NA' is a word, and 2 of 3 targets are numbers"),
+        ("1,1\n2,2\n3,a\n", "line 3: target 'a' is a word, and 2 of 3 targets are numbers"),
+        ("1,a\n2,2\n3,b\n", "line 2: target '2' is a number, and 2 of 3 targets are words"),
+        ("1,0\n2,99999999999999999999\n3,1\n", "line 2: class '99999999999999999999', expected a whole number"),
+        ("1,0\n2,9223372036854775808\n3,1\n", "line 2: class '9223372036854775808', expected a whole number"),
+        ("1;2;0\n1;x;0\n", "line 2: '1;x;0', expected 2 numbers and a target"),
+        ("1,5;a\n2,5;b\n", "line 1: '1,5;a', expected 1 number and a target. Write numbers with a point, such as 1.5"),
+        ("1,5;2;0\n1,5;3;0\n", "expected 2 numbers and a target. Write numbers with a point, such as 1.5"),
     ],
 )
 def test_a_bad_row_is_named_by_its_line(content: str, words: str, tmp_path: Path) -> None:
@@ -90,6 +105,51 @@ def test_a_bad_row_is_named_by_its_line(content: str, words: str, tmp_path: Path
         load_data(str(path), MLP)
     assert words in str(raised.value)
     assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("target", ["", "nan", "1e400", "NA"])
+def test_a_number_to_learn_that_is_none_is_named_by_its_line(target: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("".join(f"{n},{n / 2}\n" for n in range(9)) + f"9,{target}\n")
+    with pytest.raises(DataError, match="line 10: "):
+        load_data(str(path), with_fields(MLP, {"loss": "mse"}))
+
+
+def test_targets_beyond_whole_numbers_of_64_bits_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("".join(f"{n},{n}{'0' * 20}\n" for n in range(9)))
+    targets = load_data(str(path), with_fields(MLP, {"loss": "mse"})).splits["train"].batch(torch.arange(3))[-1]
+    assert targets.is_floating_point()
+    assert targets.isfinite().all()
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("header", [True, False])
+def test_tables_are_separated_as_their_first_row_is(separator: str, header: bool, tmp_path: Path) -> None:
+    rows = [f"{n},{n + 0.5},{n % 2}" for n in range(20)]
+    found = []
+    for name, used in (("commas.csv", ","), ("others.csv", separator)):
+        text = "\n".join((["height,width,kind"] if header else []) + rows).replace(",", used)
+        (tmp_path / name).write_text(text)
+        found.append(load_data(str(tmp_path / name), MLP).fingerprint())
+    assert found[0] == found[1]
+
+
+def test_semicolons_in_a_class_separate_nothing(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("".join(f"{n},{'a;b;c' if n % 2 else 'd;e;f'}\n" for n in range(20)))
+    assert load_data(str(tmp_path / "data.csv"), MLP).classes == ("a;b;c", "d;e;f")
+
+
+def test_a_run_says_that_it_has_read_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{n},{n % 2}\n" for n in range(20))
+    for name, header in (("with", "height,kind\n"), ("without", "")):
+        data = tmp_path / f"{name}.csv"
+        data.write_text(header + rows)
+        run = porism.train("supervised", "linear", data=data, epochs=1, out=tmp_path / name, progress=True)
+        facts = json.loads((run.path / "metrics.json").read_text())["facts"]
+        told = " ".join(capsys.readouterr().err.split())
+        assert facts.get("header") == ("height, kind" if header else None)
+        assert ("the first row is read as a header, and not as an example: height, kind" in told) == bool(header)
 
 
 def test_classes_of_text_have_one_number_in_all_splits() -> None:

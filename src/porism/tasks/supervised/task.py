@@ -246,6 +246,10 @@ class Supervised(Task):
         sizes = ", ".join(f"{len(examples)} {split}" for split, examples in self.data.splits.items())
         return {"examples": sizes, **self.data.facts}
 
+    def notes(self) -> Sequence[str]:
+        header = self.data.facts.get("header")
+        return [] if header is None else [f"the first row is read as a header, and not as an example: {header}"]
+
     def cost(self) -> Terms:
         return model_cost(self.recipe)
 

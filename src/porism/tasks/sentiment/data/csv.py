@@ -13,12 +13,12 @@ from typing import IO, NamedTuple
 from porism.errors import DataError, advise, fields, nearest, one_line, shown
 from porism.tasks.blocks.download import COMPRESSED, check_unpacked, open_content, readable
 from porism.tasks.blocks.memory import check_fits
+from porism.tasks.blocks.tables import most_frequent_separator
 from porism.tasks.blocks.texts import decoded
 from porism.tasks.sentiment.data.reviews import CLASS_OF_SCORE, Review
 
 TEXT_COLUMNS = ("text", "content", "review", "review_text", "review_body", "body", "comment", "sentence", "message")
 SCORE_COLUMNS = ("score", "rating", "stars", "star_rating", "review_rating", "overall")
-SEPARATORS = (",", "\t", ";")
 TABLES = {".csv": None, ".tsv": "\t", ".tab": "\t"}
 """How a file of this name is separated; None for whatever its header shows."""
 LONGEST_LINE = 2**20
@@ -51,7 +51,7 @@ def read_reviews(
     with open_content(path) as file:
         lines = _Lines(file, path, longest_line)
         header_line = next(lines, "")
-        separator = TABLES.get(_kind(path)) or max(SEPARATORS, key=header_line.count)
+        separator = TABLES.get(_kind(path)) or most_frequent_separator(header_line)
         rows = _rows(path, lines, header_line, separator)
         header = next(rows, (1, []))[1]
         if not any(header):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from porism.errors import Advice, DataError, nearest
+from porism.errors import Advice, DataError, nearest, shown
 from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.held_out import split_positions
 from porism.tasks.blocks.in_memory import (
@@ -66,12 +66,14 @@ def load_data(source: str | None, recipe: SupervisedRecipe) -> SupervisedData:
     path = Path(source).expanduser()
     if not path.exists():
         raise DataError(f"{source}: no such file, and no data of that name. {nearest(source, list(CATALOGUE))}")
-    examples = read_examples(path)
+    examples, header = read_examples(path, of_classes=recipe.loss == "cross_entropy")
     try:
-        return split_up(examples, recipe)
+        found = split_up(examples, recipe)
     except DataError as error:
         # The same message serves data in memory, which has no name of its own.
         raise DataError(f"{path}: {error.problem.removeprefix('data: ')}", error.advice) from error
+    columns = ", ".join(shown(name)[1:-1] for name in header)
+    return replace(found, facts={**found.facts, "header": columns}) if header else found
 
 
 def own_data(data: Any, recipe: SupervisedRecipe) -> SupervisedData:
