@@ -249,6 +249,38 @@ def test_a_model_may_have_its_own_loss(points: Data, tmp_path: Path) -> None:
     assert set(run.metrics["test"]) == {"loss"}
 
 
+def lazy() -> nn.Module:
+    return nn.Sequential(nn.LazyLinear(5), nn.LazyBatchNorm1d(), nn.Dropout(0.5), nn.LazyLinear(3))
+
+
+@pytest.mark.parametrize("model", [lazy, nn.LazyLinear(3)], ids=["a function", "a module"])
+def test_lazy_modules_take_their_sizes_from_the_data(model: Any, points: Data, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"model": model, "epochs": 4}
+    whole = fit("supervised", points, tmp_path / "whole", **given)
+    fit("supervised", points, tmp_path / "run", **{**given, "epochs": 2})
+    assert best_bits(fit("supervised", points, tmp_path / "run", **given, resume=True).path) == best_bits(whole.path)
+    bare = porism.load(whole.path, model=model)
+    assert bare.predict(points[0][:3]) == whole.predict(points[0][:3])
+    told = json.loads((whole.path / "metrics.json").read_text())
+    parameters = 15 if model is not lazy else 25 + 10 + 18
+    assert told["parameters"] == told["cost"]["parameters"]["value"] == parameters
+    assert str(bare.cost.parameters) == str(parameters)
+
+
+def test_a_lazy_module_that_takes_no_part_is_refused(points: Data, tmp_path: Path) -> None:
+    class Unused(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = nn.Linear(4, 3), nn.LazyLinear(3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.used(x)
+
+    with pytest.raises(RecipeError, match=r"unused\.weight of the model has no shape after a batch"):
+        fit(Unused(), points, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 class Wrong(NamedTuple):
     error: type[PorismError]
     words: str

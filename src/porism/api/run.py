@@ -135,7 +135,7 @@ class Run:
         """What the model costs, as formulas: see `porism.cost`. Of a recipe with its loss, of your own module alone."""
         with python_words():
             if self._folder.facts.model is not None:
-                return own_cost(self._answering_task)
+                return own_cost(self._answering_task, self.model)
             return recipe_cost(self.recipe, self._answering_task.cost_subject())
 
     @cached_property

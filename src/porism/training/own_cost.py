@@ -1,5 +1,6 @@
 """What a model of the user's own costs, by `porism.cost` from its code."""
 
+from copy import deepcopy
 from typing import Any
 
 from torch import nn
@@ -8,15 +9,18 @@ from porism.costing.cost import Cost
 from porism.costing.derive import derive
 from porism.costing.quantity import Quantity
 from porism.errors import CostError
-from porism.training.task import Task
+from porism.training.task import Task, parameters_without_shape
 
 FIRM = ("by formula", "counted", "extrapolated")
 """Labels of a quantity that is one number."""
 
 
-def own_cost(task: Task) -> Cost:
-    """Formulas of a fresh copy of the model, in the letters of the task's inputs."""
-    return derive(_module(task), *task.own_inputs().inputs, training=False)
+def own_cost(task: Task, trained: nn.Module | None = None) -> Cost:
+    """Formulas of a fresh copy of the model, in the letters of the task's inputs.
+
+    trained: the trained module, whose lazy modules have their shapes; needed for these where the task has no data.
+    """
+    return derive(_module(task, trained), *task.own_inputs().inputs, training=False)
 
 
 def own_cost_table(task: Task) -> dict[str, Any]:
@@ -47,8 +51,11 @@ def _row(cost: Cost, kind: str, quantity: Quantity, sizes: dict[str, Any], units
     return {"formula": formula, "value": number, "sizes": dict(sorted(sizes.items())), "units": units, "terms": {}}
 
 
-def _module(task: Task) -> nn.Module:
+def _module(task: Task, trained: nn.Module | None = None) -> nn.Module:
     own = task.user_objects.model
     if own is None:
         raise CostError(f"{task.name}: no model of your own was given.")
-    return own.build(task.data_info())
+    module = own.build(task.data_info())
+    if not parameters_without_shape(module):
+        return module
+    return task.own_module(task.new_model()) if trained is None else deepcopy(trained).cpu()

@@ -86,6 +86,7 @@ def try_one_step(task: Task, device: torch.device, seed: int) -> None:
     torch.manual_seed(seed)
     model = task.new_model().to(device).train()
     batch = tuple(x.to(device) for x in task.batches(1, seed)[0])
+    task.check_own_model(model, batch)
     loss, _ = task.loss(model, batch, {name: x.to(device) for name, x in task.start(model).items()})
     if not loss.requires_grad:
         raise TrainingError("the loss does not depend on any parameter of the model that requires a gradient.")
@@ -177,9 +178,9 @@ def restore_task(kind: type[Task], run: RunFolder, saved: Checkpoint, user_objec
 
 def trained_model(task: Task, saved: Checkpoint, device: torch.device) -> nn.Module:
     """A model with a checkpoint's parameters, ready to answer."""
-    model = task.new_model().to(device)
+    model = task.model_without_data()
     checkpoint.load_model(model, saved)
-    return model.eval()
+    return model.to(device).eval()
 
 
 def complete(training: Training, progress: Progress | None = None, checkpoint_every: float = 60.0) -> dict[str, Any]:

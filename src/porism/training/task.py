@@ -5,7 +5,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
+import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from porism.costing.subject import CostSubject
 from porism.costing.terms import Terms
@@ -104,6 +106,11 @@ def part_of(x: Tensor, dim: int, rank: int, size: int) -> Tensor:
     return x if x.shape[dim] < size else x.tensor_split(size, dim)[rank].contiguous()
 
 
+def parameters_without_shape(model: nn.Module) -> list[str]:
+    """The names of lazy parameters and buffers, such as nn.LazyLinear has until its first input."""
+    return [name for name, x in [*model.named_parameters(), *model.named_buffers()] if is_lazy(x)]
+
+
 class Task(ABC):
     """One task on one set of data under one recipe.
 
@@ -179,9 +186,32 @@ class Task(ABC):
         return recipe
 
     def new_model(self) -> nn.Module:
-        """A fresh model: the recipe's, or a copy of the user's own."""
+        """A fresh model: the recipe's, or a copy of the user's own, lazy modules made real by the first batch."""
+        model = self.model_without_data()
+        if parameters_without_shape(model):
+            self._give_shapes(model)
+        return model
+
+    def model_without_data(self) -> nn.Module:
+        """The same with lazy modules as they are: a checkpoint gives them their shapes."""
         own = self.user_objects.model
         return self.build() if own is None else self.adapt(own.build(self.data_info()))
+
+    def _give_shapes(self, model: nn.Module) -> None:
+        """Let one batch pass, without dropout and statistics. Drawn from torch's generator, as all of a fresh model."""
+        batch = self.batches(1, 1)[0]
+        training = model.training
+        with torch.no_grad():
+            self.loss(model.eval(), batch, self.start(model))
+        model.train(training)
+        if left := parameters_without_shape(model):
+            raise RecipeError(
+                f"{left[0]} of the model has no shape after a batch, expected that every lazy module takes part where "
+                "the model answers. Give it its sizes, such as nn.Linear(4, 3) for nn.LazyLinear(3)."
+            )
+
+    def check_own_model(self, model: nn.Module, batch: Batch) -> None:  # noqa: B027  # most have nothing to check
+        """Refuse a model of the user's own whose scores would mean nothing. It may be changed: nobody trains it."""
 
     def data_info(self) -> DataInfo:
         """What a model of the user's own must know of the data."""

@@ -24,6 +24,7 @@ from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.metric import Perplexity
 from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.model.build import build
+from porism.tasks.language.model.causality import check_causal
 from porism.tasks.language.model.cost import subject
 from porism.tasks.language.model.crossing import crossing_notes
 from porism.tasks.language.model.own import OwnLanguageModel
@@ -106,6 +107,10 @@ class Language(Task):
 
     def adapt(self, module: nn.Module) -> nn.Module:
         return OwnLanguageModel(self.recipe, len(self.vocabulary), module)
+
+    def check_own_model(self, model: nn.Module, batch: Batch) -> None:
+        assert isinstance(model, OwnLanguageModel)
+        check_causal(model, batch[0])
 
     def own_module(self, model: nn.Module) -> nn.Module:
         return model.module if isinstance(model, OwnLanguageModel) else model

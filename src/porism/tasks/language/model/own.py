@@ -29,16 +29,17 @@ class OwnLanguageModel(nn.Module):
 
     def loss(self, tokens: Tensor, targets: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """Mean cross-entropy in nats."""
-        return functional.cross_entropy(self._scores(tokens).flatten(0, 1), targets.flatten()), {}
+        return functional.cross_entropy(self.scores(tokens).flatten(0, 1), targets.flatten()), {}
 
     def logits(self, tokens: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """Of each next token, given those of the carry and those before it."""
         known = torch.cat([carry["tokens"], tokens]) if carry else tokens
         # A window never holds more tokens than one that was trained on.
         seen = known[-max(self.seq_len, len(tokens)) :]
-        return self._scores(seen)[-len(tokens) :], {"tokens": known[-self.seq_len :]}
+        return self.scores(seen)[-len(tokens) :], {"tokens": known[-self.seq_len :]}
 
-    def _scores(self, tokens: Tensor) -> Tensor:
+    def scores(self, tokens: Tensor) -> Tensor:
+        """The module's logits of a window, (T, B, V)."""
         scores = self.module(tokens)
         expected = (*tokens.shape, self.vocabulary)
         if not isinstance(scores, Tensor) or tuple(scores.shape) != expected:
