@@ -13,7 +13,7 @@ from tests.house.conftest import Plant
 
 from porism.cli import main
 from porism.cli.verbs import VERBS
-from porism.tasks import TASKS
+from porism.tasks import TASKS, find
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
@@ -114,6 +114,18 @@ def test_every_command_in_the_documents_parses(repository: Path, help_of: Help) 
     assert any(words for text in pages.values() for words in commands(text, "porism"))
     complaints = {page.name: unknown_commands(text, help_of, targets) for page, text in pages.items()}
     assert {page: found for page, found in complaints.items() if found} == {}
+
+
+def test_runs_that_the_documents_lengthen_can_be_lengthened(repository: Path) -> None:
+    """By a schedule the learning rates so far came from the number of epochs."""
+    lengthened = []
+    for page in documents(repository):
+        for words in commands(page.read_text(encoding="utf-8"), "porism"):
+            if "--resume" in words and "--epochs" in words:
+                task, _, recipe = Path(words[words.index("--resume") + 1]).name.partition("-")
+                lengthened.append(find(task).recipes[recipe].lr_scheduler)
+    assert lengthened
+    assert set(lengthened) == {"constant"}
 
 
 def test_every_link_leads_to_a_file(repository: Path) -> None:
