@@ -3,10 +3,12 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -206,6 +208,19 @@ def sha256_of_file(path: Path) -> str:
     """The same of a file that is not held in memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def without_nan(content: Any) -> Any:
+    """The same with null for numbers that JSON has none for: NaN and the infinities.
+
+    >>> without_nan({"f1": float("nan"), "counts": (1, float("inf"))})
+    {'f1': None, 'counts': [1, None]}
+    """
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, Mapping):
+        return {key: without_nan(value) for key, value in content.items()}
+    return [without_nan(value) for value in content] if isinstance(content, list | tuple) else content
 
 
 def sha256_of_json(content: Any) -> str:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.api.conftest import Data, best_bits
 from torch import nn
@@ -99,6 +100,18 @@ def test_runs_are_taken_as_they_are_and_seeds_named(both: porism.Comparison, poi
     assert best_bits(found.runs[0].path) == best_bits(ours.path)
 
 
+@pytest.mark.parametrize("seeds", [np.int64(2), np.array([1, 2]), (1, np.uint8(2)), range(1, 3)])
+def test_seeds_are_whole_numbers_of_any_kind(seeds: Any, points: Data, tmp_path: Path) -> None:
+    found = porism.compare("supervised", ["linear"], data=points, seeds=seeds, out=tmp_path / "c", **OPTIONS)
+    assert [run.path.name for run in found.runs] == ["linear-seed-1", "linear-seed-2"]
+
+
+@pytest.mark.parametrize("path", [3, None])
+def test_a_path_that_is_none_is_refused(path: Any, points: Data) -> None:
+    with pytest.raises(RecipeError, match="path is a .*, expected the path of a folder"):
+        porism.load(path)
+
+
 WRONG: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("which models? Choose from mlp, linear", {"models": []}),
     "unknown": ("supervised has no recipe 'linera'. Did you mean linear?", {"models": ["linera"]}),
@@ -110,6 +123,20 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {
     "twice": ("two have the same name", {"models": ["linear", "linear"]}),
     "seeds": ("expected a number, or some that differ", {"models": ["linear"], "seeds": [1, 1]}),
     "no seeds": ("seeds takes a whole number from 1", {"models": ["linear"], "seeds": 0}),
+    "seeds of 1.5": ("or seeds such as [1, 2, 5], got 1.5", {"models": ["linear"], "seeds": 1.5}),
+    "seeds of True": ("or seeds such as [1, 2, 5], got True", {"models": ["linear"], "seeds": True}),
+    "seeds of text": ("or seeds such as [1, 2, 5], got '12'", {"models": ["linear"], "seeds": "12"}),
+    "seeds in a list": ("or seeds such as [1, 2, 5], got [1, 2.5]", {"models": ["linear"], "seeds": [1, 2.5]}),
+    "first seed": ("seed takes a whole number from 0 to 4294967295, got 1.5", {"models": ["linear"], "seed": 1.5}),
+    "workers": ("workers takes a whole number from 1 to 1024, got True", {"models": ["linear"], "workers": True}),
+    "budget": ("a budget is 'equal', None, or a dict of one of epochs", {"models": ["linear"], "budget": 3}),
+    "budget of True": ("budget epochs is True, expected a number", {"models": ["linear"], "budget": {"epochs": True}}),
+    "callbacks": ("callbacks is 3, expected a list", {"models": ["linear"], "callbacks": 3}),
+    "no models": ("models is a int, expected names, recipes", {"models": 3}),
+    "name of 1": ("1 is no name of a model", {"models": {1: "linear"}}),
+    "empty name": ("'' is no name of a model", {"models": {"": "linear"}}),
+    "dots": ("'..' is no name of a model", {"models": {"..": "linear"}}),
+    "slash": ("'a/b' is no name of a model", {"models": {"a/b": "linear"}}),
     "field": ("has no field 'epoch'", {"models": ["linear"], "epoch": 1}),
 }
 

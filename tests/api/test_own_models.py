@@ -281,6 +281,41 @@ def test_a_lazy_module_that_takes_no_part_is_refused(points: Data, tmp_path: Pat
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, torch.tensor])
+def test_whole_numbers_of_other_libraries_are_numbers(kind: Any, points: Data, tmp_path: Path) -> None:
+    run = fit("supervised", points, tmp_path / "run", seed=kind(3), threads=kind(1))
+    assert (run.seed, type(run.seed), type(porism.load(run.path).seed)) == (3, int, int)
+
+
+def test_numbers_of_numpy_set_fields(points: Data, tmp_path: Path) -> None:
+    run = fit("supervised", points, tmp_path / "run", epochs=np.int64(1), learning_rate=np.float32(0.5))
+    assert (run.recipe.epochs, run.recipe.learning_rate) == (1, 0.5)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("nan"), torch.tensor(float("nan"))])
+def test_a_metric_that_is_no_number_is_null_in_every_file(value: Any, points: Data, tmp_path: Path) -> None:
+    """JSON has no NaN. A metric may be without a value on a split, as a score of a class that is not in it."""
+    run = fit("supervised", points, tmp_path / "run", metrics={"score": lambda output, y: value})
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    files = [file for file in run.path.rglob("*") if file.suffix in (".json", ".jsonl")]
+    assert {"metrics.json", "events.jsonl", "state.json"} <= {file.name for file in files}
+    for file in files:
+        for text in file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]:
+            json.loads(text, parse_constant=refuse)
+    again = porism.load(run.path)
+    assert [again.metrics["test"]["score"], again.history[-1]["valid"]["score"]] == [None, None]
+    assert again.report(tmp_path / "page.html").is_file()
+
+
+@pytest.mark.parametrize("value", ["high", "0.5", None, [1, 2], torch.zeros(2)])
+def test_a_metric_that_gives_no_number_is_named(value: Any, points: Data, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"metrics: score gave .*, expected one number"):
+        fit("supervised", points, tmp_path / "run", metrics={"score": lambda output, y: value})
+
+
 class Wrong(NamedTuple):
     error: type[PorismError]
     words: str
@@ -307,6 +342,21 @@ WRONG: dict[str, Wrong] = {
     "no parameter": Wrong(
         PorismError, "does not depend on any parameter", {}, task=nn.Linear(4, 3).requires_grad_(False)
     ),
+    "seed of True": Wrong(RecipeError, "seed takes a whole number from 0 to 4294967295, got True", {"seed": True}),
+    "seed of 1.5": Wrong(RecipeError, "seed takes a whole number from 0 to 4294967295, got 1.5", {"seed": 1.5}),
+    "threads": Wrong(RecipeError, "threads takes a whole number", {"threads": True}),
+    "out": Wrong(RecipeError, "out is a int, expected the path of a folder", {"out": 3}),
+    "device": Wrong(PorismError, "there is no device 3", {"device": 3}),
+    "callbacks": Wrong(RecipeError, "callbacks is 3, expected a list of functions", {"callbacks": 3}),
+    "one callback": Wrong(RecipeError, "Write callbacks=[f].", {"callbacks": print}),
+    "tune": Wrong(RecipeError, "tuning takes minutes above 0, got True", {"tune": True}),
+    "metrics": Wrong(RecipeError, "metrics is a int, expected a dict of functions by name", {"metrics": 3}),
+    "a metric": Wrong(RecipeError, "metrics: f1 is 3, expected a function", {"metrics": {"f1": 3}}),
+    "name of a metric": Wrong(RecipeError, "metrics: 1 is no name of a metric", {"metrics": {1: max}}),
+    "metric of ours": Wrong(RecipeError, "metrics: accuracy is measured already", {"metrics": {"accuracy": max}}),
+    "metric of a function": Wrong(
+        RecipeError, "metrics: loss is measured already", {"metrics": {"loss": max}, "loss": functional.cross_entropy}
+    ),
     "no model": Wrong(RecipeError, "expected a torch.nn.Module or a function", {"model": 5}, task="supervised"),
     "task without": Wrong(
         RecipeError,
@@ -322,7 +372,7 @@ WRONG: dict[str, Wrong] = {
 def test_what_cannot_be_trained_is_refused_and_writes_nothing(wrong: str, points: Data, tmp_path: Path) -> None:
     error, words, options, data, task = WRONG[wrong]
     with pytest.raises(error) as raised:
-        fit(nn.Linear(4, 3) if task == "a module" else task, data(*points), tmp_path / "run", **options)
+        fit(nn.Linear(4, 3) if task == "a module" else task, data(*points), **{"out": tmp_path / "run", **options})
     assert words in str(raised.value)
     assert not (tmp_path / "run").exists()
 

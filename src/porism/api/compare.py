@@ -3,7 +3,8 @@
 import dataclasses
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +19,11 @@ from porism.api.listeners import Callback, listener, listener_beside
 from porism.api.messages import python_words
 from porism.api.notebook import rows_html
 from porism.api.recipes import Settings, slug
-from porism.api.run import FilePath, Run
+from porism.api.run import FilePath, Run, path_of
 from porism.api.train import Request, batch_size_of
 from porism.api.trainings import Listeners
 from porism.api.workers import check_workers, thread_share
-from porism.errors import Advice, RecipeError, RunError
+from porism.errors import Advice, RecipeError, RunError, shown
 from porism.report.comparison import RunGroup, entries_of, group_runs
 from porism.report.contest import Contest, contest
 from porism.report.page import write_report
@@ -37,6 +38,7 @@ from porism.tasks import find
 from porism.training.budget import Budget
 from porism.training.device import choose_device
 from porism.training.experiment import Experiment, ExperimentRun
+from porism.training.limits import check_seed, check_seeds
 from porism.training.own_model import DataInfo, OwnModel
 from porism.training.task import Function
 
@@ -225,8 +227,9 @@ def compare(
                 raise RecipeError("models are given twice: by name as the first argument, and as models=. Give one.")
             task, models = "supervised", task
         contenders = Contenders.of(task, models, {**batch_size_of(data), **fields}, loss, metrics)
-        contenders.check_seeds(seeds)
-        check_workers(workers)
+        seed, seeds = check_seed(seed), check_seeds(seeds)
+        contenders.refuse_drawn(seeds)
+        workers = check_workers(workers)
         if workers > 1 and threads is None and choose_device(device).type == "cpu":
             threads = thread_share(workers)
 
@@ -244,7 +247,7 @@ def compare(
             budget=budget,
             experiment=experiment,
         )
-        folder = new_folder(f"{task}-{plan.name}") if out is None else Path(out)
+        folder = new_folder(f"{task}-{plan.name}") if out is None else path_of("out", out)
         reporter = listener(progress, callbacks)
         plan.check_folder(folder, resume, TAKEN)
         listeners = Listeners(reporter, lambda training: reporter, listener_beside(progress, callbacks))
@@ -284,6 +287,10 @@ class Contenders(NamedTuple):
     ) -> "Contenders":
         kind = find(task)
         given = [models] if isinstance(models, str) else models
+        if not isinstance(given, Iterable):
+            raise RecipeError(
+                f"models is a {type(given).__name__}, expected names, recipes, or a dict of models by name."
+            )
         if not given:
             raise RecipeError(f"which models? Choose from {', '.join([*kind.recipes, *kind.experiments])}.")
         if not isinstance(given, Mapping):
@@ -291,6 +298,8 @@ class Contenders(NamedTuple):
             if experiment is not None:
                 return cls(task, {name: name for name in experiment.recipes}, [], experiment, fields, loss, metrics)
         named = dict(given) if isinstance(given, Mapping) else {_name(one): one for one in given}
+        for name in named:
+            _check_name(name)
         if len({slug(name) for name in named}) < len(given):
             raise RecipeError("models: two have the same name. Give them by name: {'mine': ..., 'other': ...}.")
         done = [model for model in named.values() if isinstance(model, Run)]
@@ -311,7 +320,7 @@ class Contenders(NamedTuple):
             return dataclasses.replace(chosen, recipe=dataclasses.replace(chosen.recipe, name=slug(name)))
         return Settings.of(self.task, None, OwnModel.of(model), self.loss, self.metrics, fields, name)
 
-    def check_seeds(self, seeds: int | Sequence[int]) -> None:
+    def refuse_drawn(self, seeds: int | Sequence[int]) -> None:
         """Refuse several seeds for a module that is made already."""
         several = seeds != 1 if isinstance(seeds, int) else len(seeds) > 1
         drawn = [name for name, model in self.models.items() if several and isinstance(model, nn.Module)]
@@ -330,6 +339,15 @@ def _name(model: str | Recipe | Run) -> str:
     raise RecipeError(
         f"models: a {type(model).__name__} without a name. Give modules by name: {{'mine': module, 'elman': 'elman'}}."
     )
+
+
+def _check_name(name: object) -> None:
+    """Refuse what does not name a model: a report calls it so, and its folder, where spaces and brackets are dashes."""
+    if not isinstance(name, str) or not re.search(r"\w", name) or "/" in name or "\\" in name:
+        raise RecipeError(
+            f"models: {shown(name)} is no name of a model, expected letters or digits and no slash. Choose another, "
+            "such as 'mine'."
+        )
 
 
 def _shown(value: Any) -> str:

@@ -1,12 +1,12 @@
 """Listeners to a training that Python began: a terminal or notebook, and callbacks."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 
-from porism.errors import RecipeError
+from porism.errors import RecipeError, shown
 from porism.training.progress import ConsoleProgress, NoProgress, Progress, ProgressGroup
 from porism.training.side_by_side import SideBySide
 
@@ -44,9 +44,11 @@ def listener_beside(progress: bool | None, callbacks: Sequence[Callback]) -> Cal
 
 
 def _callbacks(callbacks: Sequence[Callback]) -> list[Progress]:
+    if callable(callbacks) or not isinstance(callbacks, Iterable):
+        raise RecipeError(f"callbacks is {shown(callbacks)}, expected a list of functions. Write callbacks=[f].")
     if wrong := [one for one in callbacks if not callable(one)]:
         raise RecipeError(
-            f"callbacks: {wrong[0]!r} cannot be called, expected functions of a dict, each called after an epoch."
+            f"callbacks: {shown(wrong[0])} cannot be called, expected functions of a dict, each called after an epoch."
         )
     return [CallbackProgress(callback) for callback in callbacks]
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from porism.errors import RecipeError
 from porism.runs.recipe import Recipe, assignments, check_finite, pick, with_fields
 from porism.runs.run import read_recipe
 from porism.tasks import find
+from porism.tasks.supervised.metric import check_own_metrics
+from porism.tasks.supervised.recipes import SupervisedRecipe
 from porism.training.own_model import DataInfo, OwnModel
 from porism.training.session import recipe_from
 from porism.training.task import Function, Task, UserObjects
@@ -48,7 +51,7 @@ class Settings:
         """name: what the recipe of an own model is called; left out, as its class or function."""
         kind = find(task)
         own = None if model is None else OwnModel.of(model)
-        fields = {key: os.fspath(value) if isinstance(value, os.PathLike) else value for key, value in fields.items()}
+        fields = {key: _plain(value) for key, value in fields.items()}
         if task == "supervised":
             fields |= _loss_field(loss, own, fields)
         elif loss is not None or metrics is not None:
@@ -66,6 +69,12 @@ class Settings:
         # A run with a model of your own has that one's name, so what it sets is compared with the task's default.
         default = kind.recipes[kind.default_recipe]
         known = kind.recipes.get(changed.name, base) if own is None else kind.for_own_model(default)
+        if metrics is not None and not isinstance(metrics, Mapping):
+            raise RecipeError(
+                f"metrics is a {type(metrics).__name__}, expected a dict of functions by name, such as {{'f1': f1}}."
+            )
+        if isinstance(changed, SupervisedRecipe):
+            check_own_metrics(metrics or {}, changed.loss)
         function = loss if callable(loss) else None
         overrides = assignments(known, changed)
         if own is not None and "loss" in fields:
@@ -101,6 +110,13 @@ def slug(name: str) -> str:
     'My-net-wide'
     """
     return re.sub(r"[^\w.]+", "-", name).strip("-.") or "own"
+
+
+def _plain(value: Any) -> Any:
+    """A path as text, and a number of NumPy's as one of Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _loss_field(loss: str | Function | None, own: OwnModel | None, fields: Mapping[str, Any]) -> dict[str, Any]:

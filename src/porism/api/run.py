@@ -45,6 +45,13 @@ if TYPE_CHECKING:
 FilePath = str | os.PathLike[str]
 
 
+def path_of(argument: str, given: object) -> Path:
+    """The path that an argument names."""
+    if not isinstance(given, str | os.PathLike):
+        raise RecipeError(f"{argument} is a {type(given).__name__}, expected the path of a folder, such as 'runs/one'.")
+    return Path(given)
+
+
 def load(
     path: FilePath, *, device: str = "cpu", model: nn.Module | Callable[[DataInfo], nn.Module] | None = None
 ) -> "Run":
@@ -60,7 +67,7 @@ def load(
     """
     with python_words():
         own = None if model is None else OwnModel.of(model)
-        return Run(path, device=device, user_objects=UserObjects(model=own))
+        return Run(path_of("path", path), device=device, user_objects=UserObjects(model=own))
 
 
 class Run:
@@ -111,7 +118,7 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """By split and name, of the model that counts; empty until it has finished."""
+        """By split and name, of the model that counts; empty before it has finished. One of yours that was NaN is None."""
         done = self._folder.metrics()
         return {} if done is None else done["metrics"]
 

@@ -17,7 +17,7 @@ from porism.api.engine import finish, whole_path
 from porism.api.listeners import Callback, listener
 from porism.api.messages import python_words
 from porism.api.recipes import Settings
-from porism.api.run import FilePath, Run
+from porism.api.run import FilePath, Run, path_of
 from porism.errors import RecipeError, RunError
 from porism.runs.difference import differences
 from porism.runs.recipe import Recipe, assignments, settings
@@ -89,13 +89,14 @@ def train(
     """
     with python_words():
         chosen = settings_of(task, recipe, data, model, loss, metrics, fields)
+        out = None if out is None else path_of("out", out)
         request = Request.with_settings(chosen, data, seed, device, threads, baselines)
         reporter = listener(progress, callbacks)
         if tune is not None:
             check_minutes(tune)
             if fast_dev_run or resume:
                 raise RecipeError("tune= is for a new run: leave fast_dev_run= and resume= out.")
-            folder = new_folder(f"{request.kind.name}-{request.recipe.name}") if out is None else Path(out)
+            folder = new_folder(f"{request.kind.name}-{request.recipe.name}") if out is None else out
             refuse_taken(folder)
             return request.tuned(tune, reporter).train(folder, reporter)
         if fast_dev_run:
@@ -106,7 +107,7 @@ def train(
             raise RecipeError("resume=True needs out=, the folder of the run to go on with.")
         if out is None:
             return request.train(new_folder(f"{request.kind.name}-{request.recipe.name}"), reporter)
-        return request.run(Path(out), reporter) if resume else request.train(Path(out), reporter)
+        return request.run(out, reporter) if resume else request.train(out, reporter)
 
 
 class Request(TrainingRequest):
@@ -117,8 +118,7 @@ class Request(TrainingRequest):
         cls, chosen: Settings, data: Any, seed: int, device: str, threads: int | None, baselines: bool = True
     ) -> "Request":
         """The training of settings that are chosen, on data of any form."""
-        check_seed(seed)
-        check_threads(threads)
+        seed, threads = check_seed(seed), check_threads(threads)
         in_file = data is None or isinstance(data, str | os.PathLike)
         source = whole_path(chosen.kind.name, None if data is None else os.fspath(data)) if in_file else None
         user_objects = chosen.bring(None if in_file else data)

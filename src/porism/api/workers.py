@@ -14,8 +14,9 @@ import torch
 
 from porism.api.trainings import Outcome
 from porism.api.worker import Job
-from porism.errors import Advice, Interrupted, PorismError, RecipeError, RunError, advise, option
+from porism.errors import Advice, Interrupted, PorismError, RecipeError, RunError, advise, option, shown
 from porism.training.interrupt import Interrupt
+from porism.training.limits import whole_number
 from porism.training.progress import Progress
 from porism.training.worker_process import Messages, WorkerProcess, stop_all
 
@@ -33,12 +34,13 @@ def thread_share(workers: int) -> int:
     return max(1, torch.get_num_threads() // workers)
 
 
-def check_workers(workers: int) -> None:
-    """Refuse a number of processes that cannot be."""
-    if not 1 <= workers <= MOST_WORKERS:
-        raise RecipeError(
-            "", advise(f"{{}} takes a whole number from 1 to {MOST_WORKERS}, got {workers}.", option("workers"))
-        )
+def check_workers(workers: int) -> int:
+    """The number of processes. Refused where it cannot be."""
+    found = whole_number(workers)
+    if found is None or not 1 <= found <= MOST_WORKERS:
+        takes = f"{{}} takes a whole number from 1 to {MOST_WORKERS}, got {shown(workers)}."
+        raise RecipeError("", advise(takes, option("workers")))
+    return found
 
 
 def check_jobs(jobs: Sequence[Job]) -> None:

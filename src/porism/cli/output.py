@@ -9,6 +9,7 @@ from typing import Any, TextIO, cast
 from rich.console import Console
 from rich.text import Text
 
+from porism.files import without_nan
 from porism.training.output import Output
 
 
@@ -37,4 +38,4 @@ def lost(console: Console) -> str:
 
 def print_json(result: Mapping[str, Any]) -> None:
     """The one line for programs."""
-    print(json.dumps(dict(result)), file=cast("TextIO", Output(sys.stdout)), flush=True)
+    print(json.dumps(without_nan(dict(result))), file=cast("TextIO", Output(sys.stdout)), flush=True)

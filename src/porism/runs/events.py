@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from porism.errors import RunError
-from porism.files import cannot_write, read_bytes, sha256, sha256_of_json
+from porism.files import cannot_write, read_bytes, sha256, sha256_of_json, without_nan
 
 EVENTS = "events.jsonl"
 ALTERED = "it is not what was written, or a line before it is missing"
@@ -66,7 +66,7 @@ class Events:
     def append(self, event: str, **facts: Any) -> None:
         """Add one line, on the disk before this returns: a checkpoint that knows of it may follow."""
         # To JSON and back, so that the checksum is of what a reader will find.
-        content = json.loads(json.dumps({"event": event, "time": time.time(), **facts}))
+        content = json.loads(json.dumps(without_nan({"event": event, "time": time.time(), **facts}), allow_nan=False))
         before, size = self._known_end()
         after = sha256_of_json([before, content])
         line = json.dumps({**content, "sha256": after}).encode() + b"\n"

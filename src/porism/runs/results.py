@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from porism.errors import RunError, advise, resuming
-from porism.files import read_bytes, sha256, sha256_of_json
+from porism.files import read_bytes, sha256, sha256_of_json, without_nan
 
 METRICS, EXHIBITS, OUTCOMES, EXAMPLES = "metrics.json", "exhibits.json", "outcomes.json", "examples.json"
 
@@ -38,7 +38,7 @@ class Results:
 def encode_results(metrics: Mapping[str, Any], attached: Mapping[str, str]) -> bytes:
     """The content of metrics.json. attached: the checksums of the files that the results stand for."""
     # To JSON and back, so that the checksum is of what a reader will find.
-    content = json.loads(json.dumps({**metrics, "sha256": dict(attached)}))
+    content = json.loads(json.dumps(without_nan({**metrics, "sha256": dict(attached)}), allow_nan=False))
     content["sha256"][METRICS] = sha256_of_json(content)
     return json.dumps(content, indent=1).encode()
 

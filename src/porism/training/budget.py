@@ -8,6 +8,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Literal
 
 from porism.errors import Advice, RecipeError, advise, nearest, option, shown
@@ -62,7 +63,7 @@ def apply_budget(
     """
     if budget is None or not recipes:
         return list(recipes)
-    if budget == "equal":
+    if isinstance(budget, str) and budget == "equal":
         most = max(recipe.epochs for recipe in recipes)
         return [_with_epochs(recipe, most) for recipe in recipes]
     ((kind, amount),) = _checked(budget).items()
@@ -103,10 +104,17 @@ def _epochs(recipe: AnyRecipe, amount: float, examples: int) -> int:
 
 
 def _checked(budget: Mapping[str, float]) -> Mapping[str, float]:
+    if not isinstance(budget, Mapping):
+        raise RecipeError(
+            f"a budget is 'equal', None, or a dict of one of {', '.join(KINDS)}, got {shown(budget)}. Write for "
+            "instance {'epochs': 12}."
+        )
     if len(budget) != 1 or (kind := next(iter(budget))) not in KINDS:
         given = ", ".join(shown(kind)[1:-1] for kind in budget) or "nothing"
         raise RecipeError(f"a budget is one of {', '.join(KINDS)}, got {given}. Write for instance epochs=12.")
     amount = budget[kind]
+    if isinstance(amount, bool) or not isinstance(amount, Real):
+        raise RecipeError(f"budget {kind} is {shown(amount)}, expected a number above 0. Write for instance {kind}=12.")
     if not math.isfinite(amount) or amount <= 0 or (kind == "epochs" and not float(amount).is_integer()):
         expected = "a whole number from 1 on" if kind == "epochs" else "a number above 0"
         raise RecipeError(f"budget {kind}={amount:g} cannot be: expected {expected}.")

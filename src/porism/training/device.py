@@ -24,7 +24,7 @@ def choose_device(requested: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(requested)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise DeviceError(f"there is no device {requested!r}.", USABLE) from None
     if device.type not in ("cpu", "cuda"):
         raise DeviceError(f"device {requested!r} is not supported.", USABLE)

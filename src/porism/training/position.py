@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from porism.errors import RunError, advise, one_line
+from porism.files import without_nan
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint, Files, files_of
 from porism.runs.events import EventRecord
@@ -156,7 +157,7 @@ class TrainingState:
         """Save the model of the best epoch."""
         state: dict[str, Any] = {
             "epoch": best.epoch,
-            "valid": best.valid,
+            "valid": without_nan(best.valid),
             "aliases": best.aliases,
             "recipe": self.run.recipe_sha256,
         }

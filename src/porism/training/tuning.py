@@ -14,13 +14,14 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from porism.errors import DivergedError, Interrupted, RecipeError, advise, option
+from porism.errors import DivergedError, Interrupted, RecipeError, advise, option, shown
 from porism.runs.recipe import Recipe, settings, with_fields
 from porism.runs.tuning import Factors, Space, Tuning, TuningTrial
 from porism.training.progress import NoProgress
@@ -146,8 +147,10 @@ class TuningSearch:
 
 def check_minutes(minutes: float) -> None:
     """Refuse a time in which nothing can be tried."""
-    if not math.isfinite(minutes) or minutes <= 0:
-        raise RecipeError(f"tuning takes minutes above 0, got {minutes:g}.", advise("Use {}.", option("tune", "5")))
+    number = isinstance(minutes, Real) and not isinstance(minutes, bool)
+    if not number or not math.isfinite(minutes) or minutes <= 0:
+        got = f"{minutes:g}" if number else shown(minutes)
+        raise RecipeError(f"tuning takes minutes above 0, got {got}.", advise("Use {}.", option("tune", "5")))
 
 
 def trial_epochs(recipe: Recipe) -> int:

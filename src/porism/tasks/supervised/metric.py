@@ -6,11 +6,14 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
-from porism.errors import Advice, DataError, RecipeError, ShapeError
+from porism.errors import Advice, DataError, RecipeError, ShapeError, shown
 from porism.training.task import Function
 
 METRICS = {"cross_entropy": ("accuracy", False), "mse": ("mse", True), "bce": ("bce", True)}
 """For each loss the metric that picks the best epoch, and whether lower is better; of others it is the loss."""
+
+MEASURED = {"cross_entropy": ("accuracy", "cross_entropy"), "mse": ("mse", "mae"), "bce": ("accuracy", "bce")}
+"""The metrics of each loss; of others it is the loss."""
 
 IGNORED = -100
 """A class that cross_entropy leaves out, as torch has it."""
@@ -101,12 +104,29 @@ def measure(output: Tensor, target: Tensor, loss: str) -> dict[str, float]:
     }
 
 
+def check_own_metrics(functions: Mapping[str, Function], loss: str) -> None:
+    """Refuse metrics of the user's own that are no functions, or have the name of one of ours."""
+    for name, function in functions.items():
+        if not isinstance(name, str) or not name:
+            raise RecipeError(f"metrics: {shown(name)} is no name of a metric, expected text, such as 'f1'.")
+        if not callable(function):
+            raise RecipeError(f"metrics: {name} is {shown(function)}, expected a function of output and target.")
+        if name in (measured := MEASURED.get(loss, ("loss",))):
+            raise RecipeError(
+                f"metrics: {name} is measured already, with {', '.join(measured)}. Choose another name, such as "
+                f"'my_{name}'."
+            )
+
+
 def own_metrics(functions: Mapping[str, Function], output: Any, target: Any) -> dict[str, float]:
-    """The metrics that are functions of the user's, each one finite number."""
+    """The metrics that are functions of the user's, each one number. One that is NaN is null in the files of a run."""
     found = {}
     for name, function in functions.items():
         value = function(output, target)
         if isinstance(value, Tensor) and value.numel() != 1:
             raise DataError(f"metrics: {name} gave {tuple(value.shape)}, expected one number.")
-        found[name] = float(value)
+        try:
+            found[name] = float("text" if isinstance(value, str | bytes) else value)
+        except (TypeError, ValueError, RuntimeError):
+            raise DataError(f"metrics: {name} gave {shown(value)}, expected one number.") from None
     return found
