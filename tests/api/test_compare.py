@@ -12,6 +12,7 @@ from torch import nn
 import porism
 from porism.errors import PorismError, RecipeError, RunError
 from porism.runs.recipe import with_fields
+from porism.tasks import find
 from porism.tasks.supervised.recipes import RECIPES
 
 
@@ -181,9 +182,21 @@ def test_models_are_given_once(points: Data) -> None:
         porism.compare({"mine": small}, ["linear"], data=points)
 
 
-@pytest.mark.parametrize(("names", "expected"), [(["elman", "lstm"], "bf16"), (["lstm", "attention"], "fp32")])
+NAMED = {said: with_fields(find("language").recipes["elman"], {"precision": said}) for said in ("fp32", "bf16")}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["elman", "lstm"], {"bf16"}),
+        (["lstm", "attention"], {"fp32"}),
+        ([NAMED["fp32"], "lstm"], {"fp32"}),
+        ([NAMED["bf16"], "lstm"], {"bf16"}),
+        ([NAMED["bf16"], "lstm", "attention"], {"bf16", "fp32"}),
+    ],
+)
 def test_the_machine_chooses_one_precision_for_all(
-    names: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    names: list[Any], expected: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("porism.training.device.cpu_has_amx", lambda: True)
     text = tmp_path / "text.txt"
@@ -192,4 +205,8 @@ def test_the_machine_chooses_one_precision_for_all(
     found = porism.compare(
         "language", names, data=text, out=tmp_path / "both", threads=1, device="cpu", progress=False, **small
     )
-    assert {run.recipe.precision for run in found.runs} == {expected}
+    of_machine = {run.recipe.precision for run, name in zip(found.runs, names, strict=True) if isinstance(name, str)}
+    assert len(of_machine) == 1
+    assert {run.recipe.precision for run in found.runs} == expected
+    differ = "Beside the model they differ in precision" in (tmp_path / "both" / "report.html").read_text()
+    assert differ == (len(expected) > 1)

@@ -41,6 +41,7 @@ def test_an_equal_budget_is_named_and_who_stopped_early(write_run: WriteRun) -> 
         ({}, {}, "Equal budget: up to 60 seconds of training each."),
         ({}, {"max_seconds": 120.0}, "differ: 9 epochs or 60 seconds for a, 9 epochs or 120 seconds for b"),
         ({}, {"max_seconds": None}, "differ: 9 epochs or 60 seconds for a, 9 epochs for b"),
+        ({"epochs": 1}, {}, "differ: 1 epoch or 60 seconds for a, 9 epochs or 60 seconds for b"),
         ({"epochs": 3}, {}, "differ: 3 epochs or 60 seconds for a, 9 epochs or 60 seconds for b"),
     ],
 )

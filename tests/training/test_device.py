@@ -48,7 +48,12 @@ def test_what_is_compared_has_one_precision(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
     assert common_precision([LSTM, LSTM], CPU) == "bf16"
     assert common_precision([LSTM, ATTENTION], CPU) == "fp32"
-    assert common_precision([LSTM, replace(ATTENTION, precision="bf16")], CPU) is None
+    # One that names its own keeps it; the others go by it.
+    named = {said: replace(ATTENTION, precision=said) for said in ("fp32", "bf16")}
+    assert common_precision([LSTM, named["bf16"]], CPU) == "bf16"
+    assert common_precision([LSTM, named["fp32"]], CPU) == "fp32"
+    assert common_precision([LSTM, ATTENTION, named["bf16"]], CPU) == "fp32"
+    assert common_precision([named["bf16"], named["fp32"]], CPU) is None
     assert common_precision([], CPU) is None
 
 

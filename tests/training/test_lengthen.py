@@ -72,9 +72,9 @@ def test_a_finished_run_goes_on_from_its_last_epoch(folder: Path, tmp_path: Path
 
 def test_a_run_that_lost_patience_gains_some(folder: Path, tmp_path: Path) -> None:
     training = resume(copied(folder / "impatient", tmp_path / "run"))
-    assert training.position.finished == "no better for 1 epochs"
+    assert training.position.finished == "no better for 1 epoch"
     assert longer(training, epochs=7) == ["epochs 6 -> 7"]
-    assert training.position.finished == "no better for 1 epochs"
+    assert training.position.finished == "no better for 1 epoch"
     assert longer(training, epochs=6, patience=6) == ["epochs 7 -> 6", "patience 1 -> 6"]
     session.complete(training)
     assert result(tmp_path / "run") == result(folder / "patient")

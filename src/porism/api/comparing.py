@@ -142,13 +142,18 @@ class Plan:
 
 
 def _in_one_precision(requests: Sequence[Request]) -> list[Request]:
-    """With the precision written into all recipes, where it is left to the machine: it may be another for each."""
+    """With the precision written into the recipes that leave it to the machine: it may be another for each."""
     if not requests:
         return []
     precision = common_precision([request.recipe for request in requests], choose_device(requests[0].device))
     if precision is None:
         return list(requests)
-    return [request.with_recipe(replace(request.recipe, precision=precision)) for request in requests]
+    return [
+        request.with_recipe(replace(request.recipe, precision=precision))
+        if request.recipe.precision == "auto"
+        else request
+        for request in requests
+    ]
 
 
 def _note_diverged(outcome: Outcome, listeners: Listeners) -> None:

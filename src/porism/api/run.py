@@ -118,7 +118,7 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """By split and name, of the model that counts; empty before it has finished. One of yours that was NaN is None."""
+        """By split and name, of the model that counts; empty before it has finished. One of yours may be None."""
         done = self._folder.metrics()
         return {} if done is None else done["metrics"]
 

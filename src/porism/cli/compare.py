@@ -197,7 +197,9 @@ class CompareCommand(TrainingOptions):
             self.threads = self.threads or thread_share(self.workers)
         named = self.recipes_named([self.task, *self.recipes])
         recipes = [override(recipe, self._fields(self.seed_or_default)) for recipe in named]
-        if (precision := common_precision(recipes, device)) is not None:
+        # Where some name their own, the plan sets that of the others.
+        by_machine = all(recipe.precision == "auto" for recipe in recipes)
+        if by_machine and (precision := common_precision(recipes, device)) is not None:
             self.set = [*self.set, f"precision={precision}"]
 
 

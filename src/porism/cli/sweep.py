@@ -314,8 +314,10 @@ class SweepCommand(TrainingOptions):
         if device.type == "cpu":
             self.threads = self.threads or thread_share(self.workers)
         named = _matching(self.recipes, list(kind.recipes))
-        precision = common_precision([override(kind.recipes[name], self.set) for name in named], device)
-        if precision is not None and not any(assignment.startswith("precision=") for assignment in self.over):
+        recipes = [override(kind.recipes[name], self.set) for name in named]
+        precision = common_precision(recipes, device)
+        by_machine = all(recipe.precision == "auto" for recipe in recipes)
+        if by_machine and precision and not any(assignment.startswith("precision=") for assignment in self.over):
             self.set = [*self.set, f"precision={precision}"]
 
 

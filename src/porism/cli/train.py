@@ -326,7 +326,10 @@ class TrainCommand(TrainingOptions):
             else "all of them"
         )
         tell(console, f"Trains {kind.name} {recipe.name} on {facts.source or 'the embedded data'}, seed {facts.seed}.")
-        tell(console, f"At most {recipe.epochs} epochs, {ends}, on {where_and_how(facts)}, into {out}.")
+        tell(
+            console,
+            f"At most {recipe.epochs} epoch{'s' * (recipe.epochs != 1)}, {ends}, on {where_and_how(facts)}, into {out}.",
+        )
         command = facts.repeat()
         tell(console, f"The same again: {command}")
         if self.json:

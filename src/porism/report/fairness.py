@@ -44,17 +44,25 @@ def _budget(models: Sequence[SeedGroup]) -> list[str]:
         if not several and (epochs := next(iter(allowed.values()))):
             stopped = [f"{name} after {own}" for name, own in trained.items() if own and own != epochs]
             early = f"; {', '.join(stopped)} stopped, no longer improving on valid" if stopped else ""
-            return [f"Equal budget: up to {epochs} {'epoch' if epochs == '1' else 'epochs'} each{early}."]
+            return [f"Equal budget: up to {_counted(epochs)} each{early}."]
     elif len(seconds) == 1 and not several:
         return [f"Equal budget: up to {seconds.pop()} of training each."]
     listed = [
-        f"{' or '.join(filter(None, (f'{epochs} epochs', limits[name])))} for {name}"
+        f"{' or '.join(filter(None, (_counted(epochs), limits[name])))} for {name}"
         for name, epochs in allowed.items()
         if epochs
     ]
     if not listed:
         return []
     return [f"Their budgets differ: {', '.join(listed)}, so this is no comparison of the models alone."]
+
+
+def _counted(epochs: str) -> str:
+    """
+    >>> _counted("1"), _counted("8 to 12")
+    ('1 epoch', '8 to 12 epochs')
+    """
+    return f"{epochs} epoch{'s' * (epochs != '1')}"
 
 
 def _records(models: Sequence[SeedGroup]) -> list[RunRecord]:
@@ -97,6 +105,7 @@ def _differences(models: Sequence[SeedGroup]) -> list[str]:
     ]
     if not varied:
         return []
+    varied.sort(key=lambda name: name != "precision")  # first, since no recipe is better for it
     more = f" and {numbers.counted(len(varied) - NAMED, 'more setting')}" if len(varied) > NAMED else ""
     return [f"Beside the model they differ in {', '.join(varied[:NAMED])}{more} (see Recipes)."]
 

@@ -50,8 +50,11 @@ def choose_precision(recipe: Recipe, device: torch.device) -> Precision:
 
 
 def common_precision(recipes: Collection[Recipe], device: torch.device) -> Precision | None:
-    """That of all recipes which are compared: bf16 where each of them would take it. None where any names its own."""
-    if not recipes or any(recipe.precision != "auto" for recipe in recipes):
+    """That of all recipes of a comparison which leave it to the machine: bf16 where each recipe takes it.
+
+    A recipe that names its own keeps it, and counts here. None where each does.
+    """
+    if all(recipe.precision != "auto" for recipe in recipes):
         return None
     return "fp32" if "fp32" in {choose_precision(recipe, device) for recipe in recipes} else "bf16"
 

@@ -204,7 +204,8 @@ class Training(TrainingState):
             "best": kept,
         }
         if at.epoch - at.best_epoch >= recipe.patience:
-            at.finished = f"no better for {recipe.epochs_at(at.epoch) - recipe.epochs_at(at.best_epoch)} epochs"
+            epochs = recipe.epochs_at(at.epoch) - recipe.epochs_at(at.best_epoch)
+            at.finished = f"no better for {epochs} epoch{'s' * (epochs != 1)}"
         elif recipe.max_seconds is not None and at.seconds >= recipe.max_seconds:
             at.finished = f"{recipe.max_seconds:g} seconds are over"
         elif at.epoch == recipe.validations:
