@@ -273,7 +273,7 @@ def test_a_lazy_module_that_takes_no_part_is_refused(points: Data, tmp_path: Pat
             super().__init__()
             self.used, self.unused = nn.Linear(4, 3), nn.LazyLinear(3)
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             return self.used(x)
 
     with pytest.raises(RecipeError, match=r"unused\.weight of the model has no shape after a batch"):

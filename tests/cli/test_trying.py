@@ -83,7 +83,7 @@ def test_fast_dev_run_tries_all_and_keeps_nothing(say: Say, text: Path) -> None:
     [
         (["--tune", "0"], "tuning takes minutes above 0, got 0. Use --tune 5."),
         (["--tune=-2"], "tuning takes minutes above 0, got -2. Use --tune 5."),
-        (["--tune", "0.00001"], "1e-05 minutes of tuning are shorter than one trial: 1 epochs of elman"),
+        (["--tune", "0.00001"], "1e-05 minutes of tuning are shorter than one trial: 1 epoch of elman"),
         (["--tune", "1", "--show"], "--tune is for a new run. Leave --resume, --show and --fast-dev-run out."),
     ],
 )

@@ -326,10 +326,8 @@ class TrainCommand(TrainingOptions):
             else "all of them"
         )
         tell(console, f"Trains {kind.name} {recipe.name} on {facts.source or 'the embedded data'}, seed {facts.seed}.")
-        tell(
-            console,
-            f"At most {recipe.epochs} epoch{'s' * (recipe.epochs != 1)}, {ends}, on {where_and_how(facts)}, into {out}.",
-        )
+        most = f"At most {recipe.epochs} epoch{'s' * (recipe.epochs != 1)}"
+        tell(console, f"{most}, {ends}, on {where_and_how(facts)}, into {out}.")
         command = facts.repeat()
         tell(console, f"The same again: {command}")
         if self.json:

@@ -90,9 +90,10 @@ class TuningSearch:
             trial, metric, lower = self._tried(len(trials) + 1, fields, end)
             if trial.outcome == "time over":
                 if not trials:
+                    epochs = f"{tuning.epochs} epoch{'s' * (tuning.epochs != 1)} of {recipe.name}"
                     raise RecipeError(
-                        f"{self.minutes:g} minutes of tuning are shorter than one trial: {tuning.epochs} epochs of "
-                        f"{recipe.name} are not done in {SECONDS * self.minutes:g} seconds.",
+                        f"{self.minutes:g} minutes of tuning are shorter than one trial: {epochs} are not done in "
+                        f"{SECONDS * self.minutes:g} seconds.",
                         advise("Give more to {}, or fewer {}.", option("tune"), option("epochs")),
                     )
                 trials.append(trial)

@@ -95,6 +95,8 @@ def test_names_of_classes_come_from_the_table(tmp_path: Path) -> None:
         ("1,0\n2,9223372036854775808\n3,1\n", "line 2: class '9223372036854775808', expected a whole number"),
         ("1;2;0\n1;x;0\n", "line 2: '1;x;0', expected 2 numbers and a target"),
         ("1,5;a\n2,5;b\n", "line 1: '1,5;a', expected 1 number and a target. Write numbers with a point, such as 1.5"),
+        ("1,5\t2\t0\n2,5\t3\t1\n", "expected 2 numbers and a target. Write numbers with a point, such as 1.5"),
+        ("a,b,c\n1;2;0\n2;3;1\n", "The first row is separated by commas: separate all rows alike."),
         ("1,5;2;0\n1,5;3;0\n", "expected 2 numbers and a target. Write numbers with a point, such as 1.5"),
     ],
 )

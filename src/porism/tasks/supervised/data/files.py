@@ -77,18 +77,27 @@ def _read_table(path: Path, of_classes: bool) -> FileExamples:
         if len(row) != width or width < 2 or not found:
             expected = max(width - 1, 1)
             numbers = f"{expected} number{'s' * (expected > 1)} and a target"
-            point = " Write numbers with a point, such as 1.5." if "," in text and ";" in text else ""
-            raise DataError(f"{path}, line {number}: {separator.join(row)[:40]!r}, expected {numbers}.{point}")
+            raise DataError(
+                f"{path}, line {number}: {separator.join(row)[:40]!r}, expected {numbers}.{_hint(row, separator)}"
+            )
         inputs.append(found)
     return FileExamples(arrays((np.array(inputs), _targets(path, rows, of_classes)), str(path)), header)
+
+
+def _hint(row: list[str], separator: str) -> str:
+    """What to do with a row that is separated, or has numbers that are written, in another way."""
+    if separator == "," and ";" in "".join(row):
+        return " The first row is separated by commas: separate all rows alike."
+    return " Write numbers with a point, such as 1.5." if "," in "".join(row[:-1]) else ""
 
 
 def _separator(path: Path, text: str) -> str:
     """A comma where it separates numbers in the first row, else what that row has most of."""
     first = next((row for _, row in _rows(path, text, ",") if any(map(str.strip, row))), [])
     line = ",".join(first)
-    if _numbers(line.replace(",", ".").split(";")[:-1]):
-        return ";"  # of numbers such as 1,5, which are refused with their line: by commas they would be other numbers
+    for separator in (";", "\t"):
+        if _numbers(line.replace(",", ".").split(separator)[:-1]):
+            return separator  # also of 1,5, which is refused with its line: by commas it would be two other numbers
     return "," if _numbers(first[:-1]) else most_frequent_separator(line)
 
 
