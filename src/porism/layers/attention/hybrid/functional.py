@@ -19,9 +19,8 @@ from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.softmax.cache import KVCache
 from porism.layers.attention.taylor.feature_maps import MAPS, check_features, check_order, choose_map
-from porism.layers.attention.taylor.functional import refuse_weights
+from porism.layers.attention.taylor.functional import backward_outline, refuse_weights
 from porism.layers.attention.taylor.kernels.step import decodes
-from porism.layers.attention.taylor.operator import backward_outline
 from porism.layers.attention.taylor.state import TaylorState
 from porism.layers.autocast import without_autocast
 from porism.layers.operands import check_whole, recordable
