@@ -195,14 +195,12 @@ MOST_NAMED = 10
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """The end of an error message: what was probably meant, else what there is; of many the nearest ten, by name."""
+    """The end of an error message: what was probably meant, else what there is; of many the nearest ten."""
     close = get_close_matches(word, known, n=1, cutoff=0.5)
     if close:
         return f"Did you mean {close[0]}?"
-    if len(known) <= MOST_NAMED:
-        return some_of(known)
-    by_nearness = sorted(known, key=lambda name: -SequenceMatcher(None, name, word).ratio())
-    return some_of([*sorted(by_nearness[:MOST_NAMED]), *by_nearness[MOST_NAMED:]])
+    few = len(known) <= MOST_NAMED
+    return some_of(known if few else sorted(known, key=lambda name: -SequenceMatcher(None, name, word).ratio()))
 
 
 def some_of(known: Sequence[str]) -> str:
