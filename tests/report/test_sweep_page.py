@@ -26,6 +26,7 @@ def record(*trials: SweepTrial, seeds: tuple[int, ...] = SEEDS) -> SweepRecord:
 
 
 SPREAD = (0.0, 0.1, -0.1, 0.05, -0.05)
+SPREAD_ANEW = tuple(5 + spread for spread in (0.1, 0.05, -0.05, -0.1, 0.0))
 BETTER = trial(1, tuple(5 + spread for spread in SPREAD), hidden_size=4, learning_rate=0.01)
 WORSE = trial(2, tuple(9 - spread for spread in SPREAD), hidden_size=8, learning_rate=1.0)
 LOST = trial(3, (), "diverged", hidden_size=16, learning_rate=1.0)
@@ -49,7 +50,12 @@ def test_of_several_settings_it_says_how_many_are_worse() -> None:
     alike = trial(4, BETTER.scores[::-1], hidden_size=5, learning_rate=0.1)
     assert "It is decided to be better than each of the 2 other settings." in conclusions(record(BETTER, WORSE, third))
     partly = conclusions(record(BETTER, WORSE, alike))
-    assert "It is decided to be better than 1 of the 2 other settings, which takes 5 seeds or more." in partly
+    assert "It is decided to be better than 1 of the 2 other settings." in partly
+    level = [alike, trial(5, SPREAD_ANEW, hidden_size=6, learning_rate=0.1)]
+    assert "None of the 2 other settings is decided to be worse." in conclusions(record(BETTER, *level))
+    few = [trial(one.number, one.scores[:4], **one.setting) for one in (BETTER, WORSE, third)]
+    said = "None of the 2 other settings is decided to be worse, which takes 5 seeds or more."
+    assert said in conclusions(record(*few, seeds=SEEDS[:4]))
 
 
 def test_the_chosen_setting_alone_has_figures_on_test(tmp_path: Path) -> None:

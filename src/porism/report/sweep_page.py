@@ -80,15 +80,16 @@ def conclusions(record: SweepRecord, tests: Sequence[Mapping[str, Any]] = ()) ->
         sentences.append(f"Among {len(record.ranked)} settings it is not decided which is best: they are too many.")
     found = decide(record)
     if found is not None:
-        sentences.append(describe(found.group, found.comparisons[0]))
+        described = describe(found.group, found.comparisons[0])
+        sentences.append(described[0].upper() + described[1:])
         decided, others = sum(pair.decided for pair in found.comparisons), len(found.comparisons)
+        takes = f", which takes {LEAST_SEEDS} seeds or more" if len(chosen.scores) < LEAST_SEEDS else ""
         if others > 1 and found.leader_is_best:
             sentences.append(f"It is decided to be better than each of the {others} other settings.")
+        elif others > 1 and decided:
+            sentences.append(f"It is decided to be better than {decided} of the {others} other settings.")
         elif others > 1:
-            sentences.append(
-                f"It is decided to be better than {decided or 'none'} of the {others} other settings, which takes "
-                f"{LEAST_SEEDS} seeds or more."
-            )
+            sentences.append(f"None of the {others} other settings is decided to be worse{takes}.")
     scores = [score for one in tests if (score := one["metrics"].get("test", {}).get(record.metric)) is not None]
     if scores:
         reached = numbers.with_margin(*_mean(scores))
