@@ -487,9 +487,8 @@ class Cost(CostFormulas):
         return {letter: given[letter] for letter in expected}
 
     def _no_letter(self, letter: str, letters: Sequence[str]) -> RecipeError:
-        fixed = (
-            f" {letter} is fixed at {self.fixed[letter]}." if isinstance(letter, str) and letter in self.fixed else ""
-        )
+        # In a tuple, since a letter that came from outside may have no hash.
+        fixed = f" {letter} is fixed at {self.fixed[letter]}." if letter in tuple(self.fixed) else ""
         return RecipeError(
             f"cost: {self.name} has no letter {letter} to set.{fixed} Letters: {', '.join(letters) or 'none'}."
         )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from porism.layers import Attention, HybridAttention, TaylorAttention, WindowAttention
 from porism.layers.attention.heads import Heads
-from porism.layers.attention.softmax.cache import LEAST_ROOM, KVCache
+from porism.layers.attention.softmax.cache import LEAST_SPARE, KVCache
 from porism.testing.gradients import relative_error
 
 W = 16
@@ -108,7 +108,7 @@ def test_a_thousand_tokens_are_those_of_the_whole_pass_and_the_state_stops_growi
     if name == "softmax":
         row = 2 * 12 * x.itemsize
         for length, held in enumerate(sizes, 1):
-            assert length * row <= held <= (length + max(length // 2, LEAST_ROOM)) * row
+            assert length * row <= held <= (length + max(length // 2, LEAST_SPARE)) * row
         # Copied a few times and not a thousand.
         assert len(set(sizes)) <= 12
         assert state is not None

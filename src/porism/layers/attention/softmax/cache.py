@@ -16,8 +16,8 @@ from porism.layers.attention.pattern import Pattern
 from porism.layers.operands import check_indices
 from porism.layers.operators import is_unobserved
 
-LEAST_ROOM = 16
-"""Room is for half as many tokens as were copied, and for so many at least."""
+LEAST_SPARE = 16
+"""A new buffer has spare rows for half as many tokens as were copied, and for so many at least."""
 
 
 class KVCache:
@@ -32,7 +32,7 @@ class KVCache:
     The four are read by name or in this order, as those of a named tuple.
 
     A cache is a value: it may be kept, continued twice, changed in place by its tensors, and no other one notices.
-    Without a gradient, on a CPU, to continue it costs no copy, since states of one text share memory with room for
+    Without a gradient, on a CPU, to continue it costs no copy, since states of one text share a buffer with rows for
     tokens to come, where only the longest of them may write. `k` and `v` are copied out of that memory when they are
     first read, and are the cache's own from then on, so that its next continuation copies them once more; `length` and
     `nbytes` copy nothing.
@@ -42,16 +42,16 @@ class KVCache:
 
     def __init__(self, k: Tensor, v: Tensor, padding: Tensor | None = None, pattern: Pattern | None = None) -> None:
         self._k, self._v, self._padding, self._pattern = k, v, padding, pattern
-        self._room: Room | None = None
+        self._buffer: KVBuffer | None = None
 
     @property
     def k(self) -> Tensor:
-        self._leave_room()
+        self._leave_buffer()
         return self._k
 
     @property
     def v(self) -> Tensor:
-        self._leave_room()
+        self._leave_buffer()
         return self._v
 
     @property
@@ -68,7 +68,7 @@ class KVCache:
 
     @property
     def nbytes(self) -> int:
-        """The memory that it holds on to, with the room for tokens to come, which others may share."""
+        """The memory that it holds on to, with the spare rows for tokens to come, which others may share."""
         parts = [self._k, self._v] if self._padding is None else [self._k, self._v, self._padding]
         storages = [part.untyped_storage() for part in parts]
         return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
@@ -86,17 +86,17 @@ class KVCache:
         return KVCache(k, v, self._padding_after(state), self._pattern)
 
     def appended_to(self, state: "KVCache | None", layer: str = "attention") -> "KVCache":
-        """As `after`, in memory with room for more, where the previous tokens are mostly already."""
+        """As `after`, in a buffer with rows for more, where the previous tokens are mostly already."""
         if not isinstance(state, KVCache) or not _may_share(self._k, self._v, state._k, state._v):
             return self.after(state, layer)
         self._check_continues(state, layer)
-        start, end, room = state.length, state.length + self.length, state._room
-        if room is None or not room.claim(start, end):
-            room = Room(state._k, state._v, end)
-        for rows, new in ((room.k, self._k), (room.v, self._v)):
+        start, end, buffer = state.length, state.length + self.length, state._buffer
+        if buffer is None or not buffer.claim(start, end):
+            buffer = KVBuffer(state._k, state._v, end)
+        for rows, new in ((buffer.k, self._k), (buffer.v, self._v)):
             rows[:, :, start:end].copy_(new)
-        tokens = KVCache(room.k[:, :, :end], room.v[:, :, :end], self._padding_after(state), self._pattern)
-        tokens._room = room
+        tokens = KVCache(buffer.k[:, :, :end], buffer.v[:, :, :end], self._padding_after(state), self._pattern)
+        tokens._buffer = buffer
         return tokens
 
     def last(self, count: int) -> "KVCache":
@@ -114,18 +114,18 @@ class KVCache:
         padding = None if self._padding is None else self._padding.index_select(0, beam_idx)
         return KVCache(self._k.index_select(0, beam_idx), self._v.index_select(0, beam_idx), padding, self._pattern)
 
-    def _leave_room(self) -> None:
+    def _leave_buffer(self) -> None:
         """Makes keys and values the cache's own, so that whoever reads them may change them."""
-        room = self._room
-        if room is None:
+        buffer = self._buffer
+        if buffer is None:
             return
         if torch.compiler.is_compiling():
-            self._k, self._v, self._room = self._k.clone(), self._v.clone(), None
+            self._k, self._v, self._buffer = self._k.clone(), self._v.clone(), None
             return
-        with room.lock:
+        with buffer.lock:
             # Another thread may have been here since.
-            if self._room is not None:
-                self._k, self._v, self._room = _copied(self._k), _copied(self._v), None
+            if self._buffer is not None:
+                self._k, self._v, self._buffer = _copied(self._k), _copied(self._v), None
 
     def _padding_after(self, state: "KVCache") -> Tensor | None:
         if state._padding is None and self._padding is None:
@@ -196,11 +196,11 @@ class KVCache:
         return KVCache(*self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle, torch.save and deepcopy: the tensors themselves, without room."""
+        """For pickle, torch.save and deepcopy: the tensors themselves, without the buffer."""
         return KVCache, tuple(self)
 
 
-class Room:
+class KVBuffer:
     """Memory for keys and values of a text that grows, (B, G, C, D) and (B, G, C, H), shared by states of the text.
 
     The first `taken` rows are of its longest state and never change again. Whoever continues that state claims the rows
@@ -212,7 +212,7 @@ class Room:
         self.taken = end
         # Reentrant, since copying may collect garbage, whose finalizers may read a state of the same text.
         self.lock = threading.RLock()
-        C = end + max(end // 2, LEAST_ROOM)
+        C = end + max(end // 2, LEAST_SPARE)
         self.k, self.v = (x.new_empty(*x.shape[:2], C, x.shape[3]) for x in (k, v))
         for rows, x in ((self.k, k), (self.v, v)):
             rows[:, :, : x.shape[2]].copy_(x)
