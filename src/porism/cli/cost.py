@@ -116,6 +116,8 @@ class CostCommand:
             raise RecipeError(
                 f"cost: {asked} is about one target at its sizes, and {other} came. Leave one of them out."
             )
+        if self.draw and self.against:
+            raise RecipeError("cost: --draw is a picture of one pattern, and --against came. Leave one of them out.")
         if self.device != _default("device") and not self.measure:
             raise RecipeError(
                 f"cost: --device {self.device} says where to measure, and nothing is measured. Add --measure, or leave "
