@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,6 @@ pytestmark = pytest.mark.sample(2)
 
 ONE_WIDTH = pytest.mark.parametrize("width", [1280])
 """For what does not depend on it."""
-APPEARS_WITHIN = 2.0
-"""Seconds until a run that is started elsewhere is listed."""
 SIZES = {"B": 1, "T": 4096, "A": 8, "D": 64, "W": 256}
 
 
@@ -305,10 +302,8 @@ def test_arrow_keys_read_the_points_of_a_curve_and_the_table_has_them(open_room:
 def test_an_empty_runs_folder_names_a_command_and_fills_by_itself(own_server: Served, open_room: OpenRoom) -> None:
     page = open_room("/models", at=own_server.address)
     assert "porism train language" in page.inner_text("#empty")
-    began = time.monotonic()
     write_run(own_server.runs, "first", [200.0, 150.0], None, epochs=5)
     page.locator("#runs a", has_text="first").wait_for(state="attached")
-    assert time.monotonic() - began < APPEARS_WITHIN
     page.locator("h1", has_text="after 2 of 5 epochs").wait_for()
     before = page.locator("#plot .curve").first.get_attribute("d")
     unfold(page)
