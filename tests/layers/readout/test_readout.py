@@ -12,6 +12,7 @@ import porism.layers.readout.functional
 from porism.layers import Readout
 from porism.layers.readout import linear_cross_entropy
 from porism.layers.readout.gradient import LARGEST_SAFE, LEAST_SAFE, accumulate
+from porism.layers.readout.kernels.cpu import Blocks
 from porism.testing.gradients import relative_error
 
 N, H, V = 63, 7, 11
@@ -44,17 +45,24 @@ def test_every_block_gives_torchs_loss_and_gradient(block: int | None, reduction
         assert relative_error(part, wanted_part) <= 1e-10
 
 
-def test_the_default_block_holds_few_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, words = 3000, 10_000
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_the_default_block_holds_few_scores(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, words = 6000, 10_000
     taken = []
 
     def watched(z: Tensor, *args: Any) -> Tensor:
         taken.append(len(z))
         return accumulate(z, *args)
 
+    def watched_on_a_cpu(blocks: Blocks, h: Tensor, *args: Any) -> Any:
+        taken.append(len(h))
+        return add(blocks, h, *args)
+
+    add = Blocks.add
     monkeypatch.setattr(porism.layers.readout.functional, "accumulate", watched)
-    h = torch.randn(rows, 1, requires_grad=True)
-    linear_cross_entropy(h, torch.randn(words, 1), torch.zeros(rows, dtype=torch.long))
+    monkeypatch.setattr(Blocks, "add", watched_on_a_cpu)
+    h = torch.randn(rows, 1, dtype=dtype, requires_grad=True)
+    linear_cross_entropy(h, torch.randn(words, 1, dtype=dtype), torch.zeros(rows, dtype=torch.long))
     assert sum(taken) == rows
     assert max(taken) <= rows // 4
     assert max(taken) - min(taken) < len(taken)

@@ -1,4 +1,4 @@
-"""What `porism check gradients` compares for this layer."""
+"""What `porism check gradients` compares for this layer: the gradient by hand, and that of the CPU's kernel."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,7 @@ import torch
 from porism.layers.cases import GradientCase
 from porism.layers.readout import naive
 from porism.layers.readout.gradient import gradient
+from porism.layers.readout.kernels import cpu
 
 N, H, V = 7, 5, 9
 
@@ -19,3 +20,8 @@ def cases(seed: int) -> Iterator[GradientCase]:
     hand = gradient(h, weight, bias, targets)
     by_hand = {name: part for name, part in hand._asdict().items() if part is not None}
     yield GradientCase("loss", lambda h, weight, bias: naive.cross_entropy(h, weight, bias, targets), at, by_hand)
+    done = cpu.forward(h, weight, bias, targets, None, 0.0, h.dtype, 4, [True] * 3)
+    by_kernel = {"h": done.h, "weight": done.weight, "bias": done.bias}
+    yield GradientCase(
+        "loss on a CPU", lambda h, weight, bias: naive.cross_entropy(h, weight, bias, targets), at, by_kernel
+    )

@@ -26,6 +26,7 @@ from porism.layers.operators import (
     register,
 )
 from porism.layers.readout.gradient import ReadoutGradient, accumulate, product_dtype, scores, transposed, workspace_for
+from porism.layers.readout.kernels import cpu
 
 
 def linear_cross_entropy(
@@ -117,6 +118,43 @@ def _forward(
     return total, dh, dweight, dbias
 
 
+def _run(
+    h: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    counted: Tensor | None,
+    label_smoothing: float,
+    operand: torch.dtype,
+    block: int,
+    needed: list[bool],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As `_forward`, by the kernel of a CPU as far as it comes."""
+    if not cpu.fits(h, bias, operand):
+        return _forward(h, weight, bias, targets, counted, label_smoothing, operand, block, needed)
+    done = cpu.forward(
+        h.to(operand),
+        weight.to(operand),
+        None if bias is None else bias.to(operand),
+        targets,
+        counted,
+        label_smoothing,
+        _kept(h, operand),
+        block,
+        needed,
+    )
+    if done.rows < len(h):
+        rest = slice(done.rows, None)
+        counts = None if counted is None else counted[rest]
+        loss, dh, *sums = _forward(
+            h[rest], weight, bias, targets[rest], counts, label_smoothing, operand, block, needed
+        )
+        if needed[0]:
+            done.h[rest] = dh
+        return done.loss + loss, done.h, done.weight + sums[0], done.bias + sums[1]
+    return done.loss, done.h, done.weight, done.bias
+
+
 def _shapes(h: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     operand, needed = rest[4], rest[6]
     shapes = (h.shape, weight.shape, weight.shape[:1])
@@ -144,6 +182,7 @@ OPERATOR = register(
     _forward,
     _shapes,
     _flops,
+    _run,
 )
 
 

@@ -116,26 +116,21 @@ def accumulate(
         # -log p[y], with smoothing e: z[y] becomes (1 - e) z[y] + e mean(z)
         z_y = z_y.lerp(z.mean(1), label_smoothing)
     if _exp_is_safe(z, z_max):
-        # s = sum of exp(z)                     in place, so that a block stays in the cache
+        # p = exp(z) / s, s = sum of exp(z)     in place, so that a block stays in the cache
         p = torch.exp(z, out=z)
         s = p.sum(1)
+        p.div_(s[:, None])
         # -log p[y] = z_max - z[y] + log(s / exp(z_max))
         losses = z_max - z_y + (s / z_max.exp()).log()
-        if _is_low(h):
-            # p = exp(z) / s                    here, since a is rounded once and h not again
-            p.div_(s[:, None])
-            s = torch.ones_like(s)
-        # else                                  p stays s p: a row is divided by s where it is short
     else:
         # p = softmax(z)
         p = torch.softmax(z, 1, out=z)
-        s = torch.ones_like(z_max)
         # -log p[y] = z_max - z[y] - log p_max  the largest p never underflows, p[y] may
         losses = z_max - z_y - p.amax(1).log()
     if counted is not None:
         losses = losses.masked_fill(~counted, 0.0)
     with counted_as_backward():
-        _accumulate_from(p, s[:, None], h, weight, y, counted, label_smoothing, rows, sums, workspace)
+        _accumulate_from(p, h, weight, y, counted, label_smoothing, rows, sums, workspace)
     return losses
 
 
@@ -149,7 +144,6 @@ def _exp_is_safe(z: Tensor, z_max: Tensor) -> bool:
 
 def _accumulate_from(
     p: Tensor,
-    s: Tensor,
     h: Tensor,
     weight: Tensor,
     y: Tensor,
@@ -159,29 +153,25 @@ def _accumulate_from(
     sums: ReadoutGradient,
     workspace: Workspace | None,
 ) -> None:
-    """The same from s times the softmax p (n, V), which is overwritten, s (n, 1), and the targets y (n, 1)."""
-    # s a = s p - s onehot(y)                   a is dJ/dz, row by row; with smoothing e: p - (1 - e) onehot(y) - e / V
-    a = p.scatter_add_(1, y, s * (label_smoothing - 1.0))
+    """The same from the softmax p (n, V), which is overwritten, and the targets y (n, 1)."""
+    # a = p - onehot(y)                         a is dJ/dz, row by row; with smoothing e: p - (1 - e) onehot(y) - e / V
+    a = p.scatter_add_(1, y, p.new_full(y.shape, label_smoothing - 1.0))
     if label_smoothing:
-        a.sub_(s * (label_smoothing / p.shape[1]))
+        a.sub_(label_smoothing / p.shape[1])
     if counted is not None:
         a.masked_fill_(~counted[:, None], 0.0)
-    if _is_low(h):
-        # s is 1.
-        if sums.bias is not None:
-            torch.addmv(sums.bias, a.mT, a.new_ones(len(a)), out=sums.bias)
-        _accumulate_rounded(a, h, weight, rows, sums, workspace)
-        return
-    share = s.reciprocal()
     if sums.bias is not None:
         # db = sum of a                         fastest as a product
-        torch.addmv(sums.bias, a.mT, share.squeeze(1), out=sums.bias)
+        torch.addmv(sums.bias, a.mT, a.new_ones(len(a)), out=sums.bias)
+    if _is_low(h):
+        _accumulate_rounded(a, h, weight, rows, sums, workspace)
+        return
     if sums.h is not None:
-        # dh = a U^T = (s a U^T) / s
-        sums.h[rows] = (a @ weight).mul_(share)
+        # dh = a U^T
+        sums.h[rows] = a @ weight
     if sums.weight is not None:
-        # dU^T = sum of a^T h = sum of (s a)^T (h / s)
-        torch.addmm(sums.weight, a.mT, h * share, out=sums.weight)
+        # dU^T = sum of a^T h
+        torch.addmm(sums.weight, a.mT, h, out=sums.weight)
 
 
 def _accumulate_rounded(
