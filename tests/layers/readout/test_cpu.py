@@ -106,3 +106,12 @@ def test_a_sure_word_has_a_loss_above_zero_as_exact_as_its_type(gap: float, leve
     assert found[0].item() >= 0
     # p[y] is rounded to one part in 2^24, exp before it to a few.
     assert abs(found[0].double().item() - wanted.item()) <= 8 * 2.0**-24
+
+
+def test_no_loss_is_below_zero_where_products_are_rounded_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `torch.set_float32_matmul_precision("medium")` does on some processors."""
+    summed = Blocks._summed
+    monkeypatch.setattr(Blocks, "_summed", lambda blocks, e: summed(blocks, e) * (1 - 2.0**-8))
+    found = Blocks(torch.ones(2, 1), torch.tensor([9.0, -9.0]), 1, [False] * 3).add(torch.ones(1, 1), torch.tensor([0]))
+    assert found is not None
+    assert found[0].item() == 0
