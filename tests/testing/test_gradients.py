@@ -44,7 +44,10 @@ def test_nothing_wanted_is_measured_absolutely() -> None:
 def test_checks_are_plain_json_and_repeat() -> None:
     rows = [dataclasses.asdict(check) for check in gradients(["readout"], seed=3)]
     assert [row["name"] for row in rows] == [
-        f"readout.loss.d{variable}.{how}" for variable in ("h", "weight", "bias") for how in ("autograd", "differences")
+        f"readout.{function}.d{variable}.{how}"
+        for function in ("loss", "loss on a CPU")
+        for variable in ("h", "weight", "bias")
+        for how in ("autograd", "differences")
     ]
     assert json.loads(json.dumps(rows)) == [dataclasses.asdict(c) for c in gradients(["readout"], seed=3)]
 
