@@ -11,7 +11,6 @@ from torch import Tensor
 
 from porism.errors import RecipeError
 from porism.layers.skipgram.estimators import ESTIMATORS, NEED_THE_NORMALISER, SampledPairs
-from porism.layers.skipgram.gradient import gradient
 from porism.layers.skipgram.noise import Noise
 from porism.runs.exhibits import Table
 
@@ -85,10 +84,9 @@ def _estimates(name: str, v: Tensor, U: Tensor, j: int, q: Tensor, k: Tensor) ->
 
 
 def _moments(estimates: Tensor, weights: Tensor, v: Tensor, U: Tensor, j: int) -> Moments:
-    exact = -gradient(v[None], U, torch.tensor([j])).v[0]
     mean = weights @ estimates
     variance = float(weights @ ((estimates - mean) ** 2).sum(1))
-    return Moments(mean, mean - exact, variance, float(weights @ (estimates**2).sum(1)))
+    return Moments(mean, mean - exact_gradient(v, U, j), variance, float(weights @ (estimates**2).sum(1)))
 
 
 FEW_WAYS = 10**4
