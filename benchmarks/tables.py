@@ -55,6 +55,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "words_arm": words.words,
     "words_x86": words.words,
     "words_gpu": words.words_gpu,
+    "words_processes_x86": words.words_processes,
     "language_training_arm": language.language_training,
     "language_training_x86": language.language_training,
     "language_training_amx_x86": language.language_training,

@@ -1,7 +1,10 @@
 """Vectors of words: how fast they train, and what they are worth."""
 
+from itertools import product
 from typing import Any
 
+from porism.report.contest import LEAST_SEEDS
+from porism.runs.statistics import SIGNIFICANCE, holm, t_test
 from readme.attention import QUARTILES
 from readme.place import measured_on, rows_and_columns, shown
 from trained import mean_and_deviation
@@ -54,3 +57,36 @@ def words_gpu(result: dict[str, Any]) -> list[str]:
         "",
         *rows_and_columns("", cells),
     ]
+
+
+def words_processes(result: dict[str, Any]) -> list[str]:
+    """A row for each number of processes and interval; what differs from the first row is told below."""
+    runs: dict[str, list[dict[str, float]]] = {}
+    for name, scores in result["parts"].items():
+        runs.setdefault(name.rpartition(", seed ")[0], []).append(scores)
+    cells = {
+        name: {score: mean_and_deviation([seed[score] for seed in seeds], 3) for score in seeds[0]}
+        for name, seeds in runs.items()
+    }
+    counts = sorted({len(seeds) for seeds in runs.values()})
+    title = f"on test, mean and deviation over {' or '.join(map(str, counts))} seeds"
+    return [measured_on(result), "", *rows_and_columns(title, cells), "", _decided(runs)]
+
+
+def _decided(runs: dict[str, list[dict[str, float]]]) -> str:
+    """Which scores are decided to be others than those of the first row."""
+    (first, plain), *others = runs.items()
+    if min(map(len, runs.values())) < LEAST_SEEDS:
+        return f"Whether they differ from {first} is not decided: that takes {LEAST_SEEDS} seeds."
+    pairs = list(product(others, plain[0]))
+    p_values = [t_test([a[score] - b[score] for a, b in zip(seeds, plain, strict=True)]) for (_, seeds), score in pairs]
+    corrected = holm([p for p in p_values if p is not None])
+    differ: dict[str, list[str]] = {}
+    for ((name, _), score), p in zip(pairs, corrected, strict=True):
+        if p < SIGNIFICANCE:
+            differ.setdefault(name, []).append(score)
+    found = "; ".join(f"{name} in {', '.join(scores)}" for name, scores in differ.items()) or "none"
+    return (
+        f"Decided to differ from {first}, in pairs of seeds and after Holm's correction for {len(pairs)} comparisons: "
+        f"{found}."
+    )

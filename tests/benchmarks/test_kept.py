@@ -119,6 +119,10 @@ PARTS: dict[str, dict[str, Any]] = {
     "words_gpu": {
         f"seed {seed}": {"width 9": {"words_per_second": [9, 8], "quality": {"sim": 0.4}}} for seed in (1, 2)
     },
+    "words_processes_x86": {
+        f"{processes} processes, 9 words, seed {seed}": {"sim": 0.4 + processes + seed / 1000}
+        for processes in (1, 2) for seed in range(5)
+    },
 }  # fmt: skip
 ROWS: dict[str, list[dict[str, Any]]] = {
     "language_table": [{**ROW, "recipe": "a", "perplexity": SPLITS}, {**ROW, "recipe": "a", "perplexity": SPLITS}],

@@ -27,3 +27,19 @@ def test_a_slower_way_is_not_called_faster() -> None:
     text = "\n".join(tables.TABLES["graphs_x86"](result))
     assert "On Cora the fastest peer, dense, takes 0.753 (0.744 to 0.782) times as long as ours." in text
     assert "1 thread of a CPU" in text
+
+
+def test_only_what_is_decided_differs_from_one_process() -> None:
+    hardware = {"gpu": None, "threads": 1, "cpu": "a CPU", "cores": 1}
+    noise = (0.01, -0.02, 0.015, -0.01, 0.005)
+
+    def said(seeds: int) -> str:
+        parts = {
+            f"{name}, 9 words, seed {seed}": {"loss": 7 + shift + sign * noise[seed], "sim": 0.4 + sign * noise[seed]}
+            for name, shift, sign in (("1 process", 0.0, 1), ("2 processes", 0.5, -1))
+            for seed in range(seeds)
+        }
+        return tables.TABLES["words_processes_x86"]({"parts": parts, "hardware": hardware, "versions": {}})[-1]
+
+    assert said(5).endswith("for 2 comparisons: 2 processes, 9 words in loss.")
+    assert "not decided" in said(4)
