@@ -25,7 +25,7 @@ from porism.training.progress_events import ProgressEvents
 from porism.training.step import EagerStep, make_step
 from porism.training.task import Carry, Step, Task
 
-SMALL = 2**24
+SMALL = 2**20
 """Bytes of a checkpoint that is saved after every epoch."""
 SAVING_SHARE = 0.1
 """Of the time that saving larger ones may take: where epochs are shorter than that allows, not each of them is saved. A
