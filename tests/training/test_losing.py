@@ -17,8 +17,8 @@ from porism.training.distributed.launch import Launch, stop_with_torchrun
 from porism.training.distributed.lost import ProcessFailed, lost, with_command
 
 AFTER = 3
-SECONDS = 60
-"""As docs/distributed.md says, with both processes started and ended. One that waits would wait for minutes."""
+STAYS = 60
+"""Seconds that a process would live on which does not hear that its torchrun has ended."""
 
 LOST = (
     "porism: one of the 2 processes was lost: it has ended, or its machine has. torchrun says which. "
@@ -57,9 +57,8 @@ def test_a_run_that_torchrun_starts_again_needs_no_command() -> None:
 def lose(folder: Path, words: list[str], how: dict[str, Any]) -> tuple[Run, list[int]]:
     """Train by two processes, the second of which ends after some steps; what came of it, and the exit codes."""
     need_fork()
-    began = time.monotonic()
+    # One that waits for the other would be ended by the alarm of a forked process, with another exit code.
     codes = work(folder, {"lost": {**train(words), **how}}, size=2)
-    assert time.monotonic() - began < SECONDS
     return Run(folder / "job lost"), codes
 
 
@@ -70,7 +69,7 @@ def test_a_process_whose_torchrun_is_killed_ends() -> None:
         if not fork():
             stop_with_torchrun({"TORCHELASTIC_RUN_ID": "none"})
             os.write(writing, b"started")
-            time.sleep(SECONDS)
+            time.sleep(STAYS)
             os.write(writing, b"alive")
             os._exit(0)
         signal.pause()
