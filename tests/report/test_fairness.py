@@ -100,3 +100,15 @@ def test_where_the_last_epoch_counts_valid_says_whether_it_still_improved(
     run = write_run(metrics=metrics(140.0, epochs=3, best_epoch=3), events=events, epochs=3, restore_best_weights=False)
     # Alone, too: its number is no limit of what the model can do.
     assert ("Still improving on valid when the budget ended: table-02." in summary_of(run)) is improved
+
+
+def test_a_rate_that_falls_to_0_shows_no_improvement_to_come(write_run: WriteRun) -> None:
+    schedules = {"a": "constant", "b": "cosine", "c": "linear"}
+    runs = [
+        write_run(name, recipe=name, metrics=metrics(140.0, epochs=12, best_epoch=12), epochs=12, lr_scheduler=schedule)
+        for name, schedule in schedules.items()
+    ]
+    text = summary_of(*runs)
+    assert "Still improving on valid when the budget ended: a." in text
+    assert "At the best on valid in the last epoch, until which the learning rate falls to 0: b, c." in text
+    assert "Still improving" not in summary_of(*runs[1:])

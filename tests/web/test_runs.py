@@ -177,11 +177,17 @@ def test_the_better_run_is_named_with_what_else_differs(write_run: WriteRun) -> 
 
 
 def test_the_headline_says_who_was_still_improving_and_who_is_level(write_run: WriteRun) -> None:
-    def headline(*scores: tuple[float, int]) -> str:
+    def headline(*scores: tuple[float, int], schedule: str = "constant") -> str:
         """Of runs of four epochs, by their score on test and the epoch that was their best on valid."""
         runs = {
             f"{number}": read_run(
-                write_run(f"{len(written)}-{number}", recipe=f"net-{number}", epochs=4, **results(score, best))
+                write_run(
+                    f"{len(written)}-{number}",
+                    recipe=f"net-{number}",
+                    epochs=4,
+                    lr_scheduler=schedule,
+                    **results(score, best),
+                )
             )
             for number, (score, best) in enumerate(scores, 1)
         }
@@ -200,6 +206,7 @@ def test_the_headline_says_who_was_still_improving_and_who_is_level(write_run: W
     assert headline((90, 4), (95, 4), (96, 4)) == f"{first}; all were still improving when they stopped"
     assert headline((90, 3), (95, 4)) == f"{first}; net-2 was still improving when it stopped"
     assert headline((90, 4), (95, 3)) == first
+    assert headline((90, 4), (95, 4), schedule="cosine") == first
     assert headline((90, 4), (90, 3), (95, 3)) == "net-1 and net-2 have the same test perplexity, 90.00"
 
 

@@ -111,9 +111,20 @@ def _differences(models: Sequence[SeedGroup]) -> list[str]:
 
 
 def improving(models: Sequence[SeedGroup]) -> list[str]:
-    """Models that were at their best on valid when their budget ended."""
-    names = [model.name for model in models if any(entry.record.was_improving for entry in model.entries)]
-    if not names:
-        return []
-    who = "all" if len(names) == len(models) > 2 else ", ".join(names)
-    return [f"Still improving on valid when the budget ended: {who}."]
+    """Models that were at their best on valid when their budget ended, and whether that says anything."""
+    at_best = [model for model in models if any(entry.record.was_improving for entry in model.entries)]
+    falling = [model.name for model in at_best if all(entry.record.rate_falls for entry in model.entries)]
+    still = [model.name for model in at_best if model.name not in falling]
+    found = []
+    if still:
+        found.append(f"Still improving on valid when the budget ended: {_all_or_named(still, models)}.")
+    if falling:
+        found.append(
+            f"At the best on valid in the last epoch, until which the learning rate falls to 0: "
+            f"{_all_or_named(falling, models)}. Whether a longer training would be better, that does not show."
+        )
+    return found
+
+
+def _all_or_named(names: Sequence[str], models: Sequence[SeedGroup]) -> str:
+    return "all" if len(names) == len(models) > 2 else ", ".join(names)

@@ -215,6 +215,11 @@ class RunRecord:
         *earlier, last = known or [math.nan]
         return bool(earlier) and (last < min(earlier) if found.lower_is_better else last > max(earlier))
 
+    @property
+    def rate_falls(self) -> bool:
+        """Whether its learning rate falls to 0 until its budget ends: nearly every run is at its best there."""
+        return bool(self.fields.get("lr_scheduler", "constant") != "constant")
+
     def seconds_until(self, last: Epoch) -> float:
         """The training time from the start to the end of an epoch."""
         return sum(epoch.seconds for epoch in self.epochs if epoch.epoch <= last.epoch)

@@ -97,11 +97,15 @@ def _but(group: RunGroup, entries: Sequence[Entry]) -> str:
         return f", but it trained {_times(ours / theirs)} as long"
     if not _equal_budget(group):
         return ", but not all had the same number of epochs"
-    if all(entry.record.was_improving for entry in entries):
+    if all(_was_improving(entry.record) for entry in entries):
         return f"; {'both' if len(entries) == 2 else 'all'} were still improving when they stopped"
-    if second.record.was_improving:
+    if _was_improving(second.record):
         return f"; {second.name} was still improving when it stopped"
     return ""
+
+
+def _was_improving(record: RunRecord) -> bool:
+    return record.was_improving and not record.rate_falls
 
 
 def _equal_budget(group: RunGroup) -> bool:
