@@ -208,6 +208,7 @@ def test_a_killed_sweep_goes_on_in_two_processes_with_the_same_bits(
         process.communicate()
     code, answered, told = answer(*sweep(out, text, "--resume", "--workers", "2"), *words())
     assert code == 0, told
+    assert "a worker ended" not in told
     result = json.loads(answered.splitlines()[-1])
     assert len(result["trials"]) == 4
     assert result["chosen"]["trial"] == _chosen(swept)
@@ -215,6 +216,32 @@ def test_a_killed_sweep_goes_on_in_two_processes_with_the_same_bits(
         run = f"trial-{number:03d}/seed-1"
         weights = "best/model.safetensors"
         assert (out / run / weights).read_bytes() == (swept / run / weights).read_bytes()
+
+
+@pytest.mark.sweep(1)
+def test_ctrl_c_stops_several_workers_in_the_middle_of_their_trials(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "grid"
+    endless = [word.replace("epochs=2", "epochs=1000000") for word in words()]
+    command = [*sweep(out, text, "--workers", "2"), *endless, "--set", "patience=1000000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "porism", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | _path(),
+    )
+    try:
+        for events in (out / f"trial-{number:03d}/seed-1/events.jsonl" for number in (1, 2)):
+            while not (events.is_file() and '"epoch"' in events.read_text()):
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate()
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    line = told.decode().splitlines()[-1]
+    assert line.startswith("porism: stopped, and saved. Go on with: porism sweep language elman")
+    assert "--workers 2" in line
 
 
 def _path() -> dict[str, str]:

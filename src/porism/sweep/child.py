@@ -30,6 +30,7 @@ class SweepJob(NamedTuple):
 def main() -> int:
     """Work at the sweep that comes; the exit code."""
     stream = sys.stdin.buffer
+    os.dup(1)  # stays open as long as this process: where it is closed, the one that started it takes it for ended
     os.dup2(2, 1)  # what a model or a library prints goes where errors go
     job: SweepJob = pickle.load(stream)
     stopped = threading.Event()
