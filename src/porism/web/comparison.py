@@ -97,14 +97,14 @@ def _but(group: RunGroup, entries: Sequence[Entry]) -> str:
         return f", but it trained {_times(ours / theirs)} as long"
     if not _equal_budget(group):
         return ", but not all had the same number of epochs"
-    if all(_was_improving(entry.record) for entry in entries):
+    if all(_still_improving(entry.record) for entry in entries):
         return f"; {'both' if len(entries) == 2 else 'all'} were still improving when they stopped"
-    if _was_improving(second.record):
+    if _still_improving(second.record):
         return f"; {second.name} was still improving when it stopped"
     return ""
 
 
-def _was_improving(record: RunRecord) -> bool:
+def _still_improving(record: RunRecord) -> bool:
     return record.was_improving and not record.rate_falls
 
 

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from porism.layers.readout import linear_cross_entropy
 from porism.layers.readout.gradient import gradient
-from porism.layers.readout.kernels.cpu import LARGEST_BIAS, Blocks, fits, forward
+from porism.layers.readout.kernels.cpu import LARGEST_BIAS, ScoreBlocks, fits, forward
 from porism.testing.gradients import relative_error
 
 N, H, V = 22, 5, 9
@@ -100,7 +100,7 @@ def test_a_number_that_is_none_is_seen_in_the_loss(spoiled: int, number: float) 
 @pytest.mark.parametrize("level", [-10.0, 0.0, 10.0])
 def test_a_sure_word_has_a_loss_above_zero_as_exact_as_its_type(gap: float, level: float) -> None:
     bias = torch.tensor([level, level - gap])
-    found = Blocks(torch.ones(2, 1), bias, 1, [False] * 3).add(torch.ones(1, 1), torch.tensor([0]))
+    found = ScoreBlocks(torch.ones(2, 1), bias, 1, [False] * 3).add(torch.ones(1, 1), torch.tensor([0]))
     assert found is not None
     wanted = torch.nn.functional.softplus(torch.tensor(-gap, dtype=torch.float64))
     assert found[0].item() >= 0
@@ -110,8 +110,9 @@ def test_a_sure_word_has_a_loss_above_zero_as_exact_as_its_type(gap: float, leve
 
 def test_no_loss_is_below_zero_where_products_are_rounded_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """As `torch.set_float32_matmul_precision("medium")` does on some processors."""
-    summed = Blocks._summed
-    monkeypatch.setattr(Blocks, "_summed", lambda blocks, e: summed(blocks, e) * (1 - 2.0**-8))
-    found = Blocks(torch.ones(2, 1), torch.tensor([9.0, -9.0]), 1, [False] * 3).add(torch.ones(1, 1), torch.tensor([0]))
+    summed = ScoreBlocks._summed
+    monkeypatch.setattr(ScoreBlocks, "_summed", lambda blocks, e: summed(blocks, e) * (1 - 2.0**-8))
+    blocks = ScoreBlocks(torch.ones(2, 1), torch.tensor([9.0, -9.0]), 1, [False] * 3)
+    found = blocks.add(torch.ones(1, 1), torch.tensor([0]))
     assert found is not None
     assert found[0].item() == 0

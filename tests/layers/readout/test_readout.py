@@ -12,7 +12,7 @@ import porism.layers.readout.functional
 from porism.layers import Readout
 from porism.layers.readout import linear_cross_entropy
 from porism.layers.readout.gradient import LARGEST_SAFE, LEAST_SAFE, accumulate
-from porism.layers.readout.kernels.cpu import Blocks
+from porism.layers.readout.kernels.cpu import ScoreBlocks
 from porism.testing.gradients import relative_error
 
 N, H, V = 63, 7, 11
@@ -54,13 +54,13 @@ def test_the_default_block_holds_few_scores(dtype: torch.dtype, monkeypatch: pyt
         taken.append(len(z))
         return accumulate(z, *args)
 
-    def watched_on_a_cpu(blocks: Blocks, h: Tensor, *args: Any) -> Any:
+    def watched_on_a_cpu(blocks: ScoreBlocks, h: Tensor, *args: Any) -> Any:
         taken.append(len(h))
         return add(blocks, h, *args)
 
-    add = Blocks.add
+    add = ScoreBlocks.add
     monkeypatch.setattr(porism.layers.readout.functional, "accumulate", watched)
-    monkeypatch.setattr(Blocks, "add", watched_on_a_cpu)
+    monkeypatch.setattr(ScoreBlocks, "add", watched_on_a_cpu)
     h = torch.randn(rows, 1, dtype=dtype, requires_grad=True)
     linear_cross_entropy(h, torch.randn(words, 1, dtype=dtype), torch.zeros(rows, dtype=torch.long))
     assert sum(taken) == rows

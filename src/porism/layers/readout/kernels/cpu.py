@@ -40,10 +40,10 @@ def fits(h: Tensor, bias: Tensor | None, operand: torch.dtype) -> bool:
     return bias is None or bias.numel() == 0 or bool((bias.abs() <= LARGEST_BIAS).all())
 
 
-class Blocks:
+class ScoreBlocks:
     """What the blocks of one call share: (beta U)^T above beta, memory for scores, and the sums over rows.
 
-    >>> blocks = Blocks(torch.randn(9, 4), torch.randn(9), rows=8, needed=[True] * 3)
+    >>> blocks = ScoreBlocks(torch.randn(9, 4), torch.randn(9), rows=8, needed=[True] * 3)
     >>> losses, dh = blocks.add(torch.randn(8, 4), torch.randint(9, (8,)))
     >>> losses.shape, dh.shape
     (torch.Size([8]), torch.Size([8, 4]))
@@ -171,7 +171,7 @@ def forward(
     needed: list[bool],
 ) -> Done:
     """Block after block until one needs another way: `rows` says how far it came. dh is of the type `kept`."""
-    blocks = Blocks(weight, bias, min(block, len(h)), needed, label_smoothing)
+    blocks = ScoreBlocks(weight, bias, min(block, len(h)), needed, label_smoothing)
     loss, dh, end = h.new_zeros(()), h.new_empty(h.shape if needed[0] else 0, dtype=kept), 0
     for start in range(0, len(h), block):
         rows = slice(start, min(start + block, len(h)))
