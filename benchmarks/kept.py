@@ -56,15 +56,25 @@ def machine(device: torch.device, packages: Sequence[str] = ()) -> dict[str, Any
 class Kept:
     """The result of a benchmark: machine, settings, the code that it measures, and parts by name.
 
-    measures: files and folders of the package whose code the numbers are of.
+    measures: files and folders of the package whose code the numbers are of. recipes: the settings of those that are
+    trained.
     """
 
     def __init__(
-        self, out: Path, made_on: dict[str, Any], settings: dict[str, Any], resume: bool, measures: Sequence[str]
+        self,
+        out: Path,
+        made_on: dict[str, Any],
+        settings: dict[str, Any],
+        resume: bool,
+        measures: Sequence[str],
+        recipes: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         self.out = out
         sources = checksums(measures, "cuda" if made_on["hardware"]["gpu"] else "cpu")
-        self.result: dict[str, Any] = {"rules": RULES, **made_on, "settings": settings, "sources": sources, "parts": {}}
+        self.result: dict[str, Any] = {"rules": RULES, **made_on, "settings": settings, "sources": sources}
+        if recipes is not None:
+            self.result["recipes"] = recipes
+        self.result["parts"] = {}
         if not (resume and out.exists()):
             return
         there = json.loads(out.read_text())
@@ -74,8 +84,9 @@ class Kept:
                     f"{out} has {name} {there.get(name)}, this run {self.result[name]}. "
                     "Leave --resume out, which measures all anew, or give another --out."
                 )
-        if there.get("sources") != sources:
-            sys.exit(f"{out} was measured with other code. Leave --resume out, which measures all anew.")
+        for name, what in (("sources", "code"), ("recipes", "settings of recipes")):
+            if there.get(name) != self.result.get(name):
+                sys.exit(f"{out} was measured with other {what}. Leave --resume out, which measures all anew.")
         self.result = there
 
     def part(self, name: str, measure: Callable[[], Any]) -> Any:

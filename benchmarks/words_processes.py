@@ -66,8 +66,8 @@ def main(
     """
     torch.set_num_threads(1)
     settings = {"processes": processes, "intervals": intervals, "threads_a_process": 1}
-    kept = Kept(out or result_of("words_processes"), machine(torch.device("cpu")), settings, resume, MEASURES)
-    kept.result["recipes"] = recipe_settings("words", [RECIPE])
+    made_on, recipes = machine(torch.device("cpu")), recipe_settings("words", [RECIPE])
+    kept = Kept(out or result_of("words_processes"), made_on, settings, resume, MEASURES, recipes)
     for seed, number, interval in product(seeds, processes, intervals):
         name = f"{number} {'process' if number == 1 else 'processes'}, {interval:,} words, seed {seed}"
         kept.part(name, partial(trained, data, judgements, number, interval, seed))

@@ -47,6 +47,16 @@ def test_parts_of_other_code_are_not_mixed(tmp_path: Path, monkeypatch: pytest.M
         Kept(out, MACHINE, {"turns": 3}, True, MEASURES)
 
 
+def test_parts_of_other_settings_of_a_recipe_are_not_mixed(tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    before, today = {"words/skipgram": {"negative": 5}}, {"words/skipgram": {"negative": 9}}
+    Kept(out, MACHINE, {}, False, MEASURES, before).part("one", lambda: 1)
+    assert Kept(out, MACHINE, {}, True, MEASURES, before).part("one", lambda: 2) == 1
+    for other in (today, None):
+        with pytest.raises(SystemExit, match="was measured with other settings of recipes"):
+            Kept(out, MACHINE, {}, True, MEASURES, other)
+
+
 @pytest.mark.parametrize(
     ("processor", "device", "file"),
     [
