@@ -110,5 +110,5 @@ def test_a_rate_that_falls_to_0_shows_no_improvement_to_come(write_run: WriteRun
     ]
     text = summary_of(*runs)
     assert "Still improving on valid when the budget ended: a." in text
-    assert "At the best on valid in the last epoch, until which the learning rate falls to 0: b, c." in text
+    assert "At their best on valid in the last epoch: b, c. The learning rate falls to 0 until then" in text
     assert "Still improving" not in summary_of(*runs[1:])

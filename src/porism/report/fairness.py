@@ -119,9 +119,10 @@ def improving(models: Sequence[SeedGroup]) -> list[str]:
     if still:
         found.append(f"Still improving on valid when the budget ended: {_all_or_named(still, models)}.")
     if falling:
+        who = _all_or_named(falling, models)
         found.append(
-            f"At the best on valid in the last epoch, until which the learning rate falls to 0: "
-            f"{_all_or_named(falling, models)}. Whether a longer training would be better, that does not show."
+            f"At their best on valid in the last epoch: {who}. The learning rate falls to 0 until then, so this says "
+            "nothing about longer training."
         )
     return found
 
