@@ -19,6 +19,7 @@ from porism.tasks.language.data import Corpus, Windows, corpus_of_texts, load_co
 from porism.tasks.language.data.public import PTB_FINGERPRINT
 from porism.tasks.language.data.text_facts import text_facts, text_notes
 from porism.tasks.language.data.text_size import text_sizes
+from porism.tasks.language.data.tokenized import Tokenized
 from porism.tasks.language.data.tokenizer import Tokenizer, from_json
 from porism.tasks.language.data.vocabulary import Vocabulary
 from porism.tasks.language.metric import Perplexity
@@ -125,8 +126,8 @@ class Language(Task):
         texts = text.splits
         if not text.published_split:
             texts = dict.fromkeys(self.splits, "".join(text.splits[split] for split in self.splits))
-        streams = {split: self.vocabulary.encode(self.tokenizer.stream(texts[split])) for split in self.splits}
-        sizes = text_sizes(self.tokenizer, self.vocabulary, texts)
+        tokenized = Tokenized.of(self.tokenizer, texts)
+        streams, sizes = tokenized.encoded(self.vocabulary), text_sizes(self.vocabulary, texts, tokenized)
         corpus = Corpus("other data", self.vocabulary, streams, tokenizer=self.tokenizer, sizes=sizes)
         return self._of(self.recipe, corpus)
 

@@ -19,6 +19,7 @@ from porism.tasks.language.data.files import Text, cut_text, read_text
 from porism.tasks.language.data.public import read_public
 from porism.tasks.language.data.synthetic import synthetic
 from porism.tasks.language.data.text_size import given_size, text_sizes
+from porism.tasks.language.data.tokenized import Tokenized
 from porism.tasks.language.data.tokenizer import get_tokenizer
 from porism.tasks.language.data.vocabulary import EOS, UNK, Vocabulary
 from porism.tasks.language.data.windows import Windows, rows
@@ -132,16 +133,17 @@ def _corpus(
             f"its own, and {EOS} and {UNK} come to them.",
             advise("Use {} or more.", fields(max_vocab_size=len(made.alphabet()) + 2)),
         )
+    tokenized = Tokenized.of(made, text.splits)
     vocabulary = Vocabulary.from_words(
-        made.stream(text.splits["train"]), min_count=min_count or 1, max_words=max_vocab_size, always=made.alphabet()
+        tokenized.counts("train"), min_count=min_count or 1, max_words=max_vocab_size, always=made.alphabet()
     )
-    streams = {split: vocabulary.encode(made.stream(text.splits[split])) for split in SPLITS}
+    streams = tokenized.encoded(vocabulary)
     for split in SPLITS:
         if len(streams[split]) < 2:
             raise DataError(
                 f"{source}: the {split} split has {len(streams[split])} tokens, expected at least 2. Give more text."
             )
-    sizes = text_sizes(made, vocabulary, text.splits)
+    sizes = text_sizes(vocabulary, text.splits, tokenized)
     return Corpus(name, vocabulary, streams, tokenizer=made, sizes=sizes, facts=text.facts())
 
 

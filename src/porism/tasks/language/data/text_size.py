@@ -12,14 +12,14 @@ What a tokenizer drops (spaces around words, capitals under `lowercase`) is not 
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
 from torch import Tensor, tensor
 
 from porism.tasks.blocks.texts import EOS
-from porism.tasks.language.data.tokenizer import Tokenizer
+from porism.tasks.language.data.tokenized import Tokenized
 from porism.tasks.language.data.vocabulary import UNK, Vocabulary
 
 END, OTHER = "end", "other"
@@ -36,17 +36,19 @@ class TextSize:
     sha256: str = ""
 
 
-def text_sizes(tokenizer: Tokenizer, vocabulary: Vocabulary, texts: Mapping[str, str]) -> dict[str, TextSize]:
+def text_sizes(vocabulary: Vocabulary, texts: Mapping[str, str], tokenized: Tokenized) -> dict[str, TextSize]:
     """The size of each split; how characters are spelled is learned on `train`."""
 
-    def unknown(text: str) -> Iterator[str]:
+    def unknown(split: str) -> list[tuple[str, int]]:
         # A text that has <unk> itself has lost the word, and its spelling is not known.
-        return (token for token in tokenizer.stream(text) if token not in vocabulary and token != UNK)
+        counts = tokenized.counts(split).items()
+        return [(token, count) for token, count in counts if token not in vocabulary and token != UNK]
 
     counts: Counter[str] = Counter({END: 1, OTHER: 1})
-    for token in unknown(texts["train"]):
-        counts.update(token)
-        counts[END] += 1
+    for token, count in unknown("train"):
+        for character in token:
+            counts[character] += count
+        counts[END] += count
     counts.update(set(counts) - {END, OTHER})
     total = counts.total()
     nats = {character: math.log(total / count) for character, count in counts.items()}
@@ -56,7 +58,11 @@ def text_sizes(tokenizer: Tokenizer, vocabulary: Vocabulary, texts: Mapping[str,
         return sum(nats.get(character, other) for character in token) + nats[END]
 
     return {
-        split: TextSize(len(text.encode()), sum(map(spelled, unknown(text))), sha256(text.encode()).hexdigest())
+        split: TextSize(
+            len(text.encode()),
+            math.fsum(count * spelled(token) for token, count in unknown(split)),
+            sha256(text.encode()).hexdigest(),
+        )
         for split, text in texts.items()
     }
 

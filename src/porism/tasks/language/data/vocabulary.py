@@ -1,7 +1,7 @@
 """Words and their numbers."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -45,10 +45,16 @@ class Vocabulary:
 
     @classmethod
     def from_words(
-        cls, words: Iterable[str], *, min_count: int = 1, max_words: int | None = None, always: Iterable[str] = ()
+        cls,
+        words: Iterable[str] | Mapping[str, int],
+        *,
+        min_count: int = 1,
+        max_words: int | None = None,
+        always: Iterable[str] = (),
     ) -> Self:
         """Words seen at least `min_count` times, of those the `max_words` most frequent; ties in alphabetical order.
 
+        `words` are those of a text, or how often each is seen there.
         Words of `always` are in it however often they are seen.
         What is left out counts as `<unk>`, so `<unk>` takes its place in the order by how often a model will meet it.
         """
