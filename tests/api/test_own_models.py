@@ -346,7 +346,7 @@ WRONG: dict[str, Wrong] = {
     "seed of 1.5": Wrong(RecipeError, "seed takes a whole number from 0 to 4294967295, got 1.5", {"seed": 1.5}),
     "threads": Wrong(RecipeError, "threads takes a whole number", {"threads": True}),
     "out": Wrong(RecipeError, "out is a int, expected the path of a folder", {"out": 3}),
-    "device": Wrong(PorismError, "there is no device 3", {"device": 3}),
+    "device": Wrong(PorismError, "there is no device", {"device": "warp"}),
     "callbacks": Wrong(RecipeError, "callbacks is 3, expected a list of functions", {"callbacks": 3}),
     "one callback": Wrong(RecipeError, "Write callbacks=[f].", {"callbacks": print}),
     "tune": Wrong(RecipeError, "tuning takes minutes above 0, got True", {"tune": True}),
