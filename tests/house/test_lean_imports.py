@@ -67,6 +67,29 @@ def modules_of(repository: Path, request: pytest.FixtureRequest) -> dict[str, li
     return dict(json.loads(line) for line in said.splitlines())
 
 
+TAKEN = {
+    "graphs": {"gcn"},
+    "images": {"elman", "grid", "lstm"},
+    "speech": {"attention", "elman", "lstm"},
+    "supervised": set(),
+    "words": {"readout", "skipgram"},
+}
+"""The layers that a task's models and metrics are made of, of tasks that take few."""
+
+
+@pytest.fixture(scope="module")
+def modules_of_tasks(repository: Path) -> dict[str, list[str]]:
+    """What an interpreter holds that has imported one task and nothing else, by task."""
+    said = python(repository / "src", "-c", EACH_ALONE, *(f"porism.tasks.{task}.task" for task in TAKEN))
+    return {module.split(".")[2]: loaded for module, loaded in map(json.loads, said.splitlines())}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("task", TAKEN)
+def test_a_task_loads_no_other_layers(modules_of_tasks: dict[str, list[str]], task: str) -> None:
+    assert {name for name, layer in LAYERS.items() if held(modules_of_tasks[task], [layer])} <= TAKEN[task]
+
+
 HELP = """
 import runpy, sys
 sys.argv = ["porism", "--help"]

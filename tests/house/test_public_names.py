@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import porism
+from porism import layers
 
 STUB = Path(porism.__file__).with_suffix(".pyi")
 EVERY_SUBMODULE = """
@@ -24,15 +25,24 @@ for found in pkgutil.walk_packages(porism.__path__, "porism."):
 """
 
 
-def stub_names() -> dict[str, str]:
+def stub_names(stub: Path = STUB) -> dict[str, str]:
     """Each name of the stub with the module that it comes from."""
-    tree = ast.parse(STUB.read_text(encoding="utf-8"))
+    tree = ast.parse(stub.read_text(encoding="utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
 def test_the_stub_names_what_the_package_names() -> None:
     assert sorted(stub_names()) == sorted(porism.__all__)
+
+
+def test_the_layers_are_those_of_their_stub() -> None:
+    known = stub_names(Path(layers.__file__).with_suffix(".pyi"))
+    assert sorted(known) == sorted(layers.__all__)
+    for name, module in known.items():
+        assert getattr(layers, name) is getattr(import_module(module), name), name
+    with pytest.raises(AttributeError, match=r"module 'porism.layers' has no attribute 'Transformer'"):
+        layers.Transformer  # noqa: B018
 
 
 def test_a_list_of_what_there_is_has_public_names_alone() -> None:

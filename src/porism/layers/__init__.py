@@ -1,24 +1,41 @@
-"""The architectures. Each folder holds one: its equations, oracle, layer, gradient by hand and cost."""
+"""The architectures. Each folder holds one: its equations, oracle, layer, gradient by hand and cost.
 
-from porism.layers.attention.auto import AutoAttention, Choice, choose_attention
-from porism.layers.attention.hybrid import HybridAttention, HybridState, hybrid_attention, hybrid_decode
-from porism.layers.attention.pattern import Pattern
-from porism.layers.attention.softmax import Attention, KVCache, softmax_attention, softmax_decode
-from porism.layers.attention.taylor import (
-    SeriesWarning,
-    TaylorAttention,
-    TaylorState,
-    series_error,
-    taylor_attention,
-    taylor_decode,
-)
-from porism.layers.attention.window import WindowAttention, window_attention, window_decode
-from porism.layers.gcn import Graph, GraphConvolution
-from porism.layers.readout import Readout
-from porism.layers.recurrent.elman import Elman
-from porism.layers.recurrent.grid import Grid
-from porism.layers.recurrent.lstm import LSTM
-from porism.layers.skipgram import SkipGram
+The names below load on first use, so that who takes one layer waits for no other. Editors read them in __init__.pyi.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "LSTM": "recurrent.lstm.layer",
+    "Attention": "attention.softmax.layer",
+    "AutoAttention": "attention.auto",
+    "Choice": "attention.auto",
+    "Elman": "recurrent.elman.layer",
+    "Graph": "gcn.graph",
+    "GraphConvolution": "gcn.layer",
+    "Grid": "recurrent.grid.layer",
+    "HybridAttention": "attention.hybrid.layer",
+    "HybridState": "attention.hybrid.functional",
+    "KVCache": "attention.softmax.cache",
+    "Pattern": "attention.pattern",
+    "Readout": "readout.layer",
+    "SeriesWarning": "attention.taylor.error",
+    "SkipGram": "skipgram.layer",
+    "TaylorAttention": "attention.taylor.layer",
+    "TaylorState": "attention.taylor.state",
+    "WindowAttention": "attention.window.layer",
+    "choose_attention": "attention.auto",
+    "hybrid_attention": "attention.hybrid.functional",
+    "hybrid_decode": "attention.hybrid.functional",
+    "series_error": "attention.taylor.error",
+    "softmax_attention": "attention.softmax.functional",
+    "softmax_decode": "attention.softmax.functional",
+    "taylor_attention": "attention.taylor.functional",
+    "taylor_decode": "attention.taylor.functional",
+    "window_attention": "attention.window.functional",
+    "window_decode": "attention.window.functional",
+}
 
 __all__ = [
     "LSTM",
@@ -50,3 +67,9 @@ __all__ = [
     "window_attention",
     "window_decode",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'porism.layers' has no attribute {name!r}")
+    return getattr(import_module(f"porism.layers.{_WHERE[name]}"), name)
