@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from porism.costing.alphabet import ALPHABET
 from porism.costing.cost import Cost
 from porism.costing.derive import derive
+from porism.costing.letters import ALPHABET
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,26 @@ import pytest
 from sympy import Expr, Piecewise, Rational, ceiling, floor
 from torch import nn
 
-from porism.costing import code_version, formula_cache
+from porism.costing import code_version, kept
 from porism.costing.alphabet import B, D, E, H, T, W, factored
 from porism.costing.cost import Cost
 from porism.costing.counting.fake import ShapeMode
 from porism.costing.derive import derive
-from porism.costing.formula_cache import cached, confirmed, file_of, formula_of, tree_of
+from porism.costing.formula_cache import cached, confirmed, formula_of, tree_of
+from porism.costing.kept import file_of
 from porism.costing.subject import CostSubject
-from porism.runs.recipe import Recipe
+from porism.costing.value_table import value_table
+from porism.runs.recipe import Recipe, with_fields
 from porism.tasks.graphs.recipes import RECIPES as GRAPHS
+from porism.tasks.words.data.vocabulary import WordCounts
 from porism.tasks.words.recipes import RECIPES
+from porism.tasks.words.task import Words
+from porism.training import cost_table as cost_tables
 from porism.training import recipe_cost as recipe_costs
-from porism.training.recipe_cost import _parts, is_kept, recipe_cost, run_cost
+from porism.training import recipe_key
+from porism.training.cost_table import COST_KEYS, cost_table
+from porism.training.recipe_cost import recipe_cost, run_cost
+from porism.training.recipe_key import is_kept, key_parts
 
 PARTS = {"recipe": "two layers"}
 KINDS = ("parameters", "flops", "backward_flops")
@@ -38,7 +46,7 @@ SUBJECT = CostSubject(two_layers, ("B D",))
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PORISM_DATA", str(tmp_path))
     code_version.source_checksum.cache_clear()
-    yield tmp_path / formula_cache.FOLDER
+    yield tmp_path / kept.FORMULAS
     code_version.source_checksum.cache_clear()
 
 
@@ -49,6 +57,12 @@ def derived() -> Cost:
 
 def never(*_: object, **options: object) -> Cost:
     raise AssertionError("derived again")
+
+
+def count_as_own(monkeypatch: pytest.MonkeyPatch, is_own: bool) -> None:
+    """Let a module of a test count as code of the package, or not."""
+    for module in (recipe_key, recipe_costs):
+        monkeypatch.setattr(module, "is_own", lambda _: is_own)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +107,9 @@ def test_other_recipes_versions_and_sources_are_derived(
     cached(PARTS, SUBJECT, lambda: derived)
     other = {"recipe": "three layers"} if change == "parts" else PARTS
     if change == "versions":
-        monkeypatch.setattr(formula_cache, "versions", lambda _: {"torch": "0.1"})
+        monkeypatch.setattr(kept, "versions", lambda _: {"torch": "0.1"})
     if change == "source":
-        monkeypatch.setattr(formula_cache, "source_checksum", lambda: "0" * 64)
+        monkeypatch.setattr(kept, "source_checksum", lambda: "0" * 64)
     with pytest.raises(AssertionError, match="derived again"):
         cached(other, SUBJECT, never)
 
@@ -138,7 +152,7 @@ def test_a_folder_that_cannot_be_written_is_no_failure(derived: Cost, folder: Pa
 
 
 def test_the_oldest_files_are_forgotten(derived: Cost, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formula_cache, "MOST_KEPT", 2)
+    monkeypatch.setattr(kept, "MOST_KEPT", 2)
     files = []
     for number in range(4):
         cached({"number": number}, SUBJECT, lambda: derived)
@@ -156,7 +170,7 @@ def test_a_model_of_your_own_package_is_derived_each_time(folder: Path) -> None:
 
 
 def test_a_later_run_of_the_same_sizes_counts_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipe_costs, "_is_own", lambda _: True)
+    count_as_own(monkeypatch, True)
     monkeypatch.setattr(recipe_costs, "_COUNTED", {})
     sizes = {"B": 2, "D": 5}
     first = run_cost(RECIPES["small"], SUBJECT, sizes)
@@ -193,7 +207,7 @@ def test_what_a_count_found_is_kept(holds: bool) -> None:
 def test_recipes_of_which_the_same_is_counted_share_their_formulas(
     one: dict[str, Any], alike: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    files = [file_of(_parts(replace(GRAPHS["gcn"], **fields), SUBJECT)) for fields in (one, alike, other)]
+    files = [file_of(key_parts(replace(GRAPHS["gcn"], **fields), SUBJECT)) for fields in (one, alike, other)]
     assert files[0] == files[1] != files[2]
 
 
@@ -213,7 +227,7 @@ def test_runs_of_one_model_and_of_one_size_are_counted_once(
         return count(recipe, subject, at)
 
     monkeypatch.setattr(recipe_costs, "_seen_to_hold", noted)
-    monkeypatch.setattr(recipe_costs, "_is_own", lambda _: is_own)
+    count_as_own(monkeypatch, is_own)
     monkeypatch.setattr(recipe_costs, "MOST_COUNTED", most)
     monkeypatch.setattr(recipe_costs, "_COUNTED", {})
     for name in ("small", "large", "small"):
@@ -221,3 +235,43 @@ def test_runs_of_one_model_and_of_one_size_are_counted_once(
             sizes[name]["D"] + 3
         )
     assert " ".join(found) == counted
+
+
+@pytest.fixture
+def words() -> Words:
+    """A task without data: its letters are those of the vocabulary and the recipe."""
+    recipe = with_fields(RECIPES["small"], {"vector_size": 8})
+    return Words.restore(recipe, {"vocabulary": WordCounts(("a", "b", "c"), (4, 2, 1)).to_json()})
+
+
+def test_the_table_of_a_recipe_is_kept_and_read_back(
+    words: Words, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = cost_table(words)
+    assert made == {
+        COST_KEYS.get(kind, kind): row for kind, row in value_table(words.cost(), words.letters(), 1).items()
+    }
+    monkeypatch.setattr(cost_tables, "_table", never)
+    assert cost_table(words) == made
+    (file,) = (folder / "tables").iterdir()
+    file.write_text("{}")
+    with pytest.warns(UserWarning, match="cannot be read"), pytest.raises(AssertionError, match="derived again"):
+        cost_table(words)
+
+
+@pytest.mark.parametrize("change", ["size", "vocabulary", "units", "source"])
+def test_other_sizes_units_and_sources_have_a_table_of_their_own(
+    change: str, words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cost_table(words)
+    monkeypatch.setattr(cost_tables, "_table", never)
+    if change == "size":
+        words.recipe = with_fields(words.recipe, {"vector_size": 9})
+    if change == "vocabulary":
+        words.vocabulary = WordCounts(("a", "b"), (4, 2))
+    if change == "units":
+        monkeypatch.setattr(Words, "units", lambda _: 2)
+    if change == "source":
+        monkeypatch.setattr(kept, "source_checksum", lambda: "0" * 64)
+    with pytest.raises(AssertionError, match="derived again"):
+        cost_table(words)

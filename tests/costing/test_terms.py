@@ -3,7 +3,8 @@
 import pytest
 from sympy import Expr, Integer, ceiling, floor, simplify
 
-from porism.costing.alphabet import ALPHABET, SYMBOLS, A, B, D, H, T
+from porism.costing.alphabet import SYMBOLS, A, B, D, H, T
+from porism.costing.letters import ALPHABET
 from porism.costing.terms import Terms
 from porism.errors import CostError, RecipeError
 

@@ -77,10 +77,23 @@ TAKEN = {
 """The layers that a task's models and metrics are made of, of tasks that take few."""
 
 
+REPORTED = ("porism.training.session", "porism.api.engine")
+WITHOUT_FORMULAS = ("graphs", "images", "sentiment", "speech", "words")
+"""Tasks whose costs are derived from code, and so kept."""
+TRAIN = """
+import json, sys
+from importlib import import_module
+for module in sys.argv[1:]:
+    import_module(module)
+print(json.dumps([*sys.modules]))
+"""
+
+
 @pytest.fixture(scope="module")
 def modules_of_tasks(repository: Path) -> dict[str, list[str]]:
     """What an interpreter holds that has imported one task and nothing else, by task."""
-    said = python(repository / "src", "-c", EACH_ALONE, *(f"porism.tasks.{task}.task" for task in TAKEN))
+    tasks = sorted({*TAKEN, *WITHOUT_FORMULAS})
+    said = python(repository / "src", "-c", EACH_ALONE, *(f"porism.tasks.{task}.task" for task in tasks))
     return {module.split(".")[2]: loaded for module, loaded in map(json.loads, said.splitlines())}
 
 
@@ -88,6 +101,18 @@ def modules_of_tasks(repository: Path) -> dict[str, list[str]]:
 @pytest.mark.parametrize("task", TAKEN)
 def test_a_task_loads_no_other_layers(modules_of_tasks: dict[str, list[str]], task: str) -> None:
     assert {name for name, layer in LAYERS.items() if held(modules_of_tasks[task], [layer])} <= TAKEN[task]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("task", WITHOUT_FORMULAS)
+def test_a_task_loads_no_formulas(modules_of_tasks: dict[str, list[str]], task: str) -> None:
+    assert held(modules_of_tasks[task], ("sympy", *FORMULAS)) == []
+
+
+def test_training_loads_no_formulas_and_no_plots(repository: Path) -> None:
+    """Formulas load where none are kept yet, and plots, maps and baselines where they are drawn or measured."""
+    heavy = ("sympy", "matplotlib", "sklearn", "scipy", "gensim", "pandas", "transformers", "torch._dynamo", *FORMULAS)
+    assert held(json.loads(python(repository / "src", "-c", TRAIN, *REPORTED)), heavy) == []
 
 
 HELP = """

@@ -42,7 +42,7 @@ def test_the_layers_are_those_of_their_stub() -> None:
     for name, module in known.items():
         assert getattr(layers, name) is getattr(import_module(module), name), name
     with pytest.raises(AttributeError, match=r"module 'porism.layers' has no attribute 'Transformer'"):
-        layers.Transformer  # noqa: B018
+        getattr(layers, "Transformer")  # noqa: B009  # the stub has no such name either
 
 
 def test_a_list_of_what_there_is_has_public_names_alone() -> None:

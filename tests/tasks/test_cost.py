@@ -13,10 +13,12 @@ from porism.api.cost import cost_of, resolve
 from porism.costing.counting.target import Target
 from porism.costing.fitting.basis import symbol
 from porism.costing.subject import CostSubject
+from porism.costing.value_table import LONGEST_FORMULA
 from porism.runs.recipe import settings
 from porism.tasks import TASKS, find
-from porism.training.recipe_cost import OF_TRAINING
-from porism.training.session import COST_KEYS, LONGEST_FORMULA, cost_table, count_parameters
+from porism.training.cost_table import COST_KEYS, cost_table
+from porism.training.recipe_key import OF_TRAINING
+from porism.training.session import count_parameters
 from porism.training.task import Task
 
 NEEDS_DOWNLOAD = ("sentiment/bert", "sentiment/bert-published")

@@ -1,28 +1,10 @@
-"""One alphabet: a letter means one thing in the formulas, the shape comments, the docs and `--at`."""
+"""The alphabet as symbols, which formulas are written in."""
 
 from functools import lru_cache
 
 from sympy import Expr, Function, Symbol, factor, factor_terms
 
-ALPHABET: dict[str, str] = {
-    "B": "batch",
-    "T": "length",
-    "D": "width",
-    "H": "hidden width",
-    "A": "heads",
-    "M": "features of a feature map",
-    "K": "order of a series",
-    "W": "window",
-    "V": "vocabulary",
-    "N": "nodes",
-    "E": "edges",
-    "C": "channels",
-    "Y": "rows",
-    "X": "columns",
-    "G": "key heads",
-    "S": "key length",
-    "L": "layers",
-}
+from porism.costing.letters import ALPHABET
 
 SYMBOLS: dict[str, Symbol] = {letter: Symbol(letter, integer=True, positive=True) for letter in ALPHABET}
 

@@ -1,37 +1,23 @@
 """Formulas that were derived once, kept in the cache folder: a recipe's take seconds, and hold until the code changes.
 
-A file is named for all that its formulas depend on: the source of layers, tasks and costing, the versions of torch and
-of what else is counted with, the kind of processor, the recipe and its letters. It is written whole or not at all; one
-that cannot be read is derived again and replaced, and a line says so.
+Where and for how long they are kept: see kept.py.
 """
 
 import json
-import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import sympy
 from sympy import Expr, Symbol
 
-from porism.costing.code_version import source_checksum, versions
 from porism.costing.cost import Cost
 from porism.costing.counting.conventions import DEFAULT_CONVENTIONS
 from porism.costing.counting.target import Target
 from porism.costing.fitting.basis import symbol
 from porism.costing.fitting.interpolate import Fitted
+from porism.costing.kept import CONFIRMED, file_of, keep, read
 from porism.costing.module_row import ModuleRow
 from porism.costing.subject import CostSubject
-from porism.errors import RunError
-from porism.files import cache_folder, read_kept, sha256_of_json, warn_not_kept, write_kept
-
-FOLDER, CONFIRMED = "formulas", "formulas/confirmed"
-COUNTED_WITH = ("torch", "sympy", "numpy", "numba", "transformers")
-MOST_KEPT = 500
-"""Files of some 20 kB each, and of a few bytes."""
-
-
-Kept = TypeVar("Kept")
 
 
 def cached(parts: Mapping[str, Any], subject: CostSubject, derive: Callable[[], Cost]) -> Cost:
@@ -39,10 +25,10 @@ def cached(parts: Mapping[str, Any], subject: CostSubject, derive: Callable[[], 
     file = file_of(parts)
     if file is None:
         return derive()
-    if (found := _read(file, lambda kept: _from_json(kept, subject))) is not None:
+    if (found := read(file, lambda kept: _from_json(kept, subject))) is not None:
         return found
     cost = derive()
-    _write(file, _to_json(cost), f"the formulas of {cost.name}")
+    keep(file, _to_json(cost), f"the formulas of {cost.name}")
     return cost
 
 
@@ -51,36 +37,11 @@ def confirmed(parts: Mapping[str, Any], sizes: Mapping[str, int], count: Callabl
     file = file_of({"formulas": parts, "at": dict(sizes)}, CONFIRMED)
     if file is None:
         return count()
-    if (kept := _read(file, bool)) is not None:
+    if (kept := read(file, bool)) is not None:
         return kept
     holds = count()
-    _write(file, holds, "a count")
+    keep(file, holds, "a count")
     return holds
-
-
-def file_of(parts: Mapping[str, Any], folder: str = FOLDER) -> Path | None:
-    """Where the formulas of what `parts` tell are kept; None where the code they follow from is not known."""
-    source = source_checksum()
-    if source is None:
-        return None
-    key = {"parts": parts, "source": source, "counted with": versions(COUNTED_WITH)}
-    return cache_folder() / folder / f"{sha256_of_json(key)}.json"
-
-
-def _write(file: Path, content: Any, what: str) -> None:
-    try:
-        write_kept(file, content, MOST_KEPT)
-    except (OSError, RunError) as error:
-        warn_not_kept(f"cost: {what}", file.parent, error)
-
-
-def _read(file: Path, made_of: Callable[[Any], Kept]) -> Kept | None:
-    try:
-        content = read_kept(file)
-        return None if content is None else made_of(content)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        warnings.warn(f"cost: {file} cannot be read ({error}) and is derived again.", stacklevel=3)
-        return None
 
 
 def _to_json(cost: Cost) -> dict[str, Any]:

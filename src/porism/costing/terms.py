@@ -7,7 +7,8 @@ from typing import Protocol, Self
 
 from sympy import Expr, expand, sympify
 
-from porism.costing.alphabet import ALPHABET, SYMBOLS, factored
+from porism.costing.alphabet import SYMBOLS, factored
+from porism.costing.letters import ALPHABET
 from porism.errors import CostError, RecipeError
 
 NamedTerms = dict[str, Expr]

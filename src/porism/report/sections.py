@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from porism.costing.alphabet import ALPHABET
+from porism.costing.letters import ALPHABET
 from porism.errors import MissingExtra
 from porism.report import curves, numbers
 from porism.report.baselines import BaselineRow, baseline_rows

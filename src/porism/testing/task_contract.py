@@ -20,8 +20,9 @@ from porism.errors import DataError, PorismError
 from porism.runs.recipe import from_fields, to_fields
 from porism.testing.report import Failure, Skip
 from porism.testing.task_trial import EPOCHS, STEPS, TaskTrial, same_bits, unchanged
+from porism.training.cost_table import cost_table
 from porism.training.loop import answering, evaluate
-from porism.training.session import cost_table, count_parameters
+from porism.training.session import count_parameters
 from porism.training.task import Carry, Prediction, Task
 
 SUFFIXES = (".txt", ".csv", ".npz")

@@ -5,13 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import sympy
 import torch
 from torch import nn
 
-from porism.costing.alphabet import factored
-from porism.costing.breakdown import terms_of
-from porism.costing.cost import Cost
 from porism.errors import DataError, PorismError, RunError, TrainingError, one_line
 from porism.runs import checkpoint
 from porism.runs.checkpoint import Checkpoint
@@ -19,15 +15,15 @@ from porism.runs.recipe import Recipe, from_fields
 from porism.runs.record import read_run
 from porism.runs.run import BEST, IN_MEMORY, RunFacts, RunFolder, refuse_taken
 from porism.training.baselines import baselines_of, begin_baselines
+from porism.training.cost_table import cost_table
 from porism.training.device import choose_device, choose_precision, hardware, versions
 from porism.training.distributed.processes import current
 from porism.training.distributed.step import check_shareable
 from porism.training.loop import Training, answering, evaluate
-from porism.training.own_cost import own_cost_table
 from porism.training.own_model import OwnModel, imported
 from porism.training.position import check_best
 from porism.training.progress import NoProgress, Progress
-from porism.training.recipe_cost import is_kept
+from porism.training.recipe_key import is_kept
 from porism.training.request import NO_OBJECTS, TrainingRequest
 from porism.training.reuse import Circumstances, refuse_other_run
 from porism.training.task import Task, UserObjects
@@ -299,46 +295,6 @@ def summary(training: Training, metrics: dict[str, dict[str, float]]) -> dict[st
     }
 
 
-LONGEST_FORMULA = 100
-"""Letters of text in which a total is shown without sizes put in."""
-LENGTHS = ("A", "T", "Y", "X")
-"""Letters that are put into a longer one: along these code has branches and steps, which fill a page."""
-COST_KEYS = {"backward_flops": "backward"}
-"""Kinds of cost that metrics.json has under another name, as it had in 0.1."""
-
-
 def count_parameters(model: nn.Module) -> int:
     """Each parameter once, shared ones too."""
     return sum(p.numel() for p in model.parameters())
-
-
-def cost_table(task: Task) -> dict[str, Any]:
-    """The cost's formulas and their values, in total and by term: operations are those of one unit."""
-    if task.user_objects.model is not None:
-        return own_cost_table(task)
-    cost, letters = task.cost(), task.letters()
-    terms, fixed = (terms_of(cost), dict(cost.fixed)) if isinstance(cost, Cost) else (cost, {})
-
-    def row(formula: sympy.Expr, units: int) -> dict[str, Any]:
-        value = formula.subs({symbol: letters[symbol.name] for symbol in formula.free_symbols}) / units
-        return {"formula": str(formula), "value": int(value) if value.is_integer else float(value)}
-
-    def total(kind: str, units: int) -> dict[str, Any]:
-        formula = cost.formula(kind) if isinstance(cost, Cost) else cost.total(kind)
-        found, put_in = row(formula, units), {} if kind == "parameters" else dict(fixed)
-        if len(str(formula)) > LONGEST_FORMULA:
-            lengths = {symbol: letters[symbol.name] for symbol in formula.free_symbols if symbol.name in LENGTHS}
-            found["formula"] = str(factored(formula.subs(lengths)))
-            put_in |= {symbol.name: size for symbol, size in lengths.items()}
-        at = ", ".join(f"{letter}={size}" for letter, size in sorted(put_in.items()))
-        sizes = {name: letters[name] for name in sorted(symbol.name for symbol in formula.free_symbols)}
-        return {**found, **({"at": at} if at else {}), "sizes": sizes, "units": units}
-
-    kinds = {"parameters": 1, "flops": task.units(), "backward_flops": task.units()}
-    return {
-        COST_KEYS.get(kind, kind): {
-            **total(kind, units),
-            "terms": {name: row(formula, units) for name, formula in terms.terms(kind).items()},
-        }
-        for kind, units in kinds.items()
-    }

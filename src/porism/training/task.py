@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from porism.costing.subject import CostSubject
-from porism.costing.terms import Terms
 from porism.errors import CostError, DataError, RecipeError
 from porism.runs.example_scores import ExampleScores
 from porism.runs.exhibits import AnyExhibit
@@ -22,6 +21,7 @@ from porism.training.own_model import DataInfo, OwnModel
 
 if TYPE_CHECKING:
     from porism.costing.cost import Cost
+    from porism.costing.terms import Terms
     from porism.training.distributed.processes import Processes
 
 Batch = tuple[Tensor, ...]

@@ -5,9 +5,9 @@ from typing import Any
 
 from sympy import Expr
 
-from porism.costing.alphabet import ALPHABET
 from porism.costing.breakdown import terms_of
 from porism.costing.cost import Cost
+from porism.costing.letters import ALPHABET
 from porism.costing.module_row import KINDS
 from porism.errors import PorismError
 from porism.report.formula import mathml

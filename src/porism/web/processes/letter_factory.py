@@ -6,7 +6,7 @@ from typing import Any, get_overloads
 
 from torch import nn
 
-from porism.costing.alphabet import ALPHABET
+from porism.costing.letters import ALPHABET
 from porism.errors import RecipeError
 
 LETTERS = {

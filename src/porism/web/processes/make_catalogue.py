@@ -19,7 +19,7 @@ import torch
 from porism.api.cost import cost_of, resolve
 from porism.claims.claim import VERDICTS, Claim, Empirical, Statement
 from porism.claims.ledger import TOPICS, all_claims
-from porism.costing.alphabet import ALPHABET
+from porism.costing.letters import ALPHABET
 from porism.errors import RecipeError, nearest
 from porism.files import write_atomically
 from porism.layers.cases import LAYERS
