@@ -78,7 +78,7 @@ TAKEN = {
 
 
 REPORTED = ("porism.training.session", "porism.api.engine")
-WITHOUT_FORMULAS = ("graphs", "images", "sentiment", "speech", "words")
+WITHOUT_FORMULAS = ("graphs", "images", "language", "sentiment", "speech", "words")
 """Tasks whose costs are derived from code, and so kept."""
 TRAIN = """
 import json, sys

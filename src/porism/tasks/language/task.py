@@ -27,7 +27,6 @@ from porism.tasks.language.model.base import LanguageModel
 from porism.tasks.language.model.build import build
 from porism.tasks.language.model.causality import check_causal
 from porism.tasks.language.model.cost import subject
-from porism.tasks.language.model.crossing import crossing_notes
 from porism.tasks.language.model.own import OwnLanguageModel
 from porism.tasks.language.predict import checked_options, generate_all
 from porism.tasks.language.recipes import DEFAULT, EXPERIMENTS, PUBLISHED, RECIPES, WIDE, LanguageRecipe
@@ -44,6 +43,9 @@ PASSAGE = 50
 """Words of a passage, over which the test text is resampled."""
 PROMPTS = ("in palo alto", "the latest news", "reporters", "unfortunately", "a function is", "the value of", "if the")
 """For the report, which takes those whose words the model knows."""
+
+MECHANISMS = ("hybrid", "taylor", "window")
+"""Models whose attention is another than softmax over all previous words, with which their cost is compared."""
 
 
 class Language(Task):
@@ -211,6 +213,11 @@ class Language(Task):
         return subject(_own(recipe))
 
     def cost_notes(self) -> Sequence[str]:
+        if self.recipe.model not in MECHANISMS:
+            return []
+        # Formulas, and so sympy, which other models have no use for.
+        from porism.tasks.language.model.crossing import crossing_notes
+
         return crossing_notes(self.recipe)
 
     def published(self) -> dict[str, dict[str, float]]:

@@ -12,9 +12,9 @@ from porism.costing.counting.count import count
 from porism.runs.recipe import with_fields
 from porism.runs.record import read_run
 from porism.tasks.language.model.cost import LanguageModelWithLoss
-from porism.tasks.language.model.crossing import LONGEST, cheaper_from, crossing_notes
+from porism.tasks.language.model.crossing import LONGEST, cheaper_from, crossing_notes, mechanism_flops
 from porism.tasks.language.recipes import RECIPES, LanguageRecipe
-from porism.tasks.language.task import Language
+from porism.tasks.language.task import MECHANISMS, Language
 from porism.training import session
 from porism.training.request import TrainingRequest
 
@@ -68,6 +68,12 @@ def test_where_it_never_pays_the_sentence_says_so() -> None:
 @pytest.mark.parametrize("name", ["elman", "lstm", "attention"])
 def test_models_without_another_mechanism_have_no_sentence(name: str) -> None:
     assert crossing_notes(RECIPES[name]) == []
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_run_asks_for_the_sentence_where_there_is_one(name: str) -> None:
+    recipe = RECIPES[name]
+    assert (mechanism_flops(recipe) is not None) == (recipe.model in MECHANISMS)
 
 
 def test_a_run_keeps_the_sentence_beside_its_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
