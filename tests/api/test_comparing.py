@@ -28,7 +28,9 @@ def request_of(trial: ExperimentRun) -> Request:
 
 def test_both_doors_plan_the_same_folders_seeds_and_recipes() -> None:
     here = Plan.of(["mlp", "linear"], request_of, seeds=2)
-    there = CompareCommand(task="supervised", recipes=["mlp", "linear"], seeds="2", device="cpu", threads=1).plan(Supervised)
+    there = CompareCommand(task="supervised", recipes=["mlp", "linear"], seeds="2", device="cpu", threads=1).plan(
+        Supervised
+    )
     seen = [[(one.folder, one.request.seed, one.request.recipe) for one in plan.trainings] for plan in (here, there)]
     assert seen[0] == seen[1]
     assert [folder for folder, _, _ in seen[0]] == ["mlp-seed-1", "linear-seed-1", "mlp-seed-2", "linear-seed-2"]
