@@ -18,6 +18,14 @@ def product(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
+def multiplied(a: tl.tensor, b: tl.tensor) -> tl.tensor:
+    """a b by element, rounded to the type that both have: a GPU multiplies two numbers of bfloat16 at once."""
+    if INTERPRETED:  # as above
+        return (a.to(tl.float32) * b.to(tl.float32)).to(a.dtype)
+    return a * b
+
+
+@triton.jit
 def multiplied_and_added(total: tl.tensor, a: tl.tensor, b: tl.tensor) -> tl.tensor:
     """total + a b by element, rounded to the type that all three have."""
     if INTERPRETED:  # as above

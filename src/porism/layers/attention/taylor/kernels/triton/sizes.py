@@ -76,7 +76,7 @@ READ = SeriesLaunch(own=64, met=16, features=32, warps=1, stages=1)
 _TABLE = {
     2: {
         (16, 64): Sizes(
-            SeriesLaunch(32, 3, 64, 4, 4),
+            SeriesLaunch(32, 3, 64, 4, 3, THREE_PROGRAMS),
             SeriesLaunch(64, 64, 32, 4, 4),
             SeriesLaunch(64, 64, 32, 4, 4),
             SeriesLaunch(64, 32, 32, 4, 3, THREE_PROGRAMS),
@@ -91,7 +91,7 @@ _TABLE = {
             SeriesLaunch(64, 4, 64, 4, 3),
             SeriesLaunch(128, 64, 64, 4, 3),
             SeriesLaunch(64, 32, 64, 4, 3, FOUR_PROGRAMS),
-            SeriesLaunch(64, 64, 64, 4, 4),
+            SeriesLaunch(64, 32, 64, 4, 3, THREE_PROGRAMS),
         ),
         (32, 128): Sizes(
             SeriesLaunch(32, 1, 64, 4, 3),

@@ -8,7 +8,7 @@ elements of x lie, and `scale` what x has been multiplied by.
 import triton
 import triton.language as tl
 
-from porism.layers.kernels.triton import ended, product
+from porism.layers.kernels.triton import ended, multiplied, product
 
 
 @triton.jit
@@ -44,7 +44,7 @@ def read_state(
     left = _element(of_x, 0, token, length, scale, QUERIES, NUMBER)
     for i in range(units):
         after = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)
-        phi = _scaled(left[:, None], right, NUMBER)
+        phi = multiplied(left[:, None], right)
         z = ended(z + product(phi, _rows(sums, i * D + row, H_TILE), PRECISION))
         left = after
     right = (0.5 * _selected(x, half + row % half, D, NUMBER, PRECISION)).to(NUMBER)
@@ -55,7 +55,7 @@ def read_state(
         i = half + tl.minimum(2 * unit + 2, half - 2)
         after = _element(of_x, i, token, length, scale, QUERIES, NUMBER)
         other_after = _element(of_x, i + 1, token, length, scale, QUERIES, NUMBER)
-        phi = _scaled(tl.where((row < half)[None, :], left[:, None], other[:, None]), right, NUMBER)
+        phi = multiplied(tl.where((row < half)[None, :], left[:, None], other[:, None]), right)
         z = ended(z + product(phi, _rows(sums, (half + unit) * D + row, H_TILE), PRECISION))
         left, other = after, other_after
     return z, total
@@ -90,11 +90,11 @@ def reach_queries(
     for i in range(units):
         left = _element(of_x, i, token, length, scale, QUERIES, NUMBER)[:, None]
         state = tl.trans(_rows(sums, i * D + row, H_TILE))
-        dx = ended(dx + product(_scaled(left, right, NUMBER), state, PRECISION))
+        dx = ended(dx + product(multiplied(left, right), state, PRECISION))
     for i in range(units):
         left = _element(of_x, half + i, token, length, scale, QUERIES, NUMBER)[:, None]
         state = tl.trans(_rows(sums, _upper(i, D), H_TILE))
-        dx = ended(dx + product(_scaled(left, right, NUMBER), state, PRECISION))
+        dx = ended(dx + product(multiplied(left, right), state, PRECISION))
     return dx
 
 
@@ -131,14 +131,14 @@ def reach_keys(
     for i in range(units):
         left = _element(of_y, i, token, length, 1.0, KEYS, NUMBER)[:, None]
         state = _rows(sums, i * D + row, H_TILE)
-        du += product(_scaled(left, own, NUMBER), state, PRECISION)
+        du += product(multiplied(left, own), state, PRECISION)
         # Products end in their order: with this one the other has.
-        dy = ended(dy + product(_scaled(left, right, NUMBER), tl.trans(state), PRECISION))
+        dy = ended(dy + product(multiplied(left, right), tl.trans(state), PRECISION))
     for i in range(units):
         left = _element(of_y, half + i, token, length, 1.0, KEYS, NUMBER)[:, None]
         state = _rows(sums, _upper(i, D), H_TILE)
-        du += product(_scaled(left, own, NUMBER), state, PRECISION)
-        dy = ended(dy + product(_scaled(left, right, NUMBER), tl.trans(state), PRECISION))
+        du += product(multiplied(left, own), state, PRECISION)
+        dy = ended(dy + product(multiplied(left, right), tl.trans(state), PRECISION))
     return dy, du
 
 
@@ -186,11 +186,6 @@ def _element(
     row = tl.arange(0, TOKENS)
     found = tl.load(x + row * token + i, mask=row < length, other=0.0)
     return (found.to(tl.float32) * scale).to(NUMBER)
-
-
-@triton.jit
-def _scaled(left: tl.tensor, right: tl.tensor, NUMBER: tl.constexpr) -> tl.tensor:
-    return (left.to(tl.float32) * right.to(tl.float32)).to(NUMBER)
 
 
 @triton.jit

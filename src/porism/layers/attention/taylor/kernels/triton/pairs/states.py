@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from porism.layers.attention.taylor.kernels.triton.decay import left_of_tokens
-from porism.layers.kernels.triton import all_ended, kept, multiplied_and_added, none, numbers, product, rows
+from porism.layers.kernels.triton import all_ended, kept, multiplied, multiplied_and_added, none, numbers, product, rows
 
 
 @triton.jit
@@ -128,7 +128,7 @@ def sum_pairs(
                 i = half + 2 * (first + unit) if UPPER else first + unit
                 # S_ij += m x_i x_j y
                 left = tl.load(scaled + of_x + i * width + start + token)[None, :]
-                phi = (left.to(tl.float32) * right.to(tl.float32)).to(NUMBER)
+                phi = multiplied(left, right)
                 if UPPER:
                     left = tl.load(scaled + of_x + (i + 1) * width + start + token)[None, :]
                     phi = multiplied_and_added(phi, left, other_right)
