@@ -41,9 +41,11 @@ from porism.training.session import begin
 from turns import spread, times_faster
 
 MEASURES = (
+    "layers/embedding.py",
     "layers/readout",
     "layers/recurrent/elman",
     "layers/recurrent/kernels",
+    "layers/reused_memory.py",
     "tasks/language/model/recurrent.py",
     "training/loop.py",
     "training/optimizer.py",

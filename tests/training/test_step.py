@@ -1,9 +1,12 @@
 import math
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from porism.runs.recipe import override
 from porism.tasks.language.recipes import LanguageRecipe
@@ -105,3 +108,47 @@ def test_a_capture_that_fails_leaves_the_stream_and_the_generator_as_they_were()
         torch.rand(1, device="cuda").item()  # a copy to the host cannot be captured
     assert torch.cuda.current_stream() == stream
     assert torch.equal(torch.rand(3, device="cuda"), expected)
+
+
+HELD = 20
+
+
+class HeldGradients:
+    """Holds the first gradients of a parameter, and beside them copies; of those that come after, where they lie."""
+
+    def __init__(self, parameter: nn.Parameter, update: Callable[[], Any]) -> None:
+        self.parameter, self.update = parameter, update
+        self.gradients: list[tuple[Tensor, Tensor]] = []
+        self.addresses: set[int] = set()
+
+    def step(self) -> None:
+        gradient = self.parameter.grad
+        assert gradient is not None
+        if len(self.gradients) < HELD:
+            self.gradients.append((gradient, gradient.clone()))
+        else:
+            self.addresses.add(gradient.data_ptr())
+        self.update()
+
+
+def test_a_training_that_reuses_memory_has_the_same_bits_and_leaves_held_gradients_alone(
+    tiny: LanguageRecipe, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("porism.layers.reused_memory.LARGE", 0)
+    # A window with fewer words than half of the vocabulary: four of eleven and the end of a line.
+    recipe = override(tiny, ["epochs=1", "batch_size=1", "seq_len=4", "max_grad_norm=0.1", "tie_weights=false"])
+    found = []
+    for name in ("reused", "new"):
+        if name == "new":
+            monkeypatch.setattr("porism.training.step.reusing", lambda _: nullcontext())
+        request = TrainingRequest(Language, recipe, source=text, device="cpu", seed=3, threads=1)
+        training = begin(request, tmp_path / name)
+        held = HeldGradients(training.model.get_parameter("embedding.weight"), training.optimizer.step)
+        monkeypatch.setattr(training.optimizer, "step", held.step)
+        training.fit(checkpoint_every=math.inf)
+        assert len(held.gradients) == HELD
+        assert all(torch.equal(then, now) for then, now in held.gradients)
+        assert (len(held.addresses) == 1) == (name == "reused")
+        found.append(training)
+    reused, new = found
+    assert all(torch.equal(a, b) for a, b in zip(reused.model.parameters(), new.model.parameters(), strict=True))

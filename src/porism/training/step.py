@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
+from porism.layers.reused_memory import ReusedMemory, reusing
 from porism.training.capture import capture
 from porism.training.device import fastest_products
 from porism.training.task import Batch, Carry, Step, Task
@@ -38,6 +39,7 @@ class EagerStep:
     ) -> None:
         self.task, self.model, self.optimizer, self.device = task, model, optimizer, device
         self.half = precision == "bf16"
+        self.memory = ReusedMemory()
 
     def __call__(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         with fastest_products(self.half):
@@ -61,7 +63,8 @@ class EagerStep:
     def _gradients(self, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         self.optimizer.zero_grad(set_to_none=True)
         # The cache of cast weights would outlive a capture, and every weight is cast once a step anyway.
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
+        products = torch.autocast(self.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False)
+        with products, reusing(self.memory):
             loss, carry = self.task.loss(self.model, batch, carry)
         loss.backward()
         return loss, carry

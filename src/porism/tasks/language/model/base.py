@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from porism.layers.dropout import dropout
+from porism.layers.embedding import Embedding
 from porism.layers.readout import Readout
 from porism.tasks.language.recipes import LanguageRecipe
 from porism.training.task import Carry
@@ -24,7 +25,7 @@ class LanguageModel(nn.Module):
     def __init__(self, recipe: LanguageRecipe, vocabulary: int) -> None:
         super().__init__()
         self.recipe = recipe
-        self.embedding = nn.Embedding(vocabulary, recipe.embedding_dim)
+        self.embedding = Embedding(vocabulary, recipe.embedding_dim)
         self.build_net()
         shared = self.embedding.weight if recipe.tie_weights else None
         self.readout = Readout(recipe.hidden_size, vocabulary, weight=cast(nn.Parameter | None, shared))
