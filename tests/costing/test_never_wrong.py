@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from torch.utils.flop_counter import FlopCounterMode
 
 from porism import cost
-from porism.costing.cost import CostAt
+from porism.costing.cost_at import CostAt
 from porism.costing.counting.count import count
 from porism.errors import RecipeError, ShapeError
 

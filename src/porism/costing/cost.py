@@ -1,7 +1,7 @@
 """Cost, what `porism.cost` returns: formulas, their numbers with labels, and what follows from them."""
 
 import math
-from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
@@ -12,6 +12,7 @@ from rich.table import Table
 from sympy import Expr
 
 from porism.costing.budget import largest_within
+from porism.costing.cost_at import CostAt
 from porism.costing.counting.conventions import Conventions
 from porism.costing.counting.outputs import tensors_of
 from porism.costing.counting.staging import quietly
@@ -31,36 +32,6 @@ from porism.errors import CostError, PorismError, RecipeError, ShapeError, shown
 if TYPE_CHECKING:
     from porism.costing.predicting.memory import Fit
     from porism.costing.predicting.time import Time
-
-
-@dataclass(frozen=True)
-class CostAt:
-    """The numbers of a cost at given sizes, by attribute and by key.
-
-    >>> at = porism.cost(nn.Linear(64, 10), "B D").at(B=2)
-    >>> at.flops, at["flops"]
-    (2,560 FLOPs, 2,560 FLOPs)
-    """
-
-    parameters: Quantity
-    flops: Quantity
-    backward_flops: Quantity
-    activation_bytes: Quantity
-
-    def __getitem__(self, kind: str) -> Quantity:
-        if kind not in KINDS:
-            raise CostError(f"cost: there is no kind {kind!r}. Choose from {', '.join(KINDS)}.")
-        quantity: Quantity = getattr(self, kind)
-        return quantity
-
-    def keys(self) -> tuple[str, ...]:
-        return KINDS
-
-    def items(self) -> ItemsView[str, Quantity]:
-        return {kind: self[kind] for kind in KINDS}.items()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(KINDS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
