@@ -23,7 +23,7 @@ _WHERE = {
     "GraphConvolution": "porism.layers.gcn.layer",
     "Grid": "porism.layers.recurrent.grid.layer",
     "HybridAttention": "porism.layers.attention.hybrid.layer",
-    "HybridState": "porism.layers.attention.hybrid.functional",
+    "HybridState": "porism.layers.attention.hybrid.state",
     "KVCache": "porism.layers.attention.softmax.cache",
     "LSTM": "porism.layers.recurrent.lstm.layer",
     "Pattern": "porism.layers.attention.pattern",

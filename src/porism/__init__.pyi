@@ -13,8 +13,8 @@ from porism.costing.quantity import Quantity as Quantity
 from porism.costing.terms import Terms as Terms
 from porism.layers.attention.auto import AutoAttention as AutoAttention
 from porism.layers.attention.auto import attention as attention
-from porism.layers.attention.hybrid.functional import HybridState as HybridState
 from porism.layers.attention.hybrid.layer import HybridAttention as HybridAttention
+from porism.layers.attention.hybrid.state import HybridState as HybridState
 from porism.layers.attention.pattern import Pattern as Pattern
 from porism.layers.attention.softmax.cache import KVCache as KVCache
 from porism.layers.attention.softmax.layer import Attention as Attention

@@ -1,11 +1,11 @@
 """The attention methods that can be named, and those among which "auto" and "series" choose."""
 
-from porism.layers.attention.hybrid.functional import HYBRID
+from porism.layers.attention.hybrid.method import HYBRID
 from porism.layers.attention.method import Method
 from porism.layers.attention.request import RequestSizes
 from porism.layers.attention.softmax.functional import DENSE_SOFTMAX, SOFTMAX
 from porism.layers.attention.taylor.dense import DENSE_TAYLOR
-from porism.layers.attention.taylor.functional import TAYLOR
+from porism.layers.attention.taylor.method import TAYLOR
 from porism.layers.attention.window.functional import WINDOW
 
 METHODS: dict[str, Method] = {

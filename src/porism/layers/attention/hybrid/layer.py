@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from porism.layers.attention.heads import Heads, refuse_added_keys
-from porism.layers.attention.hybrid.functional import HYBRID, check_settings
 from porism.layers.attention.hybrid.kernels.triton import kernel_in_use
+from porism.layers.attention.hybrid.method import HYBRID, check_settings
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.taylor.feature_maps import check_features, choose_map
-from porism.layers.attention.taylor.functional import refuse_weights
+from porism.layers.attention.taylor.method import refuse_weights
 
 
 class HybridAttention(Heads):

@@ -8,7 +8,7 @@ from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.attention.request import AttentionRequest, RequestSizes, share
 from porism.layers.attention.softmax.functional import check_dense
 from porism.layers.attention.taylor.feature_maps import exponential
-from porism.layers.attention.taylor.functional import check_request, order_of, refuse_window, serves_series
+from porism.layers.attention.taylor.method import check_request, order_of, refuse_window, serves_series
 from porism.layers.autocast import without_autocast
 
 

@@ -9,9 +9,9 @@ from porism.layers.attention.pattern import FULL, Pattern
 from porism.layers.attention.request import AttentionRequest
 from porism.layers.attention.taylor.error import Watch, check_limit, request_error
 from porism.layers.attention.taylor.feature_maps import check_features, check_order, choose_map
-from porism.layers.attention.taylor.functional import TAYLOR, refuse_weights
 from porism.layers.attention.taylor.kernels.spans import check_pattern
 from porism.layers.attention.taylor.kernels.triton import kernel_in_use
+from porism.layers.attention.taylor.method import TAYLOR, refuse_weights
 
 STARTING_DEVIATION = 1 / 4
 
