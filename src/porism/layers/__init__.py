@@ -16,7 +16,7 @@ _WHERE = {
     "GraphConvolution": "gcn.layer",
     "Grid": "recurrent.grid.layer",
     "HybridAttention": "attention.hybrid.layer",
-    "HybridState": "attention.hybrid.functional",
+    "HybridState": "attention.hybrid.state",
     "KVCache": "attention.softmax.cache",
     "Pattern": "attention.pattern",
     "Readout": "readout.layer",

@@ -1,10 +1,10 @@
 from porism.layers.attention.auto import AutoAttention as AutoAttention
 from porism.layers.attention.auto import Choice as Choice
 from porism.layers.attention.auto import choose_attention as choose_attention
-from porism.layers.attention.hybrid.functional import HybridState as HybridState
 from porism.layers.attention.hybrid.functional import hybrid_attention as hybrid_attention
 from porism.layers.attention.hybrid.functional import hybrid_decode as hybrid_decode
 from porism.layers.attention.hybrid.layer import HybridAttention as HybridAttention
+from porism.layers.attention.hybrid.state import HybridState as HybridState
 from porism.layers.attention.pattern import Pattern as Pattern
 from porism.layers.attention.softmax.cache import KVCache as KVCache
 from porism.layers.attention.softmax.functional import softmax_attention as softmax_attention

@@ -79,7 +79,7 @@ def test_the_causal_mask_costs_no_dense_mask(mask: Tensor, monkeypatch: pytest.M
         given.append(options)
         return fused(*args, **options)
 
-    monkeypatch.setattr("porism.layers.attention.softmax.functional.scaled_dot_product_attention", spy)
+    monkeypatch.setattr("porism.layers.attention.softmax.method.scaled_dot_product_attention", spy)
     ours(torch.randn(B, T, E), attn_mask=mask, is_causal=True)
     assert [(options["attn_mask"], options["is_causal"]) for options in given] == [(None, True)]
 

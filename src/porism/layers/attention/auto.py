@@ -17,7 +17,7 @@ from porism.layers.attention.reach import simplest
 from porism.layers.attention.request import AttentionRequest, RequestSizes
 from porism.layers.attention.softmax.cache import KVCache
 from porism.layers.attention.taylor.feature_maps import check_order
-from porism.layers.attention.window.functional import WINDOW
+from porism.layers.attention.window.method import WINDOW
 from porism.layers.compiling import assume_constant_result
 from porism.layers.operands import check_whole
 

@@ -3,10 +3,10 @@
 from porism.layers.attention.hybrid.method import HYBRID
 from porism.layers.attention.method import Method
 from porism.layers.attention.request import RequestSizes
-from porism.layers.attention.softmax.functional import DENSE_SOFTMAX, SOFTMAX
+from porism.layers.attention.softmax.method import DENSE_SOFTMAX, SOFTMAX
 from porism.layers.attention.taylor.dense import DENSE_TAYLOR
 from porism.layers.attention.taylor.method import TAYLOR
-from porism.layers.attention.window.functional import WINDOW
+from porism.layers.attention.window.method import WINDOW
 
 METHODS: dict[str, Method] = {
     method.name: method for method in (SOFTMAX, WINDOW, DENSE_SOFTMAX, TAYLOR, DENSE_TAYLOR, HYBRID)

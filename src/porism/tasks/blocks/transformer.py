@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from porism.layers.attention.masks import dense_mask
 from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.attention.softmax import softmax_attention
-from porism.layers.attention.softmax.functional import all_weights
+from porism.layers.attention.softmax.method import all_weights
 from porism.layers.dropout import dropout
 
 

@@ -14,8 +14,8 @@ from porism.layers import Attention, softmax_attention
 from porism.layers.attention.pattern import CAUSAL, FULL, Pattern
 from porism.layers.attention.softmax import naive, softmax_decode
 from porism.layers.attention.softmax.cost import core, cost
-from porism.layers.attention.softmax.functional import all_weights
 from porism.layers.attention.softmax.gradient import gradient
+from porism.layers.attention.softmax.method import all_weights
 from porism.testing.gradients import relative_error
 
 pytestmark = pytest.mark.sample(54)

@@ -65,7 +65,7 @@ def assert_equals_oracle(
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways that blocks can go, in small parts so that there is more than one."""
     if request.param == "by hand":
-        monkeypatch.setattr("porism.layers.attention.window.functional._kernel", lambda *_: "products")
+        monkeypatch.setattr("porism.layers.attention.window.method._kernel", lambda *_: "products")
     monkeypatch.setattr("porism.layers.attention.window.kernels.blocks._CACHE_BYTES", 2**14)
 
 

@@ -63,7 +63,7 @@ def _fixed_seed() -> None:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways that blocks can go, in small parts so that there is more than one."""
     if request.param == "by hand":
-        monkeypatch.setattr("porism.layers.attention.window.functional._kernel", lambda *_: "products")
+        monkeypatch.setattr("porism.layers.attention.window.method._kernel", lambda *_: "products")
     monkeypatch.setattr("porism.layers.attention.window.kernels.blocks._CACHE_BYTES", 2**16)
     return str(request.param)
 

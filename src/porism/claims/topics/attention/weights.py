@@ -8,7 +8,7 @@ from torch import Tensor
 from porism.claims.checks.compare import compared
 from porism.claims.claim import Claim, Finding, Statement
 from porism.layers import softmax_attention
-from porism.layers.attention.softmax.functional import all_weights
+from porism.layers.attention.softmax.method import all_weights
 
 
 def normal(*shape: int) -> Tensor:

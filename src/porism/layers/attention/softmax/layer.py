@@ -12,7 +12,7 @@ from porism.layers.attention.masks import padding_of
 from porism.layers.attention.pattern import CAUSAL
 from porism.layers.attention.request import AttentionRequest, share
 from porism.layers.attention.softmax.cache import KVCache
-from porism.layers.attention.softmax.functional import SOFTMAX, all_weights
+from porism.layers.attention.softmax.method import SOFTMAX, all_weights
 
 
 class Attention(Heads):

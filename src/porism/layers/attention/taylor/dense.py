@@ -6,7 +6,7 @@ from torch import Tensor
 from porism.layers.attention.method import DENSE, Method, fits_densely, trial
 from porism.layers.attention.pattern import CAUSAL, FULL
 from porism.layers.attention.request import AttentionRequest, RequestSizes, share
-from porism.layers.attention.softmax.functional import check_dense
+from porism.layers.attention.softmax.method import check_dense
 from porism.layers.attention.taylor.feature_maps import exponential
 from porism.layers.attention.taylor.method import check_request, order_of, refuse_window, serves_series
 from porism.layers.autocast import without_autocast

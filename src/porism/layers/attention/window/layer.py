@@ -6,7 +6,7 @@ from torch import Tensor
 from porism.errors import ShapeError
 from porism.layers.attention.heads import Heads, refuse_added_keys
 from porism.layers.attention.pattern import Pattern
-from porism.layers.attention.window.functional import WINDOW, check_pattern, kernel_in_use, windowed
+from porism.layers.attention.window.method import WINDOW, check_pattern, kernel_in_use, windowed
 
 
 class WindowAttention(Heads):
