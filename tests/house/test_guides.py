@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from porism.costing import formula_cache
+from porism.costing import kept
 from porism.costing.predicting import calibration
 from porism.costing.predicting.calibration import MethodRates
 from porism.files import cache_folder
@@ -40,7 +40,7 @@ def test_every_example_of_a_guide_gives_what_it_shows(
         pytest.skip("its examples tell of a GPU from where there is none")
     # What examples measure is not kept; formulas are, as those of a run.
     folder = cache_folder()
-    monkeypatch.setattr(formula_cache, "cache_folder", lambda: folder)
+    monkeypatch.setattr(kept, "cache_folder", lambda: folder)
     monkeypatch.delenv("PORISM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     # A made-up machine: to measure this one takes seconds, and which mechanism is fastest here decides nothing.

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from porism.layers import KVCache, Pattern, softmax_decode
 from porism.layers.attention.pattern import CAUSAL
-from porism.layers.attention.softmax import functional, naive
+from porism.layers.attention.softmax import method, naive
 
 EXACT = 1e-12
 B, A = 2, 4
@@ -39,7 +39,7 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         taken.append(x.shape[2])
         return torch.nn.functional.pad(x, sizes)
 
-    monkeypatch.setattr(functional, "pad", noted)
+    monkeypatch.setattr(method, "pad", noted)
     return taken
 
 
