@@ -73,3 +73,8 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'porism.layers' has no attribute {name!r}")
     return getattr(import_module(f"porism.layers.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """With the names that are not loaded yet, so that who completes a name is offered them."""
+    return sorted({*__all__, *globals()})
