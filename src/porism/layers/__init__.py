@@ -1,6 +1,6 @@
 """The architectures. Each folder holds one: its equations, oracle, layer, gradient by hand and cost.
 
-The names below load on first use, so that who takes one layer waits for no other. Editors read them in __init__.pyi.
+The names below load on first use, so that one layer can be used without waiting for the others. Editors read them in __init__.pyi.
 """
 
 from importlib import import_module
@@ -76,5 +76,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With the names that are not loaded yet, so that who completes a name is offered them."""
-    return sorted({*__all__, *globals()})
+    """The public names alone, those that are not loaded yet among them."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,4 +1,4 @@
-"""Texts as tokens, every text cut once: what is asked of tokens after that is asked of those that differ.
+"""Texts as tokens, each text cut once: counts and encodings are made from the distinct tokens.
 
 >>> from porism.tasks.language.data.tokenizer import get_tokenizer
 >>> found = Tokenized.of(get_tokenizer("whitespace"), {"train": "the cat saw the dog", "valid": "the owl"})
