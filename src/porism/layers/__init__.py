@@ -1,6 +1,7 @@
 """The architectures. Each folder holds one: its equations, oracle, layer, gradient by hand and cost.
 
-The names below load on first use, so that one layer can be used without waiting for the others. Editors read them in __init__.pyi.
+The names below load on first use, so that one layer can be used without waiting for the others. Editors read
+them in __init__.pyi.
 """
 
 from importlib import import_module
