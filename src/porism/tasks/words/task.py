@@ -33,7 +33,7 @@ from porism.tasks.words.data.corpus import ReadingOptions, StreamedCorpus
 from porism.tasks.words.data.evaluation_sets import checksum, evaluate
 from porism.tasks.words.data.vocabulary import WordCounts
 from porism.tasks.words.exhibits.estimators import EstimationError, estimation_errors, table
-from porism.tasks.words.exhibits.word_map import missing_package, word_map
+from porism.tasks.words.exhibits.word_map import word_map
 from porism.tasks.words.metric import cross_entropy, measure, pair_losses
 from porism.tasks.words.model.base import build, noise_of
 from porism.tasks.words.model.cost import pairs_a_word, subject, work_notes
@@ -221,8 +221,7 @@ class Words(Task):
 
     def exhibits(self, model: nn.Module) -> list[AnyExhibit]:
         net, vectors, words = _own_model(model), _vectors(model), self.vocabulary.words
-        shown: list[AnyExhibit] = [] if missing_package() else [word_map(vectors, words)]
-        shown.append(self._neighbours(model))
+        shown: list[AnyExhibit] = [word_map(vectors, words), self._neighbours(model)]
         if self.recipe.evaluation_data is not None:
             shown += evaluate(Path(self.recipe.evaluation_data), words, vectors).tables()
         return [*shown, table(self._errors(net))]
@@ -247,8 +246,6 @@ class Words(Task):
         notes = [f"{line}rarer than min_count={self.recipe.min_count}, and so without a vector: {unknown}"]
         if (mapped := self._chunks.mapped) is not None:
             notes.append(f"more than half of max_memory_mib={self.recipe.max_memory_mib}: trained from {mapped}")
-        if (missing := missing_package()) is not None:
-            notes.append(f"the report has no map of words, which needs {missing}")
         return notes
 
     def letters(self) -> dict[str, int]:

@@ -1,15 +1,12 @@
 """The map keeps similar words together, is the same every time, and names its clusters by typical words."""
 
-from typing import Any
-
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from porism.errors import MissingExtra
 from porism.tasks.words.exhibits import word_map as module
-from porism.tasks.words.exhibits.word_map import clusters, embed, legible, typical, word_map
+from porism.tasks.words.exhibits.tsne import embed
+from porism.tasks.words.exhibits.word_map import PERPLEXITY, legible, typical, word_map
 
 
 def around_directions(count: int, size: int, width: int = 20) -> Tensor:
@@ -20,8 +17,7 @@ def around_directions(count: int, size: int, width: int = 20) -> Tensor:
 
 
 def test_rows_that_are_alike_lie_together() -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn draws the map")
-    plane = torch.from_numpy(embed(around_directions(4, 16).numpy()))
+    plane = embed(around_directions(4, 16), PERPLEXITY)
     distances = torch.cdist(plane, plane).fill_diagonal_(torch.inf)
     # Each point's fifteen nearest are the others of its own cluster.
     nearest = distances.topk(15, largest=False).indices
@@ -35,34 +31,28 @@ def test_the_map_is_the_same_every_time() -> None:
     assert word_map(vectors, words) == first
 
 
-def test_clusters_are_points_that_lie_together_the_largest_first() -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn draws the map")
-    plane = np.array([[0.0, 0], [9, 9], [0, 1], [9, 8], [1, 0], [-9, 9]])
-    assert [members.tolist() for members in clusters(plane, 3)] == [[0, 2, 4], [1, 3], [5]]
-
-
 def test_the_map_is_computed_by_one_thread_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn draws the map")
-    from sklearn import cluster, decomposition, manifold
-    from threadpoolctl import threadpool_info, threadpool_limits
-
     threads = []
 
-    def watch(kind: type, name: str) -> None:
-        plain = getattr(kind, name)
+    def watch(name: str) -> None:
+        plain = getattr(module, name)
 
-        def watched(self: Any, x: Any) -> Any:
-            threads.append((type(self).__name__, {pool["num_threads"] for pool in threadpool_info()}))
-            return plain(self, x)
+        def watched(*args: object) -> object:
+            threads.append((name, torch.get_num_threads()))
+            return plain(*args)
 
-        monkeypatch.setattr(kind, name, watched)
+        monkeypatch.setattr(module, name, watched)
 
-    watch(decomposition.PCA, "fit_transform")
-    watch(manifold.TSNE, "fit_transform")
-    watch(cluster.KMeans, "fit")
-    with threadpool_limits(2):
-        clusters(embed(around_directions(3, 7).numpy()), 3)
-    assert threads == [("PCA", {1}), ("TSNE", {1}), ("KMeans", {1})]
+    watch("embed")
+    watch("clusters")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        word_map(around_directions(3, 7), [f"w{number}" for number in range(21)])
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert threads == [("embed", 1), ("clusters", 1)]
 
 
 def test_the_typical_words_of_a_cluster_are_in_its_middle() -> None:
@@ -110,20 +100,3 @@ def test_a_text_of_punctuation_alone_has_a_map_too() -> None:
 def test_equal_vectors_do_not_break_it() -> None:
     found = word_map(torch.ones(7, 3), [f"w{number}" for number in range(7)])
     assert sum(map(len, found.groups.values())) == 7
-
-
-@pytest.mark.parametrize("shape", [(3, 1), (7, 1), (63, 2)])
-def test_few_dimensions_are_enough(shape: tuple[int, int]) -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn draws the map")
-    x = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    plane = embed(x.numpy())
-    assert plane.shape == (shape[0], 2)
-    assert np.isfinite(plane).all()
-
-
-def test_without_scikit_learn_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(
-        MissingExtra, match=r'needs scikit-learn, which is not installed: pip install "porism\[words\]"'
-    ):
-        word_map(torch.eye(3), ["a", "b", "c"])
