@@ -32,7 +32,11 @@ SHOWN: list[AnyExhibit] = [
     Matrix(title="Confusion", rows=["cat", "dog"], columns=["cat", "dog"], counts=[[48, 2], [0, 0]]),
     Lines(title="Depth", x="layers", y="energy", lines={"row": [(2, 1.0), (4, 0.5)], "none": [(2, 1.0)]}, log_x=True),
     Points(title="Map", groups={"one": [(0.0, 1.0), (1.0, 2.0)], "two": [(3.0, 1.0)]}, labels={"a <b>": (3.0, 1.0)}),
-    Table(title="By class", columns=["class", "accuracy", "count"], rows=[["cat", 0.96, 12_345]]),
+    Table(
+        title="By class",
+        columns=["class", "accuracy", "count", "bias", "known"],
+        rows=[["cat", 0.96, 12_345, "0.18", "within 0.01"], ["dog", 0.9, 1, "", "exactly"]],
+    ),
     Sounds(title="To hear", clips=[Clip(sound=b"RIFF \x00\xff", caption="said: a & b\nwritten: ab")]),
     Histogram(title="Lengths", x="tokens", y="texts", edges=[1.0, 3.0, 5.0], counts=[4, 2]),
     WeighedTexts(
@@ -63,6 +67,14 @@ def test_every_exhibit_stands_under_its_title(page: str) -> None:
     assert "a &lt;3&gt;, taken for an 8" in page
     assert "Wrong &amp; sure." in page
     assert "12,345" in page
+
+
+def test_a_column_of_numbers_is_one_whether_their_digits_are_fixed_or_not(page: str) -> None:
+    table = page[page.index("<h3>By class</h3>") : page.index("<h3>To hear</h3>")]
+    assert re.findall(r"<th(?: class=(number))?>(\w+)</th>", table) == [
+        ("", "class"), ("number", "accuracy"), ("number", "count"), ("number", "bias"), ("", "known"),
+    ]  # fmt: skip
+    assert "<td class=number>0.18</td><td>within 0.01</td>" in table
 
 
 def test_words_are_shaded_by_their_share_of_the_heaviest(page: str) -> None:

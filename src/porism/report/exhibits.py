@@ -94,11 +94,19 @@ def _(exhibit: Matrix, prefix: str) -> list[tuple[str, list[tuple[int, str]]]]:
 
 @_content.register
 def _(exhibit: Table, prefix: str) -> list[tuple[str, bool]]:
-    """Each column's title, and whether it holds numbers alone."""
+    """Each column's title, and whether it holds numbers alone; some have their digits fixed, and so are texts."""
     return [
-        (title, all(isinstance(row[column], int | float) for row in exhibit.rows))
-        for column, title in enumerate(exhibit.columns)
+        (title, all(_is_number(row[column]) for row in exhibit.rows)) for column, title in enumerate(exhibit.columns)
     ]
+
+
+def _is_number(cell: str | float) -> bool:
+    """Empty, too: a number that is not known."""
+    try:
+        float(cell or 0)
+    except ValueError:
+        return False
+    return True
 
 
 @_content.register
