@@ -171,13 +171,14 @@ Sums = NDArray[np.float64]
 def resample(sums: Sums) -> NDArray[np.float64]:
     """The ratio of the sums (R,) over test sets drawn with replacement, the same for all models of as many."""
     examples = len(sums)
+    # Each in one piece: numbers are drawn three times as fast from it as pairs of them.
+    numerators, denominators = np.ascontiguousarray(sums.T)
     generator = np.random.default_rng(examples)
     ratios = np.empty(RESAMPLES)
     block = max(1, AT_ONCE // examples)
     for begin in range(0, RESAMPLES, block):
         drawn = generator.integers(examples, size=(min(block, RESAMPLES - begin), examples))
-        both = sums[drawn].sum(1)  # R N 2 -> R 2
-        ratios[begin : begin + len(drawn)] = both[:, 0] / both[:, 1]
+        ratios[begin : begin + len(drawn)] = numerators.take(drawn).sum(1) / denominators.take(drawn).sum(1)
     return ratios
 
 
