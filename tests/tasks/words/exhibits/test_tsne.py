@@ -18,7 +18,8 @@ def divergence(p: Tensor, y: Tensor) -> Tensor:
     off = ~torch.eye(len(y), dtype=torch.bool)
     near = 1 / (1 + (y[:, None] - y).square().sum(2))
     q = near[off] / near[off].sum()
-    return torch.special.xlogy(p[off], p[off] / q).sum()
+    found: Tensor = torch.special.xlogy(p[off], p[off] / q).sum()
+    return found
 
 
 @pytest.mark.parametrize("perplexity", [1.5, 5.0, 15.0])
