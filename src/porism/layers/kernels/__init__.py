@@ -29,7 +29,16 @@ def run_on(device: torch.device, dtype: torch.dtype) -> bool:
 
 @cache
 def _is_supported(device: torch.device) -> bool:
-    """Triton is there, and bfloat16 products on the device."""
+    """Triton is there, bfloat16 products on the device, and an assembler for it that can be trusted."""
     if find_spec("triton") is None:
         return False
-    return device.type != "cuda" or torch.cuda.get_device_capability(device) >= (8, 0)
+    if device.type != "cuda":
+        return True
+    capability = torch.cuda.get_device_capability(device)
+    return capability >= (8, 0) and (capability[0] != 9 or _is_sound())
+
+
+def _is_sound() -> bool:
+    from porism.layers.kernels.assembler import is_sound
+
+    return is_sound()

@@ -5,12 +5,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from porism.layers.kernels.assembler import rewrite_what_is_assembled
+
+rewrite_what_is_assembled()
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
 def product(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
-    """a @ b, added up in float32."""
+    """a @ b, added up in float32.
+
+    This text is part of the key by which Triton keeps what it has compiled, and that differs from before assembler.py.
+    """
     if INTERPRETED:  # which would multiply the bit patterns of bfloat16
         a = a.to(tl.float32)
         b = b.to(tl.float32)

@@ -260,6 +260,15 @@ def test_every_run_gives_the_same_bits() -> None:
     assert all(torch.equal(one, other) for one, other in zip(*runs, strict=True))
 
 
+@pytest.mark.skipif(DEVICE == "cpu", reason="an interpreter assembles nothing")
+@pytest.mark.parametrize("T", [200, 5_001])
+@pytest.mark.parametrize("H", [16, 32, 64, 128])
+@pytest.mark.parametrize("D", WIDTHS)
+def test_bfloat16_of_every_width_on_a_gpu(D: int, H: int, T: int) -> None:
+    q, k, v = operands(T, A=2, G=1, D=D, H=H)
+    assert too_large(errors(q, k, v, CAUSAL, dtype=torch.bfloat16, scale=D**-0.5), BFLOAT16) == {}
+
+
 @pytest.mark.skipif(DEVICE == "cpu", reason="an interpreter has no products that go on while others are prepared")
 @pytest.mark.parametrize("D", WIDTHS)
 def test_long_texts_give_the_same_bits_on_a_gpu(D: int) -> None:

@@ -1,0 +1,93 @@
+"""What Triton assembles for Hopper GPUs, rewritten around a fault of assemblers before CUDA 12.9.
+
+A product finds its factors in memory by descriptors of 64 bits, and each step along a factor adds a constant to one.
+ptxas 12.8, which Triton 3.6 brings, now and then adds the low half of the descriptor to the high half of the constant
+too, where the constant is negative: that is so for factors whose rows are 32 or 64 bytes long, 16 or 32 numbers in
+bfloat16. The product then reads what is not its factor: numbers are wrong, or the GPU refuses the address. It was seen
+for keys and values of width 32. As two sums of 32 bits and a carry the same sum is assembled as it is written.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from triton import knobs
+
+SOUND = 12, 9
+"""The first assembler without the fault."""
+LARGE = 1 << 40
+"""Constants of descriptors are larger; others are left as they are."""
+SUM = re.compile(r"^\s*add\.s64\s+(%\w+), (%\w+), -(\d+);", re.MULTILINE)
+
+Stage = Callable[[Any, Any], Any]
+
+
+def is_sound() -> bool:
+    """Whether code for Hopper GPUs can be trusted: the assembler has no such fault, or code is rewritten around it."""
+    return _version() >= SOUND or hasattr(type(knobs.runtime), "add_stages_inspection_hook")
+
+
+def rewrite_what_is_assembled() -> None:
+    """From now on, whatever has such products, of other packages too: its sums stay what they were written to be."""
+    if knobs.runtime.interpret or _version() >= SOUND or not is_sound():
+        return
+    knobs.runtime.add_stages_inspection_hook = _hook(knobs.runtime.add_stages_inspection_hook)
+
+
+def rewritten(ptx: str) -> str:
+    """The same code, with a carry in sums of a register and a large negative constant.
+
+    >>> print(rewritten("add.s64 %rd2, %rd1, -9223371899415822272;"))
+    { .reg .b32 %low, %high;
+    mov.b64 {%low, %high}, %rd1;
+    add.cc.u32 %low, %low, 64;
+    addc.u32 %high, %high, 2147483680;
+    mov.b64 %rd2, {%low, %high}; }
+    """
+    return SUM.sub(_with_carry, ptx)
+
+
+def _with_carry(found: re.Match[str]) -> str:
+    total, register, constant = found[1], found[2], int(found[3])
+    if constant < LARGE:
+        return found[0]
+    high, low = divmod((1 << 64) - constant, 1 << 32)
+    return (
+        "{ .reg .b32 %low, %high;\n"
+        f"mov.b64 {{%low, %high}}, {register};\n"
+        f"add.cc.u32 %low, %low, {low};\n"
+        f"addc.u32 %high, %high, {high};\n"
+        f"mov.b64 {total}, {{%low, %high}}; }}"
+    )
+
+
+def _hook(before: Callable[..., Any] | None) -> Callable[..., Any]:
+    """What Triton calls as it sets up how a kernel is compiled; without arguments, for a part of its cache's key."""
+
+    def hook(*args: Any) -> Any:
+        told = ("", "") if before is None else before(*args)
+        if not args:
+            return tuple(f"{part}porism{SOUND}" for part in told)
+        _, stages, _, _, capability = args
+        if capability // 10 == 9:
+            stages["ptx"] = _then_rewritten(stages["ptx"])
+        return told
+
+    return hook
+
+
+def _then_rewritten(stage: Stage) -> Stage:
+    def rewriting(source: Any, metadata: Any) -> Any:
+        ptx = stage(source, metadata)
+        return rewritten(ptx) if "wgmma." in ptx else ptx
+
+    return rewriting
+
+
+def _version() -> tuple[int, ...]:
+    """Of the assembler for Hopper GPUs; (0,) where there is none."""
+    try:
+        found = knobs.nvidia.ptxas
+    except RuntimeError:
+        return (0,)
+    return tuple(int(part) for part in found.version.split("."))
