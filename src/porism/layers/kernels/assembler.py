@@ -5,6 +5,8 @@ ptxas 12.8, which Triton 3.6 brings, now and then adds the low half of the descr
 too, where the constant is negative: that is so for factors whose rows are 32 or 64 bytes long, 16 or 32 numbers in
 bfloat16. The product then reads what is not its factor: numbers are wrong, or the GPU refuses the address. It was seen
 for keys and values of width 32. As two sums of 32 bits and a carry the same sum is assembled as it is written.
+
+Others met it too: https://github.com/triton-lang/triton/pull/7196 and https://github.com/triton-lang/triton/issues/11366.
 """
 
 import re
