@@ -106,7 +106,7 @@ def test_a_sound_assembler_gets_what_was_written(old: Any, monkeypatch: pytest.M
     monkeypatch.setattr(assembler, "_version", lambda: (12, 9))
     assembler.rewrite_what_is_assembled()
     assert old.add_stages_inspection_hook is None
-    assert assembler.is_sound()
+    assert assembler.can_be_trusted()
 
 
 @pytest.mark.parametrize(("capability", "runs"), [((8, 0), True), ((9, 0), False), ((10, 0), True)])
@@ -117,7 +117,7 @@ def test_hopper_gpus_do_without_kernels_where_code_cannot_be_rewritten(
 
     from porism.layers import kernels
 
-    monkeypatch.setattr(assembler, "is_sound", lambda: False)
+    monkeypatch.setattr(assembler, "can_be_trusted", lambda: False)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     kernels._is_supported.cache_clear()
     try:

@@ -35,10 +35,8 @@ def _is_supported(device: torch.device) -> bool:
     if device.type != "cuda":
         return True
     capability = torch.cuda.get_device_capability(device)
-    return capability >= (8, 0) and (capability[0] != 9 or _is_sound())
+    if capability[0] == 9:
+        from porism.layers.kernels.assembler import can_be_trusted
 
-
-def _is_sound() -> bool:
-    from porism.layers.kernels.assembler import is_sound
-
-    return is_sound()
+        return can_be_trusted()
+    return capability >= (8, 0)

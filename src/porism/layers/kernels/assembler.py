@@ -3,8 +3,9 @@
 A product finds its factors in memory by descriptors of 64 bits, and each step along a factor adds a constant to one.
 ptxas 12.8, which Triton 3.6 brings, now and then adds the low half of the descriptor to the high half of the constant
 too, where the constant is negative: that is so for factors whose rows are 32 or 64 bytes long, 16 or 32 numbers in
-bfloat16. The product then reads what is not its factor: numbers are wrong, or the GPU refuses the address. It was seen
-for keys and values of width 32. As two sums of 32 bits and a carry the same sum is assembled as it is written.
+bfloat16. The product then reads what is not its factor: numbers are wrong, or the GPU refuses the address. The series'
+answers for queries, keys and values of width 32 were assembled so. As two sums of 32 bits and a carry the same sum is
+assembled as it is written.
 
 Others met it too: https://github.com/triton-lang/triton/pull/7196 and https://github.com/triton-lang/triton/issues/11366.
 """
@@ -16,7 +17,7 @@ from typing import Any
 from triton import knobs
 
 SOUND = 12, 9
-"""The first assembler without the fault."""
+"""The first assembler that was seen to be without the fault."""
 LARGE = 1 << 40
 """Constants of descriptors are larger; others are left as they are."""
 SUM = re.compile(r"^\s*add\.s64\s+(%\w+), (%\w+), -(\d+);", re.MULTILINE)
@@ -24,14 +25,14 @@ SUM = re.compile(r"^\s*add\.s64\s+(%\w+), (%\w+), -(\d+);", re.MULTILINE)
 Stage = Callable[[Any, Any], Any]
 
 
-def is_sound() -> bool:
-    """Whether code for Hopper GPUs can be trusted: the assembler has no such fault, or code is rewritten around it."""
+def can_be_trusted() -> bool:
+    """Whether code for Hopper GPUs does what was written: the assembler is SOUND, or code is rewritten around it."""
     return _version() >= SOUND or hasattr(type(knobs.runtime), "add_stages_inspection_hook")
 
 
 def rewrite_what_is_assembled() -> None:
     """From now on, whatever has such products, of other packages too: its sums stay what they were written to be."""
-    if knobs.runtime.interpret or _version() >= SOUND or not is_sound():
+    if knobs.runtime.interpret or _version() >= SOUND or not can_be_trusted():
         return
     knobs.runtime.add_stages_inspection_hook = _hook(knobs.runtime.add_stages_inspection_hook)
 
@@ -67,13 +68,13 @@ def _hook(before: Callable[..., Any] | None) -> Callable[..., Any]:
     """What Triton calls as it sets up how a kernel is compiled; without arguments, for a part of its cache's key."""
 
     def hook(*args: Any) -> Any:
-        told = ("", "") if before is None else before(*args)
+        answer = ("", "") if before is None else before(*args)
         if not args:
-            return tuple(f"{part}porism{SOUND}" for part in told)
+            return tuple(f"{part}porism{SOUND}" for part in answer)
         _, stages, _, _, capability = args
         if capability // 10 == 9:
             stages["ptx"] = _then_rewritten(stages["ptx"])
-        return told
+        return answer
 
     return hook
 
