@@ -34,6 +34,7 @@ def main(
     data: str = "ptb",
     device: str = "auto",
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
+    workers: int = 1,
     runs: Path = Path("runs/language-table"),
     out: Path = Path("benchmarks/results/language_table.json"),
 ) -> None:
@@ -41,10 +42,11 @@ def main(
 
     recipes: some of them only, or others.
     data: Penn Treebank.
+    workers: how many trainings at a time.
     runs: the folder of the comparison, one run for each recipe and seed; the same command goes on.
     """
     check_seeds(seeds)
-    keep(table("language", recipes, data, device, seeds, runs, row, MEASURES), out, runs)
+    keep(table("language", recipes, data, device, seeds, runs, row, MEASURES, workers), out, runs)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ METRICS = ("cer", "wer")
 def row(metrics: dict[str, Any]) -> dict[str, Any]:
     """What the table keeps of a run."""
     errors = {split: {name: found[name] for name in METRICS} for split, found in metrics["metrics"].items()}
-    return {"examples_per_second": metrics["examples_per_second"], "errors": errors}
+    return {"errors": errors}
 
 
 def main(
@@ -28,16 +28,18 @@ def main(
     recipes: tuple[str, ...] = RECIPES,
     device: str = "auto",
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
+    workers: int = 1,
     runs: Path = Path("runs/speech-table"),
     out: Path = Path("benchmarks/results/speech_table.json"),
 ) -> None:
     """Train what is not there yet, then write the report beside the runs and the table as JSON.
 
     data: the folder of AN4.
+    workers: how many trainings at a time.
     runs: the folder of the comparison, one run for each recipe and seed; the same command goes on.
     """
     check_seeds(seeds)
-    keep(table("speech", recipes, data, device, seeds, runs, row, MEASURES), out, runs)
+    keep(table("speech", recipes, data, device, seeds, runs, row, MEASURES, workers), out, runs)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ def table(
     runs: Path,
     row: Callable[[dict[str, Any]], dict[str, Any]],
     measures: Sequence[str],
+    workers: int = 1,
 ) -> dict[str, Any]:
     """Trains what is not in the folder `runs` yet, writes the report there, and gives the machine and a row a run.
 
@@ -34,6 +35,7 @@ def table(
 
     row: what to keep beside KEPT, from what metrics.json says.
     measures: files and folders of the package whose code the numbers are of.
+    workers: how many trainings at a time. They change each other's times, so no table has any.
     """
     folders = [runs / f"{recipe}-seed-{seed}" for seed in seeds for recipe in recipes]
     used = runs / USED
@@ -42,6 +44,7 @@ def table(
         command = [sys.executable, "-m", "porism", "compare", task, *recipes, "--data", data, "--device", device]
         # Two at least: runs of one seed alone are called by their recipe.
         command += ["--seeds", ",".join(map(str, seeds)), "--budget", "own", "--no-baselines"]
+        command += ["--workers", str(workers)]
         subprocess.run([*command, "--out", str(runs), "--resume"], check=True)
     write_report(folders, runs / "report.html")
     machine = read_run(folders[0]).metrics
