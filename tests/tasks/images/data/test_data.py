@@ -35,7 +35,9 @@ def test_the_digits_are_split_by_class() -> None:
 
 def test_a_report_of_the_digits_says_how_they_were_split_and_by_whom_they_were_written() -> None:
     told = digits().told()
-    assert told["split"] == "of each class a fifth is test and a fifth valid, drawn once; the same people wrote all three"
+    assert (
+        told["split"] == "of each class a fifth is test and a fifth valid, drawn once; the same people wrote all three"
+    )
 
 
 def test_idx_files_in_any_spelling(idx_folder: Path) -> None:
