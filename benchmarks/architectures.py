@@ -294,7 +294,8 @@ def markdown(results: dict[str, Any]) -> list[str]:
     held_by_hooks = [row for row in rows if row.get("hooks")]
     agreeing = sum(hooks_agree(row["hooks"]) for row in held_by_hooks)
     lines = [
-        f"transformers {results['versions']['transformers']}, torch {results['versions']['torch']}. Of {len(rows)} "
+        f"On one core of {results['hardware']['cpu']}, transformers {results['versions']['transformers']}, torch "
+        f"{results['versions']['torch']}. Of {len(rows)} "
         f"architectures: {totals['exact']} exact, {totals['labelled']} labelled, {totals['refused']} refused, "
         f"{totals['wrong']} wrong without a label. Bytes held against hooks on real tensors: {agreeing} of "
         f"{len(held_by_hooks)} agree.",

@@ -101,7 +101,7 @@ def failures(result: dict[str, Any]) -> list[str]:
 def markdown(results: dict[str, Any]) -> str:
     """A section for each model: its letters, its formulas, where they were confirmed, what stays a number."""
     packages = ", ".join(f"{name} {results['versions'][name]}" for name in ("torch", "transformers", "torch_geometric"))
-    lines = [f"Found with {packages}."]
+    lines = [f"Found on {results['hardware']['cpu']} with {packages}."]
     for result in results["results"]:
         if "refused" in result:
             lines += ["", f"**{result['model']}**: {result['refused']}"]

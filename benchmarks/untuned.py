@@ -31,7 +31,7 @@ from porism.report.comparison import entries_of, group_runs
 from porism.runs.record import read_run
 from porism.tasks import find
 from porism.training.device import choose_device, hardware, versions
-from sources import recipe_settings
+from sources import checksums, recipe_settings
 from untuned_sets.every import SETS
 
 RESULT = Path(__file__).parent / "results" / "untuned.json"
@@ -197,6 +197,7 @@ def write(rows: list[Row], about: dict[str, Any], out: Path) -> None:
     found = [
         {**asdict(row), "value": row.value, "winner": row.winner, **about}
         | {"recipes": recipe_settings(row.task, [row.recipe])}
+        | {"sources": checksums((f"tasks/{row.task}/baselines.py",), "cpu")}
         for row in rows
     ]
     new = {(row["task"], row["data"]): row for row in found}

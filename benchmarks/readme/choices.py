@@ -52,6 +52,9 @@ def row(recipe: Recipe, parts: list[Part]) -> str:
     if taken == best:
         others = [fmean(found[name]) for name in order[1:]]
         by += f"; {score(others[0])} to {score(others[-1])} the others" if len(others) > 1 else ""
+        if corrected := _corrected(found, len(parts[0]["seeds"])):
+            worse = sum(corrected[frozenset((best, name))][1] < SIGNIFICANCE for name in order[1:])
+            by += f", {worse} of {len(others)} decided to be worse"
     else:
         by += f"; taken is {_means(parts, taken)} at {taken}, {_decided(found, best, taken, len(parts[0]['seeds']))}"
     if edges := _edges(parts[0], best):
@@ -106,16 +109,24 @@ def _means(parts: list[Part], name: str) -> str:
 
 def _decided(found: dict[str, list[float]], best: str, taken: str, seeds: int) -> str:
     """Whether the best is better than the one that is taken, as the sweep decides it: corrected for all pairs."""
+    pairs = _corrected(found, seeds)
+    if not pairs:
+        return f"and which is better is not decided: that takes {LEAST_SEEDS} seeds"
+    alone, corrected = pairs[frozenset((best, taken))]
+    verdict = "and decided to be worse" if corrected < SIGNIFICANCE else "and not decided to be worse"
+    together = f", {p_text(corrected).removeprefix('= ')} after Holm's correction for {len(pairs)} comparisons"
+    return f"{verdict} in pairs of seeds: p {p_text(alone)}{together}"
+
+
+def _corrected(found: dict[str, list[float]], seeds: int) -> dict[frozenset[str], tuple[float, float]]:
+    """By pair of settings the p-value alone, and corrected for all pairs; none where too few seeds decide nothing."""
     pairs = list(combinations(found, 2))
     p_values = [t_test([a - b for a, b in zip(found[one], found[two], strict=True)]) for one, two in pairs]
     known = [p for p in p_values if p is not None]
     if seeds < LEAST_SEEDS or len(known) < len(pairs):
-        return f"and which is better is not decided: that takes {LEAST_SEEDS} seeds"
-    here = next(number for number, pair in enumerate(pairs) if {best, taken} == set(pair))
-    corrected = holm(known)[here]
-    verdict = "and decided to be worse" if corrected < SIGNIFICANCE else "and not decided to be worse"
-    together = f", {p_text(corrected).removeprefix('= ')} after Holm's correction for {len(pairs)} comparisons"
-    return f"{verdict} in pairs of seeds: p {p_text(known[here])}{together}"
+        return {}
+    both = zip(known, holm(known), strict=True)
+    return {frozenset(pair): values for pair, values in zip(pairs, both, strict=True)}
 
 
 def _edges(part: Part, name: str) -> list[str]:

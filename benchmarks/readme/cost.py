@@ -10,7 +10,8 @@ def counters(result: dict[str, Any]) -> list[str]:
     rows = result["rows"]
     forward, backward = (list(rows[0][passed]["ratios"]) for passed in ("forward", "backward"))
     packages = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if name != "porism")
-    lines = [f"Counted on {result['hardware']['gpu'] or 'a CPU'} with {packages}."]
+    hardware = result["hardware"]
+    lines = [f"Counted on {hardware['gpu'] or 'a CPU, ' + hardware['cpu'] + ','} with {packages}."]
     for which, title in (("alike", "cases that every convention counts alike"), ("all", "all cases")):
         tally = result["tally"][which]
         heads = ["forward exact", "off by two times or more", "backward exact", "off"]

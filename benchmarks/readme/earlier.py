@@ -154,7 +154,7 @@ QUESTIONS = (
         _of("series_gpu", _series),
     ),
     Question(
-        "[windows on a GPU](#how-much-faster-is-a-window-than-other-kernels-for-it-on-a-gpu), times faster",
+        "[windows on a GPU](#how-fast-is-a-window-beside-other-kernels-for-it-on-a-gpu), times faster",
         "51.5",
         "full attention beside a window, two lengths and two windows, not in turns",
         _of("window_gpu", _window),

@@ -90,6 +90,12 @@ def test_whether_a_recipe_is_worse_than_the_best_is_corrected_for_all_pairs_of_t
     assert "and not decided to be worse in pairs of seeds: p = 0.02, 0.092 after Holm's correction for 15 " in text
 
 
+def test_how_many_settings_are_decided_to_be_worse_than_the_best_is_told() -> None:
+    assert "100.4 to 120.7 the others, 5 of 5 decided to be worse" in row(LSTM, [five_seeds(best=0.3, noise=1)])
+    assert "103.9 to 126.0 the others, 1 of 5 decided to be worse" in row(LSTM, [five_seeds(best=0.3, noise=9)])
+    assert "decided" not in row(LSTM, [part(0.3)])
+
+
 def test_a_best_setting_on_an_edge_says_so_where_the_grid_can_go_on() -> None:
     assert "on the edge of the grid in `learning_rate`, beyond which nothing was tried" in row(LSTM, [part(0.3)])
     assert "on the edge of the grid in `learning_rate` and `dropout`, beyond" in row(LSTM, [part(0.5)])

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 import tables
 
 
@@ -17,6 +19,13 @@ def test_mechanisms_stand_in_the_order_of_valid() -> None:
     lines = tables.lines_of(tables.TABLES["language_attention"], file)
     shown = [name for line in lines for name in valid if line.startswith(f"| {name} |")]
     assert shown == sorted(valid, key=lambda name: valid[name])
+
+
+@pytest.mark.parametrize("name", ["counters", "counters_cuda", "real_models", "architectures", "followed_gpu"])
+def test_a_table_of_counts_names_its_machine(name: str) -> None:
+    """Which operators run depends on it."""
+    result = json.loads((tables.HERE / "results" / f"{name}.json").read_text())
+    assert (result["hardware"]["gpu"] or result["hardware"]["cpu"]) in tables.TABLES[name](result)[0]
 
 
 def test_a_slower_way_is_not_called_faster() -> None:

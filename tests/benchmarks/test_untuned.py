@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -65,6 +66,16 @@ def test_a_set_of_data_is_the_same_each_time(name: str, tmp_path: Path) -> None:
     assert files
     for file in files:
         assert file.read_bytes() == (again / file.relative_to(first)).read_bytes()
+
+
+def test_a_row_of_other_baselines_is_told_to_be_one(tmp_path: Path) -> None:
+    """Which of them is the best, and so who is ahead, changes where one is added."""
+    out, about = tmp_path / "rows.json", {"hardware": HARDWARE, "versions": {"torch": "2"}}
+    untuned.write([row((0.9,), 0.8)], about, out)
+    assert "changed since" not in "\n".join(tables.lines_of(tables.TABLES["untuned"], out))
+    out.write_text(re.sub(r'(baselines.py": ")\w+', r"\1another", out.read_text()))
+    changed = tables.lines_of(tables.TABLES["untuned"], out)[-1]
+    assert changed == "The code has changed since this was measured: `tasks/images/baselines.py`."
 
 
 def test_rows_of_other_tasks_are_kept_and_the_table_counts_who_is_ahead(tmp_path: Path) -> None:

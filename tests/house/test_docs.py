@@ -77,6 +77,29 @@ def broken_links(root: Path, pages: Iterable[Path]) -> list[str]:
     return complaints
 
 
+def anchors(text: str) -> set[str]:
+    """What GitHub calls the headings of a page.
+
+    >>> anchors("## What does it cost?")
+    {'what-does-it-cost'}
+    """
+    titles = re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
+def lost_anchors(root: Path, pages: Iterable[Path]) -> list[str]:
+    """Links to a heading that its page has not, as `page: link`."""
+    complaints = []
+    for page in pages:
+        for link in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+            file, mark, heading = link.partition("#")
+            target = page.parent / file if file else page
+            known = mark and "://" not in link and target.suffix == ".md" and target.exists()
+            if known and heading not in anchors(target.read_text(encoding="utf-8")):
+                complaints.append(f"{page.relative_to(root)}: {link}")
+    return complaints
+
+
 def make_targets(makefile: str) -> set[str]:
     return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
@@ -132,6 +155,10 @@ def test_every_link_leads_to_a_file(repository: Path) -> None:
     assert broken_links(repository, documents(repository)) == []
 
 
+def test_every_link_to_a_heading_leads_to_one(repository: Path) -> None:
+    assert lost_anchors(repository, documents(repository)) == []
+
+
 TRAIN_HELP = "usage: porism train [-h] [--set K=V] [--json] TASK"
 
 
@@ -161,3 +188,9 @@ def test_a_broken_link_is_found(plant: Plant) -> None:
     page = "[a](there.md#part) [b](gone.md) [c](https://example.org/x) [d](#here) ```\n[e](gone too)\n```"
     root = plant({"docs/page.md": page, "docs/there.md": "[up](../docs/page.md)"})
     assert broken_links(root, documents(root)) == ["docs/page.md: gone.md"]
+
+
+def test_a_link_to_a_lost_heading_is_found(plant: Plant) -> None:
+    page = "# Here\n[a](there.md#what-is-it) [b](there.md#gone) [c](#here) [d](#lost) [e](https://example.org/x#y)"
+    root = plant({"docs/page.md": page, "docs/there.md": "## What is it?\n```\n# gone\n```"})
+    assert lost_anchors(root, documents(root)) == ["docs/page.md: there.md#gone", "docs/page.md: #lost"]

@@ -166,7 +166,7 @@ AHEAD = ([0.90, 0.91, 0.92, 0.90, 0.91], [0.80, 0.805, 0.82, 0.79, 0.81])
 
 def test_a_lead_larger_than_chance_is_decided() -> None:
     text = compared(pair(*AHEAD))
-    assert text.startswith("a is ahead of b by 0.1030 (0.0974 to 0.1086) in pairs over 5 seeds, p < 0.0001")
+    assert text.startswith("a is ahead of b by 0.1030 (0.0974 to 0.1086) on test in pairs over 5 seeds, p < 0.0001")
     assert text.endswith("So a is the better of the two on this data.")
 
 
@@ -348,7 +348,10 @@ def test_seeds_and_examples_both_stand_behind_the_p_value() -> None:
     """An interval over seeds without zero beside a large p-value is no contradiction: the text says whose it is."""
     two = right_of_20("a", 19, 19, 20, 18, 19) + right_of_20("b", 18, 18, 18, 18, 18)
     text = compared(two)
-    assert "a is ahead of b by 0.050 (0.006 to 0.094) in pairs over 5 seeds; McNemar's test of the accuracy" in text
+    assert (
+        "a is ahead of b by 0.050 (0.006 to 0.094) on test in pairs over 5 seeds; McNemar's test of the accuracy"
+        in text
+    )
     assert "p below 0.05 in 0 of 5 seeds. The larger p-value of the two tests: p = 1.00. " in text
     assert "So a comes out ahead over seeds, but test sets this small do not decide between it and b." in text
     # Of several comparisons one such lead comes by chance.

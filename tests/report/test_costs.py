@@ -84,6 +84,22 @@ def test_what_follows_from_the_formulas_is_told_once(write_run: WriteRun) -> Non
     assert section.index(note) < section.index("<details")
 
 
+def test_what_holds_for_some_of_the_models_names_them(write_run: WriteRun) -> None:
+    """That a step makes several runs of the net is so of one recipe, and of the others it is not."""
+    note = "A step makes 2 of them."
+    runs = [
+        write_run(name, recipe=name, metrics=metrics(test, cost=COST, cost_notes=notes))
+        for name, test, notes in (("a", 150.0, []), ("b", 160.0, [note]), ("c", 170.0, [note]))
+    ]
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        console.print(costs_table([read_run(run) for run in runs]))
+    page = write_report(runs, runs[0] / "report.html").read_text(encoding="utf-8")
+    for told in (capture.get(), page):
+        assert f"b, c: {note}" in told
+        assert told.count(note) == 1
+
+
 @pytest.mark.parametrize(
     ("task", "meaning"), [("language", "vocabulary"), ("images", "classes"), ("supervised", "outputs")]
 )

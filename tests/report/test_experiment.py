@@ -107,6 +107,11 @@ def test_a_lead_within_chance_allows_no_conclusion(write_run: WriteRun) -> None:
     assert "better of the two" not in text
 
 
+def test_settings_that_are_level_on_valid_are_all_named(write_run: WriteRun) -> None:
+    scores = {"pooled 0.1": POOLED, "strided 0.1": POOLED, "third 0.1": POOLED, "fourth 0.1": STRIDED}
+    assert conclusion(runs(write_run, scores)).startswith("pooled is best of 4 on valid, level with strided and third")
+
+
 def test_a_lead_that_single_test_sets_do_not_show_is_said_to_be_one(write_run: WriteRun) -> None:
     scores = {"pooled 0.1": [0.75] * 5, "strided 0.1": [0.5] * 5}
     text = conclusion(runs(write_run, scores, {"pooled": "1110", "strided": "1100"}))

@@ -35,6 +35,15 @@ def test_an_equal_budget_is_named_and_who_stopped_early(write_run: WriteRun) -> 
     assert "Still improving on valid when the budget ended: a." in text
 
 
+def test_in_how_many_seeds_a_model_was_still_improving_is_told(write_run: WriteRun) -> None:
+    last = {("a", 1): 3, ("a", 2): 2, ("b", 1): 3, ("b", 2): 3}
+    runs = [
+        write_run(f"{name}-{seed}", recipe=name, seed=seed, metrics=metrics(140.0, epochs=3, best_epoch=best), epochs=3)
+        for (name, seed), best in last.items()
+    ]
+    assert "Still improving on valid when the budget ended: a (in 1 of 2 seeds), b." in summary_of(*runs)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "told"),
     [

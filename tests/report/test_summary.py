@@ -105,7 +105,14 @@ def test_models_that_are_level_on_valid_are_said_to_be(write_run: WriteRun) -> N
     text = summary_of(
         write_run("1", recipe="a", metrics=metrics(metrics=splits)), write_run("2", recipe="b", metrics=tied)
     )
-    assert text.startswith("a comes first of 2 models on valid, level with b: its test perplexity of 100.0 is 20.0")
+    assert text.startswith(
+        "a and b are level on valid: the test perplexity of a, 100.0, is 20.0 (17 %) below that of b."
+    )
+    worse = write_run("3", recipe="c", metrics=metrics(160.0))
+    runs = [write_run(name, recipe=name, metrics=metrics(metrics=splits)) for name in "ab"]
+    assert summary_of(*runs, worse).startswith(
+        "a and b are level on valid, ahead of 1 other model: the test perplexity of a, 100.0, is that of b, too."
+    )
 
 
 def test_models_that_are_level_on_valid_are_not_called_ahead_there(write_run: WriteRun) -> None:
@@ -136,6 +143,19 @@ def test_of_models_that_diverged_the_one_with_fewer_lost_seeds_leads(write_run: 
     assert "Diverged, so worst on valid: " in text
 
 
+def test_means_over_other_seeds_are_not_set_against_each_other(write_run: WriteRun) -> None:
+    """b lost the seeds that were hardest: on those that both have, the two are level."""
+    lost = [start(), epoch(1, 301.2), {"event": "diverge", "time": 0.0, "text": "the loss is nan"}]
+    runs = [*seeds(write_run, "a", 140, 142, 150, 152), *seeds(write_run, "b", 140, 142)]
+    runs += [write_run(f"b-{seed}", recipe="b", seed=seed, events=lost) for seed in (3, 4)]
+    text = summary_of(*runs)
+    assert text.startswith(
+        "a comes first of 2 models on valid: the test perplexity of a is 146.0 over 4 seeds, that of b 141.0 over 2 "
+        "seeds, which are not the same seeds."
+    )
+    assert "a and b are level on test in pairs over 2 seeds" in text
+
+
 def test_without_a_test_split_the_numbers_are_told_to_flatter(write_run: WriteRun) -> None:
     run = write_run(metrics=metrics(metrics={"train": {"perplexity": 90.0}, "valid": {"perplexity": 100.0}}))
     text = summary_of(run)
@@ -159,7 +179,7 @@ def test_runs_on_another_kind_of_machine_are_another_model(write_run: WriteRun) 
     recipe = there / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('"cpu"', '"cuda:0"').replace('"fp32"', '"bf16"'))
     text = summary_of(*seeds(write_run, "a", 140), there)
-    assert "of the next, a · bf16 on cuda" in text
+    assert "that of a · bf16 on cuda 150.0 over 1 seed, which are not the same seeds." in text
     assert "Means over" not in text
 
 
@@ -357,8 +377,7 @@ def test_numbers_of_other_scales_keep_their_digits(write_run: WriteRun, tests: t
 
 def test_equal_numbers_are_called_so(write_run: WriteRun) -> None:
     text = summary_of(*seeds(write_run, "a", 140, 150), *seeds(write_run, "b", 140, 150))
-    assert text.startswith("a comes first of 2 models on valid, level with b: its test perplexity of 145 is that of ")
-    assert "the next, b, too." in text
+    assert text.startswith("a and b are level on valid: the test perplexity of a, 145, is that of b, too.")
     assert "a and b are level on test in pairs over 2 seeds" in text
     published = write_run("p", metrics=metrics(150.0, published={"test": {"perplexity": 150.0}}))
     assert "That is the published 150.0." in summary_of(published)

@@ -38,6 +38,7 @@ def test_five_seeds_decide_and_fewer_do_not() -> None:
     assert found.leader_is_best
     said = " ".join(conclusions(record(WORSE, BETTER, LOST)))
     assert said.startswith("Trial 1 (hidden_size=4, learning_rate=0.01) is best of 2 on valid: perplexity 5.000 ±")
+    assert "on valid in pairs over 5 seeds" in said  # and not on test, which no other setting has
     assert "So trial 1 is the better of the two" in said
     assert "Without a result: trial 3 diverged." in said
     few = [trial(one.number, one.scores[:4], **one.setting) for one in (BETTER, WORSE)]

@@ -210,6 +210,14 @@ def test_the_headline_says_who_was_still_improving_and_who_is_level(write_run: W
     assert headline((90, 4), (90, 3), (95, 3)) == "net-1 and net-2 have the same test perplexity, 90.00"
 
 
+def test_of_runs_that_are_level_on_valid_none_is_called_best_there(write_run: WriteRun) -> None:
+    scores = {
+        name: {"valid": {"perplexity": 150.0}, "test": {"perplexity": test}} for name, test in (("a", 90), ("b", 80))
+    }
+    runs = {name: read_run(write_run(name, recipe=name, metrics=metrics(metrics=own))) for name, own in scores.items()}
+    assert compare(runs)["headline"] == "a and b are level on valid; on test b is ahead, with 80.00"
+
+
 def test_runs_of_another_task_or_data_are_refused_by_name(client: TestClient) -> None:
     found = client.get("/api/compare?runs=tiny/elman,old/graphs,tiny/attention,nothing").json()
     assert found["runs"] == ["tiny/elman", "tiny/attention"]

@@ -250,3 +250,18 @@ def machine(record: RunRecord) -> str | None:
     hardware = record.metrics.hardware if record.metrics else {}
     name = hardware.get("gpu" if record.facts.device.startswith("cuda") else "cpu")
     return str(name) if name else None
+
+
+def notes_of(told: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """The notes on some models, each line once, with the names of those that it is about where it is not about all.
+
+    >>> notes_of([("gcn", ()), ("best", ["A step makes 2 of them."])])
+    ['best: A step makes 2 of them.']
+    """
+    models = list(told)
+    about: dict[str, dict[str, None]] = {}
+    for name, notes in models:
+        for note in notes:
+            about.setdefault(note, {})[name] = None
+    count = len({name for name, _ in models})
+    return [note if len(names) == count else f"{', '.join(names)}: {note}" for note, names in about.items()]

@@ -161,12 +161,12 @@ def describe(group: RunGroup, pair: PairedComparison) -> str:
         return f"{first} and {second} have no seed in common: {seeds}. Train both from the same seeds."
     if len(pair.leads) == 1:
         return f"One seed cannot tell {first} from {second}: add seeds, up to {LEAST_SEEDS}."
-    lead, seeds = pair.lead, f"in pairs over {len(pair.leads)} seeds"
+    lead, seeds = pair.lead, f"on {group.split} in pairs over {len(pair.leads)} seeds"
     side = "ahead of" if lead.mean > 0 else "behind"
     ends = (lead.low, lead.high) if lead.mean > 0 else (-lead.high, -lead.low)
     text = f"{first} is {side} {second} by {numbers.ranged(abs(lead.mean), *ends)} {seeds}"
     if pair.is_level:
-        text = f"{first} and {second} are level on {group.split} {seeds}"
+        text = f"{first} and {second} are level {seeds}"
     holm = f" after Holm's correction for {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
     p = f"p {p_text(pair.corrected)}{holm}"
     if pair.examples:

@@ -54,8 +54,8 @@ def _headline(found: Contest) -> str:
     if not leader.entries:
         return f"{title}every one of the {len(found.models)} diverged."
     first = f"{title}{leader.name} is best of {len(found.models)} on valid"
-    if is_level_on_valid(found.group, *found.models[:2]):
-        first += f", level with {found.models[1].name}"
+    if level := [other.name for other in found.models[1:] if is_level_on_valid(found.group, leader, other)]:
+        first += f", level with {' and '.join(level)}"
     better = [pair.second.name for pair in found.comparisons if pair.decided]
     undecided = [pair.second.name for pair in found.comparisons if not pair.decided]
     if not better:

@@ -113,13 +113,13 @@ def _differences(models: Sequence[SeedGroup]) -> list[str]:
 def improving(models: Sequence[SeedGroup]) -> list[str]:
     """Models that were at their best on valid when their budget ended, and whether that says anything."""
     at_best = [model for model in models if any(entry.record.was_improving for entry in model.entries)]
-    falling = [model.name for model in at_best if all(entry.record.rate_falls for entry in model.entries)]
-    still = [model.name for model in at_best if model.name not in falling]
+    falling = [model for model in at_best if all(entry.record.rate_falls for entry in model.entries)]
+    still = [model for model in at_best if model not in falling]
     found = []
     if still:
-        found.append(f"Still improving on valid when the budget ended: {_all_or_named(still, models)}.")
+        found.append(f"Still improving on valid when the budget ended: {_all_or_named(still, len(models))}.")
     if falling:
-        who = _all_or_named(falling, models)
+        who = _all_or_named(falling, len(models))
         found.append(
             f"At their best on valid in the last epoch: {who}. The learning rate falls to 0 until then, so this says "
             "nothing about longer training."
@@ -127,5 +127,10 @@ def improving(models: Sequence[SeedGroup]) -> list[str]:
     return found
 
 
-def _all_or_named(names: Sequence[str], models: Sequence[SeedGroup]) -> str:
-    return "all" if len(names) == len(models) > 2 else ", ".join(names)
+def _all_or_named(improving: Sequence[SeedGroup], count: int) -> str:
+    """The models, each with its seeds where not all of them were improving; or that it is all of them."""
+    told = []
+    for model in improving:
+        seeds, were = len(model.entries), sum(entry.record.was_improving for entry in model.entries)
+        told.append(model.name if were == seeds else f"{model.name} (in {were} of {seeds} seeds)")
+    return "all" if told == [model.name for model in improving] and len(told) == count > 2 else ", ".join(told)

@@ -10,7 +10,7 @@ from porism.costing.letters import ALPHABET
 from porism.errors import MissingExtra
 from porism.report import curves, numbers
 from porism.report.baselines import BaselineRow, baseline_rows
-from porism.report.comparison import Entry, RunGroup, draws_split, splits_of
+from porism.report.comparison import Entry, RunGroup, draws_split, notes_of, splits_of
 from porism.report.formula import letters
 from porism.report.templates import plain
 from porism.report.unused import unused_in
@@ -169,7 +169,7 @@ def costs(groups: Iterable[RunGroup]) -> list[tuple[Entry, str, Metrics]]:
 
 def cost_notes(groups: Iterable[RunGroup]) -> list[str]:
     """What follows from the formulas of these models, each line once."""
-    return list(dict.fromkeys(note for *_, metrics in costs(groups) for note in metrics.cost_notes))
+    return notes_of((entry.model, metrics.cost_notes) for entry, _, metrics in costs(groups))
 
 
 OF_TASK = {

@@ -87,6 +87,8 @@ def _of_examples(group: RunGroup, model: SeedGroup) -> str:
 
 def _compared(group: RunGroup, found: Contest) -> str:
     best, second = found.models[:2]
+    if best.by_seed.keys() != second.by_seed.keys():
+        return _of_other_seeds(group, found)
     pair = found.comparisons[0]
     digits = _digits(group, found)
     apart = abs(best.mean - second.mean)
@@ -99,18 +101,40 @@ def _compared(group: RunGroup, found: Contest) -> str:
     level = isclose(best.mean, second.mean, rel_tol=SAME)
     ahead = level or (best.mean < second.mean) == bool(group.lower_is_better)
     direction = "below" if best.mean < second.mean else "above"
-    first = (
-        f"is best of {len(found.models)} models"
-        if found.leader_is_best
-        else (f"comes first of {len(found.models)} models on valid")
-    )
-    if is_level_on_valid(group, best, second):
-        first += f", level with {second.name}"
+    reached = numbers.fixed(best.mean, digits)
     beside = "that of" if level else f"{gap} {direction} that of"
+    too = ", too" if level else ""
+    if is_level_on_valid(group, best, second) and not found.leader_is_best:
+        text = f"the {group.split} {group.metric_name} of {best.name}, {reached}, is {beside} {second.name}{too}"
+        return f"{_place(group, found)}: {text}."
     return (
-        f"{best.name} {first}{':' if ahead else ', but not on ' + group.split + ':'} its {group.split} "
-        f"{group.metric_name} of {numbers.fixed(best.mean, digits)} is {beside} the next, {second.name}"
-        f"{', too' if level else ''}."
+        f"{_place(group, found)}{':' if ahead else ', but not on ' + group.split + ':'} its {group.split} "
+        f"{group.metric_name} of {reached} is {beside} the next, {second.name}{too}."
+    )
+
+
+def _place(group: RunGroup, found: Contest) -> str:
+    """Who is best, where that is decided, else who is first on `valid`. Of models that are level there none is."""
+    best, count = found.models[0], len(found.models)
+    level = [model.name for model in found.models if is_level_on_valid(group, best, model)]
+    if found.leader_is_best:
+        others = f", level on valid with {' and '.join(level[1:])}" if len(level) > 1 else ""
+        return f"{best.name} is best of {count} models{others}"
+    if len(level) == 1:
+        return f"{best.name} comes first of {count} models on valid"
+    named = f"{', '.join(level[:-1])} and {level[-1]} are level on valid"
+    return named if len(level) == count else f"{named}, ahead of {numbers.counted(count - len(level), 'other model')}"
+
+
+def _of_other_seeds(group: RunGroup, found: Contest) -> str:
+    """Means over other seeds, as where some of them diverged, differ by the seeds too."""
+    means = [
+        f"{numbers.fixed(model.mean, _digits(group, found))} over {numbers.counted(len(model.entries), 'seed')}"
+        for model in found.models[:2]
+    ]
+    return (
+        f"{_place(group, found)}: the {group.split} {group.metric_name} of {found.models[0].name} is "
+        f"{means[0]}, that of {found.models[1].name} {means[1]}, which are not the same seeds."
     )
 
 

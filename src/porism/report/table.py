@@ -11,7 +11,7 @@ from rich.table import Table
 
 from porism.report import numbers
 from porism.report.baselines import baselines_line
-from porism.report.comparison import Entry, RunGroup, entries_of, group_runs, splits_of
+from porism.report.comparison import Entry, RunGroup, entries_of, group_runs, notes_of, splits_of
 from porism.runs.record import Metrics, RunRecord
 
 
@@ -198,7 +198,7 @@ def costs_table(records: Sequence[RunRecord]) -> Table | None:
             numbers.brief(metrics.seconds_per_unit),
             numbers.amount(metrics.flops_per_second, "FLOP/s"),
         )
-    notes = dict.fromkeys(note for *_, metrics in rows for note in metrics.cost_notes)
+    notes = notes_of((entry.model, metrics.cost_notes) for entry, _, metrics in rows)
     made.caption, made.caption_justify = escape("\n".join(notes)) or None, "left"
     return made
 

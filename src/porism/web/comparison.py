@@ -6,6 +6,7 @@ from typing import Any
 
 from porism.report import numbers
 from porism.report.comparison import Entry, RunGroup, differing, entries_of, group_runs, setting
+from porism.report.contest import is_level_on_valid
 from porism.report.seeds import models_of
 from porism.report.summary import summarise
 from porism.report.templates import plain
@@ -81,6 +82,9 @@ def _headline(group: RunGroup) -> str:
     by_score = sorted(models, key=lambda model: model.mean, reverse=group.lower_is_better is False)
     if by_score[0] is not best:
         leader = by_score[0]
+        if is_level_on_valid(group, best, leader):
+            ahead = f"on {group.split} {leader.name} is ahead, with {numbers.score(leader.mean)}"
+            return f"{best.name} and {leader.name} are level on valid; {ahead}"
         return f"{best.name} is best on valid; on {group.split} {leader.name} is, with {numbers.score(leader.mean)}"
     level = [model.name for model in models if numbers.score(model.mean) == score]
     if len(level) > 1:

@@ -2,17 +2,20 @@
 
 import math
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from porism import tasks
 from porism.tasks.language.baselines import (
     PLAIN_DISCOUNT,
     baseline_cross_entropies,
     count_grams,
     word_probabilities,
 )
+from porism.tasks.language.data import load_corpus
 
 V = 4
 TEXT = (0, 1, 2, 0, 1, 0, 3, 3, 0, 1, 2, 0, 2, 1, 1, 0, 3, 2)
@@ -57,6 +60,15 @@ def test_the_cross_entropy_is_the_mean_from_the_second_word_on() -> None:
     assert list(found) == ["unigram", "Kneser-Ney 2", "Kneser-Ney 3", "Kneser-Ney 4", "Kneser-Ney 5"]
     bigram = [by_hand(stream[:i], stream[i], 2, 2) for i in (1, 2, 3)]
     assert found["Kneser-Ney 2"]["test"] == pytest.approx(-np.log(bigram).mean(), abs=1e-12)
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_manual() -> None:
+    corpus = load_corpus(None)
+    streams = {"test": corpus.streams["test"]}
+    found = baseline_cross_entropies(corpus.streams["train"], streams, len(corpus.vocabulary))
+    unigram, *orders = (f"{math.exp(nats['test']):.1f}" for nats in found.values())
+    text = " ".join((Path(tasks.__file__).parent / "language" / "README.md").read_text(encoding="utf-8").split())
+    assert f"test perplexity: unigram {unigram}, Kneser-Ney {', '.join(orders[:-1])} and {orders[-1]}." in text
 
 
 def test_a_word_that_training_never_showed_has_a_probability() -> None:

@@ -232,6 +232,8 @@ class Words(Task):
             "tokenizer": corpus.reading.tokenizer + (", in lower case" if corpus.reading.lower else ""),
             "words": corpus.words,
             "vocabulary": len(self.vocabulary),
+            "split": _how_split(corpus),
+            "pairs scored": ", ".join(f"{len(self._pairs(split)):,} of {split}" for split in ("valid", "test")),
             **{f"words of {split} without a vector": _percent(corpus.unknown_share(split)) for split in self.splits},
             "sha256 of the vocabulary": self.vocabulary.sha256()[:12],
         }
@@ -331,6 +333,11 @@ class Words(Task):
             columns=["word", "neighbours"],
             rows=[[sample.prompt, sample.output.removeprefix("-> ")] for sample in samples],
         )
+
+
+def _how_split(corpus: StreamedCorpus) -> str:
+    """How valid and test were held out."""
+    return f"of every {corpus.every:,} sentences one is valid and one test" if corpus.every else "as given"
 
 
 def _percent(share: float) -> str:

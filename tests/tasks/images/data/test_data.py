@@ -10,7 +10,7 @@ from tests.tasks.images.conftest import Arrays, idx_bytes
 
 from porism.errors import DataError, RecipeError
 from porism.tasks.images.catalogue import CATALOGUE
-from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images
+from porism.tasks.images.data import ImageSet, Labelled, Shape, load_images, own_images
 from porism.tasks.images.data.batches import ImageBatches
 from porism.tasks.images.data.embedded import digits
 
@@ -31,6 +31,13 @@ def test_the_digits_are_split_by_class() -> None:
     whole = torch.stack(list(counts.values())).sum(0)
     for split, share in (("train", 0.6), ("valid", 0.2), ("test", 0.2)):
         assert (counts[split] - share * whole).abs().max() <= 1
+
+
+def test_a_report_of_the_digits_says_how_they_were_split_and_by_whom_they_were_written() -> None:
+    told = digits().told()
+    assert (
+        told["split"] == "of each class a fifth is test and a fifth valid, drawn once; the same people wrote all three"
+    )
 
 
 def test_idx_files_in_any_spelling(idx_folder: Path) -> None:
@@ -136,6 +143,16 @@ def test_a_folder_that_is_split_already(class_folder: Path, tmp_path: Path) -> N
                 (place / source.name).write_bytes(source.read_bytes())
     found = load_images(str(tmp_path / "split"))
     assert [part.labels.tolist() for part in found.splits.values()] == [[0, 0, 0, 1, 1]] * 3
+    assert found.told()["split"] == "as given"
+
+
+def test_how_images_in_memory_were_split_is_told() -> None:
+    images, labels = torch.zeros(40, 6, 5, dtype=torch.uint8), torch.arange(40) % 2
+    assert own_images((images, labels)).told()["split"] == "15 % valid, 15 % test held out at random in each class"
+    test = (images[:4], labels[:4])
+    held = own_images({"train": (images, labels), "test": test}).told()["split"]
+    assert held == "15 % valid held out at random in each class"
+    assert own_images({"train": (images, labels), "valid": test, "test": test}).told()["split"] == "as given"
 
 
 def test_pictures_are_resized_only_when_asked(class_folder: Path) -> None:
@@ -165,7 +182,9 @@ def test_a_test_split_with_the_shares_of_train() -> None:
 
     splits = {"train": of([33484, 10213, 7754, 46026]), "valid": of([1, 1, 1, 1]), "test": of([250, 250, 250, 250])}
     test = splits["test"]
-    chosen = ImageSet("octmnist", tuple("abcd"), splits).with_test_as_train().splits["test"]
+    part = ImageSet("octmnist", tuple("abcd"), splits).with_test_as_train()
+    assert part.told()["test"] == "529 of 1,000 images: the first of each class, in the shares of train"
+    chosen = part.splits["test"]
     assert torch.bincount(chosen.labels).tolist() == [182, 55, 42, 250]
     for label, count in enumerate((182, 55, 42, 250)):
         assert torch.equal(chosen.images[chosen.labels == label], test.images[test.labels == label][:count])

@@ -40,6 +40,7 @@ def test_they_are_made_once_and_kept(few: Path, monkeypatch: pytest.MonkeyPatch)
     made = load_recordings()
     assert {split: len(texts) for split, texts in of(made).items()} == FEW
     assert made.name == "spoken"
+    assert made.facts["split"] == "no sentence in two splits; the same 6 voices in all"
     assert all(0.5 < u.sound(16_000).seconds < 3 and not u.sound(16_000).notes for u in made.splits["train"])
     (folder,) = (few / "spoken").iterdir()
     assert made.splits["train"][0].source == folder / "train" / "train-0001.flac"

@@ -96,6 +96,17 @@ def test_what_has_no_vector_is_counted_and_told(tmp_path: Path) -> None:
     )
 
 
+def test_how_a_text_was_split_and_how_many_pairs_are_scored_is_told(tmp_path: Path) -> None:
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("one two, one two\n" * 100)
+    small = override(RECIPES["small"], ["validation_split=0.1", "sample=0"])
+    own, cut = (Words.load(small, str(source)) for source in (tmp_path, tmp_path / "train.txt"))
+    assert own.facts()["split"] == "as given"
+    assert cut.facts()["split"] == "of every 10 sentences one is valid and one test"
+    counts = [len(cut._pairs(split)) for split in ("valid", "test")]
+    assert cut.facts()["pairs scored"] == f"{counts[0]} of valid, {counts[1]} of test"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -14,7 +14,7 @@ from porism.tasks.blocks.download import readable
 from porism.tasks.blocks.memory import check_fits
 from porism.tasks.blocks.splits import check_disjoint, file_identity
 from porism.tasks.images.data.image_files import is_grey, open_picture, pixels_of
-from porism.tasks.images.data.image_set import SPLITS, ImageSet, Labelled, image_set, labelled
+from porism.tasks.images.data.image_set import AS_GIVEN, SPLITS, ImageSet, Labelled, image_set, labelled
 
 SPLIT_FOLDERS = {"train": ("train",), "valid": ("valid", "val", "validation"), "test": ("test",)}
 HELD_OUT = 10
@@ -54,7 +54,7 @@ def read_folder(folder: Path, size: int | None = None, skip_broken: bool = False
             )
     _check_disjoint(folder, by_split)
     splits = {split: _read(files, classes, opened.colour, size) for split, files in by_split.items()}
-    drawn = "" if len(apart) == 3 else "drawn at random by file in each class, files of the same bytes together"
+    drawn = AS_GIVEN if len(apart) == 3 else "drawn at random by file in each class, files of the same bytes together"
     return image_set(folder.name, classes, splits, drawn, opened.left_out)
 
 

@@ -10,6 +10,7 @@ from porism.tasks.images.data.npz import read_npz
 
 GREYS = 17
 """A pixel counts the dark dots, 0 to 16, in a square of 4 x 4 dots of the scan."""
+HOW_SPLIT = "of each class a fifth is test and a fifth valid, drawn once; the same people wrote all three"
 
 
 def digits() -> ImageSet:
@@ -22,5 +23,6 @@ def digits() -> ImageSet:
     spread = torch.arange(GREYS).mul(256 // (GREYS - 1)).clamp(max=255).to(torch.uint8)
     return replace(
         kept,
+        facts={"split": HOW_SPLIT},
         splits={split: Labelled(spread[images.long()], labels) for split, (images, labels) in kept.splits.items()},
     )

@@ -16,6 +16,8 @@ from porism.tasks.blocks.labels import whole_labels
 from porism.tasks.blocks.splits import missing_classes
 
 SPLITS = ("train", "valid", "test")
+AS_GIVEN = "as given"
+"""How data was split that somebody else has split."""
 
 
 class Labelled(NamedTuple):
@@ -94,7 +96,8 @@ class ImageSet:
                 advise("Use {}.", fields(test_subset="whole")),
             )
         test = Labelled(self.splits["test"].images[kept], labels[kept])
-        return replace(self, splits={**self.splits, "test": test})
+        part = f"{len(test.labels):,} of {len(labels):,} images: the first of each class, in the shares of train"
+        return replace(self, splits={**self.splits, "test": test}, facts={**self.facts, "test": part})
 
 
 def labelled(images: NDArray[np.generic], labels: NDArray[np.generic], classes: int | None, where: str) -> Labelled:

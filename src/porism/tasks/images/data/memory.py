@@ -10,7 +10,7 @@ from porism.tasks.blocks.finite import check_finite
 from porism.tasks.blocks.held_out import split_positions
 from porism.tasks.blocks.in_memory import Examples, by_split, examples_of
 from porism.tasks.blocks.labels import check_class_count
-from porism.tasks.images.data.image_set import SPLITS, ImageSet, Labelled, image_set
+from porism.tasks.images.data.image_set import AS_GIVEN, SPLITS, ImageSet, Labelled, image_set
 
 READ_AT_ONCE = 256
 HELD_OUT = {"valid": 0.15, "test": 0.15}
@@ -23,17 +23,20 @@ def own_images(data: Any) -> ImageSet:
     """
     parts = {split: examples_of(part, split) for split, part in by_split(data).items()}
     splits = {split: _labelled(examples, split) for split, examples in parts.items()}
+    how_split = AS_GIVEN
     if "valid" not in splits:
         whole = splits["train"]
         shares = {split: share for split, share in HELD_OUT.items() if split not in splits}
         positions = split_positions(len(whole.labels), shares, 0, whole.labels)
+        held = ", ".join(f"{100 * share:g} % {split}" for split, share in shares.items())
+        how_split = f"{held} held out at random in each class"
         splits |= {split: Labelled(whole.images[some], whole.labels[some]) for split, some in positions.items()}
     count = 1 + max(int(part.labels.max()) for part in splits.values())
     check_class_count("data", count, len(splits["train"].labels))
     names = getattr(getattr(data, "dataset", data), "classes", None)
     classes = [str(name) for name in names] if isinstance(names, list | tuple) and len(names) >= count else range(count)
     ordered = {split: splits[split] for split in SPLITS if split in splits}
-    return image_set("data", [str(name) for name in classes], ordered)
+    return image_set("data", [str(name) for name in classes], ordered, how_split)
 
 
 def _labelled(examples: Examples, where: str) -> Labelled:

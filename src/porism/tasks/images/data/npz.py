@@ -7,7 +7,7 @@ import numpy as np
 from porism.errors import DataError, shown
 from porism.tasks.blocks.arrays import open_npz
 from porism.tasks.blocks.labels import check_class_count, whole_labels
-from porism.tasks.images.data.image_set import ImageSet, image_set, labelled
+from porism.tasks.images.data.image_set import AS_GIVEN, ImageSet, image_set, labelled
 
 KEYS = {"train": "train", "valid": "val", "test": "test"}
 """Our names of the splits, and the beginnings of theirs."""
@@ -35,4 +35,4 @@ def read_npz(path: Path, name: str, classes: tuple[str, ...] | None = None) -> I
         split: labelled(arrays[f"{key}_images"], labels[key], len(classes), f"{path}, {key}")
         for split, key in KEYS.items()
     }
-    return image_set(name, classes, splits)
+    return image_set(name, classes, splits, AS_GIVEN)

@@ -100,7 +100,8 @@ def synthesize(planned: Plan, folder: Path) -> Recordings:
 
 def _named(recordings: Recordings) -> Recordings:
     """Under its own name, not that of its folder."""
-    return replace(recordings, name=NAME, facts={**recordings.facts, "split": "no sentence in two splits"})
+    how_split = f"no sentence in two splits; the same {len(VOICES)} voices in all"
+    return replace(recordings, name=NAME, facts={**recordings.facts, "split": how_split})
 
 
 def _with_noise(sound: bytes, generator: np.random.Generator) -> Sound:

@@ -1,0 +1,55 @@
+"""What kernels in Gluon share: where they run, and what differs between versions of it.
+
+Gluon is Triton's language for kernels that place their warps, waits and shared memory by hand. It comes with Triton, is
+for one kind of GPU at a time, and its names still change: kernels run with the versions that they were seen to be right
+with on such a GPU, and elsewhere their twins in Triton do.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+SEEN = ((3, 6),)
+"""Versions of Triton with which these kernels were held against float64 on a Hopper GPU."""
+
+
+def version() -> tuple[int, ...]:
+    """Of Triton; () where there is none."""
+    if find_spec("triton") is None:
+        return ()
+    import triton
+
+    return tuple(int(part) for part in triton.__version__.split(".")[:2])
+
+
+@cache
+def runs_on_hopper(device: torch.device) -> bool:
+    """Whether kernels for Hopper GPUs run there."""
+    if device.type != "cuda" or version() not in SEEN or torch.cuda.get_device_capability(device) != (9, 0):
+        return False
+    from triton import knobs
+
+    return not knobs.runtime.interpret
+
+
+@cache
+def programs(device: torch.device) -> int:
+    """How many programs fill a device, one on each multiprocessor."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def load_tile() -> Any:
+    """From memory to shared memory, by the engine that copies tiles: as this version calls it."""
+    from triton.experimental.gluon.language.nvidia.hopper import tma
+
+    # The old name is still there in later versions, and refuses.
+    return tma.async_copy_global_to_shared if version() < (3, 8) else tma.async_load
+
+
+def all_here() -> Any:
+    """The barrier of the warps that run the same code: as this version calls it."""
+    from triton.experimental.gluon import language as gl
+
+    return getattr(gl, "thread_barrier", None) or gl.barrier
