@@ -216,6 +216,13 @@ def test_infinite_parameters_are_no_numbers_and_an_infinite_mask_is_one() -> Non
     assert checkpoint.first_not_finite({"weight": inf, "mask": inf}, ["weight"]) == "weight"
     assert checkpoint.first_not_finite({"weight": inf, "mask": inf}, []) is None
     assert checkpoint.first_not_finite({"mask": torch.tensor([math.nan])}, []) == "mask"
+    # Their sum overflows; of 8 bits there is none.
+    large = torch.full((3,), 3e38)
+    eight = torch.tensor([1.0, math.nan]).to(torch.float8_e4m3fn)
+    assert checkpoint.first_not_finite({"weight": large, "eight": eight[:1]}, ["weight"]) is None
+    assert checkpoint.first_not_finite({"weight": torch.stack([large[0], inf[1]])}, ["weight"]) == "weight"
+    assert checkpoint.first_not_finite({"eight": eight}) == "eight"
+    assert checkpoint.first_not_finite({"both": torch.tensor([math.inf, -math.inf])}) is None
     assert checkpoint.first_not_finite({"whole": torch.tensor([1]), "none": torch.empty(0)}, ["whole", "none"]) is None
 
 
